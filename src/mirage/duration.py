@@ -1,0 +1,62 @@
+"""Durations in Slurm's own form, ``[days-]hours:minutes:seconds``.
+
+Slurm reads a bare number as *minutes* and ``a:b`` as minutes:seconds; with days in front, ``d-h``
+and ``d-h:m`` are hours and minutes (sbatch(1), ``--time``). Suffixes ``s m h d w`` are ours, for options
+that are not sbatch's.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mirage.errors import ConfigurationError
+
+UNLIMITED_S = 2**40
+"""A time limit that never ends: about 35,000 years in seconds, and still safe to add to a date."""
+
+MINUTE_S, HOUR_S, DAY_S, WEEK_S = 60, 3_600, 86_400, 604_800
+
+_SUFFIX_S = {"s": 1, "m": MINUTE_S, "h": HOUR_S, "d": DAY_S, "w": WEEK_S}
+_SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.\d+)?")
+_UNLIMITED = frozenset({"unlimited", "infinite", "-1"})
+
+
+def parse_duration_s(text: str) -> int:
+    """Seconds of a duration in Slurm's form, or with a unit (``90m``, ``4h``, ``2d``, ``1.5h``).
+
+    Args:
+        text: ``2-00:00:00``, ``48:00:00``, ``30`` (minutes), ``2-12``, ``4h``, ``UNLIMITED``.
+
+    Raises:
+        ConfigurationError: The text is no duration.
+    """
+    word = text.strip().lower()
+    if word in _UNLIMITED:
+        return UNLIMITED_S
+    if suffixed := _SUFFIXED.fullmatch(word):
+        return round(float(suffixed[1]) * _SUFFIX_S[suffixed[2]])
+    clock = _CLOCK.fullmatch(word)
+    if clock is None:
+        raise ConfigurationError(
+            f"{text!r} is no duration; write it as Slurm does (2-00:00:00, 48:00:00, 30 for minutes) "
+            "or with a unit (90m, 4h, 2d)"
+        )
+    days, first, second, third = (int(part) if part else 0 for part in clock.groups())
+    if clock[1] is not None:
+        return days * DAY_S + first * HOUR_S + second * MINUTE_S + third
+    if clock[4] is not None:
+        return first * HOUR_S + second * MINUTE_S + third
+    return first * MINUTE_S + second
+
+
+def format_duration(seconds: int) -> str:
+    """A duration as Slurm prints it: ``2-00:00:00``, ``04:30:00``, ``UNLIMITED``."""
+    if seconds >= UNLIMITED_S:
+        return "UNLIMITED"
+    sign, rest = ("-", -seconds) if seconds < 0 else ("", seconds)
+    days, rest = divmod(int(rest), DAY_S)
+    hours, rest = divmod(rest, HOUR_S)
+    minutes, secs = divmod(rest, MINUTE_S)
+    clock = f"{hours:02d}:{minutes:02d}:{secs:02d}"
+    return f"{sign}{days}-{clock}" if days else f"{sign}{clock}"

@@ -1,0 +1,57 @@
+"""Every error Mirage raises on purpose.
+
+    MirageError
+    ├── TraceError          a trace cannot be read: names the file, the line and the remedy
+    ├── ClusterError        a cluster description is inconsistent
+    ├── JobRefused          a job can never run on this cluster: names the job and the shortfall
+    ├── PlanInfeasible      an action cannot be applied: names the job, the node and the shortfall
+    ├── UnknownName         a name is not in a registry: lists the known ones and the nearest
+    └── ConfigurationError  a setting or an option has a value that cannot be used
+
+A message says what happened, the value, and what to do next.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class MirageError(Exception):
+    """Base of all errors raised on purpose; the command line prints it and exits with 1."""
+
+
+class TraceError(MirageError):
+    """A trace cannot be read; the message starts with ``file:line:``."""
+
+
+class ClusterError(MirageError):
+    """A cluster description is inconsistent."""
+
+
+class JobRefused(MirageError):
+    """A job can never run on this cluster, however long it waits."""
+
+
+class PlanInfeasible(MirageError):
+    """An action of a plan cannot be applied to the cluster as it stands."""
+
+
+class ConfigurationError(MirageError):
+    """A setting or an option has a value that cannot be used."""
+
+
+class UnknownName(MirageError):
+    """A name is not registered.
+
+    Args:
+        kind: What was looked up, in the singular: ``"policy"``, ``"discipline"``.
+        name: The name that was asked for.
+        known: The names that exist.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind, self.name, self.known = kind, name, sorted(known)
+        near = difflib.get_close_matches(name, self.known, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"unknown {kind} {name!r}.{hint} Known: {', '.join(self.known)}.")

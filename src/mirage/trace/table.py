@@ -1,0 +1,156 @@
+"""The job table: what ran, as one struct of arrays.
+
+Every reader fills it and every room below reads it. Units are in the names; a missing integer is
+``MISSING``, a missing label has code ``MISSING``; a limit without end is ``UNLIMITED_S``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from enum import IntEnum
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+MISSING = -1
+"""The value of an integer that the trace does not hold, and the code of a missing label."""
+
+
+class JobState(IntEnum):
+    """How an attempt to run a job stands or ended; Slurm's base states, ``UNKNOWN`` for all others."""
+
+    UNKNOWN = -1
+    PENDING = 0
+    RUNNING = 1
+    SUSPENDED = 2
+    COMPLETED = 3
+    CANCELLED = 4
+    FAILED = 5
+    TIMEOUT = 6
+    NODE_FAIL = 7
+    PREEMPTED = 8
+    BOOT_FAIL = 9
+    DEADLINE = 10
+    OUT_OF_MEMORY = 11
+    REQUEUED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """A column of names: one small integer a row, and the names they stand for.
+
+    Attributes:
+        codes: Shape (n,), index into ``names``, ``MISSING`` where the trace gives none.
+        names: The distinct names, in order of first appearance.
+    """
+
+    codes: Ints
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, values: Iterable[str | None]) -> Self:
+        """Encode names; ``None`` and the empty string are missing."""
+        index: dict[str, int] = {}
+        codes = [index.setdefault(v, len(index)) if v else MISSING for v in values]
+        return cls(np.array(codes, dtype=np.int64), tuple(index))
+
+    @classmethod
+    def missing(cls, n: int) -> Self:
+        """A column of n missing names."""
+        return cls(np.full(n, MISSING, dtype=np.int64), ())
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, rows: Any) -> Labels:
+        return Labels(self.codes[rows], self.names)
+
+    def values(self) -> list[str]:
+        """The names row by row; the empty string where missing."""
+        return [self.names[c] if c >= 0 else "" for c in self.codes]
+
+
+@dataclass(frozen=True, slots=True)
+class JobTable:
+    """Jobs of one cluster, one row an attempt to run, in the order of the source.
+
+    All arrays have the same length n. Times are whole seconds since 1970-01-01 UTC (SWF: since the
+    log's ``UnixStartTime``). ``gpus`` and ``cpus`` are totals over all nodes of the job.
+    """
+
+    job_id: NDArray[np.str_]
+    submit_s: Ints
+    eligible_s: Ints
+    start_s: Ints
+    end_s: Ints
+    limit_s: Ints
+    nodes: Ints
+    gpus: Ints
+    cpus: Ints
+    priority: Ints
+    state: Ints
+    user: Labels
+    account: Labels
+    partition: Labels
+    qos: Labels
+    name: Labels
+    dependency: Labels
+
+    def __post_init__(self) -> None:
+        lengths = {f.name: len(getattr(self, f.name)) for f in fields(self)}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"columns of different length: {lengths}")
+
+    @classmethod
+    def build(cls, job_id: Sequence[str] | Sequence[int] | NDArray[Any], **columns: Any) -> Self:
+        """A table from the columns at hand; every other one is missing.
+
+        Integer columns take any sequence of ints, label columns a ``Labels`` or an iterable of names.
+        """
+        n = len(job_id)
+        filled: dict[str, Any] = {"job_id": np.asarray(job_id).astype(np.str_)}
+        for name in INT_COLUMNS:
+            filled[name] = np.asarray(columns.pop(name, np.full(n, MISSING)), dtype=np.int64)
+        for name in LABEL_COLUMNS:
+            value = columns.pop(name, None)
+            if value is None:
+                value = Labels.missing(n)
+            filled[name] = value if isinstance(value, Labels) else Labels.of(value)
+        if columns:
+            raise TypeError(f"no such columns: {sorted(columns)}")
+        return cls(**filled)
+
+    def __len__(self) -> int:
+        return len(self.job_id)
+
+    def __getitem__(self, rows: Any) -> JobTable:
+        """The rows given by a slice, a mask or an index array."""
+        return JobTable(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+
+    def with_columns(self, **columns: Any) -> JobTable:
+        """A copy with some columns replaced."""
+        return replace(self, **columns)
+
+    @property
+    def run_s(self) -> Ints:
+        """Seconds run, shape (n,); ``MISSING`` where the start or the end is."""
+        known = (self.start_s >= 0) & (self.end_s >= 0)
+        return np.where(known, self.end_s - self.start_s, MISSING)
+
+    @property
+    def wait_s(self) -> Ints:
+        """Seconds from submission to start, shape (n,); ``MISSING`` where either is."""
+        known = (self.start_s >= 0) & (self.submit_s >= 0)
+        return np.where(known, self.start_s - self.submit_s, MISSING)
+
+    def sorted_by_submit(self) -> JobTable:
+        """The same jobs in order of submission; equal times keep the order of the source."""
+        return self[np.argsort(self.submit_s, kind="stable")]
+
+
+LABEL_COLUMNS = ("user", "account", "partition", "qos", "name", "dependency")
+INT_COLUMNS = tuple(f.name for f in fields(JobTable) if f.name != "job_id" and f.name not in LABEL_COLUMNS)
