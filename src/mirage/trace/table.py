@@ -79,7 +79,9 @@ class JobTable:
     """Jobs of one cluster, one row an attempt to run, in the order of the source.
 
     All arrays have the same length n. Times are whole seconds since 1970-01-01 UTC (SWF: since the
-    log's ``UnixStartTime``). ``gpus`` and ``cpus`` are totals over all nodes of the job.
+    log's ``UnixStartTime``). ``gpus`` and ``cpus`` are totals over all nodes of the job. ``elapsed_s`` is
+    the run time as the source recorded it, which may be all there is: a workload without waits has run
+    times but no starts.
     """
 
     job_id: NDArray[np.str_]
@@ -87,6 +89,7 @@ class JobTable:
     eligible_s: Ints
     start_s: Ints
     end_s: Ints
+    elapsed_s: Ints
     limit_s: Ints
     nodes: Ints
     gpus: Ints
@@ -137,9 +140,9 @@ class JobTable:
 
     @property
     def run_s(self) -> Ints:
-        """Seconds run, shape (n,); ``MISSING`` where the start or the end is."""
+        """Seconds run, shape (n,): end less start, else ``elapsed_s``; ``MISSING`` where neither is known."""
         known = (self.start_s >= 0) & (self.end_s >= 0)
-        return np.where(known, self.end_s - self.start_s, MISSING)
+        return np.where(known, self.end_s - self.start_s, self.elapsed_s)
 
     @property
     def wait_s(self) -> Ints:
