@@ -1,0 +1,44 @@
+"""How many hosts does a Slurm host list name? ``d09n08s[01-02],d13n[03,05,07-08,16]`` names 7."""
+
+from __future__ import annotations
+
+import re
+
+_NOBODY = frozenset({"", "none assigned", "none", "(null)", "n/a", "unknown"})
+_GROUP = re.compile(r"\[([^\[\]]*)\]")
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_OUTSIDE_BRACKETS = re.compile(r",(?![^\[]*\])")
+
+
+def count_hosts(hostlist: str) -> int:
+    """The number of hosts a list names; 0 for ``None assigned`` and its like.
+
+    Several groups in one name multiply: ``rack[0-1]n[1-4]`` names 8.
+
+    Raises:
+        ValueError: Brackets do not match, a name is empty, or a range runs backwards.
+    """
+    if hostlist.strip().lower() in _NOBODY:
+        return 0
+    return sum(_count_one(name, hostlist) for name in _OUTSIDE_BRACKETS.split(hostlist.strip()))
+
+
+def _count_one(name: str, hostlist: str) -> int:
+    plain = _GROUP.sub("", name)
+    if not name or "[" in plain or "]" in plain:
+        raise ValueError(f"{hostlist!r} is no host list")
+    count = 1
+    for group in _GROUP.findall(name):
+        count *= sum(_count_range(part, hostlist) for part in group.split(","))
+    return count
+
+
+def _count_range(part: str, hostlist: str) -> int:
+    bounds = _RANGE.fullmatch(part)
+    if bounds is None:
+        raise ValueError(f"{part!r} is no range in the host list {hostlist!r}")
+    first = int(bounds[1])
+    last = int(bounds[2]) if bounds[2] else first
+    if last < first:
+        raise ValueError(f"the range {part!r} of the host list {hostlist!r} runs backwards")
+    return last - first + 1

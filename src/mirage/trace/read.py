@@ -1,0 +1,123 @@
+"""Reading a trace of any known format, told apart by content."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mirage.errors import TraceError, UnknownName
+from mirage.trace.account import Account, OnError, ReadReport
+from mirage.trace.instant import LocalClock
+from mirage.trace.mirage_log import COLUMNS as MIRAGE_LOG_COLUMNS
+from mirage.trace.mirage_log import read_mirage_log
+from mirage.trace.sacct import read_sacct
+from mirage.trace.sacct_json import read_sacct_json
+from mirage.trace.source import read_bytes
+from mirage.trace.swf import read_swf
+from mirage.trace.table import JobTable
+from mirage.trace.table_csv import read_csv
+from mirage.trace.table_parquet import read_parquet
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A trace as it was read.
+
+    Attributes:
+        table: The jobs.
+        report: What became of every line.
+    """
+
+    table: JobTable
+    report: ReadReport
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """All a reader may need: the content, the open account, and what the caller knows about the content."""
+
+    data: bytes
+    account: Account
+    clock: LocalClock
+    fields: Sequence[str] | None
+
+
+READERS: dict[str, Callable[[_Reading], JobTable]] = {
+    "csv": lambda r: read_csv(r.data, r.account),
+    "mirage-log": lambda r: read_mirage_log(r.data, r.account, r.clock),
+    "parquet": lambda r: read_parquet(r.data, r.account),
+    "sacct": lambda r: read_sacct(r.data, r.account, r.clock, r.fields),
+    "sacct-json": lambda r: read_sacct_json(r.data, r.account),
+    "swf": lambda r: read_swf(r.data, r.account),
+}
+"""The formats that can be read, by name."""
+
+_HEAD_BYTES = 65_536
+
+
+def read_trace(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    on_error: OnError = "strict",
+    timezone: str = "UTC",
+    fields: Sequence[str] | None = None,
+) -> Trace:
+    """Read a trace; gzip, bzip2 and xz (zstd from Python 3.14 on) are undone on the way.
+
+    Args:
+        path: The file; ``-`` is standard input.
+        format: One of ``READERS``; by default what the content looks like.
+        on_error: ``strict`` stops at the first bad line, ``skip`` counts and reports bad lines.
+        timezone: The zone of times that name none (``mirage-log``, ``sacct``), as ``America/Chicago``.
+        fields: The field list of a ``sacct`` text without a header.
+
+    Raises:
+        TraceError: The file cannot be read; the message begins with ``file:line:``.
+        UnknownName: There is no such format.
+        ConfigurationError: There is no such time zone, or a package is missing.
+    """
+    if format is not None and format not in READERS:
+        raise UnknownName("trace format", format, READERS)
+    account = Account("<stdin>" if os.fspath(path) == "-" else os.fspath(path), on_error)
+    clock = LocalClock(timezone)
+    data = read_bytes(path, account)
+    account.format = format or detect_format(data, account.path, has_fields=fields is not None)
+    table = READERS[account.format](_Reading(data, account, clock, fields))
+    return Trace(table, account.close(len(table)))
+
+
+def detect_format(data: bytes, path: str, *, has_fields: bool = False) -> str:
+    """The name of the format that content looks like.
+
+    Args:
+        data: The decompressed content.
+        path: Named in the complaint.
+        has_fields: Whether the caller knows the fields of a ``sacct`` text without a header.
+
+    Raises:
+        TraceError: It looks like none.
+    """
+    if data.startswith(b"PAR1"):
+        return "parquet"
+    head = data[:_HEAD_BYTES].decode("utf-8-sig", errors="replace")
+    lines = [line for line in head.split("\n") if line.strip()]
+    if re.match(r"\s*(\{|\[\s*(\{|\]))", head):
+        return "sacct-json"
+    if any(tuple(line.split()) == MIRAGE_LOG_COLUMNS for line in lines[:3]):
+        return "mirage-log"
+    if lines and lines[0].lstrip().startswith(";"):
+        return "swf"
+    if lines and re.fullmatch(r"\s*(-?\d+(\.\d+)?\s+){17}-?\d+(\.\d+)?\s*", lines[0]):
+        return "swf"
+    first = lines[0].strip().split("|") if lines else []
+    if len(first) >= 26 or {"jobid", "jobidraw"} & {name.lower() for name in first} or has_fields:
+        return "sacct"
+    if lines and "job_id" in [name.strip('"') for name in lines[0].strip().split(",")]:
+        return "csv"
+    raise TraceError(
+        f"{path}:1: looks like none of the known formats ({', '.join(READERS)}); name one, "
+        "or make the file with sacct -P or sacct --json"
+    )
