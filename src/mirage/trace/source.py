@@ -48,7 +48,7 @@ def _decompressed(data: bytes, account: Account) -> bytes:
     if opener is None:
         if data.startswith(_ZSTD):
             raise TraceError(
-                f"{account.path}:1: compressed with zstd, which needs Python 3.14; decompress it first (zstd -d)"
+                f"{account.path}:1: compressed with zstd, which needs Python 3.14; decompress it first"
             )
         return data
     saved: list[bytes] = []

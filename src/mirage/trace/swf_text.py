@@ -17,7 +17,7 @@ from mirage.trace import swf
 from mirage.trace.table import MISSING, Ints, JobState, JobTable, Labels
 
 _NUMBER = re.compile(r"0|[1-9]\d{0,11}", re.ASCII)
-_AFTERANY = re.compile(r"afterany:([1-9]\d{0,11})", re.ASCII)
+_AFTERANY = "afterany:"
 
 
 def swf_bytes(table: JobTable) -> bytes:
@@ -46,7 +46,7 @@ def swf_bytes(table: JobTable) -> bytes:
     named = ((swf.USER, "user"), (swf.GROUP, "account"), (swf.EXECUTABLE, "name"))
     for place, column in (*named, (swf.QUEUE, "qos"), (swf.PARTITION, "partition")):
         rows[:, place] = _numbers(getattr(table, column), column, header)
-    rows[:, swf.PRECEDING] = _preceding(table.dependency)
+    rows[:, swf.PRECEDING] = _preceding(table.dependency, table.job_id.tolist(), rows[:, swf.JOB].tolist())
     lines = [f"; {line}" for line in header] + [" ".join(map(str, row)) for row in rows.tolist()]
     return ("\n".join(lines) + "\n").encode()
 
@@ -85,6 +85,13 @@ def _numbers(labels: Labels, column: str, header: list[str]) -> Ints:
     return np.array([*numbers, MISSING], dtype=np.int64)[labels.codes]
 
 
-def _preceding(dependencies: Labels) -> Ints:
-    found = [_AFTERANY.fullmatch(name) for name in dependencies.names]
-    return np.array([*(int(match[1]) if match else MISSING for match in found), MISSING])[dependencies.codes]
+def _preceding(dependencies: Labels, job_ids: list[str], job_numbers: list[int]) -> Ints:
+    """The number of the job that has to end first, where the dependency is ``afterany`` on one job."""
+    number_of = dict(zip(job_ids, job_numbers))
+    kept = all(job_id == str(number) for job_id, number in number_of.items())
+    preceding = []
+    for name in dependencies.names:
+        job_id = name.removeprefix(_AFTERANY) if name.startswith(_AFTERANY) else ""
+        absent = int(job_id) if kept and _NUMBER.fullmatch(job_id) else MISSING
+        preceding.append(number_of.get(job_id, absent))
+    return np.array([*preceding, MISSING], dtype=np.int64)[dependencies.codes]
