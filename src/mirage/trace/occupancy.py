@@ -52,7 +52,7 @@ class Occupancy:
 
     def peak(self, edge_s: Ints) -> Ints:
         """Most nodes busy at once between each edge and the next, shape (edges - 1,)."""
-        instants = np.union1d(self.time_s, edge_s)
+        instants = np.sort(np.concatenate([self.time_s, edge_s]))
         place = np.searchsorted(self.time_s, instants, side="right") - 1
         busy = np.where(place >= 0, self.busy[place], 0)
         begins = np.searchsorted(instants, edge_s)

@@ -37,8 +37,8 @@ class Distribution:
         """The distribution of the values, ``None`` if there are none."""
         if not len(values):
             return None
-        *quantiles, largest = np.percentile(values, (25, 50, 75, 90, 95, 99, 100)).tolist()
-        return cls(len(values), float(values.mean()), *quantiles, largest)
+        p25, p50, p75, p90, p95, p99, largest = np.percentile(values, (25, 50, 75, 90, 95, 99, 100)).tolist()
+        return cls(len(values), float(values.mean()), p25, p50, p75, p90, p95, p99, largest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def describe(table: JobTable) -> TraceStatistics:
     limited = (table.limit_s >= 0) & (table.limit_s < UNLIMITED_S)
     return TraceStatistics(
         jobs=len(table),
-        users=len(np.unique(table.user.codes[table.user.codes >= 0])),
+        users=len(_by_label(table.user)),
         first_submit_s=int(submitted.min()) if len(submitted) else None,
         last_submit_s=int(submitted.max()) if len(submitted) else None,
         wait_s=Distribution.of(table.wait_s[(table.start_s >= 0) & (table.submit_s >= 0)]),
@@ -186,10 +186,16 @@ def _sizes(table: JobTable) -> tuple[SizeClass, ...]:
 
 
 def _states(states: Ints) -> dict[str, int]:
-    codes, counts = np.unique(states, return_counts=True)
-    return {JobState(code).name: count for count, code in sorted(zip(counts.tolist(), codes.tolist()))[::-1]}
+    counts = [(int((states == state).sum()), state.name) for state in JobState]
+    return {name: count for count, name in sorted(counts, key=_count, reverse=True) if count}
 
 
 def _by_label(labels: Labels) -> dict[str, int]:
     counts = np.bincount(labels.codes[labels.codes > MISSING], minlength=len(labels.names)).tolist()
-    return {name: count for count, name in sorted(zip(counts, labels.names), key=lambda x: -x[0]) if count}
+    return {
+        name: count for count, name in sorted(zip(counts, labels.names), key=_count, reverse=True) if count
+    }
+
+
+def _count(entry: tuple[int, str]) -> int:
+    return entry[0]

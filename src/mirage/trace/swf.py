@@ -90,11 +90,10 @@ def _rows_at_once(text: bytes, comments: int, account: Account) -> Ints | None:
     begins = inside.copy()
     begins[1:] &= ~inside[:-1]
     ends = np.flatnonzero(octets == ord("\n"))
-    if not len(octets) or octets[-1] != ord("\n"):
+    if octets[-1] != ord("\n"):
         ends = np.append(ends, len(octets) - 1)
-    words_to_line_end = np.cumsum(begins, dtype=np.int32)[ends] if len(octets) else np.zeros(0, np.int32)
-    words = np.diff(words_to_line_end, prepend=0)
-    if not np.isin(words, (0, FIELDS)).all():
+    words = np.diff(np.searchsorted(np.flatnonzero(begins), ends, side="right"), prepend=0)
+    if not ((words == 0) | (words == FIELDS)).all():
         return None
     values = _numbers(text)
     if values is None or len(values) != words.sum():

@@ -1,0 +1,131 @@
+"""What a policy may know: the cluster as it stands, as read-only structs of arrays.
+
+Times are seconds since 1970-01-01 UTC, or since the beginning of a trace that says no more. ``MISSING`` (−1) marks
+what is not known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """Pending or running jobs, n rows; pending ones in queue order where it is known.
+
+    Attributes:
+        gpus: Per node; −1 where the job takes whole nodes.
+        cpus: Per node.
+        eligible_s: Since when age counts; ``MISSING`` while held.
+        start_s: Start of a running job; ``MISSING`` for a pending one.
+        width: Nodes held now; 0 for a pending job.
+        done_s: Run time already done, in earlier stretches too.
+        priority: As the scheduler last computed it; 0 where it has none.
+    """
+
+    id: Ints
+    user: Ints
+    partition: Ints
+    qos: Ints
+    nodes: Ints
+    gpus: Ints
+    cpus: Ints
+    limit_s: Ints
+    submit_s: Ints
+    eligible_s: Ints
+    start_s: Ints
+    width: Ints
+    done_s: NDArray[np.float64]
+    priority: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """What the machine has: one row a pool of whole nodes (counted in ``gpus``), or one a node.
+
+    Attributes:
+        pools: Whether rows are pools.
+        capacity: Shape (rows, 2): nodes and 0 of a pool, GPUs and CPUs of a node.
+        free: Shape (rows, 2), the same now.
+        allowed: Shape (partitions, rows): who may use what.
+    """
+
+    pools: bool
+    capacity: Ints
+    free: Ints
+    allowed: NDArray[np.bool_]
+
+    @property
+    def total(self) -> int:
+        """Nodes of the machine."""
+        return int(self.capacity[:, 0].sum()) if self.pools else len(self.capacity)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Jobs that ended lately, n rows in order of their end: what accounting tells."""
+
+    user: Ints
+    nodes: Ints
+    limit_s: Ints
+    submit_s: Ints
+    start_s: Ints
+    end_s: Ints
+
+    def __len__(self) -> int:
+        return len(self.end_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The chain a provisioner looks after, at the moment of a decision.
+
+    Attributes:
+        nodes: Nodes of every link.
+        limit_s: Time limit of every link.
+        predecessor: Id of the link that runs or waits now.
+        submitted_s: When it was submitted.
+        started_s: When it started; ``MISSING`` while it waits.
+        ends_s: When it will end at the latest; ``MISSING`` while it waits.
+        step_s: Time to the next decision if this one is to wait.
+        user: Whose jobs the links are.
+        partition: Where they run.
+    """
+
+    nodes: int
+    limit_s: int
+    predecessor: int
+    submitted_s: int
+    started_s: int
+    ends_s: int
+    step_s: int
+    user: int = 0
+    partition: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything a policy may know now.
+
+    Attributes:
+        held: Jobs not yet eligible.
+        chain: The chain to decide about; None for policies of the whole cluster.
+        phase_s: Seconds since the scheduler's periodic pass last came round, where that is known.
+    """
+
+    now_s: int
+    nodes: Nodes
+    pending: Jobs
+    running: Jobs
+    held: Jobs
+    ended: Ended
+    chain: Chain | None = None
+    phase_s: int = 0

@@ -1,0 +1,115 @@
+"""A cluster as the simulator sees it: groups of like nodes, partitions over them, limits, and changes in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+from mirage.duration import UNLIMITED_S
+from mirage.errors import ClusterError
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes that are alike.
+
+    Attributes:
+        name: What it is called in messages.
+        count: How many nodes.
+        gpus: GPUs of each node.
+        cpus: CPU cores of each node.
+    """
+
+    name: str
+    count: int
+    gpus: int = 0
+    cpus: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A Slurm partition: which groups its jobs may use and what it adds to their priority.
+
+    Attributes:
+        groups: Names of its node groups; empty for all.
+        tier: ``PriorityTier``; jobs of a higher tier are considered first.
+        job_factor: ``PriorityJobFactor``, any scale; divided by the largest of all partitions.
+        max_limit_s: ``MaxTime``.
+    """
+
+    name: str
+    groups: tuple[str, ...] = ()
+    tier: int = 1
+    job_factor: float = 1.0
+    max_limit_s: int = UNLIMITED_S
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityChange:
+    """From ``time_s`` on a group has ``nodes`` more (negative: fewer; those in use leave as they fall free)."""
+
+    time_s: int
+    group: str
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Nodes, partitions and limits.
+
+    Attributes:
+        groups: The node groups.
+        partitions: The first is the default one.
+        shared_nodes: Whether jobs share nodes and are placed GPU by GPU; otherwise every job takes whole nodes.
+        qos_factors: QOS name → factor, any scale; divided by the largest.
+        user_max_jobs: Jobs one user may have running at once.
+        user_max_nodes: Nodes one user may hold at once.
+        changes: Nodes that come and go.
+    """
+
+    groups: tuple[NodeGroup, ...]
+    partitions: tuple[Partition, ...] = (Partition("batch"),)
+    shared_nodes: bool = False
+    qos_factors: dict[str, float] = field(default_factory=dict)
+    user_max_jobs: int | None = None
+    user_max_nodes: int | None = None
+    changes: tuple[CapacityChange, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.groups or any(g.count < 1 for g in self.groups):
+            raise ClusterError(f"a cluster needs node groups of at least one node each, got {self.groups}")
+        if not self.partitions:
+            raise ClusterError("a cluster needs at least one partition")
+        known = {g.name for g in self.groups}
+        if len(known) < len(self.groups):
+            raise ClusterError(f"two node groups share a name: {[g.name for g in self.groups]}")
+        for name in [n for p in self.partitions for n in p.groups] + [c.group for c in self.changes]:
+            if name not in known:
+                raise ClusterError(f"no node group {name!r}; there are {sorted(known)}")
+        if self.shared_nodes and any(g.gpus == 0 and g.cpus == 0 for g in self.groups):
+            raise ClusterError("shared nodes need GPUs or CPUs to share")
+
+    @classmethod
+    def pool(cls, nodes: int) -> Self:
+        """Nodes (or processors) that are all alike and given out whole."""
+        return cls((NodeGroup("node", nodes),))
+
+    @classmethod
+    def gpu(cls, nodes: int, gpus_per_node: int, cpus_per_node: int = 64) -> Self:
+        """Nodes shared GPU by GPU."""
+        return cls((NodeGroup("gpu", nodes, gpus_per_node, cpus_per_node),), shared_nodes=True)
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes there are to begin with."""
+        return sum(g.count for g in self.groups)
+
+    def groups_of(self, partition: Partition) -> tuple[NodeGroup, ...]:
+        """The node groups a partition covers."""
+        return tuple(g for g in self.groups if not partition.groups or g.name in partition.groups)
+
+    def bins(self) -> list[tuple[NodeGroup, int]]:
+        """The simulator's bins: (group, nodes in the bin); one bin a group, or one a node when nodes are shared."""
+        if not self.shared_nodes:
+            return [(g, g.count) for g in self.groups]
+        return [(g, 1) for g in self.groups for _ in range(g.count)]

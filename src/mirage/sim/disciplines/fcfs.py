@@ -1,0 +1,39 @@
+"""First come, first served, without backfill: the head starts when it fits; nobody passes it."""
+
+from __future__ import annotations
+
+from mirage.sim.compile import kernel
+from mirage.sim.layout import ARRIVED_SINCE, DISCIPLINE, ENDED_SINCE, N_PENDING, Scratch, State, World
+from mirage.sim.lifecycle import fits, permitted, start, unqueue
+
+
+@kernel()
+def start_heads(world: World, state: State, scratch: Scratch) -> int:
+    """Start jobs from the front of the queue while they fit.
+
+    A job over a limit of its user is passed over, not waited for.
+
+    Returns:
+        The place of the first job that does not fit: the blocked head. The queue's length when there is none.
+    """
+    at = 0
+    while at < state.clock[N_PENDING]:
+        slot = state.queue[at]
+        job = state.live[slot]
+        if fits(world, state, scratch, job):
+            unqueue(state, at)
+            start(world, state, scratch, slot, job.nodes, 1.0)
+        elif permitted(world, state, job):
+            return at
+        else:
+            at += 1
+    return at
+
+
+@kernel(DISCIPLINE)
+def fcfs(world: World, state: State, scratch: Scratch) -> int:
+    """Start heads while they fit."""
+    start_heads(world, state, scratch)
+    state.clock[ENDED_SINCE] = 0
+    state.clock[ARRIVED_SINCE] = 0
+    return 0

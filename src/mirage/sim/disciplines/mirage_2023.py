@@ -1,0 +1,149 @@
+"""The queue of the published Mirage simulator (SC'23), to the minute; for comparison with it only.
+
+Whole anonymous nodes, time in minutes counted from ``epoch_s``. Each minute jobs start in strict priority order until
+one does not fit; every tenth minute instead, the queue is planned on 288 slots of 600 s by requested limits, and what lands
+in the first slot starts. Priority is 100·nodes/N at submission and grows by 7000 a week for everybody alike, so the
+order of two jobs never changes.
+
+Times must have been brought to the minute grid (``mirage.sim.jobs.to_minutes``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.sim.compile import kernel
+from mirage.sim.layout import (
+    ARRIVED_SINCE,
+    DISCIPLINE,
+    ENDED_SINCE,
+    N_PENDING,
+    N_RUNNING,
+    NOBODY,
+    NOW,
+    Scratch,
+    State,
+    World,
+)
+from mirage.sim.lifecycle import call_at, start, unqueue
+
+SLOTS = 288
+SLOT_S = 600
+REPLAN_EVERY_S = 600
+
+
+@kernel()
+def order_by_priority(world: World, state: State) -> None:
+    """Move the jobs queued since the last look to their places (stable; the tail of the queue is new)."""
+    clock, live, queue = state.clock, state.live, state.queue
+    setting = world.settings[0]
+    n = clock[N_PENDING]
+    for k in range(max(n - clock[ARRIVED_SINCE], 0), n):
+        slot = queue[k]
+        job = live[slot]
+        at_submission = setting.weight_size * job.nodes / setting.nodes
+        since = (job.submit_s - setting.epoch_s) / setting.max_age_s
+        priority = at_submission - setting.weight_age * since
+        at = k
+        while at > 0 and state.live[queue[at - 1]].priority < priority - 1e-9:
+            queue[at] = queue[at - 1]
+            at -= 1
+        queue[at] = slot
+        job.priority = priority
+    clock[ARRIVED_SINCE] = 0
+
+
+@kernel()
+def last_candidate(state: State, tested: int) -> int:
+    """The last place in the queue whose job fits what is free now, or ``NOBODY``."""
+    free = state.free[0, 0]
+    for k in range(tested - 1, -1, -1):
+        if state.live[state.queue[k]].nodes <= free:
+            return k
+    return NOBODY
+
+
+@kernel()
+def fill_timeline(state: State, timeline: Any) -> None:
+    """Free nodes slot by slot, as running jobs reach their limits."""
+    clock, live = state.clock, state.live
+    level = state.free[0, 0]
+    done = 0
+    n = clock[N_RUNNING]
+    for slot in range(SLOTS):
+        begins_s = clock[NOW] + slot * SLOT_S
+        while done < n and live[state.running[done]].limit_end_s <= begins_s:
+            level += live[state.running[done]].width
+            done += 1
+        timeline[slot] = level
+
+
+@kernel()
+def first_gap(timeline: Any, nodes: int, length: int) -> int:
+    """The first slot from which ``length`` slots (or all to the end) have ``nodes`` free; ``SLOTS`` if none."""
+    begin = 0
+    run = 0
+    for slot in range(SLOTS):
+        if timeline[slot] >= nodes:
+            run += 1
+            if run == length:
+                return begin
+        else:
+            begin = slot + 1
+            run = 0
+    return begin
+
+
+@kernel()
+def replan(world: World, state: State, scratch: Scratch) -> None:
+    """Plan the queue on the slots and start what lands in the first one.
+
+    Nothing but starts comes of it, so planning ends with the last job that could start now.
+    """
+    clock, live, queue = state.clock, state.live, state.queue
+    timeline = scratch.timeline
+    n = clock[N_PENDING]
+    last = last_candidate(state, min(n, world.settings[0].max_job_test))
+    if last == NOBODY:
+        return
+    fill_timeline(state, timeline)
+    kept = 0
+    for k in range(n):
+        slot = queue[k]
+        job = live[slot]
+        begin = SLOTS
+        if k <= last:
+            length = (job.limit_s + SLOT_S - 1) // SLOT_S
+            begin = first_gap(timeline, job.nodes, length)
+            for used in range(begin, min(begin + length, SLOTS)):
+                timeline[used] -= job.nodes
+        if begin == 0:
+            scratch.picked[0] = job.nodes
+            start(world, state, scratch, slot, job.nodes, 1.0)
+        else:
+            queue[kept] = slot
+            kept += 1
+    clock[N_PENDING] = kept
+
+
+@kernel(DISCIPLINE)
+def mirage_2023(world: World, state: State, scratch: Scratch) -> int:
+    """One minute of the published simulator."""
+    clock, queue = state.clock, state.queue
+    order_by_priority(world, state)
+    since_s = clock[NOW] - world.settings[0].epoch_s
+    if since_s % REPLAN_EVERY_S == 0:
+        replan(world, state, scratch)
+    else:
+        while clock[N_PENDING] > 0:
+            slot = queue[0]
+            nodes = state.live[slot].nodes
+            if nodes > state.free[0, 0]:
+                break
+            unqueue(state, 0)
+            scratch.picked[0] = nodes
+            start(world, state, scratch, slot, nodes, 1.0)
+    clock[ENDED_SINCE] = 0
+    if clock[N_PENDING] > 0:
+        call_at(state, clock[NOW] + REPLAN_EVERY_S - since_s % REPLAN_EVERY_S)
+    return 0

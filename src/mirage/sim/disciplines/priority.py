@@ -1,0 +1,118 @@
+"""Slurm's multifactor priority: Σ weight × factor, each factor in 0 … 1 (slurm.conf(5), priority_multifactor).
+
+Age counts from when the job became eligible, up to ``PriorityMaxAge``. Fair-share follows the fair-tree algorithm with one
+equal share for every account and, in it, for every user: accounts are ranked by how little they used, users within
+them, and the factor is the rank. Usage is node-seconds, halved every ``PriorityDecayHalfLife``.
+"""
+
+from __future__ import annotations
+
+from mirage.sim.compile import kernel
+from mirage.sim.layout import (
+    ARRIVED_SINCE,
+    N_PENDING,
+    N_RUNNING,
+    NOW,
+    PRIORITY_AT,
+    Scratch,
+    State,
+    World,
+)
+
+
+@kernel()
+def decay_usage(world: World, state: State) -> None:
+    """Add what running jobs have used since the last computation, then let old usage fade."""
+    clock, live, usage = state.clock, state.live, state.usage
+    now, before = clock[NOW], clock[PRIORITY_AT]
+    for k in range(clock[N_RUNNING]):
+        job = live[state.running[k]]
+        usage[job.user] += job.width * float(now - max(before, job.start_s))
+    fade = 0.5 ** ((now - before) / world.settings[0].half_life_s)
+    for user in range(len(usage)):
+        usage[user] *= fade
+    clock[PRIORITY_AT] = now
+
+
+@kernel()
+def fair_share(world: World, state: State, scratch: Scratch, user: int) -> float:
+    """The fair-tree factor of a user: the share of all users that come after it in the ranking."""
+    usage, account = state.usage, world.user_account
+    users = len(usage)
+    mine = scratch.keys[account[user]]
+    after = 0
+    for other in range(users):
+        theirs = scratch.keys[account[other]]
+        if theirs > mine or (account[other] == account[user] and usage[other] >= usage[user]):
+            after += 1
+    return after / users
+
+
+@kernel()
+def sum_by_account(world: World, state: State, scratch: Scratch) -> None:
+    """Usage of every account into ``scratch.keys``."""
+    for user in range(len(state.usage)):
+        scratch.keys[world.user_account[user]] = 0.0
+    for user in range(len(state.usage)):
+        scratch.keys[world.user_account[user]] += state.usage[user]
+
+
+@kernel()
+def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
+    """Compute the priority of every pending job and sort the queue by partition tier and priority.
+
+    Age moves all waiting jobs alike, so between two periods of ``PriorityCalcPeriod`` only new jobs are put in place.
+
+    Returns:
+        Whether the whole queue was computed anew.
+    """
+    clock, live, queue = state.clock, state.live, state.queue
+    setting = world.settings[0]
+    now = clock[NOW]
+    due = now - clock[PRIORITY_AT] >= setting.calc_period_s
+    if due:
+        decay_usage(world, state)
+    elif clock[ARRIVED_SINCE] == 0:
+        return False
+    fair = setting.weight_fairshare > 0.0
+    if fair:
+        sum_by_account(world, state, scratch)
+    n = clock[N_PENDING]
+    for k in range(n):
+        slot = queue[k]
+        job = live[slot]
+        age = min((now - job.eligible_s) / setting.max_age_s, 1.0)
+        size = job.nodes / setting.nodes
+        if setting.favor_small == 1:
+            size = 1.0 - size
+        priority = (
+            setting.weight_age * age
+            + setting.weight_size * size
+            + setting.weight_partition * world.partition_factor[job.partition]
+            + setting.weight_qos * world.qos_factor[job.qos]
+            + job.boost
+        )
+        if fair:
+            priority += setting.weight_fairshare * fair_share(world, state, scratch, job.user)
+        job.priority = float(int(priority))  # Slurm's priorities are whole numbers
+        insert_by_priority(world, state, k, slot)
+    return due
+
+
+@kernel()
+def insert_by_priority(world: World, state: State, k: int, slot: int) -> None:
+    """Move the job at place k forward to its place among those before it; ties stay in order of submission."""
+    live, queue = state.live, state.queue
+    job = live[slot]
+    tier, priority = world.partition_tier[job.partition], job.priority
+    at = k
+    while at > 0:
+        before = live[queue[at - 1]]
+        other = world.partition_tier[before.partition]
+        if other > tier or (other == tier and before.priority > priority):
+            break
+        if other == tier and before.priority == priority and before.order < job.order:
+            break
+        queue[at] = queue[at - 1]
+        at -= 1
+    queue[at] = slot

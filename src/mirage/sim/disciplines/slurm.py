@@ -1,0 +1,126 @@
+"""Slurm's two scheduling loops and its multifactor priority (slurm.conf(5), sched_config).
+
+The main loop runs when something was submitted or ended: jobs in priority order, and a partition is closed by its first job
+that does not fit. The backfill loop runs every ``bf_interval``: the first ``bf_max_job_test`` jobs are planned in priority order by
+their limits, each as early as it can without delaying one before it; those that can start now do. Reservations are
+widened to multiples of ``bf_resolution`` and none is made beyond ``bf_window``.
+
+A pass leaves nothing behind but started jobs, so one in which no job could start need not run at all.
+"""
+
+from __future__ import annotations
+
+from mirage.sim.compile import kernel
+from mirage.sim.disciplines.priority import compute_priorities
+from mirage.sim.layout import (
+    ARRIVED_SINCE,
+    DIRTY,
+    DISCIPLINE,
+    ENDED_SINCE,
+    N_PENDING,
+    NEVER_S,
+    NOBODY,
+    NOW,
+    PASSED_AT,
+    Scratch,
+    State,
+    World,
+)
+from mirage.sim.lifecycle import call_at, fits, permitted, start
+from mirage.sim.profile import can_host_now, earliest, rebuild, reserve
+
+
+@kernel()
+def main_loop(world: World, state: State, scratch: Scratch, depth: int) -> None:
+    """Start jobs in priority order; a partition is closed by its first job that does not fit."""
+    clock, live, queue = state.clock, state.live, state.queue
+    partitions = state.allowed.shape[0]
+    closed = scratch.timeline
+    for p in range(partitions):
+        closed[p] = 0
+    n = clock[N_PENDING]
+    open_partitions = partitions
+    kept = 0
+    for k in range(n):
+        slot = queue[k]
+        job = live[slot]
+        starts = False
+        if k < depth and open_partitions > 0 and closed[job.partition] == 0 and permitted(world, state, job):
+            starts = fits(world, state, scratch, job)
+            if not starts:
+                closed[job.partition] = 1
+                open_partitions -= 1
+        if starts:
+            start(world, state, scratch, slot, job.nodes, 1.0)
+        else:
+            queue[kept] = slot
+            kept += 1
+    clock[N_PENDING] = kept
+
+
+@kernel()
+def last_that_could_start(world: World, state: State, tested: int) -> int:
+    """The last place among the jobs tested whose job what is free now would hold, or ``NOBODY``."""
+    for k in range(tested - 1, -1, -1):
+        if can_host_now(world, state, state.live[state.queue[k]]):
+            return k
+    return NOBODY
+
+
+@kernel()
+def backfill_loop(world: World, state: State, scratch: Scratch) -> None:
+    """Plan the queue on the availability profile; start what can start now."""
+    clock, live, queue = state.clock, state.live, state.queue
+    setting = world.settings[0]
+    n = clock[N_PENDING]
+    last = last_that_could_start(world, state, min(n, setting.max_job_test))
+    if last == NOBODY:
+        return
+    rebuild(world, state)
+    now = clock[NOW]
+    step = setting.bf_resolution_s
+    kept = 0
+    for k in range(n):
+        slot = queue[k]
+        job = live[slot]
+        begins_s = NEVER_S
+        if k <= last and permitted(world, state, job):
+            at = earliest(world, state, scratch, job)
+            if at != NOBODY:
+                begins_s = state.profile_s[at]
+        if begins_s <= now + setting.bf_window_s:
+            from_s = max(begins_s // step * step, now)
+            to_s = (begins_s + job.limit_s + step - 1) // step * step
+            reserve(world, state, scratch, job, from_s, to_s)
+        if begins_s <= now:
+            start(world, state, scratch, slot, job.nodes, 1.0)
+        else:
+            queue[kept] = slot
+            kept += 1
+    clock[N_PENDING] = kept
+
+
+@kernel(DISCIPLINE)
+def slurm(world: World, state: State, scratch: Scratch) -> int:
+    """Both loops, each when it is due."""
+    clock = state.clock
+    setting = world.settings[0]
+    now = clock[NOW]
+    if clock[ENDED_SINCE] != 0 or clock[ARRIVED_SINCE] != 0:
+        clock[DIRTY] = 1
+    if clock[N_PENDING] > 0:
+        renewed = compute_priorities(world, state, scratch)
+        if clock[DIRTY] == 1 or renewed:
+            main_loop(world, state, scratch, setting.default_queue_depth)
+        since_s = now - setting.epoch_s
+        if since_s % setting.bf_interval_s == 0 and (clock[DIRTY] == 1 or renewed or setting.every_pass == 1):
+            backfill_loop(world, state, scratch)
+            clock[DIRTY] = 0
+            clock[PASSED_AT] = now
+        if clock[N_PENDING] > 0 and (clock[DIRTY] == 1 or setting.every_pass == 1):
+            call_at(state, now + setting.bf_interval_s - since_s % setting.bf_interval_s)
+        elif clock[N_PENDING] > 0:
+            call_at(state, now + setting.calc_period_s - since_s % setting.calc_period_s)
+    clock[ENDED_SINCE] = 0
+    clock[ARRIVED_SINCE] = 0
+    return 0

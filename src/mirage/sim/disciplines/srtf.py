@@ -1,0 +1,78 @@
+"""Shortest remaining time first, preemptive: the running set is always the shortest jobs that fit.
+
+It knows true run times, so it is a bound and a proof of the seam, not something to run. It writes a plan and leaves checking
+and applying to the engine, as every policy that preempts, resizes or lends does. One pool of whole nodes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.sim.actions import PREEMPT, START
+from mirage.sim.compile import kernel
+from mirage.sim.layout import DISCIPLINE, N_PENDING, N_RUNNING, NOW, RUNNING, Scratch, State, World
+
+
+@kernel()
+def remaining_s(state: State, slot: int) -> float:
+    """Run time a job still needs on the nodes it asked for, what resuming it would cost included."""
+    job = state.live[slot]
+    if job.status == RUNNING:
+        return float(job.end_s - state.clock[NOW])
+    return job.run_s - job.done_s + job.resume_s
+
+
+@kernel()
+def comes_before(state: State, left: Any, a: int, b: int) -> bool:
+    """Whether job a precedes job b: less left to do, then the lower id."""
+    if left[a] != left[b]:
+        return bool(left[a] < left[b])
+    return bool(state.live[a].id < state.live[b].id)
+
+
+@kernel(DISCIPLINE)
+def srtf(world: World, state: State, scratch: Scratch) -> int:
+    """Rank everybody by what is left to do, fill the machine from the top, exchange whoever is on the wrong side."""
+    clock = state.clock
+    n = clock[N_PENDING] + clock[N_RUNNING]
+    ranked, left = scratch.slots, scratch.keys
+    for k in range(n):
+        slot = state.queue[k] if k < clock[N_PENDING] else state.running[k - clock[N_PENDING]]
+        left[slot] = remaining_s(state, slot)
+        at = k
+        while at > 0 and comes_before(state, left, slot, ranked[at - 1]):
+            ranked[at] = ranked[at - 1]
+            at -= 1
+        ranked[at] = slot
+    room = state.free[0, 0]
+    for k in range(clock[N_RUNNING]):
+        room += state.live[state.running[k]].width
+    actions = 0
+    starts = 0
+    for k in range(n):
+        slot = ranked[k]
+        job = state.live[slot]
+        if job.nodes <= room:
+            room -= job.nodes
+            if job.status != RUNNING:
+                scratch.timeline[starts] = slot
+                starts += 1
+        elif job.status == RUNNING:
+            write(scratch, actions, PREEMPT, job.id)
+            actions += 1
+    for k in range(starts):
+        write(scratch, actions, START, state.live[scratch.timeline[k]].id)
+        actions += 1
+    return actions
+
+
+@kernel()
+def write(scratch: Scratch, at: int, kind: int, job_id: int) -> None:
+    """Write one action without costs into the plan."""
+    action = scratch.plan[at]
+    action.kind = kind
+    action.id = job_id
+    action.nodes = 0
+    action.speed = 0.0
+    action.suspend_s = 0
+    action.resume_s = 0

@@ -1,0 +1,216 @@
+"""From a job table to what the simulator replays: validated records, in order of submission."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from mirage.duration import UNLIMITED_S
+from mirage.errors import JobRefused
+from mirage.sim.cluster import Cluster, Partition
+from mirage.sim.layout import (
+    AFTER_ANY,
+    AFTER_NONE,
+    AFTER_OK,
+    AFTER_START,
+    JOB,
+    NEVER_S,
+    NOBODY,
+    WHOLE_NODE,
+    Records,
+    records,
+)
+from mirage.trace.table import MISSING, Ints, JobState, JobTable, Labels
+
+_SUCCEEDS = (JobState.COMPLETED, JobState.UNKNOWN, JobState.RUNNING, JobState.PENDING)
+_AFTER = {"after": AFTER_START, "afterany": AFTER_ANY, "afterok": AFTER_OK}
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Jobs to replay.
+
+    Attributes:
+        jobs: JOB records by submit time; field ``id`` is the row here.
+        table: The jobs' rows of the trace, in the same order.
+        left_out: Reason → how many rows of the trace are not replayed.
+    """
+
+    jobs: Records
+    table: JobTable
+    left_out: dict[str, int]
+
+    @property
+    def users(self) -> int:
+        """How many users to keep accounts for."""
+        return max(len(self.table.user.names), 1) + 1
+
+
+def workload(table: JobTable, cluster: Cluster, *, refuse: bool = True) -> Workload:
+    """Bring a trace into the simulator's form.
+
+    A job without a time limit gets its run time as limit, as studies of SWF logs do. Rows that never ran are left out:
+    there is nothing to replay.
+
+    Args:
+        table: The trace.
+        cluster: Where it will run.
+        refuse: Whether a job that can never run is an error; otherwise it is left out and counted.
+
+    Raises:
+        JobRefused: A job is larger than the machine, or asks for what no node has.
+    """
+    left_out: Counter[str] = Counter()
+    runs = (table.run_s >= 0) & (table.submit_s >= 0) & (table.nodes > 0)
+    left_out["never ran"] = int(len(table) - runs.sum())
+    kept = table[runs].sorted_by_submit()
+    jobs = _records(kept, cluster)
+    reasons = _misfits(jobs, kept, cluster)
+    if reasons and refuse:
+        row, reason = next(iter(reasons.items()))
+        raise JobRefused(
+            f"job {kept.job_id[row]} can never run: {reason} ({len(reasons)} such jobs in all; "
+            "leave them out with --skip-impossible, or give the simulated cluster more nodes)"
+        )
+    if reasons:
+        stays = np.ones(len(kept), dtype=bool)
+        stays[list(reasons)] = False
+        left_out["can never run"] = len(reasons)
+        kept, jobs = kept[stays], jobs[stays].copy().view(np.recarray)
+        renumber(jobs)
+    return Workload(jobs, kept, {k: v for k, v in left_out.items() if v})
+
+
+def renumber(jobs: Records) -> None:
+    """Make ids rows again after rows were dropped; dependencies on dropped jobs count as met."""
+    where = {int(old): new for new, old in enumerate(jobs.id)}
+    for job in jobs[jobs.after >= 0]:
+        job.after = where.get(int(job.after), NOBODY)
+    jobs.after_kind[jobs.after == NOBODY] = AFTER_NONE
+    jobs.id = np.arange(len(jobs))
+
+
+def _records(table: JobTable, cluster: Cluster) -> Records:
+    jobs = records(JOB, len(table))
+    jobs.id = np.arange(len(table))
+    jobs.submit_s = table.submit_s
+    jobs.begin_s = MISSING
+    jobs.run_s = table.run_s
+    jobs.limit_s = np.where(table.limit_s > 0, table.limit_s, np.maximum(table.run_s, 1))
+    jobs.nodes = table.nodes
+    jobs.gpus, jobs.cpus = _per_node(table, cluster)
+    jobs.user = codes(table.user)
+    jobs.account = codes(table.account)
+    jobs.partition = _index(table.partition, [p.name for p in cluster.partitions])
+    jobs.qos = _index(table.qos, ["", *cluster.qos_factors])
+    jobs.after = NOBODY
+    jobs.failed = ~np.isin(table.state, _SUCCEEDS)
+    _set_dependencies(jobs, table)
+    return jobs
+
+
+def _per_node(table: JobTable, cluster: Cluster) -> tuple[Ints, Ints]:
+    n = len(table)
+    if not cluster.shared_nodes:
+        return np.full(n, WHOLE_NODE), np.zeros(n, dtype=np.int64)
+    nodes = np.maximum(table.nodes, 1)
+    gpus = np.where(table.gpus >= 0, -(-table.gpus // nodes), WHOLE_NODE)
+    cpus = np.where(table.cpus >= 0, -(-table.cpus // nodes), 1)
+    return gpus, np.maximum(cpus, 1)
+
+
+def codes(labels: Labels) -> Ints:
+    """Label codes with one more code for missing: 0; names begin at 1."""
+    return labels.codes + 1
+
+
+def _index(labels: Labels, names: list[str]) -> Ints:
+    """Rows' places in ``names``; the first where the name is missing or not among them."""
+    known = {name: k for k, name in enumerate(names)}
+    of_code = np.array([known.get(name, 0) for name in labels.names] + [0], dtype=np.int64)
+    return of_code[labels.codes]
+
+
+def _set_dependencies(jobs: Records, table: JobTable) -> None:
+    """Read ``afterany:ID`` and its kin; jobs outside the trace count as ended."""
+    if not table.dependency.names:
+        return
+    row_of = {str(name): row for row, name in enumerate(table.job_id)}
+    for row in np.flatnonzero(table.dependency.codes >= 0):
+        kind, _, target = table.dependency.names[table.dependency.codes[row]].partition(":")
+        target = target.split(":")[0].split("(")[0].split("+")[0]
+        if kind in _AFTER and target in row_of:
+            jobs.after[row] = row_of[target]
+            jobs.after_kind[row] = _AFTER[kind]
+
+
+def _misfits(jobs: Records, table: JobTable, cluster: Cluster) -> dict[int, str]:
+    """Row → reason of the jobs that can never run, however long they wait."""
+    reasons: dict[int, str] = {}
+    for p, partition in enumerate(cluster.partitions):
+        rows = np.flatnonzero(jobs.partition == p)
+        room, what = _room(jobs[rows], cluster, partition)
+        for row in rows[jobs.nodes[rows] > room]:
+            reasons[int(row)] = (
+                f"it asks for {jobs.nodes[row]} nodes and partition {partition.name!r} has "
+                f"{room[np.searchsorted(rows, row)]}{what}"
+            )
+    return dict(sorted(reasons.items()))
+
+
+def _room(jobs: Records, cluster: Cluster, partition: Partition) -> tuple[Ints, str]:
+    """For each job, how many nodes of its kind the partition will ever have."""
+    room = np.zeros(len(jobs), dtype=np.int64)
+    for group in cluster.groups_of(partition):
+        growth = np.cumsum([0] + [c.nodes for c in sorted(cluster.changes, key=lambda c: c.time_s) if c.group == group.name])
+        count = group.count + (0 if cluster.shared_nodes else int(growth.max()))
+        holds = (jobs.gpus <= group.gpus) & (jobs.cpus <= group.cpus) if cluster.shared_nodes else True
+        room += np.where(holds, count, 0)
+    return room, " with that many GPUs and CPUs each" if cluster.shared_nodes else ""
+
+
+def to_minutes(jobs: Records, epoch_s: int) -> Records:
+    """Bring times to the minute grid of ``mirage-2023``: submissions down, run times up, at least a minute.
+
+    Args:
+        jobs: JOB records.
+        epoch_s: Where the grid begins; jobs submitted in its first, broken minute count as submitted then.
+    """
+    grid = jobs.copy().view(np.recarray)
+    grid.submit_s = np.maximum(jobs.submit_s // 60 * 60, epoch_s)
+    grid.limit_s = np.maximum(jobs.limit_s // 60 * 60, 60)
+    run_s = np.minimum(jobs.run_s, jobs.limit_s)
+    grid.run_s = np.minimum(np.maximum(-(-run_s // 60) * 60, 60), grid.limit_s)
+    return grid
+
+
+def link_record(
+    job_id: int, *, nodes: int, limit_s: int, run_s: int | None = None, gpus: int = WHOLE_NODE, cpus: int = 1,
+    user: int = 0, partition: int = 0, after: int = NOBODY, begin_s: int = MISSING,
+) -> Records:  # fmt: skip
+    """One JOB record to inject; without ``run_s`` it runs until its limit.
+
+    Args:
+        job_id: Its id; not one the trace uses.
+        after: Id of a job it must wait for (``afterany``).
+    """
+    job = records(JOB, 1)
+    job.id = job_id
+    job.nodes, job.limit_s = nodes, limit_s
+    job.run_s = limit_s if run_s is None else run_s
+    job.gpus, job.cpus = gpus, cpus
+    job.user, job.partition = user, partition
+    job.begin_s = begin_s
+    job.after = after
+    job.after_kind = AFTER_NONE if after == NOBODY else AFTER_ANY
+    return job
+
+
+def never_in_force(limit: int | None) -> int:
+    """A limit as the kernels hold it: a number nobody reaches where there is none."""
+    return NEVER_S if limit is None else limit
+
+
+UNLIMITED = UNLIMITED_S

@@ -1,0 +1,199 @@
+"""Making, copying and enlarging the arrays of a simulation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mirage.sim.cluster import Cluster
+from mirage.sim.compile import kernel
+from mirage.sim.disciplines import DisciplineSpec
+from mirage.sim.disciplines.mirage_2023 import SLOTS
+from mirage.sim.layout import (
+    ACTION,
+    CAPACITY,
+    CHUNK,
+    CHUNKS_USED,
+    CLOCK_SIZE,
+    ENDED_SINCE,
+    FREE_CHUNK,
+    FREE_SLOT,
+    HEAP,
+    JOB,
+    N_HEAP,
+    N_HELD,
+    N_LOG,
+    N_PENDING,
+    N_PROFILE,
+    N_RUNNING,
+    NEVER_S,
+    NOBODY,
+    NOW,
+    PASSED_AT,
+    PRIORITY_AT,
+    SEGMENT,
+    SLOTS_USED,
+    TIMER,
+    WATCH,
+    WATCH_SLOT,
+    Scratch,
+    State,
+    World,
+    records,
+)
+from mirage.sim.lifecycle import REPLAN
+from mirage.sim.settings import SlurmSettings
+
+SPARE_IDS = 1024
+"""Room for ids of injected jobs beyond those of the trace."""
+
+FIRST_SLOTS, FIRST_LOG = 256, 1024
+"""Room for jobs and segments to begin with; it is doubled as needed."""
+
+
+def make_world(cluster: Cluster, jobs: Any, settings: SlurmSettings, users: int, accounts: Any, epoch_s: int) -> World:
+    """The fixed arrays of a simulation.
+
+    Args:
+        jobs: JOB records by submit time.
+        users: How many users there are; codes run below this.
+        accounts: Shape (users,), the account of each.
+        epoch_s: Periodic passes are counted from here.
+    """
+    bins = cluster.bins()
+    if cluster.shared_nodes:
+        capacity = np.array([(g.gpus, g.cpus) for g, _ in bins], dtype=np.int64)
+    else:
+        capacity = np.array([(count, 0) for _, count in bins], dtype=np.int64)
+    factors = np.array([p.job_factor for p in cluster.partitions], dtype=np.float64)
+    qos = np.array([0.0, *cluster.qos_factors.values()], dtype=np.float64)
+    return World(
+        jobs=jobs,
+        capacity=capacity,
+        changes=_changes(cluster),
+        settings=settings.record(cluster, epoch_s),
+        partition_factor=factors / max(factors.max(), 1e-12),
+        partition_tier=np.array([p.tier for p in cluster.partitions], dtype=np.int64),
+        qos_factor=qos / max(qos.max(), 1e-12),
+        user_account=np.ascontiguousarray(accounts, dtype=np.int64),
+    )
+
+
+def _changes(cluster: Cluster) -> Any:
+    rows: list[tuple[int, int, int]] = []
+    for change in sorted(cluster.changes, key=lambda c: c.time_s):
+        places = [b for b, (group, _) in enumerate(cluster.bins()) if group.name == change.group]
+        if cluster.shared_nodes:
+            sign = 1 if change.nodes > 0 else -1
+            rows += [(change.time_s, b, sign) for b in places[-abs(change.nodes) :]]
+        else:
+            rows.append((change.time_s, places[0], change.nodes))
+    made = records(CAPACITY, len(rows))
+    for k, row in enumerate(rows):
+        made[k] = row
+    return made
+
+
+def make_state(world: World, cluster: Cluster, spec: DisciplineSpec, now_s: int, ids: int) -> State:
+    """A cluster at rest at ``now_s``: nothing submitted yet, every node free.
+
+    Args:
+        ids: Job ids run below this; room for ``SPARE_IDS`` more is made.
+    """
+    slots = FIRST_SLOTS
+    bins, users = len(world.capacity), len(world.user_account)
+    points = 4 * slots + 8 if spec.plans else 1
+    clock = np.zeros(CLOCK_SIZE, dtype=np.int64)
+    clock[[NOW, PASSED_AT, PRIORITY_AT]] = now_s
+    clock[[FREE_SLOT, FREE_CHUNK, WATCH, WATCH_SLOT]] = NOBODY
+    clock[TIMER] = NEVER_S
+    clock[ENDED_SINCE] = REPLAN
+    allowed = np.array(
+        [[g in cluster.groups_of(p) for g, _ in cluster.bins()] for p in cluster.partitions], dtype=np.bool_
+    )
+    return State(
+        clock=clock,
+        live=records(JOB, slots),
+        queue=np.zeros(slots, dtype=np.int64),
+        running=np.zeros(slots, dtype=np.int64),
+        held=np.zeros(slots, dtype=np.int64),
+        heap=records(HEAP, 2 * slots),
+        chunks=records(CHUNK, int(world.capacity.sum()) if bins > 1 or cluster.shared_nodes else 1),
+        free=world.capacity.copy(),
+        extra=np.zeros((bins, 2), dtype=np.int64),
+        allowed=allowed,
+        fate=np.zeros(ids + SPARE_IDS, dtype=np.int8),
+        log=records(SEGMENT, FIRST_LOG),
+        profile_s=np.zeros(points, dtype=np.int64),
+        profile=np.zeros((points, bins, 2), dtype=np.int64),
+        usage=np.zeros(users, dtype=np.float64),
+        user_jobs=np.zeros(users, dtype=np.int64),
+        user_nodes=np.zeros(users, dtype=np.int64),
+    )
+
+
+def make_scratch(world: World, slots: int) -> Scratch:
+    """Working room for a state of so many slots."""
+    bins = len(world.capacity)
+    size = max(slots, bins, len(world.partition_tier), len(world.user_account) + 1, SLOTS)
+    return Scratch(
+        low=np.zeros((bins, 2), dtype=np.int64),
+        picked=np.zeros(bins, dtype=np.int64),
+        slots=np.zeros(size, dtype=np.int64),
+        keys=np.zeros(size, dtype=np.float64),
+        timeline=np.zeros(size, dtype=np.int64),
+        plan=records(ACTION, 2 * slots),
+    )
+
+
+_LIVE_PART = {
+    "live": SLOTS_USED, "queue": N_PENDING, "running": N_RUNNING, "held": N_HELD, "heap": N_HEAP,
+    "chunks": CHUNKS_USED, "profile_s": N_PROFILE, "profile": N_PROFILE,
+}  # fmt: skip
+"""Array → where the clock says how much of it is in use."""
+
+
+@kernel()
+def copy_state(target: State, source: State) -> None:
+    """Copy all that is in use, the log aside, into arrays that are at least as large."""
+    clock = source.clock
+    target.clock[:] = clock
+    target.clock[N_LOG] = 0
+    for k in range(clock[SLOTS_USED]):
+        target.live[k] = source.live[k]
+    target.queue[: clock[N_PENDING]] = source.queue[: clock[N_PENDING]]
+    target.running[: clock[N_RUNNING]] = source.running[: clock[N_RUNNING]]
+    target.held[: clock[N_HELD]] = source.held[: clock[N_HELD]]
+    for k in range(clock[N_HEAP]):
+        target.heap[k] = source.heap[k]
+    for k in range(clock[CHUNKS_USED]):
+        target.chunks[k] = source.chunks[k]
+    target.free[:] = source.free
+    target.extra[:] = source.extra
+    target.allowed[:] = source.allowed
+    target.fate[:] = source.fate
+    target.profile_s[: clock[N_PROFILE]] = source.profile_s[: clock[N_PROFILE]]
+    target.profile[: clock[N_PROFILE]] = source.profile[: clock[N_PROFILE]]
+    target.usage[:] = source.usage
+    target.user_jobs[:] = source.user_jobs
+    target.user_nodes[:] = source.user_nodes
+
+
+def empty_like(state: State, log: int) -> State:
+    """Arrays of the same sizes with anything in them, and an empty log with so much room."""
+    parts: dict[str, Any] = {name: np.empty_like(array) for name, array in zip(State._fields, state)}
+    return State(**{**parts, "log": np.empty(log, SEGMENT).view(np.recarray)})
+
+
+def enlarged(state: State) -> State:
+    """The same state in arrays of twice the room, for jobs and for the log."""
+    parts: dict[str, Any] = state._asdict()
+    for name in ("live", "queue", "running", "held", "heap", "profile_s", "profile", "log", "fate"):
+        array = parts[name]
+        if name.startswith("profile") and len(array) == 1:
+            continue
+        larger = np.zeros((2 * len(array) + 8, *array.shape[1:]), dtype=array.dtype)
+        larger[: len(array)] = array
+        parts[name] = larger.view(np.recarray) if isinstance(array, np.recarray) else larger
+    return State(**parts)

@@ -1,0 +1,84 @@
+"""What came out of a simulation: who ran when, and the figures people compare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.sim.layout import Records
+from mirage.trace.table import MISSING, Ints, JobTable
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Starts and ends of the jobs of a trace.
+
+    Attributes:
+        table: The jobs, by submit time; n rows.
+        start_s: Shape (n,), first start; ``MISSING`` for a job that did not start.
+        end_s: Shape (n,), last end; ``MISSING`` for a job that did not end.
+        segments: SEGMENT records in order of their end, injected jobs included.
+        nodes: Nodes of the machine.
+    """
+
+    table: JobTable
+    start_s: Ints
+    end_s: Ints
+    segments: Records
+    nodes: int
+
+    @classmethod
+    def of(cls, table: JobTable, segments: Records, nodes: int) -> Schedule:
+        """Put segments back together into jobs."""
+        n = len(table)
+        start_s, end_s = np.full(n, np.iinfo(np.int64).max), np.full(n, MISSING)
+        ours = segments[segments.id < n]
+        np.minimum.at(start_s, ours.id, ours.start_s)
+        np.maximum.at(end_s, ours.id, ours.end_s)
+        start_s[end_s == MISSING] = MISSING
+        return cls(table, start_s, end_s, segments, nodes)
+
+    @property
+    def wait_s(self) -> Ints:
+        """Seconds from submission to first start, of the jobs that started."""
+        started = self.start_s != MISSING
+        waits: Ints = (self.start_s - self.table.submit_s)[started]
+        return waits
+
+    def busy_nodes(self) -> tuple[Ints, Ints]:
+        """Nodes in use as a step function: (times, level from each time on)."""
+        s = self.segments
+        times = np.concatenate([s.start_s, s.end_s])
+        change = np.concatenate([s.width, -s.width])
+        order = np.argsort(times, kind="stable")
+        instants, first = np.unique(times[order], return_index=True)
+        level = np.cumsum(np.add.reduceat(change[order], first)) if len(first) else np.zeros(0, np.int64)
+        return instants, level
+
+    def bounded_slowdown(self, floor_s: int = 10) -> NDArray[np.float64]:
+        """max(1, (wait + run) / max(run, floor)) of each finished job (Feitelson et al. 1997)."""
+        done = self.end_s != MISSING
+        run_s = np.maximum((self.end_s - self.start_s)[done], floor_s)
+        turnaround_s = (self.end_s - self.table.submit_s)[done]
+        return np.maximum(1.0, turnaround_s / run_s)
+
+    def metrics(self) -> dict[str, Any]:
+        """Jobs, waits (s), makespan from the first submission (s), utilisation, mean bounded slowdown."""
+        waits = self.wait_s
+        if len(waits) == 0:
+            return {"jobs": 0, "mean_wait_s": 0.0, "max_wait_s": 0, "makespan_s": 0, "utilisation": 0.0}
+        makespan_s = int(self.end_s.max() - self.table.submit_s.min())
+        used = float((self.segments.width * (self.segments.end_s - self.segments.start_s)).sum())
+        return {
+            "jobs": len(waits),
+            "mean_wait_s": float(waits.mean()),
+            "median_wait_s": float(np.median(waits)),
+            "p95_wait_s": float(np.percentile(waits, 95)),
+            "max_wait_s": int(waits.max()),
+            "mean_bounded_slowdown": float(self.bounded_slowdown().mean()),
+            "makespan_s": makespan_s,
+            "utilisation": used / (self.nodes * makespan_s) if makespan_s else 0.0,
+        }

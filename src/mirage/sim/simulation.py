@@ -1,0 +1,252 @@
+"""A cluster in simulated time: replay a trace, inject jobs, fork, look, and let a policy act.
+
+    sim = Simulation(Cluster.pool(76), workload(table, cluster), discipline="slurm")
+    sim.advance(until_s)
+    branch = sim.fork()
+    link = branch.inject(nodes=1, limit_s=48 * HOUR_S)
+    started_s = branch.run_until_started(link)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible
+from mirage.policy.contract import Policy
+from mirage.policy.plan import Plan
+from mirage.policy.view import View
+from mirage.sim import actions, engine
+from mirage.sim.cluster import Cluster
+from mirage.sim.disciplines import discipline_spec
+from mirage.sim.jobs import Workload, link_record, to_minutes
+from mirage.sim.layout import (
+    ASKS_POLICY,
+    FAULT,
+    FAULT_ID,
+    FAULT_VALUE,
+    N_LOG,
+    NEEDS_ROOM,
+    NEVER_S,
+    NOBODY,
+    NOW,
+    REFUSED_PLAN,
+    WATCH,
+    WATCH_SLOT,
+    Records,
+)
+from mirage.sim.lifecycle import admit, has_slot
+from mirage.sim.memory import copy_state, empty_like, enlarged, make_scratch, make_state, make_world
+from mirage.sim.observe import observe
+from mirage.sim.schedule import Schedule
+from mirage.sim.settings import SlurmSettings
+from mirage.sim.translate import write_plan
+
+_FAULTS = {
+    actions.NO_SUCH_JOB: "no job {id} is known",
+    actions.NOT_PENDING: "job {id} is not pending",
+    actions.NOT_RUNNING: "job {id} is not running",
+    actions.NO_ROOM: "job {id} lacks {value} free nodes of its kind",
+    actions.OVER_USER_LIMIT: "job {id} would take its user over a limit",
+    actions.BAD_VALUE: "job {id}: {value} is no usable value",
+}
+
+
+class Simulation:
+    """One cluster and its queue, from a moment on.
+
+    Args:
+        cluster: The machine.
+        jobs: What will be submitted.
+        discipline: Name of the queue discipline, or a ``Policy`` that is asked after every event.
+        settings: Parameters of the scheduler.
+        begin_s: Where time begins; by default with the first submission. Jobs submitted earlier are not replayed.
+
+    Raises:
+        UnknownName: There is no such discipline.
+        ConfigurationError: The discipline does not know this kind of cluster.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        jobs: Workload,
+        discipline: str | Policy = "slurm",
+        settings: SlurmSettings | None = None,
+        begin_s: int | None = None,
+    ) -> None:
+        self.policy = None if isinstance(discipline, str) else discipline
+        self.spec = discipline_spec(discipline if isinstance(discipline, str) else "paused")
+        if self.spec.one_pool and (cluster.shared_nodes or len(cluster.groups) > 1):
+            raise ConfigurationError(f"{discipline!r} knows one pool of whole nodes only; use Cluster.pool(n)")
+        self.cluster, self.workload = cluster, jobs
+        self.settings = settings or SlurmSettings()
+        first_s = int(jobs.jobs.submit_s[0]) if len(jobs.jobs) else 0
+        now_s = first_s if begin_s is None else begin_s
+        replayed = jobs.jobs[np.searchsorted(jobs.jobs.submit_s, now_s) :].copy().view(np.recarray)
+        if self.spec.minutes:
+            now_s = now_s // 60 * 60
+            replayed = to_minutes(replayed, now_s)
+        accounts = np.zeros(jobs.users, dtype=np.int64)
+        accounts[jobs.jobs.user] = jobs.jobs.account
+        self.world = make_world(cluster, replayed, self.settings, jobs.users, _dense(accounts), now_s)
+        self.state = make_state(self.world, cluster, self.spec, now_s, len(jobs.jobs))
+        self.scratch = make_scratch(self.world, len(self.state.live))
+        self.past: tuple[Records, ...] = ()
+        self.next_id = len(jobs.jobs)
+        self.kernel = self.spec.load()
+
+    # -- time -----------------------------------------------------------------------------------------------
+
+    @property
+    def now_s(self) -> int:
+        """The present second."""
+        return int(self.state.clock[NOW])
+
+    def advance(self, until_s: int) -> int:
+        """Let time pass until ``until_s`` inclusive, or until a watched job starts; returns the time then.
+
+        Raises:
+            PlanInfeasible: The policy asked for something that cannot be done.
+        """
+        while True:
+            came_back = engine.advance(self.world, self.state, self.scratch, self.kernel, until_s)
+            if came_back == NEEDS_ROOM:
+                self.grow()
+            elif came_back == ASKS_POLICY:
+                assert self.policy is not None
+                self.apply(self.policy.decide(self.view()))
+                if self._watched_runs():
+                    return self.now_s
+            elif came_back == REFUSED_PLAN:
+                raise self._infeasible()
+            else:
+                return self.now_s
+
+    def step(self) -> int:
+        """Let time pass to the next event and let it happen; returns its time, ``NEVER_S`` if there is none."""
+        due_s = int(engine.next_event_s(self.world, self.state))
+        return self.advance(due_s) if due_s < NEVER_S else NEVER_S
+
+    def run(self) -> Schedule:
+        """Replay everything to its end."""
+        while self.step() < NEVER_S:
+            self.advance(NEVER_S - 1)
+        return self.schedule()
+
+    # -- branches -----------------------------------------------------------------------------------------------
+
+    def fork(self) -> Self:
+        """A copy that goes its own way; what has happened so far is shared."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy.state = empty_like(self.state, 64)
+        copy_state(copy.state, self.state)
+        copy.scratch = make_scratch(self.world, len(self.state.live))
+        copy.past = (*self.past, self.state.log[: self.state.clock[N_LOG]])
+        return copy
+
+    def restore(self, earlier: Simulation) -> None:
+        """Go back (or over) to where a fork of the same simulation stands; the fork is left untouched."""
+        if len(earlier.state.live) != len(self.state.live):
+            self.state = empty_like(earlier.state, 64)
+            self.scratch = make_scratch(self.world, len(earlier.state.live))
+        else:
+            self.state = self.state._replace(log=np.empty(64, self.state.log.dtype).view(np.recarray))
+        copy_state(self.state, earlier.state)
+        self.past = (*earlier.past, earlier.state.log[: earlier.state.clock[N_LOG]])
+        self.next_id = earlier.next_id
+
+    # -- jobs from outside ------------------------------------------------------------------------------------------
+
+    def inject(self, *, nodes: int, limit_s: int, **asked: Any) -> int:
+        """Submit a job now; it is looked at with the next event, which is at once.
+
+        Args:
+            nodes: Nodes asked for.
+            limit_s: Time limit.
+            asked: As ``link_record``: ``run_s``, ``gpus``, ``cpus``, ``user``, ``partition``, ``after``, ``begin_s``.
+
+        Returns:
+            Its id.
+
+        Raises:
+            JobRefused: It is larger than the machine.
+        """
+        if nodes > self.cluster.nodes:
+            raise JobRefused(f"a job of {nodes} nodes can never run: the cluster has {self.cluster.nodes}")
+        job = link_record(self.next_id, nodes=nodes, limit_s=limit_s, **asked)
+        job.submit_s = self.now_s
+        while not has_slot(self.state) or self.next_id >= len(self.state.fate):
+            self.grow()
+        slot = admit(self.world, self.state, job[0])
+        self.state.clock[WATCH] = self.next_id
+        self.state.clock[WATCH_SLOT] = slot
+        self.next_id += 1
+        engine.wake_now(self.state)
+        return self.next_id - 1
+
+    def run_until_started(self, job_id: int, until_s: int = NEVER_S - 1) -> int | None:
+        """Let time pass until the job injected last starts; its start, or None if it has not started by then."""
+        if self.state.clock[WATCH] != job_id:
+            raise ValueError(f"job {job_id} is not the one injected last")
+        self.advance(until_s)
+        started = self._watched_runs()
+        self.state.clock[WATCH_SLOT] = NOBODY
+        return self.now_s if started else None
+
+    def _watched_runs(self) -> bool:
+        return bool(engine.watched_runs(self.state))
+
+    # -- policies -----------------------------------------------------------------------------------------------
+
+    def view(self) -> View:
+        """What a policy may know now."""
+        return observe(self)
+
+    def apply(self, plan: Plan) -> None:
+        """Check and apply a plan, action by action.
+
+        Raises:
+            PlanInfeasible: An action cannot be applied; those before it have been.
+        """
+        n = write_plan(plan, self.scratch, self)
+        if not actions.apply_plan(self.world, self.state, self.scratch, n):
+            raise self._infeasible()
+
+    def _infeasible(self) -> PlanInfeasible:
+        clock = self.state.clock
+        row = int(clock[FAULT_ID])
+        table = self.workload.table
+        name = str(table.job_id[row]) if 0 <= row < len(table) else str(row)
+        return PlanInfeasible(_FAULTS[int(clock[FAULT])].format(id=name, value=int(clock[FAULT_VALUE])))
+
+    # -- results ------------------------------------------------------------------------------------------------
+
+    def segments(self) -> Records:
+        """Every stretch of running that has ended, in order."""
+        present = self.state.log[: self.state.clock[N_LOG]]
+        return np.concatenate([*self.past, present]).view(np.recarray) if self.past else present
+
+    def schedule(self) -> Schedule:
+        """What has run so far."""
+        return Schedule.of(self.workload.table, self.segments(), self.cluster.nodes)
+
+    def grow(self) -> None:
+        """Give the arrays twice the room."""
+        self.state = enlarged(self.state)
+        self.scratch = make_scratch(self.world, len(self.state.live))
+
+
+def _dense(codes: Any) -> Any:
+    """Account codes renumbered 0 … so that they index an array no longer than the users'."""
+    return np.unique(codes, return_inverse=True)[1]
+
+
+def simulate(
+    cluster: Cluster, jobs: Workload, discipline: str | Policy = "slurm", settings: SlurmSettings | None = None
+) -> Schedule:
+    """Replay a workload to its end under a discipline."""
+    return Simulation(cluster, jobs, discipline, settings).run()
+
