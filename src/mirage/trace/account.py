@@ -85,11 +85,10 @@ class ReadReport:
     def complaints(self) -> list[str]:
         """One sentence for every reason lines were skipped, and for every note."""
         skipped = [
-            f"skipped {entry.count:,} {self.unit}{'s' if entry.count != 1 else ''}: {reason} "
-            f"(first at {self.path}:{entry.first_line})"
+            f"{self.path}:{entry.first_line}: {reason} (the first of {entry.count:,} skipped for this)"
             for reason, entry in self.skipped.items()
         ]
-        return skipped + [f"{count:,} × {what}" for what, count in self.notes.items()]
+        return skipped + [f"{self.path}: {count:,} × {what}" for what, count in self.notes.items()]
 
     def to_json(self) -> dict[str, Any]:
         """The account as plain values."""

@@ -56,9 +56,13 @@ def read_swf(data: bytes, account: Account) -> JobTable:
     data = data.removeprefix(_BOM)
     comments = _COMMENT.findall(data)
     _read_header(comments, account)
-    rows = _rows_at_once(_COMMENT.sub(b"", data) if comments else data, len(comments), account)
+    rows = _rows_at_once(_COMMENT.sub(b"", data) if comments else data)
     if rows is None:
         rows = _rows_by_line(data, account)
+    else:
+        lines = data.count(b"\n") + (not data.endswith(b"\n"))
+        account.lines += lines
+        account.blank += lines - len(comments) - len(rows)
     partial = np.isin(rows[:, STATUS], PARTIAL_STATUS)
     account.steps += int(partial.sum())
     table = _table(rows[~partial], _unix_start_s(account))
@@ -80,11 +84,10 @@ def _unix_start_s(account: Account) -> int:
     return int(words[0]) if words and re.fullmatch(r"\d{1,12}", words[0], re.ASCII) else 0
 
 
-def _rows_at_once(text: bytes, comments: int, account: Account) -> Ints | None:
-    """All rows, shape (n, 18), or ``None`` if any line is not eighteen numbers.
-
-    Lines are counted only if the rows are good; otherwise whoever reads them again counts.
-    """
+def _rows_at_once(text: bytes) -> Ints | None:
+    """All rows, shape (n, 18), or ``None`` if any line is not eighteen numbers."""
+    if not text.strip():
+        return np.zeros((0, FIELDS), dtype=np.int64)
     octets = np.frombuffer(text, dtype=np.uint8)
     inside = octets > ord(" ")
     begins = inside.copy()
@@ -98,10 +101,7 @@ def _rows_at_once(text: bytes, comments: int, account: Account) -> Ints | None:
     values = _numbers(text)
     if values is None or len(values) != words.sum():
         return None
-    rows = values.reshape(-1, FIELDS)
-    account.lines += len(ends)
-    account.blank += len(ends) - comments - len(rows)
-    return rows
+    return values.reshape(-1, FIELDS)
 
 
 def _numbers(text: bytes) -> Ints | None:
@@ -143,9 +143,7 @@ def _integer(word: str, place: int) -> int:
     try:
         value = round(float(word)) if not word.lstrip("+-").isdecimal() else int(word)
     except (ValueError, OverflowError) as error:
-        raise LineError(
-            "not a number", f"field {place} is {word!r}", "-1 stands for what is not known"
-        ) from error
+        raise LineError("not a number", f"field {place} is {word!r}", "-1 stands for what is not known") from error
     if abs(value) >= LARGEST:
         raise LineError("number out of range", f"field {place} is {word!r}", f"expected less than {LARGEST}")
     return value

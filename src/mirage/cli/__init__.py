@@ -1,0 +1,82 @@
+"""What do I see? The command line: ``mirage COMMAND``.
+
+Data go to standard output, everything else to standard error. Exit status: 0 done, 1 refused or failed, 2 wrong
+usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from mirage import __version__
+from mirage.cli.lazy import LazyCommand, LazyGroup
+from mirage.cli.options import CONTEXT, examples
+from mirage.errors import MirageError
+
+COMMANDS = {
+    "demo": LazyCommand("mirage.cli.demo:demo", "See a service stay alive on a busy cluster, in a minute."),
+    "simulate": LazyCommand("mirage.cli.simulate:simulate", "Replay a trace under a queue discipline."),
+    "evaluate": LazyCommand("mirage.cli.evaluate:evaluate", "Judge policies by interruption and overlap."),
+    "trace": LazyCommand("mirage.cli.trace:trace", "Look into traces, convert them, generate new ones."),
+}
+
+FAILED, INTERRUPTED = 1, 130
+
+root = LazyGroup(
+    name="mirage",
+    lazy=COMMANDS,
+    context_settings=CONTEXT,
+    help="Keep long-running jobs alive on clusters run by batch schedulers.",
+    epilog=examples(
+        "mirage trace info jobs.log.gz            what a trace is like",
+        "mirage trace convert jobs.log.gz jobs.parquet",
+    ),
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=lambda ctx, _, wanted: _print_version(ctx) if wanted else None,
+            help="Show the version and exit.",
+        )
+    ],
+)
+
+
+def _print_version(ctx: click.Context) -> None:
+    click.echo(f"mirage {__version__}")
+    ctx.exit()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return the exit status.
+
+    Args:
+        arguments: The words after ``mirage``; by default those of this process.
+    """
+    try:
+        status = root.main(args=arguments, prog_name="mirage", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except MirageError as error:
+        click.echo(f"mirage: error: {error}", err=True)
+        return FAILED
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("mirage: interrupted", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        _discard_stdout()
+        return FAILED
+    return status if isinstance(status, int) else 0
+
+
+def _discard_stdout() -> None:
+    """Point standard output nowhere: its reader is gone, and Python would complain once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

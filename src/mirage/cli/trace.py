@@ -1,0 +1,22 @@
+"""``mirage trace``: the commands on traces."""
+
+from __future__ import annotations
+
+from mirage.cli.lazy import LazyCommand, LazyGroup
+from mirage.cli.options import CONTEXT, examples
+
+trace = LazyGroup(
+    name="trace",
+    lazy={
+        "info": LazyCommand("mirage.cli.trace_info:info", "Show what a trace is like."),
+        "convert": LazyCommand("mirage.cli.trace_convert:convert", "Write a trace in another format."),
+        "generate": LazyCommand("mirage.cli.trace_generate:generate", "Generate a workload like a real one."),
+    },
+    context_settings=CONTEXT,
+    help="Look into traces, convert them, generate new ones.",
+    epilog=examples(
+        "mirage trace info jobs.log.gz",
+        "sacct -a -P -S 2024-01-01 -o ALL | mirage trace info -",
+        "mirage trace convert jobs.log.gz jobs.parquet",
+    ),
+)
