@@ -10,6 +10,7 @@ trace = LazyGroup(
     lazy={
         "info": LazyCommand("mirage.cli.trace_info:info", "Show what a trace is like."),
         "convert": LazyCommand("mirage.cli.trace_convert:convert", "Write a trace in another format."),
+        "fit": LazyCommand("mirage.cli.trace_fit:fit", "Write the workload model of a trace."),
         "generate": LazyCommand("mirage.cli.trace_generate:generate", "Generate a workload like a real one."),
     },
     context_settings=CONTEXT,

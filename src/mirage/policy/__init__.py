@@ -4,7 +4,19 @@ The simulator and the real cluster both produce ``View`` and both take ``Plan``;
 """
 
 from mirage.policy.contract import Policy
-from mirage.policy.plan import Action, Cancel, Lend, Plan, Preempt, Reclaim, Resize, Resume, Start, Submit, Wait
+from mirage.policy.plan import (
+    Action,
+    Cancel,
+    Lend,
+    Plan,
+    Preempt,
+    Reclaim,
+    Resize,
+    Resume,
+    Start,
+    Submit,
+    Wait,
+)
 from mirage.policy.registry import POLICIES, PolicySpec, make_policy, register
 from mirage.policy.view import Chain, Ended, Jobs, Nodes, View
 

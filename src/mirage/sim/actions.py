@@ -17,13 +17,11 @@ from mirage.sim.layout import (
     FAULT,
     FAULT_ID,
     FAULT_VALUE,
-    HELD,
     N_HELD,
     N_PENDING,
     N_RUNNING,
     NOBODY,
     NOW,
-    PENDING,
     RUNNING,
     SUSPENDING,
     Scratch,
@@ -38,6 +36,7 @@ from mirage.sim.lifecycle import (
     free_slot,
     leave_nodes,
     log_segment,
+    pending,
     permitted,
     push_end,
     set_end,
@@ -84,11 +83,11 @@ def refuse(state: State, fault: int, job_id: int, value: int) -> bool:
 @kernel()
 def apply_start(world: World, state: State, scratch: Scratch, action: Any) -> bool:
     """Start (or resume) a pending job on ``action.nodes`` nodes, 0 for the size asked for."""
-    at = find_slot(state.queue, state.clock[N_PENDING], state.live, action.id)
+    at = find_slot(pending(state), state.clock[N_PENDING], state.live, action.id)
     if at == NOBODY:
         known = 0 <= action.id < len(state.fate)
         return refuse(state, NOT_PENDING if known else NO_SUCH_JOB, action.id, 0)
-    slot = state.queue[at]
+    slot = pending(state)[at]
     job = state.live[slot]
     nodes = job.nodes if action.nodes == 0 else action.nodes
     if not permitted(world, state, job):
@@ -159,9 +158,9 @@ def apply_resize(world: World, state: State, scratch: Scratch, action: Any) -> b
 def apply_cancel(world: World, state: State, action: Any) -> bool:
     """Cancel a job wherever it stands; a running one gives its nodes back at once."""
     clock, live = state.clock, state.live
-    at = find_slot(state.queue, clock[N_PENDING], live, action.id)
+    at = find_slot(pending(state), clock[N_PENDING], live, action.id)
     if at != NOBODY:
-        slot = state.queue[at]
+        slot = pending(state)[at]
         unqueue(state, at)
         clock[ENDED_SINCE] |= FREED | REPLAN
     else:

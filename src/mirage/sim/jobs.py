@@ -164,7 +164,9 @@ def _room(jobs: Records, cluster: Cluster, partition: Partition) -> tuple[Ints, 
     """For each job, how many nodes of its kind the partition will ever have."""
     room = np.zeros(len(jobs), dtype=np.int64)
     for group in cluster.groups_of(partition):
-        growth = np.cumsum([0] + [c.nodes for c in sorted(cluster.changes, key=lambda c: c.time_s) if c.group == group.name])
+        growth = np.cumsum(
+            [0] + [c.nodes for c in sorted(cluster.changes, key=lambda c: c.time_s) if c.group == group.name]
+        )
         count = group.count + (0 if cluster.shared_nodes else int(growth.max()))
         holds = (jobs.gpus <= group.gpus) & (jobs.cpus <= group.cpus) if cluster.shared_nodes else True
         room += np.where(holds, count, 0)

@@ -130,6 +130,7 @@ SETTINGS = np.dtype(
     NOW,  # the present second
     ARRIVED,  # rows of the trace admitted so far
     CHANGED_CAPACITY,  # capacity changes applied so far
+    QUEUE_HEAD,  # where the queue begins in its array
     N_PENDING,
     N_RUNNING,
     N_HELD,
@@ -156,7 +157,7 @@ SETTINGS = np.dtype(
     PASSED_AT,  # last time of the periodic pass
     DIRTY,  # something changed since the periodic pass
     CLOCK_SIZE,
-) = range(29)
+) = range(30)
 
 # -- how Simulation.advance comes back --------------------------------------------------------------------------
 REACHED, STARTED_WATCHED, ASKS_POLICY, NEEDS_ROOM, REFUSED_PLAN = range(5)
@@ -180,7 +181,7 @@ class State(NamedTuple):
 
     clock: NDArray[np.int64]  # (CLOCK_SIZE,)
     live: Records  # JOB: held, pending and running jobs, by slot
-    queue: NDArray[np.int64]  # slots of pending jobs, in queue order
+    queue: NDArray[np.int64]  # slots of pending jobs in queue order, from clock[QUEUE_HEAD] on
     running: NDArray[np.int64]  # slots of running jobs, by limit_end_s
     held: NDArray[np.int64]  # slots of jobs not yet eligible
     heap: Records  # HEAP: true ends to come
@@ -191,7 +192,8 @@ class State(NamedTuple):
     fate: NDArray[np.int8]  # (ids,): status of every job by id
     log: Records  # SEGMENT
     profile_s: NDArray[np.int64]  # (points,): when availability changes, from now on
-    profile: NDArray[np.int64]  # (points, bins, 2): free from then on
+    level: NDArray[np.int64]  # (points,): nodes free from then on, where there is one pool of whole nodes
+    profile: NDArray[np.int64]  # (points, bins, 2): the same of every bin, elsewhere
     usage: NDArray[np.float64]  # (users,): decayed node-seconds
     user_jobs: NDArray[np.int64]  # (users,): running
     user_nodes: NDArray[np.int64]  # (users,): in use
@@ -209,7 +211,7 @@ class Scratch(NamedTuple):
 
 
 def records(dtype: np.dtype[Any], n: int) -> Records:
-    """n zeroed records whose fields read as attributes, compiled or not."""
+    """N zeroed records whose fields read as attributes, compiled or not."""
     return np.zeros(n, dtype).view(np.recarray)
 
 
@@ -219,7 +221,7 @@ def _example_types() -> tuple[Any, Any, Any]:
     world = World(records(JOB, 1), i2, records(CAPACITY, 1), records(SETTINGS, 1), f1, i1, f1, i1)
     state = State(
         i1, records(JOB, 1), i1, i1, i1, records(HEAP, 1), records(CHUNK, 1), i2, i2,
-        np.zeros((1, 1), np.bool_), np.zeros(1, np.int8), records(SEGMENT, 1), i1,
+        np.zeros((1, 1), np.bool_), np.zeros(1, np.int8), records(SEGMENT, 1), i1, i1,
         np.zeros((1, 1, 2), np.int64), f1, i1, i1,
     )  # fmt: skip
     scratch = Scratch(i2, i1, i1, f1, i1, records(ACTION, 1))

@@ -30,6 +30,7 @@ from mirage.sim.layout import (
     NOW,
     PENDING,
     PRIORITY_AT,
+    QUEUE_HEAD,
     RUNNING,
     SEQUENCE,
     SLOTS_USED,
@@ -172,16 +173,27 @@ def wake_held(state: State) -> None:
     clock[N_HELD] = kept
 
 
+@kernel(inline="always")
+def pending(state: State) -> Any:
+    """The queue, head first: slots of pending jobs; what lies beyond ``clock[N_PENDING]`` is room."""
+    return state.queue[state.clock[QUEUE_HEAD] :]
+
+
 @kernel()
 def enqueue(state: State, slot: int) -> None:
     """Put an eligible job in the queue, at its place in the order."""
-    clock, queue, live = state.clock, state.queue, state.live
+    clock, live = state.clock, state.live
     job = live[slot]
     job.status = PENDING
     job.eligible_s = clock[NOW]
     job.planned_s = NEVER_S
     state.fate[job.id] = PENDING
     n = clock[N_PENDING]
+    if clock[QUEUE_HEAD] + n == len(state.queue):
+        for k in range(n):
+            state.queue[k] = state.queue[clock[QUEUE_HEAD] + k]
+        clock[QUEUE_HEAD] = 0
+    queue = pending(state)
     at = n
     while at > 0 and live[queue[at - 1]].order > job.order:
         queue[at] = queue[at - 1]
@@ -196,10 +208,14 @@ def enqueue(state: State, slot: int) -> None:
 @kernel()
 def unqueue(state: State, at: int) -> None:
     """Take the job at place ``at`` out of the queue."""
-    clock, queue = state.clock, state.queue
+    clock = state.clock
     n = clock[N_PENDING] - 1
-    for k in range(at, n):
-        queue[k] = queue[k + 1]
+    if at == 0:
+        clock[QUEUE_HEAD] += 1
+    else:
+        queue = pending(state)
+        for k in range(at, n):
+            queue[k] = queue[k + 1]
     clock[N_PENDING] = n
     if at < clock[KNOWN]:
         clock[KNOWN] -= 1
@@ -269,13 +285,19 @@ def set_end(state: State, slot: int, lost_s: int) -> None:
 def insert_running(state: State, slot: int) -> None:
     """Enter a job among the running ones, which are sorted by the end of their limit."""
     clock, running, live = state.clock, state.running, state.live
-    at = clock[N_RUNNING]
+    n = clock[N_RUNNING]
     until = live[slot].limit_end_s
-    while at > 0 and live[running[at - 1]].limit_end_s > until:
-        running[at] = running[at - 1]
-        at -= 1
-    running[at] = slot
-    clock[N_RUNNING] += 1
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) >> 1
+        if live[running[middle]].limit_end_s <= until:
+            low = middle + 1
+        else:
+            high = middle
+    for k in range(n, low, -1):
+        running[k] = running[k - 1]
+    running[low] = slot
+    clock[N_RUNNING] = n + 1
 
 
 @kernel()

@@ -32,6 +32,7 @@ from mirage.sim.layout import (
     NOW,
     PASSED_AT,
     PRIORITY_AT,
+    QUEUE_HEAD,
     SEGMENT,
     SLOTS_USED,
     TIMER,
@@ -104,6 +105,7 @@ def make_state(world: World, cluster: Cluster, spec: DisciplineSpec, now_s: int,
     slots = FIRST_SLOTS
     bins, users = len(world.capacity), len(world.user_account)
     points = 4 * slots + 8 if spec.plans else 1
+    one_pool = bins == 1 and not cluster.shared_nodes
     clock = np.zeros(CLOCK_SIZE, dtype=np.int64)
     clock[[NOW, PASSED_AT, PRIORITY_AT]] = now_s
     clock[[FREE_SLOT, FREE_CHUNK, WATCH, WATCH_SLOT]] = NOBODY
@@ -126,7 +128,8 @@ def make_state(world: World, cluster: Cluster, spec: DisciplineSpec, now_s: int,
         fate=np.zeros(ids + SPARE_IDS, dtype=np.int8),
         log=records(SEGMENT, FIRST_LOG),
         profile_s=np.zeros(points, dtype=np.int64),
-        profile=np.zeros((points, bins, 2), dtype=np.int64),
+        level=np.zeros(points if one_pool else 1, dtype=np.int64),
+        profile=np.zeros((1 if one_pool else points, bins, 2), dtype=np.int64),
         usage=np.zeros(users, dtype=np.float64),
         user_jobs=np.zeros(users, dtype=np.int64),
         user_nodes=np.zeros(users, dtype=np.int64),
@@ -147,13 +150,6 @@ def make_scratch(world: World, slots: int) -> Scratch:
     )
 
 
-_LIVE_PART = {
-    "live": SLOTS_USED, "queue": N_PENDING, "running": N_RUNNING, "held": N_HELD, "heap": N_HEAP,
-    "chunks": CHUNKS_USED, "profile_s": N_PROFILE, "profile": N_PROFILE,
-}  # fmt: skip
-"""Array → where the clock says how much of it is in use."""
-
-
 @kernel()
 def copy_state(target: State, source: State) -> None:
     """Copy all that is in use, the log aside, into arrays that are at least as large."""
@@ -162,7 +158,9 @@ def copy_state(target: State, source: State) -> None:
     target.clock[N_LOG] = 0
     for k in range(clock[SLOTS_USED]):
         target.live[k] = source.live[k]
-    target.queue[: clock[N_PENDING]] = source.queue[: clock[N_PENDING]]
+    head = clock[QUEUE_HEAD]
+    target.queue[: clock[N_PENDING]] = source.queue[head : head + clock[N_PENDING]]
+    target.clock[QUEUE_HEAD] = 0
     target.running[: clock[N_RUNNING]] = source.running[: clock[N_RUNNING]]
     target.held[: clock[N_HELD]] = source.held[: clock[N_HELD]]
     for k in range(clock[N_HEAP]):
@@ -173,8 +171,10 @@ def copy_state(target: State, source: State) -> None:
     target.extra[:] = source.extra
     target.allowed[:] = source.allowed
     target.fate[:] = source.fate
-    target.profile_s[: clock[N_PROFILE]] = source.profile_s[: clock[N_PROFILE]]
-    target.profile[: clock[N_PROFILE]] = source.profile[: clock[N_PROFILE]]
+    points = clock[N_PROFILE]
+    target.profile_s[:points] = source.profile_s[:points]
+    target.level[:points] = source.level[:points]
+    target.profile[:points] = source.profile[:points]
     target.usage[:] = source.usage
     target.user_jobs[:] = source.user_jobs
     target.user_nodes[:] = source.user_nodes
@@ -189,9 +189,9 @@ def empty_like(state: State, log: int) -> State:
 def enlarged(state: State) -> State:
     """The same state in arrays of twice the room, for jobs and for the log."""
     parts: dict[str, Any] = state._asdict()
-    for name in ("live", "queue", "running", "held", "heap", "profile_s", "profile", "log", "fate"):
+    for name in ("live", "queue", "running", "held", "heap", "profile_s", "level", "profile", "log", "fate"):
         array = parts[name]
-        if name.startswith("profile") and len(array) == 1:
+        if len(array) == 1:
             continue
         larger = np.zeros((2 * len(array) + 8, *array.shape[1:]), dtype=array.dtype)
         larger[: len(array)] = array

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mirage.policy.view import Chain, Ended, Jobs, Nodes, View
-from mirage.sim.layout import HELD, N_HELD, N_LOG, N_PENDING, N_RUNNING, NOW, RUNNING, SUSPENDING, Records, State
+from mirage.sim.layout import (
+    HELD,
+    N_HELD,
+    N_LOG,
+    N_PENDING,
+    N_RUNNING,
+    NOW,
+    RUNNING,
+    SUSPENDING,
+    Records,
+    State,
+)
+from mirage.sim.lifecycle import pending
 from mirage.trace.table import MISSING
 
 if TYPE_CHECKING:
@@ -29,7 +41,7 @@ def observe(sim: Simulation, chain: Chain | None = None) -> View:
             free=_frozen(state.free.copy()),
             allowed=_frozen(state.allowed.copy()),
         ),
-        pending=jobs_of(state, state.queue[: state.clock[N_PENDING]], now_s),
+        pending=jobs_of(state, pending(state)[: state.clock[N_PENDING]], now_s),
         running=jobs_of(state, state.running[: state.clock[N_RUNNING]], now_s),
         held=jobs_of(state, state.held[: state.clock[N_HELD]], now_s),
         ended=_ended(sim),
@@ -45,7 +57,18 @@ def jobs_of(state: State, slots: Any, now_s: int) -> Jobs:
     worked = np.maximum(now_s - live.start_s - live.resume_s, 0) * live.speed
     columns = {
         name: live[name].copy()
-        for name in ("id", "user", "partition", "qos", "nodes", "gpus", "cpus", "limit_s", "submit_s", "priority")
+        for name in (
+            "id",
+            "user",
+            "partition",
+            "qos",
+            "nodes",
+            "gpus",
+            "cpus",
+            "limit_s",
+            "submit_s",
+            "priority",
+        )
     }
     return Jobs(
         **{name: _frozen(column) for name, column in columns.items()},
@@ -71,4 +94,3 @@ def _ended(sim: Simulation) -> Ended:
 def _frozen(array: Any) -> Any:
     array.setflags(write=False)
     return array
-

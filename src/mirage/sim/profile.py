@@ -10,12 +10,22 @@ from typing import Any
 
 from mirage.sim.compile import kernel
 from mirage.sim.layout import N_PROFILE, N_RUNNING, NEVER_S, NOBODY, NOW, Scratch, State, World
+from mirage.sim.pool_profile import earliest_level, forget_past_level, rebuild_level, reserve_level
 from mirage.sim.resources import hosts, need, pick, release_into, room
+
+
+@kernel()
+def one_pool(world: World) -> bool:
+    """Whether the cluster is a single pool of whole nodes, which has a simpler profile."""
+    return bool(world.capacity.shape[0] == 1 and world.settings[0].stacked == 1)
 
 
 @kernel()
 def rebuild(world: World, state: State) -> None:
     """Start afresh from the running jobs."""
+    if one_pool(world):
+        rebuild_level(state)
+        return
     clock, live = state.clock, state.live
     profile_s, profile = state.profile_s, state.profile
     bins = world.capacity.shape[0]
@@ -40,6 +50,9 @@ def rebuild(world: World, state: State) -> None:
 @kernel()
 def forget_past(world: World, state: State) -> None:
     """Drop the stretches that are over, so that the first begins now."""
+    if one_pool(world):
+        forget_past_level(state)
+        return
     clock, profile_s, profile = state.clock, state.profile_s, state.profile
     n = clock[N_PROFILE]
     gone = 0
@@ -62,25 +75,12 @@ def earliest(world: World, state: State, scratch: Scratch, job: Any) -> int:
 
     ``scratch.picked`` then says where.
     """
+    if one_pool(world):
+        scratch.picked[0] = job.nodes
+        return earliest_level(state, job.nodes, job.limit_s)
     n = state.clock[N_PROFILE]
     profile_s, profile = state.profile_s, state.profile
     bins = world.capacity.shape[0]
-    if bins == 1 and world.settings[0].stacked == 1:  # one pool: a stretch too full rules out every start before it
-        nodes, limit_s = job.nodes, job.limit_s
-        k = 0
-        while True:
-            while k < n and profile[k, 0, 0] < nodes:
-                k += 1
-            if k == n:
-                return NOBODY
-            end_s = profile_s[k] + limit_s
-            after = k + 1
-            while after < n and profile_s[after] < end_s and profile[after, 0, 0] >= nodes:
-                after += 1
-            if after == n or profile_s[after] >= end_s:
-                scratch.picked[0] = nodes
-                return k
-            k = after + 1
     low = scratch.low
     k = 0
     while k < n:
@@ -133,6 +133,9 @@ def split(world: World, state: State, time_s: int) -> int:
 @kernel()
 def reserve(world: World, state: State, scratch: Scratch, job: Any, from_s: int, to_s: int) -> None:
     """Take the nodes in ``scratch.picked`` out of the profile between two times."""
+    if one_pool(world):
+        reserve_level(state, job.nodes, from_s, to_s)
+        return
     first = split(world, state, from_s)
     last = state.clock[N_PROFILE] if to_s >= NEVER_S else split(world, state, to_s)
     for b in range(world.capacity.shape[0]):

@@ -43,9 +43,7 @@ def pick(world: World, state: State, scratch: Scratch, free: Any, job: Any, node
     picked = scratch.picked
     if bins == 1:
         picked[0] = nodes
-        return bool(
-            state.allowed[job.partition, 0] and hosts(world, 0, free[0, 0], free[0, 1], job) >= nodes
-        )
+        return bool(state.allowed[job.partition, 0] and hosts(world, 0, free[0, 0], free[0, 1], job) >= nodes)
     found = 0
     stacked = world.settings[0].stacked == 1
     for b in range(bins):

@@ -1,10 +1,10 @@
 """A cluster in simulated time: replay a trace, inject jobs, fork, look, and let a policy act.
 
-    sim = Simulation(Cluster.pool(76), workload(table, cluster), discipline="slurm")
-    sim.advance(until_s)
-    branch = sim.fork()
-    link = branch.inject(nodes=1, limit_s=48 * HOUR_S)
-    started_s = branch.run_until_started(link)
+sim = Simulation(Cluster.pool(76), workload(table, cluster), discipline="slurm")
+sim.advance(until_s)
+branch = sim.fork()
+link = branch.inject(nodes=1, limit_s=48 * HOUR_S)
+started_s = branch.run_until_started(link)
 """
 
 from __future__ import annotations
@@ -245,8 +245,10 @@ def _dense(codes: Any) -> Any:
 
 
 def simulate(
-    cluster: Cluster, jobs: Workload, discipline: str | Policy = "slurm", settings: SlurmSettings | None = None
+    cluster: Cluster,
+    jobs: Workload,
+    discipline: str | Policy = "slurm",
+    settings: SlurmSettings | None = None,
 ) -> Schedule:
     """Replay a workload to its end under a discipline."""
     return Simulation(cluster, jobs, discipline, settings).run()
-

@@ -24,7 +24,9 @@ def write_plan(plan: Plan, scratch: Scratch, sim: Simulation) -> int:
         if isinstance(action, Wait) and action.until_s is None:
             continue
         if n >= len(scratch.plan):
-            raise PlanInfeasible(f"a plan of {len(plan.actions)} actions; at most {len(scratch.plan)} are taken at once")
+            raise PlanInfeasible(
+                f"a plan of {len(plan.actions)} actions; at most {len(scratch.plan)} are taken at once"
+            )
         row = scratch.plan[n]
         row.kind, row.id, row.nodes, row.speed = NOBODY, NOBODY, 0, 0.0
         row.suspend_s = row.resume_s = 0
@@ -38,7 +40,12 @@ def _write(action: Action, row: object) -> None:
     fields: dict[str, float | int]
     match action:
         case Start():
-            fields = {"kind": actions.START, "id": action.job, "nodes": action.nodes or 0, "speed": action.speed or 0.0}
+            fields = {
+                "kind": actions.START,
+                "id": action.job,
+                "nodes": action.nodes or 0,
+                "speed": action.speed or 0.0,
+            }
         case Preempt():
             fields = {"kind": actions.PREEMPT, "id": action.job}
             fields |= {"suspend_s": action.suspend_s, "resume_s": action.resume_s}

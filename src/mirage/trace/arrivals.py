@@ -14,7 +14,7 @@ from mirage.trace.table import JobTable
 from mirage.trace.workload import Floats, WorkloadModel
 
 RETURN_WINDOW = 200
-"""A user who comes back within so many bursts (two or three days of a mid-size cluster) came back to the same work."""
+"""A user back within so many bursts, two or three days of a mid-size cluster, is back at the same work."""
 
 MIN_WEEKS = 4
 """With fewer whole weeks the weekly level is taken as constant, and ``DEFAULT_PACE`` as the pace."""
@@ -54,9 +54,7 @@ def returns(subs: Submissions) -> tuple[float, Floats]:
     recent = lag[lag <= RETURN_WINDOW]
     share = np.bincount(user) / len(user)
     returned = 0.0
-    for _ in range(
-        40
-    ):  # a fresh draw meets a recent user by chance; the more returns, the fewer users are recent
+    for _ in range(40):  # fresh draws meet recent users too, fewer of them the more return
         chance = float(share @ (1 - (1 - share) ** (RETURN_WINDOW * (1 - returned))))
         returned = beyond_chance(len(recent) / len(opens), chance)
     return returned, np.maximum(quantiles(recent.astype(np.float64)), 1)
@@ -99,4 +97,4 @@ def _log_work(jobs: JobTable, width_s: int) -> Floats:
     """Logarithm of the node-seconds submitted in each whole window from the first submission on."""
     window = (jobs.submit_s - jobs.submit_s.min()) // width_s
     work = np.bincount(window, weights=run_within_limit_s(jobs) * jobs.nodes)[:-1]
-    return np.log(np.maximum(work, work.mean() / 100))
+    return np.asarray(np.log(np.maximum(work, work.mean() / 100)), dtype=np.float64)

@@ -46,15 +46,14 @@ def fit_workload(table: JobTable, *, nodes: int | None = None, name: str = "fitt
     jobs = table[(table.submit_s >= 0) & (table.nodes > 0) & finite & (run_s >= 0)].sorted_by_submit()
     if len(jobs) < 2 or np.ptp(jobs.submit_s) < DAY_S:
         raise ConfigurationError(
-            f"{len(jobs)} of {len(table)} jobs have submission, nodes, limit and run time; a workload model needs "
-            "at least a day of them"
+            f"{len(jobs)} of {len(table)} jobs have submission, nodes, limit and run time; "
+            "a workload model needs at least a day of them"
         )
     nodes = nodes or _peak_nodes(jobs)
     marginals = Marginals.of(jobs)
     subs = Submissions.of(jobs)
-    habit_of_job = group_users(user_traits(subs.user, subs.nodes, subs.limit_s, subs.use, subs.opens))[
-        subs.user
-    ]
+    traits = user_traits(subs.user, subs.nodes, subs.limit_s, subs.use, subs.opens)
+    habit_of_job = group_users(*traits)[subs.user]
     return_share, return_lag = returns(subs)
     habits, shape = _habits(subs, habit_of_job)
     model = WorkloadModel(
@@ -132,7 +131,11 @@ def _habits(subs: Submissions, habit_of_job: Ints) -> tuple[tuple[Habit, ...], I
 
 
 def _use(subs: Submissions, rows: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """For each class of limits the share of jobs that use it up (3,), and the quantiles of the others' use (3, q)."""
+    """How far some jobs use their limits, for each class of limits.
+
+    Returns:
+        The share that use it up, shape (3,), and quantiles of the use of the others, shape (3, q).
+    """
     of_class = limit_class(subs.limit_s)[:, None] == np.arange(3)
     used_up, use = np.zeros(3), np.zeros((3, QUANTILES))
     for c in range(3):
@@ -144,7 +147,11 @@ def _use(subs: Submissions, rows: NDArray[np.bool_]) -> tuple[Floats, Floats]:
 
 
 def _common_shapes(subs: Submissions, rows: NDArray[np.bool_]) -> tuple[Ints, Floats, Ints]:
-    """The commonest shapes (k, 3) of some jobs, their weights (3, k), and the kept shape nearest to each job."""
+    """The commonest shapes of some jobs.
+
+    Returns:
+        The shapes, (k, 3): nodes, limit, partition; their weights, (3, k); for each job the nearest of them.
+    """
     every = np.stack([subs.nodes, subs.limit_s, subs.partition], axis=1)[rows]
     distinct, index, counts = np.unique(every, axis=0, return_inverse=True, return_counts=True)
     kept = distinct[np.sort(np.argsort(-counts, kind="stable")[:MAX_SHAPES])]
@@ -183,7 +190,7 @@ def _same_use(subs: Submissions, habit_of_job: Ints) -> Floats:
 
 
 def _states(jobs: JobTable) -> Floats:
-    """Shares of COMPLETED, FAILED, CANCELLED by whether the job ended at once; defaults where a trace tells none."""
+    """Shares of COMPLETED, FAILED, CANCELLED of jobs that end at once and of others; or the defaults."""
     at_once = run_within_limit_s(jobs) < 0.01 * jobs.limit_s
     shares = np.array(DEFAULT_STATES)
     for row, rows in enumerate((at_once, ~at_once)):

@@ -17,23 +17,7 @@ from mirage.trace.workload import DEFAULT_START_S, Floats, WorkloadModel
 PACE_WINDOW_S = DAY_S // 2
 """Over how long users even out each other's work: they see the queue and hold back."""
 
-NAME_STEMS = tuple(
-    [
-        "train",
-        "eval",
-        "finetune",
-        "pretrain",
-        "sweep",
-        "infer",
-        "embed",
-        "md-run",
-        "relax",
-        "sim",
-        "fold",
-        "test",
-    ]
-)
-
+NAME_STEMS = ("train", "eval", "finetune", "pretrain", "sweep", "infer", "embed", "relax", "fold")
 
 MAX_BURSTS = 20_000_000
 """Where a request is taken for a slip of the keyboard; such a trace would not fit into memory."""
@@ -130,9 +114,7 @@ def _longer_and_longer(model: WorkloadModel, nodes: int, seed: int, bursts: int 
     while bursts <= MAX_BURSTS:
         yield draw_bursts(model, nodes, seed, bursts)
         bursts *= 4
-    raise ConfigurationError(
-        f"that takes more than {MAX_BURSTS:,} bursts of jobs; ask for fewer days or jobs"
-    )
+    raise ConfigurationError(f"that takes more than {MAX_BURSTS:,} bursts; ask for fewer days or jobs")
 
 
 def _arrivals(model: WorkloadModel, seed: int, work: Floats, span_s: float, start_s: int) -> Ints:
@@ -150,7 +132,7 @@ def _arrivals(model: WorkloadModel, seed: int, work: Floats, span_s: float, star
     rate = model.hour_weight[hour] * level[(edge_s[:-1] // WEEK_S).astype(np.int64)]
     mean = np.concatenate([[0.0], np.cumsum(rate * np.diff(edge_s))])
     opened_s = np.interp(place[:-1] * (mean[-1] / place[-1]), mean, edge_s)
-    return np.floor(opened_s).astype(np.int64)
+    return np.asarray(np.floor(opened_s), dtype=np.int64)
 
 
 def _moving_mean(values: Floats, width: int) -> Floats:
@@ -197,7 +179,7 @@ def _total(nodes: Ints, per_node: int) -> Ints:
 def _name_codes(jobs: Drawn) -> Ints:
     """One stem for a user's jobs of one shape, numbered by burst."""
     stem = (jobs.user * 7 + jobs.shape) % len(NAME_STEMS)
-    return stem * 100 + jobs.burst % 100
+    return np.asarray(stem * 100 + jobs.burst % 100, dtype=np.int64)
 
 
 def _labels(codes: Ints, name: Callable[[int], str]) -> Labels:

@@ -41,13 +41,12 @@ def user_traits(
     return traits / np.where(spread > 0, spread, 1), np.sqrt(jobs)
 
 
-def group_users(traits_and_weights: tuple[Floats, Floats]) -> Ints:
+def group_users(traits: Floats, weight: Floats) -> Ints:
     """The habit of every user, shape (users,).
 
     Splits, again and again, the group with most weighted variance in one trait at that trait's weighted
     median, until there are ``MAX_HABITS`` groups or none can be split into two of ``MIN_USERS``.
     """
-    traits, weight = traits_and_weights
     groups = [np.arange(len(weight))]
     while len(groups) < MAX_HABITS:
         spread = [_variance(traits[g], weight[g]) if len(g) >= 2 * MIN_USERS else np.zeros(4) for g in groups]
@@ -88,7 +87,7 @@ def burst_sizes(opens: NDArray[np.bool_]) -> tuple[Ints, Floats]:
 
 
 def zipf_exponent(counts: Ints) -> float:
-    """The exponent s, 0 … 4, for which shares ``r ** -s`` are as concentrated (sum of squares) as the counts."""
+    """The s, 0 … 4, for which shares ``r ** -s`` are as concentrated (sum of squares) as the counts."""
     target = float(((counts / counts.sum()) ** 2).sum())
     rank = np.arange(1, len(counts) + 1)
     low, high = 0.0, 4.0

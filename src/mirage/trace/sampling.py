@@ -21,7 +21,7 @@ class Choice:
     def pick(self, which: Ints, uniform: Floats) -> Ints:
         """Indices, shape (n,), for the distribution and the uniform draw of each row."""
         found = np.searchsorted(self._edge, which + uniform, side="right")
-        return np.minimum(found, self._last[which]).astype(np.int64)
+        return np.asarray(np.minimum(found, self._last[which]), dtype=np.int64)
 
 
 def at_level(functions: Floats, level: Floats, which: Ints | int = 0) -> Floats:

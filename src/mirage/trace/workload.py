@@ -9,35 +9,25 @@ every marginal as fitted, so the pieces can be fitted one by one.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from importlib import resources
-from typing import Any, Self
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mirage.duration import HOUR_S
-from mirage.errors import TraceError, UnknownName
 from mirage.trace.marginals import Marginals
 from mirage.trace.table import Ints, JobTable
 
 Floats = NDArray[np.float64]
 
-SCHEMA = "mirage-workload/1"
-"""Kind and version, the first entry of a model file."""
-
 LIMIT_EDGES_S = (2 * HOUR_S + 1, 24 * HOUR_S)
-"""Limits below the first, between, and from the second on use their limit differently: tries, work, long runs."""
+"""Limits below the first, between, and from the second on are used differently: tries, work, long runs."""
 
 BURST_EDGES = (4, 12)
 """Jobs from which a burst has some, and has many."""
 
 DEFAULT_START_S = 1_704_067_200
 """2024-01-01 00:00 UTC, a Monday: where a generated trace starts unless told otherwise."""
-
-_SIGNIFICANT_DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,36 +139,17 @@ class WorkloadModel:
         )
 
     def to_json(self) -> str:
-        """The model as readable JSON, numbers to four significant digits, one array a line."""
-        return _dumps({"schema": SCHEMA, **_plain(self)}) + "\n"
+        """The model as readable JSON; see :mod:`mirage.trace.model_json`."""
+        from mirage.trace.model_json import model_to_json
+
+        return model_to_json(self)
 
     @classmethod
-    def from_json(cls, text: str, *, source: str = "model") -> Self:
-        """Read back what ``to_json`` wrote.
+    def from_json(cls, text: str, *, source: str = "model") -> WorkloadModel:
+        """Read back what ``to_json`` wrote; see :func:`mirage.trace.model_json.model_from_json`."""
+        from mirage.trace.model_json import model_from_json
 
-        Args:
-            text: The JSON.
-            source: Where it came from, for messages.
-
-        Raises:
-            TraceError: The text is no workload model, or one of another version.
-        """
-        try:
-            document = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise TraceError(f"{source}:{error.lineno}: not JSON: {error.msg}") from error
-        schema = document.pop("schema", None) if isinstance(document, dict) else None
-        if schema != SCHEMA:
-            raise TraceError(
-                f"{source}:1: schema is {schema!r}, this version of Mirage reads {SCHEMA!r}; "
-                "fit the model again with 'mirage trace fit'"
-            )
-        try:
-            document["habits"] = tuple(Habit(**_typed(Habit, habit)) for habit in document["habits"])
-            document["fitted_to"] = Marginals(**_typed(Marginals, document["fitted_to"]))
-            return cls(**_typed(cls, document))
-        except (KeyError, TypeError, ValueError) as error:
-            raise TraceError(f"{source}:1: not a complete workload model: {error}") from error
+        return model_from_json(text, source=source)
 
 
 def limit_class(limit_s: Ints) -> Ints:
@@ -187,63 +158,5 @@ def limit_class(limit_s: Ints) -> Ints:
 
 
 def burst_class(size: Ints) -> Ints:
-    """0, 1 or 2: a burst of few, some or many jobs; the larger, the more of it is a script's. Shape as given."""
+    """0, 1 or 2: a burst of few, some or many jobs. Shape as the argument's."""
     return np.searchsorted(BURST_EDGES, size, side="right").astype(np.int64)
-
-
-def builtin_models() -> tuple[str, ...]:
-    """Names of the models that ship with the package."""
-    folder = resources.files("mirage.trace") / "models"
-    return tuple(sorted(f.name.removesuffix(".json") for f in folder.iterdir() if f.name.endswith(".json")))
-
-
-def load_builtin(name: str) -> WorkloadModel:
-    """A model that ships with the package, such as ``lonestar6-like``.
-
-    Raises:
-        UnknownName: No such model.
-    """
-    if name not in builtin_models():
-        raise UnknownName("workload model", name, builtin_models())
-    text = (resources.files("mirage.trace") / "models" / f"{name}.json").read_text(encoding="utf-8")
-    return WorkloadModel.from_json(text, source=f"{name}.json")
-
-
-def _plain(value: Any) -> Any:
-    """Dataclasses to dicts, arrays to lists, floats to four significant digits."""
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if isinstance(value, float):
-        return float(f"{value:.{_SIGNIFICANT_DIGITS}g}")
-    if hasattr(value, "__dataclass_fields__"):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
-    return value
-
-
-def _dumps(value: Any, indent: str = "") -> str:
-    """JSON with one key a line and arrays of scalars on one line."""
-    deeper = indent + " "
-    if isinstance(value, dict):
-        rows = (f"{deeper}{json.dumps(k)}: {_dumps(v, deeper)}" for k, v in value.items())
-        return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
-    if isinstance(value, list) and any(isinstance(v, dict | list) for v in value):
-        return "[\n" + ",\n".join(deeper + _dumps(v, deeper) for v in value) + f"\n{indent}]"
-    return json.dumps(value, separators=(",", ":"))
-
-
-_READ = {
-    "Ints": lambda v: np.array(v, dtype=np.int64),
-    "Floats": lambda v: np.array(v, dtype=np.float64),
-    "tuple[str, ...]": tuple,
-    "int": int,
-    "float": float,
-    "str": str,
-}
-
-
-def _typed(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of a document as the types that the dataclass declares."""
-    declared = {f.name: str(f.type) for f in fields(kind)}
-    return {k: _READ.get(declared.get(k, ""), lambda v: v)(v) for k, v in document.items()}

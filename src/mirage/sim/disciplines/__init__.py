@@ -40,7 +40,9 @@ DISCIPLINES: dict[str, DisciplineSpec] = {
     "fcfs": DisciplineSpec(f"{_HERE}.fcfs:fcfs", "first come, first served, no backfill"),
     "easy": DisciplineSpec(f"{_HERE}.easy:easy", "EASY backfill: the head of the queue has a reservation"),
     "conservative": DisciplineSpec(
-        f"{_HERE}.conservative:conservative", "every job has a reservation, re-planned at every event", plans=True
+        f"{_HERE}.conservative:conservative",
+        "every job has a reservation, re-planned at every event",
+        plans=True,
     ),
     "slurm": DisciplineSpec(
         f"{_HERE}.slurm:slurm", "Slurm's main and backfill loops with multifactor priority", plans=True

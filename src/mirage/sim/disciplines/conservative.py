@@ -20,7 +20,7 @@ from mirage.sim.layout import (
     State,
     World,
 )
-from mirage.sim.lifecycle import REPLAN, permitted, start
+from mirage.sim.lifecycle import REPLAN, pending, permitted, start
 from mirage.sim.profile import earliest, forget_past, rebuild, reserve
 
 
@@ -31,7 +31,7 @@ def conservative(world: World, state: State, scratch: Scratch) -> int:
     On one pool the plan stands until something ends before its limit: an end at the limit was foreseen, and a job submitted since
     is planned last, so only new jobs are added to it.
     """
-    clock, live, queue = state.clock, state.live, state.queue
+    clock, live, queue = state.clock, state.live, pending(state)
     setting = world.settings[0]
     plan_stands = (
         clock[ENDED_SINCE] & REPLAN == 0

@@ -24,7 +24,7 @@ from mirage.sim.layout import (
     State,
     World,
 )
-from mirage.sim.lifecycle import permitted, start
+from mirage.sim.lifecycle import pending, permitted, start
 from mirage.sim.resources import hosts, need, pick, release_into, room
 
 
@@ -66,9 +66,7 @@ def beside_head(world: World, state: State, scratch: Scratch, job: Any) -> bool:
         scratch.picked[0] = job.nodes
         return bool(
             state.allowed[job.partition, 0]
-            and min(
-                hosts(world, 0, free[0, 0], free[0, 1], job), hosts(world, 0, extra[0, 0], extra[0, 1], job)
-            )
+            and min(hosts(world, 0, free[0, 0], free[0, 1], job), hosts(world, 0, extra[0, 0], extra[0, 1], job))
             >= job.nodes
         )
     for b in range(world.capacity.shape[0]):
@@ -80,7 +78,7 @@ def beside_head(world: World, state: State, scratch: Scratch, job: Any) -> bool:
 @kernel()
 def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
     """Go through the queue from place ``first`` and start what does not delay the head."""
-    clock, live, queue = state.clock, state.live, state.queue
+    clock, live, queue = state.clock, state.live, pending(state)
     now, shadow_s = clock[NOW], clock[SHADOW]
     n = clock[N_PENDING]
     kept = first
@@ -122,7 +120,7 @@ def easy(world: World, state: State, scratch: Scratch) -> int:
         blocked = start_heads(world, state, scratch)
         known = clock[N_PENDING]
         if blocked < known:
-            find_shadow(world, state, scratch, state.live[state.queue[blocked]])
+            find_shadow(world, state, scratch, state.live[pending(state)[blocked]])
             known = blocked + 1
             backfill(world, state, scratch, known)
     elif known < clock[N_PENDING]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mirage.sim.compile import kernel
 from mirage.sim.layout import ARRIVED_SINCE, DISCIPLINE, ENDED_SINCE, N_PENDING, Scratch, State, World
-from mirage.sim.lifecycle import fits, permitted, start, unqueue
+from mirage.sim.lifecycle import fits, pending, permitted, start, unqueue
 
 
 @kernel()
@@ -18,7 +18,7 @@ def start_heads(world: World, state: State, scratch: Scratch) -> int:
     """
     at = 0
     while at < state.clock[N_PENDING]:
-        slot = state.queue[at]
+        slot = pending(state)[at]
         job = state.live[slot]
         if fits(world, state, scratch, job):
             unqueue(state, at)

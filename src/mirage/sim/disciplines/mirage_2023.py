@@ -25,7 +25,7 @@ from mirage.sim.layout import (
     State,
     World,
 )
-from mirage.sim.lifecycle import call_at, start, unqueue
+from mirage.sim.lifecycle import call_at, pending, start, unqueue
 
 SLOTS = 288
 SLOT_S = 600
@@ -35,7 +35,7 @@ REPLAN_EVERY_S = 600
 @kernel()
 def order_by_priority(world: World, state: State) -> None:
     """Move the jobs queued since the last look to their places (stable; the tail of the queue is new)."""
-    clock, live, queue = state.clock, state.live, state.queue
+    clock, live, queue = state.clock, state.live, pending(state)
     setting = world.settings[0]
     n = clock[N_PENDING]
     for k in range(max(n - clock[ARRIVED_SINCE], 0), n):
@@ -58,7 +58,7 @@ def last_candidate(state: State, tested: int) -> int:
     """The last place in the queue whose job fits what is free now, or ``NOBODY``."""
     free = state.free[0, 0]
     for k in range(tested - 1, -1, -1):
-        if state.live[state.queue[k]].nodes <= free:
+        if state.live[pending(state)[k]].nodes <= free:
             return k
     return NOBODY
 
@@ -100,7 +100,7 @@ def replan(world: World, state: State, scratch: Scratch) -> None:
 
     Nothing but starts comes of it, so planning ends with the last job that could start now.
     """
-    clock, live, queue = state.clock, state.live, state.queue
+    clock, live, queue = state.clock, state.live, pending(state)
     timeline = scratch.timeline
     n = clock[N_PENDING]
     last = last_candidate(state, min(n, world.settings[0].max_job_test))
@@ -129,7 +129,7 @@ def replan(world: World, state: State, scratch: Scratch) -> None:
 @kernel(DISCIPLINE)
 def mirage_2023(world: World, state: State, scratch: Scratch) -> int:
     """One minute of the published simulator."""
-    clock, queue = state.clock, state.queue
+    clock, queue = state.clock, pending(state)
     order_by_priority(world, state)
     since_s = clock[NOW] - world.settings[0].epoch_s
     if since_s % REPLAN_EVERY_S == 0:

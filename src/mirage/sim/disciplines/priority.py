@@ -18,6 +18,7 @@ from mirage.sim.layout import (
     State,
     World,
 )
+from mirage.sim.lifecycle import pending
 
 
 @kernel()
@@ -66,7 +67,7 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
     Returns:
         Whether the whole queue was computed anew.
     """
-    clock, live, queue = state.clock, state.live, state.queue
+    clock, live, queue = state.clock, state.live, pending(state)
     setting = world.settings[0]
     now = clock[NOW]
     due = now - clock[PRIORITY_AT] >= setting.calc_period_s
@@ -102,7 +103,7 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
 @kernel()
 def insert_by_priority(world: World, state: State, k: int, slot: int) -> None:
     """Move the job at place k forward to its place among those before it; ties stay in order of submission."""
-    live, queue = state.live, state.queue
+    live, queue = state.live, pending(state)
     job = live[slot]
     tier, priority = world.partition_tier[job.partition], job.priority
     at = k

@@ -26,14 +26,14 @@ from mirage.sim.layout import (
     State,
     World,
 )
-from mirage.sim.lifecycle import call_at, fits, permitted, start
+from mirage.sim.lifecycle import call_at, fits, pending, permitted, start
 from mirage.sim.profile import can_host_now, earliest, rebuild, reserve
 
 
 @kernel()
 def main_loop(world: World, state: State, scratch: Scratch, depth: int) -> None:
     """Start jobs in priority order; a partition is closed by its first job that does not fit."""
-    clock, live, queue = state.clock, state.live, state.queue
+    clock, live, queue = state.clock, state.live, pending(state)
     partitions = state.allowed.shape[0]
     closed = scratch.timeline
     for p in range(partitions):
@@ -62,7 +62,7 @@ def main_loop(world: World, state: State, scratch: Scratch, depth: int) -> None:
 def last_that_could_start(world: World, state: State, tested: int) -> int:
     """The last place among the jobs tested whose job what is free now would hold, or ``NOBODY``."""
     for k in range(tested - 1, -1, -1):
-        if can_host_now(world, state, state.live[state.queue[k]]):
+        if can_host_now(world, state, state.live[pending(state)[k]]):
             return k
     return NOBODY
 
@@ -70,7 +70,7 @@ def last_that_could_start(world: World, state: State, tested: int) -> int:
 @kernel()
 def backfill_loop(world: World, state: State, scratch: Scratch) -> None:
     """Plan the queue on the availability profile; start what can start now."""
-    clock, live, queue = state.clock, state.live, state.queue
+    clock, live, queue = state.clock, state.live, pending(state)
     setting = world.settings[0]
     n = clock[N_PENDING]
     last = last_that_could_start(world, state, min(n, setting.max_job_test))

@@ -11,6 +11,7 @@ from typing import Any
 from mirage.sim.actions import PREEMPT, START
 from mirage.sim.compile import kernel
 from mirage.sim.layout import DISCIPLINE, N_PENDING, N_RUNNING, NOW, RUNNING, Scratch, State, World
+from mirage.sim.lifecycle import pending
 
 
 @kernel()
@@ -37,7 +38,7 @@ def srtf(world: World, state: State, scratch: Scratch) -> int:
     n = clock[N_PENDING] + clock[N_RUNNING]
     ranked, left = scratch.slots, scratch.keys
     for k in range(n):
-        slot = state.queue[k] if k < clock[N_PENDING] else state.running[k - clock[N_PENDING]]
+        slot = pending(state)[k] if k < clock[N_PENDING] else state.running[k - clock[N_PENDING]]
         left[slot] = remaining_s(state, slot)
         at = k
         while at > 0 and comes_before(state, left, slot, ranked[at - 1]):
