@@ -25,13 +25,14 @@ DAILY_SWING, PEAK_HOUR, WEEKEND = 0.6, 13.5, 0.58
 
 
 def pool_workload(jobs: int, processors: int = 352, load: float = 0.9, seed: int = 0) -> JobTable:
-    """A workload of independent jobs that queues, under EASY on 352 processors, about 4,500 s on average.
+    """A workload of independent jobs that queues, under EASY on 352 processors, over an hour on average.
 
     Matched, at the defaults and 20,000 jobs, is the character of a reference workload with a known schedule:
     mean size 6.0 processors (45 % single), mean run time 5,450 s (log-normal, median 1,800 s, none over 2
     days), mean run / requested 0.5, offered load 0.9, arrivals every 100 s on average with the swing of day
-    and weekend (from Monday 0:00 at time 0), sizes and run times independent, no user's habits. Submissions
-    may share a second.
+    and weekend (from Monday 0:00 at time 0), sizes and run times independent, no user's habits. The
+    mean wait under EASY follows: 4,900 s (median over twelve seeds) against 4,569 s of the reference.
+    Submissions may share a second.
 
     Args:
         jobs: How many.
