@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba import void
 
 from mirage.sim.cluster import Cluster
 from mirage.sim.compile import kernel
@@ -35,6 +36,7 @@ from mirage.sim.layout import (
     QUEUE_HEAD,
     SEGMENT,
     SLOTS_USED,
+    STATE_TYPE,
     TIMER,
     WATCH,
     WATCH_SLOT,
@@ -151,33 +153,51 @@ def make_scratch(world: World, slots: int) -> Scratch:
 
 
 @kernel()
+def copy_part(target: Any, source: Any, first: int, n: int) -> None:
+    """Copy n rows from row ``first`` on to the beginning."""
+    for k in range(n):
+        target[k] = source[first + k]
+
+
+@kernel()
+def copy_table(target: Any, source: Any, rows: int) -> None:
+    """Copy the first rows of a two-dimensional array."""
+    for k in range(rows):
+        for column in range(source.shape[1]):
+            target[k, column] = source[k, column]
+
+
+@kernel(void(STATE_TYPE, STATE_TYPE))
 def copy_state(target: State, source: State) -> None:
     """Copy all that is in use, the log aside, into arrays that are at least as large."""
     clock = source.clock
-    target.clock[:] = clock
+    copy_part(target.clock, clock, 0, CLOCK_SIZE)
     target.clock[N_LOG] = 0
-    for k in range(clock[SLOTS_USED]):
-        target.live[k] = source.live[k]
-    head = clock[QUEUE_HEAD]
-    target.queue[: clock[N_PENDING]] = source.queue[head : head + clock[N_PENDING]]
+    copy_part(target.live, source.live, 0, clock[SLOTS_USED])
+    copy_part(target.queue, source.queue, clock[QUEUE_HEAD], clock[N_PENDING])
     target.clock[QUEUE_HEAD] = 0
-    target.running[: clock[N_RUNNING]] = source.running[: clock[N_RUNNING]]
-    target.held[: clock[N_HELD]] = source.held[: clock[N_HELD]]
-    for k in range(clock[N_HEAP]):
-        target.heap[k] = source.heap[k]
-    for k in range(clock[CHUNKS_USED]):
-        target.chunks[k] = source.chunks[k]
-    target.free[:] = source.free
-    target.extra[:] = source.extra
-    target.allowed[:] = source.allowed
-    target.fate[:] = source.fate
+    copy_part(target.running, source.running, 0, clock[N_RUNNING])
+    copy_part(target.held, source.held, 0, clock[N_HELD])
+    copy_part(target.heap, source.heap, 0, clock[N_HEAP])
+    copy_part(target.chunks, source.chunks, 0, clock[CHUNKS_USED])
+    bins = len(source.free)
+    copy_table(target.free, source.free, bins)
+    copy_table(target.extra, source.extra, bins)
+    copy_table(target.allowed, source.allowed, len(source.allowed))
+    copy_part(target.fate, source.fate, 0, len(source.fate))
     points = clock[N_PROFILE]
-    target.profile_s[:points] = source.profile_s[:points]
-    target.level[:points] = source.level[:points]
-    target.profile[:points] = source.profile[:points]
-    target.usage[:] = source.usage
-    target.user_jobs[:] = source.user_jobs
-    target.user_nodes[:] = source.user_nodes
+    copy_part(target.profile_s, source.profile_s, 0, points)
+    if len(source.level) > 1:
+        copy_part(target.level, source.level, 0, points)
+    elif len(source.profile) > 1:
+        for k in range(points):
+            for b in range(bins):
+                target.profile[k, b, 0] = source.profile[k, b, 0]
+                target.profile[k, b, 1] = source.profile[k, b, 1]
+    users = len(source.usage)
+    copy_part(target.usage, source.usage, 0, users)
+    copy_part(target.user_jobs, source.user_jobs, 0, users)
+    copy_part(target.user_nodes, source.user_nodes, 0, users)
 
 
 def empty_like(state: State, log: int) -> State:

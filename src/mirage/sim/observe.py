@@ -14,12 +14,12 @@ from mirage.sim.layout import (
     N_PENDING,
     N_RUNNING,
     NOW,
+    QUEUE_HEAD,
     RUNNING,
     SUSPENDING,
     Records,
     State,
 )
-from mirage.sim.lifecycle import pending
 from mirage.trace.table import MISSING
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ RECENT = 5_000
 def observe(sim: Simulation, chain: Chain | None = None) -> View:
     """What a policy may know of a simulation now; copies, so that it stays what it was."""
     world, state = sim.world, sim.state
-    now_s = int(state.clock[NOW])
+    now_s, head = int(state.clock[NOW]), state.clock[QUEUE_HEAD]
     return View(
         now_s=now_s,
         nodes=Nodes(
@@ -41,7 +41,7 @@ def observe(sim: Simulation, chain: Chain | None = None) -> View:
             free=_frozen(state.free.copy()),
             allowed=_frozen(state.allowed.copy()),
         ),
-        pending=jobs_of(state, pending(state)[: state.clock[N_PENDING]], now_s),
+        pending=jobs_of(state, state.queue[head : head + state.clock[N_PENDING]], now_s),
         running=jobs_of(state, state.running[: state.clock[N_RUNNING]], now_s),
         held=jobs_of(state, state.held[: state.clock[N_HELD]], now_s),
         ended=_ended(sim),

@@ -124,6 +124,15 @@ class Simulation:
             else:
                 return self.now_s
 
+    def approach(self, time_s: int) -> None:
+        """Let time pass to just before ``time_s``: all that is due earlier has happened, what is due then has not.
+
+        A job injected now is looked at together with what happens in this second.
+        """
+        if time_s > self.now_s:
+            self.advance(time_s - 1)
+            self.state.clock[NOW] = time_s
+
     def step(self) -> int:
         """Let time pass to the next event and let it happen; returns its time, ``NEVER_S`` if there is none."""
         due_s = int(engine.next_event_s(self.world, self.state))

@@ -129,14 +129,14 @@ def replan(world: World, state: State, scratch: Scratch) -> None:
 @kernel(DISCIPLINE)
 def mirage_2023(world: World, state: State, scratch: Scratch) -> int:
     """One minute of the published simulator."""
-    clock, queue = state.clock, pending(state)
+    clock = state.clock
     order_by_priority(world, state)
     since_s = clock[NOW] - world.settings[0].epoch_s
     if since_s % REPLAN_EVERY_S == 0:
         replan(world, state, scratch)
     else:
         while clock[N_PENDING] > 0:
-            slot = queue[0]
+            slot = pending(state)[0]
             nodes = state.live[slot].nodes
             if nodes > state.free[0, 0]:
                 break
