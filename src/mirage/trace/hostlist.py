@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 _NOBODY = frozenset({"", "none assigned", "none", "(null)", "n/a", "unknown"})
+_TOO_MANY = 10**9
 _GROUP = re.compile(r"\[([^\[\]]*)\]")
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_RANGE = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15}))?")
 _OUTSIDE_BRACKETS = re.compile(r",(?![^\[]*\])")
 
 
@@ -16,11 +17,14 @@ def count_hosts(hostlist: str) -> int:
     Several groups in one name multiply: ``rack[0-1]n[1-4]`` names 8.
 
     Raises:
-        ValueError: Brackets do not match, a name is empty, or a range runs backwards.
+        ValueError: Brackets do not match, a name is empty, a range runs backwards, or it is far too long.
     """
     if hostlist.strip().lower() in _NOBODY:
         return 0
-    return sum(_count_one(name, hostlist) for name in _OUTSIDE_BRACKETS.split(hostlist.strip()))
+    count = sum(_count_one(name, hostlist) for name in _OUTSIDE_BRACKETS.split(hostlist.strip()))
+    if count >= _TOO_MANY:
+        raise ValueError(f"the host list {hostlist!r} names {count} hosts")
+    return count
 
 
 def _count_one(name: str, hostlist: str) -> int:

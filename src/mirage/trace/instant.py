@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from mirage.errors import ConfigurationError
 from mirage.trace.account import LineError
+from mirage.trace.numerals import whole_number
 from mirage.trace.table import MISSING
 
 _NEVER = frozenset({"", "unknown", "none", "n/a", "null", "invalid"})
@@ -55,8 +56,8 @@ class LocalClock:
         word = text.strip()
         if word.lower() in _NEVER:
             return MISSING
-        if word.isascii() and word.isdigit():
-            return int(word) or MISSING
+        if (instant_s := whole_number(word)) is not None:
+            return instant_s or MISSING
         try:
             moment = datetime.fromisoformat(word)
             if moment.tzinfo is not None:

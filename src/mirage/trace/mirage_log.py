@@ -8,12 +8,13 @@ an exit code of 0:0 is also that of a job that timed out: states are ``UNKNOWN``
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from mirage.duration import MINUTE_S
 from mirage.errors import TraceError
 from mirage.trace.account import Account, LineError
 from mirage.trace.instant import LocalClock
+from mirage.trace.numerals import whole_number
 from mirage.trace.record import JobRecord, table_of
 from mirage.trace.source import decode, numbered_lines
 from mirage.trace.table import MISSING, JobTable
@@ -31,6 +32,7 @@ COLUMNS = (
     "NNodes",
 )
 _RIGHT_OF_NAME = len(COLUMNS) - 2
+_MISCOUNTED = "line count in the head that is not the number of lines"
 
 
 def read_mirage_log(data: bytes, account: Account, clock: LocalClock) -> JobTable:
@@ -58,20 +60,19 @@ def read_mirage_log(data: bytes, account: Account, clock: LocalClock) -> JobTabl
 
 def _read_header(lines: Iterator[tuple[int, str]], account: Account) -> None:
     """Count, column names, rule; the count is checked, and only noted when it is off."""
-    expected = ("the number of lines", "the column names", "a rule of dashes")
-    for what, (number, line) in zip(expected, lines):
-        words = line.split()
+    expected: dict[str, Callable[[str], bool]] = {
+        "the number of lines": lambda line: whole_number(line.strip()) is not None,
+        "the column names": lambda line: tuple(line.split()) == COLUMNS,
+        "a rule of dashes": lambda line: set(line) - set(" \t") == {"-"},
+    }
+    for what, is_so in expected.items():
+        number, line = next(lines, (account.lines + 1, ""))
+        if not is_so(line):
+            raise TraceError(f"{account.path}:{number}: {line[:60]!r} is not {what} of a Mirage log")
         account.header += 1
-        if what == expected[0] and line.strip().isdigit():
-            below = account.lines - number
-            account.metadata["Lines"] = line.strip()
-            account.notes.update(
-                ["line count in the head that is not the number of lines"] * (int(line) != below)
-            )
-        elif not (what == expected[1] and tuple(words) == COLUMNS) and not set("".join(words)) <= {"-"}:
-            raise TraceError(
-                f"{account.path}:{number}: {line[:60]!r} is not {what} of a published Mirage log"
-            )
+        if (count := whole_number(line.strip())) is not None:
+            account.metadata["Lines"] = str(count)
+            account.notes.update([_MISCOUNTED] * (count != account.lines - number))
 
 
 def _job(cells: list[str], clock: LocalClock) -> JobRecord:
@@ -82,7 +83,7 @@ def _job(cells: list[str], clock: LocalClock) -> JobRecord:
     job_id, *name = cells[:-_RIGHT_OF_NAME]
     uid, start, submit, end, priority, limit, _, nodes = cells[-_RIGHT_OF_NAME:]
     start_s, end_s = clock.seconds(start), clock.seconds(end)
-    if not (job_id.isascii() and job_id.isdigit()):
+    if whole_number(job_id) is None:
         raise LineError("not a job id", repr(job_id), "expected a number")
     limit_min = _number(limit, "TimelimitR")
     return JobRecord(
@@ -101,8 +102,8 @@ def _job(cells: list[str], clock: LocalClock) -> JobRecord:
 
 def _number(text: str, column: str) -> int:
     word = text.strip()
-    if word.isascii() and word.isdigit():
-        return int(word)
+    if (number := whole_number(word)) is not None:
+        return number
     if word in ("", "Unknown", "None", "Partition_Limit"):
         return MISSING
     raise LineError("not a number", f"{column} is {text!r}", "check that the columns are in order")

@@ -11,6 +11,7 @@ from mirage.errors import ConfigurationError
 from mirage.trace.account import LineError
 from mirage.trace.hostlist import count_hosts
 from mirage.trace.instant import LocalClock
+from mirage.trace.numerals import whole_number
 from mirage.trace.record import JobRecord
 from mirage.trace.states import UNHEARD_STATE, is_known_state, job_state, true_lifetime_s
 from mirage.trace.table import MISSING
@@ -99,17 +100,20 @@ class RowParser:
         """The first of several fields that holds a number; ``MISSING`` if none does."""
         for name in names:
             text = self._text(cells, name).strip()
-            if text.isascii() and text.isdigit():
-                return int(text)
+            if (number := whole_number(text)) is not None:
+                return number
             if text and text.lower() not in ("unknown", "none", "n/a"):
                 raise LineError("not a number", f"{name} is {text!r}", "check the fields and their order")
         return MISSING
 
     def _duration_s(self, text: str, name: str) -> int:
         try:
-            return parse_duration_s(text)
-        except ConfigurationError as error:
-            raise LineError("not a duration", f"{name} is {text!r}", "Slurm writes 2-00:00:00") from error
+            seconds = parse_duration_s(text)
+        except (ConfigurationError, ValueError, OverflowError):  # the latter of thousands of digits
+            seconds = -1
+        if not 0 <= seconds <= UNLIMITED_S:
+            raise LineError("not a duration", f"{name} is {text!r}", "Slurm writes 2-00:00:00")
+        return seconds
 
     def _elapsed_s(self, cells: Sequence[str]) -> int:
         seconds = self._number(cells, "elapsedraw")

@@ -18,7 +18,7 @@ from mirage.errors import TraceError
 from mirage.trace.account import Account
 
 _ZSTD = b"\x28\xb5\x2f\xfd"
-_CHUNK = 1 << 20
+_CHUNK = 1 << 16
 
 
 def read_bytes(path: str | os.PathLike[str], account: Account) -> bytes:

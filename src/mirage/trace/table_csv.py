@@ -11,7 +11,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from mirage.duration import UNLIMITED_S
 from mirage.errors import TraceError, UnknownName
@@ -111,11 +111,19 @@ def _value(cell: str, name: str) -> int | str:
 
 def csv_bytes(table: JobTable) -> bytes:
     """The table as CSV, UTF-8, one line feed after every row."""
+    columns = [_cells(table, name) for name in COLUMNS]
+    text = _csv_text(columns, csv.QUOTE_MINIMAL)
+    if "\r" in text:  # which ends a line for whoever reads it, but is not quoted by itself
+        text = _csv_text(columns, csv.QUOTE_ALL)
+    return text.encode("utf-8", errors="surrogateescape")
+
+
+def _csv_text(columns: Sequence[Sequence[str]], quoting: Literal[0, 1]) -> str:
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text, lineterminator="\n", quoting=quoting)
     writer.writerow(COLUMNS)
-    writer.writerows(zip(*(_cells(table, name) for name in COLUMNS)))
-    return text.getvalue().encode("utf-8", errors="surrogateescape")
+    writer.writerows(zip(*columns))
+    return text.getvalue()
 
 
 def _cells(table: JobTable, name: str) -> list[str]:

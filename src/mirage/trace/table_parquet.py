@@ -39,19 +39,22 @@ def read_parquet(data: bytes, account: Account) -> JobTable:
         TraceError: The file is damaged, a column is unknown or of the wrong type, or a job has no ``job_id``.
         ConfigurationError: pyarrow is not installed.
     """
-    parquet = _pyarrow("pyarrow.parquet")
+    arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
     account.unit = "record"
     try:
         content = parquet.read_table(io.BytesIO(data))
-    except (OSError, ValueError) as error:
+        names = content.column_names
+    except (arrow.ArrowException, OSError, ValueError, MemoryError) as error:
         raise TraceError(f"{account.path}:1: not a Parquet file that can be read: {error}") from error
-    for name in content.column_names:
+    for name in names:
         if name not in COLUMNS:
             raise TraceError(f"{account.path}:1: {UnknownName('column', name, COLUMNS)}")
-    if "job_id" not in content.column_names:
-        raise TraceError(f"{account.path}:1: there is no column job_id; every job needs one")
+    if "job_id" not in names or len(set(names)) < len(names):
+        raise TraceError(
+            f"{account.path}:1: the columns are {', '.join(names)}; each once, and job_id among them"
+        )
     account.lines += content.num_rows
-    columns = {name: _column(content.column(name), name, account) for name in content.column_names}
+    columns = {name: _column(content.column(name), name, account) for name in names}
     table = JobTable.build(columns.pop("job_id"), **columns)
     named = np.asarray(table.job_id != "")
     for row in np.flatnonzero(~named).tolist():
@@ -68,7 +71,7 @@ def _column(column: Any, name: str, account: Account) -> Any:
         encoded = column.cast(arrow.string()).combine_chunks().dictionary_encode()
         codes = encoded.indices.fill_null(MISSING).to_numpy(zero_copy_only=False).astype(np.int64)
         names = tuple(encoded.dictionary.to_pylist())
-    except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError, ValueError) as error:
+    except (arrow.ArrowException, ValueError, MemoryError) as error:
         raise TraceError(f"{account.path}:1: the column {name} is {column.type}: {error}") from error
     if name == "state":
         return np.array([*(_STATES.get(word, JobState.UNKNOWN) for word in names), JobState.UNKNOWN])[codes]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from mirage.trace.numerals import count_or_missing
 from mirage.trace.table import MISSING
 
 _GPU = re.compile(r"(?:gres/|gres:)?gpu(?::[^=:,()]+)?[=:](\d+)(?:\([^)]*\))?")
@@ -39,13 +40,11 @@ def tres_gpus(tres: str) -> int:
 
 def gres_gpus_per_node(gres: str) -> int:
     """GPUs per node in a GRES list of old: ``gpu:2``, ``gres:gpu:8``, ``gpu:tesla:2(S:0)``."""
-    return sum(int(entry[1]) for entry in map(_GPU.fullmatch, gres.split(",")) if entry)
+    return sum(max(count_or_missing(entry[1]), 0) for entry in map(_GPU.fullmatch, gres.split(",")) if entry)
 
 
 def _count(text: str) -> int:
-    if text.isascii() and text.isdigit():
-        return int(text)
     number, suffix = text[:-1], text[-1:].upper()
-    if suffix in _SUFFIX and re.fullmatch(r"\d+(?:\.\d+)?", number, re.ASCII):
+    if suffix in _SUFFIX and re.fullmatch(r"\d{1,6}(?:\.\d{1,6})?", number, re.ASCII):
         return round(float(number) * _SUFFIX[suffix])
-    return MISSING
+    return count_or_missing(text)

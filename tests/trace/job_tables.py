@@ -1,0 +1,69 @@
+"""Job tables for the tests: strategies that draw them, and when two of them are the same."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from mirage.duration import UNLIMITED_S
+from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, MISSING, JobState, JobTable
+
+NAMES = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=6)
+NUMBERS = st.integers(0, 10**9)
+OPTIONAL = st.one_of(st.just(MISSING), NUMBERS)
+
+
+@st.composite
+def job_tables(draw):
+    """Any table at all."""
+    n = draw(st.integers(0, 3))
+
+    def column(values):
+        return draw(st.lists(values, min_size=n, max_size=n))
+
+    ints = {name: column(st.integers(-(10**12), 10**12)) for name in INT_COLUMNS}
+    ints["limit_s"] = column(st.one_of(OPTIONAL, st.just(UNLIMITED_S)))
+    ints["state"] = column(st.sampled_from([int(state) for state in JobState]))
+    labels = {name: column(NAMES) for name in LABEL_COLUMNS}
+    return JobTable.build(column(NAMES.filter(bool)), **ints, **labels)
+
+
+@st.composite
+def workloads(draw):
+    """A table that the Standard Workload Format can hold."""
+    n = draw(st.integers(0, 6))
+
+    def column(values):
+        return np.array(draw(st.lists(values, min_size=n, max_size=n)), dtype=np.int64)
+
+    submit_s, wait_s, run_s, size = column(NUMBERS), column(OPTIONAL), column(OPTIONAL), column(OPTIONAL)
+    start_s = np.where(wait_s >= 0, submit_s + wait_s, MISSING)
+    states = (JobState.COMPLETED, JobState.CANCELLED, JobState.FAILED, JobState.UNKNOWN)
+    label = st.one_of(st.just(""), NUMBERS.map(str))
+    names = {
+        name: draw(st.lists(label, min_size=n, max_size=n)) for name in LABEL_COLUMNS if name != "dependency"
+    }
+    return JobTable.build(
+        column(NUMBERS),
+        submit_s=submit_s,
+        start_s=start_s,
+        end_s=np.where((start_s >= 0) & (run_s >= 0), start_s + run_s, MISSING),
+        elapsed_s=run_s,
+        limit_s=column(OPTIONAL),
+        nodes=size,
+        cpus=size,
+        state=column(st.sampled_from([int(state) for state in states])),
+        dependency=draw(st.lists(st.sampled_from(["", "afterany:5", "afterany:77"]), min_size=n, max_size=n)),
+        **names,
+    )
+
+
+def assert_same(left: JobTable, right: JobTable, columns=(*INT_COLUMNS, *LABEL_COLUMNS)):
+    """The same jobs, value by value."""
+    assert left.job_id.tolist() == right.job_id.tolist()
+    for name in columns:
+        a, b = getattr(left, name), getattr(right, name)
+        if name in LABEL_COLUMNS:
+            assert a.values() == b.values(), name
+        else:
+            np.testing.assert_array_equal(a, b, name)

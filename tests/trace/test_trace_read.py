@@ -1,0 +1,151 @@
+"""Any format, told apart by content; compression; and the account, which closes whatever the input."""
+
+import bz2
+import gzip
+import io
+import lzma
+import sys
+from functools import partial
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mirage.errors import ConfigurationError, TraceError, UnknownName
+from mirage.trace.read import READERS, detect_format, read_trace
+from mirage.trace.table import JobTable
+from mirage.trace.write import WRITERS
+
+SWF = b"; Version: 2.2\n1 100 20 60 4 -1 -1 4 600 -1 1 7 2 9 1 5 -1 -1\n"
+SACCT = b"JobID|JobName|State|Submit\n1|a|COMPLETED|2024-01-15T08:00:00\n1.batch|batch|COMPLETED|\n"
+LOG = (
+    b"3\nJobID JobName UID Start Submit End Priority TimelimitR ExitCode NNodes\n--- ---\n"
+    b"1\tn\t0\t2022-11-01T15:34:14\t2022-10-05T11:52:48\t2022-11-03T15:34:15\t1\t2880\t0:0\t2\n"
+)
+JSON = (
+    b'{"meta": {},\n "jobs": [\n'
+    b' {"job_id": 1, "time": {}, "state": {"current": "FAILED"}, "steps": [{}]}\n]}\n'
+)
+CONTENT = {
+    "swf": SWF,
+    "sacct": SACCT,
+    "mirage-log": LOG,
+    "sacct-json": JSON,
+    "csv": WRITERS["csv"](JobTable.build(["1"], nodes=[2])),
+    "parquet": WRITERS["parquet"](JobTable.build(["1"], nodes=[2])),
+}
+
+
+def test_every_reader_is_tested_here():
+    assert CONTENT.keys() == READERS.keys()
+
+
+@pytest.mark.parametrize("name", CONTENT)
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress, lzma.compress])
+def test_content_tells_the_format_under_any_name(tmp_path, name, compress):
+    path = tmp_path / "jobs.txt"
+    path.write_bytes(compress(CONTENT[name]))
+    trace = read_trace(path)
+    assert (trace.report.format, trace.table.job_id.tolist()) == (name, ["1"])
+    assert trace.report.accounted == trace.report.lines
+    assert trace.report.to_json()["path"] == str(path)
+
+
+def test_swf_is_known_without_comments_and_json_as_a_bare_list():
+    assert detect_format(SWF.split(b"\n", 1)[1], "x") == "swf"
+    assert detect_format(b'[\n{"job_id": 1}]', "x") == "sacct-json"
+    assert detect_format(b"a|b\n", "x", has_fields=True) == "sacct"
+
+
+@pytest.mark.parametrize(
+    "content", [b"Dear all,\nplease", b"1 2 3\n", b"[1, 2]", b"JobID JobName\n----- ----\n"]
+)
+def test_content_that_is_no_trace(tmp_path, content):
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(TraceError, match=r"x:1: looks like none of the known formats .*sacct -P"):
+        read_trace(tmp_path / "x")
+
+
+@pytest.mark.parametrize("content", [b"", b" \n\n", gzip.compress(b"")])
+def test_an_empty_file(tmp_path, content):
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(TraceError, match="x:1: the file is empty"):
+        read_trace(tmp_path / "x")
+
+
+def test_an_absent_file_and_a_folder(tmp_path):
+    with pytest.raises(TraceError, match="absent: cannot be read: No such file"):
+        read_trace(tmp_path / "absent")
+    with pytest.raises(TraceError, match="Is a directory"):
+        read_trace(tmp_path)
+
+
+def test_unknown_names():
+    with pytest.raises(UnknownName, match="Did you mean 'swf'"):
+        read_trace("x", format="sfw")
+    with pytest.raises(ConfigurationError, match="on_error is 'ignore'"):
+        read_trace("x", on_error="ignore")
+    with pytest.raises(ConfigurationError, match="time zone"):
+        read_trace("x", timezone="Mars/Olympus")
+
+
+def test_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(SWF)))
+    trace = read_trace("-")
+    assert (trace.report.path, len(trace.table)) == ("<stdin>", 1)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, partial(lzma.compress, preset=0)])
+def test_a_compressed_file_cut_short(tmp_path, compress):
+    lines = SWF + b"".join(b"%d 100 20 60 4 -1 -1 4 600 -1 1 7 2 9 1 5 -1 -1\n" % n for n in range(2, 30_000))
+    content = compress(lines)
+    (tmp_path / "x").write_bytes(content[: len(content) * 9 // 10])
+    with pytest.raises(TraceError, match=r"x:\d+: the compressed file is damaged or cut short"):
+        read_trace(tmp_path / "x")
+    trace = read_trace(tmp_path / "x", on_error="skip")
+    assert len(trace.table) > 10_000
+    assert any("cut short" in what for what in trace.report.notes)
+    assert trace.report.accounted == trace.report.lines
+
+
+def test_zstd_names_the_remedy_where_the_library_lacks_it(tmp_path):
+    if sys.version_info >= (3, 14):
+        pytest.skip("this Python reads zstd")
+    (tmp_path / "x").write_bytes(b"\x28\xb5\x2f\xfd....")
+    with pytest.raises(TraceError, match=r"compressed with zstd, which needs Python 3\.14"):
+        read_trace(tmp_path / "x")
+
+
+few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+line = st.one_of(
+    st.sampled_from([piece for content in (SWF, SACCT, LOG, JSON) for piece in content.split(b"\n")]),
+    st.binary(max_size=40),
+    st.text(alphabet="0123456789 .-+|;\t_[]", max_size=60).map(str.encode),
+)
+
+
+@pytest.mark.parametrize("name", ["swf", "sacct", "mirage-log"])
+@given(garbage=st.lists(line, max_size=12))
+@few
+def test_garbage_lines_are_skipped_and_the_account_closes(tmp_path, name, garbage):
+    path = tmp_path / "x"
+    path.write_bytes(CONTENT[name] + b"\n".join(garbage))
+    report = read_trace(path, format=name, on_error="skip").report
+    assert report.accounted == report.lines
+    assert report.jobs >= 1
+
+
+@pytest.mark.parametrize("name", CONTENT)
+@given(data=st.data())
+@few
+def test_a_damaged_file_is_read_or_refused(tmp_path, name, data):
+    content = CONTENT[name]
+    at = data.draw(st.integers(0, len(content)))
+    damaged = content[:at] + data.draw(st.binary(max_size=8)) + content[at + data.draw(st.integers(0, 8)) :]
+    path = tmp_path / "x"
+    path.write_bytes(damaged)
+    try:
+        report = read_trace(path, format=name, on_error="skip").report
+    except TraceError:
+        return
+    assert report.accounted == report.lines
