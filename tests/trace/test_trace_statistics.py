@@ -10,7 +10,7 @@ from mirage.trace.occupancy import Occupancy
 from mirage.trace.read import read_trace
 from mirage.trace.statistics import describe, iso_utc
 from mirage.trace.table import MISSING, JobState, JobTable
-from mirage.trace.utilization import inferred_capacity
+from mirage.trace.utilization import covered_s, inferred_capacity
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +104,14 @@ def test_busy_nodes_by_hand():
     assert occupancy.mean(edges).tolist() == [2.0, 3.5, (25 * 5 + 50 * 3) / 125]
     assert occupancy.peak(edges).tolist() == [2, 5, 5]
     assert (occupancy.quantile(0.3), occupancy.quantile(0.6), occupancy.quantile(1)) == (2, 3, 5)
+
+
+def test_a_burst_is_covered_to_its_end_and_a_log_to_its_last_submission():
+    burst = JobTable.build(["1", "2"], submit_s=[0, 1], start_s=[1, 1], end_s=[100, 50], nodes=[1, 1])
+    assert covered_s(burst, Occupancy.of(burst)) == (0, 100)
+    log = JobTable.build(["1", "2"], submit_s=[0, 99], start_s=[1, 99], end_s=[90, 150], nodes=[1, 1])
+    assert covered_s(log, Occupancy.of(log)) == (0, 99)
+    assert covered_s(JobTable.build([]), Occupancy.of(JobTable.build([]))) == (0, 1)
 
 
 def test_an_empty_table():

@@ -1,11 +1,12 @@
 """What do I see? The command line: ``mirage COMMAND``.
 
-Data go to standard output, everything else to standard error. Exit status: 0 done, 1 refused or failed, 2 wrong
-usage, 130 interrupted.
+Data go to standard output, everything else to standard error. Exit status: 0 done, 1 refused or failed,
+2 wrong usage, 130 interrupted.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -59,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: The words after ``mirage``; by default those of this process.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a name the terminal cannot show must not end the command
     try:
         status = root.main(args=arguments, prog_name="mirage", standalone_mode=False)
         sys.stdout.flush()
@@ -74,9 +77,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_stdout()
         return FAILED
+    except OSError as error:  # standard output on a full disk; files have errors of their own
+        click.echo(f"mirage: error: {error}", err=True)
+        _discard_stdout()
+        return FAILED
     return status if isinstance(status, int) else 0
 
 
 def _discard_stdout() -> None:
-    """Point standard output nowhere: its reader is gone, and Python would complain once more at exit."""
+    """Point standard output nowhere: it cannot be written, and Python would complain once more at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -50,15 +50,18 @@ def _draw_busy(axes: Any, table: JobTable, statistics: TraceStatistics) -> None:
     if statistics.busy is None:
         axes.set_title("no starts recorded: who held what when is not known")
         return
-    first_s, last_s = covered_s(table)
+    occupancy = Occupancy.of(table)
+    first_s, last_s = covered_s(table, occupancy)
     edge_s = np.linspace(first_s, last_s, min(_COLUMNS, last_s - first_s) + 1).round().astype(np.int64)
     dates = edge_s.astype("datetime64[s]")
-    axes.stairs(Occupancy.of(table).mean(edge_s), _as_days(edge_s), fill=True, alpha=0.4, label="busy")
+    axes.stairs(occupancy.mean(edge_s), _as_days(edge_s), fill=True, alpha=0.4, label="busy")
     weeks = statistics.busy.weeks
     edges = _as_days(np.array([*(week.begin_s for week in weeks), last_s]))
     axes.stairs([week.mean_nodes for week in weeks], edges, baseline=None, linewidth=1.5, label="weekly mean")
     capacity = statistics.busy.capacity
-    axes.axhline(capacity, linestyle="--", linewidth=1, color="black", label=f"inferred capacity, {capacity:,}")
+    axes.axhline(
+        capacity, linestyle="--", linewidth=1, color="black", label=f"inferred capacity, {capacity:,}"
+    )
     axes.xaxis_date()
     axes.set_xlim(dates[0], dates[-1])
     axes.set_ylim(bottom=0)

@@ -38,7 +38,7 @@ class BusyNodes:
     """How busy the machine was.
 
     Attributes:
-        mean: Busy nodes, mean from the first submission to the last.
+        mean: Busy nodes, mean over the span the trace covers, see ``covered_s``.
         peak: Most nodes busy at once.
         capacity: How many nodes the machine must have had, see ``inferred_capacity``.
         months: Month by month.
@@ -57,7 +57,7 @@ def busy_nodes(table: JobTable) -> BusyNodes | None:
     occupancy = Occupancy.of(table)
     if not occupancy:
         return None
-    first_s, last_s = covered_s(table)
+    first_s, last_s = covered_s(table, occupancy)
     whole = np.array([first_s, last_s])
     return BusyNodes(
         mean=float(occupancy.mean(whole)[0]),
@@ -68,12 +68,21 @@ def busy_nodes(table: JobTable) -> BusyNodes | None:
     )
 
 
-def covered_s(table: JobTable) -> tuple[int, int]:
-    """The span the trace covers: from the first submission (else start) to the last, at least a second."""
+def covered_s(table: JobTable, occupancy: Occupancy) -> tuple[int, int]:
+    """The span the trace covers, at least a second: from the first submission (else start) to the last.
+
+    What runs on after the last submission is not the machine as it was, only what the trace knows of it: it is
+    left out, unless it is most of the work, as in a trace of one burst.
+    """
     for instants in (table.submit_s, table.start_s):
         known = instants[instants >= 0]
         if len(known):
-            return int(known.min()), max(int(known.max()), int(known.min()) + 1)
+            first_s, last_s = int(known.min()), int(known.max())
+            if occupancy and last_s < occupancy.time_s[-1]:
+                end_s = int(occupancy.time_s[-1])
+                so_far, in_all = occupancy.node_seconds_until(np.array([last_s, end_s]))
+                last_s = last_s if so_far >= in_all / 2 else end_s
+            return first_s, max(last_s, first_s + 1)
     return 0, 1
 
 

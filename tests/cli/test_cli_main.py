@@ -1,0 +1,137 @@
+"""The root command: what holds for every command."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import click
+import pytest
+
+from mirage.cli import COMMANDS, main, root
+from mirage.cli.lazy import LazyCommand, LazyGroup
+
+MIRAGE = [sys.executable, "-c", "import sys; from mirage.cli import main; sys.exit(main())"]
+SWF = "; Version: 2.2\n1 100 20 60 4 -1 -1 4 600 -1 1 7 2 9 1 5 -1 -1\n"
+
+
+def every_command(group=root, path=("mirage",)):
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        yield (*path, name), command
+        if isinstance(command, click.Group):
+            yield from every_command(command, (*path, name))
+
+
+ALL = dict(every_command())
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_every_help_ends_with_examples(path, option, capsys):
+    assert main([*path[1:], option]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    usage, _, examples = out.partition("Examples:\n")
+    assert usage.startswith(f"Usage: {' '.join(path)}")
+    lines = examples.splitlines()
+    assert lines
+    assert all(line.startswith("    ") and "mirage " in line for line in lines)
+
+
+def test_commands_without_a_module_do_not_show(capsys):
+    group = LazyGroup(
+        name="g",
+        lazy={"there": COMMANDS["trace"], "absent": LazyCommand("mirage.cli.absent:absent", "Not yet.")},
+    )
+    assert group.list_commands(click.Context(group)) == ["there"]
+    assert group.get_command(click.Context(group), "absent") is None
+
+
+def test_help_imports_nothing_heavy():
+    heavy = ("numpy", "numba", "rich", "mirage.trace")
+    code = (
+        "import sys; from mirage.cli import main; main(['--help']); main(['trace', '--help']); "
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[-1] == "[]"
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("mirage 0.")
+
+
+@pytest.mark.parametrize("words", [["tarce"], ["trace", "info"], ["trace", "info", "x", "--colour"]])
+def test_wrong_usage_is_2(words, capsys):
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Usage:" in err
+
+
+def test_a_refusal_is_1_and_one_line_on_stderr(capsys):
+    assert main(["trace", "info", "absent.log"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "mirage: error: absent.log: cannot be read: No such file or directory; check the path\n"
+
+
+def test_ctrl_c_is_130():
+    with subprocess.Popen(
+        [*MIRAGE, "trace", "info", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while not blocked_on_read(process.pid):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert err.strip() == "mirage: interrupted"
+
+
+def blocked_on_read(pid: int) -> bool:
+    """Whether the process has come to wait for its standard input."""
+    try:
+        with open(f"/proc/{pid}/wchan") as file:
+            return "pipe" in file.read()
+    except OSError:
+        pytest.skip("no /proc/PID/wchan here")
+
+
+@pytest.fixture
+def swf(tmp_path):
+    path = tmp_path / "log.swf"
+    path.write_text(SWF)
+    return path
+
+
+def test_a_broken_pipe_is_quiet(swf):
+    with subprocess.Popen(
+        [*MIRAGE, "trace", "info", swf], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdout.close()
+        err = process.stderr.read()
+    assert err == b""
+    assert process.returncode == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_a_full_disk_under_stdout_is_told(swf):
+    with open("/dev/full", "w") as full:
+        run = subprocess.run([*MIRAGE, "trace", "info", swf], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert run.returncode == 1
+    assert "mirage: error: " in run.stderr
+    assert "No space left on device" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_a_terminal_without_utf8_gets_what_it_can_show(tmp_path):
+    path = tmp_path / "sacct.txt"
+    path.write_text("JobID|Partition|Submit|Start|End|NNodes\n1|größe|1|10|90|2\n2|größe|5|90|95|2\n")
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    run = subprocess.run([*MIRAGE, "trace", "info", path], capture_output=True, text=True, env=environment)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "gr??e 2" in run.stdout
+    assert "########" in run.stdout
