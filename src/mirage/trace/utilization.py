@@ -71,8 +71,8 @@ def busy_nodes(table: JobTable) -> BusyNodes | None:
 def covered_s(table: JobTable, occupancy: Occupancy) -> tuple[int, int]:
     """The span the trace covers, at least a second: from the first submission (else start) to the last.
 
-    What runs on after the last submission is not the machine as it was, only what the trace knows of it: it is
-    left out, unless it is most of the work, as in a trace of one burst.
+    What runs on after the last submission is not the machine as it was, only what the trace knows of it:
+    it is left out, unless it is most of the work, as in a trace of one burst.
     """
     for instants in (table.submit_s, table.start_s):
         known = instants[instants >= 0]
