@@ -27,8 +27,8 @@ from mirage.trace.write import write_trace
 def convert(trace: str, out: str, to: str | None, **reading: Any) -> None:
     """Write TRACE (a file, or - for standard input) to OUT in another format.
 
-    CSV and Parquet hold the whole job table; SWF holds what eighteen numbers can say. OUT is replaced only when
-    it is complete; a name that ends in .gz is compressed.
+    CSV and Parquet hold the whole job table; SWF holds what eighteen numbers can say. OUT is replaced only
+    when it is complete; a name that ends in .gz is compressed.
     """
     table = read_named_trace(trace, **reading).table
     write_trace(table, out, to)
