@@ -200,18 +200,31 @@ def copy_state(target: State, source: State) -> None:
     copy_part(target.user_nodes, source.user_nodes, 0, users)
 
 
-def empty_like(state: State, log: int) -> State:
-    """Arrays of the same sizes with anything in them, and an empty log with so much room."""
+def empty_log(state: State) -> Any:
+    """Room for the segments of a branch."""
+    return np.empty(256 + 2 * int(state.clock[N_RUNNING]), SEGMENT).view(np.recarray)
+
+
+def empty_like(state: State) -> State:
+    """Arrays of the same sizes with anything in them, and an empty log."""
     parts: dict[str, Any] = {name: np.empty_like(array) for name, array in zip(State._fields, state)}
-    return State(**{**parts, "log": np.empty(log, SEGMENT).view(np.recarray)})
+    return State(**{**parts, "log": empty_log(state)})
+
+
+def with_longer_log(state: State) -> State:
+    """The same state with twice the room for segments."""
+    used = state.clock[N_LOG]
+    log = np.empty(2 * len(state.log) + 2 * int(state.clock[N_RUNNING]), SEGMENT).view(np.recarray)
+    log[:used] = state.log[:used]
+    return state._replace(log=log)
 
 
 def enlarged(state: State) -> State:
-    """The same state in arrays of twice the room, for jobs and for the log."""
+    """The same state in arrays with room for twice as many jobs."""
     parts: dict[str, Any] = state._asdict()
-    for name in ("live", "queue", "running", "held", "heap", "profile_s", "level", "profile", "log", "fate"):
+    for name in ("live", "queue", "running", "held", "heap", "profile_s", "level", "profile", "fate"):
         array = parts[name]
-        if len(array) == 1:
+        if len(array) == 1:  # not in use with this discipline
             continue
         larger = np.zeros((2 * len(array) + 8, *array.shape[1:]), dtype=array.dtype)
         larger[: len(array)] = array

@@ -122,5 +122,3 @@ def _run(world: World, state: State, scratch: Scratch, jobs: Any, start_s: Any) 
         push_end(state, slot, job.end_s)
         state.user_jobs[job.user] += 1
         state.user_nodes[job.user] += job.nodes
-
-

@@ -37,7 +37,16 @@ from mirage.sim.layout import (
     Records,
 )
 from mirage.sim.lifecycle import admit, has_slot
-from mirage.sim.memory import copy_state, empty_like, enlarged, make_scratch, make_state, make_world
+from mirage.sim.memory import (
+    copy_state,
+    empty_like,
+    empty_log,
+    enlarged,
+    make_scratch,
+    make_state,
+    make_world,
+    with_longer_log,
+)
 from mirage.sim.observe import observe
 from mirage.sim.schedule import Schedule
 from mirage.sim.settings import SlurmSettings
@@ -150,7 +159,7 @@ class Simulation:
         """A copy that goes its own way; what has happened so far is shared."""
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
-        copy.state = empty_like(self.state, 64)
+        copy.state = empty_like(self.state)
         copy_state(copy.state, self.state)
         copy.scratch = make_scratch(self.world, len(self.state.live))
         copy.past = (*self.past, self.state.log[: self.state.clock[N_LOG]])
@@ -159,10 +168,10 @@ class Simulation:
     def restore(self, earlier: Simulation) -> None:
         """Go back (or over) to where a fork of the same simulation stands; the fork is left untouched."""
         if len(earlier.state.live) != len(self.state.live):
-            self.state = empty_like(earlier.state, 64)
+            self.state = empty_like(earlier.state)
             self.scratch = make_scratch(self.world, len(earlier.state.live))
         else:
-            self.state = self.state._replace(log=np.empty(64, self.state.log.dtype).view(np.recarray))
+            self.state = self.state._replace(log=empty_log(earlier.state))
         copy_state(self.state, earlier.state)
         self.past = (*earlier.past, earlier.state.log[: earlier.state.clock[N_LOG]])
         self.next_id = earlier.next_id
@@ -243,7 +252,10 @@ class Simulation:
         return Schedule.of(self.workload.table, self.segments(), self.cluster.nodes)
 
     def grow(self) -> None:
-        """Give the arrays twice the room."""
+        """Give what is short twice the room."""
+        if has_slot(self.state) and self.next_id < len(self.state.fate):
+            self.state = with_longer_log(self.state)
+            return
         self.state = enlarged(self.state)
         self.scratch = make_scratch(self.world, len(self.state.live))
 
