@@ -1,0 +1,149 @@
+"""Running the visible queue forward many times: the kernel behind ``what-if``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.duration import DAY_S
+from mirage.sim.compile import kernel
+from mirage.sim.engine import advance, wake_now
+from mirage.sim.layout import (
+    ARRIVED,
+    N_HEAP,
+    N_RUNNING,
+    NEVER_S,
+    NOW,
+    STARTED_WATCHED,
+    WATCH_SLOT,
+    Scratch,
+    State,
+    World,
+)
+from mirage.sim.lifecycle import admit, push_end
+from mirage.sim.memory import copy_state
+
+
+@kernel()
+def draw_use(samples: Any, stretch: Any, own: float, first: float, second: float) -> float:
+    """One use of the limit; 1 where nothing like it has ever been seen."""
+    a, b = (stretch[0], stretch[1]) if first < own else (stretch[2], stretch[3])
+    if b <= a:
+        return 1.0
+    return float(samples[a + int(second * (b - a))])
+
+
+@kernel()
+def draw_runs(state: State, samples: Any, stretch: Any, own: Any, chance: Any, sure: int, jobs: int) -> None:
+    """Give every visible job a run time.
+
+    Args:
+        chance: Shape (jobs, 2), uniform in [0, 1).
+        sure: Slot of the one job known to run until its limit: the present link.
+    """
+    clock, live = state.clock, state.live
+    now = clock[NOW]
+    for slot in range(jobs):
+        job = live[slot]
+        use = 1.0 if slot == sure else draw_use(samples, stretch[slot], own[slot], chance[slot, 0], chance[slot, 1])
+        job.run_s = max(int(use * job.limit_s), 1)
+    clock[N_HEAP] = 0
+    for k in range(clock[N_RUNNING]):
+        slot = state.running[k]
+        job = live[slot]
+        job.end_s = max(min(job.start_s + job.run_s, job.limit_end_s), now + 1)
+        push_end(state, slot, job.end_s)
+
+
+@kernel()
+def draw_arrivals(world: World, past: Any, days: Any, now: int) -> None:
+    """Fill ``world.jobs`` with days of the past, each moved to follow the one before.
+
+    Args:
+        past: JOB records by submit time.
+        days: For each day to come, how many days back its model lies; 0 for a day without arrivals.
+    """
+    made = 0
+    for ahead in range(len(days)):
+        if days[ahead] == 0:
+            continue
+        shift = (days[ahead] + ahead) * DAY_S
+        low, high = 0, len(past)
+        while low < high:
+            middle = (low + high) >> 1
+            if past[middle].submit_s < now - days[ahead] * DAY_S:
+                low = middle + 1
+            else:
+                high = middle
+        k = low
+        while k < len(past) and past[k].submit_s < now - (days[ahead] - 1) * DAY_S and made < len(world.jobs):
+            world.jobs[made] = past[k]
+            world.jobs[made].submit_s = past[k].submit_s + shift
+            world.jobs[made].id = world.jobs[0].id + made
+            made += 1
+            k += 1
+    for k in range(made, len(world.jobs)):
+        world.jobs[k].submit_s = NEVER_S
+
+
+@kernel()
+def submit_link(world: World, state: State, link: Any) -> None:
+    """The next link is submitted now, and watched."""
+    link[0].submit_s = state.clock[NOW]
+    state.clock[WATCH_SLOT] = admit(world, state, link[0])
+    wake_now(state)
+
+
+@kernel()
+def approach(world: World, state: State, scratch: Scratch, discipline: Any, time_s: int) -> None:
+    """Let time pass to just before ``time_s``."""
+    if time_s > state.clock[NOW]:
+        advance(world, state, scratch, discipline, time_s - 1)
+        state.clock[NOW] = time_s
+
+
+@kernel()
+def roll_out(
+    world: World,
+    seen: State,
+    base: State,
+    branch: State,
+    scratch: Scratch,
+    discipline: Any,
+    samples: Any,
+    stretch: Any,
+    own: Any,
+    chance: Any,
+    past: Any,
+    days: Any,
+    link: Any,
+    sure: int,
+    offsets_s: Any,
+    until_s: int,
+    starts_s: Any,
+) -> None:
+    """Play many futures, and in each submit the next link after every one of some delays.
+
+    The same futures serve all delays, so that their difference is the delay's alone.
+
+    Args:
+        seen: The cluster as the view shows it.
+        base: Arrays as large as ``seen``'s: a future without the link.
+        branch: The same: a future with it.
+        chance: Shape (futures, jobs, 2).
+        days: Shape (futures, days ahead).
+        offsets_s: Shape (delays,), ascending from 0.
+        until_s: A link that has not started by then is taken to start then.
+        starts_s: Shape (futures, delays), written: when the link starts.
+    """
+    now = seen.clock[NOW]
+    for future in range(starts_s.shape[0]):
+        copy_state(base, seen)
+        draw_runs(base, samples, stretch, own, chance[future], sure, chance.shape[1])
+        draw_arrivals(world, past, days[future], now)
+        base.clock[ARRIVED] = 0
+        for k in range(len(offsets_s)):
+            approach(world, base, scratch, discipline, now + offsets_s[k])
+            copy_state(branch, base)
+            submit_link(world, branch, link)
+            came_back = advance(world, branch, scratch, discipline, until_s)
+            starts_s[future, k] = branch.clock[NOW] if came_back == STARTED_WATCHED else until_s

@@ -1,0 +1,143 @@
+"""``what-if``: run the visible queue forward many times, read off when the next link would start, weigh the costs.
+
+Needs no training, works on a cluster never seen before, and corrects itself at every decision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.duration import DAY_S
+from mirage.policy.plan import Plan, Submit, Wait
+from mirage.policy.view import Chain, View
+from mirage.provision.chain import Cost
+from mirage.provision.futures import UseHistory, days_to_draw, past_arrivals
+from mirage.provision.provisioners import Lead, chain_of
+from mirage.provision.rollout import roll_out
+from mirage.sim.disciplines import discipline_spec
+from mirage.sim.jobs import link_record
+from mirage.sim.memory import empty_like
+from mirage.sim.revive import revive
+from mirage.sim.settings import SlurmSettings
+from mirage.trace.table import MISSING
+
+ROOM_FOR_ARRIVALS = 1024
+DAYS_AHEAD = 3
+"""Arrivals are drawn for so many days; a link that waits longer competes with nobody new."""
+
+PATIENCE_S = 5 * DAY_S
+"""A future in which the link has not started so long after its predecessor's end is as bad as it gets."""
+
+
+class WhatIf:
+    """Submits when one step more of waiting is expected to cost more than submitting now.
+
+    Args:
+        parameter: Unused.
+        cost: What an hour of interruption and of overlap costs.
+        discipline: How the cluster orders its queue.
+        settings: Its scheduler's parameters.
+        futures: How many futures each decision plays.
+        seed: Of the futures; the same seed and view give the same plan.
+        look_ahead: Delays to weigh against submitting now, in steps.
+    """
+
+    def __init__(
+        self,
+        parameter: str = "",
+        *,
+        cost: Cost | None = None,
+        discipline: str = "slurm",
+        settings: SlurmSettings | None = None,
+        futures: int = 32,
+        seed: int = 0,
+        look_ahead: tuple[int, ...] = (1,),
+        **others: Any,
+    ) -> None:
+        del parameter, others
+        self.cost = cost or Cost()
+        self.spec = discipline_spec(discipline)
+        self.settings = settings or SlurmSettings()
+        self.futures, self.seed, self.look_ahead = futures, seed, look_ahead
+
+    def decide(self, view: View) -> Plan:
+        """Weigh submitting now against submitting later, over the same futures."""
+        chain = chain_of(view)
+        if chain.ends_s == MISSING:
+            return Plan((Wait(reason="predecessor-pending"),))
+        remaining_s = chain.ends_s - view.now_s
+        if remaining_s <= 0:
+            return Plan((Submit(reason="ended"),), {"remaining_s": remaining_s})
+        delays_s = np.array([0, *(k * chain.step_s for k in self.look_ahead)], dtype=np.int64)
+        starts_s = self.starts_s(view, np.minimum(delays_s, remaining_s))
+        cost = self.cost.of((starts_s - chain.ends_s).astype(np.float64)).mean(axis=0)
+        waits_s = starts_s[:, 0] - view.now_s
+        estimate = {
+            "remaining_s": float(remaining_s),
+            "wait_p50_s": float(np.median(waits_s)),
+            "wait_p95_s": float(np.percentile(waits_s, 95)),
+            "cost_now": float(cost[0]),
+            "cost_later": float(cost[1:].min()),
+        }
+        if cost[0] < cost[1:].min() - 1e-9:
+            return Plan((Submit(reason="waiting-costs-more"),), estimate)
+        spare_s = remaining_s - int(waits_s.max())
+        until_s = view.now_s + max(spare_s // 4 // chain.step_s, 1) * chain.step_s
+        return Plan((Wait(reason="waiting-costs-less", until_s=until_s),), estimate)
+
+    def starts_s(self, view: View, delays_s: NDArray[np.int64]) -> NDArray[np.int64]:
+        """When the next link starts, in each future (rows) if submitted after each delay (columns)."""
+        chain = chain_of(view)
+        rng = np.random.default_rng([self.seed, view.now_s])
+        world, seen, scratch = revive(view, self.spec, self.settings, ROOM_FOR_ARRIVALS, view.phase_s)
+        uses = self._uses(view)
+        jobs = len(view.pending) + len(view.running)
+        past = past_arrivals(view, jobs)
+        back = days_to_draw(view, past)
+        days = rng.integers(1, back + 1, (self.futures, DAYS_AHEAD)) if back else np.zeros((self.futures, 1), np.int64)
+        starts_s = np.zeros((self.futures, len(delays_s)), dtype=np.int64)
+        roll_out(
+            world, seen, empty_like(seen), empty_like(seen), scratch, self.spec.load(),
+            uses.samples, uses.stretch, uses.own, rng.random((self.futures, jobs, 2)), past, days,
+            link_record(jobs + len(world.jobs), nodes=chain.nodes, limit_s=chain.limit_s, user=chain.user),
+            _slot_of(view, chain), delays_s, chain.ends_s + PATIENCE_S, starts_s,
+        )  # fmt: skip
+        return starts_s
+
+    def _uses(self, view: View) -> Any:
+        pending, running = view.pending, view.running
+        return UseHistory(view).draw_from(
+            np.concatenate([pending.user, running.user]),
+            np.concatenate([pending.limit_s, running.limit_s]),
+            np.concatenate([pending.done_s, (view.now_s - running.start_s).astype(np.float64)]),
+        )
+
+
+def _slot_of(view: View, chain: Chain) -> int:
+    """Where the present link stands among the revived jobs: pending first, then running; −1 if it is gone."""
+    ids = np.concatenate([view.pending.id, view.running.id])
+    found = np.flatnonzero(ids == chain.predecessor)
+    return int(found[0]) if len(found) else -1
+
+
+class SlurmEstimate(Lead):
+    """Leads by the start the backfill plan promises: every job at its limit, nobody new (``squeue --start``)."""
+
+    def __init__(self, parameter: str = "", **settings: Any) -> None:
+        del parameter
+        self._model = WhatIf(**{**settings, "futures": 1})
+
+    def lead_s(self, view: View, chain: Chain) -> float:
+        """The wait the plan foresees for a link submitted now."""
+        pessimist = replace(view, ended=_nothing_ended(view))
+        start_s = self._model.starts_s(pessimist, np.zeros(1, dtype=np.int64))
+        return float(start_s[0, 0] - view.now_s)
+
+
+def _nothing_ended(view: View) -> Any:
+    """No history: every job is then taken to run until its limit, and nobody to arrive."""
+    return type(view.ended)(*(np.zeros(0, dtype=np.int64) for _ in range(6)))
