@@ -7,7 +7,7 @@ gets exactly outcome k.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -85,7 +85,7 @@ class Episode:
         return load_class(self.reactive_s)
 
 
-def warm_simulations(setting: Setting, protocol: Protocol, windows: list[int]) -> Iterator[tuple[int, Simulation]]:
+def warm_simulations(setting: Setting, protocol: Protocol, windows: Iterable[int]) -> Iterator[tuple[int, Simulation]]:
     """For each window in turn, a simulation that stands just before the predecessor is submitted.
 
     With a warm protocol there is one replay, forked for each window; windows must ascend.
