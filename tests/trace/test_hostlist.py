@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirage.trace.hostlist import count_hosts
+from mirage.trace.hostlist import count_hosts, expand_hosts
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,16 @@ def test_the_count_is_the_length_of_the_expanded_list(hosts):
             names = [f"{name}{n:02d}r" for name in names for a, b in group for n in range(a, a + b + 1)]
         expanded += names
     assert count_hosts(",".join(written)) == len(expanded)
+
+
+@pytest.mark.parametrize(
+    ("hostlist", "hosts"),
+    [
+        ("n1", ["n1"]),
+        ("n[08-10],m", ["n08", "n09", "n10", "m"]),
+        ("r[0-1]n[1,3]-ib", ["r0n1-ib", "r0n3-ib", "r1n1-ib", "r1n3-ib"]),
+        ("(null)", []),
+    ],
+)
+def test_hosts_by_name(hostlist, hosts):
+    assert expand_hosts(hostlist) == hosts

@@ -105,6 +105,7 @@ _PRIORITY_WEIGHTS = {
     "priorityweightqos": "weight_qos",
 }
 _PRIORITY_TIMES = {"prioritydecayhalflife": "half_life_s", "prioritymaxage": "max_age_s"}
+_INCLUDE = re.compile(r"\s*include\s+(\S+)\s*$", re.IGNORECASE)
 _OPTION = re.compile(r"\s*([A-Za-z]+)\s*=\s*(\S.*?)\s*$")
 
 
@@ -121,18 +122,23 @@ def read_options(path: str | Path) -> dict[str, str]:
 
 
 def option_lines(path: str | Path) -> list[tuple[str, str]]:
-    """Every ``Key=value`` line of a ``slurm.conf`` in order, comments gone, keys in lower case.
+    """Every ``Key=value`` line of a ``slurm.conf`` in order, comments gone, keys in lower case, ``Include`` followed.
 
     Raises:
-        ConfigurationError: The file cannot be read.
+        ConfigurationError: A file cannot be read.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}; name a readable slurm.conf") from error
-    lines = text.replace("\\\n", " ").splitlines()
-    matches = [_OPTION.match(line.split("#", 1)[0]) for line in lines]
-    return [(m[1].lower(), m[2]) for m in matches if m]
+    options: list[tuple[str, str]] = []
+    for line in text.replace("\\\n", " ").splitlines():
+        plain = line.split("#", 1)[0]
+        if included := _INCLUDE.match(plain):
+            options += option_lines(Path(path).parent / included[1])
+        elif option := _OPTION.match(plain):
+            options.append((option[1].lower(), option[2]))
+    return options
 
 
 def _number(path: str | Path, key: str, value: str) -> int:

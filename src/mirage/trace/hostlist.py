@@ -1,8 +1,9 @@
-"""How many hosts does a Slurm host list name? ``d09n08s[01-02],d13n[03,05,07-08,16]`` names 7."""
+"""Which hosts, and how many, does a Slurm host list name? ``d09n08s[01-02],d13n[03,05,07-08,16]`` names 7."""
 
 from __future__ import annotations
 
 import re
+from itertools import product
 
 _NOBODY = frozenset({"", "none assigned", "none", "(null)", "n/a", "unknown"})
 _TOO_MANY = 10**9
@@ -25,6 +26,31 @@ def count_hosts(hostlist: str) -> int:
     if count >= _TOO_MANY:
         raise ValueError(f"the host list {hostlist!r} names {count} hosts")
     return count
+
+
+def expand_hosts(hostlist: str) -> list[str]:
+    """The hosts a list names, in its order; numbers keep their leading zeros.
+
+    Raises:
+        ValueError: As ``count_hosts``.
+    """
+    if count_hosts(hostlist) == 0:
+        return []
+    return [host for name in _OUTSIDE_BRACKETS.split(hostlist.strip()) for host in _expand_one(name)]
+
+
+def _expand_one(name: str) -> list[str]:
+    pieces = _GROUP.split(name)  # every second piece is what stood in brackets
+    choices = [_numbers(piece) if k % 2 else [piece] for k, piece in enumerate(pieces)]
+    return ["".join(choice) for choice in product(*choices)]
+
+
+def _numbers(group: str) -> list[str]:
+    numbers = []
+    for part in group.split(","):
+        first, _, last = part.partition("-")
+        numbers += [str(n).zfill(len(first)) for n in range(int(first), int(last or first) + 1)]
+    return numbers
 
 
 def _count_one(name: str, hostlist: str) -> int:
