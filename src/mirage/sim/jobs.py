@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirage.duration import UNLIMITED_S
+from mirage.duration import UNLIMITED_S, format_duration
 from mirage.errors import JobRefused
 from mirage.sim.cluster import Cluster, Partition
 from mirage.sim.layout import (
@@ -67,7 +67,7 @@ def workload(table: JobTable, cluster: Cluster, *, refuse: bool = True) -> Workl
     left_out["never ran"] = int(len(table) - runs.sum())
     kept = table[runs].sorted_by_submit()
     jobs = _records(kept, cluster)
-    reasons = _misfits(jobs, kept, cluster)
+    reasons = misfits(jobs, cluster)
     if reasons and refuse:
         row, reason = next(iter(reasons.items()))
         raise JobRefused(
@@ -86,8 +86,8 @@ def workload(table: JobTable, cluster: Cluster, *, refuse: bool = True) -> Workl
 def renumber(jobs: Records) -> None:
     """Make ids rows again after rows were dropped; dependencies on dropped jobs count as met."""
     where = {int(old): new for new, old in enumerate(jobs.id)}
-    for job in jobs[jobs.after >= 0]:
-        job.after = where.get(int(job.after), NOBODY)
+    for row in np.flatnonzero(jobs.after >= 0):
+        jobs.after[row] = where.get(int(jobs.after[row]), NOBODY)
     jobs.after_kind[jobs.after == NOBODY] = AFTER_NONE
     jobs.id = np.arange(len(jobs))
 
@@ -146,11 +146,21 @@ def _set_dependencies(jobs: Records, table: JobTable) -> None:
             jobs.after_kind[row] = _AFTER[kind]
 
 
-def _misfits(jobs: Records, table: JobTable, cluster: Cluster) -> dict[int, str]:
+def misfits(jobs: Records, cluster: Cluster) -> dict[int, str]:
     """Row → reason of the jobs that can never run, however long they wait."""
     reasons: dict[int, str] = {}
+    if cluster.user_max_nodes is not None:
+        for row in np.flatnonzero(jobs.nodes > cluster.user_max_nodes):
+            reasons[int(row)] = (
+                f"it asks for {jobs.nodes[row]} nodes and no user may hold more than {cluster.user_max_nodes}"
+            )
     for p, partition in enumerate(cluster.partitions):
         rows = np.flatnonzero(jobs.partition == p)
+        for row in rows[jobs.limit_s[rows] > partition.max_limit_s]:
+            reasons[int(row)] = (
+                f"its time limit is {format_duration(int(jobs.limit_s[row]))} and partition {partition.name!r} allows "
+                f"{format_duration(partition.max_limit_s)}"
+            )
         room, what = _room(jobs[rows], cluster, partition)
         for row in rows[jobs.nodes[rows] > room]:
             reasons[int(row)] = (
