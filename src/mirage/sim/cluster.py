@@ -86,8 +86,21 @@ class Cluster:
         for name in [n for p in self.partitions for n in p.groups] + [c.group for c in self.changes]:
             if name not in known:
                 raise ClusterError(f"no node group {name!r}; there are {sorted(known)}")
+        for group in self.groups:
+            self._check_changes(group)
         if self.shared_nodes and any(g.gpus == 0 and g.cpus == 0 for g in self.groups):
             raise ClusterError("shared nodes need GPUs or CPUs to share")
+
+    def _check_changes(self, group: NodeGroup) -> None:
+        level = group.count
+        for change in sorted(self.changes, key=lambda c: c.time_s):
+            level += change.nodes if change.group == group.name else 0
+            if level < 0 or (self.shared_nodes and level > group.count):
+                most = f"{group.count} (its count, as its nodes are shared)" if self.shared_nodes else "any number"
+                raise ClusterError(
+                    f"group {group.name!r} would have {level} nodes from second {change.time_s} on; "
+                    f"changes must keep it between 0 and {most}"
+                )
 
     @classmethod
     def pool(cls, nodes: int) -> Self:

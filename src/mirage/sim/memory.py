@@ -85,11 +85,15 @@ def make_world(cluster: Cluster, jobs: Any, settings: SlurmSettings, users: int,
 
 def _changes(cluster: Cluster) -> Any:
     rows: list[tuple[int, int, int]] = []
+    away = {group.name: 0 for group in cluster.groups}
     for change in sorted(cluster.changes, key=lambda c: c.time_s):
         places = [b for b, (group, _) in enumerate(cluster.bins()) if group.name == change.group]
         if cluster.shared_nodes:
+            before, after = away[change.group], away[change.group] - change.nodes
+            away[change.group] = after
+            stay = len(places) - max(before, after)
             sign = 1 if change.nodes > 0 else -1
-            rows += [(change.time_s, b, sign) for b in places[-abs(change.nodes) :]]
+            rows += [(change.time_s, b, sign) for b in places[stay : stay + abs(change.nodes)]]
         else:
             rows.append((change.time_s, places[0], change.nodes))
     made = records(CAPACITY, len(rows))
@@ -123,7 +127,7 @@ def make_state(world: World, cluster: Cluster, spec: DisciplineSpec, now_s: int,
         running=np.zeros(slots, dtype=np.int64),
         held=np.zeros(slots, dtype=np.int64),
         heap=records(HEAP, 2 * slots),
-        chunks=records(CHUNK, int(world.capacity.sum()) if bins > 1 or cluster.shared_nodes else 1),
+        chunks=records(CHUNK, _most_chunks(world) if bins > 1 or cluster.shared_nodes else 1),
         free=world.capacity.copy(),
         extra=np.zeros((bins, 2), dtype=np.int64),
         allowed=allowed,
@@ -136,6 +140,12 @@ def make_state(world: World, cluster: Cluster, spec: DisciplineSpec, now_s: int,
         user_jobs=np.zeros(users, dtype=np.int64),
         user_nodes=np.zeros(users, dtype=np.int64),
     )
+
+
+def _most_chunks(world: World) -> int:
+    """How many chunks there can be at once: each holds a node, or at least a GPU or a CPU of one."""
+    growth = int(np.maximum(world.changes.nodes, 0).sum()) if world.settings[0].stacked else 0
+    return int(world.capacity.sum()) + growth
 
 
 def make_scratch(world: World, slots: int) -> Scratch:
