@@ -22,6 +22,7 @@ from mirage.sim.layout import (
     N_RUNNING,
     NOBODY,
     NOW,
+    PRIORITY_AT,
     RUNNING,
     SUSPENDING,
     Scratch,
@@ -37,7 +38,6 @@ from mirage.sim.lifecycle import (
     leave_nodes,
     log_segment,
     pending,
-    permitted,
     push_end,
     set_end,
     start,
@@ -48,8 +48,8 @@ from mirage.sim.lifecycle import (
 from mirage.sim.resources import give, pick, room, take
 
 START, PREEMPT, RESIZE, CANCEL, MOVE, WAKE = range(6)
-"""Kinds of action. A suspended job is pending: resuming is starting it again. MOVE puts a bin into a partition or takes it
-out; running jobs go on. WAKE asks to be called at ``id`` seconds even if nothing happens."""
+"""Kinds of action. A suspended job is pending: resuming is starting it again. MOVE puts a bin into a partition or takes
+it out; running jobs go on. WAKE asks to be called at ``id`` seconds even if nothing happens."""
 
 (
     NO_FAULT,
@@ -59,7 +59,8 @@ out; running jobs go on. WAKE asks to be called at ``id`` seconds even if nothin
     NO_ROOM,
     OVER_USER_LIMIT,
     BAD_VALUE,
-) = range(7)
+    NO_SUCH_NODE,
+) = range(8)
 
 
 @kernel()
@@ -81,6 +82,16 @@ def refuse(state: State, fault: int, job_id: int, value: int) -> bool:
 
 
 @kernel()
+def may_hold(world: World, state: State, user: int, jobs: int, nodes: int) -> bool:
+    """Whether the limits of a user allow so many running jobs and nodes more."""
+    setting = world.settings[0]
+    return bool(
+        state.user_jobs[user] + jobs <= setting.user_max_jobs
+        and state.user_nodes[user] + nodes <= setting.user_max_nodes
+    )
+
+
+@kernel()
 def apply_start(world: World, state: State, scratch: Scratch, action: Any) -> bool:
     """Start (or resume) a pending job on ``action.nodes`` nodes, 0 for the size asked for."""
     at = find_slot(pending(state), state.clock[N_PENDING], state.live, action.id)
@@ -90,7 +101,9 @@ def apply_start(world: World, state: State, scratch: Scratch, action: Any) -> bo
     slot = pending(state)[at]
     job = state.live[slot]
     nodes = job.nodes if action.nodes == 0 else action.nodes
-    if not permitted(world, state, job):
+    if nodes < 1:
+        return refuse(state, BAD_VALUE, action.id, nodes)
+    if not may_hold(world, state, job.user, 1, nodes):
         return refuse(state, OVER_USER_LIMIT, action.id, 0)
     if not pick(world, state, scratch, state.free, job, nodes):
         return refuse(state, NO_ROOM, action.id, nodes - room(world, state, state.free, job))
@@ -133,18 +146,22 @@ def apply_resize(world: World, state: State, scratch: Scratch, action: Any) -> b
     slot = state.running[at]
     job = state.live[slot]
     change = action.nodes - job.width
-    if action.nodes < 1 or job.status != RUNNING:
-        return refuse(state, BAD_VALUE, action.id, action.nodes)
+    if job.status != RUNNING:
+        return refuse(state, NOT_RUNNING, action.id, 0)
+    if action.nodes < 1 or action.resume_s < 0:
+        return refuse(state, BAD_VALUE, action.id, min(action.nodes, action.resume_s))
+    if change > 0 and not may_hold(world, state, job.user, 0, change):
+        return refuse(state, OVER_USER_LIMIT, action.id, 0)
     if change > 0 and not pick(world, state, scratch, state.free, job, change):
         return refuse(state, NO_ROOM, action.id, change - room(world, state, state.free, job))
     bank_work(state, job)
     lost_s = max(job.start_s + job.resume_s - state.clock[NOW], 0) + action.resume_s
     log_segment(state, job, BY_RESIZE)
+    state.usage[job.user] += job.width * float(state.clock[NOW] - max(state.clock[PRIORITY_AT], job.start_s))
     if change > 0:
         take(world, state, scratch, slot)
     else:
         give(world, state, slot, -change)
-        state.clock[ENDED_SINCE] |= FREED | REPLAN
     state.user_nodes[job.user] += change
     job.width = action.nodes
     job.speed = action.speed if action.speed > 0 else action.nodes / job.nodes
@@ -162,7 +179,6 @@ def apply_cancel(world: World, state: State, action: Any) -> bool:
     if at != NOBODY:
         slot = pending(state)[at]
         unqueue(state, at)
-        clock[ENDED_SINCE] |= FREED | REPLAN
     else:
         at = find_slot(state.running, clock[N_RUNNING], live, action.id)
         if at != NOBODY:
@@ -188,9 +204,8 @@ def apply_move(state: State, action: Any) -> bool:
     """Put bin ``action.bin`` into a partition (``nodes`` 1) or take it out (0)."""
     partitions, bins = state.allowed.shape
     if not (0 <= action.bin < bins and 0 <= action.partition < partitions):
-        return refuse(state, BAD_VALUE, NOBODY, action.bin)
+        return refuse(state, NO_SUCH_NODE, action.partition, action.bin)
     state.allowed[action.partition, action.bin] = action.nodes == 1
-    state.clock[ENDED_SINCE] |= FREED | REPLAN
     return True
 
 
@@ -198,6 +213,7 @@ def apply_move(state: State, action: Any) -> bool:
 def apply_plan(world: World, state: State, scratch: Scratch, n: int) -> bool:
     """Apply the first n actions of ``scratch.plan``; False, with the fault in the clock, at the first that fails."""
     state.clock[FAULT] = NO_FAULT
+    state.clock[ENDED_SINCE] |= FREED | REPLAN  # no earlier plan foresaw what follows
     for k in range(n):
         action = scratch.plan[k]
         if action.kind == START:

@@ -40,7 +40,7 @@ from mirage.sim.layout import (
     State,
     World,
 )
-from mirage.sim.lifecycle import FREED, REPLAN, admit, call_at, finish, has_slot, pop_end, wake_held
+from mirage.sim.lifecycle import FREED, REPLAN, admit, call_at, finish, has_slot, met, pop_end, wake_held
 
 
 @kernel()
@@ -58,7 +58,7 @@ def next_event_s(world: World, state: State) -> int:
         soonest = min(soonest, world.changes[clock[CHANGED_CAPACITY]].time_s)
     for k in range(clock[N_HELD]):
         job = state.live[state.held[k]]
-        if job.after_kind == AFTER_NONE:
+        if job.begin_s > clock[NOW] or job.after_kind == AFTER_NONE or met(state, job):
             soonest = min(soonest, job.begin_s)
     return max(soonest, clock[NOW])
 
@@ -139,6 +139,9 @@ def advance(world: World, state: State, scratch: Scratch, discipline: Any, until
         actions = discipline(world, state, scratch)
         if actions < 0:
             return ASKS_POLICY
+        if actions > len(state.log) - clock[N_LOG]:  # each may end a segment
+            wake_now(state)
+            return NEEDS_ROOM
         if actions > 0 and not apply_plan(world, state, scratch, actions):
             return REFUSED_PLAN
         if watched_runs(state):

@@ -37,6 +37,7 @@ from mirage.sim.layout import (
     STAMP,
     SUSPENDING,
     TIMER,
+    WATCH_SLOT,
     Scratch,
     State,
     World,
@@ -45,6 +46,9 @@ from mirage.sim.resources import give, pick, take
 
 FREED, REPLAN = 1, 2
 """Bits of ``clock[ENDED_SINCE]``: something fell free; it did so earlier than any plan foresaw."""
+
+ROUNDING_S = 1e-6
+"""Work done at a speed that is no binary fraction comes out this much short of the run time, or less."""
 
 
 @kernel()
@@ -276,7 +280,7 @@ def set_end(state: State, slot: int, lost_s: int) -> None:
     """Work out when the present segment ends: the rest of the work, or the limit."""
     clock = state.clock
     job = state.live[slot]
-    left_s = int(math.ceil(max(job.run_s - job.done_s, 0.0) / job.speed))
+    left_s = int(math.ceil(max(job.run_s - job.done_s, 0.0) / job.speed - ROUNDING_S))
     job.end_s = min(clock[NOW] + lost_s + left_s, job.limit_end_s)
     push_end(state, slot, job.end_s)
 
@@ -357,6 +361,8 @@ def free_slot(state: State, slot: int) -> None:
     state.live[slot].chunk = state.clock[FREE_SLOT]
     state.live[slot].status = ENDED
     state.clock[FREE_SLOT] = slot
+    if state.clock[WATCH_SLOT] == slot:  # or whoever gets the slot next would be taken for the watched job
+        state.clock[WATCH_SLOT] = NOBODY
 
 
 @kernel()
@@ -367,7 +373,7 @@ def finish(world: World, state: State, slot: int) -> None:
         suspended(world, state, slot)
         return
     bank_work(state, job)
-    by_limit = job.done_s < job.run_s
+    by_limit = (job.run_s - job.done_s) / job.speed > 2 * ROUNDING_S
     leave_nodes(world, state, slot, BY_LIMIT if by_limit else BY_ITSELF)
     state.fate[job.id] = CANCELLED if by_limit or job.failed == 1 else ENDED
     free_slot(state, slot)

@@ -54,7 +54,7 @@ def jobs_of(state: State, slots: Any, now_s: int) -> Jobs:
     """The jobs in some slots as a struct of arrays."""
     live = state.live[slots]
     runs = (live.status == RUNNING) | (live.status == SUSPENDING)
-    worked = np.maximum(now_s - live.start_s - live.resume_s, 0) * live.speed
+    worked = np.maximum(now_s - live.start_s - live.resume_s, 0) * live.speed * (live.status == RUNNING)
     columns = {
         name: live[name].copy()
         for name in (
@@ -75,7 +75,7 @@ def jobs_of(state: State, slots: Any, now_s: int) -> Jobs:
         eligible_s=_frozen(np.where(live.status == HELD, MISSING, live.eligible_s)),
         start_s=_frozen(np.where(runs, live.start_s, MISSING)),
         width=_frozen(np.where(runs, live.width, 0)),
-        done_s=_frozen(live.done_s + np.where(runs, worked, 0.0)),
+        done_s=_frozen(live.done_s + worked),
     )
 
 

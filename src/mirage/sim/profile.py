@@ -77,6 +77,8 @@ def earliest(world: World, state: State, scratch: Scratch, job: Any) -> int:
     """
     if one_pool(world):
         scratch.picked[0] = job.nodes
+        if not state.allowed[job.partition, 0]:
+            return NOBODY
         return earliest_level(state, job.nodes, job.limit_s)
     n = state.clock[N_PROFILE]
     profile_s, profile = state.profile_s, state.profile

@@ -20,9 +20,11 @@ from mirage.policy.view import View
 from mirage.sim import actions, engine
 from mirage.sim.cluster import Cluster
 from mirage.sim.disciplines import discipline_spec
-from mirage.sim.jobs import Workload, link_record, to_minutes
+from mirage.sim.jobs import Workload, link_record, misfits, to_minutes
 from mirage.sim.layout import (
+    AFTER_NONE,
     ASKS_POLICY,
+    ENDED,
     FAULT,
     FAULT_ID,
     FAULT_VALUE,
@@ -34,6 +36,7 @@ from mirage.sim.layout import (
     REFUSED_PLAN,
     WATCH,
     WATCH_SLOT,
+    WHOLE_NODE,
     Records,
 )
 from mirage.sim.lifecycle import admit, has_slot
@@ -59,6 +62,7 @@ _FAULTS = {
     actions.NO_ROOM: "job {id} lacks {value} free nodes of its kind",
     actions.OVER_USER_LIMIT: "job {id} would take its user over a limit",
     actions.BAD_VALUE: "job {id}: {value} is no usable value",
+    actions.NO_SUCH_NODE: "there is no node {value}, or no partition {id}, to lend or reclaim",
 }
 
 
@@ -93,7 +97,9 @@ class Simulation:
         self.settings = settings or SlurmSettings()
         first_s = int(jobs.jobs.submit_s[0]) if len(jobs.jobs) else 0
         now_s = first_s if begin_s is None else begin_s
-        replayed = jobs.jobs[np.searchsorted(jobs.jobs.submit_s, now_s) :].copy().view(np.recarray)
+        skipped = int(np.searchsorted(jobs.jobs.submit_s, now_s))
+        replayed = jobs.jobs[skipped:].copy().view(np.recarray)
+        replayed.after_kind[replayed.after >= len(jobs.jobs)] = AFTER_NONE  # a job that will not be seen
         if self.spec.minutes:
             now_s = now_s // 60 * 60
             replayed = to_minutes(replayed, now_s)
@@ -101,10 +107,12 @@ class Simulation:
         accounts[jobs.jobs.user] = jobs.jobs.account
         self.world = make_world(cluster, replayed, self.settings, jobs.users, _dense(accounts), now_s)
         self.state = make_state(self.world, cluster, self.spec, now_s, len(jobs.jobs))
+        self.state.fate[:skipped] = ENDED
         self.scratch = make_scratch(self.world, len(self.state.live))
         self.past: tuple[Records, ...] = ()
         self.next_id = len(jobs.jobs)
         self.kernel = self.spec.load()
+        self._admitted: set[tuple[int, ...]] = set()
 
     # -- time -----------------------------------------------------------------------------------------------
 
@@ -138,9 +146,12 @@ class Simulation:
 
         A job injected now is looked at together with what happens in this second.
         """
-        if time_s > self.now_s:
-            self.advance(time_s - 1)
-            self.state.clock[NOW] = time_s
+        if time_s <= self.now_s:
+            return
+        self.advance(time_s - 1)
+        while self.state.clock[WATCH_SLOT] != NOBODY and engine.next_event_s(self.world, self.state) < time_s:
+            self.advance(time_s - 1)  # the start of a watched job had stopped the clock
+        self.state.clock[NOW] = time_s
 
     def step(self) -> int:
         """Let time pass to the next event and let it happen; returns its time, ``NEVER_S`` if there is none."""
@@ -190,11 +201,10 @@ class Simulation:
             Its id.
 
         Raises:
-            JobRefused: It is larger than the machine.
+            JobRefused: It can never run here, or names a partition, user or job there is none of.
         """
-        if nodes > self.cluster.nodes:
-            raise JobRefused(f"a job of {nodes} nodes can never run: the cluster has {self.cluster.nodes}")
         job = link_record(self.next_id, nodes=nodes, limit_s=limit_s, **asked)
+        self._admissible(job)
         job.submit_s = self.now_s
         while not has_slot(self.state) or self.next_id >= len(self.state.fate):
             self.grow()
@@ -207,12 +217,34 @@ class Simulation:
 
     def run_until_started(self, job_id: int, until_s: int = NEVER_S - 1) -> int | None:
         """Let time pass until the job injected last starts; its start, or None if it has not started by then."""
-        if self.state.clock[WATCH] != job_id:
-            raise ValueError(f"job {job_id} is not the one injected last")
-        self.advance(until_s)
-        started = self._watched_runs()
+        clock = self.state.clock
+        if clock[WATCH] != job_id or clock[WATCH_SLOT] == NOBODY:
+            raise ValueError(f"job {job_id} is not the one injected last, or has ended")
+        if not self._watched_runs():
+            self.advance(until_s)
+        started, slot = self._watched_runs(), clock[WATCH_SLOT]
         self.state.clock[WATCH_SLOT] = NOBODY
-        return self.now_s if started else None
+        return int(self.state.live[slot].first_start_s) if started else None
+
+    def _admissible(self, job: Records) -> None:
+        """Refuse a job that can never run; what was found good once is not looked at again."""
+        asked = job[0]
+        if not 0 <= asked.partition < len(self.cluster.partitions):
+            raise JobRefused(f"there is no partition {asked.partition}; there are {len(self.cluster.partitions)}")
+        if not 0 <= asked.user < len(self.state.user_jobs):
+            raise JobRefused(f"there is no user {asked.user}; codes run from 0 to {len(self.state.user_jobs) - 1}")
+        if asked.after >= self.next_id:
+            raise JobRefused(f"there is no job {asked.after} to wait for; ids run below {self.next_id}")
+        form = tuple(int(asked[name]) for name in ("nodes", "limit_s", "gpus", "cpus", "partition"))
+        if form not in self._admitted:
+            if min(asked.nodes, asked.limit_s) < 1 or asked.cpus < 1 or asked.gpus < WHOLE_NODE:
+                raise JobRefused(
+                    f"a job needs at least a node, a second and a CPU; got nodes={asked.nodes}, "
+                    f"limit_s={asked.limit_s}, gpus={asked.gpus}, cpus={asked.cpus}"
+                )
+            for reason in misfits(job, self.cluster).values():
+                raise JobRefused(f"a job of {asked.nodes} nodes can never run: {reason}")
+            self._admitted.add(form)
 
     def _watched_runs(self) -> bool:
         return bool(engine.watched_runs(self.state))
@@ -229,9 +261,13 @@ class Simulation:
         Raises:
             PlanInfeasible: An action cannot be applied; those before it have been.
         """
+        while len(self.state.log) - self.state.clock[N_LOG] < len(plan.actions):  # each may end a segment
+            self.state = with_longer_log(self.state)
         n = write_plan(plan, self.scratch, self)
         if not actions.apply_plan(self.world, self.state, self.scratch, n):
             raise self._infeasible()
+        if self.policy is None:
+            engine.wake_now(self.state)
 
     def _infeasible(self) -> PlanInfeasible:
         clock = self.state.clock

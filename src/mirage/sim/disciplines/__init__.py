@@ -53,7 +53,9 @@ DISCIPLINES: dict[str, DisciplineSpec] = {
         one_pool=True,
         minutes=True,
     ),
-    "srtf": DisciplineSpec(f"{_HERE}.srtf:srtf", "shortest remaining time first, preemptive, knows run times"),
+    "srtf": DisciplineSpec(
+        f"{_HERE}.srtf:srtf", "shortest remaining time first, preemptive, knows run times", one_pool=True
+    ),
     "paused": DisciplineSpec(f"{_HERE}.paused:paused", "stops after every event: a policy outside decides"),
 }
 """Name → specification; ``srtf`` and other clairvoyants are bounds, not something a cluster can run."""
