@@ -42,6 +42,7 @@ from mirage.sim.layout import (
     State,
     World,
 )
+from mirage.sim.order import put_in, take_out
 from mirage.sim.resources import give, pick, take
 
 FREED, REPLAN = 1, 2
@@ -217,9 +218,7 @@ def unqueue(state: State, at: int) -> None:
     if at == 0:
         clock[QUEUE_HEAD] += 1
     else:
-        queue = pending(state)
-        for k in range(at, n):
-            queue[k] = queue[k + 1]
+        take_out(pending(state), at, n + 1)
     clock[N_PENDING] = n
     if at < clock[KNOWN]:
         clock[KNOWN] -= 1
@@ -298,9 +297,7 @@ def insert_running(state: State, slot: int) -> None:
             low = middle + 1
         else:
             high = middle
-    for k in range(n, low, -1):
-        running[k] = running[k - 1]
-    running[low] = slot
+    put_in(running, low, n, slot)
     clock[N_RUNNING] = n + 1
 
 
@@ -318,10 +315,8 @@ def remove_running(state: State, slot: int) -> None:
             high = middle
     while running[low] != slot:
         low += 1
-    n = clock[N_RUNNING] - 1
-    for k in range(low, n):
-        running[k] = running[k + 1]
-    clock[N_RUNNING] = n
+    take_out(running, low, clock[N_RUNNING])
+    clock[N_RUNNING] -= 1
 
 
 @kernel()

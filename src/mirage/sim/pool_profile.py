@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mirage.sim.compile import kernel
 from mirage.sim.layout import N_PROFILE, N_RUNNING, NEVER_S, NOBODY, NOW, State
+from mirage.sim.order import put_in
 
 
 @kernel()
@@ -86,12 +87,8 @@ def split_level(state: State, time_s: int) -> int:
             high = middle
     if low < n and times[low] == time_s:
         return low
-    for k in range(n, low, -1):
-        times[k] = times[k - 1]
-    for k in range(n, low, -1):
-        level[k] = level[k - 1]
-    times[low] = time_s
-    level[low] = level[low - 1]
+    put_in(times, low, n, time_s)
+    put_in(level, low, n, level[low - 1])
     clock[N_PROFILE] = n + 1
     return low
 
