@@ -74,6 +74,18 @@ def pick(world: World, state: State, scratch: Scratch, free: Any, job: Any, node
 
 
 @kernel()
+def most_nodes(world: World, state: State) -> int:
+    """No job of more nodes than this can start now: a bound that is found without looking at the job."""
+    bins = world.capacity.shape[0]
+    if world.settings[0].stacked == 0:
+        return bins
+    found = 0
+    for b in range(bins):
+        found += max(state.free[b, 0], 0)
+    return found
+
+
+@kernel()
 def room(world: World, state: State, free: Any, job: Any) -> int:
     """How many nodes of a job the bins of its partition can hold."""
     found = 0

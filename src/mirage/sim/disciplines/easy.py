@@ -25,7 +25,7 @@ from mirage.sim.layout import (
     World,
 )
 from mirage.sim.lifecycle import pending, permitted, start
-from mirage.sim.resources import hosts, need, pick, release_into, room
+from mirage.sim.resources import hosts, most_nodes, need, pick, release_into, room
 
 
 @kernel()
@@ -81,12 +81,13 @@ def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
     clock, live, queue = state.clock, state.live, pending(state)
     now, shadow_s = clock[NOW], clock[SHADOW]
     n = clock[N_PENDING]
+    most = most_nodes(world, state)
     kept = first
     for k in range(first, n):
         slot = queue[k]
         job = live[slot]
         starts = False
-        if permitted(world, state, job) and room(world, state, state.free, job) >= job.nodes:
+        if job.nodes <= most and room(world, state, state.free, job) >= job.nodes and permitted(world, state, job):
             if now + job.limit_s <= shadow_s:
                 starts = pick(world, state, scratch, state.free, job, job.nodes)
             elif beside_head(world, state, scratch, job):
@@ -99,6 +100,7 @@ def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
                         state.extra[b, 1] -= count * cpus
         if starts:
             start(world, state, scratch, slot, job.nodes, 1.0)
+            most = most_nodes(world, state)
         else:
             queue[kept] = slot
             kept += 1
