@@ -41,6 +41,7 @@ from mirage.sim.layout import (
     World,
 )
 from mirage.sim.lifecycle import FREED, REPLAN, admit, call_at, finish, has_slot, met, pop_end, wake_held
+from mirage.sim.reference import reference
 
 
 @kernel()
@@ -126,6 +127,7 @@ def advance(world: World, state: State, scratch: Scratch, discipline: Any, until
         caller to decide), ``NEEDS_ROOM`` (enlarge the arrays and call again) or ``REFUSED_PLAN``.
     """
     clock = state.clock
+    situation = reference(world, state, scratch)
     while True:
         due_s = next_event_s(world, state)
         if due_s > until_s:
@@ -136,7 +138,7 @@ def advance(world: World, state: State, scratch: Scratch, discipline: Any, until
         clock[NOW] = due_s
         if not happen(world, state):
             return NEEDS_ROOM
-        actions = discipline(world, state, scratch)
+        actions = discipline(situation)
         if actions < 0:
             return ASKS_POLICY
         if actions > len(state.log) - clock[N_LOG]:  # each may end a segment

@@ -230,9 +230,12 @@ def _example_types() -> tuple[Any, Any, Any]:
 
 WORLD_TYPE, STATE_TYPE, SCRATCH_TYPE = _example_types()
 
-DISCIPLINE = int64(WORLD_TYPE, STATE_TYPE, SCRATCH_TYPE)
-"""What a discipline is: it looks at the state when something has happened and starts jobs, or writes actions
-into ``scratch.plan`` and returns how many (the engine checks and applies them). A negative answer stops the
-clock: a policy outside the compiled world is to be asked."""
+Reference = Any
+"""World, state and scratch in one value (``mirage.sim.reference``)."""
+
+DISCIPLINE = int64(types.voidptr)
+"""What a discipline is: called when something has happened, it looks at the state and starts jobs, or writes actions
+into ``scratch.plan`` and returns how many (the engine checks and applies them). A negative answer stops the clock: a
+policy outside the compiled world is to be asked."""
 
 DISCIPLINE_TYPE = types.FunctionType(DISCIPLINE)

@@ -16,21 +16,21 @@ from mirage.sim.layout import (
     NEVER_S,
     NOBODY,
     NOW,
-    Scratch,
-    State,
-    World,
+    Reference,
 )
 from mirage.sim.lifecycle import REPLAN, pending, permitted, start
 from mirage.sim.profile import earliest, forget_past, rebuild, reserve
+from mirage.sim.reference import dereference
 
 
 @kernel(DISCIPLINE)
-def conservative(world: World, state: State, scratch: Scratch) -> int:
+def conservative(situation: Reference) -> int:
     """Start the jobs whose planned time has come.
 
     On one pool the plan stands until something ends before its limit: an end at the limit was foreseen, and a job submitted since
     is planned last, so only new jobs are added to it.
     """
+    world, state, scratch = dereference(situation)
     clock, live, queue = state.clock, state.live, pending(state)
     setting = world.settings[0]
     plan_stands = (

@@ -20,11 +20,13 @@ from mirage.sim.layout import (
     NEVER_S,
     NOW,
     SHADOW,
+    Reference,
     Scratch,
     State,
     World,
 )
 from mirage.sim.lifecycle import pending, permitted, start
+from mirage.sim.reference import dereference
 from mirage.sim.resources import hosts, most_nodes, need, pick, release_into, room
 
 
@@ -109,12 +111,13 @@ def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
 
 
 @kernel(DISCIPLINE)
-def easy(world: World, state: State, scratch: Scratch) -> int:
+def easy(situation: Reference) -> int:
     """Start heads while they fit, then backfill behind the blocked one.
 
     While nothing has ended, the shadow and the verdict on every job already seen stand: time only shortens what is
     left until the shadow. Then new jobs alone are looked at.
     """
+    world, state, scratch = dereference(situation)
     clock = state.clock
     known = clock[KNOWN]
     if clock[ENDED_SINCE] != 0 or known == 0:

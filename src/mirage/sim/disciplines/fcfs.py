@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from mirage.sim.compile import kernel
-from mirage.sim.layout import ARRIVED_SINCE, DISCIPLINE, ENDED_SINCE, N_PENDING, Scratch, State, World
+from mirage.sim.layout import ARRIVED_SINCE, DISCIPLINE, ENDED_SINCE, N_PENDING, Reference, Scratch, State, World
 from mirage.sim.lifecycle import fits, pending, permitted, start, unqueue
+from mirage.sim.reference import dereference
 
 
 @kernel()
@@ -31,8 +32,9 @@ def start_heads(world: World, state: State, scratch: Scratch) -> int:
 
 
 @kernel(DISCIPLINE)
-def fcfs(world: World, state: State, scratch: Scratch) -> int:
+def fcfs(situation: Reference) -> int:
     """Start heads while they fit."""
+    world, state, scratch = dereference(situation)
     start_heads(world, state, scratch)
     state.clock[ENDED_SINCE] = 0
     state.clock[ARRIVED_SINCE] = 0

@@ -21,11 +21,13 @@ from mirage.sim.layout import (
     N_RUNNING,
     NOBODY,
     NOW,
+    Reference,
     Scratch,
     State,
     World,
 )
 from mirage.sim.lifecycle import call_at, pending, start, unqueue
+from mirage.sim.reference import dereference
 
 SLOTS = 288
 SLOT_S = 600
@@ -127,8 +129,9 @@ def replan(world: World, state: State, scratch: Scratch) -> None:
 
 
 @kernel(DISCIPLINE)
-def mirage_2023(world: World, state: State, scratch: Scratch) -> int:
+def mirage_2023(situation: Reference) -> int:
     """One minute of the published simulator."""
+    world, state, scratch = dereference(situation)
     clock = state.clock
     order_by_priority(world, state)
     since_s = clock[NOW] - world.settings[0].epoch_s

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mirage.sim.compile import kernel
-from mirage.sim.layout import DISCIPLINE, Scratch, State, World
+from mirage.sim.layout import DISCIPLINE, Reference
 
 
 @kernel(DISCIPLINE)
-def paused(world: World, state: State, scratch: Scratch) -> int:
+def paused(situation: Reference) -> int:
     """Ask the policy."""
     return -1

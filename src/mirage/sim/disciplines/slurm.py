@@ -22,12 +22,14 @@ from mirage.sim.layout import (
     NOBODY,
     NOW,
     PASSED_AT,
+    Reference,
     Scratch,
     State,
     World,
 )
 from mirage.sim.lifecycle import call_at, fits, pending, permitted, start
 from mirage.sim.profile import can_host_now, earliest, rebuild, reserve
+from mirage.sim.reference import dereference
 
 
 @kernel()
@@ -101,8 +103,9 @@ def backfill_loop(world: World, state: State, scratch: Scratch) -> None:
 
 
 @kernel(DISCIPLINE)
-def slurm(world: World, state: State, scratch: Scratch) -> int:
+def slurm(situation: Reference) -> int:
     """Both loops, each when it is due."""
+    world, state, scratch = dereference(situation)
     clock = state.clock
     setting = world.settings[0]
     now = clock[NOW]

@@ -1,7 +1,7 @@
 """Shortest remaining time first, preemptive: the running set is always the shortest jobs that fit.
 
-It knows true run times, so it is a bound and a proof of the seam, not something to run. It writes a plan and leaves checking
-and applying to the engine, as every policy that preempts, resizes or lends does. One pool of whole nodes.
+It knows true run times, so it is a bound and a proof of the seam, not something to run. It writes a plan and leaves
+checking and applying to the engine, as every policy that preempts, resizes or lends does. One pool of whole nodes.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from typing import Any
 
 from mirage.sim.actions import PREEMPT, START
 from mirage.sim.compile import kernel
-from mirage.sim.layout import DISCIPLINE, N_PENDING, N_RUNNING, NOW, RUNNING, Scratch, State, World
+from mirage.sim.layout import DISCIPLINE, N_PENDING, N_RUNNING, NOW, RUNNING, Reference, Scratch, State
 from mirage.sim.lifecycle import pending
+from mirage.sim.reference import dereference
 
 
 @kernel()
@@ -31,9 +32,22 @@ def comes_before(state: State, left: Any, a: int, b: int) -> bool:
     return bool(state.live[a].id < state.live[b].id)
 
 
+@kernel()
+def write(scratch: Scratch, at: int, kind: int, job_id: int) -> None:
+    """Write one action without costs into the plan."""
+    action = scratch.plan[at]
+    action.kind = kind
+    action.id = job_id
+    action.nodes = 0
+    action.speed = 0.0
+    action.suspend_s = 0
+    action.resume_s = 0
+
+
 @kernel(DISCIPLINE)
-def srtf(world: World, state: State, scratch: Scratch) -> int:
+def srtf(situation: Reference) -> int:
     """Rank everybody by what is left to do, fill the machine from the top, exchange whoever is on the wrong side."""
+    _, state, scratch = dereference(situation)
     clock = state.clock
     n = clock[N_PENDING] + clock[N_RUNNING]
     ranked, left = scratch.slots, scratch.keys
@@ -65,15 +79,3 @@ def srtf(world: World, state: State, scratch: Scratch) -> int:
         write(scratch, actions, START, state.live[scratch.timeline[k]].id)
         actions += 1
     return actions
-
-
-@kernel()
-def write(scratch: Scratch, at: int, kind: int, job_id: int) -> None:
-    """Write one action without costs into the plan."""
-    action = scratch.plan[at]
-    action.kind = kind
-    action.id = job_id
-    action.nodes = 0
-    action.speed = 0.0
-    action.suspend_s = 0
-    action.resume_s = 0
