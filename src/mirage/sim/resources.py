@@ -74,15 +74,26 @@ def pick(world: World, state: State, scratch: Scratch, free: Any, job: Any, node
 
 
 @kernel()
-def most_nodes(world: World, state: State) -> int:
-    """No job of more nodes than this can start now: a bound that is found without looking at the job."""
+def most_nodes(world: World, free: Any) -> int:
+    """No job of more nodes than this can start on what is free: a bound found without looking at the job."""
     bins = world.capacity.shape[0]
     if world.settings[0].stacked == 0:
-        return bins
+        return int(bins)
     found = 0
     for b in range(bins):
-        found += max(state.free[b, 0], 0)
+        found += max(free[b, 0], 0)
     return found
+
+
+@kernel()
+def subtract_picked(world: World, scratch: Scratch, free: Any, job: Any) -> None:
+    """Take the nodes in ``scratch.picked`` out of what is free (bins, 2)."""
+    for b in range(world.capacity.shape[0]):
+        count = scratch.picked[b]
+        if count > 0:
+            gpus, cpus = need(world, b, job)
+            free[b, 0] -= count * gpus
+            free[b, 1] -= count * cpus
 
 
 @kernel()

@@ -26,8 +26,9 @@ from mirage.sim.layout import (
     World,
 )
 from mirage.sim.lifecycle import pending, permitted, start
+from mirage.sim.order import take_out
 from mirage.sim.reference import dereference
-from mirage.sim.resources import hosts, most_nodes, need, pick, release_into, room
+from mirage.sim.resources import most_nodes, pick, release_into, subtract_picked
 
 
 @kernel()
@@ -51,30 +52,27 @@ def find_shadow(world: World, state: State, scratch: Scratch, head: Any) -> None
             k += 1
         if pick(world, state, scratch, extra, head, head.nodes):
             clock[SHADOW] = end_s
-            for b in range(bins):
-                count = scratch.picked[b]
-                if count > 0:
-                    gpus, cpus = need(world, b, head)
-                    extra[b, 0] -= count * gpus
-                    extra[b, 1] -= count * cpus
+            subtract_picked(world, scratch, extra, head)
             return
 
 
 @kernel()
-def beside_head(world: World, state: State, scratch: Scratch, job: Any) -> bool:
-    """Whether a job that runs past the shadow time leaves the head its nodes; ``picked`` says where."""
-    if world.capacity.shape[0] == 1:
-        free, extra = state.free, state.extra
-        scratch.picked[0] = job.nodes
-        return bool(
-            state.allowed[job.partition, 0]
-            and min(hosts(world, 0, free[0, 0], free[0, 1], job), hosts(world, 0, extra[0, 0], extra[0, 1], job))
-            >= job.nodes
-        )
+def fits_behind_head(world: World, state: State, scratch: Scratch, job: Any, in_time: bool) -> bool:
+    """Whether a job can start without delaying the head; ``picked`` says where.
+
+    Args:
+        in_time: Whether it ends by the shadow time; otherwise it takes its nodes from what is extra.
+    """
+    if in_time:
+        return pick(world, state, scratch, state.free, job, job.nodes)
+    low, free, extra = scratch.low, state.free, state.extra
     for b in range(world.capacity.shape[0]):
-        scratch.low[b, 0] = min(state.free[b, 0], state.extra[b, 0])
-        scratch.low[b, 1] = min(state.free[b, 1], state.extra[b, 1])
-    return pick(world, state, scratch, scratch.low, job, job.nodes)
+        low[b, 0] = min(free[b, 0], extra[b, 0])
+        low[b, 1] = min(free[b, 1], extra[b, 1])
+    if not pick(world, state, scratch, low, job, job.nodes):
+        return False
+    subtract_picked(world, scratch, extra, job)
+    return True
 
 
 @kernel()
@@ -83,31 +81,28 @@ def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
     clock, live, queue = state.clock, state.live, pending(state)
     now, shadow_s = clock[NOW], clock[SHADOW]
     n = clock[N_PENDING]
-    most = most_nodes(world, state)
-    kept = first
-    for k in range(first, n):
+    k = first
+    most = most_nodes(world, state.free)
+    most_beside = min(most, most_nodes(world, state.extra))
+    while k < n and most > 0:
         slot = queue[k]
         job = live[slot]
-        starts = False
-        if job.nodes <= most and room(world, state, state.free, job) >= job.nodes and permitted(world, state, job):
-            if now + job.limit_s <= shadow_s:
-                starts = pick(world, state, scratch, state.free, job, job.nodes)
-            elif beside_head(world, state, scratch, job):
-                starts = True
-                for b in range(world.capacity.shape[0]):
-                    count = scratch.picked[b]
-                    if count > 0:
-                        gpus, cpus = need(world, b, job)
-                        state.extra[b, 0] -= count * gpus
-                        state.extra[b, 1] -= count * cpus
-        if starts:
+        in_time = now + job.limit_s <= shadow_s
+        # the bounds come first: they settle most jobs
+        if (
+            job.nodes <= (most if in_time else most_beside)
+            and permitted(world, state, job)
+            and fits_behind_head(world, state, scratch, job, in_time)
+        ):
+            take_out(queue, k, n)
+            n -= 1
             start(world, state, scratch, slot, job.nodes, 1.0)
-            most = most_nodes(world, state)
+            most = most_nodes(world, state.free)
+            most_beside = min(most, most_nodes(world, state.extra))
         else:
-            queue[kept] = slot
-            kept += 1
-    clock[N_PENDING] = kept
-    clock[KNOWN] = kept
+            k += 1
+    clock[N_PENDING] = n
+    clock[KNOWN] = n
 
 
 @kernel(DISCIPLINE)
