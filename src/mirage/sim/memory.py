@@ -52,7 +52,7 @@ SPARE_IDS = 1024
 """Room for ids of injected jobs beyond those of the trace."""
 
 FIRST_SLOTS, FIRST_LOG = 256, 1024
-"""Room for jobs and segments to begin with; it is doubled as needed."""
+"""Room for jobs, and for segments beyond one a job, to begin with; it is doubled as needed."""
 
 
 def make_world(cluster: Cluster, jobs: Any, settings: SlurmSettings, users: int, accounts: Any, epoch_s: int) -> World:
@@ -132,7 +132,7 @@ def make_state(world: World, cluster: Cluster, spec: DisciplineSpec, now_s: int,
         extra=np.zeros((bins, 2), dtype=np.int64),
         allowed=allowed,
         fate=np.zeros(ids + SPARE_IDS, dtype=np.int8),
-        log=records(SEGMENT, FIRST_LOG),
+        log=records(SEGMENT, FIRST_LOG + len(world.jobs)),
         profile_s=np.zeros(points, dtype=np.int64),
         level=np.zeros(points if one_pool else 1, dtype=np.int64),
         profile=np.zeros((1 if one_pool else points, bins, 2), dtype=np.int64),
@@ -217,8 +217,10 @@ def empty_log(state: State) -> Any:
 
 def empty_like(state: State) -> State:
     """Arrays of the same sizes with anything in them, and an empty log."""
-    parts: dict[str, Any] = {name: np.empty_like(array) for name, array in zip(State._fields, state)}
-    return State(**{**parts, "log": empty_log(state)})
+    parts: dict[str, Any] = {
+        name: empty_log(state) if name == "log" else np.empty_like(array) for name, array in zip(State._fields, state)
+    }
+    return State(**parts)
 
 
 def with_longer_log(state: State) -> State:
