@@ -155,7 +155,7 @@ def misfits(jobs: Records, cluster: Cluster) -> dict[int, str]:
                 f"it asks for {jobs.nodes[row]} nodes and no user may hold more than {cluster.user_max_nodes}"
             )
     for p, partition in enumerate(cluster.partitions):
-        rows = np.flatnonzero(jobs.partition == p)
+        rows = np.flatnonzero(jobs["partition"] == p)  # as an attribute it is numpy's own method
         for row in rows[jobs.limit_s[rows] > partition.max_limit_s]:
             reasons[int(row)] = (
                 f"its time limit is {format_duration(int(jobs.limit_s[row]))} and partition {partition.name!r} allows "
