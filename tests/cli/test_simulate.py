@@ -1,0 +1,100 @@
+"""``mirage simulate``."""
+
+import csv
+import gzip
+import json
+
+import pytest
+
+from mirage.cli import main
+
+SWF = """\
+; UnixStartTime: 1000
+1 0 -1 100 2 -1 -1 2 100 -1 1 1 1 1 1 1 -1 -1
+2 10 -1 50 2 -1 -1 2 60 -1 1 1 1 1 1 1 -1 -1
+3 20 -1 30 1 -1 -1 1 30 -1 1 1 1 1 1 1 -1 -1
+"""
+
+
+@pytest.fixture
+def swf(tmp_path):
+    path = tmp_path / "jobs.swf"
+    path.write_text(SWF)
+    return str(path)
+
+
+def simulated(capsys, *arguments):
+    assert main(["simulate", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_easy_fills_the_hole_and_fcfs_does_not(swf, tmp_path, capsys):
+    out = tmp_path / "schedule.csv"
+    easy = simulated(capsys, swf, "--processors", "3", "--discipline", "easy", "-o", str(out))
+    assert out.read_text() == "id,submit,start,end\n1,0,0,100\n2,10,100,150\n3,20,20,50\n"
+    assert (easy["jobs"], easy["mean_wait_s"], easy["max_wait_s"], easy["makespan_s"]) == (3, 30.0, 90, 150)
+    assert easy["utilisation"] == pytest.approx((200 + 100 + 30) / (3 * 150))
+    fcfs = simulated(capsys, swf, "--processors", "3", "--discipline", "fcfs")
+    assert fcfs["max_wait_s"] == 90
+    assert fcfs["mean_wait_s"] == pytest.approx((0 + 90 + 80) / 3)
+
+
+def test_the_report_says_where_it_comes_from(swf, capsys):
+    report = simulated(capsys, swf, "--processors", "3", "--discipline", "easy")
+    assert {"simulate_cpu_s", "jobs_per_cpu_s", "version", "command"} <= set(report)
+    assert (report["trace"], report["discipline"], report["nodes"]) == (swf, "easy", 3)
+
+
+@pytest.mark.parametrize(("name", "reference"), [("easy", "ref0"), ("fcfs", "fcfs"), ("conservative", "cons")])
+def test_known_schedules(shared_data, tmp_path, capsys, name, reference):
+    folder, out = shared_data / "synthetic-reference", tmp_path / "schedule.csv"
+    extra = ["--max-job-test", "1000000"] if name == "conservative" else []
+    trace = str(folder / "w5k.swf.gz")
+    simulated(capsys, trace, "--processors", "352", "--discipline", name, "-o", str(out), *extra)
+    with gzip.open(folder / f"w5k.{reference}.csv.gz", "rt") as file:
+        known = {row[0]: int(row[2]) for row in csv.reader(file)}
+    with open(out) as file:
+        assert {row["id"]: int(row["start"]) for row in csv.DictReader(file)} == known
+
+
+def test_human_output(swf, capsys):
+    assert main(["simulate", swf, "--processors", "3", "--discipline", "easy"]) == 0
+    out = capsys.readouterr().out
+    assert "easy on 3 nodes" in out
+    assert "00:01:30" in out
+
+
+def test_jobs_larger_than_the_machine_stop_it_or_are_left_out(swf, capsys):
+    assert main(["simulate", swf, "--processors", "1", "--discipline", "easy"]) == 1
+    err = capsys.readouterr().err
+    assert "job 1 can never run: it asks for 2 nodes" in err
+    assert "--skip-impossible" in err
+    report = simulated(capsys, swf, "--processors", "1", "--discipline", "easy", "--skip-impossible")
+    assert (report["jobs"], report["left_out"]) == (1, {"can never run": 2})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "complaint"),
+    [
+        (["--processors", "3", "--discipline", "esay"], 1, "Did you mean 'easy'?"),
+        ([], 2, "say how large the cluster is"),
+        (["--nodes", "3", "--processors", "3"], 2, "exclude each other"),
+        (["--slurm-conf", "/no/slurm.conf"], 1, "cannot read /no/slurm.conf"),
+        (["--slurm-conf", "x", "--settings", "lonestar6"], 2, "exclude each other"),
+        (["--processors", "3", "--discipline", "paused"], 2, "leaves every decision to a program"),
+        (["--processors", "3", "-o", "/no/such/folder/x.csv"], 1, "cannot write /no/such/folder/x.csv"),
+    ],
+)
+def test_complaints(swf, capsys, arguments, status, complaint):
+    assert main(["simulate", swf, *arguments]) == status
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_slurm_conf_says_what_the_machine_is(shared_data, tmp_path, capsys):
+    trace = tmp_path / "jobs.csv"
+    rows = [f"{k},{k},{k},{k + 100},600,1,8" for k in range(1, 40)]
+    trace.write_text("job_id,submit_s,start_s,end_s,limit_s,nodes,gpus\n" + "\n".join(rows) + "\n")
+    conf = shared_data / "slurm-fidelity/conf/fid60/slurm.conf"
+    report = simulated(capsys, str(trace), "--slurm-conf", str(conf))
+    assert report["nodes"] == 16
+    assert report["max_wait_s"] >= 60
