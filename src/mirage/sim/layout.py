@@ -206,6 +206,7 @@ class Scratch(NamedTuple):
     picked: NDArray[np.int64]  # (bins,): nodes chosen on each bin
     slots: NDArray[np.int64]
     keys: NDArray[np.float64]
+    share: NDArray[np.float64]  # (users,)
     timeline: NDArray[np.int64]
     plan: Records  # ACTION
 
@@ -224,7 +225,7 @@ def _example_types() -> tuple[Any, Any, Any]:
         np.zeros((1, 1), np.bool_), np.zeros(1, np.int8), records(SEGMENT, 1), i1, i1,
         np.zeros((1, 1, 2), np.int64), f1, i1, i1,
     )  # fmt: skip
-    scratch = Scratch(i2, i1, i1, f1, i1, records(ACTION, 1))
+    scratch = Scratch(i2, i1, i1, f1, f1, i1, records(ACTION, 1))
     return typeof(world), typeof(state), typeof(scratch)
 
 

@@ -157,6 +157,7 @@ def make_scratch(world: World, slots: int) -> Scratch:
         picked=np.zeros(bins, dtype=np.int64),
         slots=np.zeros(size, dtype=np.int64),
         keys=np.zeros(size, dtype=np.float64),
+        share=np.zeros(len(world.user_account), dtype=np.float64),
         timeline=np.zeros(size, dtype=np.int64),
         plan=records(ACTION, 2 * slots),
     )

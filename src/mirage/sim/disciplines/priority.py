@@ -1,7 +1,7 @@
 """Slurm's multifactor priority: Σ weight × factor, each factor in 0 … 1 (slurm.conf(5), priority_multifactor).
 
-Age counts from when the job became eligible, up to ``PriorityMaxAge``. Fair-share follows the fair-tree algorithm with one
-equal share for every account and, in it, for every user: accounts are ranked by how little they used, users within
+Age counts from when the job became eligible, up to ``PriorityMaxAge``. Fair-share follows the fair-tree algorithm with
+one equal share for every account and, in it, for every user: accounts are ranked by how little they used, users within
 them, and the factor is the rank. Usage is node-seconds, halved every ``PriorityDecayHalfLife``.
 """
 
@@ -20,6 +20,9 @@ from mirage.sim.layout import (
 )
 from mirage.sim.lifecycle import pending
 
+UNKNOWN = -1.0
+"""A factor not worked out yet."""
+
 
 @kernel()
 def decay_usage(world: World, state: State) -> None:
@@ -37,7 +40,15 @@ def decay_usage(world: World, state: State) -> None:
 
 @kernel()
 def fair_share(world: World, state: State, scratch: Scratch, user: int) -> float:
-    """The fair-tree factor of a user: the share of all users that come after it in the ranking."""
+    """The fair-tree factor of a user, worked out the first time it is asked for: most users have nothing queued."""
+    if scratch.share[user] == UNKNOWN:
+        scratch.share[user] = share_after(world, state, scratch, user)
+    return float(scratch.share[user])
+
+
+@kernel()
+def share_after(world: World, state: State, scratch: Scratch, user: int) -> float:
+    """The share of all users that come after a user in the ranking."""
     usage, account = state.usage, world.user_account
     users = len(usage)
     mine = scratch.keys[account[user]]
@@ -51,9 +62,10 @@ def fair_share(world: World, state: State, scratch: Scratch, user: int) -> float
 
 @kernel()
 def sum_by_account(world: World, state: State, scratch: Scratch) -> None:
-    """Usage of every account into ``scratch.keys``."""
+    """Usage of every account into ``scratch.keys``; the factors of all users are to be worked out anew."""
     for user in range(len(state.usage)):
         scratch.keys[world.user_account[user]] = 0.0
+        scratch.share[user] = UNKNOWN
     for user in range(len(state.usage)):
         scratch.keys[world.user_account[user]] += state.usage[user]
 
