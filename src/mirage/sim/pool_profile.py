@@ -74,30 +74,38 @@ def earliest_level(state: State, nodes: int, limit_s: int) -> int:
 
 
 @kernel()
-def split_level(state: State, time_s: int) -> int:
-    """Make a stretch begin at a time (if none does) and return which."""
-    clock, times, level = state.clock, state.profile_s, state.level
-    n = clock[N_PROFILE]
-    low, high = 0, n
-    while low < high:
-        middle = (low + high) >> 1
-        if times[middle] < time_s:
-            low = middle + 1
-        else:
-            high = middle
-    if low < n and times[low] == time_s:
-        return low
-    put_in(times, low, n, time_s)
-    put_in(level, low, n, level[low - 1])
-    clock[N_PROFILE] = n + 1
-    return low
+def lasts_from_now(state: State, nodes: int, limit_s: int) -> bool:
+    """Whether ``nodes`` are free from now on for ``limit_s``."""
+    times, level = state.profile_s, state.level
+    n = state.clock[N_PROFILE]
+    end_s = times[0] + limit_s
+    k = 0
+    while k < n and level[k] >= nodes and times[k] < end_s:
+        k += 1
+    return bool(k == n or times[k] >= end_s)
 
 
 @kernel()
-def reserve_level(state: State, nodes: int, from_s: int, to_s: int) -> None:
-    """Take nodes out of the profile between two times."""
-    first = split_level(state, from_s)
-    last = state.clock[N_PROFILE] if to_s >= NEVER_S else split_level(state, to_s)
-    level = state.level
-    for k in range(first, last):
+def reserve_level(state: State, nodes: int, near: int, from_s: int, to_s: int) -> None:
+    """Take nodes out of the profile between two times, the first near stretch ``near``."""
+    clock, times, level = state.clock, state.profile_s, state.level
+    k = near
+    while times[k] > from_s:
+        k -= 1
+    if times[k] < from_s:
+        k += 1
+        insert_level(state, k, from_s, level[k - 1])
+    while k < clock[N_PROFILE] and times[k] < to_s:
         level[k] -= nodes
+        k += 1
+    if to_s < NEVER_S and (k == clock[N_PROFILE] or times[k] > to_s):
+        insert_level(state, k, to_s, level[k - 1] + nodes)
+
+
+@kernel()
+def insert_level(state: State, k: int, time_s: int, nodes: int) -> None:
+    """Have a stretch with so many nodes free begin at a time, as the k-th."""
+    n = state.clock[N_PROFILE]
+    put_in(state.profile_s, k, n, time_s)
+    put_in(state.level, k, n, nodes)
+    state.clock[N_PROFILE] = n + 1

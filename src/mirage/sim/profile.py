@@ -10,8 +10,9 @@ from typing import Any
 
 from mirage.sim.compile import kernel
 from mirage.sim.layout import N_PROFILE, N_RUNNING, NEVER_S, NOBODY, NOW, Scratch, State, World
-from mirage.sim.pool_profile import earliest_level, forget_past_level, rebuild_level, reserve_level
-from mirage.sim.resources import hosts, need, pick, release_into, room
+from mirage.sim.lifecycle import pending
+from mirage.sim.pool_profile import earliest_level, forget_past_level, lasts_from_now, rebuild_level, reserve_level
+from mirage.sim.resources import most_nodes, need, pick, release_into, room
 
 
 @kernel()
@@ -80,28 +81,65 @@ def earliest(world: World, state: State, scratch: Scratch, job: Any) -> int:
         if not state.allowed[job.partition, 0]:
             return NOBODY
         return earliest_level(state, job.nodes, job.limit_s)
-    n = state.clock[N_PROFILE]
-    profile_s, profile = state.profile_s, state.profile
-    bins = world.capacity.shape[0]
-    low = scratch.low
-    k = 0
-    while k < n:
-        end_s = profile_s[k] + job.limit_s
-        for b in range(bins):
-            low[b, 0] = profile[k, b, 0]
-            low[b, 1] = profile[k, b, 1]
-        after = k
-        possible = room(world, state, low, job) >= job.nodes
-        while possible and after + 1 < n and profile_s[after + 1] < end_s:
-            after += 1
-            for b in range(bins):
-                low[b, 0] = min(low[b, 0], profile[after, b, 0])
-                low[b, 1] = min(low[b, 1], profile[after, b, 1])
-            possible = room(world, state, low, job) >= job.nodes
-        if possible and pick(world, state, scratch, low, job, job.nodes):
+    for k in range(state.clock[N_PROFILE]):
+        if lasts_from(world, state, scratch, job, k) and pick(world, state, scratch, scratch.low, job, job.nodes):
             return k
-        k += 1
     return NOBODY
+
+
+@kernel()
+def lasts_from(world: World, state: State, scratch: Scratch, job: Any, first: int) -> bool:
+    """Whether there is room for a job from the beginning of stretch ``first`` until its limit.
+
+    ``scratch.low`` then says what every bin has free throughout.
+    """
+    profile_s, profile, low = state.profile_s, state.profile, scratch.low
+    bins = world.capacity.shape[0]
+    end_s = profile_s[first] + job.limit_s
+    for b in range(bins):
+        low[b, 0] = profile[first, b, 0]
+        low[b, 1] = profile[first, b, 1]
+    possible = room(world, state, low, job) >= job.nodes
+    k = first + 1
+    while possible and k < state.clock[N_PROFILE] and profile_s[k] < end_s:
+        for b in range(bins):
+            low[b, 0] = min(low[b, 0], profile[k, b, 0])
+            low[b, 1] = min(low[b, 1], profile[k, b, 1])
+        possible = room(world, state, low, job) >= job.nodes
+        k += 1
+    return bool(possible)
+
+
+@kernel()
+def last_to_start(world: World, state: State, scratch: Scratch, first: int, last: int) -> int:
+    """The last place from ``first`` to ``last`` of the queue whose job could start now beside all that is planned.
+
+    Below ``first`` if there is none. Plans only ever take nodes away, so no job after it will start now, however the
+    jobs before it are planned.
+    """
+    live, queue = state.live, pending(state)
+    if one_pool(world):
+        while last >= first and not lasts_from_now(state, live[queue[last]].nodes, live[queue[last]].limit_s):
+            last -= 1
+    else:
+        while last >= first and not lasts_from(world, state, scratch, live[queue[last]], 0):
+            last -= 1
+    return last
+
+
+@kernel()
+def last_that_fits(world: World, state: State, first: int, last: int) -> int:
+    """The last place from ``first`` to ``last`` of the queue whose job what is free now would hold, plans aside.
+
+    Below ``first`` if there is none.
+    """
+    live, queue = state.live, pending(state)
+    most = most_nodes(world, state.free)
+    while last >= first and not (
+        live[queue[last]].nodes <= most and room(world, state, state.free, live[queue[last]]) >= live[queue[last]].nodes
+    ):
+        last -= 1
+    return last
 
 
 @kernel()
@@ -133,10 +171,10 @@ def split(world: World, state: State, time_s: int) -> int:
 
 
 @kernel()
-def reserve(world: World, state: State, scratch: Scratch, job: Any, from_s: int, to_s: int) -> None:
-    """Take the nodes in ``scratch.picked`` out of the profile between two times."""
+def reserve(world: World, state: State, scratch: Scratch, job: Any, near: int, from_s: int, to_s: int) -> None:
+    """Take the nodes in ``scratch.picked`` out of the profile between two times, the first near stretch ``near``."""
     if one_pool(world):
-        reserve_level(state, job.nodes, from_s, to_s)
+        reserve_level(state, job.nodes, near, from_s, to_s)
         return
     first = split(world, state, from_s)
     last = state.clock[N_PROFILE] if to_s >= NEVER_S else split(world, state, to_s)
@@ -147,11 +185,3 @@ def reserve(world: World, state: State, scratch: Scratch, job: Any, from_s: int,
             for k in range(first, last):
                 state.profile[k, b, 0] -= count * gpus
                 state.profile[k, b, 1] -= count * cpus
-
-
-@kernel()
-def can_host_now(world: World, state: State, job: Any) -> bool:
-    """Whether what is free now would hold a job, reservations aside."""
-    if world.capacity.shape[0] == 1:
-        return hosts(world, 0, state.free[0, 0], state.free[0, 1], job) >= job.nodes
-    return room(world, state, state.free, job) >= job.nodes

@@ -2,6 +2,9 @@
 
 This is the re-planning variant: at each event the queue is planned in order on an exact availability profile, each
 job at the earliest time that delays none before it. (The other variant keeps reservations and compresses them.)
+
+Only starts come of a plan, so it is made no further than they depend on it: up to the last job that could start now
+beside the jobs planned so far.
 """
 
 from __future__ import annotations
@@ -17,60 +20,105 @@ from mirage.sim.layout import (
     NOBODY,
     NOW,
     Reference,
+    Scratch,
+    State,
+    World,
 )
 from mirage.sim.lifecycle import REPLAN, pending, permitted, start
-from mirage.sim.profile import earliest, forget_past, rebuild, reserve
+from mirage.sim.order import take_out
+from mirage.sim.profile import (
+    earliest,
+    forget_past,
+    last_that_fits,
+    last_to_start,
+    one_pool,
+    rebuild,
+    reserve,
+)
 from mirage.sim.reference import dereference
+
+
+@kernel()
+def plan_stands(world: World, state: State) -> bool:
+    """Whether what is planned is what planning anew would bring.
+
+    So it is on one pool until something ends before its limit: an end at the limit was foreseen, and a job submitted
+    since comes last.
+    """
+    setting = world.settings[0]
+    return bool(
+        state.clock[ENDED_SINCE] & REPLAN == 0
+        and one_pool(world)  # on several bins the plan does not remember which nodes it chose
+        and setting.user_max_jobs == NEVER_S  # nor whose limit a job waits for
+        and setting.user_max_nodes == NEVER_S
+    )
+
+
+@kernel()
+def start_planned(world: World, state: State, scratch: Scratch) -> int:
+    """Start the jobs in the plan whose time has come; returns how many."""
+    clock, live, queue = state.clock, state.live, pending(state)
+    planned, n = clock[KNOWN], clock[N_PENDING]
+    k = 0
+    while k < planned:
+        slot = queue[k]
+        job = live[slot]
+        if job.planned_s <= clock[NOW]:
+            take_out(queue, k, n)
+            n -= 1
+            planned -= 1
+            scratch.picked[0] = job.nodes
+            start(world, state, scratch, slot, job.nodes, 1.0)
+        else:
+            k += 1
+    started = clock[KNOWN] - planned
+    clock[N_PENDING], clock[KNOWN] = n, planned
+    return int(started)
+
+
+@kernel()
+def plan_on(world: World, state: State, scratch: Scratch, tested: int) -> None:
+    """Go on planning where the plan ends, among the first ``tested`` jobs; start those planned for now."""
+    clock, live, queue = state.clock, state.live, pending(state)
+    now, n = clock[NOW], clock[N_PENDING]
+    k = clock[KNOWN]
+    last = last_to_start(world, state, scratch, k, tested - 1)
+    while k <= last:
+        slot = queue[k]
+        job = live[slot]
+        job.planned_s = NEVER_S
+        if permitted(world, state, job):
+            at = earliest(world, state, scratch, job)
+            if at != NOBODY:
+                job.planned_s = state.profile_s[at]
+                reserve(world, state, scratch, job, at, job.planned_s, job.planned_s + job.limit_s)
+        if job.planned_s <= now:
+            take_out(queue, k, n)
+            n -= 1
+            last -= 1
+            start(world, state, scratch, slot, job.nodes, 1.0)
+        else:
+            k += 1
+        last = last_to_start(world, state, scratch, k, last)
+    clock[N_PENDING], clock[KNOWN] = n, k
 
 
 @kernel(DISCIPLINE)
 def conservative(situation: Reference) -> int:
-    """Start the jobs whose planned time has come.
-
-    On one pool the plan stands until something ends before its limit: an end at the limit was foreseen, and a job submitted since
-    is planned last, so only new jobs are added to it.
-    """
+    """Start the jobs whose planned time has come."""
     world, state, scratch = dereference(situation)
-    clock, live, queue = state.clock, state.live, pending(state)
-    setting = world.settings[0]
-    plan_stands = (
-        clock[ENDED_SINCE] & REPLAN == 0
-        and world.capacity.shape[0] == 1  # on several bins the plan does not remember which nodes it chose
-        and setting.stacked == 1
-        and setting.user_max_jobs == NEVER_S  # nor whose limit a job waits for
-        and setting.user_max_nodes == NEVER_S
-    )
-    if not plan_stands:
+    clock = state.clock
+    clock[ARRIVED_SINCE] = 0
+    tested = min(clock[N_PENDING], world.settings[0].max_job_test)
+    unsettled = clock[KNOWN] if clock[ENDED_SINCE] == 0 else 0
+    if last_that_fits(world, state, unsettled, tested - 1) < unsettled:
+        return 0  # and what has ended is still to be planned for
+    if plan_stands(world, state):
+        forget_past(world, state)
+    else:
         rebuild(world, state)
         clock[KNOWN] = 0
-    else:
-        forget_past(world, state)
-    now = clock[NOW]
-    known = clock[KNOWN]
-    n = clock[N_PENDING]
-    tested = min(n, setting.max_job_test)
-    kept = 0
-    for k in range(tested):
-        slot = queue[k]
-        job = live[slot]
-        if k >= known:
-            job.planned_s = NEVER_S
-            if permitted(world, state, job):
-                at = earliest(world, state, scratch, job)
-                if at != NOBODY:
-                    job.planned_s = state.profile_s[at]
-                    reserve(world, state, scratch, job, job.planned_s, job.planned_s + job.limit_s)
-        if job.planned_s <= now:
-            scratch.picked[0] = job.nodes if plan_stands else scratch.picked[0]
-            start(world, state, scratch, slot, job.nodes, 1.0)
-        else:
-            queue[kept] = slot
-            kept += 1
-    clock[KNOWN] = kept
-    for k in range(tested, n):
-        queue[kept] = queue[k]
-        kept += 1
-    clock[N_PENDING] = kept
     clock[ENDED_SINCE] = 0
-    clock[ARRIVED_SINCE] = 0
+    tested -= start_planned(world, state, scratch)
+    plan_on(world, state, scratch, tested)
     return 0

@@ -1,11 +1,11 @@
 """Slurm's two scheduling loops and its multifactor priority (slurm.conf(5), sched_config).
 
-The main loop runs when something was submitted or ended: jobs in priority order, and a partition is closed by its first job
-that does not fit. The backfill loop runs every ``bf_interval``: the first ``bf_max_job_test`` jobs are planned in priority order by
-their limits, each as early as it can without delaying one before it; those that can start now do. Reservations are
-widened to multiples of ``bf_resolution`` and none is made beyond ``bf_window``.
+The main loop runs when something was submitted or ended: jobs in priority order, and a partition is closed by its first
+job that does not fit. The backfill loop runs every ``bf_interval``: the first ``bf_max_job_test`` jobs are planned in
+priority order by their limits, each as early as it can without delaying one before it; those that can start now do.
+Reservations are widened to multiples of ``bf_resolution`` and none is made beyond ``bf_window``.
 
-A pass leaves nothing behind but started jobs, so one in which no job could start need not run at all.
+A pass leaves nothing behind but started jobs, so it ends with the last job that could still start now.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from mirage.sim.layout import (
     World,
 )
 from mirage.sim.lifecycle import call_at, fits, pending, permitted, start
-from mirage.sim.profile import can_host_now, earliest, rebuild, reserve
+from mirage.sim.order import take_out
+from mirage.sim.profile import earliest, last_that_fits, last_to_start, rebuild, reserve
 from mirage.sim.reference import dereference
 
 
@@ -61,45 +62,38 @@ def main_loop(world: World, state: State, scratch: Scratch, depth: int) -> None:
 
 
 @kernel()
-def last_that_could_start(world: World, state: State, tested: int) -> int:
-    """The last place among the jobs tested whose job what is free now would hold, or ``NOBODY``."""
-    for k in range(tested - 1, -1, -1):
-        if can_host_now(world, state, state.live[pending(state)[k]]):
-            return k
-    return NOBODY
-
-
-@kernel()
 def backfill_loop(world: World, state: State, scratch: Scratch) -> None:
     """Plan the queue on the availability profile; start what can start now."""
     clock, live, queue = state.clock, state.live, pending(state)
     setting = world.settings[0]
     n = clock[N_PENDING]
-    last = last_that_could_start(world, state, min(n, setting.max_job_test))
-    if last == NOBODY:
+    last = last_that_fits(world, state, 0, min(n, setting.max_job_test) - 1)
+    if last < 0:
         return
     rebuild(world, state)
     now = clock[NOW]
     step = setting.bf_resolution_s
-    kept = 0
-    for k in range(n):
+    k = 0
+    while k <= last:
         slot = queue[k]
         job = live[slot]
-        begins_s = NEVER_S
-        if k <= last and permitted(world, state, job):
+        at = NOBODY
+        if permitted(world, state, job):
             at = earliest(world, state, scratch, job)
-            if at != NOBODY:
-                begins_s = state.profile_s[at]
+        begins_s = NEVER_S if at == NOBODY else state.profile_s[at]
         if begins_s <= now + setting.bf_window_s:
             from_s = max(begins_s // step * step, now)
             to_s = (begins_s + job.limit_s + step - 1) // step * step
-            reserve(world, state, scratch, job, from_s, to_s)
+            reserve(world, state, scratch, job, at, from_s, to_s)
         if begins_s <= now:
+            take_out(queue, k, n)
+            n -= 1
+            last -= 1
             start(world, state, scratch, slot, job.nodes, 1.0)
         else:
-            queue[kept] = slot
-            kept += 1
-    clock[N_PENDING] = kept
+            k += 1
+        last = last_to_start(world, state, scratch, k, last)
+    clock[N_PENDING] = n
 
 
 @kernel(DISCIPLINE)
