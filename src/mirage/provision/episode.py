@@ -85,8 +85,10 @@ class Episode:
         return load_class(self.reactive_s)
 
 
-def warm_simulations(setting: Setting, protocol: Protocol, windows: Iterable[int]) -> Iterator[tuple[int, Simulation]]:
-    """For each window in turn, a simulation that stands just before the predecessor is submitted.
+def warm_simulations(
+    setting: Setting, protocol: Protocol, windows: Iterable[int], early_s: int = 0
+) -> Iterator[tuple[int, Simulation]]:
+    """For each window in turn, a simulation that stands ``early_s`` before the predecessor is submitted.
 
     With a warm protocol there is one replay, forked for each window; windows must ascend.
     """
@@ -98,9 +100,9 @@ def warm_simulations(setting: Setting, protocol: Protocol, windows: Iterable[int
             end_s = None if protocol.arrivals_s is None else at_s - protocol.lead_in_s + protocol.arrivals_s
             sim = setting.simulation(at_s - protocol.warm_up_s, end_s)
         else:
-            replay.approach(at_s)
+            replay.approach(at_s - early_s)
             sim = replay.fork()
-        sim.approach(at_s)
+        sim.approach(at_s - early_s)
         yield window, sim
 
 

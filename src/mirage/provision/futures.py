@@ -22,8 +22,14 @@ Floats = NDArray[np.float64]
 OWN_SAMPLES = 40
 """How many of a user's latest jobs speak for the next one; older habits are forgotten."""
 
-PRIOR_SAMPLES = 3.0
+PRIOR_SAMPLES = 30.0
 """How many of a user's own jobs weigh as much as everybody's together."""
+
+LEVELS = 64
+"""How many equally likely values stand for a distribution of uses."""
+
+SHARED = 0.5
+"""How often like jobs of one user end alike: the share of draws that they have in common."""
 
 PAST_DAYS = 14
 """How far back the days that arrivals are drawn from lie."""
@@ -34,17 +40,15 @@ _LIMIT_EDGES_S = np.array([1, 2, 6, 12, 24, 47.9]) * HOUR_S
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """For each job, where to draw its use of the limit from.
+    """For each job, the uses of the limit to draw from, all equally likely.
 
     Attributes:
         samples: Flat array of uses in (0, 1], sorted within each stretch.
-        stretch: Shape (n, 4): own first and last+1, everybody's first and last+1; already cut to what is possible.
-        own: Shape (n,): probability to draw from the user's own.
+        stretch: Shape (n, 2): first and last+1 of each job's; already cut to what its elapsed time leaves possible.
     """
 
     samples: Floats
     stretch: Ints
-    own: Floats
 
 
 def use_of_limit(view: View) -> Floats:
@@ -58,50 +62,69 @@ def like_limit(limit_s: Ints) -> Ints:
     return np.searchsorted(_LIMIT_EDGES_S, limit_s, side="right")
 
 
+def evenly(uses: Floats, weights: Floats | None = None) -> Floats:
+    """``LEVELS`` equally likely values that stand for weighted ones; ascending."""
+    order = np.argsort(uses, kind="stable")
+    mass = np.ones(len(uses)) if weights is None else weights[order]
+    share = np.cumsum(mass) / mass.sum()
+    at = np.searchsorted(share, (np.arange(LEVELS) + 0.5) / LEVELS)
+    levels: Floats = uses[order][np.minimum(at, len(uses) - 1)]
+    return levels
+
+
+def with_own_history(everybody: Floats, own: Floats, running: Floats) -> Floats:
+    """What a user's next job will use of its limit, from everybody's uses, the user's own, and those of jobs still running.
+
+    Everybody's count as ``PRIOR_SAMPLES`` observations, each of the user's own as one. Of a job that runs we only know
+    that it will use more than it has: its weight goes to the larger uses, in proportion to theirs (Efron's
+    redistribution to the right, which is the Kaplan–Meier estimate). Leaving such jobs out would make a user whose
+    long jobs have yet to end look like one of short jobs.
+
+    Args:
+        everybody: ``LEVELS`` equally likely uses.
+        own: Uses of the user's ended jobs.
+        running: Uses so far of the user's running jobs.
+    """
+    uses = np.concatenate([everybody, own, [1.0]])
+    weights = np.concatenate([np.full(len(everybody), PRIOR_SAMPLES / len(everybody)), np.ones(len(own)), [1e-6]])
+    for used in np.sort(running):
+        longer = uses > min(used, 0.999999)
+        weights[longer] *= 1.0 + 1.0 / weights[longer].sum()
+    return evenly(uses, weights)
+
+
 class UseHistory:
-    """Uses of the limit in the past, sorted and filed by user and limit and by class of like limits."""
+    """What accounting and the running jobs say about uses of the limit, by user and limit and by like limits."""
 
     def __init__(self, view: View) -> None:
-        uses = use_of_limit(view)
-        self._flat: list[Floats] = []
-        self._length = 0
-        self._own: dict[tuple[int, int], tuple[int, int]] = {}
-        self._like: dict[int, tuple[int, int]] = {}
-        keys = np.stack([view.ended.user, view.ended.limit_s], axis=1) if len(uses) else np.zeros((0, 2), np.int64)
-        order = np.lexsort((np.arange(len(uses)), keys[:, 1], keys[:, 0]))
-        starts = np.flatnonzero(np.r_[True, np.any(np.diff(keys[order], axis=0) != 0, axis=1)]) if len(uses) else []
-        for first, last in zip(starts, [*starts[1:], len(uses)]):
-            rows = order[first:last][-OWN_SAMPLES:]
-            self._own[int(keys[rows[0], 0]), int(keys[rows[0], 1])] = self._file(np.sort(uses[rows]))
-        classes = like_limit(view.ended.limit_s)
-        for k in np.unique(classes):
-            self._like[int(k)] = self._file(np.sort(uses[classes == k]))
-        self._all = self._file(np.sort(uses) if len(uses) else np.ones(1))
+        ended, running = view.ended, view.running
+        self._uses, self._user, self._limit_s = use_of_limit(view), ended.user, ended.limit_s
+        self._running_user, self._running_limit_s = running.user, running.limit_s
+        self._running_used = np.clip((view.now_s - running.start_s) / np.maximum(running.limit_s, 1), 0.0, 1.0)
+        classes = like_limit(ended.limit_s)
+        self._everybody = {int(k): evenly(self._uses[classes == k]) for k in np.unique(classes)}
+        self._unknown = evenly(self._uses if len(self._uses) else np.ones(1))
 
-    def _file(self, sorted_uses: Floats) -> tuple[int, int]:
-        at = self._length
-        self._flat.append(sorted_uses)
-        self._length += len(sorted_uses)
-        return at, self._length
+    def of(self, user: int, limit_s: int) -> Floats:
+        """``LEVELS`` equally likely uses of a job of this user and limit; all 1 where nothing has ever ended."""
+        everybody = self._everybody.get(int(like_limit(np.array([limit_s]))[0]), self._unknown)
+        own = self._uses[(self._user == user) & (self._limit_s == limit_s)][-OWN_SAMPLES:]
+        running = self._running_used[(self._running_user == user) & (self._running_limit_s == limit_s)]
+        return with_own_history(everybody, own, running)
 
     def draw_from(self, user: Ints, limit_s: Ints, elapsed_s: Floats) -> Uses:
         """For jobs of these users and limits that have run so long already, what their use can be."""
-        samples = np.concatenate(self._flat)
-        n = len(user)
-        stretch, own = np.zeros((n, 4), dtype=np.int64), np.zeros(n)
-        classes = like_limit(limit_s)
-        for k in range(n):
-            used = elapsed_s[k] / max(limit_s[k], 1)
-            mine = self._own.get((int(user[k]), int(limit_s[k])), (0, 0))
-            first, last = self._like.get(int(classes[k]), self._all)
-            mine_from = mine[0] + int(np.searchsorted(samples[mine[0] : mine[1]], used, side="right"))
-            like_from = first + int(np.searchsorted(samples[first:last], used, side="right"))
-            left_of_all = (last - like_from) / max(last - first, 1)
-            left_of_mine = mine[1] - mine_from
-            stretch[k] = mine_from, mine[1], like_from, last
-            weight = left_of_mine + PRIOR_SAMPLES * left_of_all
-            own[k] = left_of_mine / weight if weight > 0 else 0.0
-        return Uses(samples, stretch, own)
+        kinds, kind = np.unique(np.stack([user, limit_s]), axis=1, return_inverse=True)
+        kind = kind.reshape(-1)
+        tables = [self.of(int(u), int(limit)) for u, limit in kinds.T]
+        samples = np.concatenate([*tables, np.ones(1)])
+        first = kind * LEVELS
+        used = elapsed_s / np.maximum(limit_s, 1)
+        gone = np.array([np.searchsorted(tables[k], u, side="right") for k, u in zip(kind, used)], dtype=np.int64)
+        exhausted = gone == LEVELS  # longer than any before it: it will run to its limit
+        stretch = np.stack([np.where(exhausted, len(samples) - 1, first + gone), first + LEVELS], axis=1)
+        stretch[exhausted, 1] = len(samples)
+        return Uses(samples, np.ascontiguousarray(stretch.reshape(-1, 2)))
 
 
 def past_arrivals(view: View, ids_from: int) -> Records:
@@ -134,3 +157,15 @@ def days_to_draw(view: View, arrivals: Records) -> int:
     if len(arrivals) == 0:
         return 0
     return int(min((view.now_s - arrivals.submit_s[0]) // DAY_S, PAST_DAYS))
+
+
+def chances(view: View, futures: int, rng: np.random.Generator) -> Floats:
+    """Uniform numbers, shape (futures, jobs); those of like jobs of one user are partly the same."""
+    user = np.concatenate([view.pending.user, view.running.user])
+    limit_s = np.concatenate([view.pending.limit_s, view.running.limit_s])
+    kin = np.unique(np.stack([user, limit_s]), axis=1, return_inverse=True)[1].reshape(-1)
+    own = rng.random((futures, len(user)))
+    shared = rng.random((futures, int(kin.max(initial=-1)) + 1))[:, kin]
+    follows = rng.random((futures, len(user))) < SHARED
+    chosen: Floats = np.where(follows, shared, own)
+    return chosen

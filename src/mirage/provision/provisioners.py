@@ -116,7 +116,9 @@ class QuantileWait(Lead):
     q-quantile with confidence C for the least k with P(Bin(n, q) < k) ≥ C.
     """
 
-    def __init__(self, parameter: str = "", confidence: float = 0.95, recent: int = RECENT_STARTS, **settings: Any) -> None:
+    def __init__(
+        self, parameter: str = "", confidence: float = 0.95, recent: int = RECENT_STARTS, **settings: Any
+    ) -> None:
         del settings
         try:
             self.quantile = float(parameter or 0.95)

@@ -24,27 +24,19 @@ from mirage.sim.memory import copy_state
 
 
 @kernel()
-def draw_use(samples: Any, stretch: Any, own: float, first: float, second: float) -> float:
-    """One use of the limit; 1 where nothing like it has ever been seen."""
-    a, b = (stretch[0], stretch[1]) if first < own else (stretch[2], stretch[3])
-    if b <= a:
-        return 1.0
-    return float(samples[a + int(second * (b - a))])
-
-
-@kernel()
-def draw_runs(state: State, samples: Any, stretch: Any, own: Any, chance: Any, sure: int, jobs: int) -> None:
+def draw_runs(state: State, samples: Any, stretch: Any, chance: Any, sure: int) -> None:
     """Give every visible job a run time.
 
     Args:
-        chance: Shape (jobs, 2), uniform in [0, 1).
+        chance: Shape (jobs,), uniform in [0, 1).
         sure: Slot of the one job known to run until its limit: the present link.
     """
     clock, live = state.clock, state.live
     now = clock[NOW]
-    for slot in range(jobs):
+    for slot in range(len(chance)):
         job = live[slot]
-        use = 1.0 if slot == sure else draw_use(samples, stretch[slot], own[slot], chance[slot, 0], chance[slot, 1])
+        first, last = stretch[slot, 0], stretch[slot, 1]
+        use = 1.0 if slot == sure else samples[first + int(chance[slot] * (last - first))]
         job.run_s = max(int(use * job.limit_s), 1)
     clock[N_HEAP] = 0
     for k in range(clock[N_RUNNING]):
@@ -111,7 +103,6 @@ def roll_out(
     discipline: Any,
     samples: Any,
     stretch: Any,
-    own: Any,
     chance: Any,
     past: Any,
     days: Any,
@@ -129,7 +120,7 @@ def roll_out(
         seen: The cluster as the view shows it.
         base: Arrays as large as ``seen``'s: a future without the link.
         branch: The same: a future with it.
-        chance: Shape (futures, jobs, 2).
+        chance: Shape (futures, jobs).
         days: Shape (futures, days ahead).
         offsets_s: Shape (delays,), ascending from 0.
         until_s: A link that has not started by then is taken to start then.
@@ -138,7 +129,7 @@ def roll_out(
     now = seen.clock[NOW]
     for future in range(starts_s.shape[0]):
         copy_state(base, seen)
-        draw_runs(base, samples, stretch, own, chance[future], sure, chance.shape[1])
+        draw_runs(base, samples, stretch, chance[future], sure)
         draw_arrivals(world, past, days[future], now)
         base.clock[ARRIVED] = 0
         for k in range(len(offsets_s)):

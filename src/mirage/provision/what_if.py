@@ -15,7 +15,7 @@ from mirage.duration import DAY_S
 from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.view import Chain, View
 from mirage.provision.chain import Cost
-from mirage.provision.futures import UseHistory, days_to_draw, past_arrivals
+from mirage.provision.futures import UseHistory, chances, days_to_draw, past_arrivals
 from mirage.provision.provisioners import Lead, chain_of
 from mirage.provision.rollout import roll_out
 from mirage.sim.disciplines import discipline_spec
@@ -102,7 +102,7 @@ class WhatIf:
         starts_s = np.zeros((self.futures, len(delays_s)), dtype=np.int64)
         roll_out(
             world, seen, empty_like(seen), empty_like(seen), scratch, self.spec.load(),
-            uses.samples, uses.stretch, uses.own, rng.random((self.futures, jobs, 2)), past, days,
+            uses.samples, uses.stretch, chances(view, self.futures, rng), past, days,
             link_record(jobs + len(world.jobs), nodes=chain.nodes, limit_s=chain.limit_s, user=chain.user),
             _slot_of(view, chain), delays_s, chain.ends_s + PATIENCE_S, starts_s,
         )  # fmt: skip
