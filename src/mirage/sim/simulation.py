@@ -173,7 +173,7 @@ class Simulation:
         copy.state = empty_like(self.state)
         copy_state(copy.state, self.state)
         copy.scratch = make_scratch(self.world, len(self.state.live))
-        copy.past = (*self.past, self.state.log[: self.state.clock[N_LOG]])
+        copy.past = self._ended_so_far()
         return copy
 
     def restore(self, earlier: Simulation) -> None:
@@ -184,8 +184,12 @@ class Simulation:
         else:
             self.state = self.state._replace(log=empty_log(earlier.state))
         copy_state(self.state, earlier.state)
-        self.past = (*earlier.past, earlier.state.log[: earlier.state.clock[N_LOG]])
+        self.past = earlier._ended_so_far()
         self.next_id = earlier.next_id
+
+    def _ended_so_far(self) -> tuple[Records, ...]:
+        logged = self.state.clock[N_LOG]
+        return (*self.past, self.state.log[:logged]) if logged else self.past
 
     # -- jobs from outside ------------------------------------------------------------------------------------------
 
