@@ -1,7 +1,7 @@
 """A bank of episodes: what was seen and what would have become of every decision, as arrays to learn from.
 
-Waiting changes nothing about the cluster, so an episode is a table: one row a decision, with what was seen and the exact outcome
-of submitting then. An environment that looks it up is the simulator itself, only played beforehand.
+Waiting changes nothing about the cluster, so an episode is a table: one row a decision, with what was seen and the
+exact outcome of submitting then. An environment that looks it up is the simulator itself, only played beforehand.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class EpisodeBank:
     """Episodes of one link size, padded to the longest.
 
     Attributes:
-        seen: Shape (episodes, history − 1 + decisions, 42): row ``history − 1 + k`` is what decision k sees; the rows before the
+        seen: Shape (episodes, history − 1 + decisions, 42): row ``history − 1 + k`` is what decision k sees; the rows
+            before the
             first decision are the past that it may look back on.
         outcome_s: Shape (episodes, decisions): start of the next link minus end of the last if submitted then.
         decisions: Shape (episodes,): how many there are; the last is the end of the present link.

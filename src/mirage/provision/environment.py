@@ -4,10 +4,10 @@
 
 (gymnasium imports what stands before the colon, and importing this module registers the environment).
 
-Observation: the last ``history`` snapshots, shape (history, 42), float32, oldest first. Action: 0 wait, 1 submit. Reward: 0 while
-waiting, minus the cost of the hand-over in hours when the link is submitted. The episode terminates then; at the end of the present
-link it is submitted whatever the action. ``info`` at the end: ``x_h`` (hours, positive interruption, negative overlap),
-``reactive_x_h`` and ``best_x_h`` of the episode.
+Observation: the last ``history`` snapshots, shape (history, 42), float32, oldest first. Action: 0 wait, 1 submit.
+Reward: 0 while waiting, minus the cost of the hand-over in hours when the link is submitted. The episode terminates
+then; at the end of the present link it is submitted whatever the action. ``info`` at the end: ``x_h`` (hours,
+positive interruption, negative overlap), ``reactive_x_h`` and ``best_x_h`` of the episode.
 """
 
 from __future__ import annotations
@@ -62,9 +62,12 @@ class _Rules:
 
     def seen(self, episode: Ints, decision: Ints) -> Observations:
         """Shape (n, history, 42): what is seen at these decisions."""
+        seen: Observations
         if self.bank.history == 1:
-            return self.bank.seen[episode, decision][:, None, :]
-        return self.bank.seen[episode[:, None], decision[:, None] + self._back]
+            seen = self.bank.seen[episode, decision][:, None, :]
+        else:
+            seen = self.bank.seen[episode[:, None], decision[:, None] + self._back]
+        return seen
 
     def submit(self, episode: Ints, decision: Ints) -> tuple[NDArray[np.float64], Ints]:
         """Rewards and outcomes (seconds), shape (n,), of submitting at these decisions."""
@@ -127,7 +130,8 @@ class ChainEnv(gym.Env[Observations, np.int64]):
         return np.array([self._episode]), np.array([self._decision])
 
     def _seen(self) -> Observations:
-        return self.rules.seen(*self._place())[0]
+        seen: Observations = self.rules.seen(*self._place())[0]
+        return seen
 
 
 class ChainVectorEnv(VectorEnv[Observations, Ints, Any]):

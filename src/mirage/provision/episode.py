@@ -8,7 +8,7 @@ gets exactly outcome k.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class Setting:
     cluster: Cluster
     jobs: Workload
     discipline: str = "slurm"
-    settings: SlurmSettings = SlurmSettings()
+    settings: SlurmSettings = field(default_factory=SlurmSettings)
 
     def simulation(self, begin_s: int | None = None, end_s: int | None = None) -> Simulation:
         """A replay of the jobs submitted in [begin, end]."""

@@ -1,8 +1,8 @@
 """What may happen: run times of the jobs we see, and jobs that may yet come.
 
-A run time is the job's limit times a *use of the limit* drawn from jobs that ended: the user's own with the same limit as
-far as there are any, everybody's with a like limit otherwise; a job that runs already has used up its elapsed time, so
-only larger uses are drawn. Arrivals are whole days of the recent past, drawn with replacement.
+A run time is the job's limit times a *use of the limit* drawn from jobs that ended: the user's own with the same
+limit as far as there are any, everybody's with a like limit otherwise; a job that runs already has used up its
+elapsed time, so only larger uses are drawn. Arrivals are whole days of the recent past, drawn with replacement.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def evenly(uses: Floats, weights: Floats | None = None) -> Floats:
 
 
 def with_own_history(everybody: Floats, own: Floats, running: Floats) -> Floats:
-    """What a user's next job will use of its limit, from everybody's uses, the user's own, and those of jobs still running.
+    """What a user's next job will use of its limit, given everybody's uses, the user's own and its running jobs'.
 
     Everybody's count as ``PRIOR_SAMPLES`` observations, each of the user's own as one. Of a job that runs we only know
     that it will use more than it has: its weight goes to the larger uses, in proportion to theirs (Efron's
@@ -145,7 +145,7 @@ def past_arrivals(view: View, ids_from: int) -> Records:
             made[name] = getattr(jobs, name)[late]
         made.run_s = made.limit_s
         parts.append(made)
-    together = np.concatenate(parts).view(np.recarray)
+    together: Records = np.concatenate(parts).view(np.recarray)
     together.after, together.begin_s = NOBODY, NOBODY
     together = together[np.argsort(together.submit_s, kind="stable")]
     together.id = ids_from + np.arange(len(together))

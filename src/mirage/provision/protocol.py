@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError
@@ -37,18 +37,18 @@ class Protocol:
     step_s: int = 30 * MINUTE_S
 
     @classmethod
-    def published(cls, begin_s: int, **changes: int) -> Self:
-        """As the published code does: two days from an empty machine, arrivals of five days, asked every ten minutes."""
+    def published(cls, begin_s: int, **changes: Any) -> Self:
+        """As the published code: two days from an empty machine, arrivals of five days, asked every ten minutes."""
         base = cls("published", begin_s, warm_up_s=2 * DAY_S, arrivals_s=5 * DAY_S, step_s=10 * MINUTE_S)
         return replace(base, **changes)
 
     @classmethod
-    def warm(cls, begin_s: int, **changes: int) -> Self:
+    def warm(cls, begin_s: int, **changes: Any) -> Self:
         """From a warm queue: one replay of the whole trace, forked where each window needs it."""
         return replace(cls("warm", begin_s), **changes)
 
     @classmethod
-    def named(cls, name: str, begin_s: int, **changes: int) -> Self:
+    def named(cls, name: str, begin_s: int, **changes: Any) -> Self:
         """By name.
 
         Raises:

@@ -1,7 +1,7 @@
 """Provisioners that need no training: when to submit the next link of a chain.
 
-Each is asked at every decision with a view whose ``chain`` says how the present link stands, and answers with a plan that
-holds a ``Submit`` or not. Whatever the rule, a link that has ended is followed at once.
+Each is asked at every decision with a view whose ``chain`` says how the present link stands, and answers with a plan
+that holds a ``Submit`` or not. Whatever the rule, a link that has ended is followed at once.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Reactive(Lead):
 class Dependency(Reactive):
     """``--dependency=afterany``: queued at once, but held until the present link ends.
 
-    A held job gains no age priority (unless the site sets ACCRUE_ALWAYS), so it queues from the end of its predecessor as
-    a reactive link does; what it saves is the wake-up, not the wait.
+    A held job gains no age priority (unless the site sets ACCRUE_ALWAYS), so it queues from the end of its
+    predecessor as a reactive link does; what it saves is the wake-up, not the wait.
     """
 
 

@@ -42,9 +42,9 @@ of the Lonestar6 trace, where anything from 0.3 to 0.8 does as well."""
 class WhatIf:
     """Submits when waiting is expected to cost more than submitting now.
 
-    What waiting is worth lies between two bounds, both read off the same futures: the best *fixed* later moment (as if nothing
-    were learnt on the way) and the mean of each future's own best moment (as if its future were known by then). The rule
-    takes the value ``information`` of the way from the first to the second.
+    What waiting is worth lies between two bounds, both read off the same futures: the best *fixed* later moment (as
+    if nothing were learnt on the way) and the mean of each future's own best moment (as if its future were known by
+    then). The rule takes the value ``information`` of the way from the first to the second.
 
     Args:
         parameter: Unused.
