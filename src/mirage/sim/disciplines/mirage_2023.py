@@ -32,6 +32,11 @@ from mirage.sim.reference import dereference
 SLOTS = 288
 SLOT_S = 600
 REPLAN_EVERY_S = 600
+JOBS_PLANNED = 3000
+WEIGHT_SIZE = 100.0
+WEIGHT_AGE = 7000.0
+MAX_AGE_S = 7.0 * 86_400
+"""The published settings; this discipline has no others, whatever a ``slurm.conf`` says."""
 
 
 @kernel()
@@ -43,9 +48,9 @@ def order_by_priority(world: World, state: State) -> None:
     for k in range(max(n - clock[ARRIVED_SINCE], 0), n):
         slot = queue[k]
         job = live[slot]
-        at_submission = setting.weight_size * job.nodes / setting.nodes
-        since = (job.submit_s - setting.epoch_s) / setting.max_age_s
-        priority = at_submission - setting.weight_age * since
+        at_submission = WEIGHT_SIZE * job.nodes / setting.nodes
+        since = (job.submit_s - setting.epoch_s) / MAX_AGE_S
+        priority = at_submission - WEIGHT_AGE * since
         at = k
         while at > 0 and state.live[queue[at - 1]].priority < priority - 1e-9:
             queue[at] = queue[at - 1]
@@ -105,7 +110,7 @@ def replan(world: World, state: State, scratch: Scratch) -> None:
     clock, live, queue = state.clock, state.live, pending(state)
     timeline = scratch.timeline
     n = clock[N_PENDING]
-    last = last_candidate(state, min(n, world.settings[0].max_job_test))
+    last = last_candidate(state, min(n, JOBS_PLANNED))
     if last == NOBODY:
         return
     fill_timeline(state, timeline)
