@@ -6,7 +6,8 @@
     ├── JobRefused          a job can never run on this cluster: names the job and the shortfall
     ├── PlanInfeasible      an action cannot be applied: names the job, the node and the shortfall
     ├── UnknownName         a name is not in a registry: lists the known ones and the nearest
-    └── ConfigurationError  a setting or an option has a value that cannot be used
+    ├── ConfigurationError  a setting or an option has a value that cannot be used
+    └── ContractBroken      a check_* function found a plug-in or a schedule doing what it must not
 
 A message says what happened, the value, and what to do next.
 """
@@ -39,6 +40,10 @@ class PlanInfeasible(MirageError):
 
 class ConfigurationError(MirageError):
     """A setting or an option has a value that cannot be used."""
+
+
+class ContractBroken(MirageError):
+    """A policy, a discipline or a schedule does what its contract rules out: a defect, not bad input."""
 
 
 class UnknownName(MirageError):

@@ -1,0 +1,150 @@
+"""Whether a schedule could have happened: nobody runs twice at once, too early, too long, or on nodes nobody has."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from mirage.errors import ContractBroken
+from mirage.sim.cluster import Cluster, NodeGroup
+from mirage.sim.layout import WHOLE_NODE, Records
+from mirage.sim.schedule import Schedule
+from mirage.trace.table import MISSING, Ints
+
+
+def check_schedule(schedule: Schedule, cluster: Cluster, *, complete: bool = True) -> None:
+    """Go through a schedule and find what cannot be.
+
+    Holds for every discipline and policy. Where jobs share nodes, GPUs and CPUs are added up over the nodes a partition
+    has; which node a job sat on is not in a schedule.
+
+    Args:
+        schedule: As a simulation returned it, at whatever time it stopped.
+        cluster: Where it happened.
+        complete: Whether every job of the trace must have run.
+
+    Raises:
+        ContractBroken: The first thing found, with the job, the second and the shortfall.
+    """
+    _check_jobs(schedule, complete)
+    _check_one_at_a_time(schedule)
+    _check_users(schedule.segments, cluster)
+    for groups in _unions_of_partitions(cluster):
+        _check_capacity(schedule, cluster, groups)
+
+
+def _name(schedule: Schedule, job: int) -> str:
+    return f"job {schedule.table.job_id[job]}" if job < len(schedule.table) else f"injected job {job}"
+
+
+def _check_jobs(schedule: Schedule, complete: bool) -> None:
+    s = schedule.segments
+    for wrong, what in (
+        (s.start_s < s.submit_s, "starts at {start_s}, before it is submitted at {submit_s}"),
+        (s.end_s < s.start_s, "ends at {end_s}, before it starts at {start_s}"),
+        (s.end_s - s.start_s > s.limit_s, "runs from {start_s} to {end_s}, longer than its limit of {limit_s} s"),
+        (s.width < 1, "runs on {width} nodes"),
+    ):
+        for segment in s[wrong]:
+            fields = {name: int(segment[name]) for name in ("start_s", "end_s", "submit_s", "limit_s", "width")}
+            raise ContractBroken(f"{_name(schedule, int(segment.id))} {what.format(**fields)}")
+    never = np.flatnonzero(schedule.end_s == MISSING)
+    if complete and len(never):
+        raise ContractBroken(f"{_name(schedule, int(never[0]))} never ran ({len(never)} such jobs in all)")
+
+
+def _check_one_at_a_time(schedule: Schedule) -> None:
+    s = schedule.segments
+    order = np.lexsort((s.end_s, s.start_s, s.id))
+    before, after = s[order[:-1]], s[order[1:]]
+    for k in np.flatnonzero((before.id == after.id) & (after.start_s < before.end_s)):
+        raise ContractBroken(
+            f"{_name(schedule, int(after.id[k]))} starts at {after.start_s[k]} while it runs until {before.end_s[k]}"
+        )
+
+
+def _levels(segments: Records, amount: Ints) -> tuple[Ints, Ints]:
+    """What the segments hold together, by time: (times of starts, level once all of that second have started)."""
+    lasting = segments.end_s > segments.start_s
+    starts_s, ends_s = segments.start_s[lasting], segments.end_s[lasting]
+    times = np.unique(starts_s)
+    started = np.concatenate([[0], np.cumsum(amount[lasting][np.argsort(starts_s, kind="stable")])])
+    ended = np.concatenate([[0], np.cumsum(amount[lasting][np.argsort(ends_s, kind="stable")])])
+    level: Ints = started[np.searchsorted(np.sort(starts_s), times, side="right")]
+    return times, level - ended[np.searchsorted(np.sort(ends_s), times, side="right")]
+
+
+def _check_users(segments: Records, cluster: Cluster) -> None:
+    limits = (("jobs", cluster.user_max_jobs), ("nodes", cluster.user_max_nodes))
+    for what, most in limits:
+        if most is None:
+            continue
+        for user in np.unique(segments.user):
+            own = segments[segments.user == user]
+            times, level = _levels(own, own.width if what == "nodes" else np.ones(len(own), dtype=np.int64))
+            for k in np.flatnonzero(level > most):
+                raise ContractBroken(f"user {user} has {level[k]} {what} at {times[k]}; the limit is {most}")
+
+
+def _unions_of_partitions(cluster: Cluster) -> list[frozenset[str]]:
+    """Every set of groups that some partitions cover together (at most five partitions are combined)."""
+    own = [frozenset(g.name for g in cluster.groups_of(p)) for p in cluster.partitions]
+    unions = {frozenset[str]().union(*some) for n in range(1, min(len(own), 5) + 1) for some in combinations(own, n)}
+    return sorted({*unions, frozenset(g.name for g in cluster.groups)}, key=sorted)
+
+
+def _check_capacity(schedule: Schedule, cluster: Cluster, groups: frozenset[str]) -> None:
+    """Jobs that may only run on these groups hold no more than the groups have."""
+    inside = [{g.name for g in cluster.groups_of(p)} <= groups for p in cluster.partitions]
+    place = {p.name: k for k, p in enumerate(cluster.partitions)}
+    of_name = np.array([inside[place.get(name, 0)] for name in schedule.table.partition.names] + [inside[0]])
+    ours = schedule.segments.id < len(schedule.table)
+    ours[ours] = of_name[schedule.table.partition.codes[schedule.segments.id[ours]]]
+    segments = schedule.segments[ours]
+    members = [g for g in cluster.groups if g.name in groups]
+    for what, amount, sizes in _demands(schedule, segments, members, cluster.shared_nodes):
+        times, level = _levels(segments, amount)
+        there = _there_is(cluster, dict(zip((g.name for g in members), sizes)), times)
+        for k in np.flatnonzero(level > there):
+            raise ContractBroken(
+                f"at {times[k]} jobs start although {level[k]} {what} are in use then and "
+                f"{', '.join(sorted(groups))} have {there[k]}"
+            )
+
+
+def _demands(
+    schedule: Schedule, segments: Records, groups: list[NodeGroup], shared: bool
+) -> list[tuple[str, Ints, list[int]]]:
+    """(What is used, how much each segment uses, how much a node of each group has)."""
+    if not shared:
+        return [("nodes", segments.width, [1] * len(groups))]
+    table = schedule.table[segments.id]
+    gpus, cpus = (_per_node(total, table.nodes) for total in (table.gpus, table.cpus))
+    whole = gpus == WHOLE_NODE  # takes what its nodes have; how much that is at least, is known
+    gpus = np.where(whole, min(g.gpus for g in groups), gpus)
+    cpus = np.where(whole, min(g.cpus for g in groups), np.maximum(cpus, 1))
+    return [
+        ("GPUs", segments.width * gpus, [g.gpus for g in groups]),
+        ("CPUs", segments.width * cpus, [g.cpus for g in groups]),
+    ]
+
+
+def _per_node(total: Ints, nodes: Ints) -> Ints:
+    return np.where(total >= 0, -(-total // np.maximum(nodes, 1)), WHOLE_NODE)
+
+
+def _there_is(cluster: Cluster, node_has: dict[str, int], times: Ints) -> Ints:
+    """Units the groups have at each time.
+
+    Nodes that leave do so as they fall free. Of several groups each may still be held as far as it was before.
+    """
+    there = np.zeros(len(times), dtype=np.int64)
+    for group in cluster.groups:
+        changes = sorted((c for c in cluster.changes if c.group == group.name), key=lambda c: c.time_s)
+        levels = np.cumsum([group.count, *(c.nodes for c in changes)])
+        if cluster.shared_nodes or len(cluster.groups) > 1:
+            levels = np.maximum.accumulate(levels)
+        now = np.searchsorted([c.time_s for c in changes], times, side="right")
+        there += levels[now] * node_has.get(group.name, 0)
+    return there
