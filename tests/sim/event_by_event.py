@@ -14,13 +14,20 @@ import heapq
 import numpy as np
 
 from mirage.sim.cluster import Cluster
+from mirage.sim.compile import kernel
 from mirage.sim.disciplines.easy import easy
 from mirage.sim.jobs import Workload
-from mirage.sim.layout import N_LOG, N_RUNNING, NOW, STAMP
+from mirage.sim.layout import N_LOG, N_RUNNING, NOW, STAMP, Scratch, State, World
 from mirage.sim.lifecycle import admit, finish, has_slot
+from mirage.sim.reference import reference
 from mirage.sim.simulation import Simulation
 
 SUBMIT, END = 0, 1
+
+
+@kernel()
+def look(world: World, state: State, scratch: Scratch) -> int:
+    return easy(reference(world, state, scratch))
 
 
 def replay_event_by_event(jobs: Workload, nodes: int) -> np.ndarray:
@@ -51,7 +58,7 @@ def replay_event_by_event(jobs: Workload, nodes: int) -> np.ndarray:
         else:
             leave(stamped.pop(order))
         before = clock[STAMP]
-        easy(sim.world, state, sim.scratch)
+        look(sim.world, state, sim.scratch)
         running = state.running[: clock[N_RUNNING]]
         for slot in running[state.live.stamp[running] > before]:
             job = state.live[slot]

@@ -1,0 +1,127 @@
+"""The books of a simulation, added up from scratch at one instant."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mirage.sim.layout import (
+    AFTER_ANY,
+    AFTER_NONE,
+    AFTER_OK,
+    AFTER_START,
+    CANCELLED,
+    CHANGED_CAPACITY,
+    CHUNKS_USED,
+    ENDED,
+    FREE_CHUNK,
+    FREE_SLOT,
+    HELD,
+    N_HEAP,
+    N_HELD,
+    N_PENDING,
+    N_RUNNING,
+    NOBODY,
+    NOW,
+    PENDING,
+    QUEUE_HEAD,
+    RUNNING,
+    SLOTS_USED,
+    SUSPENDING,
+)
+from mirage.sim.simulation import Simulation
+
+
+def audit(sim: Simulation) -> None:
+    """Assert that nothing is lost, held twice or miscounted."""
+    _audit_slots(sim)
+    _audit_resources(sim)
+    _audit_running(sim)
+
+
+def queue_of(sim: Simulation) -> np.ndarray:
+    clock = sim.state.clock
+    return sim.state.queue[clock[QUEUE_HEAD] : clock[QUEUE_HEAD] + clock[N_PENDING]]
+
+
+def running_of(sim: Simulation) -> np.ndarray:
+    return sim.state.running[: sim.state.clock[N_RUNNING]]
+
+
+def _chain(first: int, following: np.ndarray) -> list[int]:
+    links: list[int] = []
+    while first != NOBODY:
+        links.append(int(first))
+        assert len(links) <= len(following), "a list runs in a circle"
+        first = following[first]
+    return links
+
+
+def _audit_slots(sim: Simulation) -> None:
+    state, clock = sim.state, sim.state.clock
+    queue, running, held = queue_of(sim), running_of(sim), state.held[: clock[N_HELD]]
+    spare = _chain(clock[FREE_SLOT], state.live.chunk)
+    everybody = [*queue, *running, *held, *spare]
+    assert sorted(everybody) == list(range(clock[SLOTS_USED])), "a slot is lost or in two places"
+    assert set(state.live.status[queue]) <= {PENDING}
+    assert set(state.live.status[running]) <= {RUNNING, SUSPENDING}
+    assert set(state.live.status[held]) <= {HELD}
+    present = np.array([*queue, *running, *held], dtype=np.int64)
+    ids = state.live.id[present]
+    assert len(set(ids)) == len(ids), "a job is in two places"
+    np.testing.assert_array_equal(state.fate[ids], state.live.status[present])
+
+
+def _audit_resources(sim: Simulation) -> None:
+    state, clock, world = sim.state, sim.state.clock, sim.world
+    stacked = world.settings[0].stacked == 1
+    capacity = world.capacity.copy()
+    for change in world.changes[: clock[CHANGED_CAPACITY]]:
+        if stacked:
+            capacity[change.bin, 0] += change.nodes
+        else:
+            capacity[change.bin] += change.nodes * world.capacity[change.bin]
+    in_use = np.zeros_like(capacity)
+    user_jobs, user_nodes = np.zeros_like(state.user_jobs), np.zeros_like(state.user_nodes)
+    running = state.live[running_of(sim)]
+    np.add.at(user_jobs, running["user"], 1)
+    np.add.at(user_nodes, running["user"], running["width"])
+    one_pool = stacked and len(capacity) == 1
+    if one_pool:
+        in_use[0, 0] = running["width"].sum()
+    following = state.chunks["next"]
+    chunks = _chain(clock[FREE_CHUNK], following)
+    for first, width in () if one_pool else zip(running["chunk"], running["width"]):
+        own = _chain(first, following)
+        held = state.chunks[own]
+        assert held["count"].sum() == width
+        assert (held["count"] > 0).all()
+        np.add.at(in_use, held["bin"], np.stack([held["count"] * held["gpus"], held["count"] * held["cpus"]], axis=1))
+        chunks += own
+    if not one_pool:
+        assert sorted(chunks) == list(range(clock[CHUNKS_USED])), "a chunk is lost or held twice"
+    np.testing.assert_array_equal(state.free + in_use, capacity)
+    if not len(world.changes):
+        assert (state.free >= 0).all(), "more is held than there is"
+    np.testing.assert_array_equal(state.user_jobs, user_jobs)
+    np.testing.assert_array_equal(state.user_nodes, user_nodes)
+    assert user_jobs.max(initial=0) <= world.settings[0].user_max_jobs
+    assert user_nodes.max(initial=0) <= world.settings[0].user_max_nodes
+
+
+def _audit_running(sim: Simulation) -> None:
+    state, clock = sim.state, sim.state.clock
+    running = running_of(sim)
+    live = state.live[running]
+    assert (np.diff(live.limit_end_s) >= 0).all(), "running jobs are out of order"
+    assert (live.end_s <= live.limit_end_s).all(), "a job would run past its limit"
+    assert (live.limit_end_s == live.start_s + live.limit_s).all() or sim.policy is not None
+    assert (live.start_s >= np.maximum(live.submit_s, live.begin_s)).all(), "a job runs before its time"
+    assert (live.end_s >= clock[NOW]).all()
+    heap = state.heap[: clock[N_HEAP]]
+    alive = heap[state.live.stamp[heap.slot] == heap.stamp]
+    assert sorted(zip(alive.slot, alive.end_s)) == sorted(zip(running, live.end_s))
+    for job in live[live.after_kind != AFTER_NONE]:
+        fate = state.fate[job.after]
+        assert job.after_kind != AFTER_START or fate >= RUNNING
+        assert job.after_kind != AFTER_ANY or fate in (ENDED, CANCELLED)
+        assert job.after_kind != AFTER_OK or fate == ENDED

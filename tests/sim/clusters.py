@@ -1,0 +1,123 @@
+"""Random clusters and workloads, small enough that jobs meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from hypothesis import strategies as st
+
+from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition
+from mirage.sim.jobs import Workload, workload
+from mirage.trace.table import JobState, JobTable
+
+HORIZON_S = 300
+
+
+@dataclass(frozen=True)
+class Case:
+    """A cluster and what is submitted to it."""
+
+    cluster: Cluster
+    jobs: Workload
+
+    def __repr__(self) -> str:
+        names = ("submit_s", "begin_s", "run_s", "limit_s", "nodes", "gpus", "cpus", "user", "partition")
+        jobs = self.jobs.jobs
+        columns = {name: jobs[name].tolist() for name in (*names, "after", "after_kind", "failed")}
+        return f"Case({self.cluster}, {columns})"
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> Cluster:
+    return Cluster.pool(draw(st.integers(1, 12)))
+
+
+def _partitions(draw: st.DrawFn, groups: tuple[NodeGroup, ...]) -> tuple[Partition, ...]:
+    names = [g.name for g in groups]
+    subsets = draw(st.lists(st.sets(st.sampled_from(names)), min_size=1, max_size=3))
+    tiers = [draw(st.integers(1, 2)) for _ in subsets]
+    return tuple(Partition(f"p{k}", tuple(sorted(s)), tier) for k, (s, tier) in enumerate(zip(subsets, tiers)))
+
+
+@st.composite
+def grouped(draw: st.DrawFn) -> Cluster:
+    """Several pools of whole nodes, partitions over them."""
+    counts = draw(st.lists(st.integers(1, 5), min_size=2, max_size=3))
+    groups = tuple(NodeGroup(f"g{k}", count) for k, count in enumerate(counts))
+    return Cluster(groups, _partitions(draw, groups))
+
+
+@st.composite
+def shared(draw: st.DrawFn) -> Cluster:
+    """Nodes shared GPU by GPU and core by core."""
+    kinds = draw(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4), st.integers(1, 8)), min_size=1, max_size=3))
+    groups = tuple(NodeGroup(f"g{k}", count, gpus, cpus) for k, (count, gpus, cpus) in enumerate(kinds))
+    return Cluster(groups, _partitions(draw, groups), shared_nodes=True)
+
+
+@st.composite
+def with_limits(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster]) -> Cluster:
+    cluster = draw(clusters)
+    jobs = draw(st.none() | st.integers(1, 3))
+    nodes = draw(st.none() | st.integers(1, cluster.nodes))
+    return replace(cluster, user_max_jobs=jobs, user_max_nodes=nodes)
+
+
+@st.composite
+def with_changes(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster]) -> Cluster:
+    """Nodes go and come back; a pool may also grow."""
+    cluster = draw(clusters)
+    changes: list[CapacityChange] = []
+    for group in cluster.groups:
+        level = group.count
+        most = group.count + (0 if cluster.shared_nodes else 3)
+        for time_s in sorted(draw(st.lists(st.integers(0, HORIZON_S), max_size=3))):
+            target = draw(st.integers(0, most))
+            if target != level:
+                changes.append(CapacityChange(time_s, group.name, target - level))
+            level = target
+        if level < group.count:  # nobody waits for ever
+            changes.append(CapacityChange(HORIZON_S + 1, group.name, group.count - level))
+    return replace(cluster, changes=tuple(changes))
+
+
+@st.composite
+def cases(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster], *, waits: bool = False, max_jobs: int = 25) -> Case:
+    """A cluster with jobs that fit it; their number is drawn, the rest comes from a drawn seed, which is much faster.
+
+    Args:
+        waits: Whether jobs also wait for each other and for a time.
+    """
+    cluster = draw(clusters)
+    n = draw(st.integers(1, max_jobs))
+    return random_case(cluster, n, draw(st.integers(0, 2**32 - 1)), waits)
+
+
+def random_case(cluster: Cluster, n: int, seed: int, waits: bool = False) -> Case:
+    rng = np.random.default_rng(seed)
+    crowd_s = rng.choice([5, 60, HORIZON_S])  # the shorter, the more ties
+    submit_s = np.sort(rng.integers(0, crowd_s, n))
+    nodes = rng.integers(1, max(cluster.nodes * 2 // 3, 1), n, endpoint=True)
+    gpus = rng.integers(-1, max(g.gpus for g in cluster.groups), n, endpoint=True)
+    cpus = rng.integers(1, max(g.cpus for g in cluster.groups), n, endpoint=True)
+    partitions = rng.integers(0, len(cluster.partitions), n)
+    after, kinds = rng.integers(0, 3 * n, n), rng.choice(["after", "afterany", "afterok"], n)
+    table = JobTable.build(
+        np.arange(n),
+        submit_s=submit_s,
+        elapsed_s=rng.integers(0, 100, n) * rng.integers(0, 2, n) + rng.integers(0, 5, n),
+        limit_s=rng.choice([1, 2, 10, 60, 120], n) + rng.integers(0, 3, n),
+        nodes=nodes,
+        gpus=np.where(gpus < 0, -1, gpus * nodes),
+        cpus=cpus * nodes,
+        state=np.where(rng.random(n) < 0.8, int(JobState.COMPLETED), int(JobState.FAILED)),
+        user=[f"u{u}" for u in rng.integers(0, 4, n)],
+        partition=[f"p{p}" if len(cluster.partitions) > 1 else "" for p in partitions],
+        dependency=[f"{kinds[row]}:{after[row]}" if waits and after[row] < row else "" for row in range(n)],
+    )
+    jobs = workload(table, cluster, refuse=False)
+    if waits:
+        begin_s = rng.integers(0, 2 * HORIZON_S, n)[jobs.table.job_id.astype(np.int64)]
+        jobs.jobs.begin_s[:] = np.where(begin_s <= HORIZON_S, begin_s, -1)
+    return Case(cluster, jobs)

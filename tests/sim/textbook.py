@@ -1,0 +1,100 @@
+"""Queue disciplines as a textbook states them, in plain Python on one pool: slow, short, and nobody's optimisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+NEVER_S = 10**15
+
+
+@dataclass
+class Job:
+    submit_s: int
+    run_s: int
+    limit_s: int
+    nodes: int
+    start_s: int = -1
+
+    @property
+    def end_s(self) -> int:
+        return self.start_s + min(self.run_s, self.limit_s)
+
+    @property
+    def limit_end_s(self) -> int:
+        return self.start_s + self.limit_s
+
+
+@dataclass
+class Machine:
+    nodes: int
+    now_s: int = 0
+    queue: list[Job] = field(default_factory=list)
+    running: list[Job] = field(default_factory=list)
+
+    @property
+    def free(self) -> int:
+        return self.nodes - sum(job.nodes for job in self.running)
+
+    def start(self, job: Job) -> None:
+        job.start_s = self.now_s
+        self.queue.remove(job)
+        self.running.append(job)
+
+
+def fcfs(machine: Machine) -> None:
+    while machine.queue and machine.queue[0].nodes <= machine.free:
+        machine.start(machine.queue[0])
+
+
+def easy(machine: Machine) -> None:
+    fcfs(machine)
+    if not machine.queue:
+        return
+    head = machine.queue[0]
+    free, shadow_s = machine.free, NEVER_S
+    for end_s in sorted({job.limit_end_s for job in machine.running}):
+        free = machine.nodes - sum(job.nodes for job in machine.running if job.limit_end_s > end_s)
+        if free >= head.nodes:
+            shadow_s = end_s
+            break
+    extra = free - head.nodes
+    for job in machine.queue[1:]:
+        if job.nodes > machine.free:
+            continue
+        if machine.now_s + job.limit_s <= shadow_s:
+            machine.start(job)
+        elif job.nodes <= extra:
+            extra -= job.nodes
+            machine.start(job)
+
+
+def conservative(machine: Machine, tested: int = 10**9) -> None:
+    now_s = machine.now_s
+    taken = [(now_s, job.limit_end_s, job.nodes) for job in machine.running]  # from, to, nodes
+
+    def free_at(time_s: int) -> int:
+        return machine.nodes - sum(nodes for from_s, to_s, nodes in taken if from_s <= time_s < to_s)
+
+    for job in list(machine.queue)[:tested]:
+        times = sorted({now_s, *(to_s for _, to_s, _ in taken)})
+        for begin_s in times:
+            inside = [begin_s, *(f for f, _, _ in taken if begin_s < f < begin_s + job.limit_s)]
+            if all(free_at(time_s) >= job.nodes for time_s in inside):
+                taken.append((begin_s, begin_s + job.limit_s, job.nodes))
+                if begin_s == now_s:
+                    machine.start(job)
+                break
+
+
+def replay(jobs: list[Job], nodes: int, look: Callable[[Machine], None]) -> list[int]:
+    """Starts of the jobs, which come in order of submission."""
+    machine = Machine(nodes)
+    coming = list(jobs)
+    while coming or machine.running:
+        machine.now_s = min([job.submit_s for job in coming[:1]] + [job.end_s for job in machine.running])
+        machine.running = [job for job in machine.running if job.end_s > machine.now_s]
+        while coming and coming[0].submit_s <= machine.now_s:
+            machine.queue.append(coming.pop(0))
+        look(machine)
+    return [job.start_s for job in jobs]
