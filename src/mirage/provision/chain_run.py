@@ -1,0 +1,193 @@
+"""A whole chain in one simulated cluster: every link asked for when the policy says so, from the first to the horizon.
+
+An episode asks what *one* hand-over would have cost; a run asks what a service lives through that is handed over again
+and again, each time from where the last hand-over left it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mirage.duration import HOUR_S, MINUTE_S
+from mirage.policy.contract import Policy
+from mirage.policy.plan import Plan
+from mirage.policy.view import Chain
+from mirage.provision.chain import Cost, Link
+from mirage.provision.contender import quiet_until_s
+from mirage.sim.observe import observe
+from mirage.sim.simulation import Simulation
+from mirage.trace.table import MISSING
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRecord:
+    """One job of the chain.
+
+    Attributes:
+        number: 0 for the first.
+        job: Its id in the simulation.
+        started_s: ``MISSING`` if it had not started by the horizon.
+        ends_s: When its limit ends it; ``MISSING`` as well.
+    """
+
+    number: int
+    job: int
+    submitted_s: int
+    started_s: int
+    ends_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a policy said, and why.
+
+    Attributes:
+        link: Number of the link that ran.
+        remaining_s: What was left of it.
+        submits: Whether the next link was submitted then.
+        reason: The reasons of the plan's actions.
+        estimate: What the policy expected, units in the names.
+    """
+
+    now_s: int
+    link: int
+    remaining_s: int
+    submits: bool
+    reason: str
+    estimate: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """From one link to the next.
+
+    Attributes:
+        link: Number of the link that ended.
+        ended_s: When.
+        x_s: Start of the next minus this end; up to the horizon if the next had not started by then.
+        open: Whether it had not.
+    """
+
+    link: int
+    ended_s: int
+    x_s: int
+    open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChainRun:
+    """What became of a chain between its first submission and the horizon."""
+
+    link: Link
+    begin_s: int
+    until_s: int
+    links: tuple[LinkRecord, ...]
+    decisions: tuple[Decision, ...]
+
+    @property
+    def hand_overs(self) -> tuple[HandOver, ...]:
+        """Every end of a link before the horizon and what followed it; what overlaps there is counted whole."""
+        found = []
+        for last, following in zip(self.links, (*self.links[1:], None)):
+            if last.ends_s == MISSING or last.ends_s > self.until_s:
+                continue
+            started_s = MISSING if following is None else following.started_s
+            if started_s == MISSING:
+                found.append(HandOver(last.number, last.ends_s, self.until_s - last.ends_s, open=True))
+            else:
+                found.append(HandOver(last.number, last.ends_s, started_s - last.ends_s))
+        return tuple(found)
+
+    @property
+    def interruption_s(self) -> int:
+        """Time without a link, the wait of the first one not counted."""
+        return sum(max(h.x_s, 0) for h in self.hand_overs)
+
+    @property
+    def overlap_s(self) -> int:
+        """Time with two links."""
+        return sum(max(-h.x_s, 0) for h in self.hand_overs)
+
+    @property
+    def availability(self) -> float:
+        """Share of the time since the first start in which a link ran."""
+        alive_s = self.until_s - self.links[0].started_s
+        return 1 - self.interruption_s / alive_s if self.links[0].started_s != MISSING and alive_s > 0 else 0.0
+
+    def cost(self, cost: Cost) -> float:
+        """What all hand-overs cost."""
+        return float(sum(float(cost.of(float(h.x_s))) for h in self.hand_overs))
+
+    @property
+    def wasted_node_h(self) -> float:
+        """Node-hours held twice."""
+        return self.overlap_s / HOUR_S * self.link.nodes
+
+
+def run_chain(sim: Simulation, link: Link, policy: Policy, until_s: int, *, step_s: int = 30 * MINUTE_S) -> ChainRun:
+    """Keep a chain alive until a horizon.
+
+    The first link is submitted now. While a link runs the policy is asked every ``step_s`` whether to submit the next
+    one; when it ends, the next is submitted at once if it has not been. A link that waits is left to wait.
+
+    Args:
+        sim: The cluster, from now on; it is used up.
+        link: What every link is like.
+        policy: Asked with a view whose ``chain`` says how the present link stands.
+        until_s: The horizon.
+        step_s: Time between decisions.
+
+    Raises:
+        JobRefused: A link can never run here.
+    """
+    begin_s = sim.now_s
+    links: list[LinkRecord] = []
+    decisions: list[Decision] = []
+    while sim.now_s < until_s:
+        present = _next_link(sim, link, len(links), until_s)
+        links.append(present)
+        if present.started_s == MISSING:
+            break
+        _await_submission(sim, link, policy, present, min(present.ends_s, until_s), step_s, decisions)
+    return ChainRun(link, begin_s, until_s, tuple(links), tuple(decisions))
+
+
+def _next_link(sim: Simulation, link: Link, number: int, until_s: int) -> LinkRecord:
+    """Submit a link now and wait until it starts or the horizon is reached."""
+    submitted_s = sim.now_s
+    job = sim.inject(nodes=link.nodes, limit_s=link.limit_s)
+    started_s = sim.run_until_started(job, until_s)
+    if started_s is None:
+        return LinkRecord(number, job, submitted_s, MISSING, MISSING)
+    return LinkRecord(number, job, submitted_s, started_s, started_s + link.limit_s)
+
+
+def _await_submission(
+    sim: Simulation,
+    link: Link,
+    policy: Policy,
+    present: LinkRecord,
+    latest_s: int,
+    step_s: int,
+    decisions: list[Decision],
+) -> None:
+    """Ask step by step until the policy submits, or until the link ends; time then stands at the submission."""
+    chain = Chain(link.nodes, link.limit_s, present.job, present.submitted_s, present.started_s, present.ends_s, step_s)
+    quiet_s = MISSING
+    for now_s in range(present.started_s + step_s, latest_s, step_s):
+        if now_s < quiet_s:
+            continue
+        sim.approach(now_s)
+        plan = policy.decide(observe(sim, chain))
+        decisions.append(_decision(plan, now_s, present))
+        if plan.submits:
+            return
+        quiet_s = quiet_until_s(plan.actions)
+    sim.approach(latest_s)
+    if latest_s == present.ends_s:
+        decisions.append(Decision(latest_s, present.number, 0, True, "ended", {}))
+
+
+def _decision(plan: Plan, now_s: int, present: LinkRecord) -> Decision:
+    reason = "; ".join(action.reason for action in plan.actions if action.reason)
+    return Decision(now_s, present.number, present.ends_s - now_s, plan.submits, reason, dict(plan.estimate))

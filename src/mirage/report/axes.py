@@ -1,0 +1,107 @@
+"""Axes: where a value lies, which values get a tick, and the lines behind a chart."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from mirage.duration import DAY_S
+from mirage.report.svg import label, line
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A linear map from values to pixels."""
+
+    low: float
+    high: float
+    begin_px: float
+    end_px: float
+
+    def place(self, value: float) -> float:
+        """Where a value lies."""
+        share = (value - self.low) / (self.high - self.low) if self.high > self.low else 0.0
+        return self.begin_px + share * (self.end_px - self.begin_px)
+
+    def clip(self, value: float) -> float:
+        """Where a value lies, kept within the axis."""
+        return self.place(min(max(value, self.low), self.high))
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The rectangle a chart is drawn in, with its two axes; y grows upwards."""
+
+    x: Axis
+    y: Axis
+
+    @property
+    def left(self) -> float:
+        """Pixel of the left edge."""
+        return self.x.begin_px
+
+    @property
+    def right(self) -> float:
+        """Pixel of the right edge."""
+        return self.x.end_px
+
+    @property
+    def bottom(self) -> float:
+        """Pixel of the lower edge."""
+        return self.y.begin_px
+
+    @property
+    def top(self) -> float:
+        """Pixel of the upper edge."""
+        return self.y.end_px
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """Where a point lies, kept within the frame."""
+        return self.x.clip(x), self.y.clip(y)
+
+
+def ticks(low: float, high: float, about: int = 6) -> list[float]:
+    """Round values between two bounds: multiples of 1, 2 or 5 times a power of ten."""
+    if not high > low:
+        return [low]
+    raw = (high - low) / max(about, 1)
+    size = 10.0 ** math.floor(math.log10(raw))
+    step = next(size * k for k in (1, 2, 5, 10) if size * k >= raw)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [k * step for k in range(first, last + 1)]
+
+
+def midnights_s(low_s: float, high_s: float, most: int = 16) -> list[int]:
+    """Midnights (UTC) within a span, every day, or every few days so that there are no more than ``most``."""
+    first = math.ceil(low_s / DAY_S)
+    days = list(range(first, math.floor(high_s / DAY_S) + 1))
+    every = max(1, math.ceil(len(days) / most))
+    return [day * DAY_S for day in days[::every]]
+
+
+def date_name(instant_s: float) -> str:
+    """``Mar 1``."""
+    date = datetime.fromtimestamp(instant_s, UTC)
+    return f"{date:%b} {date.day}"
+
+
+def rulers(frame: Frame, *, about: int = 5, unit: str = "") -> list[str]:
+    """Horizontal lines with their values at the left."""
+    parts = []
+    for value in ticks(frame.y.low, frame.y.high, about):
+        y = frame.y.place(value)
+        parts.append(line(frame.left, y, frame.right, y, "axis" if value == frame.y.low else "grid"))
+        parts.append(label(f"{value:g}{unit}", frame.left - 8, y + 4, text_anchor="end"))
+    return parts
+
+
+def days(frame: Frame, *, named: bool = True) -> list[str]:
+    """Vertical lines at midnights, with dates below."""
+    parts = []
+    for instant_s in midnights_s(frame.x.low, frame.x.high):
+        x = frame.x.place(instant_s)
+        parts.append(line(x, frame.top, x, frame.bottom, "grid"))
+        if named:
+            parts.append(label(date_name(instant_s), x, frame.bottom + 18, text_anchor="middle"))
+    return parts

@@ -1,0 +1,77 @@
+"""SVG as text: elements, numbers, escaping. Nothing here knows what a chart is."""
+
+from __future__ import annotations
+
+from html import escape
+
+Attribute = str | float | int | None
+
+
+def element(tag: str, *children: str, **attributes: Attribute) -> str:
+    """An element; underscores in attribute names become hyphens, a trailing one is dropped, None is left out.
+
+    Args:
+        children: Markup, already escaped (``words`` escapes text).
+        attributes: Numbers are written with at most two decimals.
+    """
+    told = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{escape(number(value) if not isinstance(value, str) else value)}"'
+        for name, value in attributes.items()
+        if value is not None
+    )
+    inside = "".join(children)
+    return f"<{tag}{told}>{inside}</{tag}>" if inside else f"<{tag}{told}/>"
+
+
+def words(text: object) -> str:
+    """Text made safe to stand between tags."""
+    return escape(str(text), quote=False)
+
+
+def number(value: float) -> str:
+    """A coordinate with at most two decimals."""
+    return f"{value:.2f}".rstrip("0").rstrip(".") if value % 1 else f"{value:.0f}"
+
+
+def label(text: object, x: float, y: float, **attributes: Attribute) -> str:
+    """A line of text at a place."""
+    return element("text", words(text), x=x, y=y, **attributes)
+
+
+def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
+    """A straight line."""
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+def box(x: float, y: float, width: float, height: float, class_: str, hint: str = "", rx: float = 0) -> str:
+    """A rectangle; ``hint`` shows when the pointer rests on it."""
+    return element("rect", *title(hint), x=x, y=y, width=max(width, 0), height=max(height, 0), rx=rx, class_=class_)
+
+
+def polyline(points: list[tuple[float, float]], class_: str) -> str:
+    """A line through points."""
+    return element("polyline", points=" ".join(f"{number(x)},{number(y)}" for x, y in points), class_=class_)
+
+
+def polygon(points: list[tuple[float, float]], class_: str) -> str:
+    """A filled shape."""
+    return element("polygon", points=" ".join(f"{number(x)},{number(y)}" for x, y in points), class_=class_)
+
+
+def title(hint: str) -> tuple[str, ...]:
+    """The child that makes a browser show a hint."""
+    return (element("title", words(hint)),) if hint else ()
+
+
+def drawing(width: float, height: float, *children: str, describes: str) -> str:
+    """A picture as wide as its place, up to ``width``; ``describes`` is read to those who cannot see it."""
+    return element(
+        "svg",
+        element("title", words(describes)),
+        *children,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {number(width)} {number(height)}",
+        role="img",
+        class_="chart",
+        style=f"max-width:{number(width)}px",
+    )

@@ -1,0 +1,103 @@
+"""How reports look: one set of colours by role, in a light and a dark version."""
+
+from __future__ import annotations
+
+LIGHT = {
+    "page": "#f7f7f4",
+    "card": "#ffffff",
+    "ink": "#16181d",
+    "muted": "#5f6672",
+    "faint": "#dfe2e6",
+    "series-1": "#2463d6",
+    "series-2": "#0d8a72",
+    "series-3": "#8445c9",
+    "series-4": "#b4570a",
+    "series-5": "#c02f72",
+    "series-6": "#4d6a83",
+    "link": "#7ea6ef",
+    "link-2": "#4a7fe0",
+    "wait": "#8b93a1",
+    "gap": "#d3293d",
+    "overlap": "#e8a013",
+    "good": "#16794f",
+    "fill": "#c9d9f8",
+}
+DARK = {
+    "page": "#0f1115",
+    "card": "#181b21",
+    "ink": "#eceef2",
+    "muted": "#9ba3b0",
+    "faint": "#2c313a",
+    "series-1": "#6ea1ff",
+    "series-2": "#3cc9a7",
+    "series-3": "#bd8cf5",
+    "series-4": "#f09a4e",
+    "series-5": "#f377ab",
+    "series-6": "#93b0c9",
+    "link": "#3f67b8",
+    "link-2": "#5d8ce8",
+    "wait": "#7a8290",
+    "gap": "#ff5d6c",
+    "overlap": "#f5b83d",
+    "good": "#4cc38a",
+    "fill": "#26406f",
+}
+SERIES = 6
+FONT = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
+
+
+def _variables(colours: dict[str, str]) -> str:
+    return "".join(f"--{name}:{value};" for name, value in colours.items())
+
+
+COLOURS = f"""
+:root {{ color-scheme: light dark; {_variables(LIGHT)} }}
+@media (prefers-color-scheme: dark) {{ :root:not([data-theme="light"]) {{ {_variables(DARK)} }} }}
+:root[data-theme="dark"] {{ color-scheme: dark; {_variables(DARK)} }}
+:root[data-theme="light"] {{ color-scheme: light; }}
+"""
+"""The reader's own choice of theme, unless the page carries one in ``data-theme``."""
+
+CHART = (
+    f".chart {{ font-family: {FONT}; font-size: 12px; width: 100%; height: auto; display: block; }}"
+    """
+.chart text { fill: var(--muted); }
+.chart .strong { fill: var(--ink); font-weight: 600; }
+.chart .ink { fill: var(--ink); }
+.chart .halo { paint-order: stroke; stroke: var(--card); stroke-width: 4px; stroke-linejoin: round; }
+.chart .grid { stroke: var(--faint); stroke-width: 1; }
+.chart .axis { stroke: var(--muted); stroke-width: 1; }
+.chart .limit { stroke: var(--muted); stroke-width: 1; stroke-dasharray: 4 4; }
+.chart .area { fill: var(--fill); }
+.chart .edge { fill: none; stroke: var(--series-1); stroke-width: 1.5; stroke-linejoin: round; }
+.chart .queue { fill: none; stroke: var(--series-4); stroke-width: 1.5; stroke-linejoin: round; }
+.chart .queue-area { fill: var(--series-4); opacity: 0.16; }
+.chart .lead { fill: none; stroke: var(--muted); stroke-width: 2; stroke-linejoin: round; }
+.chart .lead-dot { fill: var(--card); stroke: var(--muted); stroke-width: 2; }
+.chart .oracle { fill: var(--card); stroke: var(--ink); stroke-width: 2; }
+.chart .link-a { fill: var(--link); } .chart .link-b { fill: var(--link-2); }
+.chart .link-name { fill: #fff; font-size: 11px; font-weight: 600; pointer-events: none; }
+.chart .waiting { stroke: var(--wait); stroke-width: 2; stroke-dasharray: 2 3; }
+.chart .gap { fill: var(--gap); } .chart .overlap { fill: var(--overlap); }
+.chart .gap-text { fill: var(--gap); font-weight: 600; }
+.chart .overlap-text { fill: var(--overlap); font-weight: 600; }
+.chart .band { fill: var(--series-1); opacity: 0.22; }
+.chart .median { fill: none; stroke: var(--series-1); stroke-width: 2; }
+.chart .remaining { fill: none; stroke: var(--ink); stroke-width: 1.5; stroke-dasharray: 6 4; }
+.chart .submit { stroke: var(--good); stroke-width: 2; } .chart .submit-text { fill: var(--good); font-weight: 600; }
+"""
+    + "".join(
+        f".chart .s{k} {{ fill: var(--series-{k}); stroke: var(--series-{k}); }}\n"
+        f".chart .w{k} {{ fill: none; stroke: var(--series-{k}); stroke-width: 2; opacity: 0.55; }}\n"
+        f".chart .t{k} {{ fill: var(--series-{k}); font-weight: 600; }}\n"
+        for k in range(1, SERIES + 1)
+    )
+)
+"""What the classes of every chart look like; a chart carries no colour of its own."""
+
+
+def standalone(svg: str) -> str:
+    """A chart that brings its own style, as a file of its own."""
+    style = f"<style>{COLOURS}{CHART}.chart {{ background: var(--card); }}</style>"
+    head, _, rest = svg.partition(">")
+    return f"{head}>{style}{rest}\n"
