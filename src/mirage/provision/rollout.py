@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from numba import float64, int64, void
+
 from mirage.duration import DAY_S
 from mirage.sim.compile import kernel
 from mirage.sim.engine import advance, wake_now
 from mirage.sim.layout import (
     ARRIVED,
+    DISCIPLINE_TYPE,
+    JOBS_TYPE,
     N_HEAP,
     N_RUNNING,
     NEVER_S,
     NOW,
+    SCRATCH_TYPE,
     STARTED_WATCHED,
+    STATE_TYPE,
     WATCH_SLOT,
+    WORLD_TYPE,
     Scratch,
     State,
     World,
@@ -93,7 +100,13 @@ def approach(world: World, state: State, scratch: Scratch, discipline: Any, time
         state.clock[NOW] = time_s
 
 
-@kernel()
+@kernel(
+    void(
+        WORLD_TYPE, STATE_TYPE, STATE_TYPE, STATE_TYPE, SCRATCH_TYPE, DISCIPLINE_TYPE,
+        float64[::1], int64[:, ::1], float64[:, ::1], JOBS_TYPE, int64[:, ::1], JOBS_TYPE,
+        int64, int64[::1], int64, int64[:, ::1],
+    )
+)  # fmt: skip
 def roll_out(
     world: World,
     seen: State,

@@ -230,6 +230,7 @@ def _example_types() -> tuple[Any, Any, Any]:
 
 
 WORLD_TYPE, STATE_TYPE, SCRATCH_TYPE = _example_types()
+JOBS_TYPE = typeof(records(JOB, 1))
 
 Reference = Any
 """World, state and scratch in one value (``mirage.sim.reference``)."""
