@@ -49,6 +49,7 @@ def kernel(*signature: Any, **options: Any) -> Callable[[Function], Function]:
         "error_model": "numpy",
         "_nrt": False,  # kernels allocate nothing; counting references to the arrays would cost 30 times their work
         "forceinline": not signature,
+        "no_cfunc_wrapper": not signature,  # only what is handed over as a value is called through one
         **options,
     }
 
