@@ -152,6 +152,7 @@ def mirage_2023(situation: Reference) -> int:
             scratch.picked[0] = nodes
             start(world, state, scratch, slot, nodes, 1.0)
     clock[ENDED_SINCE] = 0
-    if clock[N_PENDING] > 0:
+    hopeless = clock[N_RUNNING] == 0 and since_s % REPLAN_EVERY_S == 0  # all is free and still nobody starts
+    if clock[N_PENDING] > 0 and not hopeless:
         call_at(state, clock[NOW] + REPLAN_EVERY_S - since_s % REPLAN_EVERY_S)
     return 0

@@ -18,6 +18,7 @@ from mirage.sim.layout import (
     DISCIPLINE,
     ENDED_SINCE,
     N_PENDING,
+    N_RUNNING,
     NEVER_S,
     NOBODY,
     NOW,
@@ -114,9 +115,12 @@ def slurm(situation: Reference) -> int:
             backfill_loop(world, state, scratch)
             clock[DIRTY] = 0
             clock[PASSED_AT] = now
-        if clock[N_PENDING] > 0 and (clock[DIRTY] == 1 or setting.every_pass == 1):
+        hopeless = (
+            clock[N_RUNNING] == 0 and clock[DIRTY] == 0
+        )  # all is free and still nobody starts: time will not help
+        if clock[N_PENDING] > 0 and not hopeless and (clock[DIRTY] == 1 or setting.every_pass == 1):
             call_at(state, now + setting.bf_interval_s - since_s % setting.bf_interval_s)
-        elif clock[N_PENDING] > 0:
+        elif clock[N_PENDING] > 0 and not hopeless:
             call_at(state, now + setting.calc_period_s - since_s % setting.calc_period_s)
     clock[ENDED_SINCE] = 0
     clock[ARRIVED_SINCE] = 0
