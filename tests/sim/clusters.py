@@ -70,15 +70,15 @@ def with_changes(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster]) -> Clust
     cluster = draw(clusters)
     changes: list[CapacityChange] = []
     for group in cluster.groups:
-        level = group.count
+        level = peak = group.count
         most = group.count + (0 if cluster.shared_nodes else 3)
         for time_s in sorted(draw(st.lists(st.integers(0, HORIZON_S), max_size=3))):
             target = draw(st.integers(0, most))
             if target != level:
                 changes.append(CapacityChange(time_s, group.name, target - level))
-            level = target
-        if level < group.count:  # nobody waits for ever
-            changes.append(CapacityChange(HORIZON_S + 1, group.name, group.count - level))
+            level, peak = target, max(peak, target)
+        if level < peak:  # nobody waits for ever
+            changes.append(CapacityChange(HORIZON_S + 1, group.name, peak - level))
     return replace(cluster, changes=tuple(changes))
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirage.sim.check import check_schedule
-from mirage.sim.cluster import Cluster
+from mirage.sim.cluster import CapacityChange, Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.layout import (
     ENDED,
@@ -26,6 +26,7 @@ from mirage.sim.layout import (
 from mirage.sim.lifecycle import FREED, REPLAN
 from mirage.sim.settings import SlurmSettings
 from mirage.sim.simulation import Simulation, simulate
+from mirage.trace.table import JobTable
 
 SLURM = SlurmSettings(weight_age=1000, weight_size=100, weight_fairshare=500, weight_partition=50, calc_period_s=60)
 ANYWHERE = ["fcfs", "easy", "conservative", "slurm"]
@@ -263,3 +264,15 @@ def test_restoring_goes_back_completely(name: str, kind: str, data: st.DataObjec
         assert in_use(mark) == marked
         audit(branch)
     assert branch.run().segments.tobytes() == sim.run().segments.tobytes()
+
+
+# -- what will never start ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ANYWHERE)
+def test_a_job_the_machine_became_too_small_for_waits_and_time_ends(name: str) -> None:
+    cluster = replace(Cluster.pool(4), changes=(CapacityChange(10, "node", -2),))
+    table = JobTable.build([1, 2, 3], submit_s=[0, 20, 30], elapsed_s=[50] * 3, limit_s=[60] * 3, nodes=[2, 3, 1])
+    schedule = simulate(cluster, workload(table, cluster), name)
+    assert schedule.start_s.tolist()[:2] == [0, -1]
+    check_schedule(schedule, cluster, complete=False)
