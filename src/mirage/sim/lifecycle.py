@@ -235,6 +235,13 @@ def permitted(world: World, state: State, job: Any) -> bool:
 
 
 @kernel()
+def users_are_limited(world: World) -> bool:
+    """Whether any limit of a user is in force."""
+    setting = world.settings[0]
+    return bool(setting.user_max_jobs < NEVER_S or setting.user_max_nodes < NEVER_S)
+
+
+@kernel()
 def fits(world: World, state: State, scratch: Scratch, job: Any) -> bool:
     """Whether a job can start now; ``scratch.picked`` then says where."""
     return permitted(world, state, job) and pick(world, state, scratch, state.free, job, job.nodes)

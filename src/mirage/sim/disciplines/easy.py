@@ -25,7 +25,7 @@ from mirage.sim.layout import (
     State,
     World,
 )
-from mirage.sim.lifecycle import pending, permitted, start
+from mirage.sim.lifecycle import pending, permitted, start, users_are_limited
 from mirage.sim.order import take_out
 from mirage.sim.reference import dereference
 from mirage.sim.resources import most_nodes, pick, release_into, subtract_picked
@@ -110,12 +110,13 @@ def easy(situation: Reference) -> int:
     """Start heads while they fit, then backfill behind the blocked one.
 
     While nothing has ended, the shadow and the verdict on every job already seen stand: time only shortens what is
-    left until the shadow. Then new jobs alone are looked at.
+    left until the shadow. Then new jobs alone are looked at. (Where users are limited, a job started behind the head may
+    have been its user's last: then another is the head.)
     """
     world, state, scratch = dereference(situation)
     clock = state.clock
     known = clock[KNOWN]
-    if clock[ENDED_SINCE] != 0 or known == 0:
+    if clock[ENDED_SINCE] != 0 or known == 0 or users_are_limited(world):
         clock[KNOWN] = 0
         blocked = start_heads(world, state, scratch)
         known = clock[N_PENDING]
