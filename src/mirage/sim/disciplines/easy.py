@@ -110,8 +110,8 @@ def easy(situation: Reference) -> int:
     """Start heads while they fit, then backfill behind the blocked one.
 
     While nothing has ended, the shadow and the verdict on every job already seen stand: time only shortens what is
-    left until the shadow. Then new jobs alone are looked at. (Where users are limited, a job started behind the head may
-    have been its user's last: then another is the head.)
+    left until the shadow. Then new jobs alone are looked at. (Where users are limited, a job started behind the head
+    may have been its user's last: then another is the head.)
     """
     world, state, scratch = dereference(situation)
     clock = state.clock
