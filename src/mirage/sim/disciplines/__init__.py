@@ -1,4 +1,4 @@
-"""Queue disciplines, each one compiled function ``(world, state, scratch) -> actions``, found by name."""
+"""Queue disciplines, each one compiled function from world, state and scratch to actions, found by name."""
 
 from __future__ import annotations
 
