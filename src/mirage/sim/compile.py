@@ -19,6 +19,7 @@ from numba import njit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_config: Any = numba.config
 _ROOT = Path(__file__).resolve().parent.parent
 _ROOMS_WITH_KERNELS = ("sim", "provision")
 
@@ -42,7 +43,6 @@ def kernel(*signature: Any, **options: Any) -> Callable[[Function], Function]:
         signature: Types to compile for at once; needed where the function is handed over as a value.
         options: Further options of ``numba.njit``.
     """
-
     options = {
         "cache": True,
         "nogil": True,
@@ -54,12 +54,12 @@ def kernel(*signature: Any, **options: Any) -> Callable[[Function], Function]:
     }
 
     def compiled(function: Function) -> Function:
-        before = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = before or _CACHE_FOLDER
+        before = _config.CACHE_DIR
+        _config.CACHE_DIR = before or _CACHE_FOLDER
         try:
             result: Function = njit(*signature, **options)(function)
         finally:
-            numba.config.CACHE_DIR = before
+            _config.CACHE_DIR = before
         return result
 
     return compiled

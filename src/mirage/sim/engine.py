@@ -61,7 +61,7 @@ def next_event_s(world: World, state: State) -> int:
         job = state.live[state.held[k]]
         if job.begin_s > clock[NOW] or job.after_kind == AFTER_NONE or met(state, job):
             soonest = min(soonest, job.begin_s)
-    return max(soonest, clock[NOW])
+    return int(max(soonest, clock[NOW]))
 
 
 @kernel()

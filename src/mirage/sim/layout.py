@@ -226,11 +226,11 @@ def _example_types() -> tuple[Any, Any, Any]:
         np.zeros((1, 1, 2), np.int64), f1, i1, i1,
     )  # fmt: skip
     scratch = Scratch(i2, i1, i1, f1, f1, i1, records(ACTION, 1))
-    return typeof(world), typeof(state), typeof(scratch)
+    return typeof(world), typeof(state), typeof(scratch)  # type: ignore[no-untyped-call]
 
 
 WORLD_TYPE, STATE_TYPE, SCRATCH_TYPE = _example_types()
-JOBS_TYPE = typeof(records(JOB, 1))
+JOBS_TYPE = typeof(records(JOB, 1))  # type: ignore[no-untyped-call]
 
 Reference = Any
 """World, state and scratch in one value (``mirage.sim.reference``)."""

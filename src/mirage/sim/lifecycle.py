@@ -148,7 +148,7 @@ def admit(world: World, state: State, asked: Any) -> int:
         state.fate[job.id] = HELD
     else:
         enqueue(state, slot)
-    return slot
+    return int(slot)
 
 
 @kernel()
@@ -286,7 +286,7 @@ def set_end(state: State, slot: int, lost_s: int) -> None:
     """Work out when the present segment ends: the rest of the work, or the limit."""
     clock = state.clock
     job = state.live[slot]
-    left_s = int(math.ceil(max(job.run_s - job.done_s, 0.0) / job.speed - ROUNDING_S))
+    left_s = math.ceil(max(job.run_s - job.done_s, 0.0) / job.speed - ROUNDING_S)
     job.end_s = min(clock[NOW] + lost_s + left_s, job.limit_end_s)
     push_end(state, slot, job.end_s)
 

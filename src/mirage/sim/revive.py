@@ -1,6 +1,7 @@
 """A simulation that goes on from a view: what a cluster, real or simulated, will do next if we are told its future.
 
-The view says who runs, who waits and for how long at most; true run times and future arrivals are the caller's to assume.
+The view says who runs, who waits and for how long at most; true run times and future arrivals are the caller's to
+assume.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ def revive(
 ) -> tuple[World, State, Scratch]:
     """Arrays of a simulation that stands where the view does.
 
-    Slots are dense: the pending jobs in queue order, then the running ones, so that a caller can give each its run time.
-    Nodes of running jobs are chosen anew where jobs share nodes: a view does not say who sits where.
+    Slots are dense: the pending jobs in queue order, then the running ones, so that a caller can give each its run
+    time. Nodes of running jobs are chosen anew where jobs share nodes: a view does not say who sits where.
 
     Args:
         arrivals: Room in ``world.jobs`` for jobs yet to be submitted; all at ``NEVER_S`` to begin with.

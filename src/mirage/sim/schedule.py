@@ -63,7 +63,8 @@ class Schedule:
         done = self.end_s != MISSING
         run_s = np.maximum((self.end_s - self.start_s)[done], floor_s)
         turnaround_s = (self.end_s - self.table.submit_s)[done]
-        return np.maximum(1.0, turnaround_s / run_s)
+        slowdown: NDArray[np.float64] = np.maximum(1.0, turnaround_s / run_s)
+        return slowdown
 
     def metrics(self) -> dict[str, Any]:
         """Jobs, waits (s), makespan from the first submission (s), utilisation, mean bounded slowdown."""

@@ -115,10 +115,7 @@ def read_options(path: str | Path) -> dict[str, str]:
     Raises:
         ConfigurationError: The file cannot be read.
     """
-    options: dict[str, str] = {}
-    for key, value in option_lines(path):
-        options[key] = value
-    return options
+    return dict(option_lines(path))
 
 
 def option_lines(path: str | Path) -> list[tuple[str, str]]:

@@ -1,9 +1,9 @@
 """The queue of the published Mirage simulator (SC'23), to the minute; for comparison with it only.
 
 Whole anonymous nodes, time in minutes counted from ``epoch_s``. Each minute jobs start in strict priority order until
-one does not fit; every tenth minute instead, the queue is planned on 288 slots of 600 s by requested limits, and what lands
-in the first slot starts. Priority is 100·nodes/N at submission and grows by 7000 a week for everybody alike, so the
-order of two jobs never changes.
+one does not fit; every tenth minute instead, the queue is planned on 288 slots of 600 s by requested limits, and what
+lands in the first slot starts. Priority is 100·nodes/N at submission and grows by 7000 a week for everybody alike, so
+the order of two jobs never changes.
 
 Times must have been brought to the minute grid (``mirage.sim.jobs.to_minutes``).
 """

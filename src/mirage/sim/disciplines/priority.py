@@ -109,7 +109,7 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
             priority += setting.weight_fairshare * fair_share(world, state, scratch, job.user)
         job.priority = float(int(priority))  # Slurm's priorities are whole numbers
         insert_by_priority(world, state, k, slot)
-    return due
+    return bool(due)
 
 
 @kernel()

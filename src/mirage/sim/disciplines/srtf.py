@@ -21,7 +21,7 @@ def remaining_s(state: State, slot: int) -> float:
     job = state.live[slot]
     if job.status == RUNNING:
         return float(job.end_s - state.clock[NOW])
-    return job.run_s - job.done_s + job.resume_s
+    return float(job.run_s - job.done_s + job.resume_s)
 
 
 @kernel()
