@@ -138,12 +138,12 @@ class QuantileWait(Lead):
 
 def binomial_rank(n: int, quantile: float, confidence: float) -> int:
     """Least k ≤ n with P(Bin(n, quantile) < k) ≥ confidence; n where there is none: too few samples to be sure."""
-    below, term = 0.0, (1 - quantile) ** n
+    below = 0.0
     for k in range(n):
-        below += term
+        choose = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+        below += math.exp(choose + k * math.log(quantile) + (n - k) * math.log1p(-quantile))
         if below >= confidence:
             return k + 1
-        term *= (n - k) / (k + 1) * quantile / (1 - quantile)
     return n
 
 

@@ -1,0 +1,47 @@
+"""Views made by hand, a line each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mirage.policy.view import Chain, Ended, Jobs, Nodes, View
+
+
+def jobs(*rows: dict[str, Any]) -> Jobs:
+    """Pending or running jobs from ``{"nodes": 1, "limit_s": 3600, …}``."""
+    defaults: dict[str, Any] = {
+        "user": 1, "partition": 0, "qos": 0, "nodes": 1, "gpus": -1, "cpus": 1, "limit_s": 3600, "submit_s": 0,
+        "eligible_s": 0, "start_s": -1, "width": 0, "done_s": 0.0, "priority": 0.0,
+    }  # fmt: skip
+    full = [{**defaults, "id": k, **row} for k, row in enumerate(rows)]
+    columns = {name: np.array([row[name] for row in full]) for name in ("id", *defaults)}
+    kinds = {name: np.float64 if name in ("done_s", "priority") else np.int64 for name in columns}
+    return Jobs(**{name: column.astype(kinds[name]) for name, column in columns.items()})
+
+
+def ended(*rows: tuple[int, int, int, int, int, int]) -> Ended:
+    """Jobs that ended: (user, nodes, limit_s, submit_s, start_s, end_s)."""
+    return Ended(*np.array(rows, dtype=np.int64).reshape(-1, 6).T.copy())
+
+
+def view(
+    now_s: int, nodes: int, free: int, *, pending: Jobs | None = None, running: Jobs | None = None,
+    history: Ended | None = None, chain: Chain | None = None,
+) -> View:  # fmt: skip
+    """A view of one pool."""
+    return View(
+        now_s=now_s,
+        nodes=Nodes(True, np.array([[nodes, 0]]), np.array([[free, 0]]), np.ones((1, 1), dtype=np.bool_)),
+        pending=pending or jobs(),
+        running=running or jobs(),
+        held=jobs(),
+        ended=history or ended(),
+        chain=chain,
+    )
+
+
+def chain(ends_s: int, *, nodes: int = 1, limit_s: int = 100_000, predecessor: int = 99, step_s: int = 1800) -> Chain:
+    """A chain whose present link ends at a time."""
+    return Chain(nodes, limit_s, predecessor, ends_s - limit_s, ends_s - limit_s, ends_s, step_s)
