@@ -82,7 +82,8 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
     clock, live, queue = state.clock, state.live, pending(state)
     setting = world.settings[0]
     now = clock[NOW]
-    due = now - clock[PRIORITY_AT] >= setting.calc_period_s
+    period_s, epoch_s = setting.calc_period_s, setting.epoch_s
+    due = (now - epoch_s) // period_s > (clock[PRIORITY_AT] - epoch_s) // period_s
     if due:
         decay_usage(world, state)
     elif clock[ARRIVED_SINCE] == 0:

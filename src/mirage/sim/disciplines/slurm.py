@@ -5,7 +5,9 @@ job that does not fit. The backfill loop runs every ``bf_interval``: the first `
 priority order by their limits, each as early as it can without delaying one before it; those that can start now do.
 Reservations are widened to multiples of ``bf_resolution`` and none is made beyond ``bf_window``.
 
-A pass leaves nothing behind but started jobs, so it ends with the last job that could still start now.
+A pass leaves nothing behind but started jobs, so it ends with the last job that could still start now, and one between
+which and the last nothing ended, arrived, started or changed its priority is not run at all (``every_pass`` runs it, to
+no effect).
 """
 
 from __future__ import annotations
@@ -107,21 +109,21 @@ def slurm(situation: Reference) -> int:
     if clock[ENDED_SINCE] != 0 or clock[ARRIVED_SINCE] != 0:
         clock[DIRTY] = 1
     if clock[N_PENDING] > 0:
-        renewed = compute_priorities(world, state, scratch)
-        if clock[DIRTY] == 1 or renewed:
+        if compute_priorities(world, state, scratch):
+            clock[DIRTY] = 1
+        if clock[DIRTY] == 1:
             main_loop(world, state, scratch, setting.default_queue_depth)
         since_s = now - setting.epoch_s
-        if since_s % setting.bf_interval_s == 0 and (clock[DIRTY] == 1 or renewed or setting.every_pass == 1):
+        if since_s % setting.bf_interval_s == 0 and (clock[DIRTY] == 1 or setting.every_pass == 1):
+            waiting = clock[N_PENDING]
             backfill_loop(world, state, scratch)
-            clock[DIRTY] = 0
+            clock[DIRTY] = 1 if clock[N_PENDING] < waiting else 0  # the next pass sees whoever started unrounded
             clock[PASSED_AT] = now
-        hopeless = (
-            clock[N_RUNNING] == 0 and clock[DIRTY] == 0
-        )  # all is free and still nobody starts: time will not help
-        if clock[N_PENDING] > 0 and not hopeless and (clock[DIRTY] == 1 or setting.every_pass == 1):
-            call_at(state, now + setting.bf_interval_s - since_s % setting.bf_interval_s)
-        elif clock[N_PENDING] > 0 and not hopeless:
+        hopeless = clock[N_RUNNING] == 0 and clock[DIRTY] == 0  # all is free and nobody starts: time will not help
+        if clock[N_PENDING] > 0 and not hopeless:
             call_at(state, now + setting.calc_period_s - since_s % setting.calc_period_s)
+            if clock[DIRTY] == 1 or setting.every_pass == 1:
+                call_at(state, now + setting.bf_interval_s - since_s % setting.bf_interval_s)
     clock[ENDED_SINCE] = 0
     clock[ARRIVED_SINCE] = 0
     return 0
