@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,16 @@ def test_every_start_is_the_reference_start(shared_data: Path, name: str, discip
 def test_conservative_that_plans_the_first_hundred(shared_data: Path, name: str, mean_wait_s: float) -> None:
     schedule = replayed(synthetic(shared_data, name), "conservative", settings=SlurmSettings(max_job_test=100))
     assert schedule.metrics()["mean_wait_s"] == pytest.approx(mean_wait_s, abs=5e-7)
+
+
+@pytest.mark.parametrize("name", ["w5k", "w5k_ties"])
+@pytest.mark.parametrize("settings", [SlurmSettings(), SlurmSettings.lonestar6()], ids=["default", "lonestar6"])
+def test_slurm_passes_left_out_change_no_start(shared_data: Path, name: str, settings: SlurmSettings) -> None:
+    table = synthetic(shared_data, name)
+    some, every = (
+        replayed(table, "slurm", settings=replace(settings, every_pass=every_pass)) for every_pass in (False, True)
+    )
+    np.testing.assert_array_equal(some.start_s, every.start_s)
 
 
 # -- real logs, waits simulated by pyss (docs/simulator-known-answers.md) -----------------------------------------

@@ -157,6 +157,16 @@ def test_what_a_pass_keeps_from_the_last_changes_nothing(name: str, kind: str, d
     np.testing.assert_array_equal(simulation(case, name).run().start_s, starts_with_full_passes(case, name))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_slurm_passes_left_out_change_nothing(kind: str, data: st.DataObject) -> None:
+    case = data.draw(cases(KINDS[kind], waits=data.draw(st.booleans())))
+    every = replace(SLURM, every_pass=True)
+    starts_s = Simulation(case.cluster, case.jobs, "slurm", every).run().start_s
+    np.testing.assert_array_equal(simulation(case, "slurm").run().start_s, starts_s)
+
+
 # -- determinism and symmetries -----------------------------------------------------------------------------------
 
 
