@@ -16,3 +16,19 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no development data at {folder}; set MIRAGE_DATA to where they are")
     return folder
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Where everything is at hand, a skipped test is a failure: the gate sets ``MIRAGE_SKIPS_FAIL``."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if skipped and os.environ.get("MIRAGE_SKIPS_FAIL"):
+        terminalreporter.section("skipped where nothing may be", red=True)
+        for report in skipped:
+            terminalreporter.line(f"{report.nodeid}: {report.longrepr}")
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Fail a run in which a test was skipped though none may be."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("MIRAGE_SKIPS_FAIL") and exitstatus == 0 and reporter and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
