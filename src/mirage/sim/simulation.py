@@ -62,7 +62,7 @@ _FAULTS = {
     actions.NO_ROOM: "job {id} lacks {value} free nodes of its kind",
     actions.OVER_USER_LIMIT: "job {id} would take its user over a limit",
     actions.BAD_VALUE: "job {id}: {value} is no usable value",
-    actions.NO_SUCH_NODE: "there is no node {value}, or no partition {id}, to lend or reclaim",
+    actions.NO_SUCH_NODE: "there is no node {value}, or no partition {row}, to lend or reclaim",
 }
 
 
@@ -278,7 +278,7 @@ class Simulation:
         row = int(clock[FAULT_ID])
         table = self.workload.table
         name = str(table.job_id[row]) if 0 <= row < len(table) else str(row)
-        return PlanInfeasible(_FAULTS[int(clock[FAULT])].format(id=name, value=int(clock[FAULT_VALUE])))
+        return PlanInfeasible(_FAULTS[int(clock[FAULT])].format(id=name, row=row, value=int(clock[FAULT_VALUE])))
 
     # -- results ------------------------------------------------------------------------------------------------
 
