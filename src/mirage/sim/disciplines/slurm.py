@@ -7,7 +7,7 @@ Reservations are widened to multiples of ``bf_resolution`` and none is made beyo
 
 A pass leaves nothing behind but started jobs, so it ends with the last job that could still start now, and one between
 which and the last nothing ended, arrived, started or changed its priority is not run at all (``every_pass`` runs it, to
-no effect).
+no effect as long as nobody is planned beyond ``bf_window``).
 """
 
 from __future__ import annotations
