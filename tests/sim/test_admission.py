@@ -1,0 +1,248 @@
+"""Who is let in, who is refused and why, who is left out and counted; and room for as many as come."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from audit import audit
+
+from mirage.duration import UNLIMITED_S
+from mirage.errors import ClusterError, ConfigurationError, JobRefused
+from mirage.sim.check import check_schedule
+from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition
+from mirage.sim.disciplines import DISCIPLINES
+from mirage.sim.jobs import Workload, workload
+from mirage.sim.settings import SlurmSettings
+from mirage.sim.simulation import Simulation, simulate
+from mirage.trace.table import JobTable
+
+ANYWHERE = ["fcfs", "easy", "conservative", "slurm"]
+
+
+def table(*rows: tuple[int, int, int, int], **columns: object) -> JobTable:
+    """Jobs (submit_s, run_s, limit_s, nodes) called j0, j1, …"""
+    numbers = dict(zip(("submit_s", "elapsed_s", "limit_s", "nodes"), zip(*rows)))
+    return JobTable.build([f"j{k}" for k in range(len(rows))], **numbers, **columns)
+
+
+SMALL = NodeGroup("small", 2, gpus=1, cpus=4)
+LARGE = NodeGroup("large", 1, gpus=4, cpus=8)
+GPUS = Cluster((SMALL, LARGE), (Partition("all"), Partition("few", ("small",), max_limit_s=3600)), shared_nodes=True)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "jobs", "message"),
+    [
+        (Cluster.pool(4), table((0, 1, 9, 5)), "job j0 can never run: it asks for 5 nodes and partition 'batch' has 4"),
+        (GPUS, table((0, 1, 9, 4), gpus=[4]), "it asks for 4 nodes and partition 'all' has 3 with that many GPUs"),
+        (GPUS, table((0, 1, 9, 2), gpus=[8]), "it asks for 2 nodes and partition 'all' has 1 with that many GPUs"),
+        (GPUS, table((0, 1, 9, 1), gpus=[5]), "it asks for 1 nodes and partition 'all' has 0 with that many GPUs"),
+        (GPUS, table((0, 1, 9, 1), gpus=[2], partition=["few"]), "partition 'few' has 0 with that many GPUs"),
+        (GPUS, table((0, 1, 9, 1), cpus=[9]), "partition 'all' has 0 with that many GPUs and CPUs each"),
+        (GPUS, table((0, 1, 7200, 1), gpus=[1], partition=["few"]), "its time limit is 02:00:00 and partition 'few' a"),
+        (Cluster((SMALL,), user_max_nodes=1), table((0, 1, 9, 2)), "no user may hold more than 1"),
+    ],
+)
+def test_a_job_that_can_never_run_is_refused_with_the_shortfall(cluster: Cluster, jobs: JobTable, message: str) -> None:
+    with pytest.raises(JobRefused, match=message):
+        workload(jobs, cluster)
+
+
+def test_a_job_that_fits_the_machine_once_it_has_grown_is_let_in() -> None:
+    cluster = Cluster((NodeGroup("node", 2),), changes=(CapacityChange(100, "node", 3),))
+    for name in ANYWHERE:
+        schedule = simulate(cluster, workload(table((0, 10, 20, 4), (0, 10, 20, 1)), cluster), name)
+        check_schedule(schedule, cluster)
+        assert schedule.start_s[0] == 100
+
+
+@pytest.mark.parametrize("name", ANYWHERE)
+def test_a_cluster_may_grow_by_more_nodes_than_it_had(name: str) -> None:
+    groups = (NodeGroup("a", 1), NodeGroup("b", 1))
+    cluster = Cluster(groups, changes=(CapacityChange(10, "a", 500), CapacityChange(10, "b", 500)))
+    jobs = workload(table(*[(20, 50, 60, 1)] * 1002), cluster)
+    sim = Simulation(cluster, jobs, name, SlurmSettings(max_job_test=2000, default_queue_depth=2000))
+    sim.advance(30)
+    audit(sim)
+    assert len(sim.view().running) == 1002
+
+
+def test_what_is_left_out_is_counted_and_dependencies_still_point_at_the_right_jobs() -> None:
+    rows = [(0, 50, 60, 1), (0, 50, 60, 9), (0, 10, 60, 1), (0, 10, 60, 1), (0, -1, 60, 1)]
+    jobs = table(*rows, dependency=["", "", "afterany:j0", "afterok:j1", ""])
+    work = workload(jobs, Cluster.pool(2), refuse=False)
+    assert work.left_out == {"never ran": 1, "can never run": 1}
+    assert work.table.job_id.tolist() == ["j0", "j2", "j3"]
+    assert work.jobs.id.tolist() == [0, 1, 2]
+    assert simulate(Cluster.pool(2), work, "fcfs").start_s.tolist() == [0, 50, 0]  # j1 counts as ended
+
+
+def test_jobs_from_before_the_beginning_count_as_ended() -> None:
+    jobs = workload(table((0, 10, 20, 1), (50, 10, 20, 1), dependency=["", "afterok:j0"]), Cluster.pool(1))
+    sim = Simulation(Cluster.pool(1), jobs, "fcfs", begin_s=40)
+    assert sim.run().start_s.tolist() == [-1, 50]
+
+
+def test_a_job_cut_off_with_the_end_of_the_trace_is_not_waited_for() -> None:
+    whole = workload(table((0, 10, 20, 1), (50, 10, 20, 1), dependency=["afterany:j1", ""]), Cluster.pool(1))
+    first = Workload(whole.jobs[:1].copy().view(np.recarray), whole.table[:1], {})
+    assert simulate(Cluster.pool(1), first, "fcfs").start_s.tolist() == [0]
+
+
+# -- jobs from outside --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"nodes": 4}, "it asks for 4 nodes and partition 'all' has 3"),
+        ({"nodes": 1, "gpus": 5}, "partition 'all' has 0 with that many GPUs"),
+        ({"nodes": 1, "gpus": 2, "partition": 1}, "partition 'few' has 0"),
+        ({"nodes": 1, "limit_s": 7200, "partition": 1}, "its time limit is 02:00:00"),
+        ({"nodes": 1, "partition": 2}, "there is no partition 2; there are 2"),
+        ({"nodes": 1, "user": 99}, "there is no user 99"),
+        ({"nodes": 1, "after": 12345}, "there is no job 12345 to wait for"),
+        ({"nodes": 0}, "a job needs at least a node, a second and a CPU; got nodes=0"),
+        ({"nodes": 1, "gpus": 0, "cpus": 0}, "got nodes=1, limit_s=60, gpus=0, cpus=0"),
+        ({"nodes": 1, "limit_s": 0}, "limit_s=0"),
+    ],
+)
+def test_an_injected_job_is_refused_for_the_same_reasons(asked: dict[str, int], message: str) -> None:
+    sim = Simulation(GPUS, workload(table((0, 10, 20, 1), gpus=[1]), GPUS), "easy")
+    with pytest.raises(JobRefused, match=message):
+        sim.inject(**{"limit_s": 60, **asked})
+    audit(sim)
+
+
+@pytest.mark.parametrize("name", ANYWHERE)
+def test_an_injected_job_waits_for_another_and_for_its_time(name: str) -> None:
+    cluster = Cluster.pool(2)
+    sim = Simulation(cluster, workload(table((0, 100, 200, 1)), cluster), name)
+    sim.advance(10)
+    waits_for_job = sim.inject(nodes=1, limit_s=30, after=0)
+    waits_for_time = sim.inject(nodes=1, limit_s=30, begin_s=70)
+    waits_for_both = sim.inject(nodes=1, limit_s=30, after=0, begin_s=170)
+    nobody = sim.inject(nodes=1, limit_s=10)
+    sim.run()
+    starts_s = {int(s.id): int(s.start_s) for s in sim.segments()}
+    passes_s = 30 if name == "slurm" else 1  # the main loop starts them at once; nothing waits for a pass here
+    assert starts_s[waits_for_time] == 70
+    assert starts_s[waits_for_job] == 100
+    assert starts_s[waits_for_both] == 170
+    assert starts_s[nobody] - 10 < passes_s
+
+
+def test_the_start_of_a_watched_job_is_told_even_after_the_fact() -> None:
+    cluster = Cluster.pool(1)
+    sim = Simulation(cluster, workload(table((0, 50, 60, 1)), cluster), "easy")
+    sim.advance(10)
+    link = sim.inject(nodes=1, limit_s=100)
+    sim.advance(60)  # stops when the link starts
+    assert sim.now_s == 50
+    sim.advance(60)
+    assert sim.run_until_started(link) == 50
+    with pytest.raises(ValueError, match="has ended"):
+        sim.run_until_started(link)
+
+
+def test_approach_lets_everything_earlier_happen_though_a_watched_job_starts() -> None:
+    cluster = Cluster.pool(1)
+    sim = Simulation(cluster, workload(table((0, 50, 60, 1), (120, 10, 20, 1)), cluster), "easy")
+    sim.advance(10)
+    sim.inject(nodes=1, limit_s=40)
+    sim.approach(130)
+    audit(sim)
+    assert sim.now_s == 130
+    assert len(sim.view().ended) == 2
+    assert sim.view().running.id.tolist() == [1]  # it ends at 130, and that has not happened yet
+
+
+def test_a_job_whose_time_comes_where_the_clock_was_set_is_not_forgotten() -> None:
+    cluster = Cluster.pool(1)
+    sim = Simulation(cluster, workload(table((0, 5, 60, 1)), cluster), "easy")
+    link = sim.inject(nodes=1, limit_s=40, begin_s=100)
+    sim.approach(100)
+    assert sim.run_until_started(link) == 100
+
+
+# -- room ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*ANYWHERE, "srtf", "mirage-2023"])
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_thousands_may_wait(name: str, nodes: int) -> None:
+    cluster = Cluster.pool(nodes)
+    n = 3000
+    jobs = workload(table(*[(k // 100, 60, 60, 1) for k in range(n)]), cluster)
+    schedule = simulate(cluster, jobs, name)
+    check_schedule(schedule, cluster)
+    assert schedule.metrics()["jobs"] == n
+
+
+def test_thousands_may_be_injected() -> None:
+    cluster = Cluster.pool(2)
+    sim = Simulation(cluster, workload(table((0, 50, 60, 1)), cluster), "easy")
+    ids = [sim.inject(nodes=1, limit_s=10) for _ in range(3000)]
+    audit(sim)
+    sim.run()
+    assert sorted(sim.segments().id) == [0, *ids]
+
+
+def test_jobs_without_end_keep_what_they_hold_and_nobody_plans_on_them() -> None:
+    cluster = Cluster.pool(2)
+    rows = [(0, 10**9, UNLIMITED_S, 1), (0, 5, UNLIMITED_S, 2), (1, 5, UNLIMITED_S, 2), (2, 5, 9, 2), (3, 7, 9, 1)]
+    work = workload(table(*rows), cluster)
+    for name in ("easy", "conservative"):
+        sim = Simulation(cluster, work, name)
+        sim.advance(1000)
+        audit(sim)
+        assert sim.view().ended.end_s.tolist() == [10]  # the last job fits beside the endless one until anybody's turn
+
+
+def test_an_empty_workload_is_over_at_once() -> None:
+    cluster = Cluster.pool(1)
+    empty = workload(JobTable.build([]), cluster)
+    for name in ANYWHERE:
+        assert simulate(cluster, empty, name).metrics()["jobs"] == 0
+
+
+# -- clusters that cannot be --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "shared", "message"),
+    [
+        ([(10, -3)], False, "would have -1 nodes from second 10 on"),
+        ([(10, -1), (20, -2)], True, "would have -1 nodes from second 20 on"),
+        ([(10, 1)], True, "would have 3 nodes from second 10 on; changes must keep it between 0 and 2"),
+    ],
+)
+def test_changes_that_cannot_be_are_refused(changes: list[tuple[int, int]], shared: bool, message: str) -> None:
+    with pytest.raises(ClusterError, match=message):
+        Cluster(
+            (NodeGroup("g", 2, gpus=1),),
+            shared_nodes=shared,
+            changes=tuple(CapacityChange(at, "g", by) for at, by in changes),
+        )
+
+
+def test_nodes_that_leave_one_by_one_are_different_ones_and_come_back() -> None:
+    cluster = Cluster(
+        (NodeGroup("g", 3, gpus=1),),
+        shared_nodes=True,
+        changes=tuple(CapacityChange(at, "g", by) for at, by in [(10, -1), (20, -2), (30, 1), (40, 2)]),
+    )
+    sim = Simulation(cluster, workload(table((0, 5, 9, 1), (99, 5, 9, 1), gpus=[1, 1]), cluster), "easy")
+    levels = []
+    for time_s in (5, 15, 25, 35, 45):
+        sim.advance(time_s)
+        audit(sim)
+        levels.append(int(sim.view().nodes.free[:, 0].sum()))
+    assert levels == [3, 2, 0, 1, 3]
+
+
+def test_one_pool_disciplines_say_so() -> None:
+    work = workload(table((0, 5, 9, 1), gpus=[1]), GPUS)
+    for name in (name for name, spec in DISCIPLINES.items() if spec.one_pool):
+        with pytest.raises(ConfigurationError, match="knows one pool of whole nodes only"):
+            Simulation(GPUS, work, name)
