@@ -164,13 +164,18 @@ def met(state: State, job: Any) -> bool:
 
 @kernel()
 def wake_held(state: State) -> None:
-    """Queue the held jobs that have become eligible, in the order they were admitted."""
+    """Queue the held jobs that have become eligible, in the order they were admitted, behind those already waiting.
+
+    A held job gains no place in the queue, as it gains no age priority.
+    """
     clock = state.clock
     kept = 0
     for k in range(clock[N_HELD]):
         slot = state.held[k]
         job = state.live[slot]
         if job.begin_s <= clock[NOW] and (job.after_kind == AFTER_NONE or met(state, job)):
+            clock[SEQUENCE] += 1
+            job.order = float(clock[SEQUENCE])
             enqueue(state, slot)
         else:
             state.held[kept] = slot

@@ -49,7 +49,7 @@ def order_by_priority(world: World, state: State) -> None:
         slot = queue[k]
         job = live[slot]
         at_submission = WEIGHT_SIZE * job.nodes / setting.nodes
-        since = (job.submit_s - setting.epoch_s) / MAX_AGE_S
+        since = (job.eligible_s - setting.epoch_s) / MAX_AGE_S
         priority = at_submission - WEIGHT_AGE * since
         at = k
         while at > 0 and state.live[queue[at - 1]].priority < priority - 1e-9:
