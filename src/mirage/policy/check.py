@@ -1,0 +1,99 @@
+"""Whether a policy keeps its contract; run it over your own before you plug it in."""
+
+from __future__ import annotations
+
+import builtins
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from mirage.errors import ContractBroken
+from mirage.policy.contract import Policy
+from mirage.policy.example import example_views
+from mirage.policy.plan import Cancel, Lend, Plan, Preempt, Reclaim, Resize, Resume, Start, Submit, Wait
+from mirage.policy.view import View
+
+KNOWN_ACTIONS = (Cancel, Lend, Preempt, Reclaim, Resize, Resume, Start, Submit, Wait)
+_CLOCKS = ("time", "time_ns", "monotonic", "monotonic_ns")
+_LATER = 123_456_789
+
+
+def check_policy(make: Callable[[], Policy], views: Iterable[View] | None = None) -> None:
+    """Ask a policy about some views and judge its answers.
+
+    Two policies are made and asked the same, the second with every clock far ahead and no file to be opened. Their plans
+    must be equal: a policy is a function of what it has been shown and of the seed it was made with. Views must stay as
+    they are. Every action must be of a known kind and say why.
+
+    Args:
+        make: Makes the policy, each time anew and with the same seed.
+        views: What it is asked about, in this order; by default a chain from the submission of a link to its end.
+
+    Raises:
+        ContractBroken: The first thing found.
+    """
+    asked = list(example_views() if views is None else views)
+    first = _answers(make(), asked)
+    again = make()
+    with _later_and_without_files():
+        second = _answers(again, asked)
+    for view, a, b in zip(asked, first, second):
+        if repr(a) != repr(b):
+            raise ContractBroken(f"asked twice about second {view.now_s}, the policy plans {a} and then {b}")
+
+
+def _answers(policy: Policy, views: list[View]) -> list[Plan]:
+    if not isinstance(policy, Policy):
+        raise ContractBroken(f"{policy!r} is no policy: it has no decide(view)")
+    plans = []
+    for view in views:
+        before = _contents(view)
+        plan = policy.decide(view)
+        if _contents(view) != before:
+            raise ContractBroken(
+                f"{type(policy).__name__} changed the view of second {view.now_s}; copy what you change"
+            )
+        _check_plan(type(policy).__name__, plan)
+        plans.append(plan)
+    return plans
+
+
+def _check_plan(who: str, plan: Any) -> None:
+    if not isinstance(plan, Plan):
+        raise ContractBroken(f"{who} answers {plan!r}; a policy answers a Plan, an empty one to do nothing")
+    for action in plan.actions:
+        if type(action) not in KNOWN_ACTIONS:
+            names = ", ".join(kind.__name__ for kind in KNOWN_ACTIONS)
+            raise ContractBroken(f"{who} plans {action!r}, which nobody can carry out; there are {names}")
+        if not action.reason:
+            raise ContractBroken(f"{who} plans {action!r} without a reason; say why, as word or word:key=value,…")
+    for name, value in plan.estimate.items():
+        if not isinstance(name, str) or not isinstance(value, int | float | np.integer | np.floating):
+            raise ContractBroken(f"{who} estimates {name!r} = {value!r}; estimates are numbers by name")
+
+
+def _contents(value: Any) -> Any:
+    """Everything in a view, for comparison."""
+    if is_dataclass(value):
+        return tuple(_contents(getattr(value, field.name)) for field in fields(value))
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    return value
+
+
+@contextmanager
+def _later_and_without_files() -> Iterator[None]:
+    def ahead(clock: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: clock() + _LATER
+
+    def no_file(path: Any, *_: Any, **__: Any) -> Any:
+        raise ContractBroken(f"the policy opens {path!r} while it decides; read files when it is made")
+
+    clocks: dict[str, Any] = {name: ahead(getattr(time, name)) for name in _CLOCKS}
+    with patch.multiple(time, **clocks), patch.object(builtins, "open", no_file):
+        yield

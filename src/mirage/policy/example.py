@@ -1,0 +1,94 @@
+"""Small views to try a policy on: one queue, and a chain in it from the submission of a link to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from mirage.duration import HOUR_S, MINUTE_S
+from mirage.policy.view import Chain, Ended, Ints, Jobs, Nodes, View
+
+NODES = 32
+LIMIT_S = 48 * HOUR_S
+STEP_S = 30 * MINUTE_S
+BEGIN_S = 1_000 * HOUR_S
+_MISSING = -1
+
+
+def example_views(seed: int = 0) -> Iterator[View]:
+    """A chain's views in order: its link waits, has just started, is half-way, nears its end, has ended."""
+    yield _view(seed, BEGIN_S, _chain(BEGIN_S, _MISSING))
+    for elapsed_s in (0, LIMIT_S // 2, LIMIT_S - 4 * HOUR_S, LIMIT_S - STEP_S, LIMIT_S):
+        yield _view(seed, BEGIN_S + elapsed_s, _chain(BEGIN_S - HOUR_S, BEGIN_S))
+
+
+def _chain(submitted_s: int, started_s: int) -> Chain:
+    ends_s = _MISSING if started_s == _MISSING else started_s + LIMIT_S
+    return Chain(1, LIMIT_S, 0, submitted_s, started_s, ends_s, STEP_S)
+
+
+def _view(seed: int, now_s: int, chain: Chain) -> View:
+    """Job 0 is the link; jobs 1 to 5 run; jobs 6 to 17 wait, more than fit; others have ended lately."""
+    rng = np.random.default_rng([seed, now_s])
+    starts_s = now_s - rng.integers(1, 9, 5) * HOUR_S
+    running = _jobs(np.arange(1, 6), rng.integers(1, 6, 5), 12 * HOUR_S, starts_s - HOUR_S, starts_s, now_s)
+    submit_s = now_s - rng.integers(0, 9, 12) * HOUR_S
+    pending = _jobs(np.arange(6, 18), rng.integers(1, 9, 12), 12 * HOUR_S, submit_s, np.full(12, _MISSING), now_s)
+    link = _jobs(
+        np.array([chain.predecessor]), np.array([chain.nodes]), LIMIT_S,
+        np.array([chain.submitted_s]), np.array([chain.started_s]), now_s,
+    )  # fmt: skip
+    if chain.started_s == _MISSING:
+        pending = _joined(pending, link)
+    elif now_s < chain.ends_s:
+        running = _joined(running, link)
+    none = np.zeros(0, dtype=np.int64)
+    free = np.array([[NODES - int(running.width.sum()), 0]])
+    return View(
+        now_s=now_s,
+        nodes=Nodes(True, np.array([[NODES, 0]]), free, np.ones((1, 1), dtype=np.bool_)),
+        pending=pending,
+        running=running,
+        held=_jobs(none, none, LIMIT_S, none, none, now_s),
+        ended=_ended(rng, now_s, 200),
+        chain=chain,
+    )
+
+
+def _jobs(ids: Ints, nodes: Ints, limit_s: int, submit_s: Ints, start_s: Ints, now_s: int) -> Jobs:
+    runs = start_s != _MISSING
+    none = np.zeros(len(ids), dtype=np.int64)
+    return Jobs(
+        id=ids,
+        user=ids % 4,
+        partition=none,
+        qos=none,
+        nodes=nodes,
+        gpus=none - 1,
+        cpus=none,
+        limit_s=none + limit_s,
+        submit_s=submit_s,
+        eligible_s=submit_s,
+        start_s=start_s,
+        width=np.where(runs, nodes, 0),
+        done_s=np.where(runs, now_s - start_s, 0).astype(np.float64),
+        priority=none.astype(np.float64),
+    )
+
+
+def _joined(a: Jobs, b: Jobs) -> Jobs:
+    return Jobs(**{name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in Jobs.__dataclass_fields__})
+
+
+def _ended(rng: np.random.Generator, now_s: int, n: int) -> Ended:
+    end_s = np.sort(now_s - rng.integers(0, 96 * HOUR_S, n))
+    start_s = end_s - rng.integers(MINUTE_S, 6 * HOUR_S, n)
+    return Ended(
+        user=rng.integers(0, 4, n),
+        nodes=rng.integers(1, 9, n),
+        limit_s=np.full(n, 6 * HOUR_S),
+        submit_s=start_s - rng.integers(0, 8 * HOUR_S, n),
+        start_s=start_s,
+        end_s=end_s,
+    )
