@@ -20,7 +20,6 @@ from mirage.provision.chain import Link
 from mirage.provision.episode import Setting, play, warm_simulations
 from mirage.provision.protocol import Protocol
 from mirage.provision.snapshot import COLUMNS, snapshot
-from mirage.sim.observe import observe
 from mirage.trace.table import MISSING, Ints
 
 _SCHEMA = 1
@@ -107,7 +106,7 @@ def build_bank(
 
         for back in range(history - 1, 0, -1):
             sim.approach(protocol.submits_s(window) - back * protocol.step_s)
-            look(observe(sim))
+            look(sim.view())
         sim.approach(protocol.submits_s(window))
         episodes.append(play(sim, protocol, link, window, look))
         rows.append(seen)

@@ -14,7 +14,6 @@ from mirage.policy.plan import Plan
 from mirage.policy.view import Chain
 from mirage.provision.chain import Cost, Link
 from mirage.provision.contender import quiet_until_s
-from mirage.sim.observe import observe
 from mirage.sim.simulation import Simulation
 from mirage.trace.table import MISSING
 
@@ -178,7 +177,7 @@ def _await_submission(
         if now_s < quiet_s:
             continue
         sim.approach(now_s)
-        plan = policy.decide(observe(sim, chain))
+        plan = policy.decide(sim.view(chain))
         decisions.append(_decision(plan, now_s, present))
         if plan.submits:
             return

@@ -8,7 +8,7 @@ gets exactly outcome k.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from mirage.provision.chain import Link, load_class
 from mirage.provision.protocol import Protocol
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import Workload
-from mirage.sim.observe import observe
 from mirage.sim.settings import SlurmSettings
 from mirage.sim.simulation import Simulation
 from mirage.trace.table import Ints
@@ -139,5 +138,5 @@ def play(sim: Simulation, protocol: Protocol, link: Link, window: int, ask: Ask 
         start_s = branch.run_until_started(following, int(now_s) + PATIENCE_S)
         outcome_s[k] = (now_s + PATIENCE_S if start_s is None else start_s) - ends_s
         if ask is not None and now_s < ends_s:
-            ask(observe(sim, replace(chain)))
+            ask(sim.view(chain))
     return Episode(window, link, submitted_s, started_s, ends_s, decisions_s, outcome_s)

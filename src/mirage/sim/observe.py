@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,19 +19,20 @@ from mirage.sim.layout import (
     SUSPENDING,
     Records,
     State,
+    World,
 )
 from mirage.trace.table import MISSING
-
-if TYPE_CHECKING:
-    from mirage.sim.simulation import Simulation
 
 RECENT = 5_000
 """How many of the jobs that ended last a view shows."""
 
 
-def observe(sim: Simulation, chain: Chain | None = None) -> View:
-    """What a policy may know of a simulation now; copies, so that it stays what it was."""
-    world, state = sim.world, sim.state
+def observe(world: World, state: State, past: tuple[Records, ...], chain: Chain | None = None) -> View:
+    """What a policy may know of a simulation now; copies, so that it stays what it was.
+
+    Args:
+        past: Segments that ended before those in the state's own log.
+    """
     now_s, head = int(state.clock[NOW]), state.clock[QUEUE_HEAD]
     return View(
         now_s=now_s,
@@ -44,7 +45,7 @@ def observe(sim: Simulation, chain: Chain | None = None) -> View:
         pending=jobs_of(state, state.queue[head : head + state.clock[N_PENDING]], now_s),
         running=jobs_of(state, state.running[: state.clock[N_RUNNING]], now_s),
         held=jobs_of(state, state.held[: state.clock[N_HELD]], now_s),
-        ended=_ended(sim),
+        ended=_ended(state, past),
         chain=chain,
         phase_s=int((now_s - world.settings[0].epoch_s) % 600),
     )
@@ -79,9 +80,9 @@ def jobs_of(state: State, slots: Any, now_s: int) -> Jobs:
     )
 
 
-def _ended(sim: Simulation) -> Ended:
-    chunks: list[Records] = [sim.state.log[: sim.state.clock[N_LOG]]]
-    for chunk in reversed(sim.past):
+def _ended(state: State, past: tuple[Records, ...]) -> Ended:
+    chunks: list[Records] = [state.log[: state.clock[N_LOG]]]
+    for chunk in reversed(past):
         if sum(map(len, chunks)) >= RECENT:
             break
         chunks.insert(0, chunk)

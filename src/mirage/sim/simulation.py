@@ -16,7 +16,7 @@ import numpy as np
 from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible
 from mirage.policy.contract import Policy
 from mirage.policy.plan import Plan
-from mirage.policy.view import View
+from mirage.policy.view import Chain, View
 from mirage.sim import actions, engine
 from mirage.sim.cluster import Cluster
 from mirage.sim.disciplines import discipline_spec
@@ -255,9 +255,9 @@ class Simulation:
 
     # -- policies -----------------------------------------------------------------------------------------------
 
-    def view(self) -> View:
+    def view(self, chain: Chain | None = None) -> View:
         """What a policy may know now."""
-        return observe(self)
+        return observe(self.world, self.state, self.past, chain)
 
     def apply(self, plan: Plan) -> None:
         """Check and apply a plan, action by action.
@@ -267,7 +267,7 @@ class Simulation:
         """
         while len(self.state.log) - self.state.clock[N_LOG] < len(plan.actions):  # each may end a segment
             self.state = with_longer_log(self.state)
-        n = write_plan(plan, self.scratch, self)
+        n = write_plan(plan, self.scratch)
         if not actions.apply_plan(self.world, self.state, self.scratch, n):
             raise self._infeasible()
         if self.policy is None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mirage.errors import PlanInfeasible
 from mirage.policy.plan import Action, Cancel, Lend, Plan, Preempt, Reclaim, Resize, Start, Wait
 from mirage.sim import actions
 from mirage.sim.layout import NOBODY, Scratch
 
-if TYPE_CHECKING:
-    from mirage.sim.simulation import Simulation
 
-
-def write_plan(plan: Plan, scratch: Scratch, sim: Simulation) -> int:
+def write_plan(plan: Plan, scratch: Scratch) -> int:
     """Write a plan's actions into ``scratch.plan``; returns how many.
 
     Raises:

@@ -1,0 +1,166 @@
+"""Two weeks of a service on a busy synthetic cluster, reactive and with foresight: what ``mirage demo`` shows."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S
+from mirage.policy.registry import make_policy
+from mirage.provision.chain import Cost, Link
+from mirage.provision.chain_run import ChainRun, run_chain
+from mirage.provision.episode import Setting
+from mirage.provision.evaluate import Evaluation, evaluate
+from mirage.provision.protocol import Protocol
+from mirage.sim.cluster import Cluster
+from mirage.sim.jobs import workload
+from mirage.sim.settings import SlurmSettings
+from mirage.sim.simulation import Simulation
+from mirage.trace.model_json import load_builtin
+from mirage.trace.statistics import Distribution
+from mirage.trace.table import Ints
+
+MODEL = "lonestar6-like"
+WARM_UP_DAYS, SHOWN_DAYS, MARGIN_DAYS = 21, 14, 5
+SAMPLE_S = 30 * MINUTE_S
+POLICIES = ("reactive", "what-if")
+LINKS = (Link(1), Link(8))
+FUTURES = 12
+"""Fewer than the policy's own default, so that the whole demonstration takes less than a minute."""
+
+Told = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How busy the cluster was without us, sampled: shape (k,) each.
+
+    Attributes:
+        busy: Nodes in use.
+        queued: Nodes asked for by pending jobs.
+        jobs: Jobs submitted in the time shown.
+        wait_s: Their waits.
+    """
+
+    time_s: Ints
+    busy: Ints
+    queued: Ints
+    jobs: int
+    wait_s: Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """All that is shown.
+
+    Attributes:
+        nodes: Of the cluster.
+        cost: What the policy was told.
+        runs: (nodes of a link, policy) → what became of the chain.
+        evaluation: Single hand-overs over the same two weeks; None where none were asked for.
+    """
+
+    seed: int
+    nodes: int
+    discipline: str
+    begin_s: int
+    until_s: int
+    cost: Cost
+    load: Load
+    runs: dict[tuple[int, str], ChainRun]
+    evaluation: Evaluation | None
+
+
+def demonstrate(seed: int, cost: Cost, windows: int, workers: int, told: Told) -> Demonstration:
+    """Play the demonstration.
+
+    Args:
+        seed: Of the workload and of the policies.
+        cost: What hours of interruption and overlap cost.
+        windows: Hand-overs for the frontier; 0 for no frontier.
+        workers: Processes at once.
+        told: Called with what is being done.
+    """
+    told("loading the simulator (the first time, it is compiled: about a minute)")
+    setting, begin_s = _setting(seed)
+    sim = _at_begin(seed)
+    until_s = begin_s + SHOWN_DAYS * DAY_S
+    told("replaying two weeks of the cluster")
+    load = _load(sim.fork(), begin_s, until_s)
+    told("keeping chains alive for two weeks, reactively and with foresight")
+    tasks = [(seed, cost, link.nodes, policy) for policy in reversed(POLICIES) for link in reversed(LINKS)]
+    runs = dict(zip([task[2:] for task in tasks], _run_all(tasks, workers)))
+    evaluation = None
+    if windows:
+        told("trying out single hand-overs for the frontier")
+        evaluation = _frontier(setting, begin_s, seed, cost, windows, workers)
+    return Demonstration(
+        seed, setting.cluster.nodes, setting.discipline, begin_s, until_s, cost, load, runs, evaluation
+    )
+
+
+@cache
+def _setting(seed: int) -> tuple[Setting, int]:
+    """The cluster with its workload, and where the time shown begins."""
+    model = load_builtin(MODEL)
+    table = model.generate(days=WARM_UP_DAYS + SHOWN_DAYS + MARGIN_DAYS, seed=seed)
+    cluster = Cluster.pool(model.nodes)
+    setting = Setting(cluster, workload(table, cluster), "slurm", SlurmSettings.lonestar6())
+    return setting, int(table.submit_s[0]) // DAY_S * DAY_S + WARM_UP_DAYS * DAY_S
+
+
+@cache
+def _at_begin(seed: int) -> Simulation:
+    """The cluster after three weeks of its own work; to be forked, not used."""
+    setting, begin_s = _setting(seed)
+    sim = setting.simulation()
+    sim.approach(begin_s)
+    return sim
+
+
+def _load(sim: Simulation, begin_s: int, until_s: int) -> Load:
+    times = np.arange(begin_s, until_s, SAMPLE_S)
+    busy, queued = np.zeros(len(times), dtype=np.int64), np.zeros(len(times), dtype=np.int64)
+    for k, now_s in enumerate(times):
+        sim.approach(int(now_s))
+        view = sim.view()
+        busy[k] = (view.nodes.capacity - view.nodes.free)[:, 0].sum()
+        queued[k] = view.pending.nodes.sum()
+    schedule = sim.run()
+    shown = (schedule.table.submit_s >= begin_s) & (schedule.table.submit_s < until_s) & (schedule.start_s >= 0)
+    waits = Distribution.of((schedule.start_s - schedule.table.submit_s)[shown])
+    assert waits is not None
+    return Load(times, busy, queued, int(shown.sum()), waits)
+
+
+Task = tuple[int, Cost, int, str]
+
+
+def _run_all(tasks: list[Task], workers: int) -> list[ChainRun]:
+    if workers <= 1:
+        return [_run(task) for task in tasks]
+    with ProcessPoolExecutor(min(workers, len(tasks)), multiprocessing.get_context("spawn")) as pool:
+        return list(pool.map(_run, tasks))
+
+
+def _run(task: Task) -> ChainRun:
+    seed, cost, nodes, name = task
+    setting, begin_s = _setting(seed)
+    policy = make_policy(
+        name, cost=cost, seed=seed, discipline=setting.discipline, settings=setting.settings, futures=FUTURES
+    )
+    link = next(link for link in LINKS if link.nodes == nodes)
+    return run_chain(_at_begin(seed).fork(), link, policy, begin_s + SHOWN_DAYS * DAY_S)
+
+
+def _frontier(setting: Setting, begin_s: int, seed: int, cost: Cost, windows: int, workers: int) -> Evaluation:
+    """Single hand-overs of small links, spread evenly over the time shown."""
+    protocol = Protocol.warm(begin_s, windows=windows, every_s=SHOWN_DAYS * DAY_S // windows // HOUR_S * HOUR_S)
+    protocol = replace(protocol, begin_s=begin_s - protocol.lead_in_s)
+    policies = ["average", "what-if", "oracle"]
+    return evaluate(setting, protocol, LINKS[:1], policies, [cost], seed=seed, workers=workers)
