@@ -26,9 +26,9 @@ _LATER = 123_456_789
 def check_policy(make: Callable[[], Policy], views: Iterable[View] | None = None) -> None:
     """Ask a policy about some views and judge its answers.
 
-    Two policies are made and asked the same, the second with every clock far ahead and no file to be opened. Their plans
-    must be equal: a policy is a function of what it has been shown and of the seed it was made with. Views must stay as
-    they are. Every action must be of a known kind and say why.
+    Two policies are made and asked the same, the second with every clock far ahead and no file to be opened. Their
+    plans must be equal: a policy is a function of what it has been shown and of the seed it was made with. Views must
+    stay as they are. Every action must be of a known kind and say why.
 
     Args:
         make: Makes the policy, each time anew and with the same seed.
