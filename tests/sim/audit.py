@@ -122,6 +122,6 @@ def _audit_running(sim: Simulation) -> None:
     assert sorted(zip(alive.slot, alive.end_s)) == sorted(zip(running, live.end_s))
     for job in live[live.after_kind != AFTER_NONE]:
         fate = state.fate[job.after]
-        assert job.after_kind != AFTER_START or fate >= RUNNING
+        assert job.after_kind != AFTER_START or fate >= RUNNING or sim.policy is not None  # preempted since
         assert job.after_kind != AFTER_ANY or fate in (ENDED, CANCELLED)
         assert job.after_kind != AFTER_OK or fate == ENDED

@@ -1,0 +1,55 @@
+"""The kernels as plain Python, under NUMBA_DISABLE_JIT=1, give the schedules they give compiled."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from clusters import random_case
+
+from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.disciplines import DISCIPLINES
+from mirage.sim.settings import SlurmSettings
+from mirage.sim.simulation import Simulation
+
+SLURM = SlurmSettings(weight_age=1000, weight_size=100, weight_fairshare=500)
+CLUSTERS = {
+    "pool": Cluster.pool(7),
+    "grouped": Cluster((NodeGroup("a", 3), NodeGroup("b", 4)), (Partition("p0"), Partition("p1", ("b",)))),
+    "shared": Cluster(
+        (NodeGroup("a", 3, 2, 4), NodeGroup("b", 2, 4, 8)),
+        (Partition("p0"), Partition("p1", ("b",))),
+        shared_nodes=True,
+    ),
+}
+
+
+def schedules() -> dict[str, list[list[int]]]:
+    """Segments of every discipline on every kind of cluster it knows; a branch is taken and restored on the way."""
+    found = {}
+    for name, spec in DISCIPLINES.items():
+        for kind, cluster in CLUSTERS.items():
+            if name == "paused" or (spec.one_pool and kind != "pool"):
+                continue
+            case = random_case(cluster, 40, seed=1, waits=not spec.one_pool)
+            sim = Simulation(cluster, case.jobs, name, SLURM)
+            sim.advance(60)
+            mark = sim.fork()
+            sim.run_until_started(sim.inject(nodes=2, limit_s=60))
+            sim.restore(mark)
+            segments = sim.run().segments
+            found[f"{name} on {kind}"] = [segments[field].tolist() for field in ("id", "start_s", "end_s", "why")]
+    return found
+
+
+def test_plain_python_gives_the_same_schedules() -> None:
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(__file__).parent)}
+    script = "import json, test_interpreted; print(json.dumps(test_interpreted.schedules()))"
+    plain = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], env=environment, capture_output=True, text=True, check=False
+    )
+    assert plain.returncode == 0, plain.stderr[-3000:]
+    assert json.loads(plain.stdout) == schedules()

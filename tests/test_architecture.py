@@ -1,0 +1,168 @@
+"""Imports point down, heavy packages load late, effects have one home each."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import mirage
+import mirage.provision.provisioners
+from mirage.policy.registry import known_policies
+from mirage.sim.disciplines import DISCIPLINES
+from mirage.trace.read import READERS
+
+ROOT = Path(mirage.__file__).parent
+MODULES = sorted(ROOT.rglob("*.py"))
+
+FLOORS = [
+    ("errors", "duration"),
+    ("trace",),
+    ("policy",),
+    ("sim", "slurm"),  # two worlds; neither knows the other
+    ("predict", "provision", "schedule", "dag", "distill"),
+    ("agent", "emulate"),
+    ("report", "web"),
+    ("cli", "__main__"),
+]
+"""Rooms from below; a module may import from its own room and from the floors below."""
+
+APART = ({"sim", "slurm"}, {"agent", "emulate"})
+"""Rooms on one floor that must not know each other; others on one floor may."""
+
+FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+
+
+def room_of(path: Path) -> str:
+    """The package or module right below ``mirage``; empty for ``mirage`` itself."""
+    first = path.relative_to(ROOT).parts[0]
+    return first.removesuffix(".py").replace("__init__", "")
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything a module imports, at the top or inside functions."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: imports are absolute"
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def test_every_room_has_its_floor() -> None:
+    rooms = {room_of(path) for path in MODULES} - {""}
+    assert rooms <= FLOOR_OF.keys(), "a new room needs a floor in FLOORS"
+
+
+def test_no_arrow_points_up() -> None:
+    wrong = []
+    for path in MODULES:
+        here = room_of(path)
+        for line, name in imports(path):
+            parts = name.split(".")
+            if parts[0] != "mirage" or len(parts) == 1:
+                continue
+            there = parts[1]
+            if there == here or there not in FLOOR_OF:  # a name of the package itself, as its version
+                continue
+            apart = any({here, there} <= rooms for rooms in APART)
+            if here and (apart or FLOOR_OF[there] > FLOOR_OF[here]):
+                wrong.append(f"{path.relative_to(ROOT)}:{line}: {here} imports {name}")
+    assert not wrong
+
+
+def test_the_package_itself_imports_nothing() -> None:
+    assert {name for _, name in imports(ROOT / "__init__.py")} <= {"__future__.annotations"}
+
+
+HEAVY = ("numpy", "numba", "torch", "matplotlib", "sklearn", "xgboost", "gymnasium", "pyarrow", "fastapi")
+
+
+@pytest.mark.parametrize("module", ["mirage", "mirage.cli"])
+def test_importing_is_light(module: str) -> None:
+    script = f"import sys, {module}; print(*[m for m in {HEAVY!r} if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == []
+
+
+def uses(path: Path, module: str, name: str) -> list[int]:
+    """Lines on which a module says ``module.name`` or imports the name from the module."""
+    said = [
+        node.lineno
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute)
+        and node.attr == name
+        and isinstance(node.value, ast.Name)
+        and node.value.id == module
+    ]
+    return said + [line for line, imported in imports(path) if imported == f"{module}.{name}"]
+
+
+def test_processes_are_started_in_one_room_only() -> None:
+    allowed = {"slurm", "lab", "agent", "emulate"}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in MODULES
+        for line, name in imports(path)
+        if name.split(".")[0] == "subprocess" and not allowed & set(path.relative_to(ROOT).parts)
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize(("module", "name"), [("time", "time"), ("datetime", "now"), ("pickle", "load")])
+def test_nobody_reads_the_clock_behind_the_callers_back_or_unpickles(module: str, name: str) -> None:
+    assert not [f"{path.relative_to(ROOT)}:{line}" for path in MODULES for line in uses(path, module, name)]
+
+
+def test_policies_and_the_simulator_draw_from_seeded_generators_only() -> None:
+    below = [path for path in MODULES if FLOOR_OF.get(room_of(path), 99) <= FLOOR_OF["provision"]]
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in below
+        for line, name in imports(path)
+        if name.split(".")[0] in ("random", "secrets")
+    ]
+    assert not wrong
+
+
+def test_no_module_is_named_after_nothing() -> None:
+    vague = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "tools", "base", "core"}
+    assert not [str(path.relative_to(ROOT)) for path in MODULES if {*path.parts, path.stem} & vague]
+
+
+@pytest.mark.parametrize("name", sorted(DISCIPLINES))
+def test_every_discipline_can_be_had(name: str) -> None:
+    assert callable(DISCIPLINES[name].load())
+    assert DISCIPLINES[name].summary
+
+
+@pytest.mark.parametrize("name", sorted(known_policies()))
+def test_every_policy_can_be_had(name: str) -> None:
+    assert callable(known_policies()[name].load())
+    assert known_policies()[name].summary
+
+
+def test_every_trace_reader_is_one() -> None:
+    assert all(callable(reader) for reader in READERS.values())
+
+
+def test_every_script_and_entry_point_of_the_package_resolves() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    groups = [project["scripts"], *project.get("entry-points", {}).values()]
+    points = [value for group in groups for value in group.values()]
+    assert points
+    for point in points:
+        module, _, name = point.partition(":")
+        assert callable(getattr(import_module(module), name)), point
