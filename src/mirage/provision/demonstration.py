@@ -29,8 +29,8 @@ MODEL = "lonestar6-like"
 WARM_UP_DAYS, SHOWN_DAYS, MARGIN_DAYS = 21, 14, 5
 SAMPLE_S = 30 * MINUTE_S
 POLICIES = ("reactive", "what-if")
-LINKS = (Link(1), Link(8))
-FUTURES = 12
+LINKS = (Link(8), Link(1))
+FUTURES = 16
 """Fewer than the policy's own default, so that the whole demonstration takes less than a minute."""
 
 Told = Callable[[str], None]
@@ -93,7 +93,7 @@ def demonstrate(seed: int, cost: Cost, windows: int, workers: int, told: Told) -
     told("replaying two weeks of the cluster")
     load = _load(sim.fork(), begin_s, until_s)
     told("keeping chains alive for two weeks, reactively and with foresight")
-    tasks = [(seed, cost, link.nodes, policy) for policy in reversed(POLICIES) for link in reversed(LINKS)]
+    tasks = [(seed, cost, link.nodes, policy) for policy in reversed(POLICIES) for link in LINKS]
     runs = dict(zip([task[2:] for task in tasks], _run_all(tasks, workers)))
     evaluation = None
     if windows:
@@ -159,7 +159,7 @@ def _run(task: Task) -> ChainRun:
 
 
 def _frontier(setting: Setting, begin_s: int, seed: int, cost: Cost, windows: int, workers: int) -> Evaluation:
-    """Single hand-overs of small links, spread evenly over the time shown."""
+    """Single hand-overs of the larger links, spread evenly over the time shown."""
     protocol = Protocol.warm(begin_s, windows=windows, every_s=SHOWN_DAYS * DAY_S // windows // HOUR_S * HOUR_S)
     protocol = replace(protocol, begin_s=begin_s - protocol.lead_in_s)
     policies = ["average", "what-if", "oracle"]

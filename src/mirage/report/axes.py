@@ -9,6 +9,9 @@ from datetime import UTC, datetime
 from mirage.duration import DAY_S
 from mirage.report.svg import label, line
 
+_HALF_NAME = 22
+"""Pixels that half a date takes; nearer to the edge it is set flush."""
+
 
 @dataclass(frozen=True, slots=True)
 class Axis:
@@ -103,5 +106,7 @@ def days(frame: Frame, *, named: bool = True) -> list[str]:
         x = frame.x.place(instant_s)
         parts.append(line(x, frame.top, x, frame.bottom, "grid"))
         if named:
-            parts.append(label(date_name(instant_s), x, frame.bottom + 18, text_anchor="middle"))
+            at_left, at_right = x - frame.left < _HALF_NAME, frame.right - x < _HALF_NAME
+            anchor = "start" if at_left else "end" if at_right else "middle"
+            parts.append(label(date_name(instant_s), x, frame.bottom + 18, text_anchor=anchor))
     return parts

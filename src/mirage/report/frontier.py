@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -12,6 +13,8 @@ from mirage.report.theme import SERIES
 
 WIDTH, HEIGHT = 760.0, 430.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 28.0, 44.0, 56.0
+_APART = 58.0
+"""Leads nearer to the last one named go without a name."""
 
 
 def frontier_chart(frontier: Frontier) -> str:
@@ -90,12 +93,15 @@ def _leads(frame: Frame, leads: Sequence[Point]) -> list[str]:
         path.append(frame.at(lead.overlap_h, lead.interruption_h))
         dots.append(lead)
     parts.append(polyline(path, "lead"))
+    named = (0.0, 0.0)
     for lead in [leads[0], *dots]:
         x, y = frame.at(lead.overlap_h, lead.interruption_h)
         name = "reactive" if lead is leads[0] else f"lead {lead.label}"
         hint = f"{name}: interruption {lead.interruption_h:.2f} h, overlap {lead.overlap_h:.2f} h"
         parts.append(element("circle", *title(hint), cx=x, cy=y, r=4, class_="lead-dot"))
-        parts.append(label(name, x + 8, y - 7, class_="halo"))
+        if lead is leads[0] or math.hypot(x - named[0], y - named[1]) > _APART:
+            parts.append(label(name, x + 8, y - 7, class_="halo"))
+            named = x, y
     return parts
 
 

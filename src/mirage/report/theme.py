@@ -84,6 +84,7 @@ CHART = (
 .chart .band { fill: var(--series-1); opacity: 0.22; }
 .chart .median { fill: none; stroke: var(--series-1); stroke-width: 2; }
 .chart .remaining { fill: none; stroke: var(--ink); stroke-width: 1.5; stroke-dasharray: 6 4; }
+.chart .waited { fill: var(--card); stroke: var(--good); stroke-width: 2.5; }
 .chart .submit { stroke: var(--good); stroke-width: 2; } .chart .submit-text { fill: var(--good); font-weight: 600; }
 """
     + "".join(
