@@ -60,7 +60,7 @@ class Blocks:
     @property
     def count(self) -> int:
         """How many blocks there are."""
-        return self.drawn.shape[1]
+        return int(self.drawn.shape[1])
 
     def totals(self, values: Floats, members: NDArray[np.bool_]) -> Floats:
         """Shape (resamples,), the sum of the members' values in each resample."""

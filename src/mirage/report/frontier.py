@@ -11,7 +11,7 @@ from mirage.report.axes import Axis, Frame, rulers, ticks
 from mirage.report.svg import drawing, element, label, line, polyline, title
 from mirage.report.theme import SERIES
 
-WIDTH, HEIGHT = 760.0, 430.0
+WIDTH, HEIGHT = 940.0, 450.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 28.0, 44.0, 56.0
 _APART = 58.0
 """Leads nearer to the last one named go without a name."""
@@ -27,9 +27,9 @@ def frontier_chart(frontier: Frontier) -> str:
         label(name, _LEFT, 20, class_="strong", font_size=14),
         label(f"{frontier.windows} hand-overs, mean hours each", WIDTH - _RIGHT, 20, text_anchor="end"),
         *_grid(frame),
-        *_leads(frame, frontier.leads),
     ]
     placed: list[tuple[float, float]] = []
+    parts += _leads(frame, frontier.leads, placed)
     if frontier.oracle is not None:
         parts += _oracle(frame, frontier.oracle, placed)
     for k, series in enumerate(frontier.series):
@@ -79,7 +79,7 @@ def _grid(frame: Frame) -> list[str]:
     return parts
 
 
-def _leads(frame: Frame, leads: Sequence[Point]) -> list[str]:
+def _leads(frame: Frame, leads: Sequence[Point], placed: list[tuple[float, float]]) -> list[str]:
     """The constant leads, as far as they lie within the frame; the line runs on to its edge."""
     parts, path = [], [frame.at(leads[0].overlap_h, leads[0].interruption_h)]
     dots = []
@@ -100,7 +100,10 @@ def _leads(frame: Frame, leads: Sequence[Point]) -> list[str]:
         hint = f"{name}: interruption {lead.interruption_h:.2f} h, overlap {lead.overlap_h:.2f} h"
         parts.append(element("circle", *title(hint), cx=x, cy=y, r=4, class_="lead-dot"))
         if lead is leads[0] or math.hypot(x - named[0], y - named[1]) > _APART:
-            parts.append(label(name, x + 8, y - 7, class_="halo"))
+            at_edge = frame.right - x < _APART
+            anchor, shift = ("end", -8) if at_edge else ("start", 8)
+            parts.append(label(name, x + shift, y - 7, text_anchor=anchor, class_="halo"))
+            placed.append((x, y - 7))
             named = x, y
     return parts
 

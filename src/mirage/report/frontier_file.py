@@ -62,7 +62,7 @@ def evaluation_page(evaluation: Evaluation, provenance: dict[str, Any]) -> str:
             told = f"{frontier.windows} windows; bars are 95 % intervals where there are enough weeks."
             sections.append(section(heading, told, frontier_chart(frontier), table(columns, cells)))
     lead = "{windows} windows of {trace} from {start}: protocol {protocol}, {discipline} on {nodes} nodes.".format(
-        **provenance
+        **{**provenance, "trace": Path(provenance["trace"]).name}
     )
     made = section("How this was made", f"{evaluation.intervals}.", command(str(provenance["command"])))
     return page("Interruption against overlap", lead, *sections, made)
