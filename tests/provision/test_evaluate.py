@@ -18,7 +18,7 @@ from mirage.sim.jobs import workload
 from mirage.trace.read import read_trace
 
 LINKS = [Link(1, 12 * HOUR_S), Link(2, 12 * HOUR_S)]
-POLICIES = ["reactive", "average", "lead:4", "oracle"]
+JUDGED = ["reactive", "average", "lead:4", "oracle"]
 
 
 class Gambler:
@@ -57,7 +57,7 @@ def by(evaluation, **wanted):
 
 
 def test_rows_hold_what_the_episodes_say(busy_setting):
-    evaluation = evaluate(busy_setting, protocol(), LINKS, POLICIES, [Cost(3, 1)])
+    evaluation = evaluate(busy_setting, protocol(), LINKS, JUDGED, [Cost(3, 1)])
     x_h = np.array([trial.episode.reactive_s for trial in evaluation.trials[2]]) / HOUR_S
     row = by(evaluation, policy="reactive", link_nodes=2, load="all")
     assert row.windows == 6
@@ -65,7 +65,7 @@ def test_rows_hold_what_the_episodes_say(busy_setting):
     assert row.cost == pytest.approx(3 * np.maximum(x_h, 0).mean())
     assert (row.overlap_h, row.lead_h, row.gap_closed) == (0, 0, 0)
     assert by(evaluation, policy="oracle", link_nodes=2, load="all").gap_closed == pytest.approx(1)
-    costs = {p: by(evaluation, policy=p, link_nodes=1, load="all").cost for p in POLICIES}
+    costs = {p: by(evaluation, policy=p, link_nodes=1, load="all").cost for p in JUDGED}
     assert costs["oracle"] == min(costs.values())
 
 
@@ -79,8 +79,8 @@ def test_load_classes_add_up(busy_setting):
 
 
 def test_the_same_answer_with_one_worker_and_with_two(busy_setting):
-    alone = evaluate(busy_setting, protocol(3), LINKS, POLICIES, workers=1)
-    shared = evaluate(busy_setting, protocol(3), LINKS, POLICIES, workers=2)
+    alone = evaluate(busy_setting, protocol(3), LINKS, JUDGED, workers=1)
+    shared = evaluate(busy_setting, protocol(3), LINKS, JUDGED, workers=2)
     assert plain(alone) == plain(shared)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shlex
 import sys
@@ -123,6 +124,7 @@ def evaluate(
     )  # fmt: skip
     changes = {"every_s": parse_duration_s(every)} | ({"step_s": parse_duration_s(step)} if step else {})
     limit_s = parse_duration_s(link_limit)
+    _check_outputs(parquet, plot)
     table = read_named_trace(trace, **reading).table
 
     from mirage.cli.evaluate_view import print_evaluation, progress_bar
@@ -159,6 +161,27 @@ def evaluate(
         click.echo(json.dumps(report, indent=2))
     else:
         print_evaluation(evaluation, provenance)
+
+
+def _check_outputs(parquet: str | None, plot: str | None) -> None:
+    """Refuse now what could not be written after hours of work.
+
+    Raises:
+        ConfigurationError: A package is missing, or a picture of that kind cannot be drawn.
+    """
+    from mirage.errors import ConfigurationError
+
+    if parquet is not None and importlib.util.find_spec("pyarrow") is None:
+        raise ConfigurationError(
+            'Parquet needs pyarrow, which is not installed; run: pip install "mirage-hpc[parquet]"'
+        )
+    if plot is not None:
+        from mirage.report.frontier_file import kind_of
+
+        kind_of(plot)
+    for path in filter(None, (parquet, plot)):
+        if not Path(path).parent.is_dir():
+            raise ConfigurationError(f"cannot write {path}: there is no folder {Path(path).parent}")
 
 
 def _words(text: str) -> list[str]:
@@ -229,17 +252,13 @@ def _write_parquet(report: dict[str, Any], path: str) -> None:
     """The rows, with the provenance as metadata of the file.
 
     Raises:
-        ConfigurationError: pyarrow is not installed, or the file cannot be written.
+        ConfigurationError: The file cannot be written.
     """
+    import pyarrow
+    import pyarrow.parquet
+
     from mirage.errors import ConfigurationError
 
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ConfigurationError(
-            'Parquet needs pyarrow, which is not installed; run: pip install "mirage-hpc[parquet]"'
-        ) from error
     rows = report["rows"]
     told = json.dumps({key: value for key, value in report.items() if key != "rows"})
     flat = [{k: list(v) if isinstance(v, tuple) else v for k, v in row.items()} for row in rows]

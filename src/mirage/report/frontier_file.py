@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,25 @@ from mirage.report.frontier import frontier_chart, stacked
 from mirage.report.page import Cell, command, page, section, table
 from mirage.report.theme import standalone
 
-KINDS = (".svg", ".html", ".png", ".pdf")
+_BY_MATPLOTLIB = (".png", ".pdf")
+KINDS = (".svg", ".html", *_BY_MATPLOTLIB)
+
+
+def kind_of(path: str) -> str:
+    """What a file's name says it is to be; to be asked before the work that is to be drawn.
+
+    Raises:
+        ConfigurationError: An unknown kind, or matplotlib is missing for it.
+    """
+    kind = Path(path).suffix.lower()
+    if kind not in KINDS:
+        raise ConfigurationError(f"cannot draw into {path}: its name must end in {', '.join(KINDS)}")
+    if kind in _BY_MATPLOTLIB and importlib.util.find_spec("matplotlib") is None:
+        raise ConfigurationError(
+            'a bitmap needs matplotlib, which is not installed; run: pip install "mirage-hpc[plot]", '
+            "or draw into a .svg or .html file"
+        )
+    return kind
 
 
 def draw_frontiers(evaluation: Evaluation, path: str, provenance: dict[str, Any]) -> None:
@@ -22,10 +41,8 @@ def draw_frontiers(evaluation: Evaluation, path: str, provenance: dict[str, Any]
     Raises:
         ConfigurationError: An unknown kind, matplotlib is missing, or the file cannot be written.
     """
-    kind = Path(path).suffix.lower()
-    if kind not in KINDS:
-        raise ConfigurationError(f"cannot draw into {path}: its name must end in {', '.join(KINDS)}")
-    if kind in (".png", ".pdf"):
+    kind = kind_of(path)
+    if kind in _BY_MATPLOTLIB:
         from mirage.report.frontier_png import draw_with_matplotlib
 
         draw_with_matplotlib(frontiers(evaluation), path)

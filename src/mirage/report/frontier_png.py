@@ -15,15 +15,9 @@ def draw_with_matplotlib(shown: Sequence[Frontier], path: str) -> None:
     """Draw frontiers side by side.
 
     Raises:
-        ConfigurationError: matplotlib is not installed, or cannot write there.
+        ConfigurationError: matplotlib cannot write there.
     """
-    try:
-        figure_module: Any = importlib.import_module("matplotlib.figure")
-    except ImportError as error:
-        raise ConfigurationError(
-            'a bitmap needs matplotlib, which is not installed; run: pip install "mirage-hpc[plot]", '
-            "or draw into a .svg or .html file"
-        ) from error
+    figure_module: Any = importlib.import_module("matplotlib.figure")
     figure = figure_module.Figure(figsize=(7 * len(shown), 5), layout="constrained")
     for axes, frontier in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown):
         _draw(axes, frontier)

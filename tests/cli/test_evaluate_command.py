@@ -1,0 +1,137 @@
+"""``mirage evaluate``."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from mirage.cli import main
+
+POLICIES = "reactive,average,lead:4,oracle"
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    """Forty days on eight nodes, with waits of hours now and then."""
+    random = np.random.default_rng(3)
+    path = tmp_path_factory.mktemp("trace") / "jobs.csv"
+    lines = ["job_id,submit_s,elapsed_s,limit_s,nodes"]
+    for k, submit_s in enumerate(np.sort(random.integers(0, 40 * 86_400, 1400))):
+        run_s = random.integers(600, 28_800)
+        lines.append(f"{k},{submit_s},{run_s},{2 * run_s},{random.choice([1, 1, 1, 2, 4])}")
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def arguments(trace):
+    every = ["--every", "36h", "--step", "1h", "--link-limit", "12:00:00", "--start", "1970-01-10", "--windows", "4"]
+    return ["evaluate", trace, "-N", "8", "--discipline", "easy", "--policies", POLICIES, "--workers", "1", *every]
+
+
+def evaluated(capsys, *arguments):
+    assert main([*arguments, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return json.loads(out)
+
+
+def test_json_is_one_value_with_every_row(arguments, capsys):
+    report = evaluated(capsys, *arguments, "--link-nodes", "1,2")
+    assert {(row["policy"], row["link_nodes"]) for row in report["rows"]} == {
+        (policy, nodes) for policy in POLICIES.split(",") for nodes in (1, 2)
+    }
+    assert {"interruption_h", "overlap_h", "zero_share", "cost", "gap_closed", "windows", "load", "cost_ratio"} <= set(
+        report["rows"][0]
+    )
+    told = {key: report[key] for key in ("protocol", "discipline", "windows", "seed", "start", "nodes", "step_s")}
+    assert told == {
+        "protocol": "warm", "discipline": "easy", "windows": 4, "seed": 0, "start": "1970-01-10T00:00:00Z", "nodes": 8,
+        "step_s": 3600,
+    }  # fmt: skip
+    assert {"trace", "version", "command", "intervals"} <= set(report)
+
+
+def test_cost_ratios_give_rows_each(arguments, capsys):
+    report = evaluated(capsys, *arguments, "--cost-ratios", "1,5")
+    costs = {row["cost_ratio"]: row for row in report["rows"] if (row["policy"], row["load"]) == ("lead:4", "all")}
+    assert set(costs) == {1, 5}
+    for ratio, row in costs.items():
+        assert row["cost"] == pytest.approx(ratio * row["interruption_h"] + row["overlap_h"])
+
+
+def test_windows_and_start_have_defaults(trace, capsys):
+    chosen = ["--link-limit", "12:00:00", "--every", "2d", "--step", "4h", "--policies", "reactive", "--workers", "1"]
+    report = evaluated(capsys, "evaluate", trace, "-N", "8", "--discipline", "easy", *chosen)
+    assert (report["start"], report["windows"]) == ("1970-01-27T00:00:00Z", 6)
+
+
+def test_human_output(arguments, capsys):
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "links of 1 node, all loads: 4 windows" in out
+    assert "lead:4" in out
+    assert "\x1b" not in out
+
+
+def test_results_are_kept_and_found_again(arguments, tmp_path, capsys):
+    first = evaluated(capsys, *arguments, "--resume", str(tmp_path / "results"))
+    again = evaluated(capsys, *arguments, "--resume", str(tmp_path / "results"))
+    assert (first["windows_reused"], again["windows_reused"]) == (0, 4)
+    assert first["rows"] == again["rows"]
+
+
+def test_parquet_holds_the_rows_and_where_they_come_from(arguments, tmp_path, capsys):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    out = tmp_path / "rows.parquet"
+    report = evaluated(capsys, *arguments, "--parquet", str(out))
+    table = parquet.read_table(out)
+    assert table.column("policy").to_pylist() == [row["policy"] for row in report["rows"]]
+    assert json.loads(table.schema.metadata[b"mirage"])["seed"] == 0
+
+
+def test_an_svg_is_well_formed_and_names_everybody(arguments, tmp_path, capsys):
+    out = tmp_path / "frontier.svg"
+    evaluated(capsys, *arguments, "--link-nodes", "1,2", "--plot", str(out))
+    text = " ".join(ElementTree.parse(out).getroot().itertext())
+    for name in ("average", "oracle", "reactive", "Links of 2 nodes", "overlap, h"):
+        assert name in text
+
+
+def test_a_page_is_whole(arguments, tmp_path, capsys):
+    out = tmp_path / "frontier.html"
+    evaluated(capsys, *arguments, "--plot", str(out))
+    page = out.read_text()
+    HTMLParser().feed(page)
+    assert "All loads, links of 1 node" in page
+    assert page.count("<svg") == page.count("</svg>")
+
+
+def test_a_bitmap(arguments, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "frontier.png"
+    evaluated(capsys, *arguments, "--plot", str(out))
+    assert out.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "complaint"),
+    [
+        (["--policies", "reactive,what-fi"], 1, "Did you mean 'what-if'?"),
+        (["--every", "soon"], 1, "'soon' is no duration"),
+        (["--start", "March"], 2, "--start 'March' is no date"),
+        (["--windows", "100"], 1, "windows fit"),
+        (["--link-nodes", "1,x"], 2, "--link-nodes 'x' is no positive whole number"),
+        (["--link-nodes", "9"], 1, "a job of 9 nodes can never run"),
+        (["--cost-ratios", "1,b"], 2, "is no list of numbers"),
+        (["--cost-ratios", "1", "--overlap-cost", "2"], 2, "takes the place of"),
+        (["--interruption-cost", "-1"], 1, "costs must not be negative"),
+        (["--plot", "frontier.docx"], 1, "its name must end in .svg, .html, .png, .pdf"),
+        (["--discipline", "esay"], 1, "Did you mean 'easy'?"),
+    ],
+)
+def test_complaints(arguments, capsys, more, status, complaint):
+    assert main([*arguments, *more]) == status
+    assert complaint in capsys.readouterr().err

@@ -1,0 +1,57 @@
+"""SVG as text."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from mirage.report.frontier_file import draw_frontiers, kind_of
+from mirage.report.page import page, table, tiles
+from mirage.report.svg import box, drawing, element, label, number
+from mirage.report.theme import CHART, COLOURS, DARK, LIGHT, standalone
+
+
+def test_what_is_written_is_escaped():
+    text = element("text", label("a < b & c", 1, 2), hint='"quoted" <x>', data_name=None)
+    root = ElementTree.fromstring(text)
+    assert root.get("hint") == '"quoted" <x>'
+    assert root[0].text == "a < b & c"
+
+
+@pytest.mark.parametrize(("value", "text"), [(1.0, "1"), (1.239, "1.24"), (0.5, "0.5"), (-2.0, "-2"), (1e-9, "0")])
+def test_numbers_are_short(value, text):
+    assert number(value) == text
+
+
+def test_a_picture_says_what_it_shows_and_can_stand_alone():
+    picture = standalone(drawing(10, 5, box(0, 0, -1, 2, "gap", "a hint"), describes="a < b"))
+    root = ElementTree.fromstring(picture)
+    assert root.find("{*}title").text == "a < b"
+    assert "prefers-color-scheme" in root.find("{*}style").text
+    assert root.find("{*}rect").get("width") == "0"
+
+
+def test_both_themes_name_the_same_roles_and_every_role_used_is_one():
+    assert LIGHT.keys() == DARK.keys()
+    import re
+
+    from mirage.report import page as page_module
+
+    used = set(re.findall(r"var\(--([a-z0-9-]+)\)", COLOURS + CHART + page_module._LOOK))
+    assert used <= LIGHT.keys()
+
+
+def test_text_on_a_page_is_escaped():
+    text = page("<h>", "a & b", tiles([("<name>", "1", "")]), table(["x"], [[("<td>", "gap")]]))
+    assert "<h>" not in text
+    assert "&lt;name&gt;" in text
+    assert '<td class="gap">&lt;td&gt;</td>' in text
+
+
+def test_an_unknown_kind_of_picture_is_refused_before_anything_is_drawn(monkeypatch):
+    from mirage.errors import ConfigurationError
+
+    with pytest.raises(ConfigurationError, match=r"must end in \.svg"):
+        draw_frontiers(None, "frontier.bmp", {})
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match=r'pip install "mirage-hpc\[plot\]"'):
+        kind_of("frontier.png")
