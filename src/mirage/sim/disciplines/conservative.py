@@ -24,7 +24,7 @@ from mirage.sim.layout import (
     State,
     World,
 )
-from mirage.sim.lifecycle import REPLAN, pending, permitted, start
+from mirage.sim.lifecycle import REPLAN, pending, permitted, start, users_are_limited
 from mirage.sim.order import take_out
 from mirage.sim.profile import (
     earliest,
@@ -45,12 +45,10 @@ def plan_stands(world: World, state: State) -> bool:
     So it is on one pool until something ends before its limit: an end at the limit was foreseen, and a job submitted
     since comes last.
     """
-    setting = world.settings[0]
     return bool(
         state.clock[ENDED_SINCE] & REPLAN == 0
         and one_pool(world)  # on several bins the plan does not remember which nodes it chose
-        and setting.user_max_jobs == NEVER_S  # nor whose limit a job waits for
-        and setting.user_max_nodes == NEVER_S
+        and not users_are_limited(world)  # nor whose limit a job waits for
     )
 
 
@@ -110,7 +108,8 @@ def conservative(situation: Reference) -> int:
     clock = state.clock
     clock[ARRIVED_SINCE] = 0
     tested = min(clock[N_PENDING], world.settings[0].max_job_test)
-    unsettled = clock[KNOWN] if clock[ENDED_SINCE] == 0 else 0
+    settled = clock[ENDED_SINCE] == 0 and not users_are_limited(world)  # who is at a limit is not planned, and frees
+    unsettled = clock[KNOWN] if settled else 0  # what others were planned around
     if last_that_fits(world, state, unsettled, tested - 1) < unsettled:
         return 0  # and what has ended is still to be planned for
     if plan_stands(world, state):
