@@ -157,6 +157,16 @@ def test_what_a_pass_keeps_from_the_last_changes_nothing(name: str, kind: str, d
     np.testing.assert_array_equal(simulation(case, name).run().start_s, starts_with_full_passes(case, name))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["easy", "conservative"])
+@settings(max_examples=1500, deadline=None)
+@given(data=st.data())
+def test_what_a_pass_keeps_from_the_last_changes_nothing_on_long_queues(name: str, data: st.DataObject) -> None:
+    clusters = pools() | grouped() | shared()
+    case = data.draw(cases(clusters | with_limits(clusters), waits=data.draw(st.booleans()), max_jobs=60))
+    np.testing.assert_array_equal(simulation(case, name).run().start_s, starts_with_full_passes(case, name))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
