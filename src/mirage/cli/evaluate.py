@@ -33,11 +33,9 @@ DEFAULT_POLICIES = "reactive,average,lead:4,what-if,oracle"
     context_settings=CONTEXT,
     epilog=examples(
         "mirage evaluate jobs.log.gz --nodes 76 --settings lonestar6 --start 2023-03-01",
-        "mirage evaluate jobs.log.gz --nodes 76 --protocol published --start 2023-03-01 \\",
-        "    --policies reactive,average,lead:4,oracle --link-nodes 1,8",
+        "mirage evaluate jobs.log.gz --nodes 76 --protocol published --start 2023-03-01 --link-nodes 1,8",
         "mirage evaluate jobs.csv --slurm-conf slurm.conf --interruption-cost 5 --overlap-cost 1",
-        "mirage evaluate jobs.csv --nodes 64 --policies what-if,oracle --cost-ratios 1,2,5,10 \\",
-        "    --plot frontier.svg --resume results",
+        "mirage evaluate jobs.csv --nodes 64 --cost-ratios 1,2,5,10 --plot frontier.svg --resume results",
         "mirage evaluate jobs.csv --nodes 64 --json | jq '.rows[] | select(.load == \"heavy\")'",
     ),
 )
