@@ -108,9 +108,7 @@ def swf(tmp_path):
 
 
 def test_a_broken_pipe_is_quiet(swf):
-    with subprocess.Popen(
-        [*MIRAGE, "trace", "info", swf], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    with subprocess.Popen([*MIRAGE, "trace", "info", swf], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()
         err = process.stderr.read()
     assert err == b""

@@ -40,9 +40,7 @@ def workloads(draw):
     start_s = np.where(wait_s >= 0, submit_s + wait_s, MISSING)
     states = (JobState.COMPLETED, JobState.CANCELLED, JobState.FAILED, JobState.UNKNOWN)
     label = st.one_of(st.just(""), NUMBERS.map(str))
-    names = {
-        name: draw(st.lists(label, min_size=n, max_size=n)) for name in LABEL_COLUMNS if name != "dependency"
-    }
+    names = {name: draw(st.lists(label, min_size=n, max_size=n)) for name in LABEL_COLUMNS if name != "dependency"}
     return JobTable.build(
         column(NUMBERS),
         submit_s=submit_s,

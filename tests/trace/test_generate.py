@@ -213,9 +213,7 @@ class TestFit:
 
     @pytest.mark.parametrize("n", [0, 1, 30])
     def test_less_than_a_day_is_refused(self, n):
-        short = JobTable.build(
-            range(n), submit_s=range(n), elapsed_s=[1] * n, limit_s=[60] * n, nodes=[1] * n
-        )
+        short = JobTable.build(range(n), submit_s=range(n), elapsed_s=[1] * n, limit_s=[60] * n, nodes=[1] * n)
         with pytest.raises(ConfigurationError, match="at least a day"):
             WorkloadModel.fit(short, nodes=1)
 

@@ -8,9 +8,7 @@ from mirage.trace.table import MISSING, JobState
 HEADER = "JobID|JobName|User|State|Submit|Start|End|Elapsed|Timelimit|NNodes|NCPUS|AllocTRES|NodeList"
 
 
-def row(
-    job="1", name="train", state="COMPLETED", *, submit="08:00:00", start="08:05:00", end="09:05:00", **other
-):
+def row(job="1", name="train", state="COMPLETED", *, submit="08:00:00", start="08:05:00", end="09:05:00", **other):
     times = [f"2024-01-15T{clock}" if clock[0].isdigit() else clock for clock in (submit, start, end)]
     rest = [other.get(name, default) for name, default in (
         ("elapsed", "01:00:00"), ("limit", "2-00:00:00"), ("nodes", "2"), ("cpus", "8"),
@@ -72,9 +70,7 @@ def test_states(read):
 
 
 def test_a_job_that_has_not_ended_has_no_end(read):
-    table = read(
-        row(state="RUNNING", end="Unknown"), row(state="PENDING", start="Unknown", elapsed="00:00:00")
-    ).table
+    table = read(row(state="RUNNING", end="Unknown"), row(state="PENDING", start="Unknown", elapsed="00:00:00")).table
     assert table.end_s.tolist() == [MISSING, MISSING]
     assert (table.start_s >= 0).tolist() == [True, False]
 

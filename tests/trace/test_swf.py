@@ -26,9 +26,7 @@ def test_a_line(read):
         "state": JobState.COMPLETED, "gpus": MISSING,
     }  # fmt: skip
     assert {name: int(getattr(table, name)[0]) for name in known} == known
-    labels = {
-        name: getattr(table, name).values()[0] for name in ("user", "account", "name", "qos", "partition")
-    }
+    labels = {name: getattr(table, name).values()[0] for name in ("user", "account", "name", "qos", "partition")}
     assert labels == {"user": "7", "account": "2", "name": "9", "qos": "1", "partition": "5"}
     assert table.dependency.values() == ["afterany:2"]
     assert table.job_id.tolist() == ["3"]
@@ -46,9 +44,7 @@ def test_missing_values(read):
 
 
 def test_the_header_moves_times(read):
-    trace = read(
-        "; UnixStartTime: 1000", ";  MaxNodes: 128 (of them 2 big)", ";Note: one", ";Note: two", "", GOOD
-    )
+    trace = read("; UnixStartTime: 1000", ";  MaxNodes: 128 (of them 2 big)", ";Note: one", ";Note: two", "", GOOD)
     assert (trace.table.submit_s[0], trace.table.end_s[0]) == (1100, 1180)
     assert trace.report.metadata["MaxNodes"] == "128 (of them 2 big)"
     assert trace.report.metadata["Note"] == "one\ntwo"

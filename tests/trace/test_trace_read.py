@@ -22,10 +22,7 @@ LOG = (
     b"3\nJobID JobName UID Start Submit End Priority TimelimitR ExitCode NNodes\n--- ---\n"
     b"1\tn\t0\t2022-11-01T15:34:14\t2022-10-05T11:52:48\t2022-11-03T15:34:15\t1\t2880\t0:0\t2\n"
 )
-JSON = (
-    b'{"meta": {},\n "jobs": [\n'
-    b' {"job_id": 1, "time": {}, "state": {"current": "FAILED"}, "steps": [{}]}\n]}\n'
-)
+JSON = b'{"meta": {},\n "jobs": [\n {"job_id": 1, "time": {}, "state": {"current": "FAILED"}, "steps": [{}]}\n]}\n'
 CONTENT = {
     "swf": SWF,
     "sacct": SACCT,
@@ -57,9 +54,7 @@ def test_swf_is_known_without_comments_and_json_as_a_bare_list():
     assert detect_format(b"a|b\n", "x", has_fields=True) == "sacct"
 
 
-@pytest.mark.parametrize(
-    "content", [b"Dear all,\nplease", b"1 2 3\n", b"[1, 2]", b"JobID JobName\n----- ----\n"]
-)
+@pytest.mark.parametrize("content", [b"Dear all,\nplease", b"1 2 3\n", b"[1, 2]", b"JobID JobName\n----- ----\n"])
 def test_content_that_is_no_trace(tmp_path, content):
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(TraceError, match=r"x:1: looks like none of the known formats .*sacct -P"):

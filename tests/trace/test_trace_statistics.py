@@ -127,9 +127,7 @@ def test_json_has_instants_and_no_nan(ls6):
     assert plain["wait_s"]["p50"] == 25
 
 
-intervals = st.lists(
-    st.tuples(st.integers(0, 50), st.integers(0, 20), st.integers(1, 5)), min_size=1, max_size=12
-)
+intervals = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20), st.integers(1, 5)), min_size=1, max_size=12)
 
 
 @given(intervals, st.lists(st.integers(-5, 80), min_size=2, max_size=6, unique=True))

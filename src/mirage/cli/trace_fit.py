@@ -36,9 +36,7 @@ from mirage.trace.workload import WorkloadModel
 @click.option("--name", metavar="NAME", help="What the model imitates.  [default: the name of TRACE]")
 @click.option("--from", "first", metavar="DATE", help="Leave out jobs submitted before, UTC.")
 @click.option("--until", metavar="DATE", help="Leave out jobs submitted then or later, UTC.")
-@click.option(
-    "-N", "--nodes", type=click.IntRange(min=1), metavar="N", help="Of the cluster.  [default: most busy]"
-)
+@click.option("-N", "--nodes", type=click.IntRange(min=1), metavar="N", help="Of the cluster.  [default: most busy]")
 @click.option("--gpus-per-node", type=click.IntRange(min=0), metavar="N", help="Where TRACE does not tell.")
 @click.option("--cpus-per-node", type=click.IntRange(min=0), metavar="N", help="Where TRACE does not tell.")
 @click.option("-p", "--partition", metavar="NAME", help="Of all jobs, where TRACE does not tell.")

@@ -114,9 +114,7 @@ def utc_seconds(text: str, option: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise click.UsageError(
-            f"{option} {text!r} is no date; write it as 2024-01-01 or 2024-01-01T12:00"
-        ) from error
+        raise click.UsageError(f"{option} {text!r} is no date; write it as 2024-01-01 or 2024-01-01T12:00") from error
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 
 

@@ -59,9 +59,7 @@ def _draw_busy(axes: Any, table: JobTable, statistics: TraceStatistics) -> None:
     edges = _as_days(np.array([*(week.begin_s for week in weeks), last_s]))
     axes.stairs([week.mean_nodes for week in weeks], edges, baseline=None, linewidth=1.5, label="weekly mean")
     capacity = statistics.busy.capacity
-    axes.axhline(
-        capacity, linestyle="--", linewidth=1, color="black", label=f"inferred capacity, {capacity:,}"
-    )
+    axes.axhline(capacity, linestyle="--", linewidth=1, color="black", label=f"inferred capacity, {capacity:,}")
     axes.xaxis_date()
     axes.set_xlim(dates[0], dates[-1])
     axes.set_ylim(bottom=0)

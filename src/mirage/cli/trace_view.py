@@ -63,9 +63,7 @@ def _grid(*columns: str) -> Table:
 
 
 def _distributions(statistics: TraceStatistics, *, wide: bool) -> Table:
-    shown = (
-        ("mean", "p50", "p75", "p90", "p95", "p99", "max") if wide else ("p50", "p75", "p90", "p99", "max")
-    )
+    shown = ("mean", "p50", "p75", "p90", "p95", "p99", "max") if wide else ("p50", "p75", "p90", "p99", "max")
     table = _grid("", "jobs", *("median" if name == "p50" else name for name in shown))
 
     def add(name: str, values: Distribution | None, show: Callable[[float], str]) -> None:
@@ -92,9 +90,7 @@ def _sizes(statistics: TraceStatistics) -> Table:
     jobs = sum(size.jobs for size in statistics.sizes)
     hours = sum(size.node_hours for size in statistics.sizes)
     for size in statistics.sizes:
-        name = (
-            str(size.nodes_to) if size.nodes_from == size.nodes_to else f"{size.nodes_from}-{size.nodes_to}"
-        )
+        name = str(size.nodes_to) if size.nodes_from == size.nodes_to else f"{size.nodes_from}-{size.nodes_to}"
         of_hours = f"{size.node_hours / hours:.1%}" if hours else "-"
         table.add_row(name, f"{size.jobs:,}", f"{size.jobs / jobs:.1%}", f"{size.node_hours:,.0f}", of_hours)
     return table
@@ -143,6 +139,4 @@ def _print_busy(table: JobTable, busy: BusyNodes, console: Console) -> None:
 def sparkline(values: list[float], top: float, bars: str = _BARS) -> str:
     """One character a value, as high as its share of ``top``; what exceeds it is as high as can be."""
     highest = len(bars) - 1
-    return "".join(
-        bars[min(round(max(value, 0) / top * highest), highest)] if top > 0 else bars[0] for value in values
-    )
+    return "".join(bars[min(round(max(value, 0) / top * highest), highest)] if top > 0 else bars[0] for value in values)

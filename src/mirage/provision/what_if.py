@@ -63,7 +63,7 @@ class WhatIf:
         cost: Cost | None = None,
         discipline: str = "slurm",
         settings: SlurmSettings | None = None,
-        futures: int = 32,
+        futures: int = 64,
         seed: int = 0,
         information: float = INFORMATION,
         **others: Any,

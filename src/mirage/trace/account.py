@@ -99,8 +99,7 @@ class ReadReport:
             "unit": self.unit,
             **{name: getattr(self, name) for name in counts},
             "skipped": {
-                reason: {"count": entry.count, "first_line": entry.first_line}
-                for reason, entry in self.skipped.items()
+                reason: {"count": entry.count, "first_line": entry.first_line} for reason, entry in self.skipped.items()
             },
             "notes": dict(self.notes),
             "metadata": dict(self.metadata),
@@ -142,9 +141,7 @@ class Account:
         if self.on_error == "strict":
             raise TraceError(f"{self.path}:{line}: {bad}") from None
         before = self.skipped.get(bad.reason)
-        self.skipped[bad.reason] = (
-            Skipped(before.count + 1, before.first_line) if before else Skipped(1, line)
-        )
+        self.skipped[bad.reason] = Skipped(before.count + 1, before.first_line) if before else Skipped(1, line)
 
     def note_repeated(self, job_ids: Iterable[str]) -> None:
         """Note how many rows bear the identifier of an earlier row: further attempts of the same job."""

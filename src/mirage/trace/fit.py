@@ -172,9 +172,7 @@ def _same_shape(subs: Submissions, habit_of_job: Ints, shape: Ints) -> Floats:
     counts = np.bincount(key, minlength=(cell.max() + 1) * MAX_SHAPES).reshape(-1, MAX_SHAPES)
     chance = ((counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)) ** 2).sum(axis=1)[cell]
     same = key == np.roll(key, 1)
-    return np.array(
-        [beyond_chance(same[m].mean(), chance[m].mean()) if m.any() else 0.0 for m in subs.follows()]
-    )
+    return np.array([beyond_chance(same[m].mean(), chance[m].mean()) if m.any() else 0.0 for m in subs.follows()])
 
 
 def _same_use(subs: Submissions, habit_of_job: Ints) -> Floats:

@@ -17,9 +17,7 @@ MAX_HABITS = 24
 _SIZE_STEPS = np.unique(np.round(1.35 ** np.arange(40)).astype(np.int64))
 
 
-def user_traits(
-    user: Ints, nodes: Ints, limit_s: Ints, use: Floats, opens: NDArray[np.bool_]
-) -> tuple[Floats, Floats]:
+def user_traits(user: Ints, nodes: Ints, limit_s: Ints, use: Floats, opens: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """What sets users apart.
 
     Args:

@@ -58,9 +58,7 @@ def _list_begin(text: str, account: Account) -> int:
             position = _skip(text, position, _WHITESPACE)
     except (ValueError, IndexError, RecursionError) as error:
         line = text.count("\n", 0, position) + 1
-        raise TraceError(
-            f"{account.path}:{line}: not JSON: {error}; the file is damaged or cut short"
-        ) from error
+        raise TraceError(f"{account.path}:{line}: not JSON: {error}; the file is damaged or cut short") from error
     raise TraceError(f'{account.path}:1: no list "jobs" in this JSON; make it with sacct --json')
 
 

@@ -30,9 +30,7 @@ class Occupancy:
         """The nodes held by all jobs whose start, end and nodes are known."""
         held = (table.start_s >= 0) & (table.end_s > table.start_s) & (table.nodes > 0)
         nodes = table.nodes[held]
-        time_s, place = np.unique(
-            np.concatenate([table.start_s[held], table.end_s[held]]), return_inverse=True
-        )
+        time_s, place = np.unique(np.concatenate([table.start_s[held], table.end_s[held]]), return_inverse=True)
         change = np.zeros(len(time_s), dtype=np.int64)
         np.add.at(change, place, np.concatenate([nodes, -nodes]))
         return cls(time_s, np.cumsum(change))

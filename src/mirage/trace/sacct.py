@@ -78,9 +78,7 @@ def _from(first: tuple[int, str], rest: Iterator[tuple[int, str]]) -> Iterator[t
     yield from rest
 
 
-def _field_names(
-    number: int, line: str, account: Account, fields: Sequence[str] | None
-) -> tuple[Sequence[str], bool]:
+def _field_names(number: int, line: str, account: Account, fields: Sequence[str] | None) -> tuple[Sequence[str], bool]:
     """The names of the columns, and whether this first line is a header."""
     cells = line.split("|")
     if not cells[-1]:
@@ -89,9 +87,7 @@ def _field_names(
         return cells, True
     if fields is not None:
         if not _IDENTIFIERS & {field.partition("%")[0].strip().lower() for field in fields}:
-            raise TraceError(
-                f"{account.path}:{number}: the fields {','.join(fields)} hold no JobID; name it too"
-            )
+            raise TraceError(f"{account.path}:{number}: the fields {','.join(fields)} hold no JobID; name it too")
         return fields, False
     if line.count("|") >= len(XDMOD_FIELDS) - 1:
         return XDMOD_FIELDS, False

@@ -47,9 +47,7 @@ def _decompressed(data: bytes, account: Account) -> bytes:
     opener = next((opener for magic, opener in _openers().items() if data.startswith(magic)), None)
     if opener is None:
         if data.startswith(_ZSTD):
-            raise TraceError(
-                f"{account.path}:1: compressed with zstd, which needs Python 3.14; decompress it first"
-            )
+            raise TraceError(f"{account.path}:1: compressed with zstd, which needs Python 3.14; decompress it first")
         return data
     saved: list[bytes] = []
     try:

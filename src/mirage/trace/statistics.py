@@ -128,11 +128,7 @@ class TraceStatistics:
 def iso_utc(instant_s: int | None) -> str | None:
     """An instant as ``2023-03-09T12:48:05Z``; ``None``, and what no calendar holds, is ``None``."""
     try:
-        return (
-            None
-            if instant_s is None
-            else datetime.fromtimestamp(instant_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        )
+        return None if instant_s is None else datetime.fromtimestamp(instant_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
         return None
 
@@ -180,9 +176,7 @@ def _sizes(table: JobTable) -> tuple[SizeClass, ...]:
     power = np.ceil(np.log2(nodes)).astype(np.int64)
     node_hours = nodes * np.maximum(table.run_s[known], 0) / HOUR_S
     jobs, hours = np.bincount(power), np.bincount(power, weights=node_hours)
-    return tuple(
-        SizeClass(2**p // 2 + 1, 2**p, int(jobs[p]), float(hours[p])) for p in range(len(jobs)) if jobs[p]
-    )
+    return tuple(SizeClass(2**p // 2 + 1, 2**p, int(jobs[p]), float(hours[p])) for p in range(len(jobs)) if jobs[p])
 
 
 def _states(states: Ints) -> dict[str, int]:
@@ -192,9 +186,7 @@ def _states(states: Ints) -> dict[str, int]:
 
 def _by_label(labels: Labels) -> dict[str, int]:
     counts = np.bincount(labels.codes[labels.codes > MISSING], minlength=len(labels.names)).tolist()
-    return {
-        name: count for count, name in sorted(zip(counts, labels.names), key=_count, reverse=True) if count
-    }
+    return {name: count for count, name in sorted(zip(counts, labels.names), key=_count, reverse=True) if count}
 
 
 def _count(entry: tuple[int, str]) -> int:

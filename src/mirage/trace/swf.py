@@ -143,9 +143,7 @@ def _integer(word: str, place: int) -> int:
     try:
         value = round(float(word)) if not word.lstrip("+-").isdecimal() else int(word)
     except (ValueError, OverflowError) as error:
-        raise LineError(
-            "not a number", f"field {place} is {word!r}", "-1 stands for what is not known"
-        ) from error
+        raise LineError("not a number", f"field {place} is {word!r}", "-1 stands for what is not known") from error
     if abs(value) >= LARGEST:
         raise LineError("number out of range", f"field {place} is {word!r}", f"expected less than {LARGEST}")
     return value

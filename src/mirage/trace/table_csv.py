@@ -78,9 +78,7 @@ def _check_columns(names: Sequence[str], account: Account) -> None:
         if name not in COLUMNS:
             raise TraceError(f"{account.path}:1: {UnknownName('column', name, COLUMNS)}")
     if "job_id" not in names or len(set(names)) < len(names):
-        raise TraceError(
-            f"{account.path}:1: the columns are {', '.join(names)}; each once, and job_id among them"
-        )
+        raise TraceError(f"{account.path}:1: the columns are {', '.join(names)}; each once, and job_id among them")
 
 
 def _values(cells: Sequence[str], names: Sequence[str]) -> list[int | str]:
@@ -103,9 +101,7 @@ def _value(cell: str, name: str) -> int | str:
     if not cell:
         return MISSING
     if not _INTEGER.fullmatch(cell) or name == "state":
-        raise LineError(
-            "not a value of its column", f"{name} is {cell!r}", "expected whole seconds or a count"
-        )
+        raise LineError("not a value of its column", f"{name} is {cell!r}", "expected whole seconds or a count")
     return int(cell)
 
 

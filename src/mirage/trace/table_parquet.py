@@ -50,9 +50,7 @@ def read_parquet(data: bytes, account: Account) -> JobTable:
         if name not in COLUMNS:
             raise TraceError(f"{account.path}:1: {UnknownName('column', name, COLUMNS)}")
     if "job_id" not in names or len(set(names)) < len(names):
-        raise TraceError(
-            f"{account.path}:1: the columns are {', '.join(names)}; each once, and job_id among them"
-        )
+        raise TraceError(f"{account.path}:1: the columns are {', '.join(names)}; each once, and job_id among them")
     account.lines += content.num_rows
     columns = {name: _column(content.column(name), name, account) for name in names}
     table = JobTable.build(columns.pop("job_id"), **columns)

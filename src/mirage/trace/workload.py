@@ -134,9 +134,7 @@ class WorkloadModel:
         """A synthetic trace; see :func:`mirage.trace.generate.generate_workload`."""
         from mirage.trace.generate import generate_workload  # the draw reads this module
 
-        return generate_workload(
-            self, days=days, jobs=jobs, start_s=start_s, seed=seed, load=load, nodes=nodes
-        )
+        return generate_workload(self, days=days, jobs=jobs, start_s=start_s, seed=seed, load=load, nodes=nodes)
 
     def to_json(self) -> str:
         """The model as readable JSON; see :mod:`mirage.trace.model_json`."""
