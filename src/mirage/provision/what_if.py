@@ -21,7 +21,7 @@ from mirage.provision.rollout import roll_out
 from mirage.sim.disciplines import discipline_spec
 from mirage.sim.jobs import link_record
 from mirage.sim.memory import empty_like
-from mirage.sim.revive import revive
+from mirage.sim.revive import newcomers_standing, revive
 from mirage.sim.settings import SlurmSettings
 from mirage.trace.table import MISSING
 
@@ -109,14 +109,16 @@ class WhatIf:
         uses = self._uses(view)
         jobs = len(view.pending) + len(view.running)
         past = past_arrivals(view, jobs)
+        link = link_record(jobs + len(world.jobs), nodes=chain.nodes, limit_s=chain.limit_s, user=chain.user)
+        link.partition = chain.partition
+        past.boost = link.boost = newcomers_standing(view, self.settings)
         back = days_to_draw(view, past)
         days = rng.integers(1, back + 1, (self.futures, DAYS_AHEAD)) if back else np.zeros((self.futures, 1), np.int64)
         starts_s = np.zeros((self.futures, len(delays_s)), dtype=np.int64)
         roll_out(
             world, seen, empty_like(seen), empty_like(seen), scratch, self.spec.load(),
             uses.samples, uses.stretch, chances(view, self.futures, rng), past, days,
-            link_record(jobs + len(world.jobs), nodes=chain.nodes, limit_s=chain.limit_s, user=chain.user),
-            _slot_of(view, chain), delays_s, chain.ends_s + PATIENCE_S, starts_s,
+            link, _slot_of(view, chain), delays_s, chain.ends_s + PATIENCE_S, starts_s,
         )  # fmt: skip
         return starts_s
 

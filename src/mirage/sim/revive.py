@@ -6,9 +6,11 @@ assume.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mirage.policy.view import Jobs, View
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
@@ -62,6 +64,27 @@ def job_records(jobs: Jobs, first_id: int) -> Records:
     return made
 
 
+def standing(jobs: Jobs, view: View, settings: SlurmSettings) -> NDArray[np.float64]:
+    """What a job's priority holds beyond age, size and partition: fair-share, QOS, nice; 0 where it is not known.
+
+    A view shows priorities, not the accounts behind them; what is left over is taken to stay as it is.
+    """
+    computed_s = np.where(jobs.start_s >= 0, jobs.start_s, view.now_s)
+    age = np.clip((computed_s - jobs.eligible_s) / settings.max_age_s, 0.0, 1.0)
+    size = jobs.nodes / view.nodes.total
+    if settings.favor_small:
+        size = 1.0 - size
+    model = settings.weight_age * age + settings.weight_size * size + settings.weight_partition
+    return np.where(jobs.priority > 0, jobs.priority - model, 0.0)
+
+
+def newcomers_standing(view: View, settings: SlurmSettings) -> float:
+    """The same for a job yet to be submitted: the median of those we see."""
+    seen = [standing(jobs, view, settings)[jobs.priority > 0] for jobs in (view.pending, view.running)]
+    known = np.concatenate(seen)
+    return float(np.median(known)) if len(known) else 0.0
+
+
 def revive(
     view: View, spec: DisciplineSpec, settings: SlurmSettings, arrivals: int, pass_phase_s: int
 ) -> tuple[World, State, Scratch]:
@@ -79,14 +102,17 @@ def revive(
     n = len(pending) + len(running)
     users = int(max([0, *pending.user, *running.user, *view.ended.user])) + 2
     future = records(JOB, arrivals)
-    world = make_world(cluster, future, settings, users, np.zeros(users), view.now_s - pass_phase_s)
+    fixed = replace(settings, weight_fairshare=0.0)  # it is in the standing of each job
+    world = make_world(cluster, future, fixed, users, np.zeros(users), view.now_s - pass_phase_s)
     state = make_state(world, cluster, spec, view.now_s, n + arrivals)
     slots = FIRST_SLOTS
     while slots < n + arrivals + 8:
         state = enlarged(state)
         slots = len(state.live)
     scratch = make_scratch(world, slots)
-    _seat(world, state, scratch, job_records(pending, 0), np.ascontiguousarray(pending.eligible_s))
+    waiting = job_records(pending, 0)
+    waiting.boost = standing(pending, view, settings)
+    _seat(world, state, scratch, waiting, np.ascontiguousarray(pending.eligible_s))
     _run(world, state, scratch, job_records(running, len(pending)), np.ascontiguousarray(running.start_s))
     state.clock[PRIORITY_AT] = view.now_s
     return world, state, scratch
