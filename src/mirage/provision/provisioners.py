@@ -43,17 +43,24 @@ def recent_waits_s(view: View, before_s: int, count: int) -> Ints:
     return waits
 
 
+def settled(view: View, chain: Chain) -> Plan | None:
+    """The plan where there is nothing to weigh: a link that has not started, or one that has ended."""
+    if chain.ends_s == MISSING:
+        return Plan((Wait(reason="predecessor-pending"),))
+    if chain.ends_s <= view.now_s:
+        return Plan((Submit(reason="ended"),), {"remaining_s": float(chain.ends_s - view.now_s)})
+    return None
+
+
 class Lead:
     """Submits a length of time before the present link ends; what that time is, is the rule of its kin."""
 
     def decide(self, view: View) -> Plan:
         """Submit when no more remains of the link than the lead."""
         chain = chain_of(view)
-        if chain.ends_s == MISSING:
-            return Plan((Wait(reason="predecessor-pending"),))
+        if (plan := settled(view, chain)) is not None:
+            return plan
         remaining_s = chain.ends_s - view.now_s
-        if remaining_s <= 0:
-            return Plan((Submit(reason="ended"),), {"remaining_s": remaining_s})
         lead_s = self.lead_s(view, chain)
         estimate = {"remaining_s": float(remaining_s), "lead_s": float(lead_s)}
         if remaining_s <= lead_s:

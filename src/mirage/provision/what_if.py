@@ -16,14 +16,13 @@ from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.view import Chain, View
 from mirage.provision.chain import Cost
 from mirage.provision.futures import UseHistory, chances, days_to_draw, past_arrivals
-from mirage.provision.provisioners import Lead, chain_of
+from mirage.provision.provisioners import Lead, chain_of, settled
 from mirage.provision.rollout import roll_out
 from mirage.sim.disciplines import discipline_spec
 from mirage.sim.jobs import link_record
 from mirage.sim.memory import empty_like
 from mirage.sim.revive import newcomers_standing, revive
 from mirage.sim.settings import SlurmSettings
-from mirage.trace.table import MISSING
 
 ROOM_FOR_ARRIVALS = 1024
 _TIE = 1e-9  # hours: where waiting costs nothing, it is free to wait and see
@@ -77,11 +76,9 @@ class WhatIf:
     def decide(self, view: View) -> Plan:
         """Weigh submitting now against submitting later, over the same futures."""
         chain = chain_of(view)
-        if chain.ends_s == MISSING:
-            return Plan((Wait(reason="predecessor-pending"),))
+        if (plan := settled(view, chain)) is not None:
+            return plan
         remaining_s = chain.ends_s - view.now_s
-        if remaining_s <= 0:
-            return Plan((Submit(reason="ended"),), {"remaining_s": remaining_s})
         starts_s = self.starts_s(view, delays_s(remaining_s, chain.step_s))
         cost = self.cost.of((starts_s - chain.ends_s).astype(np.float64))
         now, blind, seeing = cost[:, 0].mean(), cost[:, 1:].mean(axis=0).min(), cost[:, 1:].min(axis=1).mean()
