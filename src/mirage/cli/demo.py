@@ -36,7 +36,7 @@ DEFAULT_SEED = 0
 @click.option(
     "--windows",
     type=click.IntRange(min=0, max=84),
-    default=8,
+    default=4,
     show_default=True,
     metavar="N",
     help="Hand-overs tried out for the frontier; 0 for none.",

@@ -29,8 +29,8 @@ MODEL = "lonestar6-like"
 WARM_UP_DAYS, SHOWN_DAYS, MARGIN_DAYS = 21, 14, 5
 SAMPLE_S = 30 * MINUTE_S
 POLICIES = ("reactive", "what-if")
-LINKS = (Link(8), Link(1))
-FUTURES = 16
+LINKS = (Link(8),)
+FUTURES = 48
 """Fewer than the policy's own default, so that the whole demonstration takes less than a minute."""
 
 Told = Callable[[str], None]
