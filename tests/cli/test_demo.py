@@ -66,9 +66,7 @@ def test_the_report_has_both_themes_and_the_command(shown):
 @pytest.mark.slow
 def test_the_figures_add_up(shown):
     report, page = shown
-    assert {(chain["policy"], chain["link_nodes"]) for chain in report["chains"]} == {
-        (policy, nodes) for policy in ("reactive", "what-if") for nodes in (1, 8)
-    }
+    assert {(chain["policy"], chain["link_nodes"]) for chain in report["chains"]} == {("reactive", 8), ("what-if", 8)}
     for chain in report["chains"]:
         lost_s = sum(max(h["x_s"], 0) for h in chain["hand_overs"])
         assert chain["interruption_h"] == pytest.approx(lost_s / 3600)
