@@ -13,7 +13,6 @@ from mirage.policy.view import Chain
 from mirage.provision.what_if import WhatIf
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
-from mirage.sim.observe import observe
 from mirage.sim.simulation import Simulation
 from mirage.trace.pool import pool_workload
 
@@ -34,7 +33,7 @@ def use(name: str) -> None:
     submitted_s, started_s = sim.now_s, sim.run_until_started(link)
     assert started_s is not None
     chain = Chain(1, HOUR_S, link, submitted_s, started_s, started_s + HOUR_S, step_s=600)
-    WhatIf(futures=2).decide(observe(sim, chain))
+    WhatIf(futures=2).decide(sim.view(chain))
 
 
 if __name__ == "__main__":
