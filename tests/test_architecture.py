@@ -28,13 +28,13 @@ FLOORS = [
     ("policy",),
     ("sim", "slurm"),  # two worlds; neither knows the other
     ("predict", "provision", "schedule", "dag", "distill"),
-    ("agent", "emulate"),
+    ("agent", "emulate", "lab"),
     ("report", "web"),
     ("cli", "__main__"),
 ]
 """Rooms from below; a module may import from its own room and from the floors below."""
 
-APART = ({"sim", "slurm"}, {"agent", "emulate"})
+APART = ({"sim", "slurm"}, {"agent", "emulate", "lab"})
 """Rooms on one floor that must not know each other; others on one floor may."""
 
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -7,6 +7,11 @@
     ├── PlanInfeasible      an action cannot be applied: names the job, the node and the shortfall
     ├── UnknownName         a name is not in a registry: lists the known ones and the nearest
     ├── ConfigurationError  a setting or an option has a value that cannot be used
+    ├── SlurmError          Slurm's commands: quotes what Slurm said
+    │   ├── SlurmUnreachable    no answer, or none that can be read: whether it happened is not known; try again
+    │   └── SlurmRefused        Slurm answered and said no: trying the same again is of no use
+    ├── StoreError          the agent's store cannot be opened, read or written
+    │   └── LeaseHeld           another agent looks after this store
     └── ContractBroken      a check_* function found a plug-in or a schedule doing what it must not
 
 A message says what happened, the value, and what to do next.
@@ -60,3 +65,32 @@ class UnknownName(MirageError):
         near = difflib.get_close_matches(name, self.known, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         super().__init__(f"unknown {kind} {name!r}.{hint} Known: {', '.join(self.known)}.")
+
+
+class SlurmError(MirageError):
+    """Something about Slurm's commands; the message quotes Slurm's own words.
+
+    Args:
+        message: What was tried and what to do next.
+        stderr: What Slurm wrote.
+    """
+
+    def __init__(self, message: str, stderr: str = "") -> None:
+        self.stderr = stderr.strip()
+        super().__init__(f"{message}: {self.stderr}" if self.stderr else message)
+
+
+class SlurmUnreachable(SlurmError):
+    """No answer from Slurm, or none that can be read; whether a change took place is not known."""
+
+
+class SlurmRefused(SlurmError):
+    """Slurm answered and said no."""
+
+
+class StoreError(MirageError):
+    """The agent's store cannot be opened, read or written."""
+
+
+class LeaseHeld(StoreError):
+    """Another agent looks after this store."""

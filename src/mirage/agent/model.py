@@ -1,0 +1,162 @@
+"""Chains and links as the agent remembers them.
+
+A link's life, each step written to the store before the next one is taken:
+
+    planned ──sbatch──▶ held ──dependency cleared, or its predecessor ended──▶ queued ──▶ running ──▶ ended
+
+``planned`` with ``attempted_s`` set means that sbatch may have run: the queue is asked before it is run again. The next link
+is *held* by ``afterany`` on its predecessor from the moment the predecessor starts: should the agent die, it
+follows on its own. "Submit now" clears that dependency.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from mirage.slurm.values import Submission
+from mirage.trace.table import MISSING, JobState
+
+
+class ChainState(StrEnum):
+    """How a chain stands."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"  # its links run on, none is submitted, released or ended
+    DONE = "done"
+
+
+class LinkState(StrEnum):
+    """How a link stands."""
+
+    PLANNED = "planned"
+    HELD = "held"
+    QUEUED = "queued"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class ChainSpec:
+    """What the user asked for; never changes.
+
+    Attributes:
+        submission: Of every link; the environment as it was when the chain was submitted, the script a copy of ours.
+        until_s: No link starts after this; ``MISSING`` for no end.
+        links: How many at most; 0 for no end.
+        until_done: Whether a link that ends by itself with exit code 0 ends the chain.
+        policy: Name of the provisioner, ``what-if``, ``lead:4``.
+        interruption_cost: Of an hour.
+        overlap_cost: Of an hour.
+        ready_command: Shell command that succeeds once the next link can take over; empty for none.
+        warmup_s: Without a ready command, how long a link runs before it can take over.
+        signal: Sent to the previous link when the next is ready; empty for none.
+        grace_s: Between that signal and the end of the previous link.
+    """
+
+    submission: Submission
+    until_s: int = MISSING
+    links: int = 0
+    until_done: bool = False
+    policy: str = "what-if"
+    interruption_cost: float = 1.0
+    overlap_cost: float = 1.0
+    ready_command: str = ""
+    warmup_s: int = 0
+    signal: str = "USR2"
+    grace_s: int = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A chain.
+
+    Attributes:
+        name: Unique in the store, and safe in a comment, a file name and a label.
+        why: Why it is paused or done; empty while active.
+        refusals: Submissions refused in a row.
+        failures: Links that failed soon after their start, in a row.
+        next_try_s: Nothing is submitted before.
+        next_look_s: The policy need not be asked before.
+    """
+
+    id: int
+    name: str
+    spec: ChainSpec
+    created_s: int
+    state: ChainState = ChainState.ACTIVE
+    why: str = ""
+    refusals: int = 0
+    failures: int = 0
+    next_try_s: int = 0
+    next_look_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One job of a chain.
+
+    Attributes:
+        number: 1, 2, …
+        job: Slurm's id; ``MISSING`` until known.
+        attempted_s: When sbatch was about to be run last; ``MISSING`` before.
+        released_s: From when on it competed for nodes: submitted free, or its dependency was cleared.
+        ready_s: When it could take over.
+        signalled_s: When it was told to leave.
+        finished: Whether the job itself said that the work is done.
+        outcome: How the job ended.
+    """
+
+    chain: int
+    number: int
+    state: LinkState = LinkState.PLANNED
+    job: int = MISSING
+    attempted_s: int = MISSING
+    submitted_s: int = MISSING
+    released_s: int = MISSING
+    started_s: int = MISSING
+    limit_s: int = MISSING
+    ready_s: int = MISSING
+    signalled_s: int = MISSING
+    cancelled_s: int = MISSING
+    ended_s: int = MISSING
+    finished: bool = False
+    outcome: JobState = JobState.UNKNOWN
+    exit_code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """What a policy said about a chain, and what it saw.
+
+    Attributes:
+        link: Number of the link that ran.
+        reason: Of the plan's actions.
+        estimate: What the policy expected, units in the names.
+        saw: Summary of the view: pending and running jobs, nodes asked for and free.
+    """
+
+    chain: int
+    link: int
+    time_s: int
+    policy: str
+    submits: bool
+    reason: str
+    estimate: dict[str, float] = field(default_factory=dict)
+    saw: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """Something that happened to a chain, for its log.
+
+    Attributes:
+        kind: A stable word: ``submitted``, ``refused``, ``released``, ``started``, ``ready``, ``signalled``, ``ended`` …
+        link: Number of the link it happened to; 0 for the chain.
+    """
+
+    chain: int
+    link: int
+    time_s: int
+    kind: str
+    detail: str = ""

@@ -1,0 +1,67 @@
+"""The agent's memory: chains, links, decisions, events, and the lease that only one agent may hold.
+
+SQLite in WAL mode by default, PostgreSQL by URL. Every method is one transaction: after ``kill -9`` it has happened or it has
+not.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from mirage.agent.model import Chain, ChainSpec, DecisionRecord, EventRecord, Link
+
+
+class Store(Protocol):
+    """What the agent needs of its memory. Times are the agent's own clock, seconds since 1970."""
+
+    def add_chain(self, name: str, spec: ChainSpec, now_s: int) -> Chain:
+        """A new chain with its first link planned; ``ConfigurationError`` where the name is taken."""
+        ...
+
+    def chains(self, *, alive: bool = False) -> list[Chain]:
+        """All chains in order of creation, or only those that are not done."""
+        ...
+
+    def chain(self, name: str) -> Chain:
+        """By name; ``UnknownName`` lists the known ones."""
+        ...
+
+    def change_chain(self, chain: int, *events: EventRecord, **columns: object) -> None:
+        """Set columns of a chain and write events, in one transaction."""
+        ...
+
+    def links(self, chain: int | None = None, *, open: bool = False) -> list[Link]:
+        """Links by chain and number: of one chain or of all, all or only those that have not ended."""
+        ...
+
+    def add_link(self, link: Link, *events: EventRecord) -> None:
+        """A new link; one with that number must not exist."""
+        ...
+
+    def change_link(self, chain: int, number: int, *events: EventRecord, **columns: object) -> None:
+        """Set columns of a link and write events, in one transaction."""
+        ...
+
+    def add_decisions(self, decisions: list[DecisionRecord]) -> None:
+        """Write what policies said."""
+        ...
+
+    def decisions(self, chain: int, *, last: int | None = None) -> list[DecisionRecord]:
+        """Of a chain, in order of time."""
+        ...
+
+    def events(self, chain: int, *, last: int | None = None) -> list[EventRecord]:
+        """Of a chain, in order of time."""
+        ...
+
+    def take_lease(self, holder: str, now_s: float, valid_s: float) -> None:
+        """Take or renew the lease; ``LeaseHeld`` names who has it, where, and until when."""
+        ...
+
+    def drop_lease(self, holder: str) -> None:
+        """Give it back."""
+        ...
+
+    def lease(self) -> tuple[str, float] | None:
+        """Holder and end of validity, if there is one."""
+        ...

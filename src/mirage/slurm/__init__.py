@@ -1,0 +1,1 @@
+"""What is the real cluster doing? The only room that runs Slurm's commands and reads their output."""

@@ -1,0 +1,59 @@
+"""The one seam between Mirage and a cluster: submit, observe, cancel, and a few changes.
+
+``mirage.slurm.client.SlurmClient`` runs Slurm's commands, ``mirage.slurm.rest`` speaks to slurmrestd, and
+``mirage.lab`` holds a simulated Slurm. Every method may raise:
+
+- ``SlurmUnreachable``: nothing is known about whether it happened; try again later;
+- ``SlurmRefused``: Slurm answered, and said no; its words are in the message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from mirage.slurm.values import AccountedJob, Machine, Queue, Submission
+
+
+class Backend(Protocol):
+    """A cluster under Slurm, or what behaves like one."""
+
+    def submit(self, submission: Submission) -> int:
+        """Hand a job in; its id."""
+        ...
+
+    def observe(self) -> Queue:
+        """Every job the controller knows, those that ended lately among them. One client command."""
+        ...
+
+    def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
+        """Jobs that were alive at or after ``since_s``. One client command; empty where the site keeps no accounts."""
+        ...
+
+    def machine(self) -> Machine:
+        """Nodes and partitions."""
+        ...
+
+    def configuration(self) -> Mapping[str, str]:
+        """The options of slurm.conf as the controller has them, keys in lower case."""
+        ...
+
+    def cancel(self, job: int) -> None:
+        """End a job wherever it stands; one that has ended already is no error."""
+        ...
+
+    def signal(self, job: int, name: str) -> None:
+        """Send a signal (``USR2``) to the batch script and to all its steps; a job that has ended is no error."""
+        ...
+
+    def update(self, job: int, changes: Mapping[str, str]) -> None:
+        """Change a job as ``scontrol update`` does: ``{"Dependency": ""}``, ``{"Comment": "…"}``, ``{"TimeLimit": "30"}``."""
+        ...
+
+    def requeue(self, job: int, *, hold: bool = False) -> None:
+        """Put a running job back into the queue."""
+        ...
+
+    def move_nodes(self, partition: str, nodes: tuple[str, ...]) -> None:
+        """Make a partition consist of these nodes, until the next reconfiguration; needs an operator's rights."""
+        ...

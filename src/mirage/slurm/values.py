@@ -1,0 +1,160 @@
+"""What Slurm tells, typed: the same values whichever version, command or format they came from.
+
+Times are seconds since 1970-01-01 UTC, ``MISSING`` where Slurm has none (``N/A``, ``Unknown``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mirage.trace.table import MISSING, JobState
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """A job as the controller knows it: pending, running, or ended not long ago.
+
+    Attributes:
+        id: The number that ``scancel`` and ``scontrol`` take.
+        array: Task expression of an array that still waits as one (``4-9%4``); empty otherwise.
+        reason: Why it waits, in Slurm's words.
+        priority: As Slurm last computed it.
+        nodes: Asked for while pending, held while running.
+        cpus: In all.
+        gpus: In all, 0 for none.
+        start_s: Of a running or ended job; of a pending one what Slurm's backfill plan expects, if anything.
+        end_s: Of an ended job; of a running one when its limit ends.
+        dependency: As Slurm shows it, ``afterany:17(unfulfilled)``; empty for none.
+        exit_code: Of an ended job.
+        exit_signal: What killed it, 0 for nothing.
+        nodelist: Hosts held, as a host list.
+    """
+
+    id: int
+    state: JobState
+    name: str = ""
+    user: str = ""
+    account: str = ""
+    partition: str = ""
+    qos: str = ""
+    array: str = ""
+    reason: str = ""
+    priority: float = 0.0
+    nodes: int = 1
+    cpus: int = 1
+    gpus: int = 0
+    limit_s: int = MISSING
+    submit_s: int = MISSING
+    eligible_s: int = MISSING
+    start_s: int = MISSING
+    end_s: int = MISSING
+    dependency: str = ""
+    comment: str = ""
+    exit_code: int = 0
+    exit_signal: int = 0
+    nodelist: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountedJob:
+    """A job as accounting knows it, after its end as before.
+
+    Attributes:
+        comment: Filled in after the end, and only where the site stores it.
+        submit_line: The words of the ``sbatch`` that made it (Slurm 21.08 on); empty where unknown.
+    """
+
+    id: int
+    state: JobState
+    name: str = ""
+    user: str = ""
+    account: str = ""
+    partition: str = ""
+    qos: str = ""
+    nodes: int = 1
+    limit_s: int = MISSING
+    submit_s: int = MISSING
+    eligible_s: int = MISSING
+    start_s: int = MISSING
+    end_s: int = MISSING
+    exit_code: int = 0
+    exit_signal: int = 0
+    comment: str = ""
+    submit_line: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the machine.
+
+    Attributes:
+        state: Slurm's word, lower case without its flags: ``idle``, ``mixed``, ``allocated``, ``down``, ``drained`` …
+        usable: Whether jobs can run or are running there.
+    """
+
+    name: str
+    state: str
+    usable: bool
+    cpus: int
+    gpus: int
+    partitions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition.
+
+    Attributes:
+        max_time_s: Longest limit it takes, ``UNLIMITED_S`` for none.
+        default_time_s: Limit of a job that names none; ``MISSING`` where it is the longest.
+        whole_nodes: Whether jobs get nodes for themselves whatever they ask (OverSubscribe=EXCLUSIVE).
+    """
+
+    name: str
+    default: bool
+    max_time_s: int
+    default_time_s: int
+    nodes: tuple[str, ...]
+    priority_tier: int = 1
+    whole_nodes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the cluster is made of."""
+
+    nodes: tuple[Node, ...]
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """All the controller knows of jobs at a moment.
+
+    Attributes:
+        time_s: When, on the cluster's clock.
+    """
+
+    time_s: int
+    jobs: tuple[QueuedJob, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What ``sbatch`` is to be told.
+
+    Attributes:
+        options: Long name without dashes → value, None for a flag: ``{"partition": "gpu", "exclusive": None}``. They
+            override ``#SBATCH`` lines and ``SBATCH_…`` variables as sbatch's own command line does.
+        script: Path of the batch script.
+        arguments: Its arguments.
+        environment: In which sbatch runs, and which it hands on.
+        directory: In which sbatch runs.
+    """
+
+    script: str
+    options: Mapping[str, str | None] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    directory: str = "."
