@@ -22,7 +22,7 @@ class ChainState(StrEnum):
     """How a chain stands."""
 
     ACTIVE = "active"
-    PAUSED = "paused"  # its links run on, none is submitted, released or ended
+    PAUSED = "paused"  # a link that runs goes on; none waits in the queue
     DONE = "done"
 
 

@@ -42,6 +42,14 @@ class Store(Protocol):
         """Set columns of a link and write events, in one transaction."""
         ...
 
+    def attempt(self, chain: int, number: int, now_s: int) -> bool:
+        """Claim the submission of a planned link: set ``attempted_s`` where it is ``MISSING``.
+
+        Returns:
+            False where somebody else has claimed it already.
+        """
+        ...
+
     def add_decisions(self, decisions: list[DecisionRecord]) -> None:
         """Write what policies said."""
         ...
