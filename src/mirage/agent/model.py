@@ -23,6 +23,7 @@ class ChainState(StrEnum):
 
     ACTIVE = "active"
     PAUSED = "paused"  # a link that runs goes on; none waits in the queue
+    ENDING = "ending"  # no link follows; those that run are let run out
     DONE = "done"
 
 

@@ -31,7 +31,11 @@ class Store(Protocol):
         ...
 
     def links(self, chain: int | None = None, *, open: bool = False) -> list[Link]:
-        """Links by chain and number: of one chain or of all, all or only those that have not ended."""
+        """Links by chain and number, of one chain or of all.
+
+        Args:
+            open: Only those that have not ended, and the last three of each chain.
+        """
         ...
 
     def add_link(self, link: Link, *events: EventRecord) -> None:

@@ -1,0 +1,164 @@
+"""The agent: look, follow, steer, decide, hand over; then sleep. Everything it knows is in the store and in Slurm."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from mirage.agent.course import steer
+from mirage.agent.deciding import Decider
+from mirage.agent.desk import Desk
+from mirage.agent.follow import Followers
+from mirage.agent.handover import Probes, Shell, hand_over
+from mirage.agent.model import Chain, ChainState, Link, LinkState
+from mirage.agent.settings import AgentSettings
+from mirage.agent.store import Store
+from mirage.agent.submit import submit_planned
+from mirage.agent.watch import Watch
+from mirage.errors import LeaseHeld, SlurmError, SlurmUnreachable, StoreError
+from mirage.policy.view import View
+from mirage.slurm.backend import Backend
+from mirage.slurm.view import Names, view_of
+
+log = logging.getLogger("mirage.agent")
+
+JUMP_S = 60
+"""The wall clock and the steady one may differ by so much between two polls before we speak of a jump."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """What one cycle did.
+
+    Attributes:
+        chains: Chains looked after.
+        busy: Whether a hand-over is under way, so that the next look should come soon.
+        put_off: Decisions there was no time for.
+        trouble: What Slurm or the store said, if the cycle could not be completed.
+    """
+
+    chains: int = 0
+    busy: bool = False
+    put_off: int = 0
+    trouble: str = ""
+
+
+class Agent:
+    """Looks after every chain of a store.
+
+    Args:
+        clock: Wall-clock seconds, on the cluster's time.
+        monotonic: Seconds that only ever grow, for pacing and for budgets.
+        holder: Who we are, for the lease: host and process.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        backend: Backend,
+        shell: Shell,
+        *,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+        holder: str,
+        settings: AgentSettings | None = None,
+    ) -> None:
+        self.store, self.backend, self.clock, self.monotonic = store, backend, clock, monotonic
+        self.holder, self.settings = holder, settings or AgentSettings()
+        self.watch = Watch(backend, self.settings)
+        self.followers, self.probes, self.decider = Followers(), Probes(shell), Decider(monotonic)
+        self.names = Names()
+        self.troubles = 0
+        self._last: tuple[float, float] | None = None
+
+    def cycle(self) -> Cycle:
+        """One look and all that follows from it; trouble with Slurm or the disk is told, not raised.
+
+        Raises:
+            LeaseHeld: Another agent looks after this store.
+        """
+        now_s = int(self.clock())
+        self._notice_jumps(now_s)
+        try:
+            self.store.take_lease(self.holder, now_s, self.settings.lease_s)
+            cycle = self._cycle(now_s)
+        except LeaseHeld:
+            raise
+        except (SlurmError, StoreError) as error:
+            self.troubles += 1
+            log.warning("trouble", extra={"detail": str(error), "in_a_row": self.troubles})
+            return Cycle(trouble=str(error))
+        self.troubles = self.troubles + 1 if cycle.trouble else 0
+        return cycle
+
+    def pause_s(self, cycle: Cycle, took_s: float) -> float:
+        """How long to sleep: longer the slower the controller answers, and ever longer while it does not."""
+        shortest_s = self.settings.busy_poll_s if cycle.busy else self.settings.poll_s
+        return min(max(shortest_s * 2.0 ** min(self.troubles, 8), 10 * took_s), self.settings.longest_poll_s)
+
+    def run(self, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:
+        """Cycle until told to stop, then give the lease back."""
+        try:
+            while not stop():
+                begun_s = self.monotonic()
+                cycle = self.cycle()
+                if cycle.put_off and not cycle.trouble:
+                    continue
+                sleep(self.pause_s(cycle, self.monotonic() - begun_s))
+        finally:
+            self.probes.close()
+            self.store.drop_lease(self.holder)
+
+    def _cycle(self, now_s: int) -> Cycle:
+        chains = {chain.id: chain for chain in self.store.chains(alive=True)}
+        links = group(link for link in self.store.links(open=True) if link.chain in chains)
+        open_links = [link for row in links.values() for link in row if link.state is not LinkState.ENDED]
+        sight = self.watch.look(now_s, missing_since_s=self.followers.missing_since_s(open_links))
+        desk = Desk(self.store, self.backend, self.settings, now_s, sight, chains, links)
+        busy = False
+        trouble = ""
+        for chain in list(chains.values()):
+            try:
+                busy |= self._tend(desk, chain)
+            except SlurmError as error:
+                trouble = str(error)
+                log.warning("trouble", extra={"chain": chain.name, "detail": trouble})
+                if isinstance(error, SlurmUnreachable):  # nobody else would fare better; a refusal is one chain's own
+                    break
+        put_off = 0
+        if self.watch.complete and not trouble:
+            self.decider.options = self.watch.options or {}
+            put_off = self.decider.decide(desk, self._view)
+        return Cycle(len(chains), busy, put_off, trouble)
+
+    def _tend(self, desk: Desk, chain: Chain) -> bool:
+        """Take one chain as far as what was seen allows; whether a hand-over is under way."""
+        before = {link.number for link in desk.links.get(chain.id, ()) if link.state is LinkState.ENDED}
+        self.followers.follow(desk, chain)
+        ended = [link for link in desk.of(chain, LinkState.ENDED) if link.number not in before]
+        chain = steer(desk, chain, ended)
+        if chain.state is ChainState.ACTIVE:
+            submit_planned(desk, chain)
+        busy = hand_over(desk, chain, self.probes) if chain.state is not ChainState.DONE else False
+        return busy or bool(desk.of(chain, LinkState.PLANNED))
+
+    def _view(self, desk: Desk) -> View:
+        assert self.watch.machine is not None
+        return view_of(desk.sight.queue, self.watch.machine, tuple(self.watch.ended.values()), self.names)
+
+    def _notice_jumps(self, now_s: int) -> None:
+        steady_s = self.monotonic()
+        if self._last is not None:
+            jump_s = (now_s - self._last[0]) - (steady_s - self._last[1])
+            if abs(jump_s) > JUMP_S:
+                log.warning("clock jumped", extra={"seconds": round(jump_s)})
+        self._last = (now_s, steady_s)
+
+
+def group(links: Iterable[Link]) -> dict[int, list[Link]]:
+    """Links by chain, in order."""
+    by_chain: dict[int, list[Link]] = {}
+    for link in links:
+        by_chain.setdefault(link.chain, []).append(link)
+    return by_chain

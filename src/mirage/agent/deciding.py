@@ -1,0 +1,156 @@
+"""When to let the next link compete: ask each chain's policy, and clear the dependency when it says so."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from statistics import median
+
+from mirage.agent.desk import Desk
+from mirage.agent.model import Chain, ChainState, DecisionRecord, Link, LinkState
+from mirage.errors import MirageError, SlurmRefused
+from mirage.policy.contract import Policy
+from mirage.policy.plan import Plan, Wait
+from mirage.policy.registry import make_policy
+from mirage.policy.view import Chain as ChainView
+from mirage.policy.view import View
+from mirage.provision.chain import Cost
+from mirage.trace.table import MISSING
+
+log = logging.getLogger("mirage.agent")
+
+ViewOf = Callable[[Desk], View]
+
+
+class Decider:
+    """Asks policies, within a budget of real time, the most urgent chain first."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self.monotonic = monotonic
+        self.policies: dict[tuple[str, float, float], Policy] = {}
+        self.options: Mapping[str, str] = {}
+
+    def decide(self, desk: Desk, view_of: ViewOf) -> int:
+        """Decide about every chain that is due; how many decisions there was no time for."""
+        due = [found for chain in desk.chains.values() if (found := _due(desk, chain)) is not None]
+        if not due:
+            return 0
+        due.sort(key=lambda found: found[1].started_s + found[1].limit_s)
+        begun_s = self.monotonic()
+        view = view_of(desk)
+        saw = summary(view)
+        records: list[DecisionRecord] = []
+        put_off = 0
+        for chain, present, waiting in due:
+            if records and self.monotonic() - begun_s > desk.settings.budget_s:
+                put_off += 1
+                continue
+            records.append(self._one(desk, chain, present, waiting, view, saw))
+        desk.store.add_decisions(records)
+        if put_off:
+            log.warning("decisions put off", extra={"count": put_off})
+        return put_off
+
+    def _one(
+        self, desk: Desk, chain: Chain, present: Link, waiting: Link, view: View, saw: dict[str, float]
+    ) -> DecisionRecord:
+        try:
+            plan = self.policy(chain).decide(replace(view, chain=_chain_view(desk, chain, present, view)))
+            reason = "; ".join(action.reason for action in plan.actions if action.reason)
+        except (MirageError, ValueError, ArithmeticError, LookupError) as error:
+            log.exception("policy failed", extra={"chain": chain.name})
+            plan, reason = Plan(), f"policy-failed:{type(error).__name__}: {error}"
+        if plan.submits:
+            self._release(desk, chain, waiting)
+        else:
+            _sleep(desk, chain, plan)
+        return DecisionRecord(
+            chain.id, present.number, desk.now_s, chain.spec.policy, plan.submits, reason, dict(plan.estimate), saw
+        )
+
+    def _release(self, desk: Desk, chain: Chain, waiting: Link) -> None:
+        """Let the next link compete from now on; doing it twice changes nothing."""
+        try:
+            desk.backend.update(waiting.job, {"Dependency": ""})
+        except SlurmRefused as error:
+            desk.change_link(waiting, desk.event(chain.id, waiting.number, "release-refused", str(error)))
+            desk.change_chain(chain, next_look_s=desk.now_s + desk.settings.decide_s)
+            return
+        event = desk.event(chain.id, waiting.number, "released", f"job {waiting.job}: its dependency is cleared")
+        desk.change_link(waiting, event, state=LinkState.QUEUED, released_s=desk.now_s)
+
+    def policy(self, chain: Chain) -> Policy:
+        """The policy object of a chain; chains that ask for the same share one."""
+        spec = chain.spec
+        key = (spec.policy, spec.interruption_cost, spec.overlap_cost)
+        if key not in self.policies:
+            settings = {"cost": Cost(spec.interruption_cost, spec.overlap_cost)}
+            if spec.policy.partition(":")[0] in ("what-if", "slurm-estimate"):
+                settings |= scheduler_settings(self.options)
+            self.policies[key] = make_policy(spec.policy, **settings)
+        return self.policies[key]
+
+
+def scheduler_settings(options: Mapping[str, str]) -> dict[str, object]:
+    """How the cluster orders its queue, for policies that simulate it."""
+    from mirage.sim.settings import SlurmSettings
+
+    return {"discipline": "slurm", "settings": SlurmSettings.from_options(options, "scontrol show config")}
+
+
+def _due(desk: Desk, chain: Chain) -> tuple[Chain, Link, Link] | None:
+    """The chain with the link that runs and the one held behind it, if a decision is due."""
+    if chain.state is not ChainState.ACTIVE:
+        return None
+    running, held = desk.of(chain, LinkState.RUNNING), desk.of(chain, LinkState.HELD)
+    if not running or not held or MISSING in (running[-1].limit_s, held[-1].job):
+        return None
+    asleep = desk.now_s < chain.next_look_s <= desk.now_s + desk.settings.longest_sleep_s
+    return None if asleep else (chain, running[-1], held[-1])
+
+
+def _sleep(desk: Desk, chain: Chain, plan: Plan) -> None:
+    until_s = [action.until_s for action in plan.actions if isinstance(action, Wait) and action.until_s is not None]
+    latest_s = desk.now_s + desk.settings.longest_sleep_s
+    next_look_s = min(max([desk.now_s + desk.settings.decide_s, *until_s]), latest_s)
+    desk.change_chain(chain, next_look_s=next_look_s)
+
+
+def _chain_view(desk: Desk, chain: Chain, present: Link, view: View) -> ChainView:
+    """The chain as its policy sees it: the link that runs ends, for it, when the next must be *ready*, not started."""
+    job = desk.sight.by_id[present.job]
+    mine = view.running.id == present.job
+    ends_s = present.started_s + present.limit_s - load_time_s(desk, chain)
+    return ChainView(
+        nodes=job.nodes,
+        limit_s=present.limit_s,
+        predecessor=present.job,
+        submitted_s=present.submitted_s,
+        started_s=present.started_s,
+        ends_s=max(ends_s, present.started_s),
+        step_s=desk.settings.decide_s,
+        user=int(view.running.user[mine][0]) if mine.any() else 0,
+        partition=int(view.running.partition[mine][0]) if mine.any() else 0,
+    )
+
+
+def load_time_s(desk: Desk, chain: Chain) -> int:
+    """From a link's start until it can take over: as the user says, else as earlier links took."""
+    if not chain.spec.ready_command:
+        return chain.spec.warmup_s
+    took = [x.ready_s - x.started_s for x in desk.links.get(chain.id, ()) if MISSING not in (x.ready_s, x.started_s)]
+    return int(median(took)) if took else chain.spec.warmup_s
+
+
+def summary(view: View) -> dict[str, float]:
+    """What a decision saw, in numbers that a person can check against squeue."""
+    free = view.nodes.free[:, 0].sum() if view.nodes.pools else (view.nodes.free >= view.nodes.capacity).all(1).sum()
+    return {
+        "pending_jobs": float(len(view.pending)),
+        "pending_nodes": float(view.pending.nodes.sum()),
+        "running_jobs": float(len(view.running)),
+        "running_nodes": float(view.running.nodes.sum()),
+        "free_nodes": float(free),
+        "nodes": float(view.nodes.total),
+    }
