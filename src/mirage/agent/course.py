@@ -97,8 +97,8 @@ def _count_failure(desk: Desk, chain: Chain, link: Link) -> Chain:
     if failures < desk.settings.failures:
         return desk.change_chain(chain, failures=failures)
     why = (
-        f"{failures} links in a row failed within {ran_s} s of their start, the last with "
-        f"{link.outcome.name} {link.exit_code} (job {link.job}); mend the cause, then `mirage chain resume {chain.name}`"
+        f"{failures} links in a row failed soon after their start, the last (job {link.job}) after {ran_s} s with "
+        f"{link.outcome.name} {link.exit_code}; mend the cause, then `mirage chain resume {chain.name}`"
     )
     return pause(desk, desk.change_chain(chain, failures=failures), why)
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from statistics import median
+from typing import Any
 
 from mirage.agent.desk import Desk
 from mirage.agent.model import Chain, ChainState, DecisionRecord, Link, LinkState
@@ -85,14 +86,14 @@ class Decider:
         spec = chain.spec
         key = (spec.policy, spec.interruption_cost, spec.overlap_cost)
         if key not in self.policies:
-            settings = {"cost": Cost(spec.interruption_cost, spec.overlap_cost)}
+            settings: dict[str, Any] = {"cost": Cost(spec.interruption_cost, spec.overlap_cost)}
             if spec.policy.partition(":")[0] in ("what-if", "slurm-estimate"):
                 settings |= scheduler_settings(self.options)
             self.policies[key] = make_policy(spec.policy, **settings)
         return self.policies[key]
 
 
-def scheduler_settings(options: Mapping[str, str]) -> dict[str, object]:
+def scheduler_settings(options: Mapping[str, str]) -> dict[str, Any]:
     """How the cluster orders its queue, for policies that simulate it."""
     from mirage.sim.settings import SlurmSettings
 

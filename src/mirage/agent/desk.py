@@ -39,7 +39,7 @@ class Desk:
         """Change a chain in the store, then here."""
         self.store.change_chain(chain.id, *events, **columns)
         self._log(events)
-        changed = _replaced(chain, columns)
+        changed = replace(chain, **columns)
         self.chains[chain.id] = changed
         return changed
 
@@ -47,7 +47,7 @@ class Desk:
         """Change a link in the store, then here."""
         self.store.change_link(link.chain, link.number, *events, **columns)
         self._log(events)
-        changed = _replaced(link, columns)
+        changed = replace(link, **columns)
         row = self.links[link.chain]
         row[next(k for k, known in enumerate(row) if known.number == link.number)] = changed
         return changed
@@ -69,7 +69,3 @@ class Desk:
                 event.kind,
                 extra={"chain": chain.name if chain else event.chain, "link": event.link, "detail": event.detail},
             )
-
-
-def _replaced(value: Any, columns: dict[str, Any]) -> Any:
-    return replace(value, **columns)

@@ -90,8 +90,8 @@ def _look_ready(desk: Desk, chain: Chain, link: Link, probes: Probes) -> Link:
 def _see_off(desk: Desk, chain: Chain, link: Link) -> None:
     """Signal a link that is to leave; end it when its grace is over.
 
-    The signal is sent before it is written down: killed in between, the agent sends it twice, which a checkpoint survives;
-    the other way round the link would be ended without having been told.
+    The signal is sent before it is written down: killed in between, the agent sends it twice, which a checkpoint
+    survives; the other way round the link would be ended without having been told.
     """
     spec = chain.spec
     if link.signalled_s == MISSING:

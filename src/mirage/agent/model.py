@@ -4,8 +4,8 @@ A link's life, each step written to the store before the next one is taken:
 
     planned ──sbatch──▶ held ──dependency cleared, or its predecessor ended──▶ queued ──▶ running ──▶ ended
 
-``planned`` with ``attempted_s`` set means that sbatch may have run: the queue is asked before it is run again. The next link
-is *held* by ``afterany`` on its predecessor from the moment the predecessor starts: should the agent die, it
+``planned`` with ``attempted_s`` set means that sbatch may have run: the queue is asked before it is run again. The
+next link is *held* by ``afterany`` on its predecessor from the moment the predecessor starts: should the agent die, it
 follows on its own. "Submit now" clears that dependency.
 """
 
@@ -152,7 +152,7 @@ class EventRecord:
     """Something that happened to a chain, for its log.
 
     Attributes:
-        kind: A stable word: ``submitted``, ``refused``, ``released``, ``started``, ``ready``, ``signalled``, ``ended`` …
+        kind: A stable word: ``submitted``, ``refused``, ``released``, ``started``, ``ready``, ``signalled`` …
         link: Number of the link it happened to; 0 for the chain.
     """
 

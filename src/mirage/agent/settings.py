@@ -17,8 +17,8 @@ class AgentSettings:
         longest_poll_s: However slow or silent the controller is.
         decide_s: Between decisions about one chain, unless the policy says that it may sleep longer.
         longest_sleep_s: However long the policy would sleep: forecasts grow stale.
-        settle_s: A submission whose answer was lost is believed not to have happened once so long has passed and neither
-            queue nor accounting shows its tag. Longer than any sbatch is let run.
+        settle_s: A submission whose answer was lost is believed not to have happened once so long has passed and
+            neither queue nor accounting shows its tag. Longer than any sbatch is let run.
         vanish_s: A job that the queue has forgotten and accounting does not know is believed over after so long.
         budget_s: Of real time for the decisions of one cycle; the most urgent come first, the rest wait for the next.
         sight_s: Between looks at the machine, and at accounting where no link needs it sooner.

@@ -1,7 +1,7 @@
 """The agent's memory: chains, links, decisions, events, and the lease that only one agent may hold.
 
-SQLite in WAL mode by default, PostgreSQL by URL. Every method is one transaction: after ``kill -9`` it has happened or it has
-not.
+SQLite in WAL mode by default, PostgreSQL by URL. Every method is one transaction: after ``kill -9`` it has happened or
+it has not.
 """
 
 from __future__ import annotations

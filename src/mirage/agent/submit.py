@@ -23,7 +23,7 @@ log = logging.getLogger("mirage.agent")
 
 
 def submit_link(store: Store, backend: Backend, chain: Chain, link: Link, previous: Link | None, now_s: int) -> int:
-    """Submit a planned link nobody has tried to submit yet; its job, or ``MISSING`` where another process has it in hand.
+    """Submit a planned link; its job, or ``MISSING`` where somebody has tried already.
 
     Args:
         previous: The link it follows; where that one runs, the new one is held until its end.
@@ -73,7 +73,8 @@ def previous_of(desk: Desk, link: Link) -> Link | None:
     """The link to follow: the last before it that runs, else the last that ran."""
     ran = [known for known in desk.links[link.chain] if known.number < link.number and known.started_s != MISSING]
     running = [known for known in ran if known.state is LinkState.RUNNING]
-    return (running or ran or [None])[-1]
+    followed = running or ran
+    return followed[-1] if followed else None
 
 
 def refused(desk: Desk, chain: Chain, link: Link, error: SlurmRefused) -> Chain:

@@ -2,8 +2,8 @@
 
     mirage:CHAIN:NUMBER[ ready][ done][ | the user's own comment]
 
-A job tells the agent that it is ready, or that the work is done, by adding the word to its own comment: slurmctld carries the
-message, so no file system need be shared and no port be open.
+A job tells the agent that it is ready, or that the work is done, by adding the word to its own comment: slurmctld
+carries the message, so no file system need be shared and no port be open.
 """
 
 from __future__ import annotations

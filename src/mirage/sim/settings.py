@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -58,7 +59,18 @@ class SlurmSettings:
         Raises:
             ConfigurationError: A value cannot be read.
         """
-        options = read_options(path)
+        return cls.from_options(read_options(path), path)
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str], path: str | Path) -> Self:
+        """The same from options already read, keys in lower case: ``scontrol show config`` has them too.
+
+        Args:
+            path: Where they are from, for messages.
+
+        Raises:
+            ConfigurationError: A value cannot be read.
+        """
         found: dict[str, float | bool] = {}
         for word in options.get("schedulerparameters", "").split(","):
             key, _, value = word.strip().partition("=")
