@@ -11,6 +11,7 @@ from mirage.agent.deciding import Decider
 from mirage.agent.desk import Desk
 from mirage.agent.follow import Followers
 from mirage.agent.handover import Probes, Shell, hand_over
+from mirage.agent.lease import drop_if_gone
 from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store import Store
@@ -99,6 +100,8 @@ class Agent:
 
     def run(self, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:
         """Cycle until told to stop, then give the lease back."""
+        if (gone := drop_if_gone(self.store)) is not None:
+            log.info("lease taken over", extra={"detail": f"from {gone}, which lives no more"})
         try:
             while not stop():
                 begun_s = self.monotonic()
