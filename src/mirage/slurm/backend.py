@@ -47,7 +47,7 @@ class Backend(Protocol):
         ...
 
     def update(self, job: int, changes: Mapping[str, str]) -> None:
-        """Change a job as ``scontrol update`` does: ``{"Dependency": ""}``, ``{"Comment": "…"}``, ``{"TimeLimit": "30"}``."""
+        """Change a job as ``scontrol update`` does, ``{"Dependency": "", "TimeLimit": "30"}`` for example."""
         ...
 
     def requeue(self, job: int, *, hold: bool = False) -> None:

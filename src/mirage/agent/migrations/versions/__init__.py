@@ -1,0 +1,1 @@
+"""One module a version; a script never changes once it was released."""

@@ -1,0 +1,73 @@
+"""The tables of the agent's store, as they are now; ``migrations`` says how they came to be."""
+
+from __future__ import annotations
+
+from sqlalchemy import JSON, BigInteger, Boolean, Column, Float, ForeignKey, Integer, MetaData, String, Table, Text
+
+metadata = MetaData()
+
+chains = Table(
+    "chains",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", String(63), nullable=False, unique=True),
+    Column("spec", JSON, nullable=False),
+    Column("created_s", BigInteger, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("why", Text, nullable=False, default=""),
+    Column("refusals", Integer, nullable=False, default=0),
+    Column("failures", Integer, nullable=False, default=0),
+    Column("next_try_s", BigInteger, nullable=False, default=0),
+    Column("next_look_s", BigInteger, nullable=False, default=0),
+)
+
+links = Table(
+    "links",
+    metadata,
+    Column("chain", ForeignKey("chains.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("state", String(16), nullable=False, index=True),
+    *(
+        Column(name, BigInteger, nullable=False, default=-1)
+        for name in (
+            "job", "attempted_s", "submitted_s", "released_s", "started_s", "limit_s", "ready_s", "signalled_s",
+            "cancelled_s", "ended_s",
+        )
+    ),
+    Column("finished", Boolean, nullable=False, default=False),
+    Column("outcome", Integer, nullable=False, default=-1),
+    Column("exit_code", Integer, nullable=False, default=0),
+)  # fmt: skip
+
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("chain", ForeignKey("chains.id"), nullable=False, index=True),
+    Column("link", Integer, nullable=False),
+    Column("time_s", BigInteger, nullable=False),
+    Column("policy", String(80), nullable=False),
+    Column("submits", Boolean, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("estimate", JSON, nullable=False),
+    Column("saw", JSON, nullable=False),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("chain", ForeignKey("chains.id"), nullable=False, index=True),
+    Column("link", Integer, nullable=False),
+    Column("time_s", BigInteger, nullable=False),
+    Column("kind", String(40), nullable=False),
+    Column("detail", Text, nullable=False),
+)
+
+lease = Table(
+    "lease",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),  # one row, number 1
+    Column("holder", String(200), nullable=False),
+    Column("until_s", Float, nullable=False),
+)

@@ -1,0 +1,124 @@
+"""Slurm through its own commands: no library to match, no rights to ask for, any version since 21.08."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from mirage.errors import SlurmRefused, SlurmUnreachable
+from mirage.slurm import machine_text, sacct_text, squeue_text
+from mirage.slurm.options import to_argv
+from mirage.slurm.runner import Completed, Runner, SystemRunner
+from mirage.slurm.values import AccountedJob, Machine, Queue, Submission
+
+log = logging.getLogger("mirage.slurm")
+
+_UNANSWERED = re.compile(
+    r"unable to contact|socket timed out|connection (refused|timed out|reset)|zero bytes|temporarily unable"
+    r"|slurmdbd.*(down|refused)|communication|send/recv|not responding|try again|in standby|protocol authentication"
+    r"|resource temporarily unavailable|munge",
+    re.IGNORECASE,
+)
+"""What Slurm's commands write when they had no answer, from the messages of slurm_errno and of the clients."""
+
+_GONE = re.compile(r"invalid job id|already (completing or )?completed|job/step already|not running", re.IGNORECASE)
+
+
+class SlurmClient:
+    """A cluster behind ``sbatch``, ``squeue``, ``sacct``, ``scancel``, ``scontrol`` and ``sinfo``.
+
+    Args:
+        runner: Runs the commands.
+        clock: The cluster's time, for what squeue showed.
+        everybody: Whether to ask accounting for all users' jobs; sites may show only one's own.
+    """
+
+    def __init__(
+        self, runner: Runner | None = None, *, clock: Callable[[], float] | None = None, everybody: bool = True
+    ) -> None:
+        self.runner = runner or SystemRunner()
+        self.clock, self.everybody = clock, everybody
+        self._accounting_fields: tuple[str, ...] = (*sacct_text.FIELDS, *sacct_text.LATE_FIELDS)
+        self._warned = False
+
+    def submit(self, submission: Submission) -> int:
+        """``sbatch --parsable``."""
+        argv = ["sbatch", "--parsable", *to_argv(submission.options), submission.script, *submission.arguments]
+        done = self.runner.run(argv, environment=submission.environment or None, directory=submission.directory or None)
+        self._checked(done, "sbatch")
+        answer = done.stdout.strip().splitlines()
+        number = answer[-1].partition(";")[0] if answer else ""
+        if not number.isdigit():
+            raise SlurmUnreachable(f"sbatch answered {done.stdout.strip()!r}, which is no job number", done.stderr)
+        return int(number)
+
+    def observe(self) -> Queue:
+        """One squeue."""
+        done = self._run(squeue_text.COMMAND)
+        jobs, skipped = squeue_text.read_queue(done.stdout)
+        if skipped.count and not self._warned:
+            self._warned = True
+            log.warning("records of squeue skipped", extra={"count": skipped.count, "detail": skipped.first})
+        if skipped.count and not jobs:
+            raise SlurmUnreachable(f"squeue printed {skipped.count} records that cannot be read", skipped.first)
+        return Queue(int(self.clock()) if self.clock is not None else 0, jobs)
+
+    def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
+        """One sacct; no jobs where the site keeps no accounts."""
+        done = self.runner.run(sacct_text.command(since_s, self.everybody, self._accounting_fields))
+        if done.status and "Invalid field" in done.stderr and len(self._accounting_fields) > len(sacct_text.FIELDS):
+            self._accounting_fields = sacct_text.FIELDS
+            return self.accounting(since_s)
+        if done.status and "accounting storage is disabled" in done.stderr.lower():
+            return ()
+        self._checked(done, "sacct")
+        return sacct_text.read_accounts(done.stdout, self._accounting_fields)
+
+    def machine(self) -> Machine:
+        """One sinfo and one scontrol."""
+        nodes = self._run(machine_text.NODES_COMMAND).stdout
+        return machine_text.read_machine(nodes, self._run(machine_text.PARTITIONS_COMMAND).stdout)
+
+    def configuration(self) -> Mapping[str, str]:
+        """``scontrol show config``."""
+        return machine_text.read_config(self._run(machine_text.CONFIG_COMMAND).stdout)
+
+    def cancel(self, job: int) -> None:
+        """``scancel``."""
+        self._on_job(["scancel", str(job)])
+
+    def signal(self, job: int, name: str) -> None:
+        """``scancel --signal --full``: to the batch script, its children and all steps."""
+        self._on_job(["scancel", f"--signal={name}", "--full", str(job)])
+
+    def update(self, job: int, changes: Mapping[str, str]) -> None:
+        """``scontrol update``."""
+        self._run(["scontrol", "update", f"JobId={job}", *(f"{key}={value}" for key, value in changes.items())])
+
+    def requeue(self, job: int, *, hold: bool = False) -> None:
+        """``scontrol requeue`` or ``requeuehold``."""
+        self._run(["scontrol", "requeuehold" if hold else "requeue", str(job)])
+
+    def move_nodes(self, partition: str, nodes: tuple[str, ...]) -> None:
+        """``scontrol update PartitionName=… Nodes=…``."""
+        self._run(["scontrol", "update", f"PartitionName={partition}", f"Nodes={','.join(nodes)}"])
+
+    def _on_job(self, argv: Sequence[str]) -> None:
+        done = self.runner.run(argv)
+        if done.status == 0 or _GONE.search(done.stderr):
+            return
+        self._checked(done, argv[0])
+
+    def _run(self, argv: Sequence[str]) -> Completed:
+        done = self.runner.run(argv)
+        self._checked(done, " ".join(argv[:2]) if argv[0] == "scontrol" else argv[0])
+        return done
+
+    def _checked(self, done: Completed, what: str) -> None:
+        """Raise what a failed command means."""
+        if done.status == 0:
+            return
+        if _UNANSWERED.search(done.stderr):
+            raise SlurmUnreachable(f"{what} had no answer from Slurm", done.stderr)
+        raise SlurmRefused(f"{what} failed with status {done.status}", done.stderr or done.stdout)

@@ -1,0 +1,181 @@
+"""The options of sbatch as data, and how it reads its command line and the ``#SBATCH`` lines of a script.
+
+From sbatch(1) of Slurm 21.08 to 25.11; an option that the site's own sbatch does not know is refused by that one, in
+its words.
+"""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from mirage.errors import ConfigurationError
+
+
+class Value(Enum):
+    """Whether an option takes a value."""
+
+    NONE = "none"
+    NEEDED = "needed"
+    OPTIONAL = "optional"  # attached only: --exclusive=user
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of sbatch: its long name without dashes, its letter if it has one."""
+
+    name: str
+    letter: str = ""
+    value: Value = Value.NEEDED
+
+
+_NEEDED = """
+    a:array A:account acctg-freq bb bbf b:begin bc cluster-constraint M:clusters cluster comment C:constraint container
+    container-id cores-per-socket S:core-spec cpu-freq cpus-per-gpu c:cpus-per-task deadline delay-boot d:dependency
+    D:chdir m:distribution e:error x:exclude export-file B:extra-node-info extra gid G:gpus gpu-bind gpu-freq
+    gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint i:input J:job-name kill-on-invalid-dep L:licenses
+    mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network w:nodelist F:nodefile N:nodes
+    n:ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket open-mode o:output p:partition power
+    prefer priority profile q:qos reservation segment signal sockets-per-node switches thread-spec threads-per-core
+    t:time time-min tmp tres-bind tres-per-task uid wait-all-nodes wckey wrap
+"""
+_OPTIONAL = "exclusive export get-user-env nice k:no-kill oom-kill-step propagate resv-ports"
+_NONE = """
+    consolidate-segments contiguous H:hold h:help ignore-pbs no-requeue O:overcommit s:oversubscribe share parsable
+    Q:quiet reboot requeue spread-job stepmgr test-only usage use-min-nodes v:verbose V:version W:wait
+"""
+
+
+def _options(text: str, value: Value) -> Iterable[Option]:
+    for word in text.split():
+        letter, _, name = word.rpartition(":")
+        yield Option(name, letter, value)
+
+
+OPTIONS: dict[str, Option] = {
+    option.name: option
+    for option in (
+        *_options(_NEEDED, Value.NEEDED),
+        *_options(_OPTIONAL, Value.OPTIONAL),
+        *_options(_NONE, Value.NONE),
+    )
+}
+"""Long name → option."""
+
+LETTERS: dict[str, Option] = {option.letter: option for option in OPTIONS.values() if option.letter}
+
+Chosen = dict[str, str | None]
+"""Long name → value, None for a flag."""
+
+
+def parse_sbatch(argv: Sequence[str]) -> tuple[Chosen, str | None, tuple[str, ...]]:
+    """Read a command line as sbatch does: options up to the first word that is none, which is the script.
+
+    Args:
+        argv: The words after ``sbatch``.
+
+    Returns:
+        Options, the later of two the one that counts; the script, None where there is none; its arguments.
+
+    Raises:
+        ConfigurationError: An option that sbatch does not have, or one without its value.
+    """
+    chosen: Chosen = {}
+    words = list(argv)
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            break
+        if word.startswith("--"):
+            _long(word, words, chosen)
+        elif word.startswith("-") and word != "-":
+            _short(word, words, chosen)
+        else:
+            words.insert(0, word)
+            break
+    return chosen, (words[0] if words else None), tuple(words[1:])
+
+
+def directives(script: str) -> Chosen:
+    """The options in the ``#SBATCH`` lines of a script, which count up to its first command.
+
+    Raises:
+        ConfigurationError: A line that sbatch would refuse; it is quoted.
+    """
+    chosen: Chosen = {}
+    for number, line in enumerate(script.splitlines(), 1):
+        plain = line.strip()
+        if plain.startswith("#SBATCH"):
+            try:
+                words = shlex.split(plain.removeprefix("#SBATCH"), comments=True)
+                options, rest, _ = parse_sbatch(words)
+            except (ValueError, ConfigurationError) as error:
+                raise ConfigurationError(f"line {number} of the script, {plain!r}: {error}") from error
+            if rest is not None:
+                raise ConfigurationError(f"line {number} of the script, {plain!r}: {rest!r} is no option")
+            chosen |= options
+        elif plain and not plain.startswith("#"):
+            break
+    return chosen
+
+
+def to_argv(options: Mapping[str, str | None]) -> list[str]:
+    """Options as words for sbatch."""
+    return [f"--{name}" if value is None else f"--{name}={value}" for name, value in options.items()]
+
+
+def _long(word: str, words: list[str], chosen: Chosen) -> None:
+    name, equals, value = word[2:].partition("=")
+    option = _by_name(name)
+    if option.value is Value.NONE:
+        if equals:
+            raise ConfigurationError(f"option '--{option.name}' doesn't allow an argument")
+        chosen[option.name] = None
+    elif equals:
+        chosen[option.name] = value
+    elif option.value is Value.OPTIONAL:
+        chosen[option.name] = None
+    else:
+        chosen[option.name] = _next(words, f"--{option.name}")
+
+
+def _short(word: str, words: list[str], chosen: Chosen) -> None:
+    letters = word[1:]
+    while letters:
+        letter, letters = letters[0], letters[1:]
+        option = LETTERS.get(letter)
+        if option is None:
+            raise ConfigurationError(f"invalid option -- '{letter}'; sbatch knows -{' -'.join(sorted(LETTERS))}")
+        if option.value is Value.NONE:
+            chosen[option.name] = None
+            continue
+        if letters:
+            chosen[option.name] = letters.removeprefix("=") if option.value is Value.OPTIONAL else letters
+        elif option.value is Value.OPTIONAL:
+            chosen[option.name] = None
+        else:
+            chosen[option.name] = _next(words, f"-{letter}")
+        return
+
+
+def _next(words: list[str], what: str) -> str:
+    if not words:
+        raise ConfigurationError(f"option '{what}' requires an argument")
+    return words.pop(0)
+
+
+def _by_name(name: str) -> Option:
+    """An option by its name or an unambiguous beginning of it, as getopt_long reads them."""
+    if name in OPTIONS:
+        return OPTIONS[name]
+    begun = sorted(known for known in OPTIONS if known.startswith(name)) if name else []
+    if len(begun) == 1:
+        return OPTIONS[begun[0]]
+    if begun:
+        raise ConfigurationError(f"option '--{name}' is ambiguous; it may be --{', --'.join(begun)}")
+    near = difflib.get_close_matches(name, OPTIONS, n=1)
+    hint = f"; did you mean --{near[0]}?" if near else ""
+    raise ConfigurationError(f"unrecognized option '--{name}'{hint}")
