@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,3 +35,23 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if os.environ.get("MIRAGE_SKIPS_FAIL") and exitstatus == 0 and reporter and reporter.stats.get("skipped"):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="session")
+def private_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
+    """Makes private real Slurm clusters, ``private_cluster(nodes=4, speed=60)``, and removes them in the end."""
+    from mirage.lab.real.cluster import LabSpec, PrivateCluster
+    from mirage.lab.real.packages import ADVICE, missing
+
+    with ExitStack() as clusters:
+
+        def make(**wanted: Any) -> PrivateCluster:
+            spec = LabSpec(directory=tmp_path_factory.mktemp("slurm"), **wanted)
+            if lacking := missing(spec):
+                pytest.skip(f"a real Slurm needs {', '.join(lacking)}; {ADVICE}")
+            cluster = PrivateCluster(spec)
+            clusters.callback(cluster.purge)
+            cluster.up()
+            return cluster
+
+        yield make

@@ -16,11 +16,10 @@ import sys
 import time
 from typing import Any
 
-from mirage.agent.shell import SystemShell
-
 from mirage.agent.agent import Agent
 from mirage.agent.lease import holder_name
 from mirage.agent.settings import AgentSettings
+from mirage.agent.shell import SystemShell
 from mirage.agent.sql_store import open_store
 from mirage.slurm.client import SlurmClient
 
@@ -54,7 +53,7 @@ def main(url: str, point: str, settings: str) -> None:
     nap_s = known.pop("nap_s", 0.2)
     agent = Agent(
         Dying(open_store(url), point),  # type: ignore[arg-type]
-        Dying(SlurmClient(), point),  # type: ignore[arg-type]
+        Dying(SlurmClient(clock=time.time), point),  # type: ignore[arg-type]
         SystemShell(),
         clock=time.time,
         monotonic=time.monotonic,

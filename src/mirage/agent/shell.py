@@ -1,0 +1,36 @@
+"""Runs a user's ready command."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+
+
+class SystemShell:
+    """``sh -c``, in a process group of its own that is ended with it."""
+
+    def succeeds(self, command: str, environment: Mapping[str, str], directory: str, timeout_s: float) -> bool:
+        """Whether the command exits with 0 within the time; one that cannot be run does not."""
+        try:
+            child = subprocess.Popen(
+                ["sh", "-c", command],
+                env=dict(environment),
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError:
+            return False
+        try:
+            return child.wait(timeout_s) == 0
+        except subprocess.TimeoutExpired:
+            return False
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
