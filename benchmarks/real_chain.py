@@ -22,7 +22,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mirage.lab.real.cluster import LabSpec, PrivateCluster
+from mirage.lab.real.cluster import PrivateCluster
+from mirage.lab.real.spec import LabSpec
 
 SERVICE = """#!/bin/bash
 say() {{ echo "$MIRAGE_LINK $SLURM_JOB_ID $1 $(date +%s)" >> {log}; }}

@@ -40,8 +40,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 @pytest.fixture(scope="session")
 def private_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
     """Makes private real Slurm clusters, ``private_cluster(nodes=4, speed=60)``, and removes them in the end."""
-    from mirage.lab.real.cluster import LabSpec, PrivateCluster
+    from mirage.lab.real.cluster import PrivateCluster
     from mirage.lab.real.packages import ADVICE, missing
+    from mirage.lab.real.spec import LabSpec
 
     with ExitStack() as clusters:
 

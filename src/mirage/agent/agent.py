@@ -52,6 +52,7 @@ class Agent:
         clock: Wall-clock seconds, on the cluster's time.
         monotonic: Seconds that only ever grow, for pacing and for budgets.
         holder: Who we are, for the lease: host and process.
+        told: Hears of every cycle and how long it took, for metrics.
     """
 
     def __init__(
@@ -64,12 +65,13 @@ class Agent:
         monotonic: Callable[[], float],
         holder: str,
         settings: AgentSettings | None = None,
+        told: Callable[[Cycle, float], None] | None = None,
     ) -> None:
         self.store, self.backend, self.clock, self.monotonic = store, backend, clock, monotonic
         self.holder, self.settings = holder, settings or AgentSettings()
         self.watch = Watch(backend, self.settings)
         self.followers, self.probes, self.decider = Followers(), Probes(shell), Decider(monotonic)
-        self.names = Names()
+        self.names, self.told = Names(), told
         self.troubles = 0
         self._last: tuple[float, float] | None = None
 
@@ -106,6 +108,8 @@ class Agent:
             while not stop():
                 begun_s = self.monotonic()
                 cycle = self.cycle()
+                if self.told is not None:
+                    self.told(cycle, self.monotonic() - begun_s)
                 if cycle.put_off and not cycle.trouble:
                     continue
                 sleep(self.pause_s(cycle, self.monotonic() - begun_s))
@@ -119,7 +123,7 @@ class Agent:
         open_links = [link for row in links.values() for link in row if link.state is not LinkState.ENDED]
         sight = self.watch.look(now_s, missing_since_s=self.followers.missing_since_s(open_links))
         desk = Desk(self.store, self.backend, self.settings, now_s, sight, chains, links)
-        busy = False
+        busy = not self.watch.complete
         trouble = ""
         for chain in list(chains.values()):
             try:

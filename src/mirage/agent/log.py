@@ -1,0 +1,70 @@
+"""What the agent says: one JSON object a line, or plain lines for a person who watches."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import TextIO
+
+_OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+
+
+def start_logging(stream: TextIO | None = None, *, as_json: bool | None = None) -> None:
+    """Send what ``mirage`` logs to a stream.
+
+    Args:
+        stream: By default standard error.
+        as_json: By default unless the stream is a terminal.
+    """
+    out = stream or sys.stderr
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(JsonLines() if (not out.isatty() if as_json is None else as_json) else PlainLines())
+    logger = logging.getLogger("mirage")
+    logger.handlers[:] = [handler]
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
+def _facts(record: logging.LogRecord) -> dict[str, object]:
+    return {name: value for name, value in record.__dict__.items() if name not in _OWN}
+
+
+def _instant(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+class JsonLines(logging.Formatter):
+    """``{"time": …, "level": …, "event": …, …}``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        line: dict[str, object] = {
+            "time": _instant(record),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
+        line |= {
+            name: value if isinstance(value, int | float) else str(value) for name, value in _facts(record).items()
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+class PlainLines(logging.Formatter):
+    """``12:00:05 started chain=train link=3 job 17``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, or more where an error is told."""
+        facts = _facts(record)
+        detail = facts.pop("detail", "")
+        words = [
+            _instant(record),
+            record.getMessage(),
+            *(f"{name}={value}" for name, value in facts.items()),
+            str(detail),
+        ]
+        text = " ".join(word for word in words if word)
+        return text + ("\n" + self.formatException(record.exc_info) if record.exc_info else "")

@@ -1,0 +1,175 @@
+"""Start, stop and find the agent: a background process, a systemd user unit, or a small job that follows itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirage.agent.home import Home
+from mirage.agent.lease import holder_name, is_gone
+from mirage.agent.store import Store
+from mirage.errors import ConfigurationError, StoreError
+
+START_S = 20.0
+UNIT = "mirage-agent.service"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The agent of a store.
+
+    Attributes:
+        host: Where it runs.
+        pid: Its process there.
+        here: Whether that is this host.
+        until_s: Until when its lease is valid.
+    """
+
+    holder: str
+    host: str
+    pid: int
+    here: bool
+    until_s: float
+
+
+def find(store: Store, now_s: float) -> Found | None:
+    """The agent that looks after a store, if one lives."""
+    held = store.lease()
+    if held is None or held[1] < now_s or is_gone(held[0]):
+        return None
+    host, pid, _ = [*held[0].rsplit(":", 2), "", ""][:3]
+    return Found(held[0], host, int(pid) if pid.isdigit() else 0, host == socket.gethostname(), held[1])
+
+
+def start(home: Home, environment: Mapping[str, str], words: Sequence[str] = ()) -> int:
+    """Start an agent that outlives this terminal, and wait until it has the lease; its process.
+
+    Raises:
+        StoreError: It ended at once; the end of its log is quoted.
+    """
+    from mirage.agent.sql_store import open_store
+
+    with home.log.open("ab") as log:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "mirage", "agent", "run", *words],
+            env=dict(environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
+        )  # fmt: skip
+    store = open_store(home.store_url)
+    end = time.monotonic() + START_S
+    try:
+        while time.monotonic() < end:
+            if child.poll() is not None:
+                raise StoreError(f"the agent ended at once; {home.log} ends with: {_tail(home.log)}")
+            held = store.lease()
+            if held is not None and held[0] == holder_name(child.pid):
+                return child.pid
+            time.sleep(0.1)
+    finally:
+        store.close()
+    raise StoreError(f"the agent (process {child.pid}) has not begun its work within {START_S:g} s; see {home.log}")
+
+
+def stop(found: Found, patience_s: float = 30.0) -> None:
+    """End an agent of this host cleanly.
+
+    Raises:
+        ConfigurationError: It runs elsewhere, or does not end.
+    """
+    if not found.here:
+        raise ConfigurationError(f"the agent runs on {found.host} (process {found.pid}); stop it there")
+    os.kill(found.pid, signal.SIGTERM)
+    end = time.monotonic() + patience_s
+    while time.monotonic() < end:
+        if is_gone(found.holder):
+            return
+        time.sleep(0.1)
+    raise ConfigurationError(f"the agent (process {found.pid}) has not ended within {patience_s:g} s")
+
+
+def systemd_unit(environment: Mapping[str, str]) -> str:
+    """A user unit that keeps the agent running."""
+    kept = [f'Environment="{name}={environment[name]}"' for name in sorted(environment) if _is_needed(name)]
+    return "\n".join(
+        (
+            "[Unit]",
+            "Description=Mirage keeps chains of Slurm jobs alive",
+            "",
+            "[Service]",
+            f"ExecStart={sys.executable} -m mirage agent run",
+            "Restart=always",
+            "RestartSec=30",
+            *kept,
+            "",
+            "[Install]",
+            "WantedBy=default.target",
+            "",
+        )
+    )
+
+
+def install_unit(environment: Mapping[str, str]) -> Path:
+    """Write the unit, enable it and start it.
+
+    Raises:
+        ConfigurationError: There is no systemd for users here.
+    """
+    if shutil.which("systemctl") is None:
+        raise ConfigurationError("there is no systemctl on this host; start the agent with `mirage agent start`")
+    folder = Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
+    folder.mkdir(parents=True, exist_ok=True)
+    unit = folder / UNIT
+    unit.write_text(systemd_unit(environment), encoding="utf-8")
+    for words in (("daemon-reload",), ("enable", "--now", UNIT)):
+        done = subprocess.run(["systemctl", "--user", *words], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ConfigurationError(
+                f"systemctl --user {' '.join(words)}: {done.stderr.strip()}; the unit is in {unit}. Units of users who "
+                "are logged out run only after `loginctl enable-linger`"
+            )
+    return unit
+
+
+FOLLOWING_JOB = """#!/bin/sh
+#SBATCH --job-name=mirage-agent
+#SBATCH --nodes=1 --ntasks=1 --dependency=singleton --signal=B:TERM@60 --open-mode=append
+# An agent that is a job itself: its follower is queued at once, and may start when this one has ended.
+{exports}
+sbatch {options} "$0.sh"
+exec {python} -m mirage agent run
+"""
+
+
+def following_job(home: Home, environment: Mapping[str, str], options: Sequence[str]) -> Path:
+    """Write the script of an agent that is a small Slurm job and queues its own follower.
+
+    The lease sees to it that an agent elsewhere and this one never work at once.
+    """
+    import shlex
+
+    exports = "\n".join(
+        f"export {name}={shlex.quote(environment[name])}" for name in sorted(environment) if _is_needed(name)
+    )
+    path = home.folder / "agent-job.sh"
+    text = FOLLOWING_JOB.format(exports=exports, options=shlex.join(options), python=shlex.quote(sys.executable))
+    path.write_text(text.replace('"$0.sh"', shlex.quote(str(path))), encoding="utf-8")
+    path.chmod(0o700)
+    return path
+
+
+def _is_needed(name: str) -> bool:
+    return name.startswith("MIRAGE_") or name in ("PATH", "SLURM_CONF", "HOME")
+
+
+def _tail(log: Path) -> str:
+    try:
+        return " / ".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-3:])
+    except OSError:
+        return "(no log)"

@@ -1,0 +1,118 @@
+"""``mirage lab``: a private real Slurm on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mirage.cli.options import CONTEXT, examples, json_output
+
+DEFAULT = Path("mirage-lab")
+
+
+def directory(command: Any) -> Any:
+    """Where the cluster is."""
+    return click.argument("directory", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT)(command)
+
+
+@click.group(
+    context_settings=CONTEXT, epilog=examples("mirage lab up --nodes 8", 'eval "$(mirage lab env)"', "mirage lab down")
+)
+def lab() -> None:
+    """A private real Slurm cluster in one directory: loopback only, no rights needed, gone without a trace."""
+
+
+@lab.command(
+    context_settings=CONTEXT,
+    epilog=examples("mirage lab up", "mirage lab up big --nodes 64 --accounting", "mirage lab up fast --speed 60"),
+)
+@directory
+@click.option("--nodes", default=4, show_default=True, type=click.IntRange(1, 500))
+@click.option(
+    "--gpus", default=8, show_default=True, type=click.IntRange(0, 16), help="GPUs a node, none of them real."
+)
+@click.option(
+    "--speed", default=1, show_default=True, type=click.IntRange(1, 60), help="Seconds there in one second here."
+)
+@click.option("--accounting/--no-accounting", default=False, help="With MariaDB and slurmdbd.")
+@click.option("--preempt", default="none", type=click.Choice(["none", "qos", "partition_prio"]), show_default=True)
+@click.option("--set", "extra", multiple=True, metavar="KEY=VALUE", help="A further line of slurm.conf.")
+@json_output
+def up(directory: Path, extra: tuple[str, ...], as_json: bool, **wanted: Any) -> None:
+    """Start a cluster in DIRECTORY, or what is not running of the one there."""
+    from mirage.lab.real.cluster import PrivateCluster
+    from mirage.lab.real.spec import LabSpec
+
+    cluster = PrivateCluster(replace(LabSpec(directory=directory, **wanted), extra=extra))
+    cluster.up()
+    if as_json:
+        click.echo(json.dumps({"directory": str(cluster.spec.directory), "environment": cluster.environment}))
+        return
+    click.echo(f"{cluster.spec.nodes} nodes are idle in {cluster.spec.directory}", err=True)
+    click.echo(f'to use it: eval "$(mirage lab env {shlex.quote(str(directory))})"', err=True)
+
+
+@lab.command(context_settings=CONTEXT, epilog=examples("mirage lab down", "mirage lab down big --purge"))
+@directory
+@click.option("--purge", is_flag=True, help="Remove the directory, too.")
+def down(directory: Path, purge: bool) -> None:
+    """End every process of the cluster in DIRECTORY."""
+    cluster = _there(directory)
+    if purge:
+        cluster.purge()
+    else:
+        cluster.down()
+
+
+@lab.command(context_settings=CONTEXT, epilog=examples("mirage lab status", "mirage lab status big --json"))
+@directory
+@json_output
+def status(directory: Path, as_json: bool) -> None:
+    """Say which processes of the cluster in DIRECTORY run."""
+    running = _there(directory).running()
+    if as_json:
+        click.echo(json.dumps(running))
+        return
+    for name, pid in running.items():
+        click.echo(f"{name} {pid}")
+
+
+@lab.command(context_settings=CONTEXT, epilog=examples('eval "$(mirage lab env)"; squeue'))
+@directory
+def env(directory: Path) -> None:
+    """Print what a shell is to evaluate to use the cluster in DIRECTORY."""
+    for name, value in _there(directory).environment.items():
+        click.echo(f"export {name}={shlex.quote(value)}")
+
+
+@lab.command(
+    context_settings={**CONTEXT, "ignore_unknown_options": True},
+    epilog=examples("mirage lab run mirage-lab squeue", "mirage lab run fast date"),
+)
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run(directory: Path, command: tuple[str, ...]) -> None:
+    """Run COMMAND as a client of the cluster in DIRECTORY, on its clock."""
+    environment = {**os.environ, **_there(directory).environment}
+    try:
+        os.execvpe(command[0], list(command), environment)
+    except OSError as error:
+        raise click.UsageError(f"cannot run {command[0]!r}: {error.strerror}") from None
+
+
+def _there(directory: Path) -> Any:
+    from mirage.errors import ConfigurationError
+    from mirage.lab.real.cluster import PrivateCluster
+    from mirage.lab.real.spec import LabSpec
+
+    if not (directory / "spec.json").exists():
+        raise ConfigurationError(
+            f"there is no private cluster in {directory}; start one with `mirage lab up {directory}`"
+        )
+    return PrivateCluster(LabSpec(directory=directory))

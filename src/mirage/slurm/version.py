@@ -1,0 +1,40 @@
+"""Which Slurm this is."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from mirage.errors import SlurmUnreachable
+from mirage.slurm.runner import Runner
+
+_VERSION = re.compile(r"(\d\d)\.(\d\d)(?:\.(\d+))?")
+
+
+class Version(NamedTuple):
+    """Year, month and patch of a release: 22.05.8."""
+
+    major: int
+    minor: int
+    patch: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor:02d}.{self.patch}"
+
+
+def parse_version(text: str) -> Version:
+    """The version in ``slurm 22.05.8`` or ``slurm-wlm 22.05.8``.
+
+    Raises:
+        SlurmUnreachable: There is none.
+    """
+    found = _VERSION.search(text)
+    if found is None:
+        raise SlurmUnreachable(f"{text.strip()!r} names no version of Slurm")
+    return Version(int(found[1]), int(found[2]), int(found[3] or 0))
+
+
+def detect(runner: Runner) -> Version:
+    """Of the commands on PATH; they speak to controllers up to two releases apart."""
+    done = runner.run(["sinfo", "--version"])
+    return parse_version(done.stdout or done.stderr)
