@@ -1,11 +1,12 @@
-"""Chains on a real slurmctld under load, reactive beside what-if: interruption and overlap, told by the services themselves.
+"""Chains on a real slurmctld under load, reactive beside what-if, as the services' own logs tell it.
 
     python benchmarks/real_chain.py --links 6 --speed 60 -o real-chain.json
 
 Starts a private cluster on loopback with a compressed clock, keeps its queue busy with random jobs, and submits one
-chain per policy with ``mirage submit``; one agent looks after all of them. Each link is a service that loads, tells that it
-is ready, writes a heartbeat, and checkpoints when it is signalled. What is reported is read from the services' own logs:
-``interruption`` is time in which no link of a chain was up and ready, ``overlap`` time in which two jobs of it held nodes.
+chain per policy with ``mirage submit``; one agent looks after all of them. Each link is a service that loads, tells
+that it is ready, writes a heartbeat, and checkpoints when it is signalled. What is reported is read from the services'
+own logs: ``interruption`` is time in which no link of a chain was up and ready, ``overlap`` time in which two jobs of
+it held nodes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +60,8 @@ def keep_busy(seed: int, nodes: int, until_s: float) -> None:
 
 def service_log(path: Path) -> list[tuple[int, int, str, int]]:
     """Link, job, word and time of every line a service wrote."""
-    lines = []
-    for line in path.read_text().splitlines():
-        if found := re.fullmatch(r"(\d+) (\d+) (\w+) (\d+)", line):
-            lines.append((int(found[1]), int(found[2]), found[3], int(found[4])))
-    return lines
+    found = [re.fullmatch(r"(\d+) (\d+) (\w+) (\d+)", line) for line in path.read_text().splitlines()]
+    return [(int(line[1]), int(line[2]), line[3], int(line[4])) for line in found if line]
 
 
 def spans(lines: list[tuple[int, int, str, int]], began: str) -> dict[int, tuple[int, int]]:
@@ -79,7 +78,7 @@ def spans(lines: list[tuple[int, int, str, int]], began: str) -> dict[int, tuple
 def gaps(found: dict[int, tuple[int, int]]) -> list[int]:
     """From the last sign of one link to the first of the next, seconds; negative where they overlap."""
     order = sorted(found)
-    return [found[b][0] - found[a][1] for a, b in zip(order, order[1:])]
+    return [found[b][0] - found[a][1] for a, b in pairwise(order)]
 
 
 def measure(cluster: PrivateCluster, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -105,12 +104,16 @@ def measure(cluster: PrivateCluster, folder: Path, options: argparse.Namespace) 
             script = folder / f"{policy}.sh"
             log = folder / f"{policy}.log"
             script.write_text(SERVICE.format(log=log, mirage=mirage, load_s=options.load_s))
+            ready = f'grep -q "$MIRAGE_JOB ready" {log}'
             run(*mirage.split(), "submit", "--chain", policy, "--policy", policy, "--links", str(options.links),
-                "--interruption-cost", str(options.interruption_cost), "--ready-command", f"grep -q \"$MIRAGE_JOB ready\" {log}",
-                "--grace", "60s", "--no-agent", "-N", "1", "--exclusive", "-t", str(options.limit_min), "-o", "/dev/null",
+                "--interruption-cost", str(options.interruption_cost), "--ready-command", ready, "--grace", "60s",
+                "--no-agent", "-N", "1", "--exclusive", "-t", str(options.limit_min), "-o", "/dev/null",
                 str(script))  # fmt: skip
         agent = subprocess.Popen(
-            [*mirage.split(), "agent", "run"], env=environment, cwd=folder, stderr=(folder / "agent.log").open("w")
+            [*mirage.split(), "agent", "run", "--command-timeout", "1800"],
+            env=environment,
+            cwd=folder,
+            stderr=(folder / "agent.log").open("w"),
         )
         try:
             _await_end(run, mirage, options)
@@ -143,7 +146,7 @@ def _figures(folder: Path, policy: str, run: Any, mirage: str) -> dict[str, Any]
         "overlap_s": [max(-gap, 0) for gap in gaps(held)],
         "checkpointed_on_signal": sorted({link for link, _, word, _ in lines if word == "checkpoint"}),
         "left_before_next_was_ready": [
-            a for a, b in zip(links, links[1:])
+            a for a, b in pairwise(links)
             if b in served and any(w == "checkpoint" and n == a and t < served[b][0] for n, _, w, t in lines)
         ],
         "agent": json.loads(run(*mirage.split(), "chain", "show", policy, "--json")),
@@ -163,10 +166,12 @@ def main() -> None:
     parser.add_argument("--interruption-cost", type=float, default=3.0)
     parser.add_argument("--patience-min", type=float, default=40.0, help="give up after so many real minutes")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", type=Path, help="work in this folder and leave the logs there")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mirage-real-chain-") as name:
-        folder = Path(name)
+        folder = options.keep or Path(name)
+        folder.mkdir(exist_ok=True)
         cluster = PrivateCluster(
             LabSpec(directory=folder / "lab", nodes=options.nodes, speed=options.speed, accounting=True)
         )

@@ -4,14 +4,38 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
-import threading
 import time
 
 import click
 
 from mirage.cli import cluster
 from mirage.cli.options import CONTEXT, examples, json_output
+
+
+class Ending:
+    """SIGTERM and SIGINT end a sleep at once, and are remembered."""
+
+    def __init__(self) -> None:
+        self._read, write = os.pipe()
+        os.set_blocking(write, False)
+        self._came = False
+
+        def note(*_: object) -> None:
+            self._came = True
+            os.write(write, b"x")
+
+        for sign in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(sign, note)
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep so long, or until a signal comes."""
+        select.select([self._read], [], [], seconds)
+
+    def came(self) -> bool:
+        """Whether one has come."""
+        return self._came
 
 
 @click.group(context_settings=CONTEXT, epilog=examples("mirage agent start", "mirage agent status"))
@@ -25,8 +49,11 @@ def agent() -> None:
 )
 @click.option("--poll", "poll_s", metavar="S", type=click.IntRange(1), help="Seconds between looks at the queue.")
 @click.option("--metrics-port", metavar="PORT", type=int, help="Serve Prometheus metrics on 127.0.0.1.")
+@click.option(
+    "--command-timeout", "timeout_s", metavar="S", type=float, help="Kill a Slurm command after so long. [60]"
+)
 @click.option("--log-json/--log-plain", "log_json", default=None, help="How to log. [default: plain on a terminal]")
-def run(poll_s: int | None, metrics_port: int | None, log_json: bool | None) -> None:
+def run(poll_s: int | None, metrics_port: int | None, timeout_s: float | None, log_json: bool | None) -> None:
     """Look after the chains in the foreground, until SIGTERM or Ctrl-C."""
     from dataclasses import replace
 
@@ -41,11 +68,11 @@ def run(poll_s: int | None, metrics_port: int | None, log_json: bool | None) -> 
     settings = AgentSettings()
     if poll_s is not None:
         settings = replace(settings, poll_s=poll_s, busy_poll_s=min(poll_s, settings.busy_poll_s))
-    ended = threading.Event()
-    for sign in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(sign, lambda *_: ended.set())
+    if timeout_s is not None:
+        settings = replace(settings, settle_s=max(settings.settle_s, round(1.5 * timeout_s)))
+    ended = Ending()
     with cluster.store() as store:
-        slurm = cluster.client()
+        slurm = cluster.client(timeout_s)
         metrics = Metrics(store, slurm.runner, cluster.clock)
         if metrics_port is not None:
             metrics.serve(metrics_port)
@@ -59,7 +86,7 @@ def run(poll_s: int | None, metrics_port: int | None, log_json: bool | None) -> 
             settings=settings,
             told=metrics.saw,
         )
-        watched.run(ended.wait, ended.is_set)
+        watched.run(ended.sleep, ended.came)
 
 
 @agent.command(

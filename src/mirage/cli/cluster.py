@@ -36,8 +36,9 @@ def store() -> Iterator[SqlStore]:
         opened.close()
 
 
-def client() -> SlurmClient:
+def client(timeout_s: float | None = None) -> SlurmClient:
     """The cluster that Slurm's commands on PATH speak to."""
     from mirage.slurm.client import SlurmClient
+    from mirage.slurm.runner import TIMEOUT_S, SystemRunner
 
-    return SlurmClient(clock=clock)
+    return SlurmClient(SystemRunner(timeout_s=timeout_s or TIMEOUT_S), clock=clock)

@@ -39,7 +39,7 @@ class Runner(Protocol):
         self,
         argv: Sequence[str],
         *,
-        timeout_s: float = TIMEOUT_S,
+        timeout_s: float | None = None,
         environment: Mapping[str, str] | None = None,
         directory: str | None = None,
     ) -> Completed:
@@ -64,22 +64,25 @@ class SystemRunner:
     A command does not outlive us: an ``sbatch`` left behind by a killed agent would submit when nobody listens.
 
     Attributes:
+        timeout_s: After which a command that says nothing is killed, unless its caller knows better.
         environment: Added to that of this process: where a private cluster is, for example.
         count: How often each program was run.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float = TIMEOUT_S
     count: Counter[str] = field(default_factory=Counter)
 
     def run(
         self,
         argv: Sequence[str],
         *,
-        timeout_s: float = TIMEOUT_S,
+        timeout_s: float | None = None,
         environment: Mapping[str, str] | None = None,
         directory: str | None = None,
     ) -> Completed:
         """As ``Runner`` says."""
+        patience_s = self.timeout_s if timeout_s is None else timeout_s
         self.count[argv[0]] += 1
         base = dict(os.environ if environment is None else environment) | dict(self.environment) | _FIXED
         try:
@@ -87,7 +90,7 @@ class SystemRunner:
                 list(argv),
                 capture_output=True,
                 stdin=subprocess.DEVNULL,
-                timeout=timeout_s,
+                timeout=patience_s,
                 env={name: value for name, value in base.items() if not name.startswith(_MEANT_FOR_PEOPLE)},
                 cwd=directory,
                 preexec_fn=_DIE_WITH_PARENT,
@@ -101,7 +104,7 @@ class SystemRunner:
             raise SlurmUnreachable(f"cannot run {argv[0]}: {error.strerror}") from error
         except subprocess.TimeoutExpired as error:
             said = (error.stderr or b"").decode(errors="replace")
-            raise SlurmUnreachable(f"{argv[0]} did not answer within {timeout_s:g} s", said) from error
+            raise SlurmUnreachable(f"{argv[0]} did not answer within {patience_s:g} s", said) from error
         return Completed(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
