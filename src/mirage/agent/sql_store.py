@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import os
+import math
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, EventRecord, Link, LinkState
 from mirage.agent.schema import chains, decisions, events, lease, links
+from mirage.agent.store_engine import BUSY_S, make_engine
 from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName
 from mirage.slurm.values import Submission
 from mirage.trace.table import MISSING, JobState
@@ -25,7 +26,15 @@ NEWEST = "0002"
 RECENT_LINKS = 3
 _MIGRATION_LOCK = 7_241_920_346  # any number, the same in every agent
 
-_FULL_DISK = ("disk is full", "disk full", "no space left", "disk I/O error")
+_REMEDIES = (
+    (("disk is full", "disk full", "no space left", "quota exceeded"), "make room on its disk and try again"),
+    (("is locked", "lock timeout"), f"another process has held it for {BUSY_S} s; end that one, or try again"),
+    (("readonly", "read-only", "permission denied"), "get the right to write there, or name another with MIRAGE_STORE"),
+    (("malformed", "not a database"), "put a copy of it back in its place, or name another with MIRAGE_STORE"),
+    (("connection", "connect to server"), "see that its server runs and can be reached, and try again"),
+    (("disk i/o error",), "see that its disk is in order and has room, and that locks work there"),
+)
+"""Words of a data base's complaint, and what helps."""
 
 
 def open_store(url: str) -> SqlStore:
@@ -38,16 +47,7 @@ def open_store(url: str) -> SqlStore:
         StoreError: It cannot be opened, or was written by a newer Mirage.
         ConfigurationError: The URL is none.
     """
-    try:
-        parsed = make_url(url)
-        engine = _engine(parsed)
-    except (ArgumentError, NoSuchModuleError) as error:
-        raise ConfigurationError(f"{url!r} is no data base URL that can be used: {error}") from error
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"{url!r} needs the package {error.name!r}; for PostgreSQL: pip install 'mirage-hpc[postgresql]'"
-        ) from error
-    store = SqlStore(engine)
+    store = SqlStore(make_engine(url))
     try:
         store.migrate()
     except StoreError:
@@ -106,10 +106,10 @@ class SqlStore:
 
     def change_chain(self, chain: int, *events: EventRecord, **columns: object) -> None:
         """Set columns of a chain and write events."""
-        _known(chains, columns)
+        values = _settable(chains, columns)
         with self._writing() as connection:
-            if columns:
-                connection.execute(chains.update().where(chains.c.id == chain).values(**columns))
+            if values and not connection.execute(chains.update().where(chains.c.id == chain).values(values)).rowcount:
+                raise StoreError(f"there is no chain with the number {chain} to change")
             _write_events(connection, events)
 
     # -- links ----------------------------------------------------------------------------------------------
@@ -140,11 +140,11 @@ class SqlStore:
 
     def change_link(self, chain: int, number: int, *events: EventRecord, **columns: object) -> None:
         """Set columns of a link and write events."""
-        _known(links, columns)
+        values = _settable(links, columns)
+        here = (links.c.chain == chain) & (links.c.number == number)
         with self._writing() as connection:
-            if columns:
-                here = (links.c.chain == chain) & (links.c.number == number)
-                connection.execute(links.update().where(here).values(**columns))
+            if values and not connection.execute(links.update().where(here).values(values)).rowcount:
+                raise StoreError(f"chain {chain} has no link {number} to change")
             _write_events(connection, events)
 
     def attempt(self, chain: int, number: int, now_s: int) -> bool:
@@ -168,7 +168,7 @@ class SqlStore:
 
     def decisions(self, chain: int, *, last: int | None = None) -> list[DecisionRecord]:
         """Of a chain, in order of time."""
-        return [DecisionRecord(**row) for row in self._history(_decisions, chain, last)]
+        return [_record(row) for row in self._history(_decisions, chain, last)]
 
     def events(self, chain: int, *, last: int | None = None) -> list[EventRecord]:
         """Of a chain, in order of time."""
@@ -179,6 +179,23 @@ class SqlStore:
         asked = asked.order_by(table.c.id.desc()).limit(last)
         with self._reading() as connection:
             return [dict(row._mapping) for row in connection.execute(asked)][::-1]
+
+    def decided_since(self, last: int) -> tuple[int, Counter[tuple[str, bool]]]:
+        """How often each reason was given, and whether it submitted, by decisions after the ``last``; the new last."""
+        number = sa.func.max(_decisions.c.id)
+        asked = sa.select(_decisions.c.reason, _decisions.c.submits, sa.func.count(), number)
+        asked = asked.where(_decisions.c.id > last).group_by(_decisions.c.reason, _decisions.c.submits)
+        with self._reading() as connection:
+            rows = connection.execute(asked).all()
+        return max((row[3] for row in rows), default=last), Counter({(row[0], bool(row[1])): row[2] for row in rows})
+
+    def happened_since(self, last: int) -> tuple[int, Counter[str]]:
+        """How often each kind of event was written after the ``last``; the new last."""
+        number = sa.func.max(_events.c.id)
+        asked = sa.select(_events.c.kind, sa.func.count(), number).where(_events.c.id > last).group_by(_events.c.kind)
+        with self._reading() as connection:
+            rows = connection.execute(asked).all()
+        return max((row[2] for row in rows), default=last), Counter({row[0]: row[1] for row in rows})
 
     # -- the lease ------------------------------------------------------------------------------------------
 
@@ -221,12 +238,16 @@ class SqlStore:
             present = _version(connection)
         if present == NEWEST:
             return
-        if present is not None and present > NEWEST:
-            raise StoreError(f"this store is of version {present}, newer than this Mirage knows ({NEWEST}); upgrade it")
         with self._writing() as connection:
             if self.engine.dialect.name == "postgresql":
                 connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
-            _upgrade(connection)
+            present = _version(connection)
+            if present is not None and present > NEWEST:
+                raise StoreError(
+                    f"the store {self.engine.url} is of version {present}, newer than this Mirage knows ({NEWEST}); "
+                    "upgrade Mirage, or name another store with MIRAGE_STORE"
+                )
+            upgrade(connection)
 
     # -- transactions ---------------------------------------------------------------------------------------
 
@@ -250,9 +271,10 @@ class SqlStore:
             yield
         except IntegrityError as error:
             raise _Taken(str(error.orig)) from error
-        except SQLAlchemyError as error:
-            said = str(getattr(error, "orig", None) or error)
-            what = "make room on its disk" if any(word in said for word in _FULL_DISK) else "see to it and try again"
+        except (SQLAlchemyError, OSError) as error:
+            said = str(getattr(error, "orig", None) or error).strip()
+            helps = (what for words, what in _REMEDIES if any(word in said.lower() for word in words))
+            what = next(helps, "mend that and try again")
             raise StoreError(f"the store {self.engine.url} cannot be used: {said}; {what}") from error
 
 
@@ -263,42 +285,13 @@ class _Taken(StoreError):
 _decisions, _events = decisions, events
 
 
-def _engine(url: URL) -> Engine:
-    if url.get_backend_name() != "sqlite":
-        return sa.create_engine(url, pool_pre_ping=True, isolation_level="READ COMMITTED")
-    if url.database and url.database != ":memory:":
-        _private_file(Path(url.database))
-    engine = sa.create_engine(url, connect_args={"timeout": 30})
-
-    @sa.event.listens_for(engine, "connect")
-    def prepare(connection: Any, _: Any) -> None:
-        connection.isolation_level = None  # transactions are begun by us, below: DDL is part of them then
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-            connection.execute(f"PRAGMA {pragma}").close()
-
-    @sa.event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.info.get("writes") else "BEGIN")
-
-    return engine
-
-
-def _private_file(path: Path) -> None:
-    """Make the file, for its owner only: environments of jobs may hold secrets."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    except OSError as error:
-        raise StoreError(f"cannot open the store {path}: {error.strerror}; name another with MIRAGE_STORE") from error
-
-
 def _version(connection: Connection) -> str | None:
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def _upgrade(connection: Connection) -> None:
+def upgrade(connection: Connection, to: str = "head") -> None:
     """Run the scripts that are missing, inside the transaction of this connection."""
     from alembic import command
     from alembic.config import Config
@@ -306,7 +299,7 @@ def _upgrade(connection: Connection) -> None:
     config = Config()
     config.set_main_option("script_location", "mirage.agent:migrations")
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    command.upgrade(config, to)
 
 
 def _write_events(connection: Connection, records: tuple[EventRecord, ...]) -> None:
@@ -315,12 +308,32 @@ def _write_events(connection: Connection, records: tuple[EventRecord, ...]) -> N
 
 
 def _row(value: Any, *without: str) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.name not in without}
+    fields = (field.name for field in dataclasses.fields(value) if field.name not in without)
+    return {name: _storable(getattr(value, name)) for name in fields}
 
 
-def _known(table: sa.Table, columns: dict[str, object]) -> None:
-    if unknown := columns.keys() - {column.name for column in table.c}:
-        raise TypeError(f"{table.name} have no {', '.join(sorted(unknown))}")
+def _storable(value: Any) -> Any:
+    """What both data bases take: no NUL nor half a surrogate pair in a text, no infinity in JSON."""
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {name: float(v) if math.isfinite(v) else str(float(v)) for name, v in value.items()}
+    return value
+
+
+def _record(row: dict[str, Any]) -> DecisionRecord:
+    numbers = {name: {key: float(v) for key, v in row[name].items()} for name in ("estimate", "saw")}
+    return DecisionRecord(**{**row, **numbers})
+
+
+def _settable(table: sa.Table, columns: dict[str, object]) -> dict[str, object]:
+    """The columns as they are stored; those that name a row, or never change, cannot be set."""
+    known = {column.name for column in table.c if not column.primary_key} - {"name", "spec", "created_s"}
+    if unknown := columns.keys() - known:
+        raise TypeError(
+            f"{table.name} have no {', '.join(sorted(unknown))} to set; they have {', '.join(sorted(known))}"
+        )
+    return {name: _storable(value) for name, value in columns.items()}
 
 
 def _chain(row: dict[str, Any], spec: ChainSpec) -> Chain:

@@ -1,0 +1,119 @@
+"""How to speak to the data base a store lies in: a SQLite file, private and durable, or PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from mirage.errors import ConfigurationError, StoreError
+
+BUSY_S = 30
+"""How long to wait for another process that writes; a change takes milliseconds, a migration seconds."""
+
+PATIENCE = {"connect_timeout": "10", "tcp_user_timeout": "30000", "keepalives_idle": "30"}
+"""Of libpq: a PostgreSQL server that is gone must not hold up the agent for the hours that TCP would wait."""
+
+SHARED_DISKS = re.compile(r"nfs|lustre|gpfs|beegfs|panfs|ceph|cifs|smb|afs|9p|gluster|orangefs|wekafs|fuse\.(?!fuse)")
+"""File systems that several hosts see at once, by the beginning of their type's name."""
+
+
+def make_engine(url: str) -> Engine:
+    """An engine whose transactions are real ones, tables included; no connection is made yet.
+
+    A connection whose ``info["writes"]`` is set begins with the right to write.
+
+    Raises:
+        ConfigurationError: The URL is none, or of a data base we do not speak to.
+        StoreError: The file cannot be made.
+    """
+    told = without_password(url)
+    try:
+        parsed = make_url(url)
+        if parsed.drivername in ("postgresql", "postgres"):  # psycopg 3 is what our extra installs
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+            raise ConfigurationError(f"{told!r} is neither sqlite:///path/to/file nor postgresql://user@host/database")
+        return _sqlite(parsed) if parsed.get_backend_name() == "sqlite" else _postgresql(parsed)
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise ConfigurationError(f"{told!r} is no data base URL; write sqlite:///path/to/file") from error
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"{told!r} needs the package {error.name!r}; for PostgreSQL: pip install 'mirage-hpc[postgresql]'"
+        ) from error
+
+
+def without_password(url: str) -> str:
+    """A URL fit to be shown."""
+    return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", url)
+
+
+def _postgresql(url: URL) -> Engine:
+    patience = {name: value for name, value in PATIENCE.items() if name not in url.query}
+    return sa.create_engine(url, pool_pre_ping=True, isolation_level="READ COMMITTED", connect_args=patience)
+
+
+def _sqlite(url: URL) -> Engine:
+    journal = "WAL"
+    if url.database and url.database != ":memory:" and "uri" not in url.query:
+        path = Path(url.database)
+        make_private(path)
+        journal = journal_mode(path)
+    engine = sa.create_engine(url, connect_args={"timeout": BUSY_S})
+
+    @sa.event.listens_for(engine, "connect")
+    def prepare(connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # transactions are begun by us, below: DDL is part of them then
+        for pragma in (f"journal_mode={journal}", "synchronous=FULL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}").close()
+
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.info.get("writes") else "BEGIN")
+
+    return engine
+
+
+def make_private(path: Path) -> None:
+    """Make the file, for its owner only: environments of jobs may hold secrets."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise StoreError(f"cannot open the store {path}: {error.strerror}; name another with MIRAGE_STORE") from error
+
+
+def journal_mode(path: Path, mounts: str | None = None) -> str:
+    """``WAL``, or ``DELETE`` where other hosts see the file too.
+
+    WAL keeps its index in memory shared by the processes of one host (https://sqlite.org/wal.html); homes of clusters
+    are network file systems as a rule, and a command on another login node would read past the agent's writes.
+
+    Args:
+        mounts: What ``/proc/self/mountinfo`` says.
+    """
+    if mounts is None:
+        try:
+            mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError:  # not Linux
+            return "WAL"
+    return "DELETE" if SHARED_DISKS.match(_file_system(path.absolute(), mounts)) else "WAL"
+
+
+def _file_system(path: Path, mounts: str) -> str:
+    """Type of the file system a path is on: of the last mount (proc(5)) at the longest place that leads there."""
+    found, longest = "", -1
+    for line in mounts.splitlines():
+        place, _, rest = line.partition(" - ")
+        words = place.split(" ")
+        if len(words) < 5 or not rest:
+            continue
+        point = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), words[4]))
+        if path.is_relative_to(point) and len(point.parts) >= longest:
+            found, longest = rest.split(" ")[0], len(point.parts)
+    return found

@@ -1,0 +1,279 @@
+"""Whole lives of chains, in virtual time, on the simulated Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from mirage.agent.agent import Agent
+from mirage.agent.history import chain_run
+from mirage.agent.model import Chain, ChainSpec, ChainState, Link, LinkState
+from mirage.agent.settings import AgentSettings
+from mirage.agent.sql_store import SqlStore, open_store
+from mirage.duration import DAY_S, HOUR_S
+from mirage.lab.virtual import Program, VirtualSlurm
+from mirage.sim.cluster import Cluster
+from mirage.sim.jobs import workload
+from mirage.sim.simulation import Simulation
+from mirage.slurm.values import Submission
+from mirage.trace.model_json import load_builtin
+from mirage.trace.table import MISSING, JobState
+
+NODES = 76
+
+
+class NoShell:
+    """A ready command that is never asked: these chains have none, or say so themselves."""
+
+    def succeeds(self, command: str, environment: Mapping[str, str], directory: str, timeout_s: float) -> bool:
+        return command == "true"
+
+
+class World:
+    """A small busy cluster, a store, and an agent that can be replaced."""
+
+    def __init__(self, folder: Path, store: SqlStore, program: Program, load: float) -> None:
+        cluster = Cluster.pool(NODES)
+        table = load_builtin("lonestar6-like").generate(days=12, seed=4, load=load)
+        sim = Simulation(cluster, workload(table, cluster, refuse=False), discipline="easy")
+        sim.advance(int(table.submit_s[0]) + 2 * DAY_S)
+        self.store, self.slurm = store, VirtualSlurm(sim, lambda _: program)
+        (folder / "job.sh").write_text("#!/bin/sh\n#SBATCH -N 1\n")
+        self.script = str(folder / "job.sh")
+        self.agent = self.new_agent()
+
+    def new_agent(self, holder: str = "me", **settings: int) -> Agent:
+        return Agent(
+            self.store, self.slurm, NoShell(), clock=self.slurm.clock, monotonic=self.slurm.clock, holder=holder,
+            settings=AgentSettings(**settings),
+        )  # fmt: skip
+
+    def add(self, name: str = "train", limit: str = "4:00:00", **spec: object) -> Chain:
+        submission = Submission(self.script, {"time": limit, "nodes": "1"})
+        spec = {"policy": "lead:1", **spec}
+        return self.store.add_chain(name, ChainSpec(submission, **spec), int(self.slurm.clock()))
+
+    def live(self, seconds: int) -> None:
+        end = self.slurm.clock() + seconds
+        while self.slurm.clock() < end:
+            self.slurm.sleep(self.agent.pause_s(self.agent.cycle(), 0.0))
+
+    def links(self, chain: Chain) -> list[Link]:
+        return self.store.links(chain.id)
+
+    def kinds(self, chain: Chain) -> list[str]:
+        return [event.kind for event in self.store.events(chain.id)]
+
+    def jobs_of(self, chain: Chain) -> dict[str, int]:
+        """Tag → how many jobs ever carried it."""
+        tags: dict[str, int] = {}
+        for own in self.slurm.own.values():
+            tag = " ".join(own.comment.split()[:1])
+            if tag.startswith(f"mirage:{chain.name}:"):
+                tags[tag] = tags.get(tag, 0) + 1
+        return tags
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[object]:
+    with closing(open_store(f"sqlite:///{tmp_path}/store.db")) as store:
+        yield lambda program=None, load=0.3: World(tmp_path, store, program or Program(), load)
+
+
+def test_a_chain_lives_for_days_without_a_gap_and_its_jobs_leave_when_told(make) -> None:
+    world = make()
+    chain = world.add(policy="lead:1")
+    world.live(2 * DAY_S)
+    links = world.links(chain)
+    run = chain_run(chain, links, (), int(world.slurm.clock()))
+    ended = [link for link in links if link.state is LinkState.ENDED]
+    assert len(ended) >= 10
+    assert run.interruption_s == 0
+    assert all(link.outcome is JobState.COMPLETED for link in ended), "each left on the signal, before its limit"
+    for before, after in pairwise(links):
+        if before.ended_s != MISSING:
+            assert after.ready_s != MISSING
+            assert before.signalled_s >= after.ready_s
+            assert before.ended_s > before.signalled_s
+    assert set(world.jobs_of(chain).values()) == {1}
+
+
+def test_a_reactive_chain_waits_in_the_queue_held_by_its_predecessor(make) -> None:
+    world = make()
+    chain = world.add(policy="reactive", signal="", warmup_s=600)
+    world.live(DAY_S)
+    links = world.links(chain)
+    assert len([link for link in links if link.state is LinkState.ENDED]) >= 4
+    assert all(link.outcome is JobState.TIMEOUT for link in links if link.state is LinkState.ENDED)
+
+
+def test_what_if_decides_on_the_same_views(make) -> None:
+    world = make(load=1.1)
+    chain = world.add(policy="what-if", limit="12:00:00")
+    world.live(DAY_S)
+    decisions = world.store.decisions(chain.id)
+    assert any(decision.submits for decision in decisions)
+    told = [decision for decision in decisions if decision.estimate.get("wait_p50_s") is not None]
+    assert told
+    assert all(decision.saw["nodes"] == NODES for decision in told)
+    assert not [d for d in decisions if "failed" in d.reason]
+
+
+def test_a_lost_answer_makes_no_second_job(make) -> None:
+    world = make()
+    world.slurm.lose_answers = 1
+    chain = world.add()
+    world.live(HOUR_S)
+    assert "found" in world.kinds(chain)
+    assert set(world.jobs_of(chain).values()) == {1}
+    assert world.links(chain)[0].state is LinkState.RUNNING
+
+
+def test_a_submission_that_never_happened_is_made_again_once_that_is_certain(make) -> None:
+    world = make()
+    chain = world.add()
+    assert world.store.attempt(chain.id, 1, int(world.slurm.clock()))  # somebody died right before sbatch
+    world.live(60)
+    assert world.links(chain)[0].job == MISSING
+    world.live(HOUR_S)
+    assert "unsubmitted" in world.kinds(chain)
+    assert world.links(chain)[0].state is LinkState.RUNNING
+    assert set(world.jobs_of(chain).values()) == {1}
+
+
+def test_a_double_is_cancelled(make) -> None:
+    world = make()
+    chain = world.add()
+    world.live(HOUR_S)
+    first = world.links(chain)[0]
+    world.slurm.submit(Submission(world.script, {"comment": "mirage:train:1", "time": "4:00:00"}))
+    world.live(HOUR_S)
+    assert "double-cancelled" in world.kinds(chain)
+    assert world.links(chain)[0].job == first.job
+    assert world.links(chain)[0].state is LinkState.RUNNING
+
+
+def test_the_dead_man_s_link_takes_over_while_no_agent_lives(make) -> None:
+    world = make()
+    chain = world.add(limit="2:00:00")
+    world.live(HOUR_S)
+    world.slurm.sleep(2 * HOUR_S)  # nobody watches: the first link runs out, the second follows by itself
+    running = [job for job in world.slurm.observe().jobs if job.comment.startswith("mirage:train:2")]
+    assert [job.state for job in running] == [JobState.RUNNING]
+    world.agent = world.new_agent()
+    world.live(HOUR_S)
+    first, second, third = world.links(chain)[:3]
+    assert (first.state, second.state) == (LinkState.ENDED, LinkState.RUNNING) or second.state is LinkState.ENDED
+    assert third.job != MISSING
+    assert second.started_s - first.ended_s < HOUR_S
+
+
+def test_refusals_are_waited_out_and_then_the_chain_pauses_and_resumes(make) -> None:
+    world = make()
+    world.slurm.refuse = "Job violates accounting/QOS policy"
+    chain = world.add()
+    world.live(8 * HOUR_S)
+    paused = world.store.chain("train")
+    assert paused.state is ChainState.PAUSED
+    assert "QOS policy" in paused.why
+    assert world.kinds(chain).count("refused") == AgentSettings().refusals
+    world.slurm.refuse = ""
+    world.store.change_chain(chain.id, state=ChainState.ACTIVE, refusals=0, next_try_s=0)
+    world.live(HOUR_S)
+    assert any(link.state is LinkState.RUNNING for link in world.links(chain))
+
+
+def test_links_that_fail_at_once_pause_the_chain(make) -> None:
+    world = make(Program(run_s=20, exit_code=2))
+    chain = world.add()
+    world.live(6 * HOUR_S)
+    paused = world.store.chain("train")
+    assert paused.state is ChainState.PAUSED
+    assert "FAILED 2" in paused.why
+    assert len(world.jobs_of(chain)) <= AgentSettings().failures + 1
+    assert not [job for job in world.slurm.observe().jobs if job.comment and job.state is JobState.PENDING]
+
+
+def test_a_waiting_link_cancelled_from_outside_pauses_the_chain(make) -> None:
+    world = make()
+    chain = world.add()
+    world.live(HOUR_S)
+    world.slurm.cancel(world.links(chain)[1].job)
+    world.live(HOUR_S)
+    assert "cancelled from outside" in world.store.chain("train").why
+    assert world.links(chain)[0].state is LinkState.RUNNING
+
+
+@pytest.mark.parametrize("spec", [{"links": 3}, {"until_done": True}, {"until_s": 9 * HOUR_S}])
+def test_a_chain_ends_and_leaves_nothing_behind(make, spec: dict[str, object]) -> None:
+    world = make(Program(run_s=2 * HOUR_S) if "until_done" in spec else None)
+    if "until_s" in spec:
+        spec = {"until_s": int(world.slurm.clock()) + 9 * HOUR_S}
+    chain = world.add(**spec)
+    world.live(2 * DAY_S)
+    assert world.store.chain("train").state is ChainState.DONE
+    assert all(link.state is LinkState.ENDED for link in world.links(chain))
+    assert not [job for job in world.slurm.observe().jobs if job.comment and job.end_s == MISSING]
+    if "links" in spec:
+        assert len(world.links(chain)) == 3
+
+
+def test_a_job_that_says_it_is_done_ends_the_chain_and_its_successor_never_starts(make) -> None:
+    world = make()
+    chain = world.add()
+    world.live(HOUR_S)
+    world.slurm.say(world.links(chain)[0].job, "done")
+    world.live(6 * HOUR_S)
+    assert world.store.chain("train").state is ChainState.DONE
+    assert world.links(chain)[1].started_s == MISSING
+
+
+def test_a_silent_controller_is_waited_for_ever_more_politely(make) -> None:
+    world = make()
+    chain = world.add()
+    world.live(HOUR_S)
+    world.slurm.unreachable, world.slurm.commands = True, 0
+    world.live(2 * HOUR_S)
+    assert world.slurm.commands < 20
+    world.slurm.unreachable = False
+    world.live(5 * HOUR_S)
+    assert [link.state for link in world.links(chain)][:2] == [LinkState.ENDED, LinkState.ENDED] or len(
+        world.links(chain)
+    ) > 2
+    assert set(world.jobs_of(chain).values()) == {1}
+
+
+def test_a_link_is_followed_after_the_queue_has_forgotten_it(make) -> None:
+    world = make()
+    world.slurm.min_job_age_s = 1
+    chain = world.add()
+    world.live(DAY_S)
+    ended = [link for link in world.links(chain) if link.state is LinkState.ENDED]
+    assert len(ended) >= 4
+    assert all(link.outcome is JobState.COMPLETED for link in ended)
+
+
+def test_a_poll_costs_at_most_two_commands(make) -> None:
+    world = make()
+    for k in range(10):
+        world.add(f"c{k}", limit="6:00:00")
+    world.live(2 * HOUR_S)
+    before = world.slurm.commands
+    world.agent.cycle()
+    assert world.slurm.commands - before <= 2
+
+
+def test_clocks_that_jump_are_survived(make) -> None:
+    world = make()
+    chain = world.add()
+    world.live(HOUR_S)
+    world.agent.clock = lambda: world.slurm.clock() - 7 * HOUR_S
+    world.live(HOUR_S)
+    world.agent.clock = world.slurm.clock
+    world.live(6 * HOUR_S)
+    assert set(world.jobs_of(chain).values()) == {1}
+    assert len([link for link in world.links(chain) if link.state is LinkState.ENDED]) >= 1
