@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -12,7 +13,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import postgres
@@ -22,7 +23,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, EventRecord, Link, LinkState
-from mirage.agent.sql_store import NEWEST, SqlStore, open_store
+from mirage.agent.sql_store import NEWEST, SqlStore, open_store, upgrade
+from mirage.agent.store_engine import journal_mode, make_engine
 from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName
 from mirage.slurm.values import Submission
 from mirage.trace.table import MISSING, JobState
@@ -99,8 +101,15 @@ def test_what_does_not_exist_cannot_be_changed(store: SqlStore) -> None:
     chain = store.add_chain("train", SPEC, 100)
     with pytest.raises(TypeError, match="links have no colour"):
         store.change_link(chain.id, 1, colour="red")
+    with pytest.raises(TypeError, match="chains have no id, spec to set"):
+        store.change_chain(chain.id, id=7, spec=SPEC)
     with pytest.raises(StoreError, match="a link 1 already"):
-        store.add_link(Link(chain.id, 1))
+        store.add_link(Link(chain.id, 1), EventRecord(chain.id, 1, 1, "planned"))
+    with pytest.raises(StoreError, match="no link 2 to change"):
+        store.change_link(chain.id, 2, EventRecord(chain.id, 2, 1, "started"), job=7)
+    with pytest.raises(StoreError, match="no chain with the number 99"):
+        store.change_chain(99, refusals=1)
+    assert store.events(chain.id) == []
 
 
 def test_a_submission_is_claimed_once(store: SqlStore) -> None:
@@ -124,6 +133,47 @@ def test_open_links_come_with_the_last_three(store: SqlStore) -> None:
 
 
 numbers = st.integers(-1, 2**40)
+counts = st.integers(0, 2**31 - 1)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+surroundings = st.text(st.characters(exclude_characters="\0"), max_size=30)  # undecodable bytes: lone surrogates
+specs = st.builds(
+    ChainSpec,
+    submission=st.builds(
+        Submission,
+        script=texts,
+        options=st.dictionaries(texts, st.none() | texts, max_size=3),
+        arguments=st.lists(surroundings, max_size=3).map(tuple),
+        environment=st.dictionaries(surroundings, surroundings, max_size=3),
+        directory=surroundings,
+    ),
+    until_s=numbers,
+    links=counts,
+    until_done=st.booleans(),
+    policy=texts,
+    interruption_cost=st.floats(0, 1e9),
+    overlap_cost=st.floats(0, 1e9),
+    ready_command=texts,
+    warmup_s=counts,
+    signal=texts,
+    grace_s=counts,
+)
+links = st.builds(
+    Link,
+    chain=st.just(1),
+    number=st.integers(2, 2**31 - 1),
+    state=st.sampled_from(LinkState),
+    **{
+        name: numbers
+        for name in (
+            "job", "attempted_s", "submitted_s", "released_s", "started_s", "limit_s", "ready_s", "signalled_s",
+            "cancelled_s", "ended_s",
+        )
+    },
+    finished=st.booleans(),
+    outcome=st.sampled_from(JobState),
+    exit_code=st.integers(-1, 255),
+)  # fmt: skip
+anything = st.dictionaries(texts, st.floats(allow_nan=False), max_size=4)
 decisions = st.builds(
     DecisionRecord,
     chain=st.just(1),
@@ -131,19 +181,61 @@ decisions = st.builds(
     time_s=numbers,
     policy=st.sampled_from(["what-if", "lead:4"]),
     submits=st.booleans(),
-    reason=st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=50),
-    estimate=st.dictionaries(st.sampled_from(["wait_p50_s", "cost_now"]), st.floats(-1e9, 1e9)),
-    saw=st.dictionaries(st.sampled_from(["pending_jobs"]), st.floats(0, 1e9)),
+    reason=texts,
+    estimate=anything,
+    saw=anything,
 )
+often = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@often
+@given(specs)
+def test_what_the_user_asked_for_is_read_as_it_was_written(store: SqlStore, spec: ChainSpec) -> None:
+    name = f"c{len(store.chains())}"
+    made = store.add_chain(name, spec, 100)
+    with closing(SqlStore(store.engine)) as fresh:  # one that has not read it before
+        assert fresh.chain(name) == made == Chain(made.id, name, spec, 100)
+
+
+@often
+@given(links)
+def test_links_are_read_as_they_were_written(store: SqlStore, link: Link) -> None:
+    chain = store.add_chain(f"c{len(store.chains())}", SPEC, 100)
+    written = replace(link, chain=chain.id)
+    store.add_link(written)
+    assert store.links(chain.id) == [Link(chain.id, 1), written]
+
+
+@often
 @given(st.lists(decisions, max_size=4))
 def test_decisions_are_read_as_they_were_written(store: SqlStore, made: list[DecisionRecord]) -> None:
     chain = store.chains()[0] if store.chains() else store.add_chain("train", SPEC, 100)
     mine = [replace(decision, chain=chain.id) for decision in made]
     store.add_decisions(mine)
     assert not mine or store.decisions(chain.id, last=len(mine)) == mine
+
+
+def test_what_a_data_base_cannot_hold_is_made_fit(store: SqlStore) -> None:
+    chain = store.add_chain("train", SPEC, 100)
+    store.change_chain(chain.id, EventRecord(chain.id, 1, 1, "refused", "a\0b \udcff"), why="half \ud800")
+    assert store.events(chain.id)[0].detail == "a\ufffdb ?"
+    assert store.chains()[0].why == "half ?"
+    store.add_decisions([DecisionRecord(chain.id, 1, 1, "lead:4", False, "", {"wait_p95_s": float("nan")})])
+    assert store.decisions(chain.id)[0].estimate["wait_p95_s"] != store.decisions(chain.id)[0].estimate["wait_p95_s"]
+
+
+def test_reasons_and_kinds_are_counted_once(store: SqlStore) -> None:
+    chain = store.add_chain("train", SPEC, 100)
+    early = DecisionRecord(chain.id, 1, 1, "lead:4", False, "lead-not-reached")
+    store.add_decisions([early, early, replace(early, submits=True, reason="lead-reached")])
+    last, counted = store.decided_since(0)
+    assert counted == {("lead-not-reached", False): 2, ("lead-reached", True): 1}
+    assert store.decided_since(last) == (last, {})
+    store.add_decisions([early])
+    assert store.decided_since(last)[1] == {("lead-not-reached", False): 1}
+    store.change_chain(chain.id, EventRecord(chain.id, 1, 1, "refused"), refusals=1)
+    last, kinds = store.happened_since(0)
+    assert (kinds, store.happened_since(last)) == ({"refused": 1}, (last, {}))
 
 
 def test_one_agent_has_the_lease(store: SqlStore, url: str, opened) -> None:
@@ -161,6 +253,33 @@ def test_one_agent_has_the_lease(store: SqlStore, url: str, opened) -> None:
     assert store.lease() is None
 
 
+TAKER = """
+    import sys
+    from mirage.agent.sql_store import open_store
+    from mirage.errors import LeaseHeld
+    store = open_store(sys.argv[1])
+    print("ready", flush=True)
+    sys.stdin.readline()
+    try:
+        store.take_lease(sys.argv[2], 100.0, 60)
+    except LeaseHeld:
+        print("held")
+    else:
+        print("taken")
+"""
+
+
+def test_of_agents_that_want_the_lease_at_once_one_gets_it(url: str) -> None:
+    words = [sys.executable, "-c", textwrap.dedent(TAKER), url]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    agents = [subprocess.Popen([*words, f"agent {k}"], **pipes) for k in range(5)]
+    assert [agent.stdout.readline() for agent in agents] == ["ready\n"] * 5
+    for agent in agents:
+        agent.stdin.write("go\n")
+        agent.stdin.flush()
+    assert sorted(agent.communicate(timeout=60)[0] for agent in agents) == ["held\n"] * 4 + ["taken\n"]
+
+
 def test_a_store_of_the_future_is_refused(store: SqlStore, url: str, opened) -> None:
     with store.engine.begin() as connection:
         connection.info["writes"] = True
@@ -169,17 +288,36 @@ def test_a_store_of_the_future_is_refused(store: SqlStore, url: str, opened) -> 
         opened(url)
 
 
+def at_first_version(url: str) -> None:
+    """A store as the first version left it, with a chain, links, a decision and an event in it."""
+    with closing(SqlStore(make_engine(url))) as old:
+        spec = json.dumps(asdict(SPEC))
+        link = "INSERT INTO links VALUES (1, {}, '{}', 7, 101, 102, 102, 103, 3600, 104, -1, {}, {}, {}, 0)"
+        with old._writing() as connection:
+            upgrade(connection, "0001")
+            no = "false" if connection.dialect.name == "postgresql" else 0
+            for word in (
+                f"INSERT INTO chains VALUES (1, 'train', '{spec}', 100, 'active', '', 0, 0, 0, 0)",
+                link.format(1, "ended", 3700, no, int(JobState.TIMEOUT)),
+                link.format(2, "running", -1, no, -1),
+                f"INSERT INTO decisions VALUES (1, 1, 1, 150, 'what-if', {no}, 'waiting-costs-less', '{{}}', '{{}}')",
+                "INSERT INTO events VALUES (1, 1, 1, 103, 'started', 'job 7')",
+            ):
+                connection.exec_driver_sql(word)
+
+
+def check_first_version_is_kept(store: SqlStore) -> None:
+    times = {"job": 7, "attempted_s": 101, "submitted_s": 102, "released_s": 102, "started_s": 103, "limit_s": 3600}
+    ended = Link(1, 1, LinkState.ENDED, **times, ready_s=104, ended_s=3700, outcome=JobState.TIMEOUT)
+    assert store.chains() == [Chain(1, "train", SPEC, 100)]
+    assert store.links(1) == [ended, Link(1, 2, LinkState.RUNNING, **times, ready_s=104)]
+    assert store.decisions(1) == [DecisionRecord(1, 1, 150, "what-if", False, "waiting-costs-less")]
+    assert store.events(1) == [EventRecord(1, 1, 103, "started", "job 7")]
+
+
 def test_an_old_store_is_brought_up_to_date_with_what_is_in_it(url: str, opened) -> None:
-    old = opened(url)
-    chain = old.add_chain("train", SPEC, 100)
-    with old._writing() as connection:
-        for word in (
-            *(f"DROP INDEX ix_{name}" for name in ("links_state", "decisions_chain", "events_chain")),
-            "ALTER TABLE links DROP COLUMN cancelled_s",
-            "UPDATE alembic_version SET version_num = '0001'",
-        ):
-            connection.execute(sa.text(word))
-    assert opened(url).links(chain.id) == [Link(chain.id, 1)]
+    at_first_version(url)
+    check_first_version_is_kept(opened(url))
 
 
 def test_the_tables_are_those_of_the_schema(store: SqlStore) -> None:
@@ -236,13 +374,69 @@ OPENER = """
     open_store(sys.argv[1])
 """
 
+DYING_OPENER = """
+    import os, signal, sys
+    import alembic.command, psycopg, sqlalchemy as sa
+    from mirage.agent.sql_store import SqlStore
+    from mirage.agent.store_engine import make_engine
 
-def test_killed_while_it_migrates_the_store_is_old_or_new(url: str, opened) -> None:
-    dice = random.Random(5)
-    for _ in range(12):
-        killed(OPENER, url, dice.uniform(0.3, 1.2), wait_ready=False)
+    statement = 0
+    while True:
+        statement += 1
+        child = os.fork()
+        if not child:
+            engine, said = make_engine(sys.argv[1]), 0
+
+            def die(*_):
+                global said
+                said += 1
+                if said == statement:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            sa.event.listen(engine, "before_cursor_execute", die)
+            sa.event.listen(engine, "commit", die)
+            SqlStore(engine).migrate()
+            os._exit(0)
+        if os.waitpid(child, 0)[1] == 0:
+            break
+        with SqlStore(make_engine(sys.argv[1]))._reading() as connection:
+            kinds = sorted(sa.inspect(connection).get_table_names())
+            at = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() if kinds else None
+            print(at, len(kinds), flush=True)
+    print(statement)
+"""
+
+
+def killed_at_every_statement(url: str) -> tuple[set[str], int]:
+    """What the store was found to be after each kill, and how many statements a migration has."""
+    words = [sys.executable, "-c", textwrap.dedent(DYING_OPENER), url]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    *found, statements = done.stdout.splitlines()
+    return set(found), int(statements)
+
+
+def test_killed_at_any_statement_of_its_making_there_is_no_store_or_a_whole_one(url: str, opened) -> None:
+    found, statements = killed_at_every_statement(url)
+    assert statements > 15
+    assert found <= {"None 0", f"{NEWEST} 6"}
     chain = opened(url).add_chain("train", SPEC, 100)
     assert opened(url).links(chain.id) == [Link(chain.id, 1)]
+
+
+def test_killed_at_any_statement_of_an_upgrade_the_store_is_old_or_new(url: str, opened) -> None:
+    at_first_version(url)
+    found, statements = killed_at_every_statement(url)
+    assert statements > 8
+    assert found <= {"0001 6", f"{NEWEST} 6"}
+    check_first_version_is_kept(opened(url))
+
+
+def test_killed_at_any_moment_of_its_making_the_store_can_be_opened(url: str, opened) -> None:
+    dice = random.Random(5)
+    for _ in range(4):
+        killed(OPENER, url, dice.uniform(0.3, 0.9), wait_ready=False)
+    assert opened(url).chains() == []
 
 
 def test_many_may_open_a_new_store_at_once(url: str) -> None:
@@ -271,20 +465,95 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path, opened) -> None
     assert store.events(chain.id)[-1].time_s == written[-1]
 
 
+def test_a_server_that_ended_all_sessions_is_met_again(postgres_url: str, opened) -> None:
+    store = opened(postgres_url)
+    with store._reading() as connection:
+        before = connection.execute(sa.text("SELECT pg_backend_pid()")).scalar()
+    engine = sa.create_engine(postgres_url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        assert connection.execute(sa.text(f"SELECT pg_terminate_backend({before})")).scalar()
+    engine.dispose()
+    assert store.lease() is None
+
+
 @pytest.mark.parametrize(
-    ("bad", "error"),
+    ("bad", "error", "says"),
     [
-        ("nonsense", ConfigurationError),
-        ("nosuch://x/y", ConfigurationError),
-        ("sqlite:////proc/no/store.db", StoreError),
-        ("postgresql+psycopg://nobody@127.0.0.1:1/x", StoreError),
+        ("nonsense", ConfigurationError, "no data base URL"),
+        ("nosuch://x/y", ConfigurationError, "neither sqlite"),
+        ("mysql://ada:secret@host/x", ConfigurationError, "neither sqlite"),
+        ("sqlite:////proc/no/store.db", StoreError, "MIRAGE_STORE"),
+        ("postgresql://nobody:secret@127.0.0.1:1/x", StoreError, "see that its server runs"),
     ],
 )
-def test_a_store_that_cannot_be_opened_says_so(bad: str, error: type[Exception], opened) -> None:
-    with pytest.raises(error):
+def test_a_store_that_cannot_be_opened_says_so(bad: str, error: type[Exception], says: str, opened) -> None:
+    with pytest.raises(error, match=says) as told:
         opened(bad)
+    assert "secret" not in str(told.value)
+
+
+def test_a_file_that_is_no_store_says_so(tmp_path: Path, opened) -> None:
+    (tmp_path / "store.db").write_text("Dear diary, " * 500)
+    with pytest.raises(StoreError, match="not a database; put a copy of it back"):
+        opened(f"sqlite:///{tmp_path}/store.db")
+
+
+def test_a_store_that_somebody_holds_says_so(tmp_path: Path, opened) -> None:
+    store = opened(f"sqlite:///{tmp_path}/store.db?timeout=0.1")
+    with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="locked; another process has held it"):
+            store.drop_lease("one")
+    store.drop_lease("one")
+
+
+def test_a_store_that_must_not_be_written_says_so(tmp_path: Path, opened) -> None:
+    opened(f"sqlite:///{tmp_path}/store.db")
+    store = opened(f"sqlite:///file:{tmp_path}/store.db?mode=ro&uri=true")
+    assert store.chains() == []
+    with pytest.raises(StoreError, match="readonly database; get the right"):
+        store.drop_lease("one")
+
+
+MOUNTS = """\
+22 1 0:20 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+41 22 0:41 / /home rw - nfs4 server:/home rw,vers=4.2
+42 41 0:42 / /home/ada/my\\040disk rw - xfs /dev/sdb1 rw
+43 22 0:43 / /scratch rw - lustre mgs:/scratch rw,flock
+nonsense
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "journal"),
+    [
+        ("/var/store.db", "WAL"),
+        ("/home/ada/.mirage/store.db", "DELETE"),
+        ("/home/ada/my disk/store.db", "WAL"),
+        ("/homestead/store.db", "WAL"),
+        ("/scratch/store.db", "DELETE"),
+    ],
+)
+def test_where_other_hosts_see_the_file_no_memory_is_shared(path: str, journal: str) -> None:
+    assert journal_mode(Path(path), MOUNTS) == journal
+
+
+def test_a_store_on_a_shared_disk_works_the_same(tmp_path: Path, opened, monkeypatch) -> None:
+    monkeypatch.setattr("mirage.agent.store_engine.journal_mode", lambda path: "DELETE")
+    store = opened(f"sqlite:///{tmp_path}/store.db")
+    chain = store.add_chain("train", SPEC, 100)
+    assert store.attempt(chain.id, 1, 105)
+    with store._reading() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "delete"
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+
+
+def test_importing_the_store_is_light() -> None:
+    script = "import sys, mirage.agent.sql_store; print(*{'alembic', 'numba', 'psycopg'} & sys.modules.keys())"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "\n"
 
 
 def test_only_its_owner_can_read_it(tmp_path: Path, opened) -> None:
-    opened(f"sqlite:///{tmp_path}/sub/store.db")
-    assert (tmp_path / "sub" / "store.db").stat().st_mode & 0o777 == 0o600
+    store = opened(f"sqlite:///{tmp_path}/sub/store.db")
+    store.add_chain("train", SPEC, 100)
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "sub").iterdir()} == {0o600}

@@ -19,7 +19,7 @@ BUSY_S = 30
 PATIENCE = {"connect_timeout": "10", "tcp_user_timeout": "30000", "keepalives_idle": "30"}
 """Of libpq: a PostgreSQL server that is gone must not hold up the agent for the hours that TCP would wait."""
 
-SHARED_DISKS = re.compile(r"nfs|lustre|gpfs|beegfs|panfs|ceph|cifs|smb|afs|9p|gluster|orangefs|wekafs|fuse\.(?!fuse)")
+SHARED_DISKS = re.compile(r"nfs|lustre|gpfs|beegfs|panfs|ceph|cifs|smb|afs|9p|gluster|orangefs|wekafs|fuse\.")
 """File systems that several hosts see at once, by the beginning of their type's name."""
 
 
