@@ -7,6 +7,7 @@ and again, each time from where the last hand-over left it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from mirage.duration import HOUR_S, MINUTE_S
 from mirage.policy.contract import Policy
@@ -27,6 +28,7 @@ class LinkRecord:
         job: Its id in the simulation.
         started_s: ``MISSING`` if it had not started by the horizon.
         ends_s: When its limit ends it; ``MISSING`` as well.
+        held_s: From when on it stood in the queue held back, before ``submitted_s``; ``MISSING`` if it never was.
     """
 
     number: int
@@ -34,6 +36,7 @@ class LinkRecord:
     submitted_s: int
     started_s: int
     ends_s: int
+    held_s: int = MISSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +68,14 @@ class HandOver:
         ended_s: When.
         x_s: Start of the next minus this end; up to the horizon if the next had not started by then.
         open: Whether it had not.
+        following: Number of the next; ``MISSING`` while it has not started.
     """
 
     link: int
     ended_s: int
     x_s: int
     open: bool = False
+    following: int = MISSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +90,22 @@ class ChainRun:
 
     @property
     def hand_overs(self) -> tuple[HandOver, ...]:
-        """Every end of a link before the horizon and what followed it; what overlaps there is counted whole."""
-        found = []
+        """Every end of a link before the horizon and what followed it; what overlaps there is counted whole.
+
+        A link that is outlived by the one before it hands nothing over: it has held that much twice, and no more.
+        """
+        found, covered_s = [], MISSING
         for last, following in zip(self.links, (*self.links[1:], None)):
-            if last.ends_s == MISSING or last.ends_s > self.until_s:
+            if last.ends_s == MISSING:
                 continue
-            started_s = MISSING if following is None else following.started_s
-            if started_s == MISSING:
-                found.append(HandOver(last.number, last.ends_s, self.until_s - last.ends_s, open=True))
-            else:
-                found.append(HandOver(last.number, last.ends_s, started_s - last.ends_s))
+            covered_s = max(covered_s, last.ends_s)
+            if covered_s > self.until_s:
+                continue
+            if following is not None and following.started_s != MISSING:
+                x_s = max(following.started_s - covered_s, following.started_s - following.ends_s)
+                found.append(HandOver(last.number, covered_s, x_s, following=following.number))
+            elif covered_s < self.until_s:
+                found.append(HandOver(last.number, covered_s, self.until_s - covered_s, open=True))
         return tuple(found)
 
     @property
@@ -110,8 +121,14 @@ class ChainRun:
     @property
     def availability(self) -> float:
         """Share of the time since the first start in which a link ran."""
+        if not self.links or self.links[0].started_s == MISSING:
+            return 0.0
         alive_s = self.until_s - self.links[0].started_s
-        return 1 - self.interruption_s / alive_s if self.links[0].started_s != MISSING and alive_s > 0 else 0.0
+        return 1 - self.interruption_s / alive_s if alive_s > 0 else 0.0
+
+    def after(self, link: int) -> LinkRecord | None:
+        """What followed the link of a number, if anything did."""
+        return next((following for last, following in pairwise(self.links) if last.number == link), None)
 
     def cost(self, cost: Cost) -> float:
         """What all hand-overs cost."""

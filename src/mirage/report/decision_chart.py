@@ -33,7 +33,8 @@ def decision_chart(run: ChainRun, link: int) -> str:
     left = [d.remaining_s / HOUR_S for d in decisions]
     median = [d.estimate["wait_p50_s"] / HOUR_S for d in decisions]
     upper = [d.estimate["wait_p95_s"] / HOUR_S for d in decisions]
-    following = run.links[link + 1]
+    following = run.after(link)
+    assert following is not None
     waited_h = (following.started_s - following.submitted_s) / HOUR_S
     high = min(max(*left, *upper, waited_h, 1.0), 2 * max(*left, waited_h, 1.0)) * 1.05  # a long tail is cut off
     frame = Frame(Axis(times[0], times[-1] + HOUR_S, 56, WIDTH - 130), Axis(0, high, HEIGHT - 34, 26))
