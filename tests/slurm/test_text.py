@@ -13,7 +13,7 @@ from mirage.trace.table import MISSING, JobState
 
 CELLS = [
     "17", "RUNNING", "ada", "(null)", "gpu", "normal", "N/A", "None", "4031", "2", "128",
-    "cpu=128,mem=1T,node=2,billing=128,gres/gpu=16", "gres:gpu:8", "2-00:00:00", "1795209000", "1795209000",
+    "cpu=128,mem=1T,node=2,billing=128,gres/gpu=16", "gres:gpu:8", "NO", "2-00:00:00", "1795209000", "1795209000",
     "1795209060", "1795381860", "(null)", "0", "n[1-2]", "mirage:x:1 | a|b\nc", "train, again",
 ]  # fmt: skip
 
@@ -30,13 +30,14 @@ def test_a_job_of_squeue() -> None:
     assert skipped.count == 0
     assert (job.id, job.state, job.user, job.nodes, job.cpus, job.gpus) == (17, JobState.RUNNING, "ada", 2, 128, 16)
     assert (job.limit_s, job.start_s, job.end_s) == (172_800, 1795209060, 1795381860)
+    assert job.whole_nodes
     assert (job.comment, job.name, job.account) == ("mirage:x:1 | a|b\nc", "train, again", "")
 
 
 def test_exit_codes_are_wait_statuses() -> None:
-    (job,), _ = squeue_text.read_queue(record((1, "FAILED"), (19, "768")))
+    (job,), _ = squeue_text.read_queue(record((1, "FAILED"), (20, "768")))
     assert (job.exit_code, job.exit_signal) == (3, 0)
-    (job,), _ = squeue_text.read_queue(record((1, "CANCELLED"), (19, "15")))
+    (job,), _ = squeue_text.read_queue(record((1, "CANCELLED"), (20, "15")))
     assert (job.exit_code, job.exit_signal) == (0, 15)
 
 

@@ -118,11 +118,15 @@ def _sleep(desk: Desk, chain: Chain, plan: Plan) -> None:
     desk.change_chain(chain, next_look_s=next_look_s)
 
 
+_FROM_JOB = ("user", "partition", "gpus", "cpus")
+
+
 def _chain_view(desk: Desk, chain: Chain, present: Link, view: View) -> ChainView:
     """The chain as its policy sees it: the link that runs ends, for it, when the next must be *ready*, not started."""
     job = desk.sight.by_id[present.job]
     mine = view.running.id == present.job
     ends_s = present.started_s + present.limit_s - load_time_s(desk, chain)
+    held = {name: int(getattr(view.running, name)[mine][0]) for name in _FROM_JOB} if mine.any() else {}
     return ChainView(
         nodes=job.nodes,
         limit_s=present.limit_s,
@@ -131,8 +135,7 @@ def _chain_view(desk: Desk, chain: Chain, present: Link, view: View) -> ChainVie
         started_s=present.started_s,
         ends_s=max(ends_s, present.started_s),
         step_s=desk.settings.decide_s,
-        user=int(view.running.user[mine][0]) if mine.any() else 0,
-        partition=int(view.running.partition[mine][0]) if mine.any() else 0,
+        **held,
     )
 
 

@@ -1,78 +1,171 @@
-"""Prometheus metrics of the agent."""
+"""Prometheus metrics of the agent: what it counted itself, and what the store says of its chains."""
 
 from __future__ import annotations
 
-from collections import Counter as Count
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest, start_http_server
+from prometheus_client import CollectorRegistry, generate_latest, start_http_server, write_to_textfile
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from mirage.agent.history import chain_run
+from mirage.agent.model import Chain, ChainState, Link, LinkState
+from mirage.duration import HOUR_S
+from mirage.errors import ConfigurationError, StoreError
+from mirage.trace.table import MISSING
 
 if TYPE_CHECKING:
     from mirage.agent.agent import Cycle
     from mirage.agent.sql_store import SqlStore
 
+Labelled = Mapping[tuple[str, ...], float]
 
-class Metrics:
-    """Counts and gauges, brought up to date after every cycle.
+
+class Metrics(Collector):
+    """What was known after the last cycle; a scrape between two cycles asks neither the store nor Slurm.
+
+    Totals of decisions and refusals are the store's: they survive a restart.
 
     Args:
         runner: Counts Slurm's commands in ``count``.
         clock: The cluster's.
+        holder: Whose lease is ours; empty to take any for it.
     """
 
-    def __init__(self, store: SqlStore, runner: Any, clock: Callable[[], float]) -> None:
-        self.store, self.runner, self.clock = store, runner, clock
+    def __init__(self, store: SqlStore, runner: Any, clock: Callable[[], float], holder: str = "") -> None:
+        self.store, self.runner, self.clock, self.holder = store, runner, clock, holder
+        self.troubles = self.put_off = 0
+        self.took_s = self.last_s = 0.0
+        self._last_decision = self._last_event = 0
+        self._decided: Counter[tuple[str, bool]] = Counter()
+        self._happened: Counter[str] = Counter()
+        self._of_store: tuple[Metric, ...] = ()
+        self._families: tuple[Metric, ...] = ()
         self.registry = CollectorRegistry()
-        self._seen: Count[str] = Count()
-        chain = ("chain",)
-
-        def gauge(name: str, told: str, labels: tuple[str, ...] = ()) -> Gauge:
-            return Gauge(f"mirage_{name}", told, labels, registry=self.registry)
-
-        self.chains = gauge("chains", "Chains by state", ("state",))
-        self.interruption = gauge("interruption_seconds", "Time without a link, so far", chain)
-        self.overlap = gauge("overlap_seconds", "Time with two links, so far", chain)
-        self.live = gauge("live_link", "Number of the link that runs, 0 for none", chain)
-        self.cycle_s = gauge("cycle_seconds", "How long the last cycle took")
-        self.last_s = gauge("last_cycle_timestamp_seconds", "When the last cycle without trouble ended")
-        self.commands = Counter("mirage_slurm_commands", "Slurm commands run", ("command",), registry=self.registry)
-        self.troubles = Counter("mirage_troubles", "Cycles cut short by Slurm or the store", registry=self.registry)
-        self.put_off = Counter("mirage_decisions_put_off", "Decisions there was no time for", registry=self.registry)
+        self.registry.register(self)
 
     def saw(self, cycle: Cycle, took_s: float) -> None:
-        """Take note of a cycle."""
-        self.cycle_s.set(took_s)
-        self.put_off.inc(cycle.put_off)
-        for command, count in (getattr(self.runner, "count", None) or {}).items():
-            self.commands.labels(command).inc(count - self._seen[command])
-            self._seen[command] = count
-        if cycle.trouble:
-            self.troubles.inc()
-            return
-        now_s = self.clock()
-        self.last_s.set(now_s)
-        self._chains(int(now_s))
+        """Take note of a cycle; where Slurm or the store had trouble, what was known of chains stands."""
+        self.took_s, self.put_off = took_s, self.put_off + cycle.put_off
+        try:
+            if not cycle.trouble:
+                now_s = self.clock()
+                self._of_store = tuple(self._read(int(now_s)))
+                self.last_s = now_s
+        except StoreError:
+            self.troubles += 1
+        self.troubles += bool(cycle.trouble)
+        self._families = (*self._of_process(), *self._of_store)
 
-    def _chains(self, now_s: int) -> None:
-        chains = self.store.chains()
-        for state, count in Count(chain.state.value for chain in chains).items():
-            self.chains.labels(state).set(count)
-        for chain in chains:
-            if chain.state.value == "done":
-                continue
-            links = self.store.links(chain.id)
-            run = chain_run(chain, links, (), now_s)
-            self.interruption.labels(chain.name).set(run.interruption_s)
-            self.overlap.labels(chain.name).set(run.overlap_s)
-            self.live.labels(chain.name).set(max((k.number for k in links if k.state.value == "running"), default=0))
+    def collect(self) -> Iterable[Metric]:
+        """What a scrape gets."""
+        return self._families
 
-    def serve(self, port: int) -> None:
-        """Answer on 127.0.0.1."""
-        start_http_server(port, addr="127.0.0.1", registry=self.registry)
+    def serve(self, port: int, address: str = "127.0.0.1") -> Callable[[], None]:
+        """Answer scrapes, aside; what is returned ends that.
+
+        Raises:
+            ConfigurationError: The port cannot be had.
+        """
+        try:
+            server, thread = start_http_server(port, addr=address, registry=self.registry)
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot serve metrics on {address}:{port}: {error.strerror}; name another port"
+            ) from error
+
+        def stop() -> None:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+        return stop
 
     def text(self) -> str:
         """In Prometheus' exposition format."""
         return generate_latest(self.registry).decode()
+
+    def write(self, path: Path) -> None:
+        """Write the text to a file, in one step, for node-exporter's textfile collector (its name ends in .prom).
+
+        Raises:
+            ConfigurationError: It cannot be written.
+        """
+        try:
+            write_to_textfile(str(path), self.registry)
+        except OSError as error:
+            raise ConfigurationError(f"cannot write metrics to {path}: {error.strerror}") from error
+
+    def _of_process(self) -> Iterable[Metric]:
+        ran = {(name,): float(count) for name, count in (getattr(self.runner, "count", None) or {}).items()}
+        yield _counter("slurm_commands", "Slurm commands run", ran, "command")
+        yield _counter("troubles", "Cycles cut short by Slurm or the store", {(): self.troubles})
+        yield _counter("decisions_put_off", "Decisions there was no time for", {(): self.put_off})
+        yield _gauge("cycle_seconds", "How long the last cycle took", {(): self.took_s})
+        yield _gauge("last_cycle_timestamp_seconds", "When the last cycle without trouble ended", {(): self.last_s})
+
+    def _read(self, now_s: int) -> Iterable[Metric]:
+        chains = self.store.chains()
+        links = self.store.links()
+        alive = [chain for chain in chains if chain.state is not ChainState.DONE]
+        held = self.store.lease()
+        ours = held is not None and held[0] == (self.holder or held[0]) and held[1] >= now_s
+        yield _gauge("lease_held", "Whether we hold the lease of the store", {(): ours})
+        yield _gauge("chains", "Chains by state", _by_state(ChainState, (chain.state for chain in chains)), "state")
+        yield _gauge("links", "Links by state", _by_state(LinkState, (link.state for link in links)), "state")
+        yield from _of_chains({chain: [x for x in links if x.chain == chain.id] for chain in alive}, now_s)
+        self._last_decision, decided = self.store.decided_since(self._last_decision)
+        self._last_event, happened = self.store.happened_since(self._last_event)
+        self._decided += Counter({(_kind(reason), submits): n for (reason, submits), n in decided.items()})
+        self._happened += happened
+        told = {(reason, "submit" if submits else "wait"): float(n) for (reason, submits), n in self._decided.items()}
+        yield _counter("decisions", "What policies chose, and why", told, "reason", "choice")
+        refused = self._happened["refused"] + self._happened["release-refused"]
+        yield _counter("submissions_refused", "Submissions and releases that Slurm refused", {(): refused})
+
+
+def _of_chains(links: Mapping[Chain, list[Link]], now_s: int) -> Iterable[Metric]:
+    """Of chains that are not done: one that is leaves no label behind."""
+    runs = {(chain.name,): chain_run(chain, own, (), now_s) for chain, own in links.items()}
+    running = {(chain.name,): [x for x in own if x.state is LinkState.RUNNING] for chain, own in links.items()}
+    told = {
+        "interruption_seconds": ("Time without a link", {k: run.interruption_s for k, run in runs.items()}),
+        "overlap_seconds": ("Time with two links", {k: run.overlap_s for k, run in runs.items()}),
+        "wasted_node_seconds": ("Node-seconds held twice", {k: run.wasted_node_h * HOUR_S for k, run in runs.items()}),
+    }
+    for name, (explained, values) in told.items():
+        yield _counter(name, f"{explained}, so far", values, "chain")
+    newest = {k: row[-1] for k, row in running.items() if row and row[-1].limit_s != MISSING}
+    ends_s = {k: float(link.started_s + link.limit_s) for k, link in newest.items()}
+    yield _gauge("link_ends_timestamp_seconds", "When the newest running link reaches its limit", ends_s, "chain")
+    live = {k: float(row[-1].number) if row else 0.0 for k, row in running.items()}
+    yield _gauge("live_link", "Number of the newest link that runs, 0 for none", live, "chain")
+
+
+def _kind(reason: str) -> str:
+    """A reason without its particulars, which would make a time series each."""
+    return reason.partition(":")[0] or "none"
+
+
+def _by_state(states: Iterable[Any], found: Iterable[Any]) -> Labelled:
+    """A count for every state, those that nobody is in too."""
+    count = Counter(state.value for state in found)
+    return {(state.value,): float(count[state.value]) for state in states}
+
+
+def _gauge(name: str, explained: str, values: Labelled, *labels: str) -> Metric:
+    return _filled(GaugeMetricFamily(f"mirage_{name}", explained, labels=labels), values)
+
+
+def _counter(name: str, explained: str, values: Labelled, *labels: str) -> Metric:
+    return _filled(CounterMetricFamily(f"mirage_{name}", explained, labels=labels), values)
+
+
+def _filled(family: Any, values: Labelled) -> Metric:
+    for labels, value in values.items():
+        family.add_metric(labels, float(value))
+    found: Metric = family
+    return found

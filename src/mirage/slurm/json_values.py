@@ -92,6 +92,7 @@ def queued_job(record: Record) -> QueuedJob:
         exit_code=code,
         exit_signal=sign,
         nodelist=text(record.get("nodes")),
+        whole_nodes="none" in words(record.get("shared")),
     )
 
 

@@ -53,6 +53,7 @@ def queued_job(line: str) -> QueuedJob:
         exit_code=code,
         exit_signal=sign,
         nodelist=text_of(row.get("NodeList", "")),
+        whole_nodes=row.get("OverSubscribe") == "NO",
     )
 
 

@@ -14,8 +14,8 @@ FIELD, RECORD = "\x1f", "\x1e"
 
 FIELDS = (
     "JobID", "State", "UserName", "Account", "Partition", "QOS", "ArrayTaskID", "Reason", "PriorityLong", "NumNodes",
-    "NumCPUs", "tres-alloc", "tres-per-node", "TimeLimit", "SubmitTime", "EligibleTime", "StartTime", "EndTime",
-    "Dependency", "exit_code", "NodeList", "Comment", "Name",
+    "NumCPUs", "tres-alloc", "tres-per-node", "OverSubscribe", "TimeLimit", "SubmitTime", "EligibleTime", "StartTime",
+    "EndTime", "Dependency", "exit_code", "NodeList", "Comment", "Name",
 )  # fmt: skip
 
 COMMAND = (
@@ -51,8 +51,8 @@ def read_queue(output: str) -> tuple[tuple[QueuedJob, ...], Skipped]:
 
 def queued_job(cells: list[str]) -> QueuedJob:
     """A job from its cells, in the order of ``FIELDS``."""
-    (number, word, user, account, partition, qos, array, reason, priority, nodes, cpus, tres, gres, limit, submit,
-     eligible, start, end, dependency, exit_status, nodelist, comment, name) = cells  # fmt: skip
+    (number, word, user, account, partition, qos, array, reason, priority, nodes, cpus, tres, gres, shared, limit,
+     submit, eligible, start, end, dependency, exit_status, nodelist, comment, name) = cells  # fmt: skip
     state, width = state_of(word), whole(nodes, 1)
     status = whole(exit_status)
     started_s = instant_s(start)
@@ -81,4 +81,5 @@ def queued_job(cells: list[str]) -> QueuedJob:
         exit_code=status >> 8,
         exit_signal=status & 0x7F,
         nodelist=text_of(nodelist),
+        whole_nodes=shared == "NO",
     )

@@ -29,6 +29,7 @@ class QueuedJob:
         exit_code: Of an ended job.
         exit_signal: What killed it, 0 for nothing.
         nodelist: Hosts held, as a host list.
+        whole_nodes: Whether it has, or will have, its nodes for itself (``--exclusive``), whatever else it asked for.
     """
 
     id: int
@@ -54,6 +55,7 @@ class QueuedJob:
     exit_code: int = 0
     exit_signal: int = 0
     nodelist: str = ""
+    whole_nodes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

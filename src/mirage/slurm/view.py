@@ -94,7 +94,7 @@ def shares_nodes(machine: Machine, running: Sequence[QueuedJob], pending: Sequen
     cpus = max((node.cpus for node in machine.nodes), default=1)
     exclusive = {partition.name for partition in machine.partitions if partition.whole_nodes}
     for job in (*running, *pending):
-        if _first(job.partition) in exclusive:
+        if job.whole_nodes or _first(job.partition) in exclusive:
             continue
         if job.gpus < gpus * job.nodes if gpus and job.gpus else job.cpus < cpus * job.nodes:
             return True
@@ -162,7 +162,7 @@ class _Form:
             partition=column(lambda job: self.names.code("partition", _first(job.partition))),
             qos=column(lambda job: self.names.code("qos", job.qos)),
             nodes=column(lambda job: job.nodes),
-            gpus=column(lambda job: -(-job.gpus // max(job.nodes, 1)) if self.shared else -1),
+            gpus=column(lambda job: -(-job.gpus // max(job.nodes, 1)) if self.shared and not job.whole_nodes else -1),
             cpus=column(lambda job: max(-(-job.cpus // max(job.nodes, 1)), 1) if self.shared else 1),
             limit_s=column(lambda job: _limit(job.limit_s, self.default_s.get(_first(job.partition), DAY_S))),
             submit_s=column(lambda job: job.submit_s),

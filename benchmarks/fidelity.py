@@ -1,0 +1,141 @@
+"""The simulator's ``slurm`` beside real replays of the same workload, and those beside each other.
+
+    python benchmarks/fidelity.py WORKLOAD.csv SLURM_CONF REPLAY.csv [REPLAY.csv …]
+
+WORKLOAD says what was submitted (id, submit_s, qos, nodes, gpus_per_node, run_s, limit_min), each REPLAY what a real
+Slurm made of it (id, attempt, submit, start, end, state). The simulator is fed the submit times of each replay, and
+judged against that replay; the run-to-run spread is the same measure between every two replays. How much longer than
+its command a job takes on that machine (--launch-s) is no property of Slurm: it is measured on the replays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from statistics import mean, median
+
+import numpy as np
+
+from mirage.sim.jobs import workload
+from mirage.sim.settings import SlurmSettings
+from mirage.sim.simulation import Simulation
+from mirage.sim.slurm_conf import cluster_from_slurm_conf
+from mirage.trace.table import JobState, JobTable
+
+QOS = {"low": 0.0, "normal": 100.0, "high": 1000.0}
+
+Starts = dict[int, tuple[int, int, int]]
+"""Job → submission, first start, last end."""
+
+
+def read_replay(path: Path) -> Starts:
+    """What became of every job."""
+    found: Starts = {}
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            if not row["start"] or not row["end"]:
+                continue
+            number, end_s = int(row["id"]), int(row["end"])
+            submit_s, start_s, _ = found.get(number, (int(row["submit"]), int(row["start"]), 0))
+            found[number] = (min(submit_s, int(row["submit"])), min(start_s, int(row["start"])), end_s)
+    return found
+
+
+def launch_s(workload_path: Path, replays: list[Path]) -> int:
+    """What starting and ending a job adds to its command: the median over jobs that ran once, in full."""
+    with workload_path.open(newline="") as file:
+        asked = {int(row["id"]): int(row["run_s"]) for row in csv.DictReader(file)}
+    extra = []
+    for path in replays:
+        with path.open(newline="") as file:
+            rows = [row for row in csv.DictReader(file) if row["state"] == "COMPLETED" and row["attempt"] == "1"]
+        extra += [int(row["end"]) - int(row["start"]) - asked[int(row["id"])] for row in rows]
+    return round(median(extra))
+
+
+def table_of(path: Path, submitted: Starts, launch: int) -> JobTable:
+    """The workload, submitted when the replay says."""
+    with path.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if int(row["id"]) in submitted]
+    rows.sort(key=lambda row: (submitted[int(row["id"])][0], int(row["id"])))
+    columns = {
+        name: np.array([int(row[name]) for row in rows]) for name in ("nodes", "gpus_per_node", "run_s", "limit_min")
+    }
+    submit_s = np.array([submitted[int(row["id"])][0] for row in rows])
+    return JobTable.build(
+        job_id=[row["id"] for row in rows],
+        submit_s=submit_s,
+        start_s=submit_s,
+        end_s=submit_s + columns["run_s"] + launch,
+        nodes=columns["nodes"],
+        gpus=columns["nodes"] * columns["gpus_per_node"],
+        cpus=columns["nodes"],
+        limit_s=columns["limit_min"] * 60,
+        qos=[row["qos"] for row in rows],
+        state=[JobState.COMPLETED] * len(rows),
+    )
+
+
+def simulated(path: Path, conf: Path, submitted: Starts, launch: int) -> Starts:
+    """What the simulator makes of the workload, submitted when the replay says."""
+    table = table_of(path, submitted, launch)
+    cluster = replace(cluster_from_slurm_conf(conf), qos_factors=QOS)
+    sim = Simulation(cluster, workload(table, cluster), "slurm", SlurmSettings.from_slurm_conf(conf), begin_s=0)
+    sim.run()
+    found: Starts = {}
+    for segment in sim.segments():
+        number = int(sim.workload.table.job_id[segment.id])
+        submit_s, start_s, end_s = found.get(number, (int(segment.submit_s), int(segment.start_s), 0))
+        found[number] = (submit_s, min(start_s, int(segment.start_s)), max(end_s, int(segment.end_s)))
+    return found
+
+
+def compared(ours: Starts, theirs: Starts) -> dict[str, float]:
+    """How far two schedules of one workload are apart; waits and makespan as ratios."""
+    both = sorted(ours.keys() & theirs.keys())
+    # each by its own submissions: replays are late by different fractions of a second
+    off = [abs((ours[k][1] - ours[k][0]) - (theirs[k][1] - theirs[k][0])) for k in both]
+    wait = [mean(run[k][1] - run[k][0] for k in both) for run in (ours, theirs)]
+    span = [max(run[k][2] for k in both) - min(run[k][0] for k in both) for run in (ours, theirs)]
+    return {
+        "jobs": len(both),
+        "mean_absolute_error_s": round(mean(off), 1),
+        "within_60_s": round(mean(x <= 60 for x in off), 3),
+        "mean_wait_ratio": round(wait[0] / max(wait[1], 1e-9), 3),
+        "makespan_ratio": round(span[0] / span[1], 4),
+    }
+
+
+def main() -> None:
+    """Compare and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("workload", type=Path)
+    parser.add_argument("conf", type=Path)
+    parser.add_argument("replays", type=Path, nargs="+")
+    parser.add_argument("--launch-s", type=int, help="by default measured on the replays")
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args()
+    replays = {path.name: read_replay(path) for path in options.replays}
+    launch = launch_s(options.workload, options.replays) if options.launch_s is None else options.launch_s
+    print(f"a job takes {launch} s longer than its command")
+    rows = {
+        f"simulator / {name}": compared(simulated(options.workload, options.conf, run, launch), run)
+        for name, run in replays.items()
+    }
+    rows |= {f"{a} / {b}": compared(replays[a], replays[b]) for a, b in combinations(replays, 2)}
+    for name, row in rows.items():
+        print(f"{name:60s} " + "  ".join(f"{key} {value:g}" for key, value in row.items()))
+    ours = mean(row["mean_absolute_error_s"] for name, row in rows.items() if name.startswith("simulator"))
+    real = [row["mean_absolute_error_s"] for name, row in rows.items() if not name.startswith("simulator")]
+    if real:
+        print(f"our error {ours:.1f} s, run-to-run spread {mean(real):.1f} s, ratio {ours / mean(real):.2f}")
+    if options.output:
+        options.output.write_text(json.dumps(rows, indent=2))
+
+
+if __name__ == "__main__":
+    main()
