@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,13 @@ from mirage.agent.history import chain_run
 from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, StoreError
-from mirage.trace.table import MISSING
 
 if TYPE_CHECKING:
     from mirage.agent.agent import Cycle
     from mirage.agent.sql_store import SqlStore
 
-Labelled = Mapping[tuple[str, ...], float]
+Labelled = Mapping[Any, float]
+"""Values by a tuple of labels."""
 
 
 class Metrics(Collector):
@@ -116,7 +116,7 @@ class Metrics(Collector):
         yield _gauge("lease_held", "Whether we hold the lease of the store", {(): ours})
         yield _gauge("chains", "Chains by state", _by_state(ChainState, (chain.state for chain in chains)), "state")
         yield _gauge("links", "Links by state", _by_state(LinkState, (link.state for link in links)), "state")
-        yield from _of_chains({chain: [x for x in links if x.chain == chain.id] for chain in alive}, now_s)
+        yield from _of_chains([(chain, [link for link in links if link.chain == chain.id]) for chain in alive], now_s)
         self._last_decision, decided = self.store.decided_since(self._last_decision)
         self._last_event, happened = self.store.happened_since(self._last_event)
         self._decided += Counter({(_kind(reason), submits): n for (reason, submits), n in decided.items()})
@@ -127,21 +127,19 @@ class Metrics(Collector):
         yield _counter("submissions_refused", "Submissions and releases that Slurm refused", {(): refused})
 
 
-def _of_chains(links: Mapping[Chain, list[Link]], now_s: int) -> Iterable[Metric]:
+def _of_chains(chains: Sequence[tuple[Chain, list[Link]]], now_s: int) -> Iterable[Metric]:
     """Of chains that are not done: one that is leaves no label behind."""
-    runs = {(chain.name,): chain_run(chain, own, (), now_s) for chain, own in links.items()}
-    running = {(chain.name,): [x for x in own if x.state is LinkState.RUNNING] for chain, own in links.items()}
-    told = {
-        "interruption_seconds": ("Time without a link", {k: run.interruption_s for k, run in runs.items()}),
-        "overlap_seconds": ("Time with two links", {k: run.overlap_s for k, run in runs.items()}),
-        "wasted_node_seconds": ("Node-seconds held twice", {k: run.wasted_node_h * HOUR_S for k, run in runs.items()}),
-    }
-    for name, (explained, values) in told.items():
-        yield _counter(name, f"{explained}, so far", values, "chain")
-    newest = {k: row[-1] for k, row in running.items() if row and row[-1].limit_s != MISSING}
-    ends_s = {k: float(link.started_s + link.limit_s) for k, link in newest.items()}
+    runs = {(chain.name,): chain_run(chain, links, (), now_s) for chain, links in chains}
+    running = {(chain.name,): [x for x in links if x.state is LinkState.RUNNING] for chain, links in chains}
+    live = {key: row[-1].number if row else 0 for key, row in running.items()}
+    ends_s = {k: row[-1].started_s + row[-1].limit_s for k, row in running.items() if row and row[-1].limit_s > 0}
+    lost_s = {key: run.interruption_s for key, run in runs.items()}
+    twice_s = {key: run.overlap_s for key, run in runs.items()}
+    wasted_s = {key: run.wasted_node_h * HOUR_S for key, run in runs.items()}
+    yield _counter("interruption_seconds", "Time without a link, so far", lost_s, "chain")
+    yield _counter("overlap_seconds", "Time with two links, so far", twice_s, "chain")
+    yield _counter("wasted_node_seconds", "Node-seconds held twice, so far", wasted_s, "chain")
     yield _gauge("link_ends_timestamp_seconds", "When the newest running link reaches its limit", ends_s, "chain")
-    live = {k: float(row[-1].number) if row else 0.0 for k, row in running.items()}
     yield _gauge("live_link", "Number of the newest link that runs, 0 for none", live, "chain")
 
 

@@ -1,0 +1,141 @@
+"""Metrics, read as Prometheus reads them."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from postgres import free_port
+from prometheus_client.parser import text_string_to_metric_families
+
+from mirage.agent.agent import Cycle
+from mirage.agent.metrics import Metrics
+from mirage.agent.model import ChainSpec, ChainState, DecisionRecord, EventRecord, Link, LinkState
+from mirage.agent.sql_store import SqlStore, open_store
+from mirage.errors import ConfigurationError
+from mirage.slurm.values import Submission
+
+SPEC = ChainSpec(Submission("job.sh", {"nodes": "2"}))
+NOW_S = 10_000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqlStore]:
+    with closing(open_store(f"sqlite:///{tmp_path}/store.db")) as store:
+        yield store
+
+
+@pytest.fixture
+def metrics(store: SqlStore) -> Metrics:
+    return Metrics(store, SimpleNamespace(count=Counter(squeue=3)), lambda: NOW_S, "me")
+
+
+def read(text: str) -> dict[str, float]:
+    """``name{label="value"}`` → value."""
+    return {
+        sample.name + "".join(f",{value}" for _, value in sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def live(store: SqlStore, name: str) -> int:
+    """A chain that was without a link for 100 s, and then held two for 50 s."""
+    chain = store.add_chain(name, SPEC, 0).id
+    ended = {"state": LinkState.ENDED, "submitted_s": 0, "limit_s": 1000}
+    store.change_link(chain, 1, **ended, started_s=0, ended_s=1000)
+    store.add_link(Link(chain, 2, **ended, started_s=1100, ended_s=2100))
+    store.add_link(Link(chain, 3, LinkState.RUNNING, submitted_s=0, started_s=2050, limit_s=20_000))
+    return chain
+
+
+def test_what_the_store_says_is_told(store: SqlStore, metrics: Metrics) -> None:
+    chain = live(store, "train")
+    store.take_lease("me", NOW_S, 60)
+    waits = DecisionRecord(chain, 1, 5, "what-if", False, "waiting-costs-less:by 3")
+    store.add_decisions([waits, waits, DecisionRecord(chain, 1, 6, "what-if", True, "")])
+    store.change_chain(chain, EventRecord(chain, 1, 1, "refused"), EventRecord(chain, 1, 2, "started"))
+    metrics.saw(Cycle(chains=1, put_off=2), 0.25)
+    told = read(metrics.text())
+    assert {name: told[f"mirage_{name}"] for name in (
+        "chains,active", "chains,paused", "links,ended", "links,running", "links,held", "lease_held",
+        "interruption_seconds_total,train", "overlap_seconds_total,train", "wasted_node_seconds_total,train",
+        "live_link,train", "link_ends_timestamp_seconds,train", "decisions_total,wait,waiting-costs-less",
+        "decisions_total,submit,none", "submissions_refused_total", "slurm_commands_total,squeue", "cycle_seconds",
+        "last_cycle_timestamp_seconds", "decisions_put_off_total", "troubles_total",
+    )} == {
+        "chains,active": 1, "chains,paused": 0, "links,ended": 2, "links,running": 1, "links,held": 0, "lease_held": 1,
+        "interruption_seconds_total,train": 100, "overlap_seconds_total,train": 50,
+        "wasted_node_seconds_total,train": 100, "live_link,train": 3, "link_ends_timestamp_seconds,train": 22_050,
+        "decisions_total,wait,waiting-costs-less": 2, "decisions_total,submit,none": 1, "submissions_refused_total": 1,
+        "slurm_commands_total,squeue": 3, "cycle_seconds": 0.25, "last_cycle_timestamp_seconds": NOW_S,
+        "decisions_put_off_total": 2, "troubles_total": 0,
+    }  # fmt: skip
+
+
+def test_totals_grow_and_survive_a_restart(store: SqlStore, metrics: Metrics) -> None:
+    chain = live(store, "train")
+    name = "mirage_decisions_total,wait,lead-not-reached"
+    for count in (1, 2):
+        store.add_decisions([DecisionRecord(chain, 3, count, "lead:4", False, "lead-not-reached")])
+        metrics.saw(Cycle(), 0.1)
+        assert read(metrics.text())[name] == count
+    after = Metrics(store, metrics.runner, metrics.clock)
+    after.saw(Cycle(), 0.1)
+    assert read(after.text())[name] == 2
+
+
+def test_a_chain_that_is_done_leaves_no_label(store: SqlStore, metrics: Metrics) -> None:
+    chain = live(store, "train")
+    metrics.saw(Cycle(), 0.1)
+    store.change_chain(chain, state=ChainState.DONE)
+    metrics.saw(Cycle(), 0.1)
+    told = read(metrics.text())
+    assert not [name for name in told if name.endswith(",train")]
+    assert (told["mirage_chains,active"], told["mirage_chains,done"]) == (0, 1)
+
+
+def test_trouble_leaves_what_was_known(store: SqlStore, metrics: Metrics) -> None:
+    live(store, "train")
+    metrics.saw(Cycle(), 0.1)
+    before = read(metrics.text())
+    metrics.saw(Cycle(trouble="no answer"), 9.0)
+    store.engine.dispose()
+    Path(store.engine.url.database).unlink()
+    Path(store.engine.url.database).mkdir()  # a store that is gone is trouble too, and ends nobody
+    metrics.saw(Cycle(), 9.0)
+    changed = {name for name, value in read(metrics.text()).items() if before[name] != value}
+    assert changed == {"mirage_troubles_total", "mirage_cycle_seconds"}
+    assert read(metrics.text())["mirage_troubles_total"] == 2
+
+
+def test_a_lease_of_somebody_else_or_of_the_past_is_not_held(store: SqlStore, metrics: Metrics) -> None:
+    for holder, begun_s, held in (("you", NOW_S, 0), ("me", NOW_S, 1), ("me", NOW_S - 100, 0)):
+        if store.lease():
+            store.drop_lease(store.lease()[0])
+        store.take_lease(holder, begun_s, 60)
+        metrics.saw(Cycle(), 0.1)
+        assert read(metrics.text())["mirage_lease_held"] == held
+
+
+def test_it_is_served_and_written_to_a_file(store: SqlStore, metrics: Metrics, tmp_path: Path) -> None:
+    live(store, "train")
+    metrics.saw(Cycle(), 0.1)
+    port = free_port()
+    stop = metrics.serve(port)
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            assert read(answer.read().decode()) == read(metrics.text())
+        with pytest.raises(ConfigurationError, match=f"{port}.*name another port"):
+            metrics.serve(port)
+    finally:
+        stop()
+    metrics.write(tmp_path / "mirage.prom")
+    assert (tmp_path / "mirage.prom").read_text() == metrics.text()
+    with pytest.raises(ConfigurationError, match="cannot write metrics"):
+        metrics.write(tmp_path / "nowhere" / "mirage.prom")
