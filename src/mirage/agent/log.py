@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
 from datetime import UTC, datetime
 from typing import TextIO
@@ -35,36 +36,36 @@ def _instant(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
+def _plain(value: object) -> object:
+    """What JSON can say without loss, and any reader takes; else the words."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return str(value)
+
+
 class JsonLines(logging.Formatter):
     """``{"time": …, "level": …, "event": …, …}``."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
-        line: dict[str, object] = {
-            "time": _instant(record),
-            "level": record.levelname.lower(),
-            "event": record.getMessage(),
-        }
-        line |= {
-            name: value if isinstance(value, int | float) else str(value) for name, value in _facts(record).items()
-        }
+        line: dict[str, object] = {"time": _instant(record), "level": record.levelname.lower()}
+        line |= {"event": record.getMessage()}
+        line |= {name: _plain(value) for name, value in _facts(record).items() if name not in line}
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return json.dumps(line)
 
 
 class PlainLines(logging.Formatter):
-    """``12:00:05 started chain=train link=3 job 17``."""
+    """``2026-03-01T12:00:05Z started chain=train link=3: job 17``."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, or more where an error is told."""
         facts = _facts(record)
-        detail = facts.pop("detail", "")
-        words = [
-            _instant(record),
-            record.getMessage(),
-            *(f"{name}={value}" for name, value in facts.items()),
-            str(detail),
-        ]
-        text = " ".join(word for word in words if word)
+        detail = str(facts.pop("detail", ""))
+        level = [record.levelname.lower()] if record.levelno >= logging.WARNING else []
+        words = [*level, record.getMessage(), *(f"{name}={value}" for name, value in facts.items())]
+        text = f"{_instant(record)} {' '.join(words)}" + (f": {detail}" if detail else "")
         return text + ("\n" + self.formatException(record.exc_info) if record.exc_info else "")

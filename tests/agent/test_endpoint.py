@@ -1,0 +1,209 @@
+"""Upstream files: read by the programs they are for, with and without a live link."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+from postgres import free_port
+
+from mirage.agent.endpoint import KINDS, live_link, render, write_if_changed
+from mirage.agent.model import Link, LinkState
+from mirage.errors import ConfigurationError
+
+PATHS = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
+
+NGINX = """\
+daemon off; master_process off; pid {folder}/pid; error_log stderr;
+events {{}}
+http {{
+    access_log off; client_body_temp_path {folder}/b; proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;
+    uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+    include {file};
+    server {{
+        listen 127.0.0.1:{port};
+        error_page 502 =503 @down;
+        location @down {{ return 503; }}
+        location / {{ proxy_pass http://train-k3f9; }}
+    }}
+}}
+"""
+HAPROXY = """\
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 5s
+    timeout server 5s
+frontend web
+    bind 127.0.0.1:{port}
+    default_backend train-k3f9
+"""
+
+
+def program(name: str) -> str:
+    found = shutil.which(name, path=PATHS)
+    if found is None:
+        pytest.skip(f"there is no {name}; apt-get install {'nginx-light' if name == 'nginx' else name}")
+    return found
+
+
+class Says(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"alive")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def service() -> Iterator[int]:
+    """The port of a job that serves."""
+    server = HTTPServer(("127.0.0.1", 0), Says)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server.server_port
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def words(kind: str, folder: Path, port: int) -> list[str]:
+    """The proxy's command line; its upstream file is ``upstream`` in the folder."""
+    if kind == "nginx":
+        (folder / "nginx.conf").write_text(NGINX.format(folder=folder, file=folder / "upstream", port=port))
+        return [program("nginx"), "-c", str(folder / "nginx.conf"), "-p", str(folder)]
+    (folder / "haproxy.cfg").write_text(HAPROXY.format(port=port))
+    return [program("haproxy"), "-f", str(folder / "haproxy.cfg"), "-f", str(folder / "upstream")]
+
+
+@contextmanager
+def answering(argv: list[str], port: int) -> Iterator[Callable[[], tuple[int, str]]]:
+    """Asks a proxy that runs."""
+
+    def ask() -> tuple[int, str]:
+        for _ in range(200):
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+                    return answer.status, answer.read().decode()
+            except urllib.error.HTTPError as error:
+                with error:
+                    return error.code, ""
+            except urllib.error.URLError:
+                time.sleep(0.05)
+        raise AssertionError(f"{argv[0]} does not answer")
+
+    proxy = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
+    try:
+        yield ask
+    finally:
+        proxy.terminate()
+        proxy.wait(30)
+
+
+@pytest.mark.parametrize("kind", ["nginx", "haproxy"])
+def test_a_proxy_takes_the_file_and_follows_it(kind: str, service: int, tmp_path: Path) -> None:
+    port, file = free_port(), tmp_path / "upstream"
+    argv = words(kind, tmp_path, port)
+    for host, answer in ((None, (503, "")), ("127.0.0.1", (200, "alive"))):
+        assert write_if_changed(file, render(kind, "train-k3f9", host, service))
+        check = subprocess.run([*argv, "-t" if kind == "nginx" else "-c"], capture_output=True, text=True)
+        assert check.returncode == 0, check.stderr
+        with answering(argv, port) as ask:
+            assert ask() == answer
+
+
+def test_haproxy_starts_with_a_host_that_cannot_be_resolved(tmp_path: Path) -> None:
+    argv = words("haproxy", tmp_path, free_port())
+    (tmp_path / "upstream").write_text(render("haproxy", "train-k3f9", "node-that-is-not.invalid", 8000))
+    assert subprocess.run([*argv, "-c"], capture_output=True).returncode == 0
+
+
+def test_traefik_reads_json() -> None:
+    def servers(host: str | None) -> object:
+        return json.loads(render("traefik", "train", host, 80))["http"]["services"]["train"]["loadBalancer"]["servers"]
+
+    assert servers("n01") == [{"url": "http://n01:80"}]
+    assert servers(None) == []
+
+
+def test_what_cannot_be_a_proxy_or_a_host_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="no proxy 'apache' here; there are nginx, haproxy, traefik"):
+        render("apache", "train", "n01", 80)
+    for kind in KINDS:
+        for host in ("n01; evil", "n01\n", "", "-n"):
+            with pytest.raises(ConfigurationError, match="no host"):
+                render(kind, "train", host, 80)
+        assert "[fe80::1]:80" in render(kind, "train", "[fe80::1]", 80)
+
+
+def link(number: int, state: LinkState, ready_s: int = -1) -> Link:
+    return Link(1, number, state, job=number, ready_s=ready_s)
+
+
+@pytest.mark.parametrize(
+    ("links", "number"),
+    [
+        ([], None),
+        ([link(1, LinkState.ENDED, 5), link(2, LinkState.QUEUED)], None),
+        ([link(1, LinkState.RUNNING)], 1),
+        ([link(1, LinkState.RUNNING, 5), link(2, LinkState.RUNNING)], 1),
+        ([link(1, LinkState.RUNNING, 5), link(2, LinkState.RUNNING, 9), link(3, LinkState.HELD)], 2),
+        ([link(1, LinkState.RUNNING), link(2, LinkState.RUNNING)], 1),
+    ],
+)
+def test_the_live_link_is_the_newest_that_is_ready(links: list[Link], number: int | None) -> None:
+    found = live_link(links)
+    assert (found and found.number) == number
+
+
+def test_unchanged_text_is_not_written_again(tmp_path: Path) -> None:
+    file = tmp_path / "upstream"
+    assert write_if_changed(file, "one")
+    file.chmod(0o640)
+    before = file.stat()
+    assert not write_if_changed(file, "one")
+    assert file.stat().st_mtime_ns == before.st_mtime_ns
+    assert write_if_changed(file, "two")
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ("two", 0o640)
+    assert file.stat().st_ino != before.st_ino
+    assert [path.name for path in tmp_path.iterdir()] == ["upstream"]
+
+
+def test_a_file_that_cannot_be_written_is_told_and_nothing_is_left(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"cannot write .*No such file"):
+        write_if_changed(tmp_path / "nowhere" / "upstream", "x")
+    (tmp_path / "folder" / "inside").mkdir(parents=True)
+    with pytest.raises(ConfigurationError, match="cannot write"):
+        write_if_changed(tmp_path / "folder", "x")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_reader_never_finds_half_a_file(tmp_path: Path) -> None:
+    file, texts = tmp_path / "upstream", ["a" * 100_000, "b" * 50_000]
+    write_if_changed(file, texts[0])
+    found: set[str] = set()
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            found.add(file.read_text())
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    for k in range(100):
+        write_if_changed(file, texts[(k + 1) % 2])
+    over.set()
+    reader.join()
+    assert found <= set(texts)
