@@ -6,11 +6,18 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from mirage.duration import DAY_S
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.report.svg import label, line
 
 _HALF_NAME = 22
 """Pixels that half a date takes; nearer to the edge it is set flush."""
+
+_STEPS_S = (
+    *(k * MINUTE_S for k in (1, 2, 5, 10, 15, 30)),
+    *(k * HOUR_S for k in (1, 2, 3, 6, 12)),
+    *(k * DAY_S for k in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)),
+)
+"""Distances between named instants that a clock and a calendar know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,24 @@ def midnights_s(low_s: float, high_s: float, most: int = 16) -> list[int]:
     return [day * DAY_S for day in days[::every]]
 
 
+def instants_s(low_s: float, high_s: float, most: int = 8) -> list[int]:
+    """Round instants (UTC) within a span, as near to one another as ``most`` allows."""
+    step_s = next((step for step in _STEPS_S if (high_s - low_s) / step <= most), _STEPS_S[-1])
+    return [k * step_s for k in range(math.ceil(low_s / step_s), math.floor(high_s / step_s) + 1)]
+
+
+def instant_names(instants: list[int]) -> list[str]:
+    """The time of day of each, with the date where a new day begins; dates alone where all are midnights."""
+    if all(instant_s % DAY_S == 0 for instant_s in instants):
+        return [date_name(instant_s) for instant_s in instants]
+    names, day = [], None
+    for instant_s in instants:
+        clock = f"{instant_s // HOUR_S % 24:02d}:{instant_s // MINUTE_S % 60:02d}"
+        names.append(clock if instant_s // DAY_S == day else f"{date_name(instant_s)} {clock}")
+        day = instant_s // DAY_S
+    return names
+
+
 def date_name(instant_s: float) -> str:
     """``Mar 1``."""
     date = datetime.fromtimestamp(instant_s, UTC)
@@ -109,4 +134,18 @@ def days(frame: Frame, *, named: bool = True) -> list[str]:
             at_left, at_right = x - frame.left < _HALF_NAME, frame.right - x < _HALF_NAME
             anchor = "start" if at_left else "end" if at_right else "middle"
             parts.append(label(date_name(instant_s), x, frame.bottom + 18, text_anchor=anchor))
+    return parts
+
+
+def clock(frame: Frame, *, named: bool = True) -> list[str]:
+    """Vertical lines at round instants of any span, minutes or years, with their names below."""
+    parts, free_px = [], frame.left
+    instants = instants_s(frame.x.low, frame.x.high)
+    for instant_s, name in zip(instants, instant_names(instants)):
+        x, half = frame.x.place(instant_s), 3.4 * len(name)
+        parts.append(line(x, frame.top, x, frame.bottom, "grid"))
+        middle = min(max(x, frame.left + half), frame.right - half)
+        if named and middle - half >= free_px:
+            parts.append(label(name, middle, frame.bottom + 18, text_anchor="middle"))
+            free_px = middle + half + 6
     return parts

@@ -41,9 +41,9 @@ def _band(run: ChainRun, policy: str, time: Axis, top: float) -> list[str]:
         label(f"{lost} · {twice} · alive {run.availability:.1%}", WIDTH - _RIGHT, top + 18, text_anchor="end",
               class_="halo"),
     ]  # fmt: skip
-    for before, record in zip((None, *run.links), run.links):
+    for k, (before, record) in enumerate(zip((None, *run.links), run.links)):
         clear_s = MISSING if before is None else before.ends_s
-        parts += _link(record, run.until_s, time, lanes[record.number % 2], clear_s)
+        parts += _link(record, run.until_s, time, lanes[k % 2], clear_s)
     for over in run.hand_overs:
         hours, began_s = over.x_s / HOUR_S, min(over.ended_s, over.ended_s + over.x_s)
         x, width = time.clip(began_s), time.clip(began_s + abs(over.x_s)) - time.clip(began_s)

@@ -78,6 +78,12 @@ CHART = (
 .chart .link-a { fill: var(--link); } .chart .link-b { fill: var(--link-2); }
 .chart .link-name { fill: #fff; font-size: 11px; font-weight: 600; pointer-events: none; }
 .chart .waiting { stroke: var(--wait); stroke-width: 2; stroke-dasharray: 2 3; }
+.chart .held { stroke: var(--wait); stroke-width: 2; opacity: 0.45; }
+.chart .ahead { opacity: 0.4; }
+.chart .now { stroke: var(--ink); stroke-width: 1.5; }
+.chart .gap-band { fill: var(--gap); opacity: 0.16; } .chart .overlap-band { fill: var(--overlap); opacity: 0.22; }
+.chart .cost-now { fill: none; stroke: var(--series-3); stroke-width: 2; }
+.chart .cost-later { fill: none; stroke: var(--series-4); stroke-width: 2; stroke-dasharray: 6 4; }
 .chart .gap { fill: var(--gap); } .chart .overlap { fill: var(--overlap); }
 .chart .gap-text { fill: var(--gap); font-weight: 600; }
 .chart .overlap-text { fill: var(--overlap); font-weight: 600; }
