@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -73,6 +74,7 @@ class Agent:
         self.followers, self.probes, self.decider = Followers(), Probes(shell), Decider(monotonic)
         self.names, self.told = Names(), told
         self.troubles = 0
+        self._took_s: deque[float] = deque([0.0, 0.0], maxlen=3)
         self._last: tuple[float, float] | None = None
 
     def cycle(self) -> Cycle:
@@ -97,8 +99,11 @@ class Agent:
 
     def pause_s(self, cycle: Cycle, took_s: float) -> float:
         """How long to sleep: longer the slower the controller answers, and ever longer while it does not."""
+        if cycle.trouble:
+            return min(self.settings.poll_s * 2.0 ** min(self.troubles, 8), self.settings.longest_poll_s)
         shortest_s = self.settings.busy_poll_s if cycle.busy else self.settings.poll_s
-        return min(max(shortest_s * 2.0 ** min(self.troubles, 8), 10 * took_s), self.settings.longest_poll_s)
+        self._took_s.append(took_s)  # one slow answer is an accident; several are a busy controller
+        return min(max(shortest_s, 10 * min(self._took_s)), self.settings.longest_poll_s)
 
     def run(self, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:
         """Cycle until told to stop, then give the lease back."""

@@ -15,11 +15,11 @@ AT_THE_LIMIT_S = 180
 
 def steer(desk: Desk, chain: Chain, newly_ended: list[Link]) -> Chain:
     """Take account of links that have just ended, then plan the next link or wind the chain up."""
+    if chain.state is ChainState.ACTIVE and (why := _finished(desk, chain)):
+        chain = desk.change_chain(chain, desk.event(chain.id, 0, "ending", why), state=ChainState.ENDING, why=why)
     if chain.state is ChainState.ACTIVE:
         for link in newly_ended:
             chain = _count_failure(desk, chain, link)
-    if chain.state is ChainState.ACTIVE and (why := _finished(desk, chain)):
-        chain = desk.change_chain(chain, desk.event(chain.id, 0, "ending", why), state=ChainState.ENDING, why=why)
     if chain.state is ChainState.ACTIVE:
         _plan_next(desk, chain)
         return chain

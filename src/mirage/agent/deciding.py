@@ -101,11 +101,14 @@ def scheduler_settings(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _due(desk: Desk, chain: Chain) -> tuple[Chain, Link, Link] | None:
-    """The chain with the link that runs and the one held behind it, if a decision is due."""
+    """The chain with the link that runs and the one held behind it, if a decision is due.
+
+    While two run, a hand-over is under way: a third is not let loose before that is over.
+    """
     if chain.state is not ChainState.ACTIVE:
         return None
     running, held = desk.of(chain, LinkState.RUNNING), desk.of(chain, LinkState.HELD)
-    if not running or not held or MISSING in (running[-1].limit_s, held[-1].job):
+    if len(running) != 1 or not held or MISSING in (running[-1].limit_s, held[-1].job):
         return None
     asleep = desk.now_s < chain.next_look_s <= desk.now_s + desk.settings.longest_sleep_s
     return None if asleep else (chain, running[-1], held[-1])

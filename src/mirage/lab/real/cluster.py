@@ -35,6 +35,9 @@ from mirage.lab.real.spec import (
     slurmdbd_conf,
 )  # fmt: skip
 
+_OUTLIVING: list[subprocess.Popen[bytes]] = []
+"""Processes that are to run on when nobody refers to them any more."""
+
 _KILLED_LAST = ("slurmctld", "slurmdbd", "mariadb", "munged", "clock")
 
 
@@ -201,6 +204,7 @@ class PrivateCluster:
             ["faketime", "-f", f"+0 x{self.spec.speed}", "sh", "-c", keep],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
+        _OUTLIVING.append(keeper)
         (self.spec.run / "clock.pid").write_text(str(keeper.pid), encoding="utf-8")
         self._until(shared.exists, 10, "the clock runs", shared)
 
@@ -298,6 +302,7 @@ class PrivateCluster:
                 stderr=out,
                 start_new_session=True,
             )
+        _OUTLIVING.append(child)
         (self.spec.run / f"{name}.pid").write_text(str(child.pid), encoding="utf-8")
 
     def _own_environment(self) -> dict[str, str]:
