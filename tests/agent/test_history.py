@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mirage.agent.history import chain_run, nodes_asked
 from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, Link, LinkState
+from mirage.duration import UNLIMITED_S
 from mirage.slurm.values import Submission
 from mirage.trace.table import MISSING
 
@@ -81,6 +82,11 @@ def test_a_link_that_has_outlived_its_limit_runs_still() -> None:
     run = chain_run(CHAIN, [runs(1, 0)], (), 160)
     assert (run.links[0].ends_s, run.interruption_s) == (160, 0)
     assert chain_run(CHAIN, [runs(1, 0)], (), 60).links[0].ends_s == 100
+
+
+def test_a_link_without_a_limit_runs_until_now() -> None:
+    run = chain_run(CHAIN, [replace(runs(1, 0), limit_s=UNLIMITED_S)], (), 500)
+    assert (run.links[0].ends_s, run.until_s, run.interruption_s) == (500, 500, 0)
 
 
 def test_a_successor_that_dies_first_takes_over_nothing() -> None:

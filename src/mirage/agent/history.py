@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, Link, LinkState
+from mirage.duration import UNLIMITED_S
 from mirage.provision.chain import Link as LinkForm
 from mirage.provision.chain_run import ChainRun, Decision, LinkRecord
 from mirage.trace.table import MISSING
@@ -17,7 +18,7 @@ def chain_run(
     """Links that were submitted, as they ran, up to now; of a chain that is to have no further link, up to its end.
 
     Links that never ran are left out; the numbers of the others stay theirs. One that still runs ends with its limit,
-    or now if it has outlived that.
+    or now if it has outlived that or has none.
 
     Args:
         nodes: Of every link; by default what the options say.
@@ -83,4 +84,7 @@ def _ends_s(link: Link, now_s: int) -> int:
 
 
 def _limit_ends_s(link: Link) -> int:
-    return link.started_s + link.limit_s if MISSING not in (link.started_s, link.limit_s) else link.ended_s
+    """When its limit ends it; of one without a limit what is known of its end."""
+    if link.started_s == MISSING or not 0 <= link.limit_s < UNLIMITED_S:
+        return link.ended_s
+    return link.started_s + link.limit_s

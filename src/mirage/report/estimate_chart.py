@@ -34,7 +34,8 @@ def estimate_chart(decisions: Sequence[Decision]) -> str:
     upper = Frame(time, Axis(0, max(high, min(tail, 2 * high)) * 1.05, bottom, _TOP))  # a long tail is cut off
     parts = [label("hours", _LEFT, 16, class_="strong"), *clock(upper, named=not costs), *rulers(upper, about=4)]
     parts += [part for row in rows for part in _hours(row, upper)]
-    parts += _names(upper, [("left of the link", "ink"), ("median wait", "t1"), ("5 to 95 % of futures", "t1")])
+    expected = [("median wait", "t1"), ("5 to 95 % of futures", "t1")] if _expected_h(shown, "wait_p50_s") else []
+    parts += _names(upper, [("left of the link", "ink"), *expected])
     frames = [upper]
     if costs:
         lower_top = bottom + _BETWEEN
