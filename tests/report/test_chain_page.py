@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirage.provision.chain import Link
-from mirage.provision.chain_run import ChainRun, Decision, LinkRecord
+from mirage.provision.chain_record import ChainRun, Decision, LinkRecord
 from mirage.report.axes import instant_names, instants_s
 from mirage.report.chain_page import chain_page
 from mirage.report.estimate_chart import estimate_chart

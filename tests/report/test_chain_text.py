@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from mirage.provision.chain import Link
-from mirage.provision.chain_run import ChainRun, LinkRecord
+from mirage.provision.chain_record import ChainRun, LinkRecord
 from mirage.report.chain_text import LAST_LINKS, print_chain, timeline
 from mirage.trace.table import MISSING
 

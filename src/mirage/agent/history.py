@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, Link, LinkState
 from mirage.duration import UNLIMITED_S
 from mirage.provision.chain import Link as LinkForm
-from mirage.provision.chain_run import ChainRun, Decision, LinkRecord
+from mirage.provision.chain_record import ChainRun, Decision, LinkRecord
 from mirage.trace.table import MISSING
 
 

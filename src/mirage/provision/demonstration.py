@@ -13,7 +13,8 @@ import numpy as np
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.policy.registry import make_policy
 from mirage.provision.chain import Cost, Link
-from mirage.provision.chain_run import ChainRun, run_chain
+from mirage.provision.chain_record import ChainRun
+from mirage.provision.chain_run import run_chain
 from mirage.provision.episode import Setting
 from mirage.provision.evaluate import Evaluation, evaluate
 from mirage.provision.protocol import Protocol

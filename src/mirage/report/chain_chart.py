@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mirage.duration import HOUR_S, MINUTE_S
-from mirage.provision.chain_run import ChainRun, LinkRecord
+from mirage.provision.chain_record import ChainRun, LinkRecord
 from mirage.report.axes import Axis, Frame, date_name, days
 from mirage.report.svg import box, drawing, label, line
 from mirage.trace.table import MISSING

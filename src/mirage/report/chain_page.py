@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mirage.duration import HOUR_S, MINUTE_S, format_duration
-from mirage.provision.chain_run import ChainRun
+from mirage.provision.chain_record import ChainRun
 from mirage.report.chain_chart import chain_chart
 from mirage.report.estimate_chart import estimate_chart
 from mirage.report.link_chart import SHOWN, link_chart

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mirage.duration import DAY_S, format_duration
-from mirage.provision.chain_run import ChainRun, HandOver, LinkRecord
+from mirage.provision.chain_record import ChainRun, HandOver, LinkRecord
 from mirage.trace.table import MISSING
 
 LAST_LINKS = 20

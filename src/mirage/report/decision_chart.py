@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from mirage.duration import HOUR_S
-from mirage.provision.chain_run import ChainRun, Decision
+from mirage.provision.chain_record import ChainRun, Decision
 from mirage.report.axes import Axis, Frame, date_name, rulers, ticks
 from mirage.report.svg import drawing, element, label, line, polygon, polyline, title
 from mirage.trace.table import MISSING

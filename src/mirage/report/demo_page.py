@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirage.duration import HOUR_S, MINUTE_S, format_duration
-from mirage.provision.chain_run import ChainRun
+from mirage.provision.chain_record import ChainRun
 from mirage.provision.demonstration import LINKS, MODEL, POLICIES, Demonstration
 from mirage.provision.frontier import frontiers
 from mirage.report.axes import date_name

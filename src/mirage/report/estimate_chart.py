@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from mirage.duration import HOUR_S
-from mirage.provision.chain_run import Decision
+from mirage.provision.chain_record import Decision
 from mirage.report.axes import Axis, Frame, clock, rulers
 from mirage.report.svg import drawing, label, line, polygon, polyline
 

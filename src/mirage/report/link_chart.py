@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from mirage.duration import format_duration
-from mirage.provision.chain_run import ChainRun, HandOver, LinkRecord
+from mirage.provision.chain_record import ChainRun, HandOver, LinkRecord
 from mirage.report.axes import Axis, Frame, clock, instant_names
 from mirage.report.svg import box, drawing, label, line
 from mirage.trace.table import MISSING

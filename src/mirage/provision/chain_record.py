@@ -1,0 +1,131 @@
+"""What became of a chain, simulated or real: its links, the decisions about them, and what each hand-over lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from mirage.duration import HOUR_S
+from mirage.provision.chain import Cost, Link
+from mirage.trace.table import MISSING
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRecord:
+    """One job of the chain.
+
+    Attributes:
+        number: 0 for the first.
+        job: Its id in the simulation.
+        started_s: ``MISSING`` if it had not started by the horizon.
+        ends_s: When its limit ends it; ``MISSING`` as well.
+        held_s: From when on it stood in the queue held back, before ``submitted_s``; ``MISSING`` if it never was.
+    """
+
+    number: int
+    job: int
+    submitted_s: int
+    started_s: int
+    ends_s: int
+    held_s: int = MISSING
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a policy said, and why.
+
+    Attributes:
+        link: Number of the link that ran.
+        remaining_s: What was left of it.
+        submits: Whether the next link was submitted then.
+        reason: The reasons of the plan's actions.
+        estimate: What the policy expected, units in the names.
+    """
+
+    now_s: int
+    link: int
+    remaining_s: int
+    submits: bool
+    reason: str
+    estimate: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """From one link to the next.
+
+    Attributes:
+        link: Number of the link that ended.
+        ended_s: When.
+        x_s: Start of the next minus this end; up to the horizon if the next had not started by then.
+        open: Whether it had not.
+        following: Number of the next; ``MISSING`` while it has not started.
+    """
+
+    link: int
+    ended_s: int
+    x_s: int
+    open: bool = False
+    following: int = MISSING
+
+
+@dataclass(frozen=True, slots=True)
+class ChainRun:
+    """What became of a chain between its first submission and the horizon."""
+
+    link: Link
+    begin_s: int
+    until_s: int
+    links: tuple[LinkRecord, ...]
+    decisions: tuple[Decision, ...]
+
+    @property
+    def hand_overs(self) -> tuple[HandOver, ...]:
+        """Every end of a link before the horizon and what followed it; what overlaps there is counted whole.
+
+        A link that is outlived by the one before it hands nothing over: it has held that much twice, and no more.
+        """
+        found, covered_s = [], MISSING
+        for last, following in zip(self.links, (*self.links[1:], None)):
+            if last.ends_s == MISSING:
+                continue
+            covered_s = max(covered_s, last.ends_s)
+            if covered_s > self.until_s:
+                continue
+            if following is not None and following.started_s != MISSING:
+                x_s = max(following.started_s - covered_s, following.started_s - following.ends_s)
+                found.append(HandOver(last.number, covered_s, x_s, following=following.number))
+            elif covered_s < self.until_s:
+                found.append(HandOver(last.number, covered_s, self.until_s - covered_s, open=True))
+        return tuple(found)
+
+    @property
+    def interruption_s(self) -> int:
+        """Time without a link, the wait of the first one not counted."""
+        return sum(max(h.x_s, 0) for h in self.hand_overs)
+
+    @property
+    def overlap_s(self) -> int:
+        """Time with two links."""
+        return sum(max(-h.x_s, 0) for h in self.hand_overs)
+
+    @property
+    def availability(self) -> float:
+        """Share of the time since the first start in which a link ran."""
+        if not self.links or self.links[0].started_s == MISSING:
+            return 0.0
+        alive_s = self.until_s - self.links[0].started_s
+        return 1 - self.interruption_s / alive_s if alive_s > 0 else 0.0
+
+    def after(self, link: int) -> LinkRecord | None:
+        """What followed the link of a number, if anything did."""
+        return next((following for last, following in pairwise(self.links) if last.number == link), None)
+
+    def cost(self, cost: Cost) -> float:
+        """What all hand-overs cost."""
+        return float(sum(float(cost.of(float(h.x_s))) for h in self.hand_overs))
+
+    @property
+    def wasted_node_h(self) -> float:
+        """Node-hours held twice."""
+        return self.overlap_s / HOUR_S * self.link.nodes
