@@ -167,7 +167,7 @@ def apply_resize(world: World, state: State, scratch: Scratch, action: Any) -> b
     job.speed = action.speed if action.speed > 0 else action.nodes / job.nodes
     job.start_s = state.clock[NOW]
     job.resume_s = lost_s
-    set_end(world, state, slot, lost_s)
+    set_end(world, state, slot)
     return True
 
 

@@ -200,23 +200,27 @@ def to_minutes(jobs: Records, epoch_s: int) -> Records:
 
 def link_record(
     job_id: int, *, nodes: int, limit_s: int, run_s: int | None = None, gpus: int = WHOLE_NODE, cpus: int = 1,
-    user: int = 0, partition: int = 0, after: int = NOBODY, begin_s: int = MISSING,
+    user: int = 0, partition: int = 0, qos: int = 0, boost: float = 0.0, after: int = NOBODY,
+    after_kind: int = AFTER_ANY, begin_s: int = MISSING, failed: bool = False,
 ) -> Records:  # fmt: skip
     """One JOB record to inject; without ``run_s`` it runs until its limit.
 
     Args:
         job_id: Its id; not one the trace uses.
-        after: Id of a job it must wait for (``afterany``).
+        boost: Site priority on top of the computed one.
+        after: Id of a job it must wait for.
+        after_kind: How; by default until that has ended, however.
+        failed: Whether it will end unsuccessfully.
     """
     job = records(JOB, 1)
     job.id = job_id
     job.nodes, job.limit_s = nodes, limit_s
     job.run_s = limit_s if run_s is None else run_s
     job.gpus, job.cpus = gpus, cpus
-    job.user, job.partition = user, partition
+    job.user, job.partition, job.qos, job.boost, job.failed = user, partition, qos, boost, failed
     job.begin_s = begin_s
     job.after = after
-    job.after_kind = AFTER_NONE if after == NOBODY else AFTER_ANY
+    job.after_kind = AFTER_NONE if after == NOBODY else after_kind
     return job
 
 

@@ -271,7 +271,7 @@ def start(world: World, state: State, scratch: Scratch, slot: int, width: int, s
     if job.first_start_s == NOBODY:
         job.first_start_s = now
     job.limit_end_s = now + job.limit_s
-    set_end(world, state, slot, job.resume_s)
+    set_end(world, state, slot)
     state.fate[job.id] = RUNNING
     state.user_jobs[job.user] += 1
     state.user_nodes[job.user] += width
@@ -287,7 +287,7 @@ def call_at(state: State, time_s: int) -> None:
 
 
 @kernel()
-def set_end(world: World, state: State, slot: int, lost_s: int) -> None:
+def set_end(world: World, state: State, slot: int) -> None:
     """Work out when the present segment ends: the rest of the work, or the first check of limits after its own.
 
     Slurm looks every ``PERIODIC_TIMEOUT`` (30 s) who is over his limit: a job overruns by less than that. Plans go by
@@ -299,7 +299,7 @@ def set_end(world: World, state: State, slot: int, lost_s: int) -> None:
     enforced_s = job.limit_end_s
     if setting.limit_check_s > 1:
         enforced_s += (setting.epoch_s - job.limit_end_s) % setting.limit_check_s
-    job.end_s = min(clock[NOW] + lost_s + left_s, enforced_s)
+    job.end_s = max(min(job.start_s + job.resume_s + left_s, enforced_s), clock[NOW])
     push_end(state, slot, job.end_s)
 
 

@@ -193,13 +193,14 @@ class Simulation:
 
     # -- jobs from outside ------------------------------------------------------------------------------------------
 
-    def inject(self, *, nodes: int, limit_s: int, **asked: Any) -> int:
+    def inject(self, *, nodes: int, limit_s: int, watched: bool = True, **asked: Any) -> int:
         """Submit a job now; it is looked at with the next event, which is at once.
 
         Args:
             nodes: Nodes asked for.
             limit_s: Time limit.
-            asked: As ``link_record``: ``run_s``, ``gpus``, ``cpus``, ``user``, ``partition``, ``after``, ``begin_s``.
+            watched: Whether its start stops the clock, for ``run_until_started``.
+            asked: As ``link_record``: ``run_s``, ``gpus``, ``cpus``, ``user``, ``partition``, ``after``, ``begin_s`` …
 
         Returns:
             Its id.
@@ -213,8 +214,9 @@ class Simulation:
         while not has_slot(self.state) or self.next_id >= len(self.state.fate):
             self.grow()
         slot = admit(self.world, self.state, job[0])
-        self.state.clock[WATCH] = self.next_id
-        self.state.clock[WATCH_SLOT] = slot
+        if watched:
+            self.state.clock[WATCH] = self.next_id
+            self.state.clock[WATCH_SLOT] = slot
         self.next_id += 1
         engine.wake_now(self.state)
         return self.next_id - 1
