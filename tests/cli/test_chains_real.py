@@ -164,7 +164,7 @@ def test_slurmctld_killed_and_restarted_in_the_middle_of_a_chain(shell: Shell) -
             shell.cluster.kill_controller()
             time.sleep(3)
             shell.cluster.start_controller()
-        shell.until(lambda: "3 checkpoint" in shell.log(), 120, "the chain goes on")
+        shell.until(lambda: "3 checkpoint" in shell.log(), 240, "the chain goes on")
     finally:
         agent.terminate()
         agent.wait(30)

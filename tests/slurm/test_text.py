@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirage.duration import UNLIMITED_S
 from mirage.slurm import json_values, machine_text, sacct_text, scontrol_text, squeue_text
 from mirage.slurm.fields import instant_s, limit_s, state_of
 from mirage.slurm.view import array_tasks
@@ -89,13 +90,23 @@ def test_accounting_keeps_the_last_attempt_and_survives_line_ends_in_comments() 
 def test_nodes_of_several_partitions_are_one() -> None:
     line = machine_text.FIELD.join
     rows = (
-        ["n1", "a*", "mixed", "64", "gpu:h100:8(S:0-1)"],
-        ["n1", "b", "mixed", "64", "gpu:h100:8"],
-        ["n2", "a*", "down*", "64", "(null)"],
-        ["n3", "b", "drained", "64", "gpu:2,mps:100"],
+        ["n1", "a*", "mixed", "64", "gpu:h100:8(S:0-1)", "2-00:00:00", "1:00:00", "NO", "10"],
+        ["n1", "b", "mixed", "64", "gpu:h100:8", "infinite", "n/a", "EXCLUSIVE", "1"],
+        ["n2", "a*", "down*", "64", "(null)", "2-00:00:00", "1:00:00", "NO", "10"],
+        ["n3", "b", "drained", "64", "gpu:2,mps:100", "infinite", "n/a", "EXCLUSIVE", "1"],
     )
     output = "\n".join(map(line, rows))
-    one, two, three = machine_text.read_nodes(output)
+    machine = machine_text.read_machine(output)
+    one, two, three = machine.nodes
+    first, second = machine.partitions
+    assert (first.name, first.default, first.max_time_s, first.default_time_s, first.whole_nodes) == (
+        "a",
+        True,
+        172_800,
+        3_600,
+        False,
+    )
+    assert (second.max_time_s, second.nodes, second.whole_nodes) == (UNLIMITED_S, ("n1", "n3"), True)
     assert (one.partitions, one.gpus, one.usable) == (("a", "b"), 8, True)
     assert (two.usable, two.gpus, three.usable, three.gpus) == (False, 0, False, 2)
 
@@ -123,7 +134,7 @@ def test_no_text_breaks_a_reader(noise: str, changed: list[tuple[int, str]]) -> 
     squeue_text.read_queue(record(*changed))
     sacct_text.read_accounts(noise, sacct_text.FIELDS)
     sacct_text.read_accounts(sacct_text.DELIMITER.join(["7", *[noise] * 14]), sacct_text.FIELDS)
-    machine_text.read_nodes(noise + "\n" + machine_text.FIELD.join(["n1", noise, noise, noise, noise]))
+    machine_text.read_nodes(noise + "\n" + machine_text.FIELD.join(["n1", *[noise] * 8]))
     machine_text.read_partitions(noise + "\nPartitionName=x Nodes=" + noise)
     machine_text.read_config(noise)
     scontrol_text.read_jobs("JobId=1 " + noise)

@@ -115,8 +115,6 @@ class Agent:
                 cycle = self.cycle()
                 if self.told is not None:
                     self.told(cycle, self.monotonic() - begun_s)
-                if cycle.put_off and not cycle.trouble:
-                    continue
                 sleep(self.pause_s(cycle, self.monotonic() - begun_s))
         finally:
             self.probes.close()
@@ -142,7 +140,7 @@ class Agent:
         if self.watch.complete and not trouble:
             self.decider.options = self.watch.options or {}
             put_off = self.decider.decide(desk, self._view)
-        return Cycle(len(chains), busy, put_off, trouble)
+        return Cycle(len(chains), busy or put_off > 0, put_off, trouble)
 
     def _tend(self, desk: Desk, chain: Chain) -> bool:
         """Take one chain as far as what was seen allows; whether a hand-over is under way."""

@@ -110,6 +110,8 @@ def _due(desk: Desk, chain: Chain) -> tuple[Chain, Link, Link] | None:
     running, held = desk.of(chain, LinkState.RUNNING), desk.of(chain, LinkState.HELD)
     if len(running) != 1 or not held or MISSING in (running[-1].limit_s, held[-1].job):
         return None
+    if running[-1].job not in desk.sight.by_id:
+        return None
     asleep = desk.now_s < chain.next_look_s <= desk.now_s + desk.settings.longest_sleep_s
     return None if asleep else (chain, running[-1], held[-1])
 

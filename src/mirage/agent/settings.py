@@ -39,7 +39,7 @@ class AgentSettings:
     longest_sleep_s: int = 2 * HOUR_S
     settle_s: int = 90
     vanish_s: int = 5 * MINUTE_S
-    budget_s: float = 4.0
+    budget_s: float = 2.5
     sight_s: int = 10 * MINUTE_S
     history_s: int = 2 * DAY_S
     refusals: int = 8

@@ -76,9 +76,8 @@ class SlurmClient:
         return sacct_text.read_accounts(done.stdout, self._accounting_fields)
 
     def machine(self) -> Machine:
-        """One sinfo and one scontrol."""
-        nodes = self._run(machine_text.NODES_COMMAND).stdout
-        return machine_text.read_machine(nodes, self._run(machine_text.PARTITIONS_COMMAND).stdout)
+        """One sinfo."""
+        return machine_text.read_machine(self._run(machine_text.NODES_COMMAND).stdout)
 
     def configuration(self) -> Mapping[str, str]:
         """``scontrol show config``."""

@@ -13,10 +13,20 @@ from mirage.trace.table import MISSING
 from mirage.trace.tres import gres_gpus_per_node
 
 FIELD = "\x1f"
-NODES_COMMAND = ("sinfo", "--noheader", "--all", "--Node", "-o", FIELD.join(("%N", "%P", "%T", "%c", "%G")))
+NODES_COMMAND = (
+    "sinfo",
+    "--noheader",
+    "--all",
+    "--Node",
+    "-o",
+    FIELD.join(("%N", "%P", "%T", "%c", "%G", "%l", "%L", "%h", "%p")),
+)
+"""A line a node and partition: with its limits, in one command."""
+
 PARTITIONS_COMMAND = ("scontrol", "--oneliner", "--all", "show", "partition")
 CONFIG_COMMAND = ("scontrol", "show", "config")
 
+_CELLS = 9
 _UNUSABLE = ("down", "drain", "fail", "error", "unknown", "power", "maint", "reboot", "future", "inval", "blocked")
 _PAIR = re.compile(r"(?:^|\s)([A-Za-z][\w:/().]*)=(\S*)")
 _OPTION = re.compile(r"^\s*([A-Za-z][\w/().-]*?)\s*=\s?(.*?)\s*$")
@@ -27,9 +37,9 @@ def read_nodes(output: str) -> tuple[Node, ...]:
     rows: dict[str, tuple[str, int, int, list[str]]] = {}
     for line in output.splitlines():
         cells = line.split(FIELD)
-        if len(cells) != 5:
+        if len(cells) != _CELLS:
             continue
-        name, partition, state, cpus, gres = cells
+        name, partition, state, cpus, gres, *_ = cells
         row = rows.setdefault(name, (state, whole(cpus, 1), gres_gpus_per_node(_plain(gres)), []))
         row[3].append(partition.rstrip("*"))
     return tuple(
@@ -84,9 +94,25 @@ def read_config(output: str) -> dict[str, str]:
     return options
 
 
-def read_machine(nodes: str, partitions: str) -> Machine:
-    """The machine from both commands."""
-    return Machine(read_nodes(nodes), read_partitions(partitions))
+def read_machine(output: str) -> Machine:
+    """The machine in what ``NODES_COMMAND`` printed."""
+    nodes = read_nodes(output)
+    found: dict[str, Partition] = {}
+    for line in output.splitlines():
+        cells = line.split(FIELD)
+        if len(cells) != _CELLS or (name := cells[1].rstrip("*")) in found:
+            continue
+        longest_s = limit_s(cells[5])
+        found[name] = Partition(
+            name=name,
+            default=cells[1].endswith("*"),
+            max_time_s=UNLIMITED_S if longest_s == MISSING else longest_s,
+            default_time_s=limit_s(cells[6]),
+            nodes=tuple(node.name for node in nodes if name in node.partitions),
+            priority_tier=whole(cells[8], 1),
+            whole_nodes=cells[7].upper() == "EXCLUSIVE",
+        )
+    return Machine(nodes, tuple(found.values()))
 
 
 def _hosts(text: str) -> tuple[str, ...]:

@@ -21,6 +21,10 @@ from mirage.trace.table import MISSING, JobState
 MOST_TASKS = 1_000
 """An array that waits as one is shown as so many jobs at most: what lies behind them tells a forecast nothing more."""
 
+MOST_PENDING = 1_000
+"""So many of the pending jobs are shown, those of the highest priority: a forecast for one link takes long enough with
+these, and who stands behind a thousand others competes with it only as a newcomer would."""
+
 _BLOCKED = ("Held", "Dependency", "BeginTime", "Limit", "held state", "Reservation", "BadConstraints", "Invalid")
 """Reasons for which a pending job does not compete for nodes now."""
 
@@ -56,7 +60,7 @@ def view_of(queue: Queue, machine: Machine, ended: Sequence[AccountedJob], names
     return View(
         now_s=queue.time_s,
         nodes=nodes,
-        pending=form.jobs(tasks(pending), queue.time_s),
+        pending=form.jobs(tasks(pending[:MOST_PENDING])[:MOST_PENDING], queue.time_s),
         running=form.jobs(running, queue.time_s),
         held=form.jobs(held, queue.time_s),
         ended=ended_of(ended, names),
