@@ -397,13 +397,15 @@ DYING_OPENER = """
             sa.event.listen(engine, "commit", die)
             SqlStore(engine).migrate()
             os._exit(0)
-        if os.waitpid(child, 0)[1] == 0:
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if ended != -signal.SIGKILL:
             break
         with SqlStore(make_engine(sys.argv[1]))._reading() as connection:
             kinds = sorted(sa.inspect(connection).get_table_names())
             at = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() if kinds else None
             print(at, len(kinds), flush=True)
     print(statement)
+    sys.exit(ended)
 """
 
 
