@@ -21,6 +21,10 @@ from mirage.trace.table import MISSING
 
 log = logging.getLogger("mirage.agent")
 
+CLOSE = 0.05
+"""On a real queue a tie goes to submitting (see ``WhatIf``): on the first chains kept alive on a real slurmctld,
+forecasts that saw no gain in submitting before the end of a link were followed by an hour of interruption."""
+
 ViewOf = Callable[[Desk], View]
 
 
@@ -97,7 +101,8 @@ def scheduler_settings(options: Mapping[str, str]) -> dict[str, Any]:
     """How the cluster orders its queue, for policies that simulate it."""
     from mirage.sim.settings import SlurmSettings
 
-    return {"discipline": "slurm", "settings": SlurmSettings.from_options(options, "scontrol show config")}
+    settings = SlurmSettings.from_options(options, "scontrol show config")
+    return {"discipline": "slurm", "settings": settings, "close": CLOSE}
 
 
 def _due(desk: Desk, chain: Chain) -> tuple[Chain, Link, Link] | None:

@@ -53,6 +53,8 @@ class WhatIf:
         futures: How many futures each decision plays.
         seed: Of the futures; the same seed and view give the same plan.
         information: Share of the way between the bounds, 0 … 1.
+        close: Differences below this share of the cost are within what the futures can tell apart; then, with something
+            to lose either way, the link is submitted: a place in a real queue is worth more than a forecast's tie.
     """
 
     def __init__(
@@ -65,13 +67,14 @@ class WhatIf:
         futures: int = 64,
         seed: int = 0,
         information: float = INFORMATION,
+        close: float = 0.0,
         **others: Any,
     ) -> None:
         del parameter, others
         self.cost = cost or Cost()
         self.spec = discipline_spec(discipline)
         self.settings = settings or SlurmSettings()
-        self.futures, self.seed, self.information = futures, seed, information
+        self.futures, self.seed, self.information, self.close = futures, seed, information, close
 
     def decide(self, view: View) -> Plan:
         """Weigh submitting now against submitting later, over the same futures."""
@@ -94,6 +97,8 @@ class WhatIf:
         }
         if now < later - _TIE:
             return Plan((Submit(reason="waiting-costs-more"),), estimate)
+        if self.close > 0 and _TIE < now <= later * (1 + self.close):
+            return Plan((Submit(reason="waiting-gains-nothing"),), estimate)
         spare_s = remaining_s - int(waits_s.max())
         until_s = view.now_s + max(spare_s // 4 // chain.step_s, 1) * chain.step_s
         return Plan((Wait(reason="waiting-costs-less", until_s=until_s),), estimate)
