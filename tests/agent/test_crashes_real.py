@@ -161,12 +161,15 @@ def test_killed_before_the_end_of_a_link_that_does_not_leave(cluster, tmp_path: 
     assert len(chain.jobs()) == 2
 
 
-def test_two_hundred_random_kills(cluster, tmp_path: Path) -> None:
+KILLS = int(os.environ.get("MIRAGE_SOAK_KILLS", "60"))
+
+
+def test_random_kills(cluster, tmp_path: Path) -> None:
     """The soak: agents are killed at random, restarted at once; the chain goes on and nothing is ever doubled."""
     dice = random.Random(20261121)
     chain = Chain(cluster, tmp_path, "soak", 8)
     deaths: Counter[str] = Counter()
-    for _ in range(200):
+    for _ in range(KILLS):
         agent = chain.agent()
         time.sleep(dice.uniform(0.6, 2.6))
         deaths["early" if agent.poll() is not None else "killed"] += 1
@@ -177,5 +180,5 @@ def test_two_hundred_random_kills(cluster, tmp_path: Path) -> None:
     chain.store.change_chain(chain.id, state=ChainState.ENDING, why="the soak is over")
     chain.finish()
     print(f"soak: {deaths['killed']} kills, {started} links started, {len(chain.jobs())} jobs")
-    assert deaths == {"killed": 200}
-    assert started >= 10
+    assert deaths == {"killed": KILLS}
+    assert started >= KILLS // 20

@@ -73,7 +73,7 @@ def run(poll_s: int | None, metrics_port: int | None, timeout_s: float | None, l
     ended = Ending()
     with cluster.store() as store:
         slurm = cluster.client(timeout_s)
-        metrics = Metrics(store, slurm.runner, cluster.clock)
+        metrics = Metrics(store, slurm.runner, cluster.clock, holder_name())
         if metrics_port is not None:
             metrics.serve(metrics_port)
         watched = Agent(

@@ -120,9 +120,11 @@ def explained(decision: DecisionRecord) -> list[str]:
 
 
 def _estimate(name: str, value: float) -> str:
+    from math import isfinite
+
     from mirage.duration import format_duration
 
-    return format_duration(round(value)) if name.endswith("_s") else f"{value:.3g}"
+    return format_duration(round(value)) if name.endswith("_s") and isfinite(value) else f"{value:.3g}"
 
 
 def _line(event: EventRecord) -> str:
