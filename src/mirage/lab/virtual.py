@@ -5,87 +5,75 @@
     agent.cycle()
     slurm.sleep(60)
 
-The cluster is one pool of whole nodes. Jobs of the trace run as it says; those submitted here behave as a
-``Program`` says.
+Jobs of the trace run as it says; those submitted here behave as a ``Program`` says. What happens within a second
+happens in the simulator's order; a command sees the second it is given in, and a job submitted in it starts with the
+next.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from mirage.duration import HOUR_S, UNLIMITED_S, parse_duration_s
-from mirage.errors import ConfigurationError, JobRefused, SlurmRefused, SlurmUnreachable
-from mirage.policy.plan import Cancel, Plan
-from mirage.policy.view import Ended
-from mirage.sim.engine import wake_now
-from mirage.sim.layout import CANCELLED, ENDED, N_HELD, PENDING, RUNNING
+from mirage.duration import UNLIMITED_S, parse_duration_s
+from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible, SlurmRefused, SlurmUnreachable
+from mirage.lab.own import Own
+from mirage.lab.program import DEADLY, Program
+from mirage.lab.request import (
+    INVALID_LIMIT,
+    INVALID_PARTITION,
+    Wait,
+    read_begin,
+    read_request,
+    read_wait,
+    refuse,
+)
+from mirage.lab.showing import DEFAULT_USER, Showing
+from mirage.policy.plan import Cancel, Lend, Plan, Reclaim
+from mirage.sim import alter
+from mirage.sim.layout import (
+    BY_CANCEL,
+    BY_ITSELF,
+    BY_LIMIT,
+    ENDED,
+    HELD,
+    NEVER_S,
+    NOBODY,
+    PENDING,
+    RUNNING,
+)
 from mirage.sim.simulation import Simulation
-from mirage.slurm.fields import whole
-from mirage.slurm.options import directives
-from mirage.slurm.values import AccountedJob, Machine, Node, Partition, Queue, QueuedJob, Submission
+from mirage.slurm.values import AccountedJob, Machine, Queue, Submission
 from mirage.trace.table import MISSING, JobState
 
-USER = "me"
-PARTITION = "main"
+__all__ = ["MIN_JOB_AGE_S", "REQUEUE_HOLD_S", "Program", "VirtualSlurm"]
+
 MIN_JOB_AGE_S = 300
-_ACCOUNTED = ("name", "nodes", "limit_s", "submit_s", "start_s", "end_s", "exit_code", "comment", "submit_line")
-_AFTER = re.compile(r"after(any|ok)?:(\d+)")
+"""``MinJobAge``, and what follows, as Slurm has them by default."""
 
+REQUEUE_HOLD_S = 121
+"""A requeued job does not start before its old credential has expired, and a second more."""
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """What a job submitted here does.
-
-    Attributes:
-        run_s: Ends by itself after so long; ``UNLIMITED_S`` to run into its limit.
-        exit_code: With which it then ends.
-        leave_s: After a signal it writes a checkpoint for so long and ends with 0; ``MISSING`` to ignore signals.
-    """
-
-    run_s: int = UNLIMITED_S
-    exit_code: int = 0
-    leave_s: int = 60
-
-
-@dataclass(slots=True)
-class _Own:
-    """A job submitted here, beyond what the simulator keeps of it."""
-
-    id: int
-    name: str
-    comment: str
-    nodes: int
-    limit_s: int
-    submit_s: int
-    submit_line: str
-    program: Program
-    dependency: str = ""
-    leaves_s: int = MISSING
-    start_s: int = MISSING
-    end_s: int = MISSING
-    outcome: JobState = JobState.UNKNOWN
-    exit_code: int = 0
-    signals: list[tuple[int, str]] = field(default_factory=list)
+_SILENCE = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
 
 
 class VirtualSlurm:
     """Implements ``mirage.slurm.backend.Backend``.
 
     Args:
-        simulation: One pool of whole nodes; it is used up.
-        programs: What a submitted job does.
+        simulation: It is used up.
+        programs: What a submitted job does; by default it runs until its limit, or leaves a minute after USR2.
         min_job_age_s: How long the queue shows a job that has ended.
+        user: Whose jobs those submitted here are.
+        requeue_hold_s: How long a requeued job waits at least.
 
     Attributes:
+        own: Jobs submitted here, by number.
         unreachable: While true, every command goes unanswered.
+        outages: Periods from, until in which the same is so.
         lose_answers: So many of the next submissions happen without an answer.
-        refuse: Words in which sbatch refuses everything; empty while it does not.
+        refuse: Words in which sbatch refuses; empty while it does not.
+        refusals: How many submissions it refuses with them; None for all.
+        commands: How many commands were given.
     """
 
     def __init__(
@@ -93,290 +81,297 @@ class VirtualSlurm:
         simulation: Simulation,
         programs: Callable[[Submission], Program] = lambda _: Program(),
         min_job_age_s: int = MIN_JOB_AGE_S,
+        *,
+        user: str = DEFAULT_USER,
+        requeue_hold_s: int = REQUEUE_HOLD_S,
     ) -> None:
-        if len(simulation.cluster.groups) > 1 or simulation.cluster.shared_nodes:
-            raise ConfigurationError("the simulated Slurm knows one pool of whole nodes; use Cluster.pool(n)")
-        self.sim, self.programs, self.min_job_age_s = simulation, programs, min_job_age_s
-        self.own: dict[int, _Own] = {}
-        self.hosts: dict[int, list[str]] = {}
-        self.free = [f"n{k}" for k in range(simulation.cluster.nodes, 0, -1)]
-        self.names = list(reversed(self.free))
-        self.unreachable, self.lose_answers, self.refuse = False, 0, ""
+        self.sim, self.programs = simulation, programs
+        self.min_job_age_s, self.requeue_hold_s = min_job_age_s, requeue_hold_s
+        self.own: dict[int, Own] = {}
+        self.unreachable, self.outages = False, list[tuple[float, float]]()
+        self.lose_answers, self.refuse = 0, ""
+        self.refusals: int | None = None
         self.commands = 0
+        self.showing = Showing(simulation, self.own, user)
+        self._time = float(simulation.now_s)
+        self._noted = len(simulation.segments())
 
     # -- time -------------------------------------------------------------------------------------------------
 
-    def clock(self) -> float:
+    @property
+    def now_s(self) -> int:
         """The present second."""
-        return float(self.sim.now_s)
+        return self.sim.now_s
+
+    def clock(self) -> float:
+        """The present time."""
+        return self._time
 
     def sleep(self, seconds: float) -> None:
-        """Let virtual time pass; jobs that leave after a signal end at their second."""
-        end_s = self.sim.now_s + max(int(seconds), 1)
-        while (due := [job for job in self.own.values() if MISSING != job.leaves_s <= end_s]) != []:
-            first = min(due, key=lambda job: job.leaves_s)
-            self._pass(first.leaves_s)
-            at_s, first.leaves_s = first.leaves_s, MISSING
-            if first.end_s == MISSING:
-                self._end(first, JobState.COMPLETED, 0, at_s)
-        self._pass(end_s)
-
-    def _pass(self, until_s: int) -> None:
-        while self.sim.now_s < until_s:  # a watched job's start stops the clock
-            self.sim.advance(until_s)
+        """Let virtual time pass."""
+        self._time += max(seconds, 0.0)
+        self.sim.advance(int(self._time))
         self._take_note()
 
-    # -- the backend ------------------------------------------------------------------------------------------
+    # -- looking ----------------------------------------------------------------------------------------------
+
+    def observe(self) -> Queue:
+        """Every job that waits or runs, and those that ended lately."""
+        self._answer()
+        return self.showing.queue(self.min_job_age_s)
+
+    def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
+        """Every job alive since, of the trace and ours."""
+        self._answer()
+        return self.showing.accounts(since_s)
+
+    def machine(self) -> Machine:
+        """Nodes and partitions."""
+        self._answer()
+        return self.showing.machine()
+
+    def configuration(self) -> Mapping[str, str]:
+        """The scheduler's parameters, as the simulation has them."""
+        self._answer()
+        return self.showing.configuration(self.min_job_age_s)
+
+    # -- submitting -------------------------------------------------------------------------------------------
 
     def submit(self, submission: Submission) -> int:
         """As sbatch: options of the command line over ``#SBATCH`` lines."""
         self._answer()
-        if self.refuse:
+        if self.refuse and self.refusals != 0:
+            self.refusals = None if self.refusals is None else self.refusals - 1
             raise SlurmRefused("sbatch failed with status 1", f"sbatch: error: {self.refuse}")
-        given = {**directives(Path(submission.script).read_text(encoding="utf-8")), **submission.options}
-        nodes = whole(given.get("nodes") or "1", 1)
-        limit_s = parse_duration_s(given.get("time") or "1:00:00")
-        if given.get("partition", PARTITION) != PARTITION:
-            raise SlurmRefused("sbatch failed with status 1", "sbatch: error: invalid partition specified")
-        after = self._after(given.get("dependency") or "")
+        request = read_request(submission, self.sim.cluster, self.now_s, known=self._counts)
         program = self.programs(submission)
+        wait = request.wait
         try:
-            number = self.sim.inject(
-                nodes=nodes,
-                limit_s=limit_s,
-                run_s=min(program.run_s, limit_s),
-                after=after if after is not None else -1,
+            number = 1 + self.sim.inject(
+                nodes=request.nodes,
+                limit_s=request.limit_s,
+                watched=False,
+                run_s=_runs_s(program, request.warning, request.warning_s, request.limit_s),
+                gpus=request.gpus,
+                cpus=request.cpus,
+                partition=request.partition,
+                qos=self.showing.qos_place(request.qos),
+                boost=-float(request.nice),
+                begin_s=NEVER_S if request.held else wait.begin_s,
+                after=NOBODY if wait.job == NOBODY else wait.job - 1,
+                after_kind=wait.kind,
+                failed=program.exit_code != 0,
             )
         except JobRefused as error:
-            raise SlurmRefused("sbatch failed with status 1", f"sbatch: error: {error}") from error
-        self.own[number] = _Own(
-            number, given.get("job-name") or Path(submission.script).name, given.get("comment") or "", nodes, limit_s,
-            self.sim.now_s, f"sbatch --comment={given.get('comment') or ''}", program,
-            dependency=f"afterany:{after + 1}(unfulfilled)" if after is not None else "",
+            refuse(str(error))
+        self.own[number] = Own(
+            number, request, submission, program, request.name, request.comment, request.partition, request.limit_s,
+            self.now_s, wait, request.held, exits=(program.exit_code, 0),
         )  # fmt: skip
         if self.lose_answers:
             self.lose_answers -= 1
             raise SlurmUnreachable("sbatch had no answer from Slurm", "Socket timed out on send/recv operation")
-        return number + 1
+        return number
 
-    def observe(self) -> Queue:
-        """Every job that waits or runs, and those of ours that ended lately."""
-        self._answer()
-        self._take_note()
-        view = self.sim.view()
-        jobs = []
-        for part, state in (
-            (view.pending, JobState.PENDING),
-            (view.held, JobState.PENDING),
-            (view.running, JobState.RUNNING),
-        ):
-            jobs += [self._shown(int(part.id[k]), part, k, state) for k in range(len(part))]
-        now_s = self.sim.now_s
-        ended = [job for job in self.own.values() if job.end_s != MISSING and now_s - job.end_s < self.min_job_age_s]
-        return Queue(now_s, (*jobs, *(self._gone(job) for job in ended)))
-
-    def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
-        """Jobs that ended since, of the trace and ours."""
-        self._answer()
-        self._take_note()
-        ended = self.sim.view().ended
-        others = [
-            AccountedJob(
-                id=-1 - int(k),
-                state=JobState.COMPLETED,
-                user=f"user{int(ended.user[k])}",
-                partition=PARTITION,
-                **_whole_numbers(ended, int(k)),
-            )
-            for k in np.flatnonzero(ended.end_s >= since_s)
-        ]
-        mine = [
-            AccountedJob(
-                id=job.id + 1,
-                state=job.outcome if job.end_s != MISSING else JobState.PENDING,
-                user=USER,
-                partition=PARTITION,
-                **{name: getattr(job, name) for name in _ACCOUNTED},
-            )
-            for job in self.own.values()
-            if job.end_s == MISSING or job.end_s >= since_s
-        ]
-        return (*others, *mine)
-
-    def machine(self) -> Machine:
-        """One partition over all nodes."""
-        self._answer()
-        nodes = tuple(
-            Node(name, "idle" if name in self.free else "allocated", True, 1, 0, (PARTITION,)) for name in self.names
-        )
-        return Machine(nodes, (Partition(PARTITION, True, UNLIMITED_S, HOUR_S, tuple(self.names), 1, True),))
-
-    def configuration(self) -> Mapping[str, str]:
-        """What a what-if policy reads of it."""
-        self._answer()
-        s = self.sim.settings
-        return {
-            "schedulertype": "sched/backfill",
-            "schedulerparameters": f"bf_interval={s.bf_interval_s},bf_resolution={s.bf_resolution_s},"
-            f"bf_window={s.bf_window_s // 60},bf_max_job_test={s.max_job_test},"
-            f"default_queue_depth={s.default_queue_depth}",
-            "prioritytype": "priority/multifactor",
-            "priorityweightage": str(round(s.weight_age)),
-            "priorityweightjobsize": str(round(s.weight_size)),
-            "priorityweightfairshare": str(round(s.weight_fairshare)),
-            "priorityweightpartition": str(round(s.weight_partition)),
-            "priorityweightqos": str(round(s.weight_qos)),
-            "minjobage": f"{self.min_job_age_s} sec",
-        }
+    # -- changing ---------------------------------------------------------------------------------------------
 
     def cancel(self, job: int) -> None:
-        """End a job of ours."""
+        """End a job of ours; one that has ended is no error."""
         self._answer()
+        own = self._mine(job, "scancel: error: Kill job error on job id {}: ")
+        if own is None or own.over:
+            return
+        waited = self.sim.state.fate[job - 1] in (HELD, PENDING)
+        self.sim.apply(Plan((Cancel(job - 1),)))
         self._take_note()
-        own = self.own.get(job - 1)
-        if own is not None and own.end_s == MISSING:
-            self._end(own, JobState.CANCELLED, 0, self.sim.now_s)
+        if waited:
+            own.end(JobState.CANCELLED, self.now_s)
 
     def signal(self, job: int, name: str) -> None:
-        """A job that leaves on a signal begins its checkpoint."""
+        """A job that leaves on it begins its checkpoint; one that does not care ends of a deadly one."""
         self._answer()
-        own = self.own.get(job - 1)
-        if own is not None and own.end_s == MISSING:
-            own.signals.append((self.sim.now_s, name))
-            if own.program.leave_s != MISSING and own.leaves_s == MISSING:
-                own.leaves_s = self.sim.now_s + max(own.program.leave_s, 1)
+        own = self._mine(job, "scancel: error: Kill job error on job id {}: ")
+        name = name.removeprefix("SIG")
+        if own is None or own.over or self.sim.state.fate[job - 1] != RUNNING:
+            return
+        own.signals.append((self.now_s, name))
+        if name == own.program.on and name != "KILL":
+            if own.program.leave_s != MISSING and not own.leaves:
+                own.leaves, own.exits = True, (0, 0)
+                alter.end_at(self.sim, job - 1, self.now_s + max(own.program.leave_s, 1))
+        elif name in DEADLY:
+            own.leaves, own.exits = True, (0, DEADLY[name])
+            alter.end_at(self.sim, job - 1, self.now_s, failed=True)
 
     def update(self, job: int, changes: Mapping[str, str]) -> None:
-        """``Dependency=`` lets a held job compete; ``Comment`` is kept."""
+        """As ``scontrol update``: dependency, comment, time limit, partition, begin time, priority 0 (hold), name."""
         self._answer()
-        own = self.own.get(job - 1)
-        if own is None or own.end_s != MISSING:
-            raise SlurmRefused("scontrol update failed with status 1", f"Invalid job id specified for job {job}")
+        own = self._mine(job, "", said=" for job {}")
+        if own is None:
+            raise _refused(f"Invalid job id specified for job {job}")
+        if own.over:
+            raise _refused(f"Job has already finished for job {job}")
         for key, value in changes.items():
-            if key == "Comment":
-                own.comment = value
-            elif key == "Dependency" and not value:
-                own.dependency = ""
-                self._release(own.id)
-            else:
-                raise SlurmRefused(
-                    "scontrol update failed with status 1", f"the simulated Slurm cannot set {key}={value}"
-                )
+            self._change(own, key.lower(), value, f"{key}={value}")
+
+    def hold(self, job: int) -> None:
+        """``scontrol hold``."""
+        self.update(job, {"Priority": "0"})
+
+    def release(self, job: int) -> None:
+        """``scontrol release``."""
+        self.update(job, {"Priority": "INFINITE"})
 
     def requeue(self, job: int, *, hold: bool = False) -> None:
-        """Not here."""
-        raise SlurmRefused("scontrol requeue failed", "Requested operation is presently disabled")
+        """Put a running job back into the queue."""
+        self._answer()
+        own = self._mine(job, "", said=" for job {}")
+        if own is None:
+            raise _refused(f"Invalid job id specified for job {job}")
+        if own.over or own.leaves:
+            raise _refused(f"Requested operation is presently disabled for job {job}")
+        if self.sim.state.fate[job - 1] != RUNNING:
+            raise _refused(f"Job is pending execution for job {job}")
+        begin_s = self.now_s + self.requeue_hold_s
+        alter.requeue(self.sim, job - 1, NEVER_S if hold else begin_s)
+        self._take_note()
+        own.start_s, own.nodelist, own.said, own.restarts = MISSING, "", 0, own.restarts + 1
+        own.submit_s, own.held, own.wait = self.now_s, hold, Wait(begin_s)
 
     def move_nodes(self, partition: str, nodes: tuple[str, ...]) -> None:
-        """Not here."""
-        raise SlurmRefused("scontrol update failed", "Access/permission denied")
+        """Make a partition consist of these nodes; nodes that the simulator counts as one move together."""
+        self._answer()
+        place = self._partition(partition)
+        seats = self.showing.seats
+        if unknown := [name for name in nodes if name not in seats.bin_of]:
+            raise _refused(f"Invalid node name specified: {unknown[0]}")
+        moves: list[Lend | Reclaim] = []
+        for b, names in enumerate(seats.names):
+            wanted = set(names) & set(nodes)
+            if wanted and wanted != set(names):
+                raise _refused(f"the simulated Slurm moves {names[0]} to {names[-1]} together or not at all")
+            if bool(wanted) != bool(self.sim.state.allowed[place, b]):
+                moves.append((Lend if wanted else Reclaim)(node=b, partition=place))
+        self.sim.apply(Plan(tuple(moves)))
 
-    # -- pieces -----------------------------------------------------------------------------------------------
+    # -- what tests ask for -----------------------------------------------------------------------------------
 
     def say(self, job: int, words: str) -> None:
         """What a job does with ``mirage link``: add words to its own comment."""
-        own = self.own[job - 1]
-        head, bar, rest = own.comment.partition(" | ")
-        own.comment = f"{head} {words}{bar}{rest}"
+        self.own[job].say(words)
+
+    def restart_controller(self, silent_s: float) -> None:
+        """Nothing is answered for so long; jobs go on and nothing is forgotten."""
+        self.outages.append((self._time, self._time + silent_s))
+
+    # -- pieces -----------------------------------------------------------------------------------------------
 
     def _answer(self) -> None:
         self.commands += 1
-        if self.unreachable:
-            raise SlurmUnreachable(
-                "squeue had no answer from Slurm", "slurm_load_jobs error: Unable to contact slurm controller"
-            )
+        if self.unreachable or any(begin <= self._time < end for begin, end in self.outages):
+            raise SlurmUnreachable("the command had no answer from Slurm", _SILENCE)
+        self._take_note()
 
-    def _after(self, dependency: str) -> int | None:
-        """The job to wait for, where it has not ended yet."""
-        found = _AFTER.match(dependency)
-        if found is None:
-            return None
-        number = int(found[2]) - 1
-        over = number in self.own and self.own[number].end_s != MISSING
-        return None if over or not 0 <= number < self.sim.next_id else number
+    def _mine(self, job: int, before: str, said: str = "") -> Own | None:
+        """A job of ours; None for a number that Slurm does not know."""
+        if job in self.own:
+            own = self.own[job]
+            return None if own.over and self.now_s - own.end_s > self.min_job_age_s else own
+        if 0 < job <= len(self.sim.workload.table) and self.sim.state.fate[job - 1]:
+            raise _refused(f"{before.format(job)}Access/permission denied{said.format(job)}")
+        return None
 
-    def _release(self, number: int) -> None:
-        """Clear the dependency of a held job; it is eligible from this second on."""
-        state = self.sim.state
-        for k in range(int(state.clock[N_HELD])):
-            job = state.live[state.held[k]]
-            if job.id == number:
-                job.after_kind = 0
-        self.sim.advance(self.sim.now_s)
+    def _counts(self, job: int) -> bool:
+        """Whether a job matters to who is to wait for it: it lives, or it has failed and is remembered."""
+        if not 0 < job <= self.sim.next_id:
+            return False
+        own, fate = self.own.get(job), int(self.sim.state.fate[job - 1])
+        if own is not None and own.over:
+            return own.outcome is not JobState.COMPLETED and self.now_s - own.end_s <= self.min_job_age_s
+        return fate < ENDED and fate != 0
 
-        wake_now(state)
+    def _partition(self, name: str) -> int:
+        names = [partition.name for partition in self.sim.cluster.partitions]
+        if name not in names:
+            raise _refused(INVALID_PARTITION)
+        return names.index(name)
 
-    def _end(self, own: _Own, outcome: JobState, exit_code: int, at_s: int) -> None:
-        if own.start_s == MISSING and self.sim.state.fate[own.id] == RUNNING:
-            own.start_s = at_s
-        self.sim.apply(Plan((Cancel(own.id),)))
-        own.end_s, own.outcome, own.exit_code = at_s, outcome, exit_code
+    def _change(self, own: Own, key: str, value: str, words: str) -> None:
+        waits = self.sim.state.fate[own.number - 1] in (HELD, PENDING)
+        if key == "comment":
+            own.comment = value
+        elif key in ("jobname", "name"):
+            own.name = value
+        elif key == "timelimit":
+            self._limit(own, value, waits)
+        elif key not in ("dependency", "partition", "starttime", "priority"):
+            raise _refused(f"Update of this parameter is not supported: {words}\nRequest aborted")
+        elif not waits:
+            raise _refused(f"Job is no longer pending execution for job {own.number}")
+        elif key == "partition":
+            own.partition = self._partition(value)
+            self._altered(lambda: alter.change_partition(self.sim, own.number - 1, own.partition))
+        else:
+            if key == "priority":
+                own.held = value == "0"
+            elif key == "starttime":
+                own.wait = Wait(read_begin(value, self.now_s), own.wait.job, own.wait.kind, own.wait.word)
+            else:
+                new = read_wait("", value, self.now_s, self._counts)
+                own.wait = Wait(own.wait.begin_s, new.job, new.kind, new.word)
+            self._wait(own)
 
-    def _take_note(self) -> None:
-        """See which of our jobs have started and ended, and who sits where."""
-        fate = self.sim.state.fate
-        for own in self.own.values():
-            if own.end_s != MISSING:
-                continue
-            now = int(fate[own.id])
-            if now >= PENDING:
-                own.dependency = ""
-            if now in (ENDED, CANCELLED):
-                segment = [s for s in self.sim.segments()[::-1] if s.id == own.id][:1]
-                if segment:
-                    own.start_s, own.end_s = int(segment[0].start_s), int(segment[0].end_s)
-                else:
-                    own.end_s = self.sim.now_s
-                by_itself = own.end_s - own.start_s < own.limit_s
-                own.outcome = JobState.COMPLETED if by_itself else JobState.TIMEOUT
-                own.exit_code = own.program.exit_code if by_itself else 0
-                if by_itself and own.exit_code:
-                    own.outcome = JobState.FAILED
-
-    def _shown(self, number: int, part: object, k: int, state: JobState) -> QueuedJob:
-        own = self.own.get(number)
-        start_s = int(part.start_s[k])  # type: ignore[attr-defined]
-        nodes, limit_s = int(part.nodes[k]), int(part.limit_s[k])  # type: ignore[attr-defined]
-        if own is not None and state is JobState.RUNNING:
-            own.start_s = start_s
-        return QueuedJob(
-            id=number + 1,
-            state=state,
-            name=own.name if own else "job",
-            user=USER if own else f"user{int(part.user[k])}",  # type: ignore[attr-defined]
-            account="lab",
-            partition=PARTITION,
-            qos="normal",
-            reason="Dependency" if own and own.dependency else "",
-            priority=max(float(part.priority[k]), 1.0),  # type: ignore[attr-defined]
-            nodes=nodes,
-            cpus=nodes,
-            limit_s=limit_s,
-            submit_s=int(part.submit_s[k]),  # type: ignore[attr-defined]
-            eligible_s=int(part.eligible_s[k]),  # type: ignore[attr-defined]
-            start_s=start_s,
-            end_s=start_s + limit_s if state is JobState.RUNNING else MISSING,
-            dependency=own.dependency if own else "",
-            comment=own.comment if own else "",
-            whole_nodes=True,
-            nodelist=",".join(self._seat(number, nodes)) if state is JobState.RUNNING else "",
+    def _wait(self, own: Own) -> None:
+        wait = own.wait
+        alter.wait_for(
+            self.sim,
+            own.number - 1,
+            begin_s=NEVER_S if own.held else wait.begin_s,
+            after=NOBODY if wait.job == NOBODY else wait.job - 1,
+            after_kind=wait.kind,
         )
 
-    def _seat(self, number: int, nodes: int) -> list[str]:
-        """Names of a running job's nodes: any that are free, the same as long as it runs."""
-        if number not in self.hosts:
-            for gone in [known for known in self.hosts if self.sim.state.fate[known] != RUNNING]:
-                self.free += self.hosts.pop(gone)
-            self.hosts[number] = [self.free.pop() for _ in range(min(nodes, len(self.free)))]
-        return self.hosts[number]
+    def _limit(self, own: Own, value: str, waits: bool) -> None:
+        try:
+            limit_s = parse_duration_s(value)
+        except ConfigurationError:
+            raise _refused("Invalid TimeLimit value") from None
+        if not waits and limit_s > own.limit_s:
+            raise _refused(f"Access/permission denied for job {own.number}")
+        self._altered(lambda: alter.change_limit(self.sim, own.number - 1, limit_s))
+        own.limit_s = limit_s
 
-    def _gone(self, job: _Own) -> QueuedJob:
-        return QueuedJob(
-            job.id + 1, job.outcome, job.name, USER, "lab", PARTITION, "normal", nodes=job.nodes, limit_s=job.limit_s,
-            submit_s=job.submit_s, eligible_s=job.submit_s, start_s=job.start_s, end_s=job.end_s, comment=job.comment,
-            exit_code=job.exit_code,
-        )  # fmt: skip
+    def _altered(self, change: Callable[[], None]) -> None:
+        try:
+            change()
+        except PlanInfeasible as error:
+            raise SlurmRefused("scontrol failed with status 1", INVALID_LIMIT) from error
+
+    def _take_note(self) -> None:
+        """See what of ours has started and ended."""
+        segments = self.sim.segments()
+        for segment in segments[self._noted :]:
+            own = self.own.get(int(segment.id) + 1)
+            if own is None or segment.why not in (BY_ITSELF, BY_LIMIT, BY_CANCEL):
+                continue
+            own.start_s, end_s = int(segment.start_s), int(segment.end_s)
+            if segment.why == BY_ITSELF:
+                own.end(JobState.FAILED if any(own.exits) else JobState.COMPLETED, end_s, own.exits)
+            else:
+                own.end(JobState.TIMEOUT if segment.why == BY_LIMIT else JobState.CANCELLED, end_s)
+        self._noted = len(segments)
+        self.showing.look()
+        for own in self.own.values():
+            if len(own.program.says) > own.said:
+                own.speak(self.now_s)
 
 
-def _whole_numbers(ended: Ended, k: int) -> dict[str, Any]:
-    return {name: int(getattr(ended, name)[k]) for name in ("nodes", "limit_s", "submit_s", "start_s", "end_s")}
+def _runs_s(program: Program, warning: str, warning_s: int, limit_s: int) -> int:
+    """How long a program runs, left alone: it may leave on the warning that ``--signal`` asks for."""
+    if warning == program.on and MISSING not in (warning_s, program.leave_s) and limit_s < UNLIMITED_S:
+        return min(program.run_s, max(limit_s - warning_s, 0) + max(program.leave_s, 1))
+    return program.run_s
+
+
+def _refused(words: str) -> SlurmRefused:
+    return SlurmRefused("scontrol failed with status 1", words)

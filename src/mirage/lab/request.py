@@ -1,0 +1,221 @@
+"""What a submission asks of the simulated Slurm, or the words in which sbatch refuses it.
+
+Refusals are those of a cluster with ``EnforcePartLimits=ALL``; on others sbatch accepts what never starts.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S, WEEK_S, parse_duration_s
+from mirage.errors import ConfigurationError, SlurmRefused
+from mirage.sim.cluster import Cluster
+from mirage.sim.layout import AFTER_ANY, AFTER_OK, AFTER_START, NOBODY, WHOLE_NODE
+from mirage.slurm.fields import instant_s, whole
+from mirage.slurm.options import directives
+from mirage.slurm.values import Submission
+from mirage.trace.table import MISSING
+from mirage.trace.tres import gres_gpus_per_node
+
+DEFAULT_TIME_S = HOUR_S
+AFTER = {"after": AFTER_START, "afterany": AFTER_ANY, "afterok": AFTER_OK}
+
+_UNIT_S = {"second": 1, "minute": MINUTE_S, "hour": HOUR_S, "day": DAY_S, "week": WEEK_S, "": 1}
+_FROM_NOW = re.compile(r"now(?:\+(\d+)([a-z]*?)s?)?", re.IGNORECASE)
+_TIME_OF_DAY = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?")
+
+INVALID_PARTITION = "Invalid partition name specified"
+INVALID_LIMIT = "Requested time limit is invalid (missing or exceeds some limit)"
+TOO_MANY_NODES = "Node count specification invalid"
+UNAVAILABLE = "Requested node configuration is not available"
+INVALID_QOS = "Invalid qos specification"
+DEPENDENCY = "Job dependency problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What a job waits for: nothing, a time, one job.
+
+    Attributes:
+        begin_s: Not before.
+        job: Number of the job as Slurm has it; ``NOBODY`` for none.
+        kind: One of ``AFTER``, and the word for it.
+    """
+
+    begin_s: int = MISSING
+    job: int = NOBODY
+    kind: int = AFTER_ANY
+    word: str = "afterany"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A submission, understood.
+
+    Attributes:
+        partition: Its place among the cluster's.
+        gpus: A node, ``WHOLE_NODE`` where the job gets its nodes for itself.
+        cpus: A node.
+        warning_s: So long before its limit the job is sent ``warning``; ``MISSING`` for never.
+    """
+
+    name: str
+    comment: str
+    account: str
+    partition: int
+    qos: str
+    nodes: int
+    gpus: int
+    cpus: int
+    limit_s: int
+    nice: int
+    held: bool
+    wait: Wait
+    warning: str = ""
+    warning_s: int = MISSING
+
+
+def read_request(submission: Submission, cluster: Cluster, now_s: int, *, known: Callable[[int], bool]) -> Request:
+    """Understand a submission: its options over the ``#SBATCH`` lines of its script.
+
+    Args:
+        known: Whether a job of this number still counts for who waits for it; others are over long ago.
+
+    Raises:
+        SlurmRefused: As sbatch would.
+    """
+    given = _options(submission)
+    try:
+        partition = _partition(given, cluster)
+        limit_s = parse_duration_s(given.get("time") or str(_default_s(cluster, partition) // MINUTE_S))
+    except ConfigurationError:
+        refuse("Invalid --time specification", said=True)
+    nodes, gpus, cpus = _size(given, cluster)
+    _admit(cluster, partition, limit_s, nodes, gpus, cpus)
+    qos = given.get("qos") or ""
+    if qos and qos != "normal" and qos not in cluster.qos_factors:
+        refuse(INVALID_QOS)
+    warning, _, lead = (given.get("signal") or "").rpartition(":")[2].partition("@")
+    return Request(
+        name=given.get("job-name") or Path(submission.script).name,
+        comment=given.get("comment") or "",
+        account=given.get("account") or "",
+        partition=partition,
+        qos=qos,
+        nodes=nodes,
+        gpus=gpus,
+        cpus=cpus,
+        limit_s=limit_s,
+        nice=whole(given.get("nice") or "0"),
+        held="hold" in given,
+        wait=read_wait(given.get("begin") or "", given.get("dependency") or "", now_s, known),
+        warning=warning.removeprefix("SIG"),
+        warning_s=whole(lead, 60) if warning else MISSING,
+    )
+
+
+def read_wait(begin: str, dependency: str, now_s: int, known: Callable[[int], bool]) -> Wait:
+    """What ``--begin`` and ``--dependency`` mean now; conditions that are met are none.
+
+    Raises:
+        SlurmRefused: One cannot be read, or more than one job is to be waited for.
+    """
+    begin_s = read_begin(begin, now_s) if begin else MISSING
+    waits: list[Wait] = []
+    for part in filter(None, dependency.split(",")):
+        word, *jobs = part.split(":")
+        numbers = [job.partition("+")[0] for job in jobs]
+        if word not in AFTER or not numbers or not all(number.isdigit() for number in numbers):
+            refuse(DEPENDENCY)
+        waits += [Wait(begin_s, int(number), AFTER[word], word) for number in numbers if known(int(number))]
+    if len(waits) > 1:
+        refuse(f"{DEPENDENCY} (a simulated job waits for one other at most)")
+    return waits[0] if waits else Wait(begin_s)
+
+
+def read_begin(text: str, now_s: int) -> int:
+    """``now+1hour``, ``2026-01-31T12:00:00``, ``16:30`` in seconds.
+
+    Raises:
+        SlurmRefused: It is none of these.
+    """
+    if from_now := _FROM_NOW.fullmatch(text.strip()):
+        unit = (from_now[2] or "").lower()
+        if unit in _UNIT_S:
+            return now_s + int(from_now[1] or 0) * _UNIT_S[unit]
+    if of_day := _TIME_OF_DAY.fullmatch(text.strip()):
+        there = time.localtime(now_s)
+        passed_s = there.tm_hour * HOUR_S + there.tm_min * MINUTE_S + there.tm_sec
+        ahead_s = int(of_day[1]) * HOUR_S + int(of_day[2]) * MINUTE_S + int(of_day[3] or 0) - passed_s
+        return now_s + ahead_s % DAY_S
+    found_s = instant_s(text)
+    if found_s == MISSING:
+        refuse("Invalid --begin specification", said=True)
+    return found_s
+
+
+def refuse(why: str, *, said: bool = False) -> NoReturn:
+    """Refuse a submission.
+
+    Args:
+        said: Whether sbatch itself refuses, before it asks the controller.
+    """
+    words = why if said else f"Batch job submission failed: {why}"
+    raise SlurmRefused("sbatch failed with status 1", f"sbatch: error: {words}")
+
+
+def _options(submission: Submission) -> Mapping[str, str | None]:
+    try:
+        script = Path(submission.directory, submission.script).read_text(encoding="utf-8", errors="replace")
+        return {**directives(script), **submission.options}
+    except OSError:
+        refuse(f"Unable to open file {submission.script}", said=True)
+    except ConfigurationError as error:
+        refuse(str(error), said=True)
+
+
+def _partition(given: Mapping[str, str | None], cluster: Cluster) -> int:
+    names = [partition.name for partition in cluster.partitions]
+    first = (given.get("partition") or names[0]).partition(",")[0]
+    if first not in names:
+        raise SlurmRefused(
+            "sbatch failed with status 1",
+            f"sbatch: error: invalid partition specified: {first}\n"
+            f"sbatch: error: Batch job submission failed: {INVALID_PARTITION}",
+        )
+    return names.index(first)
+
+
+def _default_s(cluster: Cluster, partition: int) -> int:
+    return min(DEFAULT_TIME_S, cluster.partitions[partition].max_limit_s)
+
+
+def _size(given: Mapping[str, str | None], cluster: Cluster) -> tuple[int, int, int]:
+    """Nodes, and GPUs and CPUs of each."""
+    tasks = whole(given.get("ntasks") or "0")
+    of_node = whole(given.get("ntasks-per-node") or "0")
+    nodes = whole(given.get("nodes") or "0") or -(-tasks // of_node if tasks and of_node else -1)
+    of_node = of_node or -(-max(tasks, 1) // nodes)
+    cpus = max(of_node, 1) * whole(given.get("cpus-per-task") or "1", 1)
+    if not cluster.shared_nodes or ("exclusive" in given and given["exclusive"] is None):
+        return nodes, WHOLE_NODE, max(cpus, 1)
+    gpus = whole((given.get("gpus-per-node") or "0").rpartition(":")[2])
+    gpus = gpus or gres_gpus_per_node(given.get("gres") or "")
+    gpus = gpus or -(-whole((given.get("gpus") or "0").rpartition(":")[2]) // nodes)
+    return nodes, gpus, max(cpus, 1)
+
+
+def _admit(cluster: Cluster, partition: int, limit_s: int, nodes: int, gpus: int, cpus: int) -> None:
+    where = cluster.partitions[partition]
+    if limit_s > where.max_limit_s or limit_s < 1:
+        refuse(INVALID_LIMIT)
+    groups = cluster.groups_of(where)
+    if nodes > sum(group.count for group in groups) or nodes < 1:
+        refuse(TOO_MANY_NODES)
+    if nodes > sum(g.count for g in groups if not cluster.shared_nodes or (g.gpus >= gpus and g.cpus >= cpus)):
+        refuse(UNAVAILABLE)
