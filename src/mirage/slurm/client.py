@@ -118,6 +118,8 @@ class SlurmClient:
         """Raise what a failed command means."""
         if done.status == 0:
             return
+        if done.status < 0:
+            raise SlurmUnreachable(f"{what} was ended by signal {-done.status}", done.stderr)
         if _UNANSWERED.search(done.stderr):
             raise SlurmUnreachable(f"{what} had no answer from Slurm", done.stderr)
         raise SlurmRefused(f"{what} failed with status {done.status}", done.stderr or done.stdout)
