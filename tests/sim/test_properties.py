@@ -120,7 +120,7 @@ def test_backfill_never_delays_the_head(kind: str, data: st.DataObject) -> None:
     assert not late
 
 
-@pytest.mark.parametrize("kind", ["pool", "grouped", "shared"])
+@pytest.mark.parametrize("kind", ["pool", "grouped"])
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_conservative_starts_jobs_when_first_planned_if_limits_are_met(kind: str, data: st.DataObject) -> None:
@@ -134,6 +134,18 @@ def test_conservative_starts_jobs_when_first_planned_if_limits_are_met(kind: str
                 planned_s.setdefault(int(job.id), int(job.planned_s))
     starts_s = sim.schedule().start_s
     assert {job: int(starts_s[job]) for job in planned_s} == planned_s
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=cases(shared()))
+def test_conservative_on_shared_nodes_never_delays_the_head(case: Case) -> None:
+    sim = simulation(case, "conservative")
+    promised_s: dict[int, int] = {}
+    while sim.step() < NEVER_S:
+        if len(queue := queue_of(sim)) and (head := sim.state.live[queue[0]]).planned_s < NEVER_S:
+            promised_s.setdefault(int(head.id), int(head.planned_s))
+    starts_s = sim.schedule().start_s
+    assert not {job: by_s for job, by_s in promised_s.items() if starts_s[job] > by_s}
 
 
 # -- shortcuts change nothing -------------------------------------------------------------------------------------

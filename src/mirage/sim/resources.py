@@ -114,6 +114,15 @@ def pick(world: World, state: State, scratch: Scratch, free: Any, job: Any, node
 
 
 @kernel()
+def choice_is_stable(world: World) -> bool:
+    """Whether a job would still take the same nodes after others have been given to somebody else.
+
+    Pools are used up in their order; among shared nodes the fullest is best, and that changes with every start.
+    """
+    return bool(world.settings[0].stacked == 1)
+
+
+@kernel()
 def most_nodes(world: World, free: Any) -> int:
     """No job of more nodes than this can start on what is free: a bound found without looking at the job."""
     bins = world.capacity.shape[0]

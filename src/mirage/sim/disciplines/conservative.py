@@ -2,6 +2,8 @@
 
 This is the re-planning variant: at each event the queue is planned in order on an exact availability profile, each
 job at the earliest time that delays none before it. (The other variant keeps reservations and compresses them.)
+On shared nodes a new plan may choose other nodes for a job, and so move the jobs behind it: there the head of the
+queue alone has a promise.
 
 Only starts come of a plan, so it is made no further than they depend on it: up to the last job that could start now
 beside the jobs planned so far.
@@ -36,6 +38,7 @@ from mirage.sim.profile import (
     reserve,
 )
 from mirage.sim.reference import dereference
+from mirage.sim.resources import choice_is_stable
 
 
 @kernel()
@@ -81,6 +84,7 @@ def plan_on(world: World, state: State, scratch: Scratch, tested: int) -> None:
     now, n = clock[NOW], clock[N_PENDING]
     k = clock[KNOWN]
     last = last_to_start(world, state, scratch, k, tested - 1)
+    stands = True
     while k <= last:
         slot = queue[k]
         job = live[slot]
@@ -95,10 +99,11 @@ def plan_on(world: World, state: State, scratch: Scratch, tested: int) -> None:
             n -= 1
             last -= 1
             start(world, state, scratch, slot, job.nodes, 1.0)
+            stands &= k == 0 or choice_is_stable(world)
         else:
             k += 1
         last = last_to_start(world, state, scratch, k, last)
-    clock[N_PENDING], clock[KNOWN] = n, k
+    clock[N_PENDING], clock[KNOWN] = n, k if stands else 0
 
 
 @kernel(DISCIPLINE)

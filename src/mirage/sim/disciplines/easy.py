@@ -28,7 +28,7 @@ from mirage.sim.layout import (
 from mirage.sim.lifecycle import pending, permitted, start, users_are_limited
 from mirage.sim.order import take_out
 from mirage.sim.reference import dereference
-from mirage.sim.resources import most_nodes, pick, release_into, subtract_picked
+from mirage.sim.resources import choice_is_stable, most_nodes, pick, release_into, subtract_picked
 
 
 @kernel()
@@ -77,13 +77,18 @@ def fits_behind_head(world: World, state: State, scratch: Scratch, job: Any, in_
 
 @kernel()
 def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
-    """Go through the queue from place ``first`` and start what does not delay the head."""
+    """Go through the queue from place ``first`` and start what does not delay the head.
+
+    On shared nodes, which ones the head would take depends on how full the others are: once a job has been started
+    beside it, nothing is known of what is left.
+    """
     clock, live, queue = state.clock, state.live, pending(state)
     now, shadow_s = clock[NOW], clock[SHADOW]
     n = clock[N_PENDING]
     k = first
     most = most_nodes(world, state.free)
     most_beside = min(most, most_nodes(world, state.extra))
+    stands = True
     while k < n and most > 0:
         slot = queue[k]
         job = live[slot]
@@ -97,12 +102,13 @@ def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
             take_out(queue, k, n)
             n -= 1
             start(world, state, scratch, slot, job.nodes, 1.0)
+            stands &= in_time or choice_is_stable(world)
             most = most_nodes(world, state.free)
             most_beside = min(most, most_nodes(world, state.extra))
         else:
             k += 1
     clock[N_PENDING] = n
-    clock[KNOWN] = n
+    clock[KNOWN] = n if stands else 0
 
 
 @kernel(DISCIPLINE)
