@@ -102,6 +102,43 @@ def test_a_chain_lives_for_days_without_a_gap_and_its_jobs_leave_when_told(make)
     assert set(world.jobs_of(chain).values()) == {1}
 
 
+def running(world: World, chain: Chain) -> Link:
+    while not (found := [link for link in world.links(chain) if link.state is LinkState.RUNNING]):
+        world.live(30)
+    return found[-1]
+
+
+def test_a_job_that_slurm_holds_for_its_own_failure_is_let_go(make) -> None:
+    world = make()
+    chain = world.add()
+    link = running(world, chain)
+    world.slurm.fail_launch(link.job)
+    world.live(120)
+    again = running(world, chain)
+    assert (again.number, again.job) == (link.number, link.job)
+    assert world.kinds(chain).count("let-go") == 1
+    world.slurm.requeue(again.job, hold=True)
+    world.slurm.own[again.job].why_held = "JobHeldUser"
+    world.live(HOUR_S)
+    assert world.links(chain)[again.number - 1].state is LinkState.QUEUED, "what a person holds stays held"
+
+
+def test_a_job_that_can_never_be_launched_is_replaced(make) -> None:
+    world = make()
+    chain = world.add()
+    first = running(world, chain)
+    for _ in range(4):
+        link = running(world, chain)
+        assert link.number == first.number
+        world.slurm.fail_launch(link.job)
+        world.live(300)
+    second = running(world, chain)
+    assert second.number == first.number + 1
+    assert world.kinds(chain).count("let-go") == 3
+    assert world.kinds(chain).count("replaced") == 1
+    assert world.store.chain(chain.name).state is ChainState.ACTIVE
+
+
 def test_a_reactive_chain_waits_in_the_queue_held_by_its_predecessor(make) -> None:
     world = make()
     chain = world.add(policy="reactive", signal="", warmup_s=600)

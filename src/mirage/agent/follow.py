@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from mirage.agent.desk import Desk
 from mirage.agent.model import Chain, Link, LinkState
-from mirage.agent.reconcile import ALIVE, Change, seen_in_accounting, seen_in_queue, vanished
+from mirage.agent.reconcile import ALIVE, Change, held_by_slurm, seen_in_accounting, seen_in_queue, vanished
 from mirage.agent.submit import settle
+from mirage.errors import SlurmRefused
 from mirage.slurm.values import QueuedJob
 from mirage.trace.table import MISSING
 
@@ -14,10 +17,11 @@ SLACK_S = 60
 
 
 class Followers:
-    """Follows every open link; remembers since when it has not seen one."""
+    """Follows every open link; remembers since when it has not seen one, and how often it has let one go again."""
 
     def __init__(self) -> None:
         self.unseen: dict[tuple[int, int], int] = {}
+        self.let_go: Counter[tuple[int, int]] = Counter()
 
     def follow(self, desk: Desk, chain: Chain) -> None:
         """Bring the open links of a chain up to date."""
@@ -29,6 +33,9 @@ class Followers:
             if change:
                 link = desk.change_link(link, *change.events, **change.columns)
             cancel_doubles(desk, link, jobs)
+            job = desk.sight.by_id.get(link.job)
+            if job is not None and held_by_slurm(job):
+                self._let_go(desk, link, job)
 
     def missing_since_s(self, links: list[Link]) -> int | None:
         """Submission time of the oldest open link not seen last time; None where all were."""
@@ -37,6 +44,21 @@ class Followers:
             return None
         times = [link.attempted_s for link in links if (link.chain, link.number) in self.unseen]
         return min(times)
+
+    def _let_go(self, desk: Desk, link: Link, job: QueuedJob) -> None:
+        """Release a job that Slurm holds because it could not launch it; replace it where that does not help."""
+        key = (link.chain, link.number)
+        self.let_go[key] += 1
+        why = f"job {job.id}: {job.reason}"
+        try:
+            if self.let_go[key] > desk.settings.failures:
+                raise SlurmRefused(f"released {desk.settings.failures} times in vain")
+            desk.backend.release(job.id)
+            desk.change_link(link, desk.event(*key, "let-go", why))
+        except SlurmRefused as error:
+            del self.let_go[key]
+            desk.backend.cancel(job.id)
+            desk.change_link(link, desk.event(*key, "replaced", f"{why}; {error}"), cancelled_s=desk.now_s)
 
     def _change(self, desk: Desk, chain: Chain, link: Link, jobs: list[QueuedJob]) -> Change:
         key = (link.chain, link.number)

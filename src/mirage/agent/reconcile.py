@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,9 @@ from mirage.trace.table import MISSING, JobState
 
 ALIVE = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED, JobState.UNKNOWN, JobState.REQUEUED})
 """States a job may still run in; a word we do not know is taken for life, never for death."""
+
+_HELD_BY_SLURM = re.compile(r"requeued[ _]held|JobHoldMaxRequeue", re.IGNORECASE)
+"""Reasons that squeue gives for a job which Slurm, not a person, has put on hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,11 @@ def vanished(link: Link, now_s: int) -> Change:
     }
     event = EventRecord(link.chain, link.number, now_s, "vanished", f"Slurm knows no job {link.job} any more")
     return Change(columns, (event,))
+
+
+def held_by_slurm(job: QueuedJob) -> bool:
+    """Whether Slurm holds a job for its own failure to launch it; what a person holds stays held."""
+    return job.state is JobState.PENDING and _HELD_BY_SLURM.search(job.reason) is not None
 
 
 def _waiting(link: Link, job: QueuedJob, now_s: int) -> dict[str, Any]:

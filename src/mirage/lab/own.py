@@ -18,6 +18,7 @@ class Own:
     Attributes:
         number: As Slurm has it; the simulator counts from 0.
         limit_s: As it stands now.
+        why_held: The reason that squeue shows while it is held.
         exits: Exit code and signal with which it ends, should it end by itself.
         leaves: Whether it has been told to.
         outcome: ``UNKNOWN`` until it has ended.
@@ -36,6 +37,7 @@ class Own:
     submit_s: int
     wait: Wait
     held: bool
+    why_held: str = "JobHeldUser"
     exits: tuple[int, int] = (0, 0)
     leaves: bool = False
     start_s: int = MISSING

@@ -102,7 +102,7 @@ class Showing:
         """Why a job is held, and from when on it is not, where that is known."""
         own = self.own.get(job["id"] + 1)
         if own is not None and own.held:
-            return "JobHeldUser", MISSING
+            return own.why_held, MISSING
         if job["after"] != NOBODY and job["after_kind"]:
             failed = job["after_kind"] == AFTER_OK and self.sim.state.fate[job["after"]] == CANCELLED
             return "DependencyNeverSatisfied" if failed else "Dependency", MISSING

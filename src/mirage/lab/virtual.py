@@ -260,6 +260,11 @@ class VirtualSlurm:
         """What a job does with ``mirage link``: add words to its own comment."""
         self.own[job].say(words)
 
+    def fail_launch(self, job: int) -> None:
+        """The node would not start a running job: Slurm puts it back and holds it."""
+        self.requeue(job, hold=True)
+        self.own[job].why_held = "launch failed requeued held"
+
     def restart_controller(self, silent_s: float) -> None:
         """Nothing is answered for so long; jobs go on and nothing is forgotten."""
         self.outages.append((self._time, self._time + silent_s))

@@ -50,6 +50,10 @@ class Backend(Protocol):
         """Change a job as ``scontrol update`` does, ``{"Dependency": "", "TimeLimit": "30"}`` for example."""
         ...
 
+    def release(self, job: int) -> None:
+        """Let a held job compete again, as ``scontrol release`` does."""
+        ...
+
     def requeue(self, job: int, *, hold: bool = False) -> None:
         """Put a running job back into the queue."""
         ...

@@ -95,6 +95,10 @@ class SlurmClient:
         """``scontrol update``."""
         self._run(["scontrol", "update", f"JobId={job}", *(f"{key}={value}" for key, value in changes.items())])
 
+    def release(self, job: int) -> None:
+        """``scontrol release``."""
+        self._run(["scontrol", "release", str(job)])
+
     def requeue(self, job: int, *, hold: bool = False) -> None:
         """``scontrol requeue`` or ``requeuehold``."""
         self._run(["scontrol", "requeuehold" if hold else "requeue", str(job)])
