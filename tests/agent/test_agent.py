@@ -15,7 +15,8 @@ from mirage.agent.model import Chain, ChainSpec, ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.agent.sql_store import SqlStore, open_store
 from mirage.duration import DAY_S, HOUR_S
-from mirage.lab.virtual import Program, VirtualSlurm
+from mirage.lab.virtual.program import Program
+from mirage.lab.virtual.slurm import VirtualSlurm
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation

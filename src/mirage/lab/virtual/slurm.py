@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 
 from mirage.duration import UNLIMITED_S, parse_duration_s
 from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible, SlurmRefused, SlurmUnreachable
-from mirage.lab.own import Own
-from mirage.lab.program import DEADLY, Program
-from mirage.lab.request import (
+from mirage.lab.virtual.own import Own
+from mirage.lab.virtual.program import DEADLY, Program
+from mirage.lab.virtual.request import (
     INVALID_LIMIT,
     INVALID_PARTITION,
     Wait,
@@ -27,7 +27,7 @@ from mirage.lab.request import (
     read_wait,
     refuse,
 )
-from mirage.lab.showing import DEFAULT_USER, Showing
+from mirage.lab.virtual.showing import DEFAULT_USER, Showing
 from mirage.policy.plan import Cancel, Lend, Plan, Reclaim
 from mirage.sim import alter
 from mirage.sim.layout import (
@@ -45,7 +45,7 @@ from mirage.sim.simulation import Simulation
 from mirage.slurm.values import AccountedJob, Machine, Queue, Submission
 from mirage.trace.table import MISSING, JobState
 
-__all__ = ["MIN_JOB_AGE_S", "REQUEUE_HOLD_S", "Program", "VirtualSlurm"]
+__all__ = ["MIN_JOB_AGE_S", "REQUEUE_HOLD_S", "VirtualSlurm"]
 
 MIN_JOB_AGE_S = 300
 """``MinJobAge``, and what follows, as Slurm has them by default."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from mirage.duration import UNLIMITED_S, format_duration
-from mirage.lab.own import Own
-from mirage.lab.request import DEFAULT_TIME_S, Wait
-from mirage.lab.seats import Seats, hostlist
+from mirage.lab.virtual.own import Own
+from mirage.lab.virtual.request import DEFAULT_TIME_S, Wait
+from mirage.lab.virtual.seats import Seats, hostlist
 from mirage.sim.layout import (
     AFTER_OK,
     BY_CANCEL,

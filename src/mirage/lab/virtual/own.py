@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mirage.lab.program import Program
-from mirage.lab.request import Request, Wait
+from mirage.lab.virtual.program import Program
+from mirage.lab.virtual.request import Request, Wait
 from mirage.slurm.options import to_argv
 from mirage.slurm.values import Submission
 from mirage.trace.table import MISSING, JobState

@@ -1,0 +1,1 @@
+"""``sbatch``, ``squeue`` and their kin on PATH, answered by the simulated Slurm."""

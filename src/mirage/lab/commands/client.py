@@ -1,0 +1,44 @@
+"""What stands in for Slurm's commands: hands its words to the server and prints the answer.
+
+Run as a file, ``python -SE client.py SOCKET NAME WORD…``, by the scripts that ``mirage.lab.commands.served`` puts on
+PATH. It imports nothing but the standard library, and little of that, so that a command takes hundredths of a second.
+"""
+
+import json
+import os
+import socket
+import sys
+
+_SILENT = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
+
+
+def ask(path: str, question: dict[str, object]) -> dict[str, object]:
+    """One question to the server, and its answer."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        line.connect(path)
+        line.sendall(json.dumps(question).encode() + b"\n")
+        line.shutdown(socket.SHUT_WR)
+        with line.makefile("rb") as answer:
+            return json.loads(answer.read())  # type: ignore[no-any-return]
+
+
+def main(path: str, name: str, words: list[str]) -> int:
+    """Run a command; its exit status."""
+    environment = {key: value for key, value in os.environ.items() if key.startswith(("SBATCH_", "SLURM_", "USER"))}
+    question: dict[str, object] = {
+        "name": name, "words": words, "directory": os.getcwd(), "environment": environment
+    }  # fmt: skip
+    try:
+        answer = ask(path, question)
+        if answer.get("wants_script"):
+            answer = ask(path, {**question, "script": sys.stdin.read()})
+    except (OSError, ValueError):
+        sys.stderr.write(_SILENT)
+        return 1
+    sys.stdout.write(str(answer["out"]))
+    sys.stderr.write(str(answer["err"]))
+    return int(str(answer["status"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))
