@@ -1,0 +1,207 @@
+"""One contract, three clusters: the simulated Slurm, the same behind commands on PATH, and a real one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mirage.duration import DAY_S
+from mirage.errors import SlurmRefused
+from mirage.lab.commands.served import served_slurm
+from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.jobs import workload
+from mirage.sim.simulation import Simulation
+from mirage.slurm.backend import Backend
+from mirage.slurm.client import SlurmClient
+from mirage.slurm.runner import SystemRunner
+from mirage.slurm.values import QueuedJob, Submission
+from mirage.trace.table import MISSING, JobState, JobTable
+
+NODES, GPUS, CPUS = 2, 8, 64
+SCRIPT = "#!/bin/bash\ntrap 'exit 0' USR2\nwhile true; do sleep 0.1; done\n"
+
+
+@dataclass
+class Site:
+    """A cluster of two nodes, and how its time passes."""
+
+    backend: Backend
+    sleep: Callable[[float], object]
+    script: str
+
+    def submit(self, **options: str | None) -> int:
+        given = {"nodes": "1", "gpus-per-node": str(GPUS), "time": "10", "output": "/dev/null", **options}
+        given = {name.replace("_", "-"): value for name, value in given.items()}
+        return self.backend.submit(Submission(self.script, given, directory=str(Path(self.script).parent)))
+
+    def job(self, number: int) -> QueuedJob:
+        return next(job for job in self.backend.observe().jobs if job.id == number)
+
+    def until(self, number: int, *states: JobState, tries: int = 200) -> QueuedJob:
+        for _ in range(tries):
+            job = self.job(number)
+            if job.state in states:
+                return job
+            self.sleep(0.2)
+        raise AssertionError(f"{job} is not {states}")
+
+
+def simulated() -> VirtualSlurm:
+    cluster = Cluster((NodeGroup("node", NODES, GPUS, CPUS),), (Partition("main", max_limit_s=2 * DAY_S),), True)
+    slurm = VirtualSlurm(Simulation(cluster, workload(JobTable.build([]), cluster), "slurm"), requeue_hold_s=6)
+    slurm.sleep(DAY_S)
+    return slurm
+
+
+SITES = ["simulated", "commands", pytest.param("real", marks=[pytest.mark.real_slurm, pytest.mark.slow])]
+
+
+@pytest.fixture(params=SITES)
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
+    script = tmp_path / "job.sh"
+    script.write_text(SCRIPT)
+    if request.param == "real":
+        cluster = request.getfixturevalue("two_nodes")
+        found = Site(SlurmClient(SystemRunner(cluster.environment)), time.sleep, str(script))
+        yield found
+        for job in found.backend.observe().jobs:
+            found.backend.cancel(job.id)
+            found.until(job.id, *(set(JobState) - {JobState.PENDING, JobState.RUNNING}))
+    elif request.param == "commands":
+        with served_slurm(simulated()) as served:
+            client = SlurmClient(SystemRunner(served.environment), clock=served.slurm.clock)
+            yield Site(client, lambda seconds: served.slurm.sleep(10 * seconds), str(script))
+    else:
+        slurm = simulated()
+        yield Site(slurm, lambda seconds: slurm.sleep(10 * seconds), str(script))
+
+
+@pytest.fixture(scope="module")
+def two_nodes(private_cluster: Callable[..., object]) -> object:
+    return private_cluster(nodes=NODES, gpus=GPUS, cpus=CPUS)
+
+
+def test_a_job_is_seen_as_it_was_asked_for(site: Site) -> None:
+    number = site.submit(job_name="ours", comment="mirage:x:1:abcd", time="7")
+    job = site.until(number, JobState.RUNNING)
+    assert (job.name, job.comment, job.limit_s, job.nodes, job.gpus) == ("ours", "mirage:x:1:abcd", 420, 1, GPUS)
+    assert job.partition
+    assert job.user
+    assert job.nodelist == "n1"
+    assert job.submit_s <= job.eligible_s <= job.start_s
+    assert job.end_s == job.start_s + 420
+
+
+def test_the_machine_and_its_options(site: Site) -> None:
+    machine = site.backend.machine()
+    assert [(node.name, node.gpus, node.cpus, node.usable) for node in machine.nodes] == [
+        (f"n{k}", GPUS, CPUS, True) for k in (1, 2)
+    ]
+    (partition,) = (one for one in machine.partitions if one.default)
+    assert sorted(partition.nodes) == ["n1", "n2"]
+    assert not partition.whole_nodes
+    options = site.backend.configuration()
+    assert options["schedulertype"] == "sched/backfill"
+    assert "bf_interval" in options["schedulerparameters"]
+
+
+def test_a_job_waits_for_another_until_its_dependency_is_cleared(site: Site) -> None:
+    first = site.submit()
+    site.until(first, JobState.RUNNING)
+    second = site.submit(dependency=f"afterany:{first}")
+    site.sleep(3)
+    waiting = site.job(second)
+    assert waiting.state is JobState.PENDING
+    assert waiting.reason == "Dependency"
+    assert waiting.dependency.startswith(f"afterany:{first}")
+    site.backend.update(second, {"Dependency": ""})
+    started = site.until(second, JobState.RUNNING)
+    assert started.dependency == ""
+    assert site.job(first).state is JobState.RUNNING
+
+
+def test_a_dependent_job_starts_by_itself_when_the_other_has_ended(site: Site) -> None:
+    first = site.submit()
+    second = site.submit(dependency=f"afterany:{first}")
+    site.until(first, JobState.RUNNING)
+    site.backend.cancel(first)
+    site.until(second, JobState.RUNNING)
+    assert site.job(first).state is JobState.CANCELLED
+
+
+def test_a_held_job_waits_for_its_release(site: Site) -> None:
+    number = site.submit(hold=None)
+    site.sleep(3)
+    held = site.job(number)
+    assert (held.state, held.reason, held.priority) == (JobState.PENDING, "JobHeldUser", 0.0)
+    site.backend.release(number)
+    site.until(number, JobState.RUNNING)
+
+
+def test_who_has_no_room_says_why_it_waits(site: Site) -> None:
+    for _ in range(NODES):
+        site.until(site.submit(), JobState.RUNNING)
+    number = site.submit()
+    site.sleep(3)
+    waiting = site.job(number)
+    assert waiting.state is JobState.PENDING
+    assert waiting.reason == "Resources"
+    assert waiting.priority > 0
+
+
+def test_a_signal_lets_a_job_leave(site: Site) -> None:
+    number = site.submit()
+    site.until(number, JobState.RUNNING)
+    site.sleep(1)  # bash has set its trap
+    site.backend.signal(number, "USR2")
+    ended = site.until(number, JobState.COMPLETED)
+    assert ended.exit_code == 0
+    assert ended.end_s >= ended.start_s != MISSING
+    site.backend.signal(number, "USR2")
+
+
+def test_cancelling_is_no_error_once_a_job_has_ended(site: Site) -> None:
+    number = site.submit()
+    site.backend.cancel(number)
+    site.until(number, JobState.CANCELLED)
+    site.backend.cancel(number)
+    site.backend.cancel(987_654)
+
+
+def test_what_is_changed_is_seen(site: Site) -> None:
+    number = site.submit()
+    site.until(number, JobState.RUNNING)
+    site.backend.update(number, {"Comment": "mirage:x:2:abcd ready", "TimeLimit": "5"})
+    job = site.job(number)
+    assert (job.comment, job.limit_s) == ("mirage:x:2:abcd ready", 300)
+
+
+def test_a_requeued_job_runs_again(site: Site) -> None:
+    number = site.submit()
+    started_s = site.until(number, JobState.RUNNING).start_s
+    site.sleep(1)
+    site.backend.requeue(number)
+    site.until(number, JobState.PENDING)
+    assert site.until(number, JobState.RUNNING).start_s > started_s
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"partition": "nowhere"}, "invalid partition"),
+        ({"time": "soon"}, "Invalid --time specification"),
+    ],
+)
+def test_a_refusal_comes_in_slurm_s_words(site: Site, options: dict[str, str], words: str) -> None:
+    with pytest.raises(SlurmRefused, match=words):
+        site.submit(**options)
+
+
+def test_a_job_nobody_knows_cannot_be_changed(site: Site) -> None:
+    with pytest.raises(SlurmRefused, match="Invalid job id specified"):
+        site.backend.update(987_654, {"TimeLimit": "5"})
