@@ -38,6 +38,7 @@ from mirage.lab.real.spec import (
 _OUTLIVING: list[subprocess.Popen[bytes]] = []
 """Processes that are to run on when nobody refers to them any more."""
 
+LOWEST_PORT = 10_000
 _KILLED_LAST = ("slurmctld", "slurmdbd", "mariadb", "munged", "clock")
 
 
@@ -353,10 +354,19 @@ def free_ports(count: int) -> int:
         ConfigurationError: There are none.
     """
     for _ in range(200):
-        first = 20_000 + secrets.randbelow(35_000 - count)
+        first = LOWEST_PORT + secrets.randbelow(_first_ephemeral() - LOWEST_PORT - count)
         if not any(_answers(first + k) for k in (CONTROLLER, DATABASE_DAEMON, DATABASE)) and _bindable(first, count):
             return first
     raise ConfigurationError(f"found no {count} neighbouring free ports; name the first with --port")
+
+
+def _first_ephemeral() -> int:
+    """From here on a port may be taken any moment as the near end of somebody's connection (ip(7))."""
+    try:
+        words = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="utf-8").split()
+        return max(int(words[0]), LOWEST_PORT + 2_000)
+    except (OSError, ValueError, IndexError):
+        return 32_768
 
 
 def _bindable(first: int, count: int) -> bool:
