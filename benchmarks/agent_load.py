@@ -49,9 +49,11 @@ def queue_of(chains: int, jobs: int, now_s: int, dice: random.Random) -> str:
     for k in range(chains):
         began_s = now_s - dice.randrange(3_600, 47 * 3_600)
         tag = f"mirage:chain{k}"
-        add(10 + 2 * k, "RUNNING", 1, 48, began_s - 60, began_s, f"n{k}", Comment=f"{tag}:1", Reason="None")
+        mine = {"UserName": "me"}
+        runs_on = {"Comment": f"{tag}:1", "Reason": "None", **mine}
+        add(10 + 2 * k, "RUNNING", 1, 48, began_s - 60, began_s, f"n{k}", **runs_on)
         held = {"Comment": f"{tag}:2", "Reason": "Dependency", "Dependency": f"afterany:{10 + 2 * k}(unfulfilled)"}
-        add(11 + 2 * k, "PENDING", 1, 48, began_s + 5, 0, "", **held, EligibleTime="N/A")
+        add(11 + 2 * k, "PENDING", 1, 48, began_s + 5, 0, "", **held, **mine, EligibleTime="N/A")
     host = chains
     for k in range(jobs - 2 * chains):
         nodes = dice.choice((1, 1, 1, 2, 4, 8))

@@ -29,6 +29,7 @@ FLOORS = [
     ("sim", "slurm"),  # two worlds; neither knows the other
     ("predict", "provision", "schedule", "dag", "distill"),
     ("agent", "emulate", "lab"),
+    ("demo",),  # brings the agent and the lab together
     ("report", "web"),
     ("cli", "__main__"),
 ]

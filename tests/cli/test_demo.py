@@ -37,7 +37,7 @@ def shown(tmp_path_factory):
     """A demonstration: its JSON and its page."""
     out = tmp_path_factory.mktemp("demo") / "demo.html"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mirage.provision.demonstration.FUTURES", 4)
+        patch.setattr("mirage.demo.demonstration.FUTURES", 4)
         printed = []
         patch.setattr("click.echo", lambda text, **_: printed.append(text))
         assert main(["demo", "--json", "--seed", "3", "--windows", "2", "--workers", "1", "-o", str(out)]) == 0

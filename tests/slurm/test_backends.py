@@ -181,6 +181,18 @@ def test_what_is_changed_is_seen(site: Site) -> None:
     assert (job.comment, job.limit_s) == ("mirage:x:2:abcd ready", 300)
 
 
+def test_several_jobs_are_changed_at_once(site: Site) -> None:
+    first = site.submit()
+    held = [site.submit(dependency=f"afterany:{first}") for _ in range(2)]
+    site.until(first, JobState.RUNNING)
+    site.backend.update(held, {"Dependency": "", "TimeLimit": "3"})
+    assert [site.job(number).dependency for number in held] == ["", ""]
+    assert [site.job(number).limit_s for number in held] == [180, 180]
+    with pytest.raises(SlurmRefused, match="Invalid job id specified"):
+        site.backend.update([held[0], 987_654], {"TimeLimit": "2"})
+    assert site.job(held[0]).limit_s == 120
+
+
 def test_a_requeued_job_runs_again(site: Site) -> None:
     number = site.submit()
     started_s = site.until(number, JobState.RUNNING).start_s

@@ -26,6 +26,8 @@ CLOSE = 0.05
 forecasts that saw no gain in submitting before the end of a link were followed by an hour of interruption."""
 
 ViewOf = Callable[[Desk], View]
+Due = tuple[Chain, Link, Link]
+"""A chain about which to decide, its link that runs, and the one held behind it."""
 
 
 class Decider:
@@ -45,45 +47,34 @@ class Decider:
         begun_s = self.monotonic()
         view = view_of(desk)
         saw = summary(view)
-        records: list[DecisionRecord] = []
-        put_off = 0
-        for chain, present, waiting in due:
-            if records and self.monotonic() - begun_s > desk.settings.budget_s:
-                put_off += 1
-                continue
-            records.append(self._one(desk, chain, present, waiting, view, saw))
+        made: list[tuple[Due, Plan, str]] = []
+        for found in due:
+            if made and self.monotonic() - begun_s > desk.settings.budget_s:
+                break
+            made.append((found, *self._think(desk, found[0], found[1], view)))
+        _release(desk, [(chain, waiting) for (chain, _, waiting), plan, _ in made if plan.submits])
+        for (chain, _, _), plan, _ in made:
+            if not plan.submits:
+                _sleep(desk, chain, plan)
+        records = [
+            DecisionRecord(
+                chain.id, present.number, desk.now_s, chain.spec.policy, plan.submits, reason, dict(plan.estimate), saw
+            )
+            for (chain, present, _), plan, reason in made
+        ]
         desk.store.add_decisions(records)
-        if put_off:
+        if put_off := len(due) - len(made):
             log.warning("decisions put off", extra={"count": put_off})
         return put_off
 
-    def _one(
-        self, desk: Desk, chain: Chain, present: Link, waiting: Link, view: View, saw: dict[str, float]
-    ) -> DecisionRecord:
+    def _think(self, desk: Desk, chain: Chain, present: Link, view: View) -> tuple[Plan, str]:
+        """What the policy says and why; nothing where it fails."""
         try:
             plan = self.policy(chain).decide(replace(view, chain=_chain_view(desk, chain, present, view)))
-            reason = "; ".join(action.reason for action in plan.actions if action.reason)
         except (MirageError, ValueError, ArithmeticError, LookupError) as error:
             log.exception("policy failed", extra={"chain": chain.name})
-            plan, reason = Plan(), f"policy-failed:{type(error).__name__}: {error}"
-        if plan.submits:
-            self._release(desk, chain, waiting)
-        else:
-            _sleep(desk, chain, plan)
-        return DecisionRecord(
-            chain.id, present.number, desk.now_s, chain.spec.policy, plan.submits, reason, dict(plan.estimate), saw
-        )
-
-    def _release(self, desk: Desk, chain: Chain, waiting: Link) -> None:
-        """Let the next link compete from now on; doing it twice changes nothing."""
-        try:
-            desk.backend.update(waiting.job, {"Dependency": ""})
-        except SlurmRefused as error:
-            desk.change_link(waiting, desk.event(chain.id, waiting.number, "release-refused", str(error)))
-            desk.change_chain(chain, next_look_s=desk.now_s + desk.settings.decide_s)
-            return
-        event = desk.event(chain.id, waiting.number, "released", f"job {waiting.job}: its dependency is cleared")
-        desk.change_link(waiting, event, state=LinkState.QUEUED, released_s=desk.now_s)
+            return Plan(), f"policy-failed:{type(error).__name__}: {error}"
+        return plan, "; ".join(action.reason for action in plan.actions if action.reason)
 
     def policy(self, chain: Chain) -> Policy:
         """The policy object of a chain; chains that ask for the same share one."""
@@ -102,10 +93,10 @@ def scheduler_settings(options: Mapping[str, str]) -> dict[str, Any]:
     from mirage.sim.settings import SlurmSettings
 
     settings = SlurmSettings.from_options(options, "scontrol show config")
-    return {"discipline": "slurm", "settings": settings, "close": CLOSE}
+    return {"discipline": "slurm", "settings": settings, "close": CLOSE, "glance": True}
 
 
-def _due(desk: Desk, chain: Chain) -> tuple[Chain, Link, Link] | None:
+def _due(desk: Desk, chain: Chain) -> Due | None:
     """The chain with the link that runs and the one held behind it, if a decision is due.
 
     While two run, a hand-over is under way: a third is not let loose before that is over.
@@ -121,6 +112,35 @@ def _due(desk: Desk, chain: Chain) -> tuple[Chain, Link, Link] | None:
     return None if asleep else (chain, running[-1], held[-1])
 
 
+def _release(desk: Desk, links: list[tuple[Chain, Link]]) -> None:
+    """Let links compete from now on, all by one command where none is refused; doing it twice changes nothing."""
+    if not links:
+        return
+    refused: dict[int, SlurmRefused] = {}
+    try:
+        desk.backend.update([link.job for _, link in links], _FREE)
+    except SlurmRefused as error:
+        refused = {links[0][1].job: error} if len(links) == 1 else _release_each(desk, links)
+    for chain, link in links:
+        if (why := refused.get(link.job)) is not None:
+            desk.change_link(link, desk.event(chain.id, link.number, "release-refused", str(why)))
+            desk.change_chain(chain, next_look_s=desk.now_s + desk.settings.decide_s)
+        else:
+            event = desk.event(chain.id, link.number, "released", f"job {link.job}: its dependency is cleared")
+            desk.change_link(link, event, state=LinkState.QUEUED, released_s=desk.now_s)
+
+
+def _release_each(desk: Desk, links: list[tuple[Chain, Link]]) -> dict[int, SlurmRefused]:
+    """One by one, to see which of them is refused."""
+    refused: dict[int, SlurmRefused] = {}
+    for _, link in links:
+        try:
+            desk.backend.update(link.job, _FREE)
+        except SlurmRefused as error:
+            refused[link.job] = error
+    return refused
+
+
 def _sleep(desk: Desk, chain: Chain, plan: Plan) -> None:
     until_s = [action.until_s for action in plan.actions if isinstance(action, Wait) and action.until_s is not None]
     latest_s = desk.now_s + desk.settings.longest_sleep_s
@@ -128,6 +148,7 @@ def _sleep(desk: Desk, chain: Chain, plan: Plan) -> None:
     desk.change_chain(chain, next_look_s=next_look_s)
 
 
+_FREE = {"Dependency": ""}
 _FROM_JOB = ("user", "partition", "gpus", "cpus")
 
 

@@ -13,7 +13,7 @@ from mirage import __version__
 from mirage.cli.options import CONTEXT, examples, json_output
 
 if TYPE_CHECKING:
-    from mirage.provision.demonstration import Demonstration
+    from mirage.demo.demonstration import Demonstration
 
 DEFAULT_SEED = 0
 
@@ -54,9 +54,9 @@ def demo(
 ) -> None:
     """Keep a service alive for two weeks on a simulated cluster, with and without foresight, and compare.
 
-    The cluster, its users and its queue are synthetic, modelled on the A100 partition of a large machine. A chain of
-    48-hour jobs is kept alive twice: once by asking for the next job when the last has ended, once by running the
-    visible queue forward and asking in time. The report is one HTML file that needs no network.
+    The cluster, its users and its queue are synthetic, modelled on the A100 partition of a large machine. The
+    agent keeps a chain of 48-hour jobs alive twice: once it asks for the next job when the last has ended, once it runs
+    the visible queue forward and asks in time. The report is one HTML file that needs no network.
     """
     from mirage.cli.demo_view import print_demonstration, stages
     from mirage.errors import ConfigurationError
@@ -67,7 +67,7 @@ def demo(
         raise ConfigurationError(f"cannot write {out}: there is no folder {Path(out).parent}")
     with stages() as told:
         told("loading")
-        from mirage.provision.demonstration import demonstrate
+        from mirage.demo.demonstration import demonstrate
         from mirage.provision.workers import available_cores
 
         shown = demonstrate(seed, cost, windows, workers or available_cores(), told)

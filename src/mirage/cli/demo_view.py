@@ -27,7 +27,7 @@ def stages() -> Iterator[Callable[[str], None]]:
 
 def print_demonstration(shown: object, out: str, console: Console | None = None) -> None:
     """Print the cluster, and what each chain lost and wasted."""
-    from mirage.provision.demonstration import Demonstration
+    from mirage.demo.demonstration import Demonstration
 
     assert isinstance(shown, Demonstration)
     console = console or Console(highlight=False)

@@ -166,5 +166,9 @@ register(
 )
 register(
     "what-if",
-    PolicySpec("mirage.provision.what_if:WhatIf", "run the visible queue forward many times and weigh the costs"),
+    PolicySpec(
+        "mirage.provision.what_if:WhatIf",
+        "run the visible queue forward many times and weigh the costs",
+        "how many futures it plays [64]",
+    ),
 )

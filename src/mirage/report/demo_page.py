@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mirage.demo.demonstration import LINKS, MODEL, POLICIES, Demonstration
 from mirage.duration import HOUR_S, MINUTE_S, format_duration
 from mirage.provision.chain_record import ChainRun
-from mirage.provision.demonstration import LINKS, MODEL, POLICIES, Demonstration
 from mirage.provision.frontier import frontiers
 from mirage.report.axes import date_name
 from mirage.report.chain_chart import chain_chart
@@ -36,8 +36,9 @@ def demo_page(demo: Demonstration, told_command: str, version: str) -> str:
         section(
             "How this was made",
             f"Workload: built-in model {MODEL}, seed {demo.seed}, three weeks of warm-up. Queue: {demo.discipline}, "
-            f"Lonestar6's parameters. An hour of interruption against an hour of overlap costs {ratio}. The same "
-            f"command gives the same report. Mirage {version}.",
+            f"Lonestar6's parameters. The chains are kept alive by the agent itself, on a simulated "
+            f"Slurm. An hour of interruption against an hour of overlap costs {ratio}. The same command gives the "
+            f"same report. Mirage {version}.",
             command(told_command),
         ),
     )

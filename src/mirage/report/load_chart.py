@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirage.provision.demonstration import Load
+from mirage.demo.demonstration import Load
 from mirage.report.axes import Axis, Frame, days, rulers
 from mirage.report.svg import drawing, label, line, polygon, polyline
 from mirage.trace.table import Ints

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from mirage.slurm.values import AccountedJob, Machine, Queue, Submission
@@ -46,8 +46,11 @@ class Backend(Protocol):
         """Send a signal (``USR2``) to the batch script and to all its steps; a job that has ended is no error."""
         ...
 
-    def update(self, job: int, changes: Mapping[str, str]) -> None:
-        """Change a job as ``scontrol update`` does, ``{"Dependency": "", "TimeLimit": "30"}`` for example."""
+    def update(self, job: int | Sequence[int], changes: Mapping[str, str]) -> None:
+        """Change a job, or several, as ``scontrol update`` does, ``{"Dependency": "", "TimeLimit": "30"}`` for example.
+
+        One client command. A refusal says that at least one of them was not changed.
+        """
         ...
 
     def release(self, job: int) -> None:

@@ -91,9 +91,10 @@ class SlurmClient:
         """``scancel --signal --full``: to the batch script, its children and all steps."""
         self._on_job(["scancel", f"--signal={name}", "--full", str(job)])
 
-    def update(self, job: int, changes: Mapping[str, str]) -> None:
+    def update(self, job: int | Sequence[int], changes: Mapping[str, str]) -> None:
         """``scontrol update``."""
-        self._run(["scontrol", "update", f"JobId={job}", *(f"{key}={value}" for key, value in changes.items())])
+        jobs = str(job) if isinstance(job, int) else ",".join(map(str, job))
+        self._run(["scontrol", "update", f"JobId={jobs}", *(f"{key}={value}" for key, value in changes.items())])
 
     def release(self, job: int) -> None:
         """``scontrol release``."""

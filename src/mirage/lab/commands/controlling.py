@@ -108,12 +108,12 @@ def scontrol(slurm: VirtualSlurm, asked: Asked) -> str:
 def _update(slurm: VirtualSlurm, pairs: dict[str, str]) -> None:
     lower = {key.lower(): key for key in pairs}
     if "jobid" in lower:
-        number = pairs.pop(lower["jobid"])
-        if not number.isdigit():
-            raise Failed(f"Invalid job id specified for job {number}")
+        numbers = pairs.pop(lower["jobid"]).split(",")
+        if wrong := [number for number in numbers if not number.isdigit()]:
+            raise Failed(f"Invalid job id specified for job {wrong[0]}")
         if not pairs:
             raise Failed("No changes specified")
-        slurm.update(int(number), pairs)
+        slurm.update([int(number) for number in numbers], pairs)
     elif "partitionname" in lower and "nodes" in lower:
         slurm.move_nodes(pairs[lower["partitionname"]], tuple(expand_hosts(pairs[lower["nodes"]])))
     else:

@@ -12,7 +12,7 @@ next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from mirage.duration import UNLIMITED_S, parse_duration_s
 from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible, SlurmRefused, SlurmUnreachable
@@ -203,9 +203,19 @@ class VirtualSlurm:
             own.leaves, own.exits = True, (0, DEADLY[name])
             alter.end_at(self.sim, job - 1, self.now_s, failed=True)
 
-    def update(self, job: int, changes: Mapping[str, str]) -> None:
+    def update(self, job: int | Sequence[int], changes: Mapping[str, str]) -> None:
         """As ``scontrol update``: dependency, comment, time limit, partition, begin time, priority 0 (hold), name."""
         self._answer()
+        refused: list[SlurmRefused] = []
+        for number in [job] if isinstance(job, int) else job:
+            try:
+                self._update(number, changes)
+            except SlurmRefused as error:
+                refused.append(error)
+        if refused:
+            raise refused[0]
+
+    def _update(self, job: int, changes: Mapping[str, str]) -> None:
         own = self._mine(job, "", said=" for job {}")
         if own is None:
             raise _refused(f"Invalid job id specified for job {job}")

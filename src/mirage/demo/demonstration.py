@@ -1,4 +1,7 @@
-"""Two weeks of a service on a busy synthetic cluster, reactive and with foresight: what ``mirage demo`` shows."""
+"""Two weeks of a service on a busy synthetic cluster, reactive and with foresight: what ``mirage demo`` shows.
+
+The agent keeps the chains alive, as it would on a real cluster; only Slurm is simulated.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,10 @@ from functools import cache
 
 import numpy as np
 
+from mirage.demo.keep import keep_alive
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
-from mirage.policy.registry import make_policy
 from mirage.provision.chain import Cost, Link
 from mirage.provision.chain_record import ChainRun
-from mirage.provision.chain_run import run_chain
 from mirage.provision.episode import Setting
 from mirage.provision.evaluate import Evaluation, evaluate
 from mirage.provision.protocol import Protocol
@@ -151,12 +153,10 @@ def _run_all(tasks: list[Task], workers: int) -> list[ChainRun]:
 
 def _run(task: Task) -> ChainRun:
     seed, cost, nodes, name = task
-    setting, begin_s = _setting(seed)
-    policy = make_policy(
-        name, cost=cost, seed=seed, discipline=setting.discipline, settings=setting.settings, futures=FUTURES
-    )
+    _, begin_s = _setting(seed)
     link = next(link for link in LINKS if link.nodes == nodes)
-    return run_chain(_at_begin(seed).fork(), link, policy, begin_s + SHOWN_DAYS * DAY_S)
+    policy = f"{name}:{FUTURES}" if name == "what-if" else name
+    return keep_alive(_at_begin(seed).fork(), link, policy, cost, begin_s + SHOWN_DAYS * DAY_S)
 
 
 def _frontier(setting: Setting, begin_s: int, seed: int, cost: Cost, windows: int, workers: int) -> Evaluation:
