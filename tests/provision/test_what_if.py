@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from views import chain, ended, jobs, view
 
 from mirage.duration import DAY_S, HOUR_S
+from mirage.errors import ConfigurationError
 from mirage.policy.registry import make_policy
 from mirage.provision.chain import Cost
 from mirage.provision.futures import LEVELS, UseHistory, evenly, past_arrivals, with_own_history
@@ -154,3 +157,38 @@ def test_both_are_known_by_name() -> None:
         plan = make_policy(name, cost=Cost(), discipline="easy", seed=1).decide(free)
         assert not plan.submits
         assert plan.actions[0].reason
+
+
+# -- at a glance --------------------------------------------------------------------------------------------------
+
+
+def test_a_link_that_comes_too_late_even_now_is_submitted_at_a_glance() -> None:
+    crowded = full_machine(left_s=2 * HOUR_S, ends_s=NOW + HOUR_S)
+    plan = WhatIf(futures=4, glance=True).decide(crowded)
+    assert plan.submits
+    assert plan.actions[0].reason == "too-late-even-now"
+    assert plan.estimate["wait_p50_s"] == 2 * HOUR_S
+
+
+def test_where_there_is_plenty_of_time_nothing_is_weighed() -> None:
+    policy = WhatIf(futures=4, glance=True)
+    plan = policy.decide(full_machine(left_s=2 * HOUR_S, ends_s=NOW + DAY_S))
+    assert [action.reason for action in plan.actions] == ["plenty-of-time"]
+    assert "cost_now" not in plan.estimate
+    between = policy.decide(full_machine(left_s=2 * HOUR_S, ends_s=NOW + 3 * HOUR_S))
+    assert "cost_now" in between.estimate
+
+
+def test_a_glance_is_shared_and_tells_each_chain_what_it_would_hear_alone() -> None:
+    seen = full_machine(left_s=2 * HOUR_S)
+    chains = [replace(seen, chain=chain(NOW + hours * HOUR_S)) for hours in (1, 3, 30)]
+    shared = WhatIf(futures=8, glance=True)
+    for one in chains:
+        assert shared.decide(one) == WhatIf(futures=8, glance=True).decide(one)
+    assert len(shared._waits) == 1
+
+
+def test_the_number_of_futures_comes_with_the_name() -> None:
+    assert make_policy("what-if:7").futures == 7
+    with pytest.raises(ConfigurationError, match="what-if takes a number of futures"):
+        make_policy("what-if:many")
