@@ -2,10 +2,11 @@
 
     python benchmarks/fidelity.py WORKLOAD.csv SLURM_CONF REPLAY.csv [REPLAY.csv …]
 
-WORKLOAD says what was submitted (id, submit_s, qos, nodes, gpus_per_node, run_s, limit_min), each REPLAY what a real
-Slurm made of it (id, attempt, submit, start, end, state). The simulator is fed the submit times of each replay, and
-judged against that replay; the run-to-run spread is the same measure between every two replays. How much longer than
-its command a job takes on that machine (--launch-s) is no property of Slurm: it is measured on the replays.
+Beside SLURM_CONF lies qos.txt, what ``sacctmgr -P show qos`` printed. WORKLOAD says what was submitted (id, submit_s,
+qos, nodes, gpus_per_node, run_s, limit_min), each REPLAY what a real Slurm made of it (id, attempt, submit, start, end,
+state). The simulator is fed the submit times of each replay, and judged against that replay; the run-to-run spread is
+the same measure between every two replays. How much longer than its command a job takes on that machine (--launch-s) is
+no property of Slurm: it is measured on the replays.
 """
 
 from __future__ import annotations
@@ -21,12 +22,11 @@ from statistics import mean, median
 import numpy as np
 
 from mirage.sim.jobs import workload
-from mirage.sim.settings import SlurmSettings
+from mirage.sim.settings import SlurmSettings, read_options
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf import cluster_from_slurm_conf
+from mirage.sim.slurm_qos import with_qos
 from mirage.trace.table import JobState, JobTable
-
-QOS = {"low": 0.0, "normal": 100.0, "high": 1000.0}
 
 Starts = dict[int, tuple[int, int, int]]
 """Job → submission, first start, last end."""
@@ -83,7 +83,9 @@ def table_of(path: Path, submitted: Starts, launch: int) -> JobTable:
 def simulated(path: Path, conf: Path, submitted: Starts, launch: int) -> Starts:
     """What the simulator makes of the workload, submitted when the replay says."""
     table = table_of(path, submitted, launch)
-    cluster = replace(cluster_from_slurm_conf(conf), qos_factors=QOS)
+    cluster = with_qos(cluster_from_slurm_conf(conf), conf.with_name("qos.txt"))
+    if not read_options(conf).get("preempttype", "").endswith("qos"):
+        cluster = replace(cluster, qos_preempts={})
     sim = Simulation(cluster, workload(table, cluster), "slurm", SlurmSettings.from_slurm_conf(conf), begin_s=0)
     sim.run()
     found: Starts = {}

@@ -16,15 +16,12 @@ from mirage.sim.jobs import misfits
 from mirage.sim.layout import (
     AFTER_ANY,
     AFTER_NONE,
-    BY_PREEMPTION,
     ENDED,
     ENDED_SINCE,
-    HELD,
     N_HELD,
     N_LOG,
     N_PENDING,
     N_RUNNING,
-    NEVER_S,
     NOBODY,
     NOW,
     RUNNING,
@@ -36,10 +33,11 @@ from mirage.sim.layout import (
 from mirage.sim.lifecycle import (
     FREED,
     REPLAN,
+    hold,
     insert_running,
-    leave_nodes,
     met,
     pending,
+    put_back,
     remove_running,
     set_end,
     unqueue,
@@ -130,20 +128,9 @@ def requeue(sim: Simulation, job_id: int, begin_s: int) -> None:
     """
     if sim.state.clock[N_LOG] == len(sim.state.log):
         sim.state = with_longer_log(sim.state)
-    if not put_back(sim.world, sim.state, job_id, begin_s):
+    if not requeued(sim.world, sim.state, job_id, begin_s):
         raise PlanInfeasible(f"job {job_id} is not running")
     wake_now(sim.state)
-
-
-@kernel()
-def hold(state: State, slot: int) -> None:
-    """Put a job that is in no list among the held ones."""
-    clock, job = state.clock, state.live[slot]
-    job.status = HELD
-    job.eligible_s = NEVER_S
-    state.held[clock[N_HELD]] = slot
-    clock[N_HELD] += 1
-    state.fate[job.id] = HELD
 
 
 @kernel()
@@ -206,19 +193,12 @@ def new_end(world: World, state: State, job_id: int, time_s: int, failed: bool) 
 
 
 @kernel()
-def put_back(world: World, state: State, job_id: int, begin_s: int) -> bool:
+def requeued(world: World, state: State, job_id: int, begin_s: int) -> bool:
     """As ``requeue``; False when it does not run."""
     at = find_slot(state.running, state.clock[N_RUNNING], state.live, job_id)
     if at == NOBODY:
         return False
-    slot = state.running[at]
-    job = state.live[slot]
-    leave_nodes(world, state, slot, BY_PREEMPTION)
-    job.submit_s = state.clock[NOW]
-    job.begin_s = begin_s
-    job.after, job.after_kind = NOBODY, AFTER_NONE
-    job.done_s, job.resume_s, job.width = 0.0, 0, 0
-    hold(state, slot)
+    put_back(world, state, state.running[at], begin_s)
     wake_held(state)
     return True
 

@@ -62,6 +62,8 @@ class Cluster:
         partitions: The first is the default one.
         shared_nodes: Whether jobs share nodes and are placed GPU by GPU; otherwise every job takes whole nodes.
         qos_factors: QOS name → factor, any scale; divided by the largest.
+        qos_preempts: QOS name → names of those whose running jobs it may displace, where it needs their nodes; known to
+            the discipline ``slurm`` alone.
         user_max_jobs: Jobs one user may have running at once.
         user_max_nodes: Nodes one user may hold at once.
         changes: Nodes that come and go.
@@ -71,6 +73,7 @@ class Cluster:
     partitions: tuple[Partition, ...] = (Partition("batch"),)
     shared_nodes: bool = False
     qos_factors: dict[str, float] = field(default_factory=dict)
+    qos_preempts: dict[str, tuple[str, ...]] = field(default_factory=dict)
     user_max_jobs: int | None = None
     user_max_nodes: int | None = None
     changes: tuple[CapacityChange, ...] = ()
@@ -86,6 +89,9 @@ class Cluster:
         for name in [n for p in self.partitions for n in p.groups] + [c.group for c in self.changes]:
             if name not in known:
                 raise ClusterError(f"no node group {name!r}; there are {sorted(known)}")
+        for name in {*self.qos_preempts, *(other for names in self.qos_preempts.values() for other in names)}:
+            if name not in self.qos_factors:
+                raise ClusterError(f"no QOS {name!r} to preempt or be preempted; there are {sorted(self.qos_factors)}")
         for group in self.groups:
             self._check_changes(group)
         if self.shared_nodes and any(g.gpus == 0 and g.cpus == 0 for g in self.groups):

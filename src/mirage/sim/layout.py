@@ -122,6 +122,8 @@ SETTINGS = np.dtype(
         ("epoch_s", _I),  # the passes of mirage-2023 and slurm are counted from here
         ("consecutive", _I),  # 1: nodes are chosen as select/cons_tres does
         ("limit_check_s", _I),  # limits are enforced at multiples of this; 1: to the second
+        ("requeue_hold_s", _I),  # a displaced job competes again only after so long
+        ("youngest_first", _I),  # 1: whoever started last is displaced first; 0: whoever has the lowest QOS
         ("every_pass", _I),  # 1: also run the passes in which nothing can have changed
     ],
     align=True,
@@ -176,6 +178,7 @@ class World(NamedTuple):
     partition_tier: NDArray[np.int64]  # (partitions,)
     qos_factor: NDArray[np.float64]  # (QOS,), 0 … 1
     user_account: NDArray[np.int64]  # (users,)
+    displaces: NDArray[np.bool_]  # (QOS, QOS): whether jobs of the first may displace running ones of the second
 
 
 class State(NamedTuple):
@@ -220,11 +223,11 @@ def records(dtype: np.dtype[Any], n: int) -> Records:
 
 def _example_types() -> tuple[Any, Any, Any]:
     i1, i2 = np.zeros(1, np.int64), np.zeros((1, 2), np.int64)
-    f1 = np.zeros(1, np.float64)
-    world = World(records(JOB, 1), i2, records(CAPACITY, 1), records(SETTINGS, 1), f1, i1, f1, i1)
+    f1, b2 = np.zeros(1, np.float64), np.zeros((1, 1), np.bool_)
+    world = World(records(JOB, 1), i2, records(CAPACITY, 1), records(SETTINGS, 1), f1, i1, f1, i1, b2)
     state = State(
         i1, records(JOB, 1), i1, i1, i1, records(HEAP, 1), records(CHUNK, 1), i2, i2,
-        np.zeros((1, 1), np.bool_), np.zeros(1, np.int8), records(SEGMENT, 1), i1, i1,
+        b2, np.zeros(1, np.int8), records(SEGMENT, 1), i1, i1,
         np.zeros((1, 1, 2), np.int64), f1, i1, i1,
     )  # fmt: skip
     scratch = Scratch(i2, i1, i1, f1, f1, i1, records(ACTION, 1))

@@ -410,3 +410,26 @@ def suspended(world: World, state: State, slot: int) -> None:
     job.resume_s = job.next_resume_s
     job.width = 0
     enqueue(state, slot)
+
+
+@kernel()
+def hold(state: State, slot: int) -> None:
+    """Put a job that is in no list among the held ones."""
+    clock, job = state.clock, state.live[slot]
+    job.status = HELD
+    job.eligible_s = NEVER_S
+    state.held[clock[N_HELD]] = slot
+    clock[N_HELD] += 1
+    state.fate[job.id] = HELD
+
+
+@kernel()
+def put_back(world: World, state: State, slot: int, begin_s: int) -> None:
+    """A running job goes back among the held ones; it begins anew, its work lost, and not before ``begin_s``."""
+    leave_nodes(world, state, slot, BY_PREEMPTION)
+    job = state.live[slot]
+    job.submit_s = state.clock[NOW]
+    job.begin_s = begin_s
+    job.after, job.after_kind = NOBODY, AFTER_NONE
+    job.done_s, job.resume_s, job.width = 0.0, 0, 0
+    hold(state, slot)

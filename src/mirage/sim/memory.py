@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numba import void
+from numpy.typing import NDArray
 
 from mirage.sim.cluster import Cluster
 from mirage.sim.compile import kernel
@@ -79,8 +80,17 @@ def make_world(cluster: Cluster, jobs: Any, settings: SlurmSettings, users: int,
         partition_factor=factors / max(factors.max(), 1e-12),
         partition_tier=np.array([p.tier for p in cluster.partitions], dtype=np.int64),
         qos_factor=qos / max(qos.max(), 1e-12),
+        displaces=_displaces(cluster),
         user_account=np.ascontiguousarray(accounts, dtype=np.int64),
     )
+
+
+def _displaces(cluster: Cluster) -> NDArray[np.bool_]:
+    names = ["", *cluster.qos_factors]
+    displaces = np.zeros((len(names), len(names)), dtype=np.bool_)
+    for name, others in cluster.qos_preempts.items():
+        displaces[names.index(name), [names.index(other) for other in others]] = True
+    return displaces
 
 
 def _changes(cluster: Cluster) -> Any:

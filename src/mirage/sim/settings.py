@@ -15,6 +15,7 @@ from mirage.sim.jobs import never_in_force
 from mirage.sim.layout import SETTINGS, Records, records
 
 LIMIT_CHECK_S = 30
+CREDENTIAL_S = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,10 @@ class SlurmSettings:
             (``PERIODIC_TIMEOUT``), which is what a slurm.conf means; studies of traces end jobs to the second.
         consecutive: Nodes that jobs share are chosen as ``select/cons_tres`` does, which a slurm.conf means; else the
             fullest first.
+        requeue_hold_s: A displaced job competes again after so long: until its old credential has expired, and a second
+            more (``AuthInfo=cred_expire``, 120 s by default). It begins anew, its work lost.
+        youngest_first: Whoever started last is displaced first, else whoever has the lowest QOS
+            (``preempt_youngest_first``).
         every_pass: Run also the passes in which nothing can have changed (to measure that it changes nothing).
     """
 
@@ -49,6 +54,8 @@ class SlurmSettings:
     favor_small: bool = False
     limit_check_s: int = 1
     consecutive: bool = False
+    requeue_hold_s: int = CREDENTIAL_S + 1
+    youngest_first: bool = False
     every_pass: bool = False
 
     @classmethod
@@ -80,8 +87,12 @@ class SlurmSettings:
             ConfigurationError: A value cannot be read.
         """
         found: dict[str, float | bool] = {"limit_check_s": LIMIT_CHECK_S, "consecutive": True}
+        if expires := _CREDENTIAL.search(options.get("authinfo", "")):
+            found["requeue_hold_s"] = int(expires[1]) + 1
         for word in options.get("schedulerparameters", "").split(","):
             key, _, value = word.strip().partition("=")
+            if key == "preempt_youngest_first":
+                found["youngest_first"] = True
             if key in _SCHEDULER_PARAMETERS and value:
                 name, unit = _SCHEDULER_PARAMETERS[key]
                 found[name] = _number(path, key, value) * unit
@@ -125,6 +136,7 @@ _PRIORITY_WEIGHTS = {
     "priorityweightqos": "weight_qos",
 }
 _PRIORITY_TIMES = {"prioritydecayhalflife": "half_life_s", "prioritymaxage": "max_age_s"}
+_CREDENTIAL = re.compile(r"cred_expire=(\d+)", re.IGNORECASE)
 _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*$", re.IGNORECASE)
 _OPTION = re.compile(r"\s*([A-Za-z]+)\s*=\s*(\S.*?)\s*$")
 

@@ -1,9 +1,10 @@
 """Slurm's two scheduling loops and its multifactor priority (slurm.conf(5), sched_config).
 
 The main loop runs when something was submitted or ended: jobs in priority order, and a partition is closed by its first
-job that does not fit. The backfill loop runs every ``bf_interval``: the first ``bf_max_job_test`` jobs are planned in
-priority order by their limits, each as early as it can without delaying one before it; those that can start now do.
-Reservations are widened to multiples of ``bf_resolution`` and none is made beyond ``bf_window``.
+job that does not fit, even at the cost of those its QOS may displace. The backfill loop runs every ``bf_interval``: the
+first ``bf_max_job_test`` jobs are planned in priority order by their limits, each as early as it can without delaying
+one before it; those that can start now do. Reservations are widened to multiples of ``bf_resolution`` and none is made
+beyond ``bf_window``.
 
 A pass leaves nothing behind but started jobs, so it ends with the last job that could still start now, and one between
 which and the last nothing ended, arrived, started or changed its priority is not run at all (``every_pass`` runs it, to
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from mirage.sim.compile import kernel
 from mirage.sim.disciplines.priority import compute_priorities
+from mirage.sim.displace import displace_for, may_displace
 from mirage.sim.layout import (
     ARRIVED_SINCE,
     DIRTY,
@@ -53,6 +55,8 @@ def main_loop(world: World, state: State, scratch: Scratch, depth: int) -> None:
         starts = False
         if k < depth and open_partitions > 0 and closed[job.partition] == 0 and permitted(world, state, job):
             starts = fits(world, state, scratch, job)
+            if not starts and may_displace(world, job) and displace_for(world, state, scratch, job):
+                starts = fits(world, state, scratch, job)
             if not starts:
                 closed[job.partition] = 1
                 open_partitions -= 1
