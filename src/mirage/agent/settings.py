@@ -19,7 +19,8 @@ class AgentSettings:
         longest_sleep_s: However long the policy would sleep: forecasts grow stale.
         settle_s: A submission whose answer was lost is believed not to have happened once so long has passed and
             neither queue nor accounting shows its tag. Longer than any sbatch is let run.
-        vanish_s: A job that the queue has forgotten and accounting does not know is believed over after so long.
+        vanish_s: A job that the queue has forgotten and accounting does not know is believed over after so long: a
+            controller that lost its last seconds does not remember it later, and a link is missing meanwhile.
         budget_s: Of real time for the decisions of one cycle; the most urgent come first, the rest wait for the next.
         sight_s: Between looks at the machine, and at accounting where no link needs it sooner.
         history_s: How far back accounting is read when the agent begins.
@@ -38,7 +39,7 @@ class AgentSettings:
     decide_s: int = 5 * MINUTE_S
     longest_sleep_s: int = 2 * HOUR_S
     settle_s: int = 90
-    vanish_s: int = 5 * MINUTE_S
+    vanish_s: int = 2 * MINUTE_S
     budget_s: float = 2.5
     sight_s: int = 10 * MINUTE_S
     history_s: int = 2 * DAY_S
