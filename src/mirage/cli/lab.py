@@ -41,6 +41,7 @@ def lab() -> None:
     "--speed", default=1, show_default=True, type=click.IntRange(1, 60), help="Seconds there in one second here."
 )
 @click.option("--accounting/--no-accounting", default=False, help="With MariaDB and slurmdbd.")
+@click.option("--rest/--no-rest", default=False, help="With slurmrestd.")
 @click.option("--preempt", default="none", type=click.Choice(["none", "qos", "partition_prio"]), show_default=True)
 @click.option("--set", "extra", multiple=True, metavar="KEY=VALUE", help="A further line of slurm.conf.")
 @json_output

@@ -18,7 +18,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from mirage.lab.real.spec import (
     DATABASE,
     DATABASE_DAEMON,
     NODES,
+    REST,
     LabSpec,
     gres_conf,
     slurm_conf,
@@ -39,7 +40,7 @@ _OUTLIVING: list[subprocess.Popen[bytes]] = []
 """Processes that are to run on when nobody refers to them any more."""
 
 LOWEST_PORT = 10_000
-_KILLED_LAST = ("slurmctld", "slurmdbd", "mariadb", "munged", "clock")
+_KILLED_LAST = ("slurmrestd", "slurmctld", "slurmdbd", "mariadb", "munged", "clock")
 
 
 class PrivateCluster:
@@ -78,6 +79,8 @@ class PrivateCluster:
             (self.spec.state / name).mkdir(exist_ok=True)
             if not self._alive(name):
                 self._daemon("slurmd", "-N", name)
+        if self.spec.rest and not self._alive("slurmrestd"):
+            self._start_rest()
         self._until(self._all_idle, patience_s, "all nodes are idle", self.spec.log / "slurmctld.log")
 
     def down(self) -> None:
@@ -122,6 +125,15 @@ class PrivateCluster:
     def environment(self) -> dict[str, str]:
         """What a process needs in its environment to be a client, on the cluster's clock."""
         return {"SLURM_CONF": str(self.spec.etc / "slurm.conf"), "PATH": PATH, **self._clock()}
+
+    @property
+    def rest_url(self) -> str:
+        """Where slurmrestd listens; ``token`` opens it."""
+        return f"http://127.0.0.1:{self.spec.port + REST}"
+
+    def token(self) -> str:
+        """A JSON web token of the present user, good for a day."""
+        return self.run("scontrol", "token", "lifespan=86400").strip().partition("=")[2]
 
     def run(self, *argv: str, timeout_s: float = 60.0) -> str:
         """Run a client; what it printed.
@@ -257,6 +269,17 @@ class PrivateCluster:
             self._accounts()
             (spec.state / "accounts").touch()
 
+    def _start_rest(self) -> None:
+        """Slurm's REST interface, on TCP, for those who bring a token."""
+        listens = f"127.0.0.1:{self.spec.port + REST}"
+        allowed = {"SLURM_JWT": "daemon", "SLURMRESTD_SECURITY": "disable_user_check"}  # it is told not to run as root
+        conf = str(self.spec.etc / "slurm.conf")
+        parts = ["openapi/v0.0.38", "openapi/dbv0.0.38"] if self._version() < 23 else ["slurmctld", "slurmdbd"]
+        served = ",".join(parts[: 1 + self.spec.accounting])
+        argv = ["slurmrestd", "-f", conf, "-a", "rest_auth/jwt", "-s", served, listens]
+        self._background("slurmrestd", *argv, environment=allowed)
+        self._until(lambda: _answers(self.spec.port + REST), 30, "slurmrestd answers", self.spec.log / "slurmrestd.log")
+
     def _accounts(self) -> None:
         """One cluster, two accounts, three QOS of which each may preempt those below."""
         user = getpass.getuser()
@@ -293,11 +316,11 @@ class PrivateCluster:
         if done.returncode:
             raise SlurmUnreachable(f"{argv[0]} did not start (status {done.returncode})", _tail(log))
 
-    def _background(self, name: str, *argv: str) -> None:
+    def _background(self, name: str, *argv: str, environment: Mapping[str, str] | None = None) -> None:
         with (self.spec.log / f"{name}.log").open("w", encoding="utf-8") as out:
             child = subprocess.Popen(
                 argv,
-                env=self._own_environment(),
+                env={**self._own_environment(), **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,

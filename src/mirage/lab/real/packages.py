@@ -17,6 +17,7 @@ ADVICE = f"on Debian or Ubuntu: apt-get install --no-install-recommends {DEBIAN}
 
 ALWAYS = ("slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "munged")
 ACCOUNTING = ("slurmdbd", "sacctmgr", "mariadbd", "mariadb", "mariadb-install-db")
+REST = ("slurmrestd",)
 CLOCK = ("faketime",)
 
 PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin", "/usr/local/sbin"))
@@ -24,7 +25,8 @@ PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin", "/usr/
 
 def missing(spec: LabSpec) -> list[str]:
     """Programs that the cluster needs and that are not here."""
-    wanted = (*ALWAYS, *(ACCOUNTING if spec.accounting else ()), *(CLOCK if spec.speed > 1 else ()))
+    parts = ((True, ALWAYS), (spec.accounting, ACCOUNTING), (spec.rest, REST), (spec.speed > 1, CLOCK))
+    wanted = [name for needed, names in parts if needed for name in names]
     found = [name for name in wanted if shutil.which(name, path=PATH) is None]
     if spec.speed > 1 and faketime_library() is None:
         found.append("libfaketimeMT.so.1")

@@ -23,6 +23,7 @@ class LabSpec:
         directory: Everything it writes is in here.
         port: First of the ports it uses: +0 … +3 and one a node from +100; 0 to look for free ones.
         accounting: Whether to run MariaDB and slurmdbd, with the QOS ``low``, ``normal`` and ``high``.
+        rest: Whether to run slurmrestd.
         speed: Seconds that pass in the cluster in one second outside.
         preempt: ``none``, ``qos`` or ``partition_prio``.
         cred_expire_s: How long a requeued or preempted job is held back (Slurm's own default: 120).

@@ -1,0 +1,108 @@
+"""What slurmrestd tells: the same views as from Slurm's commands, for places where these are not installed.
+
+Only for looking: jobs are submitted and changed by the commands, which take every option that a site knows.
+
+    views = RestViews("http://127.0.0.1:6820", user="ada", token=os.environ["SLURM_JWT"], clock=time.time)
+    queue = views.observe()
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mirage.errors import SlurmRefused, SlurmUnreachable
+from mirage.slurm import json_values
+from mirage.slurm.values import AccountedJob, Machine, Queue
+
+TIMEOUT_S = 60.0
+
+_VERSIONED = re.compile(r"/slurm/v(\d+)\.(\d+)\.(\d+)/jobs/?$")
+
+
+class RestViews:
+    """A cluster behind slurmrestd, to look at.
+
+    Args:
+        url: Where it listens, without a path.
+        user: Whose token it is.
+        token: A JSON web token, from ``scontrol token``.
+        clock: The cluster's time, for what was seen.
+        timeout_s: No answer is waited for longer.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        user: str,
+        token: str,
+        clock: Callable[[], float],
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self.url, self.timeout_s, self.clock = url.rstrip("/"), timeout_s, clock
+        self._headers = {"X-SLURM-USER-NAME": user, "X-SLURM-USER-TOKEN": token, "Accept": "application/json"}
+        self._version = ""
+
+    def observe(self) -> Queue:
+        """Every job the controller knows, those that ended lately among them."""
+        jobs = self._get("slurm", "jobs").get("jobs") or []
+        return Queue(int(self.clock()), tuple(map(json_values.queued_job, jobs)))
+
+    def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
+        """Jobs that were alive at or after a time."""
+        jobs = self._get("slurmdb", f"jobs?start_time={since_s}").get("jobs") or []
+        return tuple(map(json_values.accounted_job, jobs))
+
+    def machine(self) -> Machine:
+        """Nodes and partitions."""
+        nodes = self._get("slurm", "nodes").get("nodes") or []
+        partitions = self._get("slurm", "partitions").get("partitions") or []
+        return Machine(tuple(map(json_values.node, nodes)), tuple(map(json_values.partition, partitions)))
+
+    def version(self) -> str:
+        """The newest version of the interface that is served, ``v0.0.38``."""
+        if not self._version:
+            found = [_VERSIONED.search(path) for path in self._ask("/openapi/v3").get("paths") or {}]
+            served = sorted(tuple(map(int, one.groups())) for one in found if one is not None)
+            if not served:
+                raise SlurmRefused(f"{self.url} serves no /slurm/v…/jobs; is it slurmrestd?")
+            self._version = "v" + ".".join(map(str, served[-1]))
+        return self._version
+
+    def _get(self, part: str, what: str) -> Mapping[str, Any]:
+        answer = self._ask(f"/{part}/{self.version()}/{what}")
+        if errors := answer.get("errors"):
+            raise SlurmRefused(f"slurmrestd refused /{part}/…/{what}", "; ".join(map(_words, errors)))
+        return answer
+
+    def _ask(self, path: str) -> Mapping[str, Any]:
+        request = urllib.request.Request(self.url + path, headers=self._headers)
+        try:
+            with urllib.request.urlopen(request, timeout=self.timeout_s) as answer:
+                text = answer.read()
+        except urllib.error.HTTPError as error:
+            said = error.read().decode(errors="replace")[:500]
+            kind = SlurmUnreachable if error.code >= 500 and "errors" not in said else SlurmRefused
+            hint = "; is the token still good? `scontrol token` makes one" if error.code in (401, 403) else ""
+            raise kind(f"slurmrestd answered {error.code} to {path}{hint}", said) from error
+        except (OSError, ValueError) as error:
+            raise SlurmUnreachable(f"no answer from slurmrestd at {self.url}", str(error)) from error
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise SlurmUnreachable(f"{self.url}{path} answered no JSON", str(error)) from error
+        if not isinstance(found, dict):
+            raise SlurmUnreachable(f"{self.url}{path} answered a {type(found).__name__}, not an object")
+        return found
+
+
+def _words(error: Any) -> str:
+    """An error of slurmrestd in words, whichever of its fields has them."""
+    if not isinstance(error, Mapping):
+        return str(error)
+    return " ".join(str(error[key]) for key in ("description", "error", "source") if error.get(key))

@@ -1,0 +1,132 @@
+"""Views through slurmrestd: of both versions' recorded answers, and of a real one."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from mirage.errors import SlurmRefused, SlurmUnreachable
+from mirage.slurm.client import SlurmClient
+from mirage.slurm.rest import RestViews
+from mirage.slurm.runner import SystemRunner
+from mirage.trace.table import JobState
+
+Answers = dict[str, tuple[int, str]]
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Answers], RestViews]]:
+    """A web server with prepared answers, and the views through it."""
+    servers = []
+
+    def start(answers: Answers) -> RestViews:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                code, text = answers.get(self.path.partition("?")[0], (404, "{}"))
+                if self.headers["X-SLURM-USER-TOKEN"] != "good":
+                    code, text = 401, "Authentication failure"
+                self.send_response(code)
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return RestViews(
+            f"http://127.0.0.1:{server.server_port}/", user="ada", token="good", clock=time.time, timeout_s=5
+        )
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def answers(folder: Path, version: str) -> Answers:
+    def recorded(name: str) -> tuple[int, str]:
+        return 200, (folder / f"rest.{name}.json").read_text()
+
+    paths = {f"/slurm/{version}/jobs": {}, "/slurm/v0.0.36/jobs": {}, f"/slurm/{version}/job/{{job_id}}": {}}
+    return {
+        "/openapi/v3": (200, json.dumps({"paths": paths})),
+        **{f"/slurm/{version}/{name}": recorded(name) for name in ("jobs", "nodes", "partitions")},
+        f"/slurmdb/{version}/jobs": recorded("db.jobs"),
+    }
+
+
+@pytest.mark.parametrize(("folder", "version"), [(".", "v0.0.38"), ("25.11", "v0.0.44")])
+def test_recorded_answers_of_both_versions(
+    folder: str, version: str, serve: Callable[[Answers], RestViews], shared_data: Path
+) -> None:
+    views = serve(answers(shared_data / "slurm-fixtures" / folder, version))
+    assert views.version() == version
+    jobs = views.observe().jobs
+    assert jobs
+    assert {job.state for job in jobs} <= set(JobState) - {JobState.UNKNOWN}
+    machine = views.machine()
+    assert [node.name for node in machine.nodes][:2] == ["n1", "n2"]
+    assert {node.gpus for node in machine.nodes} == {8}
+    assert {"train", "infer"} <= {partition.name for partition in machine.partitions}
+    assert all(job.id > 0 and job.submit_s > 0 for job in views.accounting(0))
+
+
+def test_errors_say_what_to_do(serve: Callable[[Answers], RestViews]) -> None:
+    jobs = "/slurm/v0.0.38/jobs"
+    openapi = (200, json.dumps({"paths": {jobs: {}}}))
+    refusing = serve({"/openapi/v3": openapi, jobs: (200, json.dumps({"errors": [{"description": "no such thing"}]}))})
+    with pytest.raises(SlurmRefused, match="no such thing"):
+        refusing.observe()
+    with pytest.raises(SlurmUnreachable, match="answered no JSON"):
+        serve({"/openapi/v3": (200, "<html>")}).observe()
+    with pytest.raises(SlurmUnreachable, match="answered 502"):
+        serve({"/openapi/v3": (502, "bad gateway")}).observe()
+    with pytest.raises(SlurmRefused, match="is it slurmrestd"):
+        serve({"/openapi/v3": (200, "{}")}).observe()
+    stranger = RestViews(refusing.url, user="ada", token="stale", clock=time.time)
+    with pytest.raises(SlurmRefused, match="scontrol token"):
+        stranger.observe()
+    with pytest.raises(SlurmUnreachable, match="no answer from slurmrestd"):
+        RestViews("http://127.0.0.1:9", user="ada", token="good", clock=time.time).observe()
+
+
+@pytest.mark.real_slurm
+@pytest.mark.slow
+def test_a_real_slurmrestd_tells_what_squeue_tells(private_cluster: Callable[..., object], tmp_path: Path) -> None:
+    cluster = private_cluster(nodes=2, rest=True)
+    views = RestViews(cluster.rest_url, user=getpass.getuser(), token=cluster.token(), clock=time.time)
+    commands = SlurmClient(SystemRunner(cluster.environment))
+    words = ["-N1", "-t7", "--gpus-per-node=8", "--comment=mirage:x:1", "-o", "/dev/null", "--wrap", "sleep 60"]
+    first = int(cluster.run("sbatch", "--parsable", *words).strip())
+    second = int(cluster.run("sbatch", "--parsable", f"--dependency=afterany:{first}", *words).strip())
+    end = time.monotonic() + 20
+    while next(job for job in commands.observe().jobs if job.id == first).state is not JobState.RUNNING:
+        assert time.monotonic() < end
+        time.sleep(0.2)
+    by_rest = {job.id: job for job in views.observe().jobs}
+    by_text = {job.id: job for job in commands.observe().jobs}
+    assert by_rest.keys() == by_text.keys() == {first, second}
+    for name in (
+        "state",
+        "name",
+        "partition",
+        "nodes",
+        "gpus",
+        "limit_s",
+        "submit_s",
+        "start_s",
+        "comment",
+        "nodelist",
+    ):
+        assert getattr(by_rest[first], name) == getattr(by_text[first], name), name
+    assert by_rest[second].dependency.startswith(f"afterany:{first}")
+    assert [node.name for node in views.machine().nodes] == [node.name for node in commands.machine().nodes]
