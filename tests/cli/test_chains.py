@@ -118,12 +118,18 @@ def test_a_parsable_submission_prints_the_number_alone(terminal: Terminal) -> No
     own = terminal.served.slurm.own[int(number)]
     assert own.comment.endswith("| mine")
     assert own.submission.arguments == ("--port", "80")
+    assert own.submission.options["nodes"] == "1", "from the script, for the store"
 
 
 def test_a_refusal_comes_in_slurm_s_words_and_leaves_no_chain(terminal: Terminal) -> None:
     terminal.type("submit", "-p", "nowhere", "--no-agent", "serve.sh", status=1)
     assert "invalid partition specified" in terminal.stderr
     assert terminal.type("chain", "list", "--noheader") == ""
+
+
+def test_a_link_that_could_never_be_ready_is_refused(terminal: Terminal) -> None:
+    terminal.type("submit", "--warmup", "4h", "--no-agent", "serve.sh", status=1)
+    assert "not shorter than the time limit 4:00:00" in terminal.stderr
 
 
 def test_a_silent_slurm_leaves_a_chain_whose_first_job_the_agent_submits(terminal: Terminal) -> None:

@@ -64,6 +64,8 @@ def read_request(
         chosen.pop(ours, None)
     job_name = given.get("job-name") or environment.get("SBATCH_JOB_NAME") or name
     chosen["job-name"] = job_name
+    if "nodes" in given:
+        chosen["nodes"] = given["nodes"]  # said in the script or not, the store is to know
     inherited = {key: value for key, value in environment.items() if key not in (CHAIN, LINK, PREVIOUS_JOB)}
     return Request(Submission("", chosen, arguments, inherited, str(directory)), text, given, job_name)
 

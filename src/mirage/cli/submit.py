@@ -146,6 +146,11 @@ def _spec(words: dict[str, Any], request: Request, now_s: int) -> ChainSpec:
     Cost(words["interruption_cost"], words["overlap_cost"])
     ends = [words["lasting"] is not None, words["links"] is not None, words["until_done"]]
     signal = words["signal_previous"].upper().removeprefix("SIG")
+    warmup_s = parse_duration_s(words["warmup"])
+    if (limit := request.given.get("time")) and warmup_s >= parse_duration_s(limit):
+        raise ConfigurationError(
+            f"--warmup {words['warmup']} is not shorter than the time limit {limit}: no link would ever be ready"
+        )
     return ChainSpec(
         request.submission,
         until_s=now_s + parse_duration_s(words["lasting"]) if words["lasting"] else MISSING,
@@ -155,7 +160,7 @@ def _spec(words: dict[str, Any], request: Request, now_s: int) -> ChainSpec:
         interruption_cost=words["interruption_cost"],
         overlap_cost=words["overlap_cost"],
         ready_command=words["ready_command"],
-        warmup_s=parse_duration_s(words["warmup"]),
+        warmup_s=warmup_s,
         signal="" if signal == "NONE" else signal,
         grace_s=parse_duration_s(words["grace"]),
     )
