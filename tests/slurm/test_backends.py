@@ -171,6 +171,7 @@ def test_cancelling_is_no_error_once_a_job_has_ended(site: Site) -> None:
     site.until(number, JobState.CANCELLED)
     site.backend.cancel(number)
     site.backend.cancel(987_654)
+    assert site.job(number).state is JobState.CANCELLED
 
 
 def test_what_is_changed_is_seen(site: Site) -> None:

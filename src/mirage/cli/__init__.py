@@ -40,8 +40,10 @@ root = LazyGroup(
     context_settings=CONTEXT,
     help="Keep long-running jobs alive on clusters run by batch schedulers.",
     epilog=examples(
-        "mirage trace info jobs.log.gz            what a trace is like",
-        "mirage trace convert jobs.log.gz jobs.parquet",
+        "mirage demo                              what it does for a chain of jobs, in a minute",
+        "mirage doctor                            whether it will work on this cluster",
+        "mirage submit -p gpu -t 48:00:00 --until-done train.sh",
+        "mirage chain list                        how your chains stand",
     ),
     params=[
         click.Option(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from mirage.agent.agent import Agent
 from mirage.agent.history import chain_run
 from mirage.agent.model import ChainSpec
 from mirage.agent.settings import AgentSettings
+from mirage.agent.shell import SystemShell
 from mirage.agent.sql_store import open_store
 from mirage.duration import DAY_S, MINUTE_S, format_duration
 from mirage.lab.virtual.slurm import VirtualSlurm
@@ -31,14 +31,6 @@ SETTINGS = AgentSettings(
 """Ten minutes between looks and half an hour between decisions: two weeks are to pass in less than a minute."""
 
 SCRIPT = "#!/bin/sh\n./serve --checkpoint-on USR2\n"
-
-
-class NoShell:
-    """Chains kept alive here have no ready command."""
-
-    def succeeds(self, command: str, environment: Mapping[str, str], directory: str, timeout_s: float) -> bool:
-        """Never asked."""
-        raise NotImplementedError(command)
 
 
 def keep_alive(sim: Simulation, link: Link, policy: str, cost: Cost, until_s: int) -> ChainRun:
@@ -65,7 +57,7 @@ def keep_alive(sim: Simulation, link: Link, policy: str, cost: Cost, until_s: in
         )
         chain = store.add_chain(NAME, spec, slurm.now_s)
         agent = Agent(
-            store, slurm, NoShell(), clock=slurm.clock, monotonic=slurm.clock, holder="demo", settings=SETTINGS
+            store, slurm, SystemShell(), clock=slurm.clock, monotonic=slurm.clock, holder="demo", settings=SETTINGS
         )
         agent.run(slurm.sleep, lambda: slurm.now_s >= until_s)
         return chain_run(store.chain(NAME), store.links(chain.id), store.decisions(chain.id), until_s, nodes=link.nodes)
