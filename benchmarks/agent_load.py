@@ -129,13 +129,14 @@ def watched(url: str, cycles: int, policy: str) -> None:
     from mirage.agent.agent import Agent
     from mirage.agent.shell import SystemShell
     from mirage.agent.sql_store import open_store
+    from mirage.agent.thinking import Aside
     from mirage.slurm.client import SlurmClient
     from mirage.slurm.runner import SystemRunner
 
     runner = SystemRunner()
     store = open_store(url)
     agent = Agent(store, SlurmClient(runner, clock=time.time), SystemShell(), clock=time.time, monotonic=time.monotonic,
-                  holder="load")  # fmt: skip
+                  holder="load", thinker=Aside())  # fmt: skip
     took, counts = [], []
     for _ in range(cycles):
         before, begun_s = sum(runner.count.values()), time.monotonic()
@@ -144,12 +145,14 @@ def watched(url: str, cycles: int, policy: str) -> None:
         released = runner.count["scontrol"]
         counts.append(sum(runner.count.values()) - before)
         assert not cycle.trouble, cycle.trouble
+    agent.decider.thinker.rest()
     decided = sum(len(store.decisions(chain.id)) for chain in store.chains())
     print(json.dumps({
         "policy": policy, "cycles": cycles, "seconds_a_cycle_median": round(median(took), 2),
         "seconds_a_cycle_most": round(max(took), 2),
         "commands_a_poll": counts, "scontrol_runs": released, "decisions": decided, "put_off_last": cycle.put_off,
         "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        "peak_mib_of_children": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024, 1),
     }))  # fmt: skip
 
 

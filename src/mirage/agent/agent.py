@@ -17,6 +17,7 @@ from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store import Store
 from mirage.agent.submit import submit_planned
+from mirage.agent.thinking import Here, Thinker
 from mirage.agent.watch import Watch
 from mirage.errors import LeaseHeld, SlurmError, SlurmUnreachable, StoreError
 from mirage.policy.view import View
@@ -53,6 +54,7 @@ class Agent:
         clock: Wall-clock seconds, on the cluster's time.
         monotonic: Seconds that only ever grow, for pacing and for budgets.
         holder: Who we are, for the lease: host and process.
+        thinker: Where policies think; by default in this process.
         told: Hears of every cycle and how long it took, for metrics.
     """
 
@@ -66,12 +68,14 @@ class Agent:
         monotonic: Callable[[], float],
         holder: str,
         settings: AgentSettings | None = None,
+        thinker: Thinker | None = None,
         told: Callable[[Cycle, float], None] | None = None,
     ) -> None:
         self.store, self.backend, self.clock, self.monotonic = store, backend, clock, monotonic
         self.holder, self.settings = holder, settings or AgentSettings()
         self.watch = Watch(backend, self.settings)
-        self.followers, self.probes, self.decider = Followers(), Probes(shell), Decider(monotonic)
+        self.followers, self.probes = Followers(), Probes(shell)
+        self.decider = Decider(monotonic, thinker or Here())
         self.names, self.told = Names(), told
         self.troubles = 0
         self._took_s: deque[float] = deque([0.0, 0.0], maxlen=3)
@@ -118,6 +122,7 @@ class Agent:
                 sleep(self.pause_s(cycle, self.monotonic() - begun_s))
         finally:
             self.probes.close()
+            self.decider.thinker.rest()
             self.store.drop_lease(self.holder)
 
     def _cycle(self, now_s: int) -> Cycle:

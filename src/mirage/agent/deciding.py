@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from statistics import median
-from typing import Any
 
 from mirage.agent.desk import Desk
 from mirage.agent.model import Chain, ChainState, DecisionRecord, Link, LinkState
-from mirage.errors import MirageError, SlurmRefused
-from mirage.policy.contract import Policy
+from mirage.agent.thinking import Thinker, ThinkingFailed, Wanted
+from mirage.errors import SlurmRefused
 from mirage.policy.plan import Plan, Wait
-from mirage.policy.registry import make_policy
 from mirage.policy.view import Chain as ChainView
 from mirage.policy.view import View
-from mirage.provision.chain import Cost
 from mirage.trace.table import MISSING
 
 log = logging.getLogger("mirage.agent")
-
-CLOSE = 0.05
-"""On a real queue a tie goes to submitting (see ``WhatIf``): on the first chains kept alive on a real slurmctld,
-forecasts that saw no gain in submitting before the end of a link were followed by an hour of interruption."""
 
 ViewOf = Callable[[Desk], View]
 Due = tuple[Chain, Link, Link]
@@ -33,15 +25,15 @@ Due = tuple[Chain, Link, Link]
 class Decider:
     """Asks policies, within a budget of real time, the most urgent chain first."""
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self.monotonic = monotonic
-        self.policies: dict[tuple[str, float, float], Policy] = {}
+    def __init__(self, monotonic: Callable[[], float], thinker: Thinker) -> None:
+        self.monotonic, self.thinker = monotonic, thinker
         self.options: Mapping[str, str] = {}
 
     def decide(self, desk: Desk, view_of: ViewOf) -> int:
         """Decide about every chain that is due; how many decisions there was no time for."""
         due = [found for chain in desk.chains.values() if (found := _due(desk, chain)) is not None]
         if not due:
+            self.thinker.rest()
             return 0
         due.sort(key=lambda found: found[1].started_s + found[1].limit_s)
         begun_s = self.monotonic()
@@ -69,31 +61,14 @@ class Decider:
 
     def _think(self, desk: Desk, chain: Chain, present: Link, view: View) -> tuple[Plan, str]:
         """What the policy says and why; nothing where it fails."""
-        try:
-            plan = self.policy(chain).decide(replace(view, chain=_chain_view(desk, chain, present, view)))
-        except (MirageError, ValueError, ArithmeticError, LookupError) as error:
-            log.exception("policy failed", extra={"chain": chain.name})
-            return Plan(), f"policy-failed:{type(error).__name__}: {error}"
-        return plan, "; ".join(action.reason for action in plan.actions if action.reason)
-
-    def policy(self, chain: Chain) -> Policy:
-        """The policy object of a chain; chains that ask for the same share one."""
         spec = chain.spec
-        key = (spec.policy, spec.interruption_cost, spec.overlap_cost)
-        if key not in self.policies:
-            settings: dict[str, Any] = {"cost": Cost(spec.interruption_cost, spec.overlap_cost)}
-            if spec.policy.partition(":")[0] in ("what-if", "slurm-estimate"):
-                settings |= scheduler_settings(self.options)
-            self.policies[key] = make_policy(spec.policy, **settings)
-        return self.policies[key]
-
-
-def scheduler_settings(options: Mapping[str, str]) -> dict[str, Any]:
-    """How the cluster orders its queue, for policies that simulate it."""
-    from mirage.sim.settings import SlurmSettings
-
-    settings = SlurmSettings.from_options(options, "scontrol show config")
-    return {"discipline": "slurm", "settings": settings, "close": CLOSE, "glance": True}
+        wanted = Wanted(spec.policy, spec.interruption_cost, spec.overlap_cost)
+        try:
+            plan = self.thinker.decide(wanted, self.options, view, _chain_view(desk, chain, present, view))
+        except ThinkingFailed as error:
+            log.error("policy failed", extra={"chain": chain.name, "detail": str(error)})
+            return Plan(), f"policy-failed:{error}"
+        return plan, "; ".join(action.reason for action in plan.actions if action.reason)
 
 
 def _due(desk: Desk, chain: Chain) -> Due | None:

@@ -63,6 +63,7 @@ def run(poll_s: int | None, metrics_port: int | None, timeout_s: float | None, l
     from mirage.agent.metrics import Metrics
     from mirage.agent.settings import AgentSettings
     from mirage.agent.shell import SystemShell
+    from mirage.agent.thinking import Aside
 
     start_logging(as_json=log_json)
     settings = AgentSettings()
@@ -84,6 +85,7 @@ def run(poll_s: int | None, metrics_port: int | None, timeout_s: float | None, l
             monotonic=time.monotonic,
             holder=holder_name(),
             settings=settings,
+            thinker=Aside(),
             told=metrics.saw,
         )
         watched.run(ended.sleep, ended.came)
