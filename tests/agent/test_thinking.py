@@ -76,7 +76,7 @@ def test_a_policy_that_dies_or_stalls_takes_nobody_with_it(slurm: VirtualSlurm, 
     aside.patience_s = 0.01
     with pytest.raises(ThinkingFailed, match=r"no answer within 0\.01 s"):
         aside.decide(*ask)
-    aside.patience_s = 300.0
+    aside.patience_s = 240.0
     assert aside.decide(*ask) == first
 
 

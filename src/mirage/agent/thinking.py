@@ -27,8 +27,8 @@ CLOSE = 0.05
 """On a real queue a tie goes to submitting (see ``WhatIf``): on the first chains kept alive on a real slurmctld,
 forecasts that saw no gain in submitting before the end of a link were followed by an hour of interruption."""
 
-PATIENCE_S = 300.0
-"""Longer than the first forecast after an installation, which compiles the simulator."""
+PATIENCE_S = 240.0
+"""Longer than the first forecast after an installation, which compiles the simulator; shorter than the lease."""
 
 ENDS_S = 5.0
 """So long the process aside may take to end by itself."""

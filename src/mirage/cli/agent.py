@@ -63,7 +63,7 @@ def run(poll_s: int | None, metrics_port: int | None, timeout_s: float | None, l
     from mirage.agent.metrics import Metrics
     from mirage.agent.settings import AgentSettings
     from mirage.agent.shell import SystemShell
-    from mirage.agent.thinking import Aside
+    from mirage.agent.thinking import PATIENCE_S, Aside
 
     start_logging(as_json=log_json)
     settings = AgentSettings()
@@ -85,7 +85,7 @@ def run(poll_s: int | None, metrics_port: int | None, timeout_s: float | None, l
             monotonic=time.monotonic,
             holder=holder_name(),
             settings=settings,
-            thinker=Aside(),
+            thinker=Aside(max(PATIENCE_S, 5 * (timeout_s or 0))),
             told=metrics.saw,
         )
         watched.run(ended.sleep, ended.came)
