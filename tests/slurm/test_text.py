@@ -125,18 +125,25 @@ def test_times() -> None:
     assert limit_s("Partition_Limit") == limit_s("INVALID") == MISSING
 
 
-garbage = st.text(max_size=300)
+garbage = st.text(max_size=300) | st.sampled_from(["²", "٣", "9" * 400, "-1", "1e400", "nan"])
+"""Noise, and what looks like a number to one function and not to another."""
 
 
 @given(garbage, st.lists(st.tuples(st.integers(0, len(CELLS) - 1), garbage), max_size=6))
-def test_no_text_breaks_a_reader(noise: str, changed: list[tuple[int, str]]) -> None:
-    squeue_text.read_queue(noise)
-    squeue_text.read_queue(record(*changed))
-    sacct_text.read_accounts(noise, sacct_text.FIELDS)
-    sacct_text.read_accounts(sacct_text.DELIMITER.join(["7", *[noise] * 14]), sacct_text.FIELDS)
-    machine_text.read_nodes(noise + "\n" + machine_text.FIELD.join(["n1", *[noise] * 8]))
+def test_no_text_breaks_a_reader_or_goes_unaccounted(noise: str, changed: list[tuple[int, str]]) -> None:
+    for text in (noise, record(*changed)):
+        jobs, skipped = squeue_text.read_queue(text)
+        said = [part for part in text.split(squeue_text.RECORD) if part.lstrip("\n")]
+        assert len(jobs) + skipped.count == len(said)
+        assert all(isinstance(job.state, JobState) and job.nodes >= 0 for job in jobs)
+    row = sacct_text.DELIMITER.join(["7", *[noise] * 14])
+    for text in (noise, row):
+        assert all(isinstance(job.state, JobState) for job in sacct_text.read_accounts(text, sacct_text.FIELDS))
+    for node in machine_text.read_nodes(noise + "\n" + machine_text.FIELD.join(["n1", *[noise] * 8])):
+        assert node.name
+        assert node.gpus >= 0
     machine_text.read_partitions(noise + "\nPartitionName=x Nodes=" + noise)
-    machine_text.read_config(noise)
+    assert all(key == key.lower() for key in machine_text.read_config(noise))
     scontrol_text.read_jobs("JobId=1 " + noise)
     scontrol_text.read_nodes("NodeName=1 " + noise)
 
@@ -158,6 +165,9 @@ FIELDS = (
 
 @given(st.dictionaries(st.sampled_from(FIELDS), json_noise))
 def test_no_json_breaks_a_reader(noise: dict) -> None:
-    json_values.queued_job({"job_id": 1, **noise})
-    json_values.node({**noise, "name": "n1"})
-    json_values.accounted_job({"job_id": 1, **{key: noise[key] for key in noise if key in ("name", "exit_code")}})
+    job = json_values.queued_job({"job_id": 1, **noise})
+    assert job.id == 1
+    assert isinstance(job.state, JobState)
+    assert json_values.node({**noise, "name": "n1"}).name == "n1"
+    few = {key: noise[key] for key in noise if key in ("name", "exit_code")}
+    assert json_values.accounted_job({"job_id": 1, **few}).id == 1

@@ -66,7 +66,7 @@ class Decider:
         try:
             plan = self.thinker.decide(wanted, self.options, view, _chain_view(desk, chain, present, view))
         except ThinkingFailed as error:
-            log.error("policy failed", extra={"chain": chain.name, "detail": str(error)})
+            log.exception("policy failed", extra={"chain": chain.name})
             return Plan(), f"policy-failed:{error}"
         return plan, "; ".join(action.reason for action in plan.actions if action.reason)
 

@@ -22,7 +22,7 @@ def holder_name(pid: int | None = None) -> str:
 def is_gone(holder: str) -> bool:
     """Whether the holder certainly lives no more: it ran on this host, and no such process does."""
     match holder.rsplit(":", 2):
-        case [host, pid, start] if host == socket.gethostname() and pid.isdigit():
+        case [host, pid, start] if host == socket.gethostname() and pid.isdecimal():
             return _start_ticks(int(pid)) != start
     return False
 

@@ -46,7 +46,7 @@ def find(store: Store, now_s: float) -> Found | None:
     if held is None or held[1] < now_s or is_gone(held[0]):
         return None
     host, pid, _ = [*held[0].rsplit(":", 2), "", ""][:3]
-    return Found(held[0], host, int(pid) if pid.isdigit() else 0, host == socket.gethostname(), held[1])
+    return Found(held[0], host, int(pid) if pid.isdecimal() else 0, host == socket.gethostname(), held[1])
 
 
 def start(home: Home, environment: Mapping[str, str], words: Sequence[str] = ()) -> int:

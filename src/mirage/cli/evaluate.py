@@ -187,7 +187,7 @@ def _words(text: str) -> list[str]:
 
 
 def _whole(text: str, option: str) -> int:
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise click.UsageError(f"{option} {text!r} is no positive whole number")
     return int(text)
 

@@ -45,7 +45,7 @@ def _say(*, ready: bool = False, done: bool = False) -> tuple[str, int]:
     from mirage.slurm.client import SlurmClient
 
     chain, number, job = (os.environ.get(name, "") for name in ("MIRAGE_CHAIN", "MIRAGE_LINK", "SLURM_JOB_ID"))
-    if not (chain and number.isdigit() and job.isdigit()):
+    if not (chain and number.isdecimal() and job.isdecimal()):
         raise ConfigurationError(
             "this is no job of a chain: MIRAGE_CHAIN, MIRAGE_LINK and SLURM_JOB_ID are not all set; "
             "submit it with `mirage submit`"

@@ -103,7 +103,7 @@ def _provenance(trace: str, discipline: str, machine: Machine) -> dict[str, Any]
 def _origin_s(read: Trace) -> int:
     """What the reader added to the trace's own seconds."""
     words = read.report.metadata.get("UnixStartTime", "").split() if read.report.format == "swf" else []
-    return max(int(words[0]), 0) if words and words[0].isdigit() else 0
+    return max(int(words[0]), 0) if words and words[0].isdecimal() else 0
 
 
 def _write(schedule: Schedule, out: str, origin_s: int) -> None:

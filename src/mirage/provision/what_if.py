@@ -201,7 +201,7 @@ def futures_from(parameter: str) -> int:
     Raises:
         ConfigurationError: It is none.
     """
-    if not parameter.isdigit() or int(parameter) < 1:
+    if not parameter.isdecimal() or int(parameter) < 1:
         raise ConfigurationError(f"what-if takes a number of futures, as in what-if:64; got {parameter!r}")
     return int(parameter)
 

@@ -155,7 +155,7 @@ def _gpus(options: Options) -> int:
         kind, *rest = gres.split("(")[0].split(":")
         if kind.lower() == "gpu":
             last = rest[-1] if rest else "1"
-            count += int(last) if last.isdigit() else 1
+            count += int(last) if last.isdecimal() else 1
     return count
 
 

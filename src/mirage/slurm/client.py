@@ -49,7 +49,7 @@ class SlurmClient:
         self._checked(done, "sbatch")
         answer = done.stdout.strip().splitlines()
         number = answer[-1].partition(";")[0] if answer else ""
-        if not number.isdigit():
+        if not number.isdecimal():
             raise SlurmUnreachable(f"sbatch answered {done.stdout.strip()!r}, which is no job number", done.stderr)
         return int(number)
 

@@ -39,7 +39,7 @@ def state_of(text: str) -> JobState:
 def instant_s(text: str) -> int:
     """Seconds since 1970 of a number or of an ISO time in this machine's zone; ``MISSING`` for none or for nonsense."""
     word = text.strip()
-    if word.isdigit():
+    if word.isdecimal():
         return int(word) or MISSING
     if word in _NOTHING:
         return MISSING
@@ -63,7 +63,7 @@ def limit_s(text: str) -> int:
 def whole(text: str, otherwise: int = 0) -> int:
     """A count: ``8``, ``2-4`` (the least), ``1K``, ``4.0``; else the default."""
     word = text.strip().partition("-")[0]
-    if word[-1:].upper() in _SUFFIX and word[:-1].isdigit():
+    if word[-1:].upper() in _SUFFIX and word[:-1].isdecimal():
         return int(word[:-1]) * _SUFFIX[word[-1].upper()]
     try:
         return int(float(word))

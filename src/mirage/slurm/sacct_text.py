@@ -34,7 +34,7 @@ def read_accounts(output: str, fields: tuple[str, ...]) -> tuple[AccountedJob, .
     known: dict[int, AccountedJob] = {}
     for line in output.splitlines():
         cells = line.split(DELIMITER)
-        if len(cells) == len(fields) and cells[0].isdigit():
+        if len(cells) == len(fields) and cells[0].isdecimal():
             job = accounted_job(dict(zip(fields, cells)))
             known[job.id] = job
     return tuple(known.values())
@@ -59,7 +59,7 @@ def accounted_job(cells: dict[str, str]) -> AccountedJob:
         partition=cells["Partition"],
         qos=cells["QOS"],
         nodes=whole(cells["NNodes"], 1),
-        limit_s=MISSING if limit in _NO_LIMIT else whole(limit, -1) * 60 if limit.isdigit() else MISSING,
+        limit_s=MISSING if limit in _NO_LIMIT else whole(limit, -1) * 60 if limit.isdecimal() else MISSING,
         submit_s=instant_s(cells["Submit"]),
         eligible_s=instant_s(cells["Eligible"]),
         start_s=start_s,

@@ -73,4 +73,4 @@ def read_nodes(output: str) -> tuple[Node, ...]:
 
 def _tasks(row: dict[str, str]) -> str:
     tasks = text_of(row.get("ArrayTaskId", ""))
-    return "" if tasks.isdigit() else tasks
+    return "" if tasks.isdecimal() else tasks

@@ -42,7 +42,7 @@ def read_queue(output: str) -> tuple[tuple[QueuedJob, ...], Skipped]:
         cells = record.lstrip("\n").split(FIELD)
         if cells == [""]:
             continue
-        if len(cells) != len(FIELDS) or not cells[0].isdigit():
+        if len(cells) != len(FIELDS) or not cells[0].isdecimal():
             skipped, first = skipped + 1, first or record.strip()
             continue
         jobs.append(queued_job(cells))
@@ -65,7 +65,7 @@ def queued_job(cells: list[str]) -> QueuedJob:
         account=sys.intern(text_of(account)),
         partition=sys.intern(partition),
         qos=sys.intern(text_of(qos)),
-        array=text_of(array) if state is JobState.PENDING and not array.isdigit() else "",
+        array=text_of(array) if state is JobState.PENDING and not array.isdecimal() else "",
         reason=sys.intern(text_of(reason)),
         priority=decimal(priority),
         nodes=width,

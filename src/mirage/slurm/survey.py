@@ -71,7 +71,7 @@ def _backfill(options: Mapping[str, str]) -> Finding:
 
 def _memory(options: Mapping[str, str]) -> Finding:
     value = options.get("minjobage", "300").split()[0]
-    seconds = int(value) if value.isdigit() else 300
+    seconds = int(value) if value.isdecimal() else 300
     if seconds < SHORT_MEMORY_S:
         return Finding(
             WARN, "MinJobAge", f"{seconds} s", "jobs are forgotten soon: accounting is needed to know their end"

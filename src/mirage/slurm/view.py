@@ -87,7 +87,7 @@ def array_tasks(expression: str) -> int:
         if found := _RANGE.match(part):
             first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
             count += max((last - first) // max(step, 1) + 1, 1)
-    if at_once.isdigit():
+    if at_once.isdecimal():
         count = min(count, int(at_once) or 1)
     return min(max(count, 1), MOST_TASKS)
 

@@ -48,7 +48,7 @@ class LocalClock:
         if text[4:5] == "-" and text[_MINUTE_END:17] == ":" and len(text) == 19:
             minute = self._minutes.get(text[:_MINUTE_END])
             second = text[17:]
-            if minute is not None and second.isascii() and second.isdigit() and second < "60":
+            if minute is not None and second.isascii() and second.isdecimal() and second < "60":
                 return minute + int(second)
         return self._uncached(text)
 

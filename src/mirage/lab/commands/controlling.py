@@ -59,7 +59,7 @@ def scancel(slurm: VirtualSlurm, asked: Asked) -> str:
     signal = chosen.get("signal", chosen.get("s", "")).removeprefix("SIG")
     if signal and signal not in {*DEADLY, "CONT", "STOP", "WINCH"}:
         raise Failed(f"Unknown job signal: {signal}")
-    if wrong := [number for number in numbers if not number.isdigit()]:
+    if wrong := [number for number in numbers if not number.isdecimal()]:
         raise Failed(f"scancel: error: Invalid job id {wrong[0]}")
     jobs = [int(number) for number in numbers]
     if not jobs:
@@ -99,7 +99,7 @@ def scontrol(slurm: VirtualSlurm, asked: Asked) -> str:
     if verb not in on_job:
         raise Failed(f"invalid keyword: {verb}")
     for number in ",".join(rest).split(","):
-        if not number.isdigit():
+        if not number.isdecimal():
             raise Failed(f"Invalid job id specified for job {number}")
         on_job[verb](int(number))
     return ""
@@ -109,7 +109,7 @@ def _update(slurm: VirtualSlurm, pairs: dict[str, str]) -> None:
     lower = {key.lower(): key for key in pairs}
     if "jobid" in lower:
         numbers = pairs.pop(lower["jobid"]).split(",")
-        if wrong := [number for number in numbers if not number.isdigit()]:
+        if wrong := [number for number in numbers if not number.isdecimal()]:
             raise Failed(f"Invalid job id specified for job {wrong[0]}")
         if not pairs:
             raise Failed("No changes specified")

@@ -3,7 +3,8 @@
     with served_slurm(VirtualSlurm(simulation)) as served:
         slurm = SlurmClient(SystemRunner(served.environment), clock=served.slurm.clock)
 
-Time passes when ``fake-slurm advance`` says so or ``served.slurm.sleep`` is called, or at a multiple of real time.
+Time passes when ``fake-slurm advance 2h`` says so or ``served.slurm.sleep`` is called. What is to go wrong is said to
+``served.slurm``.
 """
 
 from __future__ import annotations
@@ -17,15 +18,14 @@ import socketserver
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from mirage.duration import parse_duration_s
 from mirage.errors import ConfigurationError
-from mirage.lab.commands.asked import Answer, Asked, Failed, WantsScript
+from mirage.lab.commands.asked import Answer, Asked, WantsScript
 from mirage.lab.commands.faces import COMMANDS, answer
 from mirage.lab.virtual.slurm import VirtualSlurm
 
@@ -37,35 +37,22 @@ _LONGEST_PATH = 100
 
 @dataclass
 class Site:
-    """The simulated Slurm and how its time passes.
+    """The simulated Slurm, one command at a time.
 
     Args:
         slurm: The simulated Slurm.
         spool: Where scripts are kept that are no file.
-        speed: Seconds there in a second here; 0 where it stands still unless told.
-        monotonic: Real time.
     """
 
     slurm: VirtualSlurm
     spool: Path
-    speed: float = 0.0
-    monotonic: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
         self.lock = threading.Lock()
-        self._seen = self.monotonic()
-
-    def catch_up(self) -> None:
-        """Let as much virtual time pass as real time has."""
-        now = self.monotonic()
-        passed, self._seen = now - self._seen, now
-        if self.speed:
-            self.slurm.sleep(passed * self.speed)
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         """Answer one command."""
         with self.lock:
-            self.catch_up()
             asked = Asked(
                 question["words"], question["directory"], self.spool, question["environment"], question.get("script")
             )
@@ -107,13 +94,11 @@ class Served:
 
 
 @contextlib.contextmanager
-def served_slurm(
-    slurm: VirtualSlurm, *, speed: float = 0.0, monotonic: Callable[[], float] = time.monotonic
-) -> Iterator[Served]:
+def served_slurm(slurm: VirtualSlurm) -> Iterator[Served]:
     """Serve a simulated Slurm for as long as the block lasts."""
     directory = Path(tempfile.mkdtemp(prefix="mirage-"))
     try:
-        served = Served(Site(slurm, directory / SPOOL, speed, monotonic), directory)
+        served = Served(Site(slurm, directory / SPOOL), directory)
         try:
             yield served
         finally:
@@ -157,36 +142,15 @@ class _Server(socketserver.UnixStreamServer):
 
 
 def _steer(slurm: VirtualSlurm, asked: Asked) -> Answer:
-    """``fake-slurm now | advance TIME | silent TIME | lose N | refuse WORDS | say JOB WORDS``."""
-    verb, words = (asked.words[0], list(asked.words[1:])) if asked.words else ("", [])
-    try:
-        if verb == "advance" and words:
-            slurm.sleep(_seconds(words[0]))
-        elif verb == "silent" and words:
-            slurm.restart_controller(_seconds(words[0]))
-        elif verb == "lose" and words:
-            slurm.lose_answers = int(words[0])
-        elif verb == "refuse":
-            slurm.refuse = " ".join(words)
-        elif verb == "say" and len(words) > 1:
-            slurm.say(int(words[0]), " ".join(words[1:]))
-        elif verb != "now":
-            raise Failed(_STEERING_USAGE, 2)
-    except (ConfigurationError, ValueError, KeyError) as error:
-        return Answer("", f"{STEERING}: {error}\n", 1)
-    except Failed as error:
-        return Answer("", error.words + "\n", error.status)
+    """``fake-slurm now | advance TIME``: ``3600`` (here seconds) or a duration with a unit."""
+    match list(asked.words):
+        case ["now"]:
+            pass
+        case ["advance", text]:
+            try:
+                slurm.sleep(int(text) if text.isdecimal() else parse_duration_s(text))
+            except ConfigurationError as error:
+                return Answer("", f"{STEERING}: {error}\n", 1)
+        case _:
+            return Answer("", f"usage: {STEERING} now | advance TIME\n", 2)
     return Answer(f"{slurm.now_s}\n")
-
-
-def _seconds(text: str) -> int:
-    """``3600`` (here seconds) or a duration with a unit."""
-    return int(text) if text.isdigit() else parse_duration_s(text)
-
-
-_STEERING_USAGE = f"""usage: {STEERING} now              print the present second
-       {STEERING} advance TIME     let so much time pass: 3600 (seconds), 2h, 1-00:00:00
-       {STEERING} silent TIME      answer nothing for so long
-       {STEERING} lose N           lose the answers to the next N submissions
-       {STEERING} refuse [WORDS]   refuse every submission in these words; none to stop
-       {STEERING} say JOB WORDS    let a job add words to its comment"""

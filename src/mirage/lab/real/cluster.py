@@ -177,7 +177,7 @@ class PrivateCluster:
             ["slurmctld", "-V"], env={**os.environ, "PATH": PATH}, capture_output=True, text=True, check=False
         )
         digits = done.stdout.split()[-1].partition(".")[0] if done.stdout.split() else ""
-        return int(digits) if digits.isdigit() else 0
+        return int(digits) if digits.isdecimal() else 0
 
     def _devices(self) -> str:
         """Stem of the files that stand for GPUs: clones of /dev/null where we may make them, else consoles."""
@@ -344,7 +344,7 @@ class PrivateCluster:
         conf, logs = f"SLURM_CONF={self.spec.etc}/slurm.conf".encode(), f"{self.spec.log}/"
         daemons = set(self.running().values())
         for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit() or int(entry.name) in daemons or int(entry.name) == os.getpid():
+            if not entry.name.isdecimal() or int(entry.name) in daemons or int(entry.name) == os.getpid():
                 continue
             with contextlib.suppress(OSError):
                 command = (entry / "comm").read_text().strip()

@@ -53,7 +53,7 @@ def scripted(submission: Submission) -> Program:
     leave = given.get("leave", "")
     return Program(
         run_s=parse_duration_s(given["run"]) if "run" in given else plain.run_s,
-        exit_code=int(given.get("exit", "0")) if given.get("exit", "0").isdigit() else 1,
+        exit_code=int(given.get("exit", "0")) if given.get("exit", "0").isdecimal() else 1,
         leave_s=MISSING if leave == "never" else parse_duration_s(leave) if leave else plain.leave_s,
         on=given.get("on", plain.on),
         says=tuple((parse_duration_s(given[word]), word) for word in ("ready", "done") if word in given),

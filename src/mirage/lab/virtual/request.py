@@ -130,7 +130,7 @@ def read_wait(begin: str, dependency: str, now_s: int, known: Callable[[int], bo
     for part in filter(None, dependency.split(",")):
         word, *jobs = part.split(":")
         numbers = [job.partition("+")[0] for job in jobs]
-        if word not in AFTER or not numbers or not all(number.isdigit() for number in numbers):
+        if word not in AFTER or not numbers or not all(number.isdecimal() for number in numbers):
             refuse(DEPENDENCY)
         waits += [Wait(begin_s, int(number), AFTER[word], word) for number in numbers if known(int(number))]
     if len(waits) > 1:
