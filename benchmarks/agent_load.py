@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 from statistics import median
 
-from mirage.slurm.sacct_text import DELIMITER
-from mirage.slurm.squeue_text import FIELD, FIELDS, RECORD
+from mirage.slurm.text.sacct import DELIMITER
+from mirage.slurm.text.squeue import FIELD, FIELDS, RECORD
 
 NODES = 2_000
 CHILD = "import sys; sys.path.insert(0, {here!r}); import agent_load; agent_load.watched({url!r}, {cycles}, {policy!r})"
@@ -108,7 +108,7 @@ def commands(folder: Path, chains: int, jobs: int, now_s: int) -> None:
 def fill(url: str, chains: int, policy: str, now_s: int) -> None:
     """A store whose chains are as the queue shows them."""
     from mirage.agent.model import ChainSpec, Link, LinkState
-    from mirage.agent.sql_store import open_store
+    from mirage.agent.store.sql_store import open_store
     from mirage.slurm.values import Submission
 
     store = open_store(url)
@@ -127,9 +127,9 @@ def watched(url: str, cycles: int, policy: str) -> None:
     import resource
 
     from mirage.agent.agent import Agent
-    from mirage.agent.shell import SystemShell
-    from mirage.agent.sql_store import open_store
-    from mirage.agent.thinking import Aside
+    from mirage.agent.cycle.readiness import SystemShell
+    from mirage.agent.policy_runner import Aside
+    from mirage.agent.store.sql_store import open_store
     from mirage.slurm.client import SlurmClient
     from mirage.slurm.runner import SystemRunner
 

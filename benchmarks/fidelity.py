@@ -21,12 +21,13 @@ from statistics import mean, median
 
 import numpy as np
 
+from mirage.job_state import JobState
 from mirage.sim.jobs import workload
-from mirage.sim.settings import SlurmSettings, read_options
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf import cluster_from_slurm_conf
-from mirage.sim.slurm_qos import with_qos
-from mirage.trace.table import JobState, JobTable
+from mirage.sim.slurm_conf.cluster_conf import cluster_from_slurm_conf
+from mirage.sim.slurm_conf.qos import with_qos
+from mirage.sim.slurm_conf.settings import SlurmSettings, read_options
+from mirage.trace.table import JobTable
 
 Starts = dict[int, tuple[int, int, int]]
 """Job → submission, first start, last end."""

@@ -10,11 +10,11 @@ import sys
 
 from mirage.duration import HOUR_S
 from mirage.policy.view import Chain
-from mirage.provision.what_if import WhatIf
+from mirage.provision.policies.what_if import WhatIf
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.trace.pool import pool_workload
+from mirage.trace.workload.pool_workload import pool_workload
 
 
 def use(name: str) -> None:

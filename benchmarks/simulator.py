@@ -31,11 +31,11 @@ import mirage
 from mirage.sim.cluster import Cluster
 from mirage.sim.disciplines import DISCIPLINES
 from mirage.sim.jobs import Workload, workload
-from mirage.sim.settings import SlurmSettings
 from mirage.sim.simulation import Simulation
-from mirage.trace.model_json import load_builtin
-from mirage.trace.pool import pool_workload
+from mirage.sim.slurm_conf.settings import SlurmSettings
 from mirage.trace.read import read_trace
+from mirage.trace.workload.model_json import load_builtin
+from mirage.trace.workload.pool_workload import pool_workload
 from plain_easy import plain_easy
 
 HERE = Path(__file__).resolve().parent
@@ -196,7 +196,7 @@ def _in_new_process(cache: str, names: list[str]) -> tuple[float, float]:
 def measure_environment(windows: int, steps: int, repetitions: int) -> dict[str, Any]:
     """Decisions a second of the vectorised environment, beside the single one stepped in a Python loop."""
     try:
-        from mirage.provision.environment import ChainEnv, ChainVectorEnv, builtin_bank
+        from mirage.provision.environment.chain_env import ChainEnv, ChainVectorEnv, builtin_bank
     except ImportError as error:
         return {"skipped": str(error)}
     build_cpu_s = best_cpu_s(1, lambda: builtin_bank(windows=windows))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import mirage
-import mirage.provision.provisioners
+import mirage.provision.policies.rules
 from mirage.policy.registry import known_policies
 from mirage.sim.disciplines import DISCIPLINES
 from mirage.trace.read import READERS
@@ -23,7 +23,8 @@ ROOT = Path(mirage.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
 FLOORS = [
-    ("errors", "duration"),
+    ("errors", "duration", "job_state"),
+    ("slurm_words",),
     ("trace",),
     ("policy",),
     ("sim", "slurm"),  # two worlds; neither knows the other

@@ -14,6 +14,8 @@
     │   └── LeaseHeld           another agent looks after this store
     └── ContractBroken      a check_* function found a plug-in or a schedule doing what it must not
 
+    LineError (a ValueError)    a line of a trace holds no usable job; the reader turns it into a TraceError, or counts it
+
 A message says what happened, the value, and what to do next.
 """
 
@@ -94,3 +96,17 @@ class StoreError(MirageError):
 
 class LeaseHeld(StoreError):
     """Another agent looks after this store."""
+
+
+class LineError(ValueError):
+    """A line that holds no usable job; raised by the parsers and answered by the reader.
+
+    Args:
+        reason: What is wrong, in words that do not vary from line to line: skipped lines are counted by it.
+        detail: The value that is wrong.
+        remedy: What to do about it.
+    """
+
+    def __init__(self, reason: str, detail: str, remedy: str) -> None:
+        super().__init__(f"{reason}: {detail}; {remedy}")
+        self.reason = reason

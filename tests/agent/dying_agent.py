@@ -17,10 +17,10 @@ import time
 from typing import Any
 
 from mirage.agent.agent import Agent
-from mirage.agent.lease import holder_name
+from mirage.agent.cycle.readiness import SystemShell
 from mirage.agent.settings import AgentSettings
-from mirage.agent.shell import SystemShell
-from mirage.agent.sql_store import open_store
+from mirage.agent.store.lease import holder_name
+from mirage.agent.store.sql_store import open_store
 from mirage.slurm.client import SlurmClient
 
 

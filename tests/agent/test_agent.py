@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 from mirage.agent.agent import Agent
-from mirage.agent.history import chain_run
+from mirage.agent.chain.history import chain_run
 from mirage.agent.model import Chain, ChainSpec, ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
-from mirage.agent.sql_store import SqlStore, open_store
+from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.duration import DAY_S, HOUR_S
+from mirage.job_state import MISSING, JobState
 from mirage.lab.virtual.program import Program
 from mirage.lab.virtual.slurm import VirtualSlurm
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
 from mirage.slurm.values import Submission
-from mirage.trace.model_json import load_builtin
-from mirage.trace.table import MISSING, JobState
+from mirage.trace.workload.model_json import load_builtin
 
 NODES = 76
 

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from mirage.agent.chain.tag import parse_tag
 from mirage.agent.model import ChainSpec, ChainState, LinkState
-from mirage.agent.sql_store import SqlStore, open_store
-from mirage.agent.tag import parse_tag
+from mirage.agent.store.sql_store import SqlStore, open_store
+from mirage.job_state import MISSING, JobState
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import SystemRunner
 from mirage.slurm.values import QueuedJob, Submission
-from mirage.trace.table import MISSING, JobState
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from mirage.errors import ConfigurationError
+from mirage.job_state import JobState
 from mirage.lab.real import packages
 from mirage.lab.real.cluster import PrivateCluster
 from mirage.lab.real.spec import LabSpec, slurm_conf
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import SystemRunner
-from mirage.trace.table import JobState
 
 
 def test_a_configuration_names_every_node_and_its_gpus(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-import mirage.provision.provisioners  # noqa: F401  registers what ships
+import mirage.provision.policies.rules  # noqa: F401  registers what ships
 from mirage.errors import ConfigurationError, ContractBroken
 from mirage.policy.check import check_policy
 from mirage.policy.contract import Policy

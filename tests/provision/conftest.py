@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mirage.duration import DAY_S, HOUR_S
-from mirage.provision.episode import Setting
+from mirage.provision.evaluation.episode import Setting
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.trace.table import JobTable

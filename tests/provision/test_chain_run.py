@@ -3,13 +3,14 @@
 import pytest
 
 from mirage.duration import DAY_S, HOUR_S
+from mirage.job_state import MISSING
 from mirage.policy.registry import make_policy
 from mirage.provision.chain import Cost, Link
 from mirage.provision.chain_run import run_chain
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.trace.table import MISSING, JobTable
+from mirage.trace.table import JobTable
 
 LINK = Link(1, 10 * HOUR_S)
 

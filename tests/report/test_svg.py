@@ -4,8 +4,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from mirage.report.frontier_file import draw_frontiers, kind_of
 from mirage.report.page import page, table, tiles
+from mirage.report.pages.frontier import draw_frontiers, kind_of
 from mirage.report.svg import box, drawing, element, label, number
 from mirage.report.theme import CHART, COLOURS, DARK, LIGHT, standalone
 

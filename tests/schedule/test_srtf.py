@@ -11,7 +11,7 @@ from mirage.schedule.srtf import Srtf
 from mirage.sim.check import check_schedule
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
-from mirage.sim.layout import BY_PREEMPTION
+from mirage.sim.kernel.arrays import BY_PREEMPTION
 from mirage.sim.simulation import Simulation, simulate
 from mirage.trace.table import JobTable
 

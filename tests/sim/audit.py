@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mirage.sim.layout import (
+from mirage.sim.kernel.arrays import (
     AFTER_ANY,
     AFTER_NONE,
     AFTER_OK,

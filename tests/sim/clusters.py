@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from hypothesis import strategies as st
 
+from mirage.job_state import JobState
 from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition
 from mirage.sim.jobs import Workload, workload
-from mirage.trace.table import JobState, JobTable
+from mirage.trace.table import JobTable
 
 HORIZON_S = 300
 

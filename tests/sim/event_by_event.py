@@ -14,12 +14,12 @@ import heapq
 import numpy as np
 
 from mirage.sim.cluster import Cluster
-from mirage.sim.compile import kernel
 from mirage.sim.disciplines.easy import easy
 from mirage.sim.jobs import Workload
-from mirage.sim.layout import N_LOG, N_RUNNING, NOW, STAMP, Scratch, State, World
-from mirage.sim.lifecycle import admit, finish, has_slot
-from mirage.sim.reference import reference
+from mirage.sim.kernel.arrays import N_LOG, N_RUNNING, NOW, STAMP, Scratch, State, World
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.lifecycle import admit, finish, has_slot
+from mirage.sim.kernel.reference import reference
 from mirage.sim.simulation import Simulation
 
 SUBMIT, END = 0, 1

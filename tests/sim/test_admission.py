@@ -12,8 +12,8 @@ from mirage.sim.check import check_schedule
 from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition
 from mirage.sim.disciplines import DISCIPLINES
 from mirage.sim.jobs import Workload, workload
-from mirage.sim.settings import SlurmSettings
 from mirage.sim.simulation import Simulation, simulate
+from mirage.sim.slurm_conf.settings import SlurmSettings
 from mirage.trace.table import JobTable
 
 ANYWHERE = ["fcfs", "easy", "conservative", "slurm"]

@@ -12,7 +12,7 @@ from mirage.errors import ContractBroken
 from mirage.sim.check import check_schedule
 from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition
 from mirage.sim.jobs import workload
-from mirage.sim.layout import Records
+from mirage.sim.kernel.arrays import Records
 from mirage.sim.schedule import Schedule
 from mirage.sim.simulation import simulate
 from mirage.trace.table import JobTable

@@ -12,8 +12,8 @@ from clusters import random_case
 
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
 from mirage.sim.disciplines import DISCIPLINES
-from mirage.sim.settings import SlurmSettings
 from mirage.sim.simulation import Simulation
+from mirage.sim.slurm_conf.settings import SlurmSettings
 
 SLURM = SlurmSettings(weight_age=1000, weight_size=100, weight_fairshare=500)
 CLUSTERS = {

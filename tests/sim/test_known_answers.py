@@ -11,13 +11,13 @@ from event_by_event import replay_event_by_event
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.provision.chain import Link
-from mirage.provision.episode import Setting, play, warm_simulations
-from mirage.provision.protocol import Protocol
+from mirage.provision.evaluation.episode import Setting, play, warm_simulations
+from mirage.provision.evaluation.protocol import Protocol
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import Workload, workload
 from mirage.sim.schedule import Schedule
-from mirage.sim.settings import SlurmSettings
 from mirage.sim.simulation import Simulation, simulate
+from mirage.sim.slurm_conf.settings import SlurmSettings
 from mirage.trace.read import read_trace
 from mirage.trace.table import JobTable
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mirage.sim.check import check_schedule
 from mirage.sim.cluster import CapacityChange, Cluster
 from mirage.sim.jobs import workload
-from mirage.sim.layout import (
+from mirage.sim.kernel.arrays import (
     ENDED,
     ENDED_SINCE,
     FUTURE,
@@ -23,9 +23,9 @@ from mirage.sim.layout import (
     SHADOW,
     Records,
 )
-from mirage.sim.lifecycle import FREED, REPLAN
-from mirage.sim.settings import SlurmSettings
+from mirage.sim.kernel.lifecycle import FREED, REPLAN
 from mirage.sim.simulation import Simulation, simulate
+from mirage.sim.slurm_conf.settings import SlurmSettings
 from mirage.trace.table import JobTable
 
 SLURM = SlurmSettings(weight_age=1000, weight_size=100, weight_fairshare=500, weight_partition=50, calc_period_s=60)

@@ -11,7 +11,8 @@ import pytest
 
 from mirage.duration import DAY_S
 from mirage.errors import SlurmRefused
-from mirage.lab.commands.served import served_slurm
+from mirage.job_state import MISSING, JobState
+from mirage.lab.commands.server import served_slurm
 from mirage.lab.virtual.slurm import VirtualSlurm
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
 from mirage.sim.jobs import workload
@@ -20,7 +21,7 @@ from mirage.slurm.backend import Backend
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import SystemRunner
 from mirage.slurm.values import QueuedJob, Submission
-from mirage.trace.table import MISSING, JobState, JobTable
+from mirage.trace.table import JobTable
 
 NODES, GPUS, CPUS = 2, 8, 64
 SCRIPT = "#!/bin/bash\ntrap 'exit 0' USR2\nwhile true; do sleep 0.1; done\n"

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from mirage.duration import UNLIMITED_S
-from mirage.slurm import json_values, machine_text, scontrol_text
+from mirage.job_state import MISSING, JobState
+from mirage.slurm import json as json_values
 from mirage.slurm.survey import OLDEST
+from mirage.slurm.text import machine as machine_text
+from mirage.slurm.text import scontrol as scontrol_text
 from mirage.slurm.version import Version, parse_version
-from mirage.trace.table import MISSING, JobState
 
 VERSIONS = {"22.05.8": "", "25.11.7": "25.11"}
 

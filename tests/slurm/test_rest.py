@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from mirage.errors import SlurmRefused, SlurmUnreachable
+from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.rest import RestViews
 from mirage.slurm.runner import SystemRunner
-from mirage.trace.table import JobState
 
 Answers = dict[str, tuple[int, str]]
 

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from mirage.duration import UNLIMITED_S
-from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, MISSING, JobState, JobTable
+from mirage.job_state import MISSING, JobState
+from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
 
 NAMES = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=6)
 NUMBERS = st.integers(0, 10**9)

@@ -7,18 +7,18 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from mirage.agent.course import steer
-from mirage.agent.deciding import Decider
-from mirage.agent.desk import Desk
-from mirage.agent.follow import Followers
-from mirage.agent.handover import Probes, Shell, hand_over
-from mirage.agent.lease import drop_if_gone
+from mirage.agent.cycle.context import Desk
+from mirage.agent.cycle.decide import Decider
+from mirage.agent.cycle.handover import Probes, Shell, hand_over
+from mirage.agent.cycle.poller import Watch
+from mirage.agent.cycle.reconcile import Followers
+from mirage.agent.cycle.submit import submit_planned
+from mirage.agent.cycle.transitions import steer
 from mirage.agent.model import Chain, ChainState, Link, LinkState
+from mirage.agent.policy_runner import Here, Thinker
 from mirage.agent.settings import AgentSettings
-from mirage.agent.store import Store
-from mirage.agent.submit import submit_planned
-from mirage.agent.thinking import Here, Thinker
-from mirage.agent.watch import Watch
+from mirage.agent.store.lease import drop_if_gone
+from mirage.agent.store.protocol import Store
 from mirage.errors import LeaseHeld, SlurmError, SlurmUnreachable, StoreError
 from mirage.policy.view import View
 from mirage.slurm.backend import Backend

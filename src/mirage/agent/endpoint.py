@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mirage.agent.model import Link, LinkState
 from mirage.errors import ConfigurationError
-from mirage.trace.table import MISSING
+from mirage.job_state import MISSING
 
 KINDS = ("nginx", "haproxy", "traefik")
 NOWHERE = "127.0.0.1:9"

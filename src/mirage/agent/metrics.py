@@ -11,14 +11,14 @@ from prometheus_client import CollectorRegistry, generate_latest, start_http_ser
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from mirage.agent.history import chain_run
+from mirage.agent.chain.history import chain_run
 from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.duration import HOUR_S, UNLIMITED_S
 from mirage.errors import ConfigurationError, StoreError
 
 if TYPE_CHECKING:
     from mirage.agent.agent import Cycle
-    from mirage.agent.sql_store import SqlStore
+    from mirage.agent.store.sql_store import SqlStore
 
 Labelled = Mapping[Any, float]
 """Values by a tuple of labels."""

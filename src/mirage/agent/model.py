@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from mirage.job_state import MISSING, JobState
 from mirage.slurm.values import Submission
-from mirage.trace.table import MISSING, JobState
 
 
 class ChainState(StrEnum):

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirage.agent.home import Home
-from mirage.agent.lease import holder_name, is_gone
-from mirage.agent.store import Store
+from mirage.agent.paths import Home
+from mirage.agent.store.lease import holder_name, is_gone
+from mirage.agent.store.protocol import Store
 from mirage.errors import ConfigurationError, StoreError
 
 START_S = 20.0
@@ -55,7 +55,7 @@ def start(home: Home, environment: Mapping[str, str], words: Sequence[str] = ())
     Raises:
         StoreError: It ended at once; the end of its log is quoted.
     """
-    from mirage.agent.sql_store import open_store
+    from mirage.agent.store.sql_store import open_store
 
     with home.log.open("ab") as log:
         child = subprocess.Popen(

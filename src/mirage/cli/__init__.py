@@ -19,17 +19,17 @@ from mirage.cli.options import CONTEXT, examples
 from mirage.errors import MirageError
 
 COMMANDS = {
-    "demo": LazyCommand("mirage.cli.demo:demo", "See a service stay alive on a busy cluster, in a minute."),
-    "submit": LazyCommand("mirage.cli.submit:submit", "Submit a job as sbatch does, and keep it alive."),
-    "chain": LazyCommand("mirage.cli.chain:chain", "Look at chains, and steer them."),
-    "agent": LazyCommand("mirage.cli.agent:agent", "Start, stop and find the agent."),
-    "link": LazyCommand("mirage.cli.link:link", "Inside a job: say that it is ready, or done."),
-    "endpoint": LazyCommand("mirage.cli.endpoint:endpoint", "Point a proxy at a chain's live job."),
-    "doctor": LazyCommand("mirage.cli.doctor:doctor", "See whether Mirage will work on this cluster."),
-    "lab": LazyCommand("mirage.cli.lab:lab", "A private real Slurm on this machine."),
-    "simulate": LazyCommand("mirage.cli.simulate:simulate", "Replay a trace under a queue discipline."),
-    "evaluate": LazyCommand("mirage.cli.evaluate:evaluate", "Judge policies by interruption and overlap."),
-    "trace": LazyCommand("mirage.cli.trace:trace", "Look into traces, convert them, generate new ones."),
+    "demo": LazyCommand("mirage.cli.commands.demo:demo", "See a service stay alive on a busy cluster, in a minute."),
+    "submit": LazyCommand("mirage.cli.commands.chain.submit:submit", "Submit a job as sbatch does, and keep it alive."),
+    "chain": LazyCommand("mirage.cli.commands.chain:chain", "Look at chains, and steer them."),
+    "agent": LazyCommand("mirage.cli.commands.agent:agent", "Start, stop and find the agent."),
+    "link": LazyCommand("mirage.cli.commands.chain.link:link", "Inside a job: say that it is ready, or done."),
+    "endpoint": LazyCommand("mirage.cli.commands.chain.endpoint:endpoint", "Point a proxy at a chain's live job."),
+    "doctor": LazyCommand("mirage.cli.commands.doctor:doctor", "See whether Mirage will work on this cluster."),
+    "lab": LazyCommand("mirage.cli.commands.lab:lab", "A private real Slurm on this machine."),
+    "simulate": LazyCommand("mirage.cli.commands.simulate:simulate", "Replay a trace under a queue discipline."),
+    "evaluate": LazyCommand("mirage.cli.commands.evaluate:evaluate", "Judge policies by interruption and overlap."),
+    "trace": LazyCommand("mirage.cli.commands.trace:trace", "Look into traces, convert them, generate new ones."),
 }
 
 FAILED, INTERRUPTED = 1, 130

@@ -10,7 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from mirage.sim.cluster import Cluster
-    from mirage.sim.settings import SlurmSettings
+    from mirage.sim.slurm_conf.settings import SlurmSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -89,8 +89,8 @@ def chosen_machine(
         click.UsageError: They describe none, or two.
         ConfigurationError: The slurm.conf cannot be read.
     """
-    from mirage.sim.settings import SlurmSettings
-    from mirage.sim.slurm_conf import cluster_from_slurm_conf
+    from mirage.sim.slurm_conf.cluster_conf import cluster_from_slurm_conf
+    from mirage.sim.slurm_conf.settings import SlurmSettings
 
     if nodes is not None and processors is not None:
         raise click.UsageError("--nodes and --processors exclude each other")

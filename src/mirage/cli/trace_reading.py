@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mirage.trace.account import ReadReport
+from mirage.trace.formats.read_report import ReadReport
 from mirage.trace.read import Trace, read_trace
 
 

@@ -13,20 +13,20 @@ from functools import cache
 
 import numpy as np
 
-from mirage.demo.keep import keep_alive
+from mirage.demo.keep_alive import keep_alive
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
+from mirage.job_state import Ints
 from mirage.provision.chain import Cost, Link
 from mirage.provision.chain_record import ChainRun
-from mirage.provision.episode import Setting
-from mirage.provision.evaluate import Evaluation, evaluate
-from mirage.provision.protocol import Protocol
+from mirage.provision.evaluation.episode import Setting
+from mirage.provision.evaluation.evaluate import Evaluation, evaluate
+from mirage.provision.evaluation.protocol import Protocol
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
-from mirage.sim.settings import SlurmSettings
 from mirage.sim.simulation import Simulation
-from mirage.trace.model_json import load_builtin
-from mirage.trace.statistics import Distribution
-from mirage.trace.table import Ints
+from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.trace.statistics.summary import Distribution
+from mirage.trace.workload.model_json import load_builtin
 
 MODEL = "lonestar6-like"
 WARM_UP_DAYS, SHOWN_DAYS, MARGIN_DAYS = 21, 14, 5

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from mirage.duration import HOUR_S
+from mirage.job_state import MISSING
 from mirage.provision.chain import Cost, Link
-from mirage.trace.table import MISSING
 
 
 @dataclass(frozen=True, slots=True)

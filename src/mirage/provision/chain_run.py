@@ -7,14 +7,14 @@ and again, each time from where the last hand-over left it.
 from __future__ import annotations
 
 from mirage.duration import MINUTE_S
+from mirage.job_state import MISSING
 from mirage.policy.contract import Policy
 from mirage.policy.plan import Plan
 from mirage.policy.view import Chain
 from mirage.provision.chain import Link
 from mirage.provision.chain_record import ChainRun, Decision, LinkRecord
-from mirage.provision.contender import quiet_until_s
+from mirage.provision.evaluation.candidate import quiet_until_s
 from mirage.sim.simulation import Simulation
-from mirage.trace.table import MISSING
 
 
 def run_chain(sim: Simulation, link: Link, policy: Policy, until_s: int, *, step_s: int = 30 * MINUTE_S) -> ChainRun:

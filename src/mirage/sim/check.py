@@ -7,10 +7,10 @@ from itertools import combinations
 import numpy as np
 
 from mirage.errors import ContractBroken
+from mirage.job_state import MISSING, Ints
 from mirage.sim.cluster import Cluster, NodeGroup
-from mirage.sim.layout import WHOLE_NODE, Records
+from mirage.sim.kernel.arrays import WHOLE_NODE, Records
 from mirage.sim.schedule import Schedule
-from mirage.trace.table import MISSING, Ints
 
 
 def check_schedule(schedule: Schedule, cluster: Cluster, *, complete: bool = True) -> None:

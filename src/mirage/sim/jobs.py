@@ -9,8 +9,9 @@ import numpy as np
 
 from mirage.duration import UNLIMITED_S, format_duration
 from mirage.errors import JobRefused
+from mirage.job_state import MISSING, Ints, JobState
 from mirage.sim.cluster import Cluster, Partition
-from mirage.sim.layout import (
+from mirage.sim.kernel.arrays import (
     AFTER_ANY,
     AFTER_NONE,
     AFTER_OK,
@@ -22,7 +23,7 @@ from mirage.sim.layout import (
     Records,
     records,
 )
-from mirage.trace.table import MISSING, Ints, JobState, JobTable, Labels
+from mirage.trace.table import JobTable, Labels
 
 _SUCCEEDS = (JobState.COMPLETED, JobState.UNKNOWN, JobState.RUNNING, JobState.PENDING)
 _AFTER = {"after": AFTER_START, "afterany": AFTER_ANY, "afterok": AFTER_OK}

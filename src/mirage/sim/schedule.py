@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.sim.layout import Records
-from mirage.trace.table import MISSING, Ints, JobTable
+from mirage.job_state import MISSING, Ints
+from mirage.sim.kernel.arrays import Records
+from mirage.trace.table import JobTable
 
 
 @dataclass(frozen=True, slots=True)

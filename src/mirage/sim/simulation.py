@@ -17,11 +17,24 @@ from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible
 from mirage.policy.contract import Policy
 from mirage.policy.plan import Plan
 from mirage.policy.view import Chain, View
-from mirage.sim import actions, engine
 from mirage.sim.cluster import Cluster
+from mirage.sim.contract.from_plan import write_plan
+from mirage.sim.contract.to_view import observe
 from mirage.sim.disciplines import discipline_spec
 from mirage.sim.jobs import Workload, link_record, misfits, to_minutes
-from mirage.sim.layout import (
+from mirage.sim.kernel import engine
+from mirage.sim.kernel import plan_actions as actions
+from mirage.sim.kernel.allocate import (
+    copy_state,
+    empty_like,
+    empty_log,
+    enlarged,
+    make_scratch,
+    make_state,
+    make_world,
+    with_longer_log,
+)
+from mirage.sim.kernel.arrays import (
     AFTER_NONE,
     ASKS_POLICY,
     ENDED,
@@ -39,21 +52,9 @@ from mirage.sim.layout import (
     WHOLE_NODE,
     Records,
 )
-from mirage.sim.lifecycle import admit, has_slot
-from mirage.sim.memory import (
-    copy_state,
-    empty_like,
-    empty_log,
-    enlarged,
-    make_scratch,
-    make_state,
-    make_world,
-    with_longer_log,
-)
-from mirage.sim.observe import observe
+from mirage.sim.kernel.lifecycle import admit, has_slot
 from mirage.sim.schedule import Schedule
-from mirage.sim.settings import SlurmSettings
-from mirage.sim.translate import write_plan
+from mirage.sim.slurm_conf.settings import SlurmSettings
 
 _FAULTS = {
     actions.NO_SUCH_JOB: "no job {id} is known",

@@ -7,9 +7,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from mirage.errors import SlurmRefused, SlurmUnreachable
-from mirage.slurm import machine_text, sacct_text, squeue_text
 from mirage.slurm.options import to_argv
 from mirage.slurm.runner import Completed, Runner, SystemRunner
+from mirage.slurm.text import machine as machine_text
+from mirage.slurm.text import sacct as sacct_text
+from mirage.slurm.text import squeue as squeue_text
 from mirage.slurm.values import AccountedJob, Machine, Queue, Submission
 
 log = logging.getLogger("mirage.slurm")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mirage.errors import SlurmRefused, SlurmUnreachable
-from mirage.slurm import json_values
+from mirage.slurm import json as json_values
 from mirage.slurm.values import AccountedJob, Machine, Queue
 
 TIMEOUT_S = 60.0

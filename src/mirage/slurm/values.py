@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mirage.trace.table import MISSING, JobState
+from mirage.job_state import MISSING, JobState
 
 
 @dataclass(frozen=True, slots=True)

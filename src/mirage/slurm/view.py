@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from mirage.duration import DAY_S, UNLIMITED_S
+from mirage.job_state import MISSING, JobState
 from mirage.policy.view import Ended, Jobs, Nodes, View
 from mirage.slurm.values import AccountedJob, Machine, Queue, QueuedJob
-from mirage.trace.hostlist import expand_hosts
-from mirage.trace.table import MISSING, JobState
+from mirage.slurm_words.hostlist import expand_hosts
 
 MOST_TASKS = 1_000
 """An array that waits as one is shown as so many jobs at most: what lies behind them tells a forecast nothing more."""

@@ -8,17 +8,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mirage.errors import TraceError, UnknownName
-from mirage.trace.account import Account, OnError, ReadReport
-from mirage.trace.instant import LocalClock
-from mirage.trace.mirage_log import COLUMNS as MIRAGE_LOG_COLUMNS
-from mirage.trace.mirage_log import read_mirage_log
-from mirage.trace.sacct import read_sacct
-from mirage.trace.sacct_json import read_sacct_json
-from mirage.trace.source import read_bytes
-from mirage.trace.swf import read_swf
+from mirage.slurm_words.timestamps import LocalClock
+from mirage.trace.formats.csv import read_csv
+from mirage.trace.formats.decompress import read_bytes
+from mirage.trace.formats.mirage_log import COLUMNS as MIRAGE_LOG_COLUMNS
+from mirage.trace.formats.mirage_log import read_mirage_log
+from mirage.trace.formats.parquet import read_parquet
+from mirage.trace.formats.read_report import Account, OnError, ReadReport
+from mirage.trace.formats.sacct.json import read_sacct_json
+from mirage.trace.formats.sacct.text import read_sacct
+from mirage.trace.formats.swf import read_swf
 from mirage.trace.table import JobTable
-from mirage.trace.table_csv import read_csv
-from mirage.trace.table_parquet import read_parquet
 
 
 @dataclass(frozen=True, slots=True)

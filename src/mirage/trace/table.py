@@ -8,35 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from enum import IntEnum
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-
-MISSING = -1
-"""The value of an integer that the trace does not hold, and the code of a missing label."""
-
-
-class JobState(IntEnum):
-    """How an attempt to run a job stands or ended; Slurm's base states, ``UNKNOWN`` for all others."""
-
-    UNKNOWN = -1
-    PENDING = 0
-    RUNNING = 1
-    SUSPENDED = 2
-    COMPLETED = 3
-    CANCELLED = 4
-    FAILED = 5
-    TIMEOUT = 6
-    NODE_FAIL = 7
-    PREEMPTED = 8
-    BOOT_FAIL = 9
-    DEADLINE = 10
-    OUT_OF_MEMORY = 11
-    REQUEUED = 12
+from mirage.job_state import MISSING, Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mirage.errors import TraceError, UnknownName
-from mirage.trace.swf_text import swf_bytes
+from mirage.trace.formats.csv import csv_bytes
+from mirage.trace.formats.parquet import parquet_bytes
+from mirage.trace.formats.swf_write import swf_bytes
 from mirage.trace.table import JobTable
-from mirage.trace.table_csv import csv_bytes
-from mirage.trace.table_parquet import parquet_bytes
 
 WRITERS: dict[str, Callable[[JobTable], bytes]] = {
     "csv": csv_bytes,

@@ -1,6 +1,6 @@
 """What stands in for Slurm's commands: hands its words to the server and prints the answer.
 
-Run as a file, ``python -SE client.py SOCKET NAME WORD…``, by the scripts that ``mirage.lab.commands.served`` puts on
+Run as a file, ``python -SE client.py SOCKET NAME WORD…``, by the scripts that ``mirage.lab.commands.server`` puts on
 PATH. It imports nothing but the standard library, and little of that, so that a command takes hundredths of a second.
 """
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mirage.duration import DAY_S, HOUR_S, UNLIMITED_S, format_duration
-from mirage.lab.virtual.seats import hostlist
+from mirage.job_state import MISSING, JobState
+from mirage.lab.virtual.node_names import hostlist
 from mirage.slurm.values import AccountedJob, Machine, Node, Partition, QueuedJob
-from mirage.trace.table import MISSING, JobState
 
 NO_LIMIT_MIN = 2**32 - 1
 STATE_LETTERS = {

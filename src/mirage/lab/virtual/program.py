@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mirage.duration import UNLIMITED_S, parse_duration_s
+from mirage.job_state import MISSING
 from mirage.slurm.values import Submission
-from mirage.trace.table import MISSING
 
 DEADLY = {"HUP": 1, "INT": 2, "QUIT": 3, "KILL": 9, "USR1": 10, "USR2": 12, "TERM": 15}
 """Signals that end a program that does not care for them, and their numbers (signal(7))."""

@@ -14,13 +14,13 @@ from typing import NoReturn
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S, WEEK_S, parse_duration_s
 from mirage.errors import ConfigurationError, SlurmRefused
+from mirage.job_state import MISSING
 from mirage.sim.cluster import Cluster
-from mirage.sim.layout import AFTER_ANY, AFTER_OK, AFTER_START, NOBODY, WHOLE_NODE
-from mirage.slurm.fields import instant_s, whole
+from mirage.sim.kernel.arrays import AFTER_ANY, AFTER_OK, AFTER_START, NOBODY, WHOLE_NODE
 from mirage.slurm.options import directives
 from mirage.slurm.values import Submission
-from mirage.trace.table import MISSING
-from mirage.trace.tres import gres_gpus_per_node
+from mirage.slurm_words.tres import gres_gpus_per_node
+from mirage.slurm_words.values import instant_s, whole
 
 DEFAULT_TIME_S = HOUR_S
 AFTER = {"after": AFTER_START, "afterany": AFTER_ANY, "afterok": AFTER_OK}

@@ -16,8 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mirage.duration import UNLIMITED_S, parse_duration_s
 from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible, SlurmRefused, SlurmUnreachable
-from mirage.lab.virtual.own import Own
+from mirage.job_state import MISSING, JobState
+from mirage.lab.virtual.job import Own
 from mirage.lab.virtual.program import DEADLY, Program
+from mirage.lab.virtual.queries import DEFAULT_USER, Showing
 from mirage.lab.virtual.request import (
     INVALID_LIMIT,
     INVALID_PARTITION,
@@ -27,10 +29,9 @@ from mirage.lab.virtual.request import (
     read_wait,
     refuse,
 )
-from mirage.lab.virtual.showing import DEFAULT_USER, Showing
 from mirage.policy.plan import Cancel, Lend, Plan, Reclaim
-from mirage.sim import alter
-from mirage.sim.layout import (
+from mirage.sim.contract import job_updates as alter
+from mirage.sim.kernel.arrays import (
     BY_CANCEL,
     BY_ITSELF,
     BY_LIMIT,
@@ -43,7 +44,6 @@ from mirage.sim.layout import (
 )
 from mirage.sim.simulation import Simulation
 from mirage.slurm.values import AccountedJob, Machine, Queue, Submission
-from mirage.trace.table import MISSING, JobState
 
 __all__ = ["MIN_JOB_AGE_S", "REQUEUE_HOLD_S", "VirtualSlurm"]
 

@@ -11,8 +11,7 @@ beside the jobs planned so far.
 
 from __future__ import annotations
 
-from mirage.sim.compile import kernel
-from mirage.sim.layout import (
+from mirage.sim.kernel.arrays import (
     ARRIVED_SINCE,
     DISCIPLINE,
     ENDED_SINCE,
@@ -26,9 +25,9 @@ from mirage.sim.layout import (
     State,
     World,
 )
-from mirage.sim.lifecycle import REPLAN, pending, permitted, start, users_are_limited
-from mirage.sim.order import take_out
-from mirage.sim.profile import (
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.lifecycle import REPLAN, pending, permitted, start, users_are_limited
+from mirage.sim.kernel.profile import (
     earliest,
     forget_past,
     last_that_fits,
@@ -37,8 +36,9 @@ from mirage.sim.profile import (
     rebuild,
     reserve,
 )
-from mirage.sim.reference import dereference
-from mirage.sim.resources import choice_is_stable
+from mirage.sim.kernel.reference import dereference
+from mirage.sim.kernel.resources import choice_is_stable
+from mirage.sim.kernel.sorted_array import take_out
 
 
 @kernel()

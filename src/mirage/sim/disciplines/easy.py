@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.sim.compile import kernel
 from mirage.sim.disciplines.fcfs import start_heads
-from mirage.sim.layout import (
+from mirage.sim.kernel.arrays import (
     ARRIVED_SINCE,
     DISCIPLINE,
     ENDED_SINCE,
@@ -25,10 +24,11 @@ from mirage.sim.layout import (
     State,
     World,
 )
-from mirage.sim.lifecycle import pending, permitted, start, users_are_limited
-from mirage.sim.order import take_out
-from mirage.sim.reference import dereference
-from mirage.sim.resources import choice_is_stable, most_nodes, pick, release_into, subtract_picked
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.lifecycle import pending, permitted, start, users_are_limited
+from mirage.sim.kernel.reference import dereference
+from mirage.sim.kernel.resources import choice_is_stable, most_nodes, pick, release_into, subtract_picked
+from mirage.sim.kernel.sorted_array import take_out
 
 
 @kernel()

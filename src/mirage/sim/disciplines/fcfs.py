@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mirage.sim.compile import kernel
-from mirage.sim.layout import ARRIVED_SINCE, DISCIPLINE, ENDED_SINCE, N_PENDING, Reference, Scratch, State, World
-from mirage.sim.lifecycle import fits, pending, permitted, start, unqueue
-from mirage.sim.reference import dereference
+from mirage.sim.kernel.arrays import ARRIVED_SINCE, DISCIPLINE, ENDED_SINCE, N_PENDING, Reference, Scratch, State, World
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.lifecycle import fits, pending, permitted, start, unqueue
+from mirage.sim.kernel.reference import dereference
 
 
 @kernel()

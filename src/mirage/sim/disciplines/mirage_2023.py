@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.sim.compile import kernel
-from mirage.sim.layout import (
+from mirage.sim.kernel.arrays import (
     ARRIVED_SINCE,
     DISCIPLINE,
     ENDED_SINCE,
@@ -26,8 +25,9 @@ from mirage.sim.layout import (
     State,
     World,
 )
-from mirage.sim.lifecycle import call_at, pending, start, unqueue
-from mirage.sim.reference import dereference
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.lifecycle import call_at, pending, start, unqueue
+from mirage.sim.kernel.reference import dereference
 
 SLOTS = 288
 SLOT_S = 600

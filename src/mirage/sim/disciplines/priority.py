@@ -7,8 +7,7 @@ them, and the factor is the rank. Usage is node-seconds, halved every ``Priority
 
 from __future__ import annotations
 
-from mirage.sim.compile import kernel
-from mirage.sim.layout import (
+from mirage.sim.kernel.arrays import (
     ARRIVED_SINCE,
     N_PENDING,
     N_RUNNING,
@@ -18,7 +17,8 @@ from mirage.sim.layout import (
     State,
     World,
 )
-from mirage.sim.lifecycle import pending
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.lifecycle import pending
 
 UNKNOWN = -1.0
 """A factor not worked out yet."""

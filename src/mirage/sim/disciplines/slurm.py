@@ -13,10 +13,9 @@ no effect as long as nobody is planned beyond ``bf_window``).
 
 from __future__ import annotations
 
-from mirage.sim.compile import kernel
 from mirage.sim.disciplines.priority import compute_priorities
-from mirage.sim.displace import displace_for, may_displace
-from mirage.sim.layout import (
+from mirage.sim.disciplines.qos_preemption import displace_for, may_displace
+from mirage.sim.kernel.arrays import (
     ARRIVED_SINCE,
     DIRTY,
     DISCIPLINE,
@@ -32,10 +31,11 @@ from mirage.sim.layout import (
     State,
     World,
 )
-from mirage.sim.lifecycle import call_at, fits, pending, permitted, start
-from mirage.sim.order import take_out
-from mirage.sim.profile import earliest, last_that_fits, last_to_start, rebuild, reserve
-from mirage.sim.reference import dereference
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.lifecycle import call_at, fits, pending, permitted, start
+from mirage.sim.kernel.profile import earliest, last_that_fits, last_to_start, rebuild, reserve
+from mirage.sim.kernel.reference import dereference
+from mirage.sim.kernel.sorted_array import take_out
 
 
 @kernel()

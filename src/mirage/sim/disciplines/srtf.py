@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.sim.actions import PREEMPT, START
-from mirage.sim.compile import kernel
-from mirage.sim.layout import DISCIPLINE, N_PENDING, N_RUNNING, NOW, RUNNING, Reference, Scratch, State
-from mirage.sim.lifecycle import pending
-from mirage.sim.reference import dereference
+from mirage.sim.kernel.arrays import DISCIPLINE, N_PENDING, N_RUNNING, NOW, RUNNING, Reference, Scratch, State
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.lifecycle import pending
+from mirage.sim.kernel.plan_actions import PREEMPT, START
+from mirage.sim.kernel.reference import dereference
 
 
 @kernel()

@@ -1,0 +1,1 @@
+"""A chain's creation, its submissions, its tag and its history."""

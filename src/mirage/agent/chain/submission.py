@@ -1,0 +1,48 @@
+"""From what the user asked for to what ``sbatch`` is told for one link."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mirage.agent.chain.tag import Tag
+from mirage.agent.model import ChainSpec
+from mirage.job_state import MISSING
+from mirage.slurm.values import Submission
+
+CHAIN, LINK, PREVIOUS_JOB = "MIRAGE_CHAIN", "MIRAGE_LINK", "MIRAGE_PREVIOUS_JOB"
+FIRST_LINK_ONLY = ("dependency", "begin", "deadline")
+"""Options that a user means for the beginning of the chain, not for each of its links."""
+
+_NOTHING = frozenset({"none", "nil"})
+
+
+def link_submission(spec: ChainSpec, chain: str, number: int, previous_job: int, hold: bool) -> Submission:
+    """The submission of a link.
+
+    Args:
+        previous_job: ``MISSING`` for the first link.
+        hold: Whether it is to wait for the end of the previous one.
+    """
+    asked = spec.submission
+    options = dict(asked.options)
+    own = {CHAIN: chain, LINK: str(number)}
+    if number > 1:
+        for name in FIRST_LINK_ONLY:
+            options.pop(name, None)
+    if previous_job != MISSING:
+        own[PREVIOUS_JOB] = str(previous_job)
+    if hold:
+        options["dependency"] = f"afterany:{previous_job}"
+    options["comment"] = str(Tag(chain, number, rest=options.get("comment") or ""))
+    options |= _export(options.get("export") or asked.environment.get("SBATCH_EXPORT", ""), own)
+    return replace(asked, options=options, environment={**asked.environment, **own})
+
+
+def _export(wanted: str, own: dict[str, str]) -> dict[str, str | None]:
+    """Options that hand our variables to the job whatever the user exports; nothing where all is handed on anyway."""
+    if not wanted or wanted.upper() == "ALL":
+        return {}
+    if wanted.lower() in _NOTHING:
+        extra: dict[str, str | None] = {"get-user-env": None} if wanted.lower() == "none" else {}
+        return {"export": ",".join(own), **extra}
+    return {"export": ",".join([wanted, *own])}

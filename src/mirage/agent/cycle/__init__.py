@@ -1,0 +1,1 @@
+"""One cycle of the agent: poll, reconcile, submit, hand over, decide."""

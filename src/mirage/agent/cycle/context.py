@@ -1,0 +1,71 @@
+"""What every part of one cycle needs at hand."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mirage.agent.cycle.poller import Sight
+from mirage.agent.model import Chain, EventRecord, Link, LinkState
+from mirage.agent.settings import AgentSettings
+from mirage.agent.store.protocol import Store
+from mirage.slurm.backend import Backend
+
+log = logging.getLogger("mirage.agent")
+
+
+@dataclass(slots=True)
+class Desk:
+    """One cycle: the store and the cluster, the time, and what was seen.
+
+    Attributes:
+        links: Links of every chain that matter, by chain id, in order: those that have not ended and the last that did.
+    """
+
+    store: Store
+    backend: Backend
+    settings: AgentSettings
+    now_s: int
+    sight: Sight
+    chains: dict[int, Chain]
+    links: dict[int, list[Link]] = field(default_factory=dict)
+
+    def event(self, chain: int, link: int, kind: str, detail: str = "") -> EventRecord:
+        """Something that happens now."""
+        return EventRecord(chain, link, self.now_s, kind, detail)
+
+    def change_chain(self, chain: Chain, *events: EventRecord, **columns: Any) -> Chain:
+        """Change a chain in the store, then here."""
+        self.store.change_chain(chain.id, *events, **columns)
+        self._log(events)
+        changed = replace(chain, **columns)
+        self.chains[chain.id] = changed
+        return changed
+
+    def change_link(self, link: Link, *events: EventRecord, **columns: Any) -> Link:
+        """Change a link in the store, then here."""
+        self.store.change_link(link.chain, link.number, *events, **columns)
+        self._log(events)
+        changed = replace(link, **columns)
+        row = self.links[link.chain]
+        row[next(k for k, known in enumerate(row) if known.number == link.number)] = changed
+        return changed
+
+    def add_link(self, link: Link, *events: EventRecord) -> None:
+        """A new link, in the store, then here."""
+        self.store.add_link(link, *events)
+        self._log(events)
+        self.links.setdefault(link.chain, []).append(link)
+
+    def of(self, chain: Chain, *states: LinkState) -> list[Link]:
+        """Links of a chain in some states, in order."""
+        return [link for link in self.links.get(chain.id, ()) if link.state in states]
+
+    def _log(self, events: tuple[EventRecord, ...]) -> None:
+        for event in events:
+            chain = self.chains.get(event.chain)
+            log.info(
+                event.kind,
+                extra={"chain": chain.name if chain else event.chain, "link": event.link, "detail": event.detail},
+            )

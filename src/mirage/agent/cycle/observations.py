@@ -1,0 +1,138 @@
+"""What changed about a link, seen in the queue or in accounting: values in, values out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from mirage.agent.chain.tag import parse_tag
+from mirage.agent.model import EventRecord, Link, LinkState
+from mirage.job_state import MISSING, JobState
+from mirage.slurm.values import AccountedJob, QueuedJob
+
+ALIVE = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED, JobState.UNKNOWN, JobState.REQUEUED})
+"""States a job may still run in; a word we do not know is taken for life, never for death."""
+
+_HELD_BY_SLURM = re.compile(r"requeued[ _]held|JobHoldMaxRequeue", re.IGNORECASE)
+"""Reasons that squeue gives for a job which Slurm, not a person, has put on hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Columns of a link to set, and what to write into the chain's log."""
+
+    columns: dict[str, Any] = field(default_factory=dict)
+    events: tuple[EventRecord, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.columns or self.events)
+
+
+def seen_in_queue(link: Link, job: QueuedJob, now_s: int) -> Change:
+    """What the queue says about a link that it shows."""
+    columns: dict[str, Any] = {}
+    if link.job != job.id:
+        columns |= {"job": job.id, "submitted_s": job.submit_s if job.submit_s != MISSING else now_s}
+    if job.limit_s != MISSING and job.limit_s != link.limit_s:
+        columns["limit_s"] = job.limit_s
+    tag = parse_tag(job.comment)
+    if tag is not None and tag.done and not link.finished:
+        columns["finished"] = True
+    if tag is not None and tag.ready and link.ready_s == MISSING:
+        columns["ready_s"] = now_s
+    if job.state is JobState.PENDING:
+        columns |= _waiting(link, job, now_s)
+    elif job.state in ALIVE:
+        if job.state is not JobState.UNKNOWN or job.start_s != MISSING:
+            columns |= _running(link, job, now_s)
+    else:
+        columns |= _over(link, job, now_s)
+    return Change(columns, _told(link, columns, now_s, f"job {job.id}" + (f": {job.reason}" if job.reason else "")))
+
+
+def seen_in_accounting(link: Link, job: AccountedJob, now_s: int) -> Change:
+    """What accounting says about a link that the queue has forgotten; nothing while it still counts as alive."""
+    if job.state in ALIVE:
+        return Change()
+    columns: dict[str, Any] = {} if link.job == job.id else {"job": job.id, "submitted_s": job.submit_s}
+    tag = parse_tag(job.comment)
+    if tag is not None and tag.done:
+        columns["finished"] = True
+    if job.limit_s != MISSING:
+        columns["limit_s"] = job.limit_s
+    columns |= _over(link, job, now_s)
+    return Change(columns, _told(link, columns, now_s, f"job {job.id}, by accounting"))
+
+
+def vanished(link: Link, now_s: int) -> Change:
+    """A link that nobody knows any more: over, at its limit if that has passed, else now at the latest."""
+    limit_ends_s = link.started_s + link.limit_s if MISSING not in (link.started_s, link.limit_s) else MISSING
+    past_limit = limit_ends_s != MISSING and limit_ends_s <= now_s
+    columns = {
+        "state": LinkState.ENDED,
+        "ended_s": limit_ends_s if past_limit else now_s,
+        "outcome": JobState.TIMEOUT if past_limit else JobState.UNKNOWN,
+    }
+    event = EventRecord(link.chain, link.number, now_s, "vanished", f"Slurm knows no job {link.job} any more")
+    return Change(columns, (event,))
+
+
+def held_by_slurm(job: QueuedJob) -> bool:
+    """Whether Slurm holds a job for its own failure to launch it; what a person holds stays held."""
+    return job.state is JobState.PENDING and _HELD_BY_SLURM.search(job.reason) is not None
+
+
+def _waiting(link: Link, job: QueuedJob, now_s: int) -> dict[str, Any]:
+    if job.dependency:
+        columns: dict[str, Any] = {"state": LinkState.HELD}
+    else:
+        columns = {"state": LinkState.QUEUED}
+        if link.released_s == MISSING:
+            columns["released_s"] = job.eligible_s if job.eligible_s not in (MISSING, 0) else now_s
+    if link.state is LinkState.RUNNING:
+        columns |= {"started_s": MISSING, "ready_s": MISSING, "signalled_s": MISSING}
+    return {name: value for name, value in columns.items() if getattr(link, name) != value}
+
+
+def _running(link: Link, job: QueuedJob, now_s: int) -> dict[str, Any]:
+    started_s = job.start_s if job.start_s != MISSING else now_s
+    columns: dict[str, Any] = {"state": LinkState.RUNNING, "started_s": started_s}
+    if link.released_s == MISSING:
+        columns["released_s"] = min(started_s, job.eligible_s) if job.eligible_s > 0 else started_s
+    return {name: value for name, value in columns.items() if getattr(link, name) != value}
+
+
+def _over(link: Link, job: QueuedJob | AccountedJob, now_s: int) -> dict[str, Any]:
+    ended_s = job.end_s if job.end_s != MISSING else now_s
+    columns: dict[str, Any] = {
+        "state": LinkState.ENDED,
+        "ended_s": ended_s,
+        "outcome": job.state,
+        "exit_code": job.exit_code,
+    }
+    ran = job.start_s != MISSING and (link.started_s != MISSING or job.start_s < ended_s)
+    if ran:
+        columns["started_s"] = job.start_s
+        if link.released_s == MISSING:
+            columns["released_s"] = min(job.start_s, job.eligible_s) if job.eligible_s > 0 else job.start_s
+    return columns
+
+
+def _told(link: Link, columns: dict[str, Any], now_s: int, detail: str) -> tuple[EventRecord, ...]:
+    """Events for the changes of state that a user cares about."""
+    kinds: list[str] = []
+    if "job" in columns and link.state is LinkState.PLANNED:
+        kinds.append("found")
+    state = columns.get("state", link.state)
+    if state is not link.state:
+        if link.state is LinkState.RUNNING and state in (LinkState.HELD, LinkState.QUEUED):
+            kinds.append("requeued")
+        elif state is LinkState.RUNNING:
+            kinds.append("started")
+        elif state is LinkState.ENDED:
+            kinds.append("ended")
+            outcome = columns.get("outcome", JobState.UNKNOWN)
+            detail = f"{detail}, {outcome.name}" + (f" {columns['exit_code']}" if columns.get("exit_code") else "")
+    kinds += [kind for kind, name in (("ready", "ready_s"), ("done", "finished")) if columns.get(name, 0) > 0]
+    return tuple(EventRecord(link.chain, link.number, now_s, kind, detail) for kind in kinds)

@@ -1,0 +1,108 @@
+"""Every link exactly once.
+
+The intention is written first (``attempted_s``), then sbatch runs, then its answer is written. Whatever is lost in
+between, the tag in the job's comment tells: a link whose intention stands without an answer is looked for in the queue
+and in accounting, and only submitted again when both have had time to show it and do not.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from mirage.agent.chain.submission import link_submission
+from mirage.agent.cycle.context import Desk
+from mirage.agent.model import Chain, ChainState, EventRecord, Link, LinkState
+from mirage.agent.settings import AgentSettings
+from mirage.agent.store.protocol import Store
+from mirage.errors import SlurmRefused, SlurmUnreachable
+from mirage.job_state import MISSING
+from mirage.slurm.backend import Backend
+
+log = logging.getLogger("mirage.agent")
+
+
+def submit_link(store: Store, backend: Backend, chain: Chain, link: Link, previous: Link | None, now_s: int) -> int:
+    """Submit a planned link; its job, or ``MISSING`` where somebody has tried already.
+
+    Args:
+        previous: The link it follows; where that one runs, the new one is held until its end.
+
+    Raises:
+        SlurmRefused: sbatch said no; the link is as before.
+        SlurmUnreachable: Nothing is known; the link is to be looked for.
+    """
+    if not store.attempt(chain.id, link.number, now_s):
+        return MISSING
+    hold = previous is not None and previous.state is LinkState.RUNNING
+    submission = link_submission(
+        chain.spec, chain.name, link.number, previous.job if previous is not None else MISSING, hold
+    )
+    try:
+        job = backend.submit(submission)
+    except SlurmRefused:
+        store.change_link(chain.id, link.number, attempted_s=MISSING)
+        raise
+    columns: dict[str, Any] = {"job": job, "submitted_s": now_s, "state": LinkState.HELD if hold else LinkState.QUEUED}
+    if not hold:
+        columns["released_s"] = now_s
+    event = EventRecord(chain.id, link.number, now_s, "submitted", f"job {job}" + (", held" if hold else ""))
+    store.change_link(chain.id, link.number, event, **columns)
+    return job
+
+
+def submit_planned(desk: Desk, chain: Chain) -> None:
+    """Submit the planned link of a chain, unless it was tried before or the chain is to wait."""
+    for link in desk.of(chain, LinkState.PLANNED):
+        if link.attempted_s != MISSING or desk.now_s < chain.next_try_s:
+            continue
+        try:
+            submit_link(desk.store, desk.backend, chain, link, previous_of(desk, link), desk.now_s)
+        except SlurmRefused as error:
+            chain = refused(desk, chain, link, error)
+        except SlurmUnreachable as error:
+            log.warning("unanswered", extra={"chain": chain.name, "link": link.number, "detail": str(error)})
+            raise
+        else:
+            if chain.refusals:
+                chain = desk.change_chain(chain, refusals=0, next_try_s=0)
+        refresh(desk, link)
+
+
+def previous_of(desk: Desk, link: Link) -> Link | None:
+    """The link to follow: the last before it that runs, else the last that ran."""
+    ran = [known for known in desk.links[link.chain] if known.number < link.number and known.started_s != MISSING]
+    running = [known for known in ran if known.state is LinkState.RUNNING]
+    followed = running or ran
+    return followed[-1] if followed else None
+
+
+def refused(desk: Desk, chain: Chain, link: Link, error: SlurmRefused) -> Chain:
+    """Wait longer after each refusal; give up after many."""
+    refusals = chain.refusals + 1
+    event = desk.event(chain.id, link.number, "refused", str(error))
+    if refusals >= desk.settings.refusals:
+        why = f"sbatch refused {refusals} times: {error}; mend the cause, then `mirage chain resume {chain.name}`"
+        paused = desk.event(chain.id, 0, "paused", why)
+        return desk.change_chain(chain, event, paused, refusals=refusals, state=ChainState.PAUSED, why=why)
+    retry_s = desk.now_s + desk.settings.retry_after_s(refusals)
+    return desk.change_chain(chain, event, refusals=refusals, next_try_s=retry_s)
+
+
+def refresh(desk: Desk, link: Link) -> None:
+    """Read a link again after it was changed in the store."""
+    row = desk.links[link.chain]
+    for fresh in desk.store.links(link.chain, open=True):
+        for k, known in enumerate(row):
+            if known.number == fresh.number:
+                row[k] = fresh
+
+
+def settle(desk: Desk, chain: Chain, link: Link, settings: AgentSettings) -> None:
+    """Allow a link whose submission was never answered to be tried again, once it certainly has no job."""
+    waited_s = desk.now_s - link.attempted_s
+    if waited_s < 0:  # the clock was set back: wait anew
+        desk.store.change_link(chain.id, link.number, attempted_s=desk.now_s)
+    elif waited_s >= settings.settle_s and desk.sight.looked_up:
+        event = desk.event(chain.id, link.number, "unsubmitted", "no job carries its tag; it will be submitted again")
+        desk.change_link(link, event, attempted_s=MISSING)

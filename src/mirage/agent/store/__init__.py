@@ -1,0 +1,1 @@
+"""The agent's store: protocol, SQL implementation, schema, migrations, lease."""

@@ -1,0 +1,157 @@
+"""``mirage agent``: the process that looks after chains."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import time
+
+import click
+
+from mirage.cli import context as cluster
+from mirage.cli.options import CONTEXT, examples, json_output
+
+
+class Ending:
+    """SIGTERM and SIGINT end a sleep at once, and are remembered."""
+
+    def __init__(self) -> None:
+        self._read, write = os.pipe()
+        os.set_blocking(write, False)
+        self._came = False
+
+        def note(*_: object) -> None:
+            self._came = True
+            os.write(write, b"x")
+
+        for sign in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(sign, note)
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep so long, or until a signal comes."""
+        select.select([self._read], [], [], seconds)
+
+    def came(self) -> bool:
+        """Whether one has come."""
+        return self._came
+
+
+@click.group(context_settings=CONTEXT, epilog=examples("mirage agent start", "mirage agent status"))
+def agent() -> None:
+    """Start, stop and find the agent that looks after all your chains."""
+
+
+@agent.command(
+    context_settings=CONTEXT,
+    epilog=examples("mirage agent run", "mirage agent run --metrics-port 9190 --poll 30"),
+)
+@click.option("--poll", "poll_s", metavar="S", type=click.IntRange(1), help="Seconds between looks at the queue.")
+@click.option("--metrics-port", metavar="PORT", type=int, help="Serve Prometheus metrics on 127.0.0.1.")
+@click.option(
+    "--command-timeout", "timeout_s", metavar="S", type=float, help="Kill a Slurm command after so long. [60]"
+)
+@click.option("--log-json/--log-plain", "log_json", default=None, help="How to log. [default: plain on a terminal]")
+def run(poll_s: int | None, metrics_port: int | None, timeout_s: float | None, log_json: bool | None) -> None:
+    """Look after the chains in the foreground, until SIGTERM or Ctrl-C."""
+    from dataclasses import replace
+
+    from mirage.agent.agent import Agent
+    from mirage.agent.cycle.readiness import SystemShell
+    from mirage.agent.log import start_logging
+    from mirage.agent.metrics import Metrics
+    from mirage.agent.policy_runner import PATIENCE_S, Aside
+    from mirage.agent.settings import AgentSettings
+    from mirage.agent.store.lease import holder_name
+
+    start_logging(as_json=log_json)
+    settings = AgentSettings()
+    if poll_s is not None:
+        settings = replace(settings, poll_s=poll_s, busy_poll_s=min(poll_s, settings.busy_poll_s))
+    if timeout_s is not None:
+        settings = replace(settings, settle_s=max(settings.settle_s, round(1.5 * timeout_s)))
+    ended = Ending()
+    with cluster.store() as store:
+        slurm = cluster.client(timeout_s)
+        metrics = Metrics(store, slurm.runner, cluster.clock, holder_name())
+        if metrics_port is not None:
+            metrics.serve(metrics_port)
+        watched = Agent(
+            store,
+            slurm,
+            SystemShell(),
+            clock=cluster.clock,
+            monotonic=time.monotonic,
+            holder=holder_name(),
+            settings=settings,
+            thinker=Aside(max(PATIENCE_S, 5 * (timeout_s or 0))),
+            told=metrics.saw,
+        )
+        watched.run(ended.sleep, ended.came)
+
+
+@agent.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage agent start", "mirage agent start --systemd", "mirage agent start --slurm-job -- -p cpu -t 1-0"
+    ),
+)
+@click.option("--systemd", is_flag=True, help="As a user unit that systemd keeps alive.")
+@click.option("--slurm-job", is_flag=True, help="As a small Slurm job that queues its own follower.")
+@click.argument("sbatch_options", nargs=-1, type=click.UNPROCESSED)
+def start(systemd: bool, slurm_job: bool, sbatch_options: tuple[str, ...]) -> None:
+    """Start the agent where none runs; words after -- are options for sbatch with --slurm-job."""
+    from mirage.agent import service
+
+    home = cluster.home()
+    with cluster.store() as store:
+        found = service.find(store, cluster.clock())
+    if found is not None:
+        click.echo(f"an agent runs already on {found.host}, process {found.pid}", err=True)
+    elif systemd:
+        click.echo(f"started by systemd as {service.install_unit(os.environ).name}")
+    elif slurm_job:
+        script = service.following_job(home, os.environ, sbatch_options)
+        click.echo(cluster.client().runner.run(["sbatch", *sbatch_options, str(script)]).stdout.strip())
+    else:
+        click.echo(f"started process {service.start(home, os.environ)}; it logs to {home.log}")
+
+
+@agent.command(context_settings=CONTEXT, epilog=examples("mirage agent stop"))
+def stop() -> None:
+    """End the agent of this host; chains go on as far as the queue holds their next link."""
+    from mirage.agent import service
+
+    with cluster.store() as store:
+        found = service.find(store, cluster.clock())
+    if found is None:
+        click.echo("no agent runs", err=True)
+        return
+    service.stop(found)
+    click.echo(f"ended process {found.pid}")
+
+
+@agent.command(context_settings=CONTEXT, epilog=examples("mirage agent status", "mirage agent status --json"))
+@json_output
+@click.pass_context
+def status(ctx: click.Context, as_json: bool) -> None:
+    """Say where the agent runs; exit status 1 where none does."""
+    from mirage.agent import service
+
+    now_s = cluster.clock()
+    with cluster.store() as store:
+        found = service.find(store, now_s)
+        alive = len(store.chains(alive=True))
+        url = str(store.engine.url)
+    if as_json:
+        facts = (
+            None if found is None else {"host": found.host, "pid": found.pid, "lease_s": round(found.until_s - now_s)}
+        )
+        click.echo(json.dumps({"agent": facts, "chains": alive, "store": url}))
+    elif found is None:
+        click.echo(f"no agent runs; {alive} chains of {url} wait for one: mirage agent start")
+    else:
+        click.echo(f"process {found.pid} on {found.host} looks after {alive} chains of {url}")
+    if found is None:
+        ctx.exit(1)

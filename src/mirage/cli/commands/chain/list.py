@@ -1,0 +1,95 @@
+"""``mirage chain list``, and what all commands about one chain share."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mirage.cli import context as cluster
+from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from mirage.agent.model import Chain, Link
+    from mirage.agent.store.sql_store import SqlStore
+
+COLUMNS = ("chain", "state", "policy", "link", "job", "link_state", "left", "interrupted", "overlap")
+
+
+def find(store: SqlStore, name: str) -> Chain:
+    """The chain of that name, or the only one whose name begins so.
+
+    Raises:
+        UnknownName: There is none.
+        ConfigurationError: There are several.
+    """
+    begun = [chain for chain in store.chains() if chain.name.startswith(name)]
+    exact = [chain for chain in begun if chain.name == name]
+    if len(begun) > 1 and not exact:
+        raise ConfigurationError(f"{name!r} may be {', '.join(chain.name for chain in begun)}; say which")
+    return (exact or begun or [store.chain(name)])[0]
+
+
+@click.command(
+    "list",
+    context_settings=CONTEXT,
+    epilog=examples("mirage chain list", "mirage chain list --all --json", "mirage chain list -P -o chain,job"),
+)
+@click.option("--all", "everything", is_flag=True, help="Those that are done, too.")
+@click.option("-P", "--parsable2", is_flag=True, help="Columns apart by |, no alignment.")
+@click.option("-n", "--noheader", is_flag=True, help="No line of column names.")
+@click.option("-o", "--format", "columns", metavar="LIST", help=f"Which columns: {','.join(COLUMNS)}.")
+@json_output
+def list_(everything: bool, parsable2: bool, noheader: bool, columns: str | None, as_json: bool) -> None:
+    """Show chains, and how they stand: the last link that was submitted, what it has left, what was lost."""
+    chosen = columns.split(",") if columns else list(COLUMNS)
+    if unknown := [name for name in chosen if name not in COLUMNS]:
+        raise click.UsageError(f"there is no column {unknown[0]!r}; there are {', '.join(COLUMNS)}")
+    now_s = int(cluster.clock())
+    with cluster.store() as store:
+        found = [c for c in store.chains() if everything or c.state.value != "done" or as_json]
+        rows = [row(chain, store.links(chain.id), now_s) for chain in found]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    lines = [[str(_said(name, one)) for name in chosen] for one in rows]
+    lines = lines if noheader else [[name.upper() for name in chosen], *lines]
+    widths = [max((len(line[k]) for line in lines), default=0) for k in range(len(chosen))]
+    for line in lines:
+        plain = "  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip()
+        click.echo("|".join(line) if parsable2 else plain)
+
+
+def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
+    """A chain as one JSON object: times in seconds."""
+    from mirage.agent.chain.history import chain_run
+    from mirage.job_state import MISSING
+
+    run = chain_run(chain, links, (), now_s)
+    known = [link for link in links if link.job != MISSING]
+    last = known[-1] if known else None
+    running = [link for link in known if link.state.value == "running"]
+    left = running[-1].started_s + running[-1].limit_s - now_s if running and running[-1].limit_s > 0 else None
+    return {
+        "chain": chain.name,
+        "state": chain.state.value,
+        "why": chain.why,
+        "policy": chain.spec.policy,
+        "link": last.number if last else 0,
+        "job": last.job if last else None,
+        "link_state": last.state.value if last else "planned",
+        "left": left,
+        "interrupted": run.interruption_s,
+        "overlap": run.overlap_s,
+    }
+
+
+def _said(name: str, one: dict[str, Any]) -> Any:
+    from mirage.duration import format_duration
+
+    value = one[name]
+    if value is None:
+        return "-"
+    return format_duration(value) if name in ("left", "interrupted", "overlap") else value

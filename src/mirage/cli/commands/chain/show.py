@@ -1,0 +1,136 @@
+"""``mirage chain show``, ``log``, ``explain`` and ``report``."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mirage import __version__
+from mirage.cli import context as cluster
+from mirage.cli.commands.chain.list import find, row
+from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from mirage.agent.model import DecisionRecord, EventRecord
+
+
+@click.command(
+    context_settings=CONTEXT, epilog=examples("mirage chain show train-k3f9", "mirage chain show train --json")
+)
+@click.argument("name")
+@json_output
+def show(name: str, as_json: bool) -> None:
+    """Draw the links of chain NAME over time, say what was lost between them, and what comes next."""
+    now_s = int(cluster.clock())
+    with cluster.store() as store:
+        chain = find(store, name)
+        links, decisions = store.links(chain.id), store.decisions(chain.id)
+    facts = row(chain, links, now_s)
+    if as_json:
+        facts["links"] = [{**asdict(link), "outcome": link.outcome.name} for link in links]
+        facts["decisions"] = len(decisions)
+        click.echo(json.dumps(facts, indent=2))
+        return
+    from mirage.agent.chain.history import chain_run
+    from mirage.report.terminal.chain import print_chain
+
+    print_chain(chain_run(chain, links, decisions, now_s), facts, decisions[-1] if decisions else None)
+
+
+@click.command(
+    context_settings=CONTEXT, epilog=examples("mirage chain log train-k3f9", "mirage chain log serve --follow")
+)
+@click.argument("name")
+@click.option("-f", "--follow", is_flag=True, help="Wait for more, until Ctrl-C.")
+@json_output
+def log(name: str, follow: bool, as_json: bool) -> None:
+    """Print what happened to chain NAME, a line an event."""
+    with cluster.store() as store:
+        chain = find(store, name)
+        shown = 0
+        while True:
+            events = store.events(chain.id)
+            for event in events[shown:]:
+                click.echo(json.dumps(asdict(event)) if as_json else _line(event))
+            shown = len(events)
+            if not follow:
+                return
+            time.sleep(2)
+
+
+@click.command(
+    context_settings=CONTEXT, epilog=examples("mirage chain explain train-k3f9", "mirage chain explain train -n 5")
+)
+@click.argument("name")
+@click.option("-n", "last", default=1, show_default=True, type=click.IntRange(1), help="How many decisions.")
+@json_output
+def explain(name: str, last: int, as_json: bool) -> None:
+    """Say what the last decisions about chain NAME saw, what they expected, and why they chose as they did."""
+    with cluster.store() as store:
+        chain = find(store, name)
+        decisions = store.decisions(chain.id, last=last)
+    if as_json:
+        click.echo(json.dumps([asdict(decision) for decision in decisions], indent=2))
+        return
+    if not decisions:
+        click.echo("no decision was asked for yet: the first is due once a job of the chain runs")
+    for decision in decisions:
+        click.echo("\n".join(explained(decision)))
+
+
+@click.command(context_settings=CONTEXT, epilog=examples("mirage chain report train-k3f9 -o train.html"))
+@click.argument("name")
+@click.option("-o", "out", metavar="FILE", type=click.Path(path_type=Path), help="[default: NAME.html]")
+def report(name: str, out: Path | None) -> None:
+    """Write chain NAME as one HTML file: links, hand-overs, what each decision saw, what happened."""
+    from mirage.agent.chain.history import chain_run
+    from mirage.report.pages.chain import chain_page
+
+    now_s = int(cluster.clock())
+    with cluster.store() as store:
+        chain = find(store, name)
+        links, decisions = store.links(chain.id), store.decisions(chain.id)
+        events = store.events(chain.id)
+    path = out or Path(f"{chain.name}.html")
+    facts = row(chain, links, now_s)
+    lines = [(event.time_s, event.link, event.kind, event.detail) for event in events]
+    text = chain_page(
+        chain_run(chain, links, decisions, now_s), facts, [asdict(d) for d in decisions], lines, __version__
+    )
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
+    click.echo(str(path))
+
+
+def explained(decision: DecisionRecord) -> list[str]:
+    """A decision in words and numbers."""
+    chose = "let the next job compete" if decision.submits else "waited"
+    lines = [f"{_instant(decision.time_s)}  link {decision.link}: {decision.policy} {chose} ({decision.reason})"]
+    lines += [f"    saw       {name:<18} {value:g}" for name, value in decision.saw.items()]
+    lines += [f"    expected  {name:<18} {_estimate(name, value)}" for name, value in decision.estimate.items()]
+    return lines
+
+
+def _estimate(name: str, value: float) -> str:
+    from math import isfinite
+
+    from mirage.duration import format_duration
+
+    return format_duration(round(value)) if name.endswith("_s") and isfinite(value) else f"{value:.3g}"
+
+
+def _line(event: EventRecord) -> str:
+    where = f"link {event.link}" if event.link else "chain"
+    return f"{_instant(event.time_s)}  {where:<9} {event.kind:<16} {event.detail}".rstrip()
+
+
+def _instant(time_s: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time_s))

@@ -1,0 +1,135 @@
+"""``mirage demo``: see a service stay alive on a busy cluster."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mirage import __version__
+from mirage.cli.options import CONTEXT, examples, json_output
+
+if TYPE_CHECKING:
+    from mirage.demo.demonstration import Demonstration
+
+DEFAULT_SEED = 0
+
+
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage demo                              two weeks in about a minute, and a report to keep",
+        "mirage demo --seed 7 -o other.html       another cluster",
+        "mirage demo --interruption-cost 10       for a service that must not be down",
+        "mirage demo --windows 0 --json | jq .chains",
+    ),
+)
+@click.option("-o", "out", default="mirage-demo.html", show_default=True, metavar="FILE", help="Report to write.")
+@click.option("--seed", type=click.IntRange(min=0), default=DEFAULT_SEED, show_default=True, metavar="S")
+@click.option(
+    "--interruption-cost", type=float, default=3.0, show_default=True, metavar="X", help="Of an hour of interruption."
+)
+@click.option("--overlap-cost", type=float, default=1.0, show_default=True, metavar="Y", help="Of an hour of overlap.")
+@click.option(
+    "--windows",
+    type=click.IntRange(min=0, max=84),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="Hand-overs tried out for the frontier; 0 for none.",
+)
+@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes at once.  [default: all cores]")
+@json_output
+def demo(
+    out: str,
+    seed: int,
+    interruption_cost: float,
+    overlap_cost: float,
+    windows: int,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Keep a service alive for two weeks on a simulated cluster, with and without foresight, and compare.
+
+    The cluster, its users and its queue are synthetic, modelled on the A100 partition of a large machine. The
+    agent keeps a chain of 48-hour jobs alive twice: once it asks for the next job when the last has ended, once it runs
+    the visible queue forward and asks in time. The report is one HTML file that needs no network.
+    """
+    from mirage.errors import ConfigurationError
+    from mirage.provision.chain import Cost
+    from mirage.report.terminal.demo import print_demonstration, stages
+
+    cost = Cost(interruption_cost, overlap_cost)
+    if not Path(out).parent.is_dir():
+        raise ConfigurationError(f"cannot write {out}: there is no folder {Path(out).parent}")
+    with stages() as told:
+        told("loading")
+        from mirage.demo.demonstration import demonstrate
+        from mirage.provision.evaluation.workers import available_cores
+
+        shown = demonstrate(seed, cost, windows, workers or available_cores(), told)
+        told("writing the report")
+        from mirage.report.pages.demo import demo_page
+
+        text = demo_page(shown, _command(shown, out), __version__)
+        try:
+            Path(out).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise ConfigurationError(f"cannot write {out}: {error.strerror}") from error
+    if as_json:
+        click.echo(json.dumps(_report(shown, out), indent=2))
+    else:
+        print_demonstration(shown, out)
+
+
+def _command(shown: Demonstration, out: str) -> str:
+    """What plays the very same demonstration again, defaults written out."""
+    costs = ["--interruption-cost", f"{shown.cost.interruption:g}", "--overlap-cost", f"{shown.cost.overlap:g}"]
+    windows = ["--windows", str(len(next(iter(shown.evaluation.trials.values()))) if shown.evaluation else 0)]
+    return shlex.join(["mirage", "demo", "--seed", str(shown.seed), *costs, *windows, "-o", Path(out).name])
+
+
+def _report(shown: Demonstration, out: str) -> dict[str, Any]:
+    from mirage.duration import HOUR_S
+    from mirage.job_state import MISSING
+    from mirage.trace.statistics.summary import iso_utc
+
+    def instant(time_s: int) -> str | None:
+        return None if time_s == MISSING else iso_utc(time_s)
+
+    chains = [
+        {
+            "policy": policy,
+            "link_nodes": nodes,
+            "interruption_h": run.interruption_s / HOUR_S,
+            "overlap_h": run.overlap_s / HOUR_S,
+            "availability": run.availability,
+            "cost": run.cost(shown.cost),
+            "decisions": len(run.decisions),
+            "hand_overs": [{"ended": instant(h.ended_s), "x_s": h.x_s, "open": h.open} for h in run.hand_overs],
+            "links": [
+                {"submitted": instant(r.submitted_s), "started": instant(r.started_s), "ends": instant(r.ends_s)}
+                for r in run.links
+            ],
+        }
+        for (nodes, policy), run in sorted(shown.runs.items())
+    ]
+    return {
+        "chains": chains,
+        "frontier": [] if shown.evaluation is None else [row.to_json() for row in shown.evaluation.rows],
+        "jobs": shown.load.jobs,
+        "nodes": shown.nodes,
+        "utilisation": float(shown.load.busy.mean()) / shown.nodes,
+        "begin": instant(shown.begin_s),
+        "until": instant(shown.until_s),
+        "interruption_cost": shown.cost.interruption,
+        "overlap_cost": shown.cost.overlap,
+        "discipline": shown.discipline,
+        "seed": shown.seed,
+        "report": out,
+        "version": __version__,
+        "command": _command(shown, out),
+    }

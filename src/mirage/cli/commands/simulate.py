@@ -1,0 +1,149 @@
+"""``mirage simulate``: replay a trace under a queue discipline."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mirage import __version__
+from mirage.cli.machine import Machine, chosen_machine, discipline_help, machine_options
+from mirage.cli.options import CONTEXT, examples, json_output, trace_reading
+from mirage.cli.trace_reading import read_named_trace
+
+if TYPE_CHECKING:
+    from mirage.sim.jobs import Workload
+    from mirage.sim.schedule import Schedule
+    from mirage.trace.read import Trace
+
+
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage simulate jobs.swf --processors 352 --discipline easy -o schedule.csv",
+        "mirage simulate jobs.log.gz --nodes 76 --settings lonestar6",
+        "mirage simulate jobs.csv --nodes 16 --gpus-per-node 8 --cpus-per-node 64 --json",
+        "mirage simulate sacct.txt --slurm-conf /etc/slurm/slurm.conf --skip-impossible",
+        "mirage simulate jobs.swf --processors 352 --discipline conservative --max-job-test 100",
+    ),
+)
+@click.argument("trace")
+@click.option(
+    "--discipline", default="slurm", show_default=True, metavar="NAME", help=f"How jobs queue: {discipline_help()}."
+)
+@machine_options
+@click.option("--skip-impossible", is_flag=True, help="Leave out jobs that can never run there, instead of stopping.")
+@click.option("-o", "out", metavar="FILE", help="Write who ran when: CSV with id, submit, start, end.")
+@json_output
+@trace_reading
+def simulate(
+    trace: str,
+    discipline: str,
+    skip_impossible: bool,
+    out: str | None,
+    as_json: bool,
+    nodes: int | None,
+    processors: int | None,
+    gpus_per_node: int | None,
+    cpus_per_node: int | None,
+    slurm_conf: str | None,
+    settings: str | None,
+    max_job_test: int | None,
+    **reading: Any,
+) -> None:
+    """Replay TRACE (a file, or - for standard input) on a simulated cluster and say how long jobs waited.
+
+    Jobs are submitted when the trace says and run as long as it says, but no longer than their limit. Who waits
+    for whom is up to the discipline.
+    """
+    machine = chosen_machine(
+        nodes=nodes, processors=processors, gpus_per_node=gpus_per_node, cpus_per_node=cpus_per_node,
+        slurm_conf=slurm_conf, settings=settings, max_job_test=max_job_test,
+    )  # fmt: skip
+    if discipline == "paused":
+        raise click.UsageError("the discipline 'paused' leaves every decision to a program; name another")
+    read = read_named_trace(trace, **reading)
+
+    from mirage.sim.jobs import workload
+    from mirage.sim.simulation import Simulation
+
+    jobs = workload(read.table, machine.cluster, refuse=not skip_impossible)
+    simulation = Simulation(machine.cluster, jobs, discipline, machine.settings)
+    began_s = time.process_time()
+    schedule = simulation.run()
+    cpu_s = time.process_time() - began_s
+    if out is not None:
+        _write(schedule, out, _origin_s(read))
+    report = {**schedule.metrics(), **_speed(len(jobs.jobs), cpu_s), "left_out": jobs.left_out}
+    if as_json:
+        click.echo(json.dumps(report | _provenance(trace, discipline, machine), indent=2))
+    else:
+        _print(report, jobs, discipline, machine)
+
+
+def _speed(jobs: int, cpu_s: float) -> dict[str, float]:
+    return {"simulate_cpu_s": cpu_s, "jobs_per_cpu_s": jobs / cpu_s if cpu_s > 0 else 0.0}
+
+
+def _provenance(trace: str, discipline: str, machine: Machine) -> dict[str, Any]:
+    return {
+        "trace": trace,
+        "discipline": discipline,
+        "nodes": machine.cluster.nodes,
+        "settings": machine.said_by,
+        "version": __version__,
+        "command": shlex.join(["mirage", *sys.argv[1:]]),
+    }
+
+
+def _origin_s(read: Trace) -> int:
+    """What the reader added to the trace's own seconds."""
+    words = read.report.metadata.get("UnixStartTime", "").split() if read.report.format == "swf" else []
+    return max(int(words[0]), 0) if words and words[0].isdecimal() else 0
+
+
+def _write(schedule: Schedule, out: str, origin_s: int) -> None:
+    """CSV in order of submission, in the trace's own seconds; empty where a job did not start or end."""
+    from mirage.errors import ConfigurationError
+    from mirage.job_state import MISSING
+
+    ids = schedule.table.job_id.tolist()
+    columns = (schedule.table.submit_s, schedule.start_s, schedule.end_s)
+    texts = [["" if t == MISSING else str(t - origin_s) for t in column.tolist()] for column in columns]
+    try:
+        with open(out, "w", encoding="utf-8") as file:
+            file.write("id,submit,start,end\n")
+            file.writelines(f"{','.join(row)}\n" for row in zip(ids, *texts))
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {out}: {error.strerror}") from error
+
+
+def _print(report: dict[str, Any], jobs: Workload, discipline: str, machine: Machine) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from mirage.duration import format_duration
+
+    def clock(seconds: float) -> str:
+        return format_duration(round(seconds))
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column(justify="right")
+    table.add_row("jobs", f"{report['jobs']:,}")
+    for name, key in (("mean wait", "mean_wait_s"), ("median wait", "median_wait_s"), ("95 % wait", "p95_wait_s")):
+        table.add_row(name, clock(report.get(key, 0)))
+    table.add_row("longest wait", clock(report["max_wait_s"]))
+    table.add_row("makespan", clock(report["makespan_s"]))
+    table.add_row("utilisation", f"{report['utilisation']:.1%}")
+    table.add_row("bounded slowdown", f"{report.get('mean_bounded_slowdown', 0):,.1f}")
+    table.add_row("jobs per CPU second", f"{report['jobs_per_cpu_s']:,.0f}")
+    console = Console(highlight=False)
+    console.print(f"[bold]{discipline}[/] on {machine.cluster.nodes:,} nodes, settings {machine.said_by}")
+    console.print(table)
+    for reason, count in jobs.left_out.items():
+        click.echo(f"mirage: {count:,} jobs left out: {reason}", err=True)

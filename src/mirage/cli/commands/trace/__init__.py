@@ -1,0 +1,23 @@
+"""``mirage trace``: the commands on traces."""
+
+from __future__ import annotations
+
+from mirage.cli.lazy import LazyCommand, LazyGroup
+from mirage.cli.options import CONTEXT, examples
+
+trace = LazyGroup(
+    name="trace",
+    lazy={
+        "info": LazyCommand("mirage.cli.commands.trace.info:info", "Show what a trace is like."),
+        "convert": LazyCommand("mirage.cli.commands.trace.convert:convert", "Write a trace in another format."),
+        "fit": LazyCommand("mirage.cli.commands.trace.fit:fit", "Write the workload model of a trace."),
+        "generate": LazyCommand("mirage.cli.commands.trace.generate:generate", "Generate a workload like a real one."),
+    },
+    context_settings=CONTEXT,
+    help="Look into traces, convert them, generate new ones.",
+    epilog=examples(
+        "mirage trace info jobs.log.gz",
+        "sacct -a -P -S 2024-01-01 -o ALL | mirage trace info -",
+        "mirage trace convert jobs.log.gz jobs.parquet",
+    ),
+)

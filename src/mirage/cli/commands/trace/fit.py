@@ -1,0 +1,83 @@
+r"""``mirage trace fit``: the workload model of a trace.
+
+The built-in model ``lonestar6-like`` is what this command makes of the trace that was published with the
+Mirage paper, over the weeks in which the cluster had its final size:
+
+    mirage trace fit ls6-a100.log.gz -o src/mirage/trace/models/lonestar6-like.json --name lonestar6-like \
+        --from 2022-12-12 --until 2023-03-20 -N 76 --gpus-per-node 3 --cpus-per-node 128 -p gpu-a100
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from mirage.cli.commands.trace.generate import utc_seconds
+from mirage.cli.options import CONTEXT, examples, trace_reading
+from mirage.cli.trace_reading import read_named_trace
+from mirage.trace.table import JobTable, Labels
+from mirage.trace.workload.model import WorkloadModel
+from mirage.trace.workload.model_json import write_model
+
+
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage trace fit jobs.log.gz -o ours.json",
+        "mirage trace fit --from 2025-01-06 --until 2025-03-31 -N 200 jobs.parquet -o ours.json",
+        "mirage trace generate --like ours.json --days 60 -o like-ours.csv",
+    ),
+)
+@click.argument("trace")
+@click.option("-o", "out", required=True, metavar="MODEL", help="File to write (.json).")
+@click.option("--name", metavar="NAME", help="What the model imitates.  [default: the name of TRACE]")
+@click.option("--from", "first", metavar="DATE", help="Leave out jobs submitted before, UTC.")
+@click.option("--until", metavar="DATE", help="Leave out jobs submitted then or later, UTC.")
+@click.option("-N", "--nodes", type=click.IntRange(min=1), metavar="N", help="Of the cluster.  [default: most busy]")
+@click.option("--gpus-per-node", type=click.IntRange(min=0), metavar="N", help="Where TRACE does not tell.")
+@click.option("--cpus-per-node", type=click.IntRange(min=0), metavar="N", help="Where TRACE does not tell.")
+@click.option("-p", "--partition", metavar="NAME", help="Of all jobs, where TRACE does not tell.")
+@trace_reading
+def fit(
+    trace: str,
+    out: str,
+    name: str | None,
+    first: str | None,
+    until: str | None,
+    nodes: int | None,
+    gpus_per_node: int | None,
+    cpus_per_node: int | None,
+    partition: str | None,
+    **reading: Any,
+) -> None:
+    """Write the workload model of TRACE (a file, or - for standard input) to MODEL.
+
+    A model holds rates, shares and quantiles of groups of at least five users: no job, user, account or name
+    of the trace, but the names of its partitions. 'mirage trace generate --like MODEL' draws from it.
+    """
+    table = read_named_trace(trace, **reading).table
+    begin = utc_seconds(first, "--from") if first else 0
+    end = utc_seconds(until, "--until") if until else np.iinfo(np.int64).max
+    table = table[(table.submit_s >= begin) & (table.submit_s < end)]
+    table = _completed(table, gpus_per_node, cpus_per_node, partition)
+    model = WorkloadModel.fit(table, nodes=nodes, name=name or Path(trace).name)
+    write_model(model, out)
+    click.echo(
+        f"mirage: model of {len(table):,} jobs, {model.nodes} nodes, load {model.load:.2f}, "
+        f"{sum(h.users for h in model.habits)} users in {len(model.habits)} habits, written to {out}",
+        err=True,
+    )
+
+
+def _completed(table: JobTable, gpus: int | None, cpus: int | None, partition: str | None) -> JobTable:
+    """The table with what the trace does not tell."""
+    if gpus is not None and (table.gpus < 0).all():
+        table = table.with_columns(gpus=table.nodes * gpus)
+    if cpus is not None and (table.cpus < 0).all():
+        table = table.with_columns(cpus=table.nodes * cpus)
+    if partition is not None and not table.partition.names:
+        table = table.with_columns(partition=Labels(np.zeros(len(table), dtype=np.int64), (partition,)))
+    return table

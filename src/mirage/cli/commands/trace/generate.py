@@ -1,0 +1,125 @@
+"""``mirage trace generate``: a synthetic trace that queues like a real one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mirage.cli.options import CONTEXT, examples, trace_reading
+from mirage.cli.trace_reading import read_named_trace
+from mirage.duration import DAY_S
+from mirage.errors import UnknownName
+from mirage.trace.statistics.marginals import Comparison, compare
+from mirage.trace.workload.model import DEFAULT_START_S, WorkloadModel
+from mirage.trace.workload.model_json import builtin_models, is_model_file, load_builtin, read_model
+from mirage.trace.write import write_trace
+
+DEFAULT_DAYS = 30.0
+
+
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage trace generate -o month.csv",
+        "mirage trace generate --days 90 --load 0.95 --seed 7 -o busy.parquet",
+        "mirage trace generate --jobs 100000 --nodes 200 -o large.swf.gz",
+        "mirage trace generate --like jobs.log.gz --nodes 76 --days 60 --check -o like.csv",
+        "mirage trace generate --like ours.json --start 2025-03-01 -o spring.csv",
+    ),
+)
+@click.option(
+    "--like",
+    metavar="WHAT",
+    default="lonestar6-like",
+    show_default=True,
+    help="A built-in model, a model written by 'mirage trace fit', or a trace to fit one to.",
+)
+@click.option("--days", type=float, metavar="N", help=f"Span of submissions.  [default: {DEFAULT_DAYS:g}]")
+@click.option("--jobs", type=int, metavar="N", help="Number of jobs, instead of --days.")
+@click.option("--start", metavar="DATE", help="When the span starts, UTC.  [default: 2024-01-01]")
+@click.option(
+    "--load",
+    type=float,
+    metavar="X",
+    help="Node-seconds that the jobs of the span will run, per node and second of it. It sets how fast jobs "
+    "arrive, not what they are.  [default: the model's]",
+)
+@click.option("-N", "--nodes", type=int, metavar="N", help="Nodes of the cluster.  [default: the model's]")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="S")
+@click.option("-o", "out", required=True, metavar="OUT", help="File to write.")
+@click.option("--to", metavar="NAME", help="csv, parquet or swf. By default what OUT ends in.")
+@click.option("--check", is_flag=True, help="Print the marginals of the model's trace and of the new one.")
+@trace_reading
+def generate(
+    like: str,
+    days: float | None,
+    jobs: int | None,
+    start: str | None,
+    load: float | None,
+    nodes: int | None,
+    seed: int,
+    out: str,
+    to: str | None,
+    check: bool,
+    **reading: Any,
+) -> None:
+    """Write a synthetic trace to OUT: the same options, the same jobs.
+
+    It holds submissions, sizes, limits, users and run times, but no starts: those are for a simulator to
+    find.
+    """
+    if days is not None and jobs is not None:
+        raise click.UsageError("--days and --jobs exclude each other")
+    model = _model(like, nodes, reading)
+    table = model.generate(
+        days=DEFAULT_DAYS if days is None and jobs is None else days,
+        jobs=jobs,
+        start_s=DEFAULT_START_S if start is None else utc_seconds(start, "--start"),
+        seed=seed,
+        load=load,
+        nodes=nodes,
+    )
+    write_trace(table, out, to)
+    span_days = (table.submit_s[-1] - table.submit_s[0]) / DAY_S
+    click.echo(
+        f"mirage: {len(table):,} jobs over {span_days:.1f} days on {nodes or model.nodes} nodes "
+        f"at load {model.load if load is None else load:.2f}, like {model.name}, written to {out}",
+        err=True,
+    )
+    if check:
+        print_comparison(compare(model.fitted_to, table))
+
+
+def _model(like: str, nodes: int | None, reading: dict[str, Any]) -> WorkloadModel:
+    """The model that ``--like`` names."""
+    if like in builtin_models():
+        return load_builtin(like)
+    if like != "-" and not Path(like).exists():
+        raise UnknownName("trace file or workload model", like, builtin_models())
+    if is_model_file(like):
+        return read_model(like)
+    return WorkloadModel.fit(read_named_trace(like, **reading).table, nodes=nodes, name=Path(like).name)
+
+
+def utc_seconds(text: str, option: str) -> int:
+    """Seconds since 1970 of an ISO-8601 date or time, UTC where it names no zone.
+
+    Raises:
+        click.UsageError: It is none; the message names the option.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise click.UsageError(f"{option} {text!r} is no date; write it as 2024-01-01 or 2024-01-01T12:00") from error
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+
+
+def print_comparison(rows: Iterable[Comparison]) -> None:
+    """The marginals on standard output, one a line: name, of the model's trace, of the new one."""
+    click.echo(f"{'marginal':<32}{'like':>10}{'new':>10}")
+    for row in rows:
+        click.echo(f"{row.marginal:<32}{row.real:>10.3f}{row.synthetic:>10.3f}")

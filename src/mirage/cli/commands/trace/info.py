@@ -1,0 +1,46 @@
+"""``mirage trace info``: what a trace is like."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from mirage.cli.options import CONTEXT, examples, json_output, trace_reading
+from mirage.cli.trace_reading import read_named_trace
+from mirage.trace.statistics.summary import describe
+
+
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage trace info jobs.log.gz",
+        "mirage trace info --timezone America/Chicago ls6-a100.log.gz",
+        "mirage trace info --skip-bad-lines --json sacct.txt | jq .statistics.wait_s.p50",
+        "sacct -a -P -S 2024-01-01 -o ALL | mirage trace info -",
+        "mirage trace info --plot busy.png jobs.parquet",
+    ),
+)
+@click.argument("trace")
+@json_output
+@click.option("--plot", metavar="FILE", help="Also draw busy nodes and waits (.png, .pdf, .svg).")
+@trace_reading
+def info(trace: str, as_json: bool, plot: str | None, **reading: Any) -> None:
+    """Show what TRACE (a file, or - for standard input) is like.
+
+    Waits, run times, limits and how far they are used, sizes, states, and how busy the machine was over time,
+    with the number of nodes it must have had.
+    """
+    read = read_named_trace(trace, **reading)
+    statistics = describe(read.table)
+    if plot is not None:
+        from mirage.report.charts.trace_png import plot_trace
+
+        plot_trace(read.table, statistics, plot)
+    if as_json:
+        click.echo(json.dumps({"read": read.report.to_json(), "statistics": statistics.to_json()}, indent=2))
+        return
+    from mirage.report.terminal.trace import print_trace
+
+    print_trace(read, statistics)

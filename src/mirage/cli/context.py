@@ -1,0 +1,44 @@
+"""What commands about chains begin with: the home, the store, the cluster, the clock."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mirage.agent.paths import Home
+    from mirage.agent.store.sql_store import SqlStore
+    from mirage.slurm.client import SlurmClient
+
+clock: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_REALTIME)  # noqa: E731
+"""The wall clock; on a compressed cluster, that cluster's."""
+
+
+def home() -> Home:
+    """Where this user's agent keeps its things."""
+    from mirage.agent.paths import Home
+
+    return Home.of(os.environ)
+
+
+@contextmanager
+def store() -> Iterator[SqlStore]:
+    """The store, opened for one command."""
+    from mirage.agent.store.sql_store import open_store
+
+    opened = open_store(home().store_url)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def client(timeout_s: float | None = None) -> SlurmClient:
+    """The cluster that Slurm's commands on PATH speak to."""
+    from mirage.slurm.client import SlurmClient
+    from mirage.slurm.runner import TIMEOUT_S, SystemRunner
+
+    return SlurmClient(SystemRunner(timeout_s=timeout_s or TIMEOUT_S), clock=clock)

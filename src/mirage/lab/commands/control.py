@@ -1,0 +1,138 @@
+"""``sbatch``, ``scancel`` and ``scontrol``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mirage.errors import ConfigurationError
+from mirage.job_state import JobState
+from mirage.lab.commands.columns import LIVE, config_text, job_line, node_line, partition_line
+from mirage.lab.commands.invocation import Asked, Failed, WantsScript, form_of, read_words, selected
+from mirage.lab.virtual.program import DEADLY
+from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.slurm.options import Chosen, parse_sbatch
+from mirage.slurm.values import Submission
+from mirage.slurm_words.hostlist import expand_hosts
+
+_FROM_ENVIRONMENT = {
+    "SBATCH_PARTITION": "partition", "SBATCH_TIMELIMIT": "time", "SBATCH_ACCOUNT": "account", "SBATCH_QOS": "qos",
+    "SBATCH_COMMENT": "comment", "SBATCH_JOB_NAME": "job-name",
+}  # fmt: skip
+_NO_MATTER = {"scancel": ("batch", "full", "quiet", "verbose"), "scontrol": ("oneliner", "all", "details", "quiet")}
+
+
+def sbatch(slurm: VirtualSlurm, asked: Asked) -> str:
+    """``sbatch [OPTION…] [SCRIPT [ARGUMENT…]]``."""
+    try:
+        options, script, arguments = parse_sbatch(asked.words)
+    except ConfigurationError as error:
+        raise Failed(f'sbatch: {error}\nTry "sbatch --help" for more information', 255) from error
+    said = {name: asked.environment[key] for key, name in _FROM_ENVIRONMENT.items() if key in asked.environment}
+    parsable = "parsable" in options
+    given: Chosen = {**said, **{name: value for name, value in options.items() if name not in ("parsable", "wrap")}}
+    if (wrapped := options.get("wrap")) is not None:
+        script = _kept(asked, "wrap", f"#!/bin/sh\n{wrapped}\n")
+        given.setdefault("job-name", "wrap")
+    elif script is None:
+        if asked.script is None:
+            raise WantsScript
+        script = _kept(asked, "sbatch", asked.script)
+        given.setdefault("job-name", "sbatch")
+    directory = given.get("chdir") or asked.directory
+    where = str(Path(asked.directory, script))
+    number = slurm.submit(Submission(where, given, arguments, dict(asked.environment), directory))
+    return f"{number}\n" if parsable else f"Submitted batch job {number}\n"
+
+
+def _kept(asked: Asked, name: str, text: str) -> str:
+    path = asked.spool / f"{name}.{len(list(asked.spool.iterdir()))}"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def scancel(slurm: VirtualSlurm, asked: Asked) -> str:
+    """``scancel [-s SIGNAL] [-u USER] [-n NAME] JOB…``."""
+    names = ["signal=", "user=", "me", "name=", "state=", "partition=", *_NO_MATTER["scancel"]]
+    chosen, numbers = read_words(asked.words, "s:u:n:t:p:fbqv", names)
+    signal = chosen.get("signal", chosen.get("s", "")).removeprefix("SIG")
+    if signal and signal not in {*DEADLY, "CONT", "STOP", "WINCH"}:
+        raise Failed(f"Unknown job signal: {signal}")
+    if wrong := [number for number in numbers if not number.isdecimal()]:
+        raise Failed(f"scancel: error: Invalid job id {wrong[0]}")
+    jobs = [int(number) for number in numbers]
+    if not jobs:
+        if not {"u", "user", "me", "n", "name", "t", "state", "p", "partition"} & chosen.keys():
+            raise Failed("scancel: error: No job identification provided")
+        jobs = [job.id for job in selected(slurm, chosen, slurm.observe().jobs) if job.state in LIVE]
+    states = {job.id: job.state for job in slurm.observe().jobs} if signal else {}
+    for job in jobs:
+        if not signal:
+            slurm.cancel(job)
+        elif states.get(job) is JobState.RUNNING:
+            slurm.signal(job, signal)
+        else:
+            why = "Job can not be altered now, try again later" if job in states else "Invalid job id specified"
+            over = states.get(job, JobState.PENDING) is not JobState.PENDING
+            why = "Invalid job id specified" if over else why
+            raise Failed(f"scancel: error: Kill job error on job id {job}: {why}")
+    return ""
+
+
+def scontrol(slurm: VirtualSlurm, asked: Asked) -> str:
+    """``scontrol show|update|hold|release|requeue|requeuehold|ping …``."""
+    chosen, words = read_words(asked.words, "oadQ", _NO_MATTER["scontrol"])
+    verb, rest = (words[0].lower(), words[1:]) if words else ("", [])
+    if verb == "show":
+        return _show(slurm, asked, rest, bool({"o", "oneliner"} & chosen.keys()))
+    if verb == "ping":
+        slurm.machine()
+        return "Slurmctld(primary) at simulated is UP\n"
+    if verb == "update":
+        _update(slurm, dict(word.partition("=")[::2] for word in rest))
+        return ""
+    on_job: dict[str, Callable[[int], None]] = {
+        "hold": slurm.hold, "release": slurm.release, "requeue": slurm.requeue,
+        "requeuehold": lambda job: slurm.requeue(job, hold=True),
+    }  # fmt: skip
+    if verb not in on_job:
+        raise Failed(f"invalid keyword: {verb}")
+    for number in ",".join(rest).split(","):
+        if not number.isdecimal():
+            raise Failed(f"Invalid job id specified for job {number}")
+        on_job[verb](int(number))
+    return ""
+
+
+def _update(slurm: VirtualSlurm, pairs: dict[str, str]) -> None:
+    lower = {key.lower(): key for key in pairs}
+    if "jobid" in lower:
+        numbers = pairs.pop(lower["jobid"]).split(",")
+        if wrong := [number for number in numbers if not number.isdecimal()]:
+            raise Failed(f"Invalid job id specified for job {wrong[0]}")
+        if not pairs:
+            raise Failed("No changes specified")
+        slurm.update([int(number) for number in numbers], pairs)
+    elif "partitionname" in lower and "nodes" in lower:
+        slurm.move_nodes(pairs[lower["partitionname"]], tuple(expand_hosts(pairs[lower["nodes"]])))
+    else:
+        raise Failed('No valid entity in update command\nInput line must include "JobId" or "PartitionName"')
+
+
+def _show(slurm: VirtualSlurm, asked: Asked, words: Sequence[str], one_line: bool) -> str:
+    what, name = (words[0].lower(), words[1] if len(words) > 1 else "") if words else ("", "")
+    form = form_of(slurm, asked)
+    if what.startswith("conf"):
+        return config_text(slurm.configuration(), form)
+    if what.startswith("part"):
+        lines = [partition_line(one) for one in slurm.machine().partitions if name in ("", one.name)]
+    elif what.startswith("node"):
+        lines = [node_line(one) for one in slurm.machine().nodes if not name or one.name in expand_hosts(name)]
+    elif what.startswith("job"):
+        lines = [job_line(one, form) for one in slurm.observe().jobs if name in ("", str(one.id))]
+        if name and not lines:
+            raise Failed("slurm_load_jobs error: Invalid job id specified")
+    else:
+        raise Failed(f"invalid entity:{what} for keyword:show ")
+    return "".join((line if one_line else re.sub(r" (?=[A-Z]\w*=)", "\n   ", line) + "\n") + "\n" for line in lines)

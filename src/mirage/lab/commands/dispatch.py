@@ -1,0 +1,45 @@
+"""The faces of the simulated Slurm: ``sbatch``, ``squeue`` and their kin, as text in and text out.
+
+They take the options that Mirage, its tests and a curious user need, and refuse others in getopt's words.
+"""
+
+from __future__ import annotations
+
+import getopt
+from collections.abc import Callable
+
+from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
+from mirage.lab.commands.control import sbatch, scancel, scontrol
+from mirage.lab.commands.invocation import Answer, Asked, Failed, getopt_words
+from mirage.lab.commands.query import sacct, sinfo, sprio, squeue
+from mirage.lab.virtual.slurm import VirtualSlurm
+
+VERSION = "slurm-wlm 22.05.8"
+
+
+def answer(slurm: VirtualSlurm, name: str, asked: Asked) -> Answer:
+    """Do what a command says.
+
+    Raises:
+        WantsScript: It reads its script from its standard input.
+    """
+    try:
+        if set(asked.words) & {"-V", "--version"}:
+            return Answer(VERSION + "\n")
+        return Answer(COMMANDS[name](slurm, asked))
+    except Failed as error:
+        return Answer("", error.words + "\n", error.status)
+    except getopt.GetoptError as error:
+        return Answer("", f'{name}: {getopt_words(error)}\nTry "{name} --help" for more information\n', 1)
+    except (SlurmRefused, SlurmUnreachable) as error:
+        lost = isinstance(error, SlurmUnreachable) and name == "sbatch"
+        before = "sbatch: error: Batch job submission failed: " if lost else ""
+        return Answer("", f"{before}{error.stderr}\n", 1)
+    except ConfigurationError as error:
+        return Answer("", f"{name}: error: {error}\n", 1)
+
+
+COMMANDS: dict[str, Callable[[VirtualSlurm, Asked], str]] = {
+    "sbatch": sbatch, "squeue": squeue, "sacct": sacct, "scancel": scancel, "scontrol": scontrol, "sinfo": sinfo,
+    "sprio": sprio,
+}  # fmt: skip

@@ -1,0 +1,55 @@
+"""Formats of ``squeue`` and ``sinfo``: which fields, how wide, on which side."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from mirage.lab.commands.columns import QUEUE, QUEUE_LETTERS
+from mirage.lab.commands.invocation import Failed
+
+_WORD = re.compile(r"%(\.?)(\d*)([A-Za-z])")
+_FIELD = re.compile(r"([A-Za-z_-]+)(?::(\.?)(\d*)(.*))?", re.DOTALL)
+
+Part = tuple[str, bool, int, str]
+"""Field (empty for plain text), whether it stands to the right, its width (0: as wide as it is), what follows."""
+
+
+def cell(part: Part, value: str) -> str:
+    """A value at its width and side."""
+    _, right, width, after = part
+    if width:
+        value = f"{value[:width]:>{width}}" if right else f"{value[:width]:<{width}}"
+    return value + after
+
+
+def read_fields(text: str) -> list[Part]:
+    """``squeue -O``: ``name[:[.][width][suffix]],…``, 20 wide where nothing is said."""
+    parts = []
+    for word in text.split(","):
+        found = _FIELD.fullmatch(word)
+        name = found[1].lower() if found else word
+        if found is None or name not in QUEUE:
+            raise Failed(f"squeue: error: Invalid job format specification: {word}")
+        said = found[2] is not None
+        parts.append((name, bool(found[2]), int(found[3] or "0") if said else 20, found[4] or ""))
+    return parts
+
+
+def read_format(text: str) -> list[Part]:
+    """``squeue -o``: ``%[.][width]letter`` and plain text between."""
+    parts = read_letters(text, QUEUE_LETTERS)
+    return [(QUEUE_LETTERS.get(part[0], ""), *part[1:]) if part[0] else part for part in parts]
+
+
+def read_letters(text: str, known: Mapping[str, object]) -> list[Part]:
+    """``%[.][width]letter``; letters that are not known stay as they stand."""
+    parts: list[Part] = []
+    at = 0
+    for found in _WORD.finditer(text):
+        plain = text[at : found.start()]
+        parts += [("", False, 0, plain)] if plain else []
+        shown = found[3] in known
+        parts.append((found[3], bool(found[1]), int(found[2] or "0"), "") if shown else ("", False, 0, found[0]))
+        at = found.end()
+    return [*parts, ("", False, 0, text[at:])]

@@ -1,0 +1,104 @@
+"""A command as it was typed, its options, and what it leaves behind."""
+
+from __future__ import annotations
+
+import getopt
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mirage.job_state import JobState
+from mirage.lab.commands.columns import STATE_LETTERS, Form
+from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.slurm.values import QueuedJob
+from mirage.slurm_words.states import job_state
+
+
+class Failed(Exception):
+    """A command that ends with an error of its own."""
+
+    def __init__(self, words: str, status: int = 1) -> None:
+        self.words, self.status = words, status
+        super().__init__(words)
+
+
+class WantsScript(Exception):
+    """``sbatch`` without a script reads one from its standard input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A command as it was typed.
+
+    Attributes:
+        script: What stood on its standard input; None until it is asked for.
+        spool: Where scripts are kept that are no file.
+    """
+
+    words: Sequence[str]
+    directory: str
+    spool: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    script: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command leaves behind."""
+
+    out: str = ""
+    err: str = ""
+    status: int = 0
+
+
+def selected(slurm: VirtualSlurm, chosen: Mapping[str, str], jobs: Sequence[QueuedJob]) -> list[QueuedJob]:
+    """The jobs that the options of squeue or scancel name."""
+
+    def listed(long: str, letter: str) -> list[str]:
+        return [word for word in chosen.get(long, chosen.get(letter, "")).split(",") if word]
+
+    users = listed("user", "u") + ([slurm.showing.user] if "me" in chosen else [])
+    states = {_state(word) for word in listed("states", "t") + listed("state", "") if word.lower() != "all"}
+    numbers, partitions, names = listed("jobs", "j"), listed("partition", "p"), listed("name", "n")
+    return [
+        job
+        for job in jobs
+        if (not users or job.user in users)
+        and (not states or job.state in states)
+        and (not numbers or str(job.id) in numbers)
+        and (not partitions or job.partition in partitions)
+        and (not names or job.name in names)
+    ]
+
+
+def _state(word: str) -> JobState:
+    letters = {letter: state for state, letter in STATE_LETTERS.items()}
+    state = letters.get(word.upper(), job_state(word))
+    if state is JobState.UNKNOWN:
+        raise Failed(f"squeue: error: Invalid job state specified: {word}")
+    return state
+
+
+def read_words(words: Sequence[str], letters: str, names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Options without their dashes, and the words beside them; as getopt_long."""
+    options, rest = getopt.gnu_getopt(list(words), letters, list(names))
+    return {name.lstrip("-"): value for name, value in options}, rest
+
+
+def getopt_words(error: getopt.GetoptError) -> str:
+    """An error in getopt_long's words."""
+    if "not recognized" in error.msg:
+        return f"unrecognized option '{'--' if len(error.opt) > 1 else '-'}{error.opt}'"
+    return error.msg
+
+
+def form_of(slurm: VirtualSlurm, asked: Asked) -> Form:
+    """How the caller wants times written."""
+    return Form(slurm.now_s, asked.environment.get("SLURM_TIME_FORMAT") == "%s")
+
+
+def midnight_s(now_s: int) -> int:
+    """When this day began on this machine."""
+    there = time.localtime(now_s)
+    return now_s - there.tm_hour * 3600 - there.tm_min * 60 - there.tm_sec

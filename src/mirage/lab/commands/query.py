@@ -1,0 +1,95 @@
+"""``squeue``, ``sacct``, ``sinfo`` and ``sprio``."""
+
+from __future__ import annotations
+
+from mirage.job_state import JobState
+from mirage.lab.commands.columns import ACCOUNTS, LIVE, NODES, QUEUE, node_rows
+from mirage.lab.commands.format import cell, read_fields, read_format, read_letters
+from mirage.lab.commands.invocation import Asked, Failed, form_of, midnight_s, read_words, selected
+from mirage.lab.virtual.request import read_begin
+from mirage.lab.virtual.slurm import VirtualSlurm
+
+_QUEUE_FORMAT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
+_NODE_FORMAT = "%9P %.5a %.10l %.6D %.6t %N"
+_ACCOUNT_FORMAT = "JobID,JobName,Partition,Account,State,ExitCode"
+
+
+def squeue(slurm: VirtualSlurm, asked: Asked) -> str:
+    """``squeue [-h] [-t STATES] [-u USER] [-j JOBS] [-o FORMAT | -O FIELDS]``."""
+    names = ["noheader", "all", "states=", "noconvert", "Format=", "format=", "user=", "me", "jobs=", "partition=",
+             "name=", "sort=", "long", "array"]  # fmt: skip
+    chosen, _ = read_words(asked.words, "hat:O:o:u:j:p:n:S:lr", names)
+    queue, form = slurm.observe(), form_of(slurm, asked)
+    jobs = selected(slurm, chosen, queue.jobs)
+    numbers = chosen.get("jobs", chosen.get("j", ""))
+    if numbers and "," not in numbers and int(numbers) not in {job.id for job in queue.jobs}:
+        raise Failed("slurm_load_jobs error: Invalid job id specified")
+    wanted = chosen.get("states", chosen.get("t", ""))
+    if not wanted and not numbers:
+        jobs = [job for job in jobs if job.state in LIVE]
+    header = not {"noheader", "h"} & chosen.keys()
+    fields = chosen.get("Format", chosen.get("O"))
+    layout = read_fields(fields) if fields else read_format(chosen.get("format", chosen.get("o", _QUEUE_FORMAT)))
+    lines = ["".join(cell(part, QUEUE[part[0]][0]) if part[0] else part[3] for part in layout)] if header else []
+    lines += [
+        "".join(cell(part, QUEUE[part[0]][1](job, form)) if part[0] else part[3] for part in layout) for job in jobs
+    ]
+    return "".join(line + "\n" for line in lines)
+
+
+def sacct(slurm: VirtualSlurm, asked: Asked) -> str:
+    """``sacct [-nXPpa] [-S START] [-j JOBS] [-o FIELDS] [--delimiter C]``: allocations only."""
+    names = ["noheader", "parsable2", "parsable", "allocations", "delimiter=", "allusers", "starttime=", "endtime=",
+             "format=", "jobs=", "user=", "state=", "duplicates", "noconvert", "name="]  # fmt: skip
+    chosen, _ = read_words(asked.words, "nPpXaS:E:o:j:u:s:D", names)
+    form = form_of(slurm, asked)
+    began = chosen.get("starttime", chosen.get("S", ""))
+    numbers = chosen.get("jobs", chosen.get("j", ""))
+    since_s = read_begin(began, form.now_s) if began else 0 if numbers else midnight_s(form.now_s)
+    wanted = [word.partition("%") for word in chosen.get("format", chosen.get("o", _ACCOUNT_FORMAT)).split(",")]
+    for name, _, _ in wanted:
+        if name.lower() not in ACCOUNTS:
+            raise Failed(f'sacct: error: Invalid field requested: "{name}"')
+    columns = [(*ACCOUNTS[name.lower()], int(width or "10")) for name, _, width in wanted]
+    jobs = sorted(slurm.accounting(since_s), key=lambda job: job.id)
+    users = chosen.get("user", chosen.get("u", ""))
+    jobs = [job for job in jobs if not numbers or str(job.id) in numbers.split(",")]
+    jobs = [job for job in jobs if not users or job.user in users.split(",")]
+    rows = [[show(job, form) for _, show, _ in columns] for job in jobs]
+    header = not {"noheader", "n"} & chosen.keys()
+    parsable = bool({"parsable2", "P", "parsable", "p"} & chosen.keys())
+    if parsable:
+        rows = [[name for name, _, _ in columns], *rows] if header else rows
+        mark = chosen.get("delimiter", "|")
+        end = mark if {"parsable", "p"} & chosen.keys() else ""
+        return "".join(mark.join(row) + end + "\n" for row in rows)
+    heads = [[name for name, _, _ in columns], ["-" * width for _, _, width in columns]] if header else []
+    return "".join(
+        " ".join(f"{cell[:width]:>{width}}" for cell, (_, _, width) in zip(row, columns)) + " \n"
+        for row in [*heads, *rows]
+    )
+
+
+def sinfo(slurm: VirtualSlurm, asked: Asked) -> str:
+    """``sinfo [-hNa] [-t STATES] [-p PARTITION] [-o FORMAT]``."""
+    names = ["noheader", "all", "Node", "states=", "format=", "partition=", "exact", "long", "summarize"]
+    chosen, _ = read_words(asked.words, "haNt:o:p:els", names)
+    rows = node_rows(slurm.machine(), bool({"Node", "N"} & chosen.keys()))
+    states = [word[:4].lower() for word in chosen.get("states", chosen.get("t", "")).split(",") if word]
+    partitions = chosen.get("partition", chosen.get("p", ""))
+    rows = [row for row in rows if not states or row.nodes[0].state[:4].rstrip("e") in {s.rstrip("e") for s in states}]
+    rows = [row for row in rows if not partitions or row.partition.name in partitions.split(",")]
+    layout = read_letters(chosen.get("format", chosen.get("o", _NODE_FORMAT)), NODES)
+    header = not {"noheader", "h"} & chosen.keys()
+    lines = ["".join(cell(part, NODES[part[0]][0]) if part[0] else part[3] for part in layout)] if header else []
+    lines += ["".join(cell(part, NODES[part[0]][1](row)) if part[0] else part[3] for part in layout) for row in rows]
+    return "".join(line + "\n" for line in lines)
+
+
+def sprio(slurm: VirtualSlurm, asked: Asked) -> str:
+    """``sprio [-h] [-j JOBS]``: the sum only; the simulator keeps no parts."""
+    chosen, _ = read_words(asked.words, "hlj:o:u:p:", ["noheader", "long", "jobs=", "format=", "user=", "partition="])
+    jobs = [job for job in selected(slurm, chosen, slurm.observe().jobs) if job.state is JobState.PENDING]
+    lines = [] if {"noheader", "h"} & chosen.keys() else [f"{'JOBID':>15} {'PARTITION':<10}{'PRIORITY':>9}"]
+    lines += [f"{job.id:>15} {job.partition:<10}{int(job.priority):>9}" for job in jobs if job.eligible_s >= 0]
+    return "".join(line + "\n" for line in lines)

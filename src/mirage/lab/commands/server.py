@@ -1,0 +1,156 @@
+"""A simulated Slurm behind real command lines: a server that owns it, and commands on PATH that ask the server.
+
+    with served_slurm(VirtualSlurm(simulation)) as served:
+        slurm = SlurmClient(SystemRunner(served.environment), clock=served.slurm.clock)
+
+Time passes when ``fake-slurm advance 2h`` says so or ``served.slurm.sleep`` is called. What is to go wrong is said to
+``served.slurm``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import socketserver
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mirage.duration import parse_duration_s
+from mirage.errors import ConfigurationError
+from mirage.lab.commands.dispatch import COMMANDS, answer
+from mirage.lab.commands.invocation import Answer, Asked, WantsScript
+from mirage.lab.virtual.slurm import VirtualSlurm
+
+STEERING = "fake-slurm"
+SOCKET, BIN, SPOOL = "slurm.sock", "bin", "spool"
+_LONGEST_PATH = 100
+"""Of a Unix socket: sun_path holds 108 bytes."""
+
+
+@dataclass
+class Site:
+    """The simulated Slurm, one command at a time.
+
+    Args:
+        slurm: The simulated Slurm.
+        spool: Where scripts are kept that are no file.
+    """
+
+    slurm: VirtualSlurm
+    spool: Path
+
+    def __post_init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Answer one command."""
+        with self.lock:
+            asked = Asked(
+                question["words"], question["directory"], self.spool, question["environment"], question.get("script")
+            )
+            try:
+                if question["name"] == STEERING:
+                    return asdict(_steer(self.slurm, asked))
+                return asdict(answer(self.slurm, question["name"], asked))
+            except WantsScript:
+                return {"wants_script": True}
+
+
+class Served:
+    """A server that runs in a thread of this process.
+
+    Attributes:
+        slurm: What it serves, for tests that make it fail.
+        directory: Its socket and commands.
+    """
+
+    def __init__(self, site: Site, directory: Path) -> None:
+        self.site, self.slurm, self.directory = site, site.slurm, directory
+        place_commands(directory)
+        self._server = _Server(str(directory / SOCKET), _Handler)
+        self._server.site = site
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process needs in its environment to be a client."""
+        return environment(self.directory)
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+        (self.directory / SOCKET).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def served_slurm(slurm: VirtualSlurm) -> Iterator[Served]:
+    """Serve a simulated Slurm for as long as the block lasts."""
+    directory = Path(tempfile.mkdtemp(prefix="mirage-"))
+    try:
+        served = Served(Site(slurm, directory / SPOOL), directory)
+        try:
+            yield served
+        finally:
+            served.close()
+    finally:
+        shutil.rmtree(directory)
+
+
+def place_commands(directory: Path) -> None:
+    """Put the commands into a directory's ``bin``.
+
+    Raises:
+        ConfigurationError: The path is too long for a socket.
+    """
+    if len(str(directory / SOCKET)) > _LONGEST_PATH:
+        raise ConfigurationError(f"{directory} is too long a path for a Unix socket; choose a shorter one")
+    (directory / SPOOL).mkdir(parents=True, exist_ok=True)
+    (directory / BIN).mkdir(exist_ok=True)
+    client = shlex.join([sys.executable, "-SE", str(Path(__file__).with_name("client.py")), str(directory / SOCKET)])
+    for name in (*COMMANDS, STEERING):
+        path = directory / BIN / name
+        path.write_text(f'#!/bin/sh\nexec {client} {name} "$@"\n', encoding="utf-8")
+        path.chmod(0o755)
+
+
+def environment(directory: Path) -> dict[str, str]:
+    """What puts a directory's commands first."""
+    return {"PATH": f"{directory / BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        """One question, one answer."""
+        with contextlib.suppress(ValueError, BrokenPipeError):
+            question = json.loads(self.rfile.readline())
+            self.wfile.write(json.dumps(self.server.site.answer(question)).encode())  # type: ignore[attr-defined]
+
+
+class _Server(socketserver.UnixStreamServer):
+    site: Site
+
+
+def _steer(slurm: VirtualSlurm, asked: Asked) -> Answer:
+    """``fake-slurm now | advance TIME``: ``3600`` (here seconds) or a duration with a unit."""
+    match list(asked.words):
+        case ["now"]:
+            pass
+        case ["advance", text]:
+            try:
+                slurm.sleep(int(text) if text.isdecimal() else parse_duration_s(text))
+            except ConfigurationError as error:
+                return Answer("", f"{STEERING}: {error}\n", 1)
+        case _:
+            return Answer("", f"usage: {STEERING} now | advance TIME\n", 2)
+    return Answer(f"{slurm.now_s}\n")

@@ -1,0 +1,78 @@
+"""A job that was submitted to the simulated Slurm, beyond what the simulator keeps of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mirage.job_state import MISSING, JobState
+from mirage.lab.virtual.program import Program
+from mirage.lab.virtual.request import Request, Wait
+from mirage.slurm.options import to_argv
+from mirage.slurm.values import Submission
+
+
+@dataclass(slots=True)
+class Own:
+    """One such job.
+
+    Attributes:
+        number: As Slurm has it; the simulator counts from 0.
+        limit_s: As it stands now.
+        why_held: The reason that squeue shows while it is held.
+        exits: Exit code and signal with which it ends, should it end by itself.
+        leaves: Whether it has been told to.
+        outcome: ``UNKNOWN`` until it has ended.
+        signals: What it was sent, and when.
+        said: How many of its program's words it has said.
+    """
+
+    number: int
+    request: Request
+    submission: Submission
+    program: Program
+    name: str
+    comment: str
+    partition: int
+    limit_s: int
+    submit_s: int
+    wait: Wait
+    held: bool
+    why_held: str = "JobHeldUser"
+    exits: tuple[int, int] = (0, 0)
+    leaves: bool = False
+    start_s: int = MISSING
+    end_s: int = MISSING
+    nodelist: str = ""
+    outcome: JobState = JobState.UNKNOWN
+    restarts: int = 0
+    signals: list[tuple[int, str]] = field(default_factory=list)
+    said: int = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self.outcome is not JobState.UNKNOWN
+
+    @property
+    def submit_line(self) -> str:
+        """The words of the sbatch that made it, as accounting keeps them."""
+        job = self.submission
+        return " ".join(["sbatch", "--parsable", *to_argv(job.options), job.script, *job.arguments])
+
+    def say(self, words: str) -> None:
+        """Add words to its comment, as ``mirage link`` does."""
+        head, bar, rest = self.comment.partition(" | ")
+        self.comment = f"{head} {words}{bar}{rest}"
+
+    def speak(self, now_s: int) -> None:
+        """Say what its program says by now."""
+        for after_s, words in self.program.says[self.said :]:
+            if self.start_s == MISSING or self.start_s + after_s > min(now_s, now_s if not self.over else self.end_s):
+                return
+            self.said += 1
+            self.say(words)
+
+    def end(self, outcome: JobState, at_s: int, exits: tuple[int, int] = (0, 0)) -> None:
+        """It has ended."""
+        self.outcome, self.end_s, self.exits = outcome, at_s, exits
+        self.wait, self.held = Wait(), False

@@ -1,0 +1,92 @@
+"""Which node is whose: names for the simulator's bins, which count nodes that are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mirage.sim.kernel.arrays import CHANGED_CAPACITY, NOBODY, RUNNING, SUSPENDING
+from mirage.sim.simulation import Simulation
+
+
+class Seats:
+    """Names of nodes, and who sits where; a job keeps its nodes as long as it runs.
+
+    Args:
+        simulation: Whose bins are named: ``n1``, ``n2`` … in their order.
+    """
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.sim = simulation
+        self.names: list[list[str]] = []
+        self.bin_of: dict[str, int] = {}
+        count = 0
+        for b, most in enumerate(self._most()):
+            self.names.append([f"n{count + k + 1}" for k in range(most)])
+            self.bin_of |= dict.fromkeys(self.names[b], b)
+            count += most
+        self._free = [list(reversed(names)) for names in self.names]
+        self._taken: dict[int, list[str]] = {}
+
+    def of(self, slot: int) -> list[str]:
+        """Names of the nodes of the running job in a slot."""
+        if not self._whole():
+            return [self.names[b][0] for b, _ in self._chunks(slot)]
+        job = int(self.sim.state.live[slot].id)
+        if job not in self._taken:
+            self._sweep()
+            self._taken[job] = [
+                self._free[b].pop() for b, count in self._chunks(slot) for _ in range(count) if self._free[b]
+            ]
+        return self._taken[job]
+
+    def level(self, b: int) -> int:
+        """How many nodes of a bin there are now."""
+        clock, changes = self.sim.state.clock, self.sim.world.changes
+        change = sum(int(c.nodes) for c in changes[: clock[CHANGED_CAPACITY]] if c.bin == b)
+        return (int(self.sim.world.capacity[b, 0]) if self._whole() else 1) + change
+
+    def _whole(self) -> bool:
+        return not self.sim.cluster.shared_nodes
+
+    def _most(self) -> Iterable[int]:
+        for b, (_, count) in enumerate(self.sim.cluster.bins()):
+            level = most = count
+            for change in self.sim.world.changes if self._whole() else ():
+                level += int(change.nodes) if change.bin == b else 0
+                most = max(most, level)
+            yield most
+
+    def _chunks(self, slot: int) -> Iterable[tuple[int, int]]:
+        """Bin and number of nodes there."""
+        state = self.sim.state
+        if self._whole() and len(self.names) == 1:
+            yield 0, int(state.live[slot].width)
+            return
+        at = int(state.live[slot].chunk)
+        while at != NOBODY:
+            chunk = state.chunks[at]
+            yield int(chunk.bin), int(chunk["count"])
+            at = int(chunk.next)
+
+    def _sweep(self) -> None:
+        """Take back the names of those who have gone."""
+        fate = self.sim.state.fate
+        for job in [job for job in self._taken if fate[job] not in (RUNNING, SUSPENDING)]:
+            for name in self._taken.pop(job):
+                self._free[self.bin_of[name]].append(name)
+        for names in self._free:
+            names.sort(key=lambda name: -int(name[1:]))
+
+
+def hostlist(names: list[str]) -> str:
+    """Names such as ``n1`` as Slurm writes many: ``n[1-3,7]``."""
+    numbers = sorted(int(name[1:]) for name in names)
+    if len(numbers) < 2:
+        return "".join(f"n{number}" for number in numbers)
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return f"n[{','.join(str(a) if a == b else f'{a}-{b}' for a, b in parts)}]"

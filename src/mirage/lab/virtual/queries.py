@@ -1,0 +1,305 @@
+"""What the simulated Slurm shows: the state of the simulator as jobs, accounts, nodes and options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from mirage.duration import UNLIMITED_S, format_duration
+from mirage.job_state import MISSING, JobState
+from mirage.lab.virtual.job import Own
+from mirage.lab.virtual.node_names import Seats, hostlist
+from mirage.lab.virtual.request import DEFAULT_TIME_S, Wait
+from mirage.sim.kernel.arrays import (
+    AFTER_OK,
+    BY_CANCEL,
+    BY_ITSELF,
+    BY_LIMIT,
+    CANCELLED,
+    HELD,
+    N_HELD,
+    N_PENDING,
+    N_RUNNING,
+    NEVER_S,
+    NOBODY,
+    QUEUE_HEAD,
+    Records,
+)
+from mirage.sim.simulation import Simulation
+from mirage.slurm.values import AccountedJob, Machine, Node, Partition, Queue, QueuedJob
+
+DEFAULT_USER = "me"
+ACCOUNT = "lab"
+
+_ENDS = np.array([BY_ITSELF, BY_LIMIT, BY_CANCEL])
+
+
+class Showing:
+    """Reads a simulation; changes nothing in it.
+
+    Args:
+        own: Jobs that were submitted, by number; the others are of the trace.
+        user: Whose they are.
+    """
+
+    def __init__(self, simulation: Simulation, own: Mapping[int, Own], user: str) -> None:
+        self.sim, self.own, self.user = simulation, own, user
+        self.seats = Seats(simulation)
+        self.partitions = [partition.name for partition in simulation.cluster.partitions]
+        self.qos = ["", *simulation.cluster.qos_factors]
+        table = simulation.workload.table
+        self._users, self._names, self._accounts = (
+            (labels.names, labels.codes) for labels in (table.user, table.name, table.account)
+        )
+
+    # -- jobs -------------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Note in our jobs who has come to compete, and who runs since when and where."""
+        state, clock = self.sim.state, self.sim.state.clock
+        for slot in state.running[: clock[N_RUNNING]]:
+            own = self.own.get(int(state.live.id[slot]) + 1)
+            if own is not None and own.start_s == MISSING:
+                own.start_s, own.wait = int(state.live.start_s[slot]), Wait()
+                own.nodelist = hostlist(self.seats.of(int(slot)))
+        for own in self.own.values():
+            if own.wait != Wait() and not own.over and self.sim.state.fate[own.number - 1] > HELD:
+                own.wait = Wait()
+
+    def queue(self, min_job_age_s: int) -> Queue:
+        """The queue as squeue shows it: those that wait, those that run, those that ended lately."""
+        now_s = self.sim.now_s
+        ended = [self._ended(row) for row in self._segments(now_s - min_job_age_s)]
+        mine = [_gone(own, self) for own in self.own.values() if own.over and now_s - own.end_s <= min_job_age_s]
+        return Queue(now_s, (*self._pending(), *self._running(), *ended, *mine))
+
+    def accounts(self, since_s: int) -> tuple[AccountedJob, ...]:
+        """Jobs alive at or after a time, as sacct shows them."""
+        ended = [_accounted(self._ended(row)) for row in self._segments(since_s - 1)]
+        alive = [_accounted(job) for job in (*self._pending(), *self._running()) if job.id not in self.own]
+        mine = [self._own_account(own) for own in self.own.values() if not own.over or own.end_s >= since_s]
+        return (*ended, *alive, *mine)
+
+    def qos_place(self, name: str) -> int:
+        """A QOS as the simulator has it."""
+        return self.qos.index(name) if name in self.qos else 0
+
+    def _pending(self) -> Iterator[QueuedJob]:
+        state, clock = self.sim.state, self.sim.state.clock
+        queue = state.queue[clock[QUEUE_HEAD] : clock[QUEUE_HEAD] + clock[N_PENDING]]
+        first: set[int] = set()
+        for job in _rows(state.live, queue):
+            place = job["partition"]
+            reason = "Priority" if place in first else "Resources"
+            first.add(place)
+            yield self._waiting(job, reason, job["eligible_s"])
+        for job in _rows(state.live, state.held[: clock[N_HELD]]):
+            yield self._waiting(job, *self._held(job))
+
+    def _held(self, job: dict[str, Any]) -> tuple[str, int]:
+        """Why a job is held, and from when on it is not, where that is known."""
+        own = self.own.get(job["id"] + 1)
+        if own is not None and own.held:
+            return own.why_held, MISSING
+        if job["after"] != NOBODY and job["after_kind"]:
+            failed = job["after_kind"] == AFTER_OK and self.sim.state.fate[job["after"]] == CANCELLED
+            return "DependencyNeverSatisfied" if failed else "Dependency", MISSING
+        return "BeginTime", job["begin_s"]
+
+    def _waiting(self, job: dict[str, Any], reason: str, eligible_s: int) -> QueuedJob:
+        number = job["id"] + 1
+        own = self.own.get(number)
+        planned_s = job["planned_s"] if self.sim.now_s < job["planned_s"] < NEVER_S else MISSING
+        return QueuedJob(
+            id=number,
+            state=JobState.PENDING,
+            reason=reason,
+            priority=0.0 if own and own.held else max(job["priority"], 1.0),
+            eligible_s=eligible_s,
+            start_s=job["begin_s"] if reason == "BeginTime" else planned_s,
+            dependency=self._dependency(own, reason) if own else "",
+            **self._described(job, own),
+        )
+
+    def _running(self) -> Iterator[QueuedJob]:
+        state, clock = self.sim.state, self.sim.state.clock
+        slots = state.running[: clock[N_RUNNING]]
+        for slot, job in zip(slots.tolist(), _rows(state.live, slots)):
+            own = self.own.get(job["id"] + 1)
+            described = self._described(job, own)
+            yield QueuedJob(
+                id=job["id"] + 1,
+                state=JobState.RUNNING,
+                priority=max(job["priority"], 1.0),
+                eligible_s=job["eligible_s"],
+                start_s=job["start_s"],
+                end_s=min(job["start_s"] + described["limit_s"], NEVER_S),
+                nodelist=hostlist(self.seats.of(slot)),
+                **{**described, "nodes": job["width"]},
+            )
+
+    def _described(self, job: dict[str, Any], own: Own | None) -> dict[str, Any]:
+        """What does not depend on how the job stands."""
+        place, nodes = job["partition"], job["nodes"]
+        group = self.sim.cluster.groups_of(self.sim.cluster.partitions[place])[0]
+        whole = job["gpus"] < 0
+        return {
+            "name": own.name if own else self._label(self._names, job["id"], "job"),
+            "user": self.user if own else self._user(job["id"], job["user"]),
+            "account": (own.request.account if own else self._label(self._accounts, job["id"], "")) or ACCOUNT,
+            "partition": self.partitions[place],
+            "qos": self.qos[job["qos"]] or "normal",
+            "nodes": nodes,
+            "cpus": nodes * (group.cpus if whole else job["cpus"]),
+            "gpus": nodes * (group.gpus if whole else job["gpus"]),
+            "limit_s": own.limit_s if own else job["limit_s"],
+            "submit_s": own.submit_s if own else job["submit_s"],
+            "comment": own.comment if own else "",
+            "whole_nodes": whole,
+        }
+
+    def _dependency(self, own: Own, reason: str) -> str:
+        if own.wait.job == NOBODY:
+            return ""
+        how = "failed" if reason == "DependencyNeverSatisfied" else "unfulfilled"
+        return f"{own.wait.word}:{own.wait.job}({how})"
+
+    def _segments(self, after_s: int) -> Records:
+        """Ends of jobs of the trace later than a time."""
+        segments = self.sim.segments()
+        late = segments[np.searchsorted(segments.end_s, after_s, side="right") :]
+        of_trace = late.id < len(self.sim.workload.table)
+        return late[of_trace & np.isin(late.why, _ENDS)]
+
+    def _ended(self, segment: Any) -> QueuedJob:
+        row = int(segment.id)
+        asked = self.sim.workload.jobs[row]
+        outcome = {BY_LIMIT: JobState.TIMEOUT, BY_CANCEL: JobState.CANCELLED}.get(
+            int(segment.why), JobState.FAILED if asked.failed else JobState.COMPLETED
+        )
+        described = self._described({name: asked[name].item() for name in _ASKED}, None)
+        times = {name: int(segment[name]) for name in ("submit_s", "start_s", "end_s", "limit_s")}
+        return QueuedJob(
+            id=row + 1, state=outcome, exit_code=int(outcome is JobState.FAILED), eligible_s=times["submit_s"],
+            **{**described, **times, "nodes": int(segment.width)},
+        )  # fmt: skip
+
+    def _own_account(self, own: Own) -> AccountedJob:
+        state = own.outcome
+        if not own.over:
+            state = JobState.PENDING if own.start_s == MISSING else JobState.RUNNING
+        code, sign = own.exits if own.over else (0, 0)
+        return AccountedJob(
+            own.number, state, own.name, self.user, own.request.account or ACCOUNT, self.partitions[own.partition],
+            own.request.qos or "normal", own.request.nodes, own.limit_s, own.submit_s, own.submit_s, own.start_s,
+            own.end_s, code, sign, own.comment if own.over else "", own.submit_line,
+        )  # fmt: skip
+
+    def _label(self, labels: tuple[tuple[str, ...], Any], row: int, otherwise: str) -> str:
+        names, codes = labels
+        code = int(codes[row]) if row < len(codes) else -1
+        return names[code] if code >= 0 else otherwise
+
+    def _user(self, row: int, code: int) -> str:
+        return self._label(self._users, row, f"user{code}")
+
+    # -- the machine ------------------------------------------------------------------------------------------
+
+    def machine(self) -> Machine:
+        """Nodes and partitions as they are now."""
+        state, cluster = self.sim.state, self.sim.cluster
+        taken = {
+            name for slot in state.running[: state.clock[N_RUNNING]] for name in self.seats.of(int(slot))
+        }  # fmt: skip
+        nodes = [
+            self._node(b, name, k, taken) for b, names in enumerate(self.seats.names) for k, name in enumerate(names)
+        ]
+        partitions = [
+            Partition(
+                name=partition.name,
+                default=place == 0,
+                max_time_s=partition.max_limit_s,
+                default_time_s=min(DEFAULT_TIME_S, partition.max_limit_s),
+                nodes=tuple(node.name for node in nodes if partition.name in node.partitions),
+                priority_tier=partition.tier,
+                whole_nodes=not cluster.shared_nodes,
+            )
+            for place, partition in enumerate(cluster.partitions)
+        ]
+        return Machine(tuple(nodes), tuple(partitions))
+
+    def _node(self, b: int, name: str, k: int, taken: set[str]) -> Node:
+        group, _ = self.sim.cluster.bins()[b]
+        there = k < self.seats.level(b) or name in taken
+        if not there:
+            word = "down"
+        elif name not in taken:
+            word = "idle"
+        else:
+            full = not self.sim.cluster.shared_nodes or not self.sim.state.free[b].any()
+            word = "allocated" if full else "mixed"
+        places = np.flatnonzero(self.sim.state.allowed[:, b])
+        return Node(name, word, there, group.cpus, group.gpus, tuple(self.partitions[p] for p in places))
+
+    def configuration(self, min_job_age_s: int) -> dict[str, str]:
+        """The scheduler's parameters under slurm.conf's names, in lower case."""
+        s = self.sim.settings
+        return {
+            "schedulertype": "sched/backfill",
+            "schedulerparameters": f"bf_interval={s.bf_interval_s},bf_resolution={s.bf_resolution_s},"
+            f"bf_window={s.bf_window_s // 60},bf_max_job_test={s.max_job_test},"
+            f"default_queue_depth={s.default_queue_depth}",
+            "prioritytype": "priority/multifactor",
+            "prioritycalcperiod": format_duration(s.calc_period_s),
+            "prioritydecayhalflife": format_duration(int(min(s.half_life_s, UNLIMITED_S))),
+            "prioritymaxage": format_duration(int(min(s.max_age_s, UNLIMITED_S))),
+            "priorityfavorsmall": "Yes" if s.favor_small else "No",
+            "priorityweightage": str(round(s.weight_age)),
+            "priorityweightjobsize": str(round(s.weight_size)),
+            "priorityweightfairshare": str(round(s.weight_fairshare)),
+            "priorityweightpartition": str(round(s.weight_partition)),
+            "priorityweightqos": str(round(s.weight_qos)),
+            "selecttype": "select/cons_tres" if self.sim.cluster.shared_nodes else "select/linear",
+            "minjobage": f"{min_job_age_s} sec",
+            "enforcepartlimits": "ALL",
+            "preempttype": "preempt/none",
+            "accountingstoragetype": "accounting_storage/slurmdbd",
+            "clustername": "simulated",
+        }
+
+
+_ASKED = ("id", "user", "partition", "qos", "nodes", "gpus", "cpus", "limit_s", "submit_s")
+_SHOWN = (*_ASKED, "after", "after_kind", "begin_s", "priority", "planned_s", "eligible_s", "start_s", "width")
+
+
+def _rows(live: Records, slots: Any) -> Iterator[dict[str, Any]]:
+    """Jobs in some slots, as plain values by name."""
+    some = live[slots]
+    for values in zip(*(some[name].tolist() for name in _SHOWN)):
+        yield dict(zip(_SHOWN, values))
+
+
+def _gone(own: Own, showing: Showing) -> QueuedJob:
+    account = showing._own_account(own)
+    return QueuedJob(
+        **{name: getattr(account, name) for name in _SHARED},
+        comment=own.comment,
+        reason="NonZeroExitCode" if own.outcome is JobState.FAILED else "",
+        nodelist=own.nodelist,
+        whole_nodes=own.request.gpus < 0,
+    )
+
+
+_SHARED = (
+    "id", "state", "name", "user", "account", "partition", "qos", "nodes", "limit_s", "submit_s", "eligible_s",
+    "start_s", "end_s", "exit_code", "exit_signal",
+)  # fmt: skip
+
+
+def _accounted(job: QueuedJob) -> AccountedJob:
+    ended = job.state not in (JobState.PENDING, JobState.RUNNING)
+    shown = {name: getattr(job, name) for name in _SHARED}
+    start_s = MISSING if job.state is JobState.PENDING else job.start_s
+    return AccountedJob(**{**shown, "start_s": start_s, "end_s": job.end_s if ended else MISSING})

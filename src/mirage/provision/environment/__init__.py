@@ -1,0 +1,1 @@
+"""The gymnasium environment of one hand-over, single and vectorised."""

@@ -1,0 +1,197 @@
+"""``mirage/Chain-v1``: one hand-over as a gymnasium environment, single and vectorised.
+
+    env = gymnasium.make("mirage.provision.environment.chain_env:mirage/Chain-v1")
+
+(gymnasium imports what stands before the colon, and importing this module registers the environment).
+
+Observation: the last ``history`` snapshots, shape (history, 42), float32, oldest first. Action: 0 wait, 1 submit.
+Reward: 0 while waiting, minus the cost of the hand-over in hours when the link is submitted. The episode terminates
+then; at the end of the present link it is submitted whatever the action. ``info`` at the end: ``x_h`` (hours,
+positive interruption, negative overlap), ``reactive_x_h`` and ``best_x_h`` of the episode.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from mirage.duration import DAY_S, HOUR_S
+from mirage.job_state import Ints
+from mirage.provision.chain import Cost, Link
+from mirage.provision.environment.episode_table import EpisodeBank, build_bank
+from mirage.provision.environment.snapshot import COLUMNS
+from mirage.provision.evaluation.episode import Setting
+from mirage.provision.evaluation.protocol import Protocol
+from mirage.sim.cluster import Cluster
+from mirage.sim.jobs import workload
+from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.trace.workload.model_json import load_builtin
+
+WAIT, SUBMIT = 0, 1
+Observations = NDArray[np.float32]
+
+
+@lru_cache(maxsize=4)
+def builtin_bank(link_nodes: int = 1, windows: int = 42, history: int = 1, seed: int = 0) -> EpisodeBank:
+    """Episodes on the built-in ``lonestar6-like`` workload: one every four hours after two weeks of warm-up."""
+    warm_up_days = 14
+    model = load_builtin("lonestar6-like")
+    table = model.generate(days=warm_up_days + windows / 6 + 10, seed=seed)
+    cluster = Cluster.pool(76)
+    setting = Setting(cluster, workload(table, cluster, refuse=False), "slurm", SlurmSettings.lonestar6())
+    begin_s = int(table.submit_s.min()) + warm_up_days * DAY_S
+    return build_bank(setting, Protocol.warm(begin_s, windows=windows), Link(link_nodes), history=history)
+
+
+class _Rules:
+    """What single and vectorised environments share: spaces, and the books of many episodes at once."""
+
+    def __init__(self, bank: EpisodeBank, cost: Cost) -> None:
+        self.bank, self.cost = bank, cost
+        shape = (bank.history, COLUMNS)
+        self.observation_space = spaces.Box(0.0, 1e6, shape, np.float32)
+        self.action_space = spaces.Discrete(2)
+        self._back = np.arange(bank.history)
+
+    def seen(self, episode: Ints, decision: Ints) -> Observations:
+        """Shape (n, history, 42): what is seen at these decisions."""
+        seen: Observations
+        if self.bank.history == 1:
+            seen = self.bank.seen[episode, decision][:, None, :]
+        else:
+            seen = self.bank.seen[episode[:, None], decision[:, None] + self._back]
+        return seen
+
+    def submit(self, episode: Ints, decision: Ints) -> tuple[NDArray[np.float64], Ints]:
+        """Rewards and outcomes (seconds), shape (n,), of submitting at these decisions."""
+        x_s = self.bank.outcome_s[episode, decision]
+        return -self.cost.of(x_s.astype(np.float64)), x_s
+
+    def best_s(self, episode: int) -> int:
+        """The outcome of the cheapest decision of an episode."""
+        outcome_s = self.bank.outcome_s[episode, : self.bank.decisions[episode]]
+        return int(outcome_s[np.argmin(self.cost.of(outcome_s.astype(np.float64)))])
+
+
+def _prepare(bank: EpisodeBank | None, cost: Cost | None, builtin: dict[str, Any]) -> _Rules:
+    return _Rules(builtin_bank(**builtin) if bank is None else bank, cost or Cost())
+
+
+class ChainEnv(gym.Env[Observations, np.int64]):
+    """One hand-over after another.
+
+    Args:
+        bank: Episodes to play; by default on the built-in workload.
+        cost: What an hour of interruption and of overlap costs.
+        builtin: ``link_nodes``, ``windows``, ``history``, ``seed`` of the built-in bank.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012 (gymnasium's own form)
+
+    def __init__(self, bank: EpisodeBank | None = None, cost: Cost | None = None, **builtin: Any) -> None:
+        self.rules = _prepare(bank, cost, builtin)
+        self.observation_space = self.rules.observation_space
+        self.action_space = self.rules.action_space
+        self._episode, self._decision = 0, 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observations, dict[str, Any]]:
+        """Begin an episode: ``options["episode"]`` or one drawn at random."""
+        super().reset(seed=seed)
+        drawn = int(self.np_random.integers(len(self.rules.bank)))
+        self._episode, self._decision = int((options or {}).get("episode", drawn)), 0
+        return self._seen(), {"episode": self._episode}
+
+    def step(self, action: np.int64) -> tuple[Observations, float, bool, bool, dict[str, Any]]:
+        """Wait or submit."""
+        bank = self.rules.bank
+        last = int(bank.decisions[self._episode]) - 1
+        if action == WAIT and self._decision < last:
+            self._decision += 1
+            if self._decision < last:
+                return self._seen(), 0.0, False, False, {}
+        reward, x_s = self.rules.submit(*self._place())
+        info = {
+            "x_h": float(x_s[0]) / HOUR_S,
+            "reactive_x_h": float(bank.reactive_s[self._episode]) / HOUR_S,
+            "best_x_h": self.rules.best_s(self._episode) / HOUR_S,
+        }
+        return self._seen(), float(reward[0]), True, False, info
+
+    def _place(self) -> tuple[Ints, Ints]:
+        return np.array([self._episode]), np.array([self._decision])
+
+    def _seen(self) -> Observations:
+        seen: Observations = self.rules.seen(*self._place())[0]
+        return seen
+
+
+class ChainVectorEnv(VectorEnv[Observations, Ints, Any]):
+    """Many hand-overs at once; each begins anew in the step after it has ended (gymnasium's ``NEXT_STEP``).
+
+    Args:
+        num_envs: How many.
+        bank: As ``ChainEnv``.
+        cost: As ``ChainEnv``.
+        builtin: As ``ChainEnv``.
+    """
+
+    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
+
+    def __init__(
+        self, num_envs: int, bank: EpisodeBank | None = None, cost: Cost | None = None, **builtin: Any
+    ) -> None:
+        self.rules = _prepare(bank, cost, builtin)
+        self.num_envs = num_envs
+        self.single_observation_space = self.rules.observation_space
+        self.single_action_space = self.rules.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._episode, self._decision = np.zeros(num_envs, np.int64), np.zeros(num_envs, np.int64)
+        self._ended = np.zeros(num_envs, dtype=np.bool_)
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observations, dict[str, Any]]:
+        """Begin an episode in every environment, drawn at random."""
+        super().reset(seed=seed if isinstance(seed, int) else None, options=options)
+        self._episode = self.np_random.integers(len(self.rules.bank), size=self.num_envs)
+        self._decision = np.zeros(self.num_envs, dtype=np.int64)
+        self._ended[:] = False
+        return self.rules.seen(self._episode, self._decision), {"episode": self._episode.copy()}
+
+    def step(
+        self, actions: Ints
+    ) -> tuple[Observations, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+        """Wait or submit in every environment."""
+        begins = self._ended
+        last = self.rules.bank.decisions[self._episode] - 1
+        waits = (np.asarray(actions) == WAIT) & ~begins
+        self._decision = np.where(waits, np.minimum(self._decision + 1, last), self._decision)
+        submits = ~begins & (~waits | (self._decision == last))
+        rewards, x_s = self.rules.submit(self._episode, self._decision)
+        rewards = np.where(submits, rewards, 0.0)
+        if begins.any():
+            drawn = self.np_random.integers(len(self.rules.bank), size=int(begins.sum()))
+            self._episode[begins] = drawn
+            self._decision[begins] = 0
+        self._ended = submits
+        info = {"x_h": np.where(submits, x_s / HOUR_S, 0.0), "_x_h": submits}
+        seen = self.rules.seen(self._episode, self._decision)
+        return seen, rewards, submits, np.zeros(self.num_envs, dtype=np.bool_), info
+
+
+if "mirage/Chain-v1" not in gym.registry:
+    gym.register(
+        id="mirage/Chain-v1",
+        entry_point="mirage.provision.environment.chain_env:ChainEnv",
+        vector_entry_point="mirage.provision.environment.chain_env:ChainVectorEnv",
+    )

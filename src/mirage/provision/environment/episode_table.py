@@ -1,0 +1,133 @@
+"""A bank of episodes: what was seen and what would have become of every decision, as arrays to learn from.
+
+Waiting changes nothing about the cluster, so an episode is a table: one row a decision, with what was seen and the
+exact outcome of submitting then. An environment that looks it up is the simulator itself, only played beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.errors import ConfigurationError
+from mirage.job_state import MISSING, Ints
+from mirage.policy.view import Chain, View
+from mirage.provision.chain import Link
+from mirage.provision.environment.snapshot import COLUMNS, snapshot
+from mirage.provision.evaluation.episode import Setting, play, warm_simulations
+from mirage.provision.evaluation.protocol import Protocol
+
+_SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeBank:
+    """Episodes of one link size, padded to the longest.
+
+    Attributes:
+        seen: Shape (episodes, history − 1 + decisions, 42): row ``history − 1 + k`` is what decision k sees; the rows
+            before the
+            first decision are the past that it may look back on.
+        outcome_s: Shape (episodes, decisions): start of the next link minus end of the last if submitted then.
+        decisions: Shape (episodes,): how many there are; the last is the end of the present link.
+        submitted_s: Shape (episodes,): when the present link was submitted.
+        history: How many snapshots a decision may look back on, its own included.
+        step_s: Time between decisions.
+    """
+
+    seen: NDArray[np.float32]
+    outcome_s: Ints
+    decisions: Ints
+    submitted_s: Ints
+    history: int
+    step_s: int
+
+    def __len__(self) -> int:
+        return len(self.decisions)
+
+    @property
+    def reactive_s(self) -> Ints:
+        """Shape (episodes,): the interruption of a chain that asks when the last link has ended."""
+        reactive: Ints = self.outcome_s[np.arange(len(self)), self.decisions - 1]
+        return reactive
+
+    def save(self, path: str | Path) -> None:
+        """Write the bank as a compressed ``.npz``; nothing in it is pickled."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        np.savez_compressed(path, schema=_SCHEMA, **fields)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a bank.
+
+        Raises:
+            ConfigurationError: The file is no bank, or one of another schema.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                if int(stored["schema"]) != _SCHEMA:
+                    raise ConfigurationError(f"{path}: a bank of schema {int(stored['schema'])}, expected {_SCHEMA}")
+                arrays = {name: stored[name] for name in cls.__slots__}
+        except (OSError, KeyError, ValueError) as error:
+            raise ConfigurationError(f"{path} is no episode bank ({error}); build one with build_bank") from error
+        return cls(**{**arrays, "history": int(arrays["history"]), "step_s": int(arrays["step_s"])})
+
+
+def build_bank(
+    setting: Setting,
+    protocol: Protocol,
+    link: Link,
+    windows: Sequence[int] | None = None,
+    history: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> EpisodeBank:
+    """Play episodes and keep all there is to learn from them.
+
+    Args:
+        windows: Which windows of the protocol, ascending; all by default.
+        history: Snapshots a decision looks back on; 144 is what the published learners see.
+        progress: Called with the number of episodes done.
+    """
+    chosen = list(range(protocol.windows)) if windows is None else list(windows)
+    rows: list[list[NDArray[np.float32]]] = []
+    episodes = []
+    early_s = (history - 1) * protocol.step_s
+    for window, sim in warm_simulations(setting, protocol, chosen, early_s):
+        seen: list[NDArray[np.float32]] = []
+        chain = Chain(link.nodes, link.limit_s, MISSING, MISSING, MISSING, MISSING, protocol.step_s)
+
+        def look(view: View, seen: list[NDArray[np.float32]] = seen, chain: Chain = chain) -> None:
+            seen.append(snapshot(view, chain))
+
+        for back in range(history - 1, 0, -1):
+            sim.approach(protocol.submits_s(window) - back * protocol.step_s)
+            look(sim.view())
+        sim.approach(protocol.submits_s(window))
+        episodes.append(play(sim, protocol, link, window, look))
+        rows.append(seen)
+        if progress is not None:
+            progress(len(rows))
+    return _padded(rows, episodes, history, protocol.step_s)
+
+
+def _padded(rows: list[list[NDArray[np.float32]]], episodes: list, history: int, step_s: int) -> EpisodeBank:  # type: ignore[type-arg]
+    longest = max(len(e.decisions_s) for e in episodes)
+    seen = np.zeros((len(episodes), history - 1 + longest, COLUMNS), dtype=np.float32)
+    outcome_s = np.zeros((len(episodes), longest), dtype=np.int64)
+    for k, (episode, shown) in enumerate(zip(episodes, rows)):
+        seen[k, : len(shown)] = shown
+        seen[k, len(shown) :] = shown[-1]  # at the end of the link there is nothing left to decide
+        outcome_s[k, : len(episode.outcome_s)] = episode.outcome_s
+    return EpisodeBank(
+        seen=seen,
+        outcome_s=outcome_s,
+        decisions=np.array([len(e.decisions_s) for e in episodes], dtype=np.int64),
+        submitted_s=np.array([e.submitted_s for e in episodes], dtype=np.int64),
+        history=history,
+        step_s=step_s,
+    )

@@ -1,0 +1,1 @@
+"""Evaluation of policies: windows of a trace, scores, intervals, the frontier."""

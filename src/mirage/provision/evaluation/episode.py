@@ -1,0 +1,142 @@
+"""One hand-over, tried out: the predecessor in a real queue, and the exact outcome of every moment to submit.
+
+Waiting changes nothing about the cluster, so one replay serves every policy: at each decision time the replay is
+forked, the next link submitted in the fork, and the fork run until it starts. A policy that submits at decision k
+gets exactly outcome k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mirage.duration import DAY_S
+from mirage.errors import ConfigurationError
+from mirage.job_state import Ints
+from mirage.policy.view import Chain, View
+from mirage.provision.chain import Link, load_class
+from mirage.provision.evaluation.protocol import Protocol
+from mirage.sim.cluster import Cluster
+from mirage.sim.jobs import Workload
+from mirage.sim.simulation import Simulation
+from mirage.sim.slurm_conf.settings import SlurmSettings
+
+PATIENCE_S = 60 * DAY_S
+"""A link that has not started after this long will not: the trace has a job that blocks the queue for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where chains are tried out.
+
+    Attributes:
+        jobs: The trace, ready to replay.
+        discipline: The cluster's queue discipline.
+        settings: Its parameters.
+    """
+
+    cluster: Cluster
+    jobs: Workload
+    discipline: str = "slurm"
+    settings: SlurmSettings = field(default_factory=SlurmSettings)
+
+    def simulation(self, begin_s: int | None = None, end_s: int | None = None) -> Simulation:
+        """A replay of the jobs submitted in [begin, end]."""
+        jobs = self.jobs
+        if end_s is not None:
+            last = int(np.searchsorted(jobs.jobs.submit_s, end_s, side="right"))
+            jobs = Workload(jobs.jobs[:last].copy().view(np.recarray), jobs.table[:last], jobs.left_out)
+        return Simulation(self.cluster, jobs, self.discipline, self.settings, begin_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A hand-over and all that could have become of it.
+
+    Attributes:
+        window: Number of the window.
+        link: Size of the links.
+        submitted_s: When the predecessor was submitted.
+        started_s: When it started.
+        ends_s: When it ended.
+        decisions_s: Shape (k,), when a policy is asked; the last is ``ends_s``, where every policy submits.
+        outcome_s: Shape (k,), start of the next link minus end of the last if submitted then.
+    """
+
+    window: int
+    link: Link
+    submitted_s: int
+    started_s: int
+    ends_s: int
+    decisions_s: Ints
+    outcome_s: Ints
+
+    @property
+    def reactive_s(self) -> int:
+        """Interruption of a chain that asks when the last link has ended."""
+        return int(self.outcome_s[-1])
+
+    @property
+    def load(self) -> str:
+        """Load class of the window."""
+        return load_class(self.reactive_s)
+
+
+def warm_simulations(
+    setting: Setting, protocol: Protocol, windows: Iterable[int], early_s: int = 0
+) -> Iterator[tuple[int, Simulation]]:
+    """For each window in turn, a simulation that stands ``early_s`` before the predecessor is submitted.
+
+    With a warm protocol there is one replay, forked for each window; windows must ascend.
+    """
+    replay = setting.simulation() if protocol.warm_up_s is None else None
+    for window in windows:
+        at_s = protocol.submits_s(window)
+        if replay is None:
+            assert protocol.warm_up_s is not None
+            end_s = None if protocol.arrivals_s is None else at_s - protocol.lead_in_s + protocol.arrivals_s
+            sim = setting.simulation(at_s - protocol.warm_up_s, end_s)
+        else:
+            replay.approach(at_s - early_s)
+            sim = replay.fork()
+        sim.approach(at_s - early_s)
+        yield window, sim
+
+
+Ask = Callable[[View], None]
+
+
+def play(sim: Simulation, protocol: Protocol, link: Link, window: int, ask: Ask | None = None) -> Episode:
+    """Submit the predecessor, then go through the decisions to its end.
+
+    Args:
+        sim: Stands just before the predecessor is submitted; it is used up.
+        ask: Called at every decision before the last with the view a policy has then.
+
+    Raises:
+        ConfigurationError: A link cannot start on this cluster.
+    """
+    submitted_s = sim.now_s
+    first = sim.inject(nodes=link.nodes, limit_s=link.limit_s)
+    started_s = sim.run_until_started(first, submitted_s + PATIENCE_S)
+    if started_s is None:
+        raise ConfigurationError(
+            f"window {window}: a link of {link.nodes} nodes does not start within {PATIENCE_S // DAY_S} days of its "
+            "submission; is the simulated cluster smaller than the traced one?"
+        )
+    ends_s = started_s + link.limit_s
+    decisions_s = np.append(np.arange(started_s + protocol.step_s, ends_s, protocol.step_s), ends_s)
+    outcome_s = np.zeros(len(decisions_s), dtype=np.int64)
+    branch = sim.fork()
+    chain = Chain(link.nodes, link.limit_s, first, submitted_s, started_s, ends_s, protocol.step_s)
+    for k, now_s in enumerate(decisions_s):
+        sim.approach(int(now_s))
+        branch.restore(sim)
+        following = branch.inject(nodes=link.nodes, limit_s=link.limit_s)
+        start_s = branch.run_until_started(following, int(now_s) + PATIENCE_S)
+        outcome_s[k] = (now_s + PATIENCE_S if start_s is None else start_s) - ends_s
+        if ask is not None and now_s < ends_s:
+            ask(sim.view(chain))
+    return Episode(window, link, submitted_s, started_s, ends_s, decisions_s, outcome_s)

@@ -1,0 +1,147 @@
+"""Policies judged by the hand-overs they would have made: every window of a trace, every policy, the same queue.
+
+evaluation = evaluate(setting, Protocol.warm(begin_s), [Link(1), Link(8)], ["average", "what-if"], [Cost(3, 1)])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirage.errors import ConfigurationError
+from mirage.provision.chain import Cost, Link
+from mirage.provision.evaluation.bootstrap import RESAMPLES, Blocks
+from mirage.provision.evaluation.candidate import contenders
+from mirage.provision.evaluation.episode import Setting
+from mirage.provision.evaluation.journal import Journal
+from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.score import REACTIVE, Row, score, submissions_s
+from mirage.provision.evaluation.study import Study, Trial
+from mirage.provision.evaluation.workers import play_windows
+from mirage.sim.disciplines import discipline_spec
+
+Progress = Callable[[int, int], None]
+"""Called with how many windows are done, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What came out.
+
+    Attributes:
+        trials: Nodes of a link → its trials by window.
+        rows: Policy × link × load × cost, in that nesting from the inside out.
+        policies: In the order asked for.
+        reused: Windows that had been played before.
+        intervals: How the 95 % intervals were made, in words.
+    """
+
+    trials: dict[int, tuple[Trial, ...]]
+    rows: tuple[Row, ...]
+    policies: tuple[str, ...]
+    costs: tuple[Cost, ...]
+    reused: int
+    intervals: str
+
+
+def evaluate(
+    setting: Setting,
+    protocol: Protocol,
+    links: Sequence[Link],
+    policies: Sequence[str],
+    costs: Sequence[Cost] = (Cost(),),
+    *,
+    seed: int = 0,
+    workers: int = 1,
+    progress: Progress | None = None,
+    resume_dir: Path | None = None,
+) -> Evaluation:
+    """Try policies out on every window of a trace.
+
+    The same seed gives the same answer, whatever the number of workers and however often the evaluation was stopped
+    and taken up again.
+
+    Args:
+        setting: Where: the cluster, its queue and the trace.
+        protocol: Which windows, and how.
+        links: Sizes of the chains.
+        policies: By name; ``oracle`` is the best in hindsight.
+        costs: What hours of interruption and overlap cost; policies that weigh costs are made anew for each.
+        seed: Of the policies and of the bootstrap.
+        workers: Processes at once.
+        progress: Told of every window that is done.
+        resume_dir: Where results are kept as they come and looked for at the start.
+
+    Raises:
+        UnknownName: There is no such policy or discipline.
+        ConfigurationError: A policy's parameter cannot be used, or a window lies outside the trace.
+    """
+    _check(setting, protocol, links)
+    study = Study(setting, protocol, tuple(links), tuple(contenders(list(policies), list(costs))), seed)
+    discipline_spec(setting.discipline).load()
+    for contender in study.entered:  # a name that is wrong is wrong before hours of work; kernels are compiled once
+        contender.make(setting, seed)
+    journal = Journal(resume_dir, study)
+    windows = [window for window in range(protocol.windows) if window not in journal.played]
+    reused = protocol.windows - len(windows)
+    if progress:
+        progress(reused, protocol.windows)
+    for done, (window, trials) in enumerate(play_windows(study, windows, workers), reused + 1):
+        journal.add(window, trials)
+        if progress:
+            progress(done, protocol.windows)
+    by_link = {
+        link.nodes: tuple(journal.played[window][k] for window in range(protocol.windows))
+        for k, link in enumerate(links)
+    }
+    return assess(by_link, policies, costs, seed, reused)
+
+
+def assess(
+    trials: dict[int, tuple[Trial, ...]], policies: Sequence[str], costs: Sequence[Cost], seed: int, reused: int = 0
+) -> Evaluation:
+    """Score trials that have been played."""
+    shown = tuple(dict.fromkeys(policies)) or (REACTIVE,)
+    rows = [row for of_link in trials.values() for row in score(of_link, shown, costs, seed)]
+    blocks = Blocks.of(submissions_s(next(iter(trials.values()))), seed)
+    return Evaluation(trials, tuple(rows), shown, tuple(costs), reused, _intervals(blocks))
+
+
+def _intervals(blocks: Blocks) -> str:
+    how = f"95 % block bootstrap over {blocks.count} {blocks.unit}s of submission, {RESAMPLES:,} resamples"
+    return how if blocks.unit == "week" else f"{how}; fewer than three weeks: too narrow, neighbouring days are alike"
+
+
+def _check(setting: Setting, protocol: Protocol, links: Sequence[Link]) -> None:
+    """Refuse what cannot be played.
+
+    Raises:
+        ConfigurationError: No windows, no links, two alike, or a window beyond the trace.
+    """
+    sizes = [link.nodes for link in links]
+    if protocol.windows < 1 or protocol.step_s < 1 or protocol.every_s < 1 or not sizes:
+        raise ConfigurationError("an evaluation needs at least one window, one size of link, and steps of a second")
+    if len(set(sizes)) < len(sizes):
+        raise ConfigurationError(f"every size of link once, got {sizes}")
+    submit_s = setting.jobs.jobs.submit_s
+    if not len(submit_s):
+        raise ConfigurationError("the trace has no jobs to replay")
+    first_s, last_s = int(submit_s[0]), int(submit_s[-1])
+    if protocol.submits_s(0) < first_s:
+        raise ConfigurationError(
+            f"the first window begins before the trace: {_dates(protocol.begin_s, first_s, last_s)}"
+        )
+    if protocol.submits_s(protocol.windows - 1) > last_s:
+        fitting = max((last_s - protocol.submits_s(0)) // protocol.every_s + 1, 0)
+        when = _dates(protocol.submits_s(protocol.windows - 1), first_s, last_s)
+        raise ConfigurationError(
+            f"the predecessor of window {protocol.windows - 1} would be submitted after the last job of the trace: "
+            f"{when}; {fitting} windows fit"
+        )
+
+
+def _dates(begin_s: int, first_s: int, last_s: int) -> str:
+    from mirage.trace.statistics.summary import iso_utc
+
+    return f"{iso_utc(begin_s)}, jobs are submitted {iso_utc(first_s)} to {iso_utc(last_s)}"

@@ -1,0 +1,89 @@
+"""The frontier of interruption and overlap: where policies stand, against every constant lead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.duration import HOUR_S
+from mirage.provision.evaluation.bootstrap import Interval
+from mirage.provision.evaluation.candidate import ORACLE
+from mirage.provision.evaluation.evaluate import Evaluation
+from mirage.provision.evaluation.score import REACTIVE, Row, constant_lead, loads
+from mirage.provision.evaluation.study import Trial
+
+LEADS_H = (0.0, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 18.0, 24.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Mean hours per hand-over.
+
+    Attributes:
+        label: What it is, in a few letters: a lead (``4 h``) or a cost ratio (``5:1``).
+    """
+
+    label: str
+    overlap_h: float
+    interruption_h: float
+    overlap_95: Interval | None = None
+    interruption_95: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One policy, over the cost ratios it was told."""
+
+    policy: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """What was possible with one size of link.
+
+    Attributes:
+        leads: Every constant lead of ``LEADS_H``; the first is the reactive chain.
+        series: The policies that are neither constant leads nor the oracle.
+        oracle: The best in hindsight, by cost ratio; None where it was not asked for.
+    """
+
+    link_nodes: int
+    load: str
+    windows: int
+    leads: tuple[Point, ...]
+    series: tuple[Series, ...]
+    oracle: Series | None
+
+
+def frontiers(evaluation: Evaluation, load: str = "all") -> tuple[Frontier, ...]:
+    """One frontier for each size of link that has windows of the load class."""
+    found = []
+    for nodes, trials in evaluation.trials.items():
+        members = np.full(len(trials), True) if load == "all" else loads(trials) == load
+        rows = [row for row in evaluation.rows if row.link_nodes == nodes and row.load == load]
+        if not members.any():
+            continue
+        named = {policy: _series(policy, rows) for policy in evaluation.policies}
+        shown = tuple(s for p, s in named.items() if p not in (REACTIVE, ORACLE) and not p.startswith("lead:"))
+        leads = tuple(_lead(trials, members, hours) for hours in LEADS_H)
+        found.append(Frontier(nodes, load, int(members.sum()), leads, shown, named.get(ORACLE)))
+    return tuple(found)
+
+
+def _series(policy: str, rows: Sequence[Row]) -> Series:
+    points: dict[tuple[float, float], Point] = {}
+    for row in rows:
+        if row.policy == policy:
+            label = "" if row.cost_ratio is None else f"{row.cost_ratio:g}:1"
+            point = Point(label, row.overlap_h, row.interruption_h, row.overlap_95, row.interruption_95)
+            points.setdefault((row.overlap_h, row.interruption_h), point)
+    return Series(policy, tuple(points.values()))
+
+
+def _lead(trials: Sequence[Trial], members: NDArray[np.bool_], hours: float) -> Point:
+    x_h = constant_lead(trials, hours).x_s[members] / HOUR_S
+    return Point(f"{hours:g} h", float(np.maximum(-x_h, 0).mean()), float(np.maximum(x_h, 0).mean()))

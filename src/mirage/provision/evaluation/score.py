@@ -1,0 +1,178 @@
+"""What evaluated policies come to: interruption, overlap, cost, and how far each is from what was possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.duration import HOUR_S
+from mirage.job_state import Ints
+from mirage.provision.chain import LOADS, Cost
+from mirage.provision.evaluation.bootstrap import Blocks, Floats, Interval
+from mirage.provision.evaluation.candidate import ORACLE, Contender
+from mirage.provision.evaluation.study import Trial
+
+REACTIVE = "reactive"
+CLASSES = ("all", *LOADS)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One policy, one size of link, one load class, one cost. Means over windows, in hours.
+
+    Attributes:
+        cost_ratio: What an hour of interruption costs, in hours of overlap; None where overlap is free.
+        lead_h: How long before the end of the link it submitted.
+        zero_share: Share of windows without interruption.
+        cost: Mean cost of a hand-over.
+        gap_closed: (cost of reactive − cost) / (cost of reactive − cost of the oracle); None where they cost the same.
+        interruption_95: 95 % interval of the mean, as are ``overlap_95`` and ``cost_95``; None from too few blocks.
+        gap_closed_95: The same of ``gap_closed``.
+    """
+
+    policy: str
+    link_nodes: int
+    load: str
+    cost_ratio: float | None
+    windows: int
+    interruption_h: float
+    overlap_h: float
+    interruption_median_h: float
+    overlap_median_h: float
+    interruption_p95_h: float
+    overlap_p95_h: float
+    lead_h: float
+    zero_share: float
+    cost: float
+    gap_closed: float | None
+    interruption_95: Interval | None
+    overlap_95: Interval | None
+    cost_95: Interval | None
+    gap_closed_95: Interval | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one policy made of every window: shape (windows,) each.
+
+    Attributes:
+        x_s: Start of the next link minus end of the last.
+        lead_s: End of the last minus submission of the next.
+    """
+
+    policy: str
+    x_s: Floats
+    lead_s: Floats
+
+    @classmethod
+    def at(cls, policy: str, trials: Sequence[Trial], chosen: Sequence[int]) -> Outcome:
+        """Of one decision in each window."""
+        episodes = [trial.episode for trial in trials]
+        x_s = [e.outcome_s[k] for e, k in zip(episodes, chosen)]
+        lead_s = [e.ends_s - e.decisions_s[k] for e, k in zip(episodes, chosen)]
+        return cls(policy, np.array(x_s, dtype=np.float64), np.array(lead_s, dtype=np.float64))
+
+
+def reactive(trials: Sequence[Trial]) -> Outcome:
+    """Every link submitted when the last has ended."""
+    return Outcome.at(REACTIVE, trials, [-1] * len(trials))
+
+
+def oracle(trials: Sequence[Trial], cost: Cost) -> Outcome:
+    """The cheapest decision of every window in hindsight, the earliest of several."""
+    return Outcome.at(ORACLE, trials, [int(cost.of(t.episode.outcome_s.astype(float)).argmin()) for t in trials])
+
+
+def constant_lead(trials: Sequence[Trial], hours: float) -> Outcome:
+    """The first decision no more than so many hours before the end."""
+    episodes = [trial.episode for trial in trials]
+    chosen = [int(np.searchsorted(e.decisions_s, e.ends_s - round(hours * HOUR_S))) for e in episodes]
+    return Outcome.at(f"lead:{hours:g}", trials, chosen)
+
+
+def outcome(policy: str, trials: Sequence[Trial], cost: Cost) -> Outcome:
+    """What a policy made of the windows, told this cost where it heeds one."""
+    if policy == ORACLE:
+        return oracle(trials, cost)
+    if policy == REACTIVE:
+        return reactive(trials)
+    told, blind = Contender(policy, cost).key, Contender(policy).key
+    return Outcome.at(policy, trials, [t.chosen[told if told in t.chosen else blind] for t in trials])
+
+
+def loads(trials: Sequence[Trial]) -> NDArray[np.str_]:
+    """Load class of every window."""
+    return np.array([trial.episode.load for trial in trials], dtype=np.str_)
+
+
+def submissions_s(trials: Sequence[Trial]) -> Ints:
+    """When each window's predecessor was submitted."""
+    return np.array([trial.episode.submitted_s for trial in trials], dtype=np.int64)
+
+
+def score(trials: Sequence[Trial], policies: Sequence[str], costs: Sequence[Cost], seed: int) -> list[Row]:
+    """The rows of one size of link: every policy × load class × cost.
+
+    Args:
+        trials: By window, all of one size of link.
+        policies: In the order wanted.
+        costs: What hours of interruption and overlap cost.
+        seed: Of the bootstrap.
+    """
+    blocks = Blocks.of(submissions_s(trials), seed)
+    of_load = loads(trials)
+    rows = []
+    for cost in costs:
+        bounds = reactive(trials), oracle(trials, cost)
+        outcomes = [outcome(policy, trials, cost) for policy in policies]
+        for load in CLASSES:
+            members = np.full(len(trials), True) if load == "all" else of_load == load
+            if members.any():
+                nodes = trials[0].episode.link.nodes
+                rows += [_row(o, bounds, cost, nodes, load, members, blocks) for o in outcomes]
+    return rows
+
+
+def _row(
+    result: Outcome,
+    bounds: tuple[Outcome, Outcome],
+    cost: Cost,
+    nodes: int,
+    load: str,
+    members: NDArray[np.bool_],
+    blocks: Blocks,
+) -> Row:
+    hours = result.x_s / HOUR_S
+    interruption, overlap = np.maximum(hours, 0.0), np.maximum(-hours, 0.0)
+    costs = cost.of(result.x_s)
+    worst, best = (cost.of(bound.x_s) for bound in bounds)
+    gap = float((worst - best)[members].sum())
+    return Row(
+        policy=result.policy,
+        link_nodes=nodes,
+        load=load,
+        cost_ratio=cost.interruption / cost.overlap if cost.overlap else None,
+        windows=int(members.sum()),
+        interruption_h=float(interruption[members].mean()),
+        overlap_h=float(overlap[members].mean()),
+        interruption_median_h=float(np.median(interruption[members])),
+        overlap_median_h=float(np.median(overlap[members])),
+        interruption_p95_h=float(np.percentile(interruption[members], 95)),
+        overlap_p95_h=float(np.percentile(overlap[members], 95)),
+        lead_h=float(result.lead_s[members].mean() / HOUR_S),
+        zero_share=float((hours[members] <= 0).mean()),
+        cost=float(costs[members].mean()),
+        gap_closed=float((worst - costs)[members].sum()) / gap if gap > 1e-9 else None,
+        interruption_95=blocks.mean(interruption, members),
+        overlap_95=blocks.mean(overlap, members),
+        cost_95=blocks.mean(costs, members),
+        gap_closed_95=blocks.ratio(worst - costs, worst - best, members) if gap > 1e-9 else None,
+    )

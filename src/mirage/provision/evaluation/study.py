@@ -1,0 +1,146 @@
+"""A study: everything that determines the outcome of an evaluation, and how one of its windows is played."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+import mirage
+from mirage.policy.view import View
+from mirage.provision.chain import Link
+from mirage.provision.evaluation.candidate import NEVER, Candidate, Contender, window_seed
+from mirage.provision.evaluation.episode import Episode, Setting, play, warm_simulations
+from mirage.provision.evaluation.protocol import Protocol
+
+_ROOMS = ("policy", "provision", "sim")
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Who is tried out where, and how.
+
+    Attributes:
+        links: Sizes of the chains.
+        entered: The policies on trial.
+        seed: Of all that is random.
+    """
+
+    setting: Setting
+    protocol: Protocol
+    links: tuple[Link, ...]
+    entered: tuple[Contender, ...]
+    seed: int = 0
+
+    @property
+    def key(self) -> str:
+        """A digest of all that determines the outcome of a window: two studies with one key agree window by window.
+
+        How many windows there are is not part of it; the code that plays them is.
+        """
+        digest = hashlib.sha256()
+        setting = self.setting
+        for part in (
+            mirage.__version__,
+            setting.cluster,
+            setting.discipline,
+            setting.settings,
+            replace(self.protocol, windows=0),
+            self.links,
+            self.entered,
+            self.seed,
+        ):
+            digest.update(repr(part).encode())
+        digest.update(setting.jobs.jobs.tobytes())
+        for contender in self.entered:
+            digest.update(_content(contender.policy.partition(":")[2]))
+        for room in _ROOMS:
+            for source in sorted((Path(mirage.__file__).parent / room).rglob("*.py")):
+                digest.update(source.read_bytes())
+        return digest.hexdigest()[:16]
+
+
+def _content(parameter: str) -> bytes:
+    """What stands in the file a policy's parameter names, such as a model; nothing where it names none."""
+    path = Path(parameter) if parameter else None
+    return path.read_bytes() if path is not None and path.is_file() else b""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One window with one size of link: all that could have become of it, and what each contender chose.
+
+    Attributes:
+        episode: Decisions and their outcomes.
+        chosen: Contender's key → index of the decision at which it submitted.
+        asked: Contender's key → how often it was asked.
+    """
+
+    episode: Episode
+    chosen: dict[str, int]
+    asked: dict[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        plain = asdict(self)
+        for name in ("decisions_s", "outcome_s"):
+            plain["episode"][name] = plain["episode"][name].tolist()
+        return plain
+
+    @classmethod
+    def from_json(cls, plain: dict[str, Any]) -> Self:
+        """Read back what ``to_json`` wrote."""
+        values = dict(plain["episode"])
+        for name in ("decisions_s", "outcome_s"):
+            values[name] = np.array(values[name], dtype=np.int64)
+        values["link"] = Link(**values["link"])
+        return cls(Episode(**values), plain["chosen"], plain["asked"])
+
+
+class Player:
+    """Plays windows of a study in ascending order; one replay of the trace serves them all."""
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        self._window = 0
+        self._simulations = warm_simulations(study.setting, study.protocol, self._windows())
+
+    def _windows(self) -> Iterator[int]:
+        while True:
+            yield self._window
+
+    def play(self, window: int) -> tuple[Trial, ...]:
+        """The trials of a window, one for each size of link; windows must ascend from call to call."""
+        self._window = window
+        _, sim = next(self._simulations)
+        last = len(self.study.links) - 1
+        return tuple(
+            self._trial(sim if k == last else sim.fork(), link, window) for k, link in enumerate(self.study.links)
+        )
+
+    def _trial(self, sim: Any, link: Link, window: int) -> Trial:
+        study = self.study
+        seed = window_seed(study.seed, link.nodes, window)
+        candidates = {entrant.key: Candidate(entrant.make(study.setting, seed)) for entrant in study.entered}
+
+        def ask(view: View) -> None:
+            for candidate in candidates.values():
+                candidate.ask(view)
+
+        episode = play(sim, study.protocol, link, window, ask if candidates else None)
+        return Trial(
+            episode,
+            {key: _place(episode, candidate) for key, candidate in candidates.items()},
+            {key: candidate.asked for key, candidate in candidates.items()},
+        )
+
+
+def _place(episode: Episode, candidate: Candidate) -> int:
+    """The decision at which a candidate submitted; the last where it never did."""
+    if candidate.submitted_s == NEVER:
+        return len(episode.decisions_s) - 1
+    return int(np.searchsorted(episode.decisions_s, candidate.submitted_s))

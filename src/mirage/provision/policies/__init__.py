@@ -1,0 +1,1 @@
+"""Provisioning policies: rules, forecasts, and what the forecasts are made of."""

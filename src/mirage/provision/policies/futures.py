@@ -1,0 +1,171 @@
+"""What may happen: run times of the jobs we see, and jobs that may yet come.
+
+A run time is the job's limit times a *use of the limit* drawn from jobs that ended: the user's own with the same
+limit as far as there are any, everybody's with a like limit otherwise; a job that runs already has used up its
+elapsed time, so only larger uses are drawn. Arrivals are whole days of the recent past, drawn with replacement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.duration import DAY_S, HOUR_S
+from mirage.job_state import Ints
+from mirage.policy.view import View
+from mirage.sim.kernel.arrays import JOB, NOBODY, WHOLE_NODE, Records, records
+
+Floats = NDArray[np.float64]
+
+OWN_SAMPLES = 40
+"""How many of a user's latest jobs speak for the next one; older habits are forgotten."""
+
+PRIOR_SAMPLES = 30.0
+"""How many of a user's own jobs weigh as much as everybody's together."""
+
+LEVELS = 64
+"""How many equally likely values stand for a distribution of uses."""
+
+SHARED = 0.5
+"""How often like jobs of one user end alike: the share of draws that they have in common."""
+
+PAST_DAYS = 14
+"""How far back the days that arrivals are drawn from lie."""
+
+_LIMIT_EDGES_S = np.array([1, 2, 6, 12, 24, 47.9]) * HOUR_S
+"""Like limits: between two of these edges."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """For each job, the uses of the limit to draw from, all equally likely.
+
+    Attributes:
+        samples: Flat array of uses in (0, 1], sorted within each stretch.
+        stretch: Shape (n, 2): first and last+1 of each job's; already cut to what its elapsed time leaves possible.
+    """
+
+    samples: Floats
+    stretch: Ints
+
+
+def use_of_limit(view: View) -> Floats:
+    """Uses of the limit of the jobs that ended, in order of their end, in [0, 1]."""
+    ended = view.ended
+    return np.clip((ended.end_s - ended.start_s) / np.maximum(ended.limit_s, 1), 0.0, 1.0)
+
+
+def like_limit(limit_s: Ints) -> Ints:
+    """The class of like limits each limit belongs to."""
+    return np.searchsorted(_LIMIT_EDGES_S, limit_s, side="right")
+
+
+def evenly(uses: Floats, weights: Floats | None = None) -> Floats:
+    """``LEVELS`` equally likely values that stand for weighted ones; ascending."""
+    order = np.argsort(uses, kind="stable")
+    mass = np.ones(len(uses)) if weights is None else weights[order]
+    share = np.cumsum(mass) / mass.sum()
+    at = np.searchsorted(share, (np.arange(LEVELS) + 0.5) / LEVELS)
+    levels: Floats = uses[order][np.minimum(at, len(uses) - 1)]
+    return levels
+
+
+def with_own_history(everybody: Floats, own: Floats, running: Floats) -> Floats:
+    """What a user's next job will use of its limit, given everybody's uses, the user's own and its running jobs'.
+
+    Everybody's count as ``PRIOR_SAMPLES`` observations, each of the user's own as one. Of a job that runs we only know
+    that it will use more than it has: its weight goes to the larger uses, in proportion to theirs (Efron's
+    redistribution to the right, which is the Kaplan–Meier estimate). Leaving such jobs out would make a user whose
+    long jobs have yet to end look like one of short jobs.
+
+    Args:
+        everybody: ``LEVELS`` equally likely uses.
+        own: Uses of the user's ended jobs.
+        running: Uses so far of the user's running jobs.
+    """
+    uses = np.concatenate([everybody, own, [1.0]])
+    weights = np.concatenate([np.full(len(everybody), PRIOR_SAMPLES / len(everybody)), np.ones(len(own)), [1e-6]])
+    for used in np.sort(running):
+        longer = uses > min(used, 0.999999)
+        weights[longer] *= 1.0 + 1.0 / weights[longer].sum()
+    return evenly(uses, weights)
+
+
+class UseHistory:
+    """What accounting and the running jobs say about uses of the limit, by user and limit and by like limits."""
+
+    def __init__(self, view: View) -> None:
+        ended, running = view.ended, view.running
+        self._uses, self._user, self._limit_s = use_of_limit(view), ended.user, ended.limit_s
+        self._running_user, self._running_limit_s = running.user, running.limit_s
+        self._running_used = np.clip((view.now_s - running.start_s) / np.maximum(running.limit_s, 1), 0.0, 1.0)
+        classes = like_limit(ended.limit_s)
+        self._everybody = {int(k): evenly(self._uses[classes == k]) for k in np.unique(classes)}
+        self._unknown = evenly(self._uses if len(self._uses) else np.ones(1))
+
+    def of(self, user: int, limit_s: int) -> Floats:
+        """``LEVELS`` equally likely uses of a job of this user and limit; all 1 where nothing has ever ended."""
+        everybody = self._everybody.get(int(like_limit(np.array([limit_s]))[0]), self._unknown)
+        own = self._uses[(self._user == user) & (self._limit_s == limit_s)][-OWN_SAMPLES:]
+        running = self._running_used[(self._running_user == user) & (self._running_limit_s == limit_s)]
+        return with_own_history(everybody, own, running)
+
+    def draw_from(self, user: Ints, limit_s: Ints, elapsed_s: Floats) -> Uses:
+        """For jobs of these users and limits that have run so long already, what their use can be."""
+        kinds, kind = np.unique(np.stack([user, limit_s]), axis=1, return_inverse=True)
+        kind = kind.reshape(-1)
+        tables = [self.of(int(u), int(limit)) for u, limit in kinds.T]
+        samples = np.concatenate([*tables, np.ones(1)])
+        first = kind * LEVELS
+        used = elapsed_s / np.maximum(limit_s, 1)
+        gone = np.array([np.searchsorted(tables[k], u, side="right") for k, u in zip(kind, used)], dtype=np.int64)
+        exhausted = gone == LEVELS  # longer than any before it: it will run to its limit
+        stretch = np.stack([np.where(exhausted, len(samples) - 1, first + gone), first + LEVELS], axis=1)
+        stretch[exhausted, 1] = len(samples)
+        return Uses(samples, np.ascontiguousarray(stretch.reshape(-1, 2)))
+
+
+def past_arrivals(view: View, ids_from: int) -> Records:
+    """Jobs submitted in the last days, by submit time, as JOB records; those still to end run until their limit."""
+    parts = []
+    ended, since_s = view.ended, view.now_s - PAST_DAYS * DAY_S
+    late = ended.submit_s >= since_s
+    made = records(JOB, int(late.sum()))
+    made.submit_s, made.limit_s = ended.submit_s[late], ended.limit_s[late]
+    made.nodes, made.user = ended.nodes[late], ended.user[late]
+    made.run_s = (ended.end_s - ended.start_s)[late]
+    made.gpus = WHOLE_NODE
+    parts.append(made)
+    for jobs in (view.running, view.pending):
+        late = jobs.submit_s >= since_s
+        made = records(JOB, int(late.sum()))
+        for name in ("submit_s", "limit_s", "nodes", "user", "gpus", "cpus", "partition"):
+            made[name] = getattr(jobs, name)[late]
+        made.run_s = made.limit_s
+        parts.append(made)
+    together: Records = np.concatenate(parts).view(np.recarray)
+    together.after, together.begin_s = NOBODY, NOBODY
+    together = together[np.argsort(together.submit_s, kind="stable")]
+    together.id = ids_from + np.arange(len(together))
+    return together
+
+
+def days_to_draw(view: View, arrivals: Records) -> int:
+    """How many whole days back arrivals are known; 0 when the past is too short to draw from."""
+    if len(arrivals) == 0:
+        return 0
+    return int(min((view.now_s - arrivals.submit_s[0]) // DAY_S, PAST_DAYS))
+
+
+def chances(view: View, futures: int, rng: np.random.Generator) -> Floats:
+    """Uniform numbers, shape (futures, jobs); those of like jobs of one user are partly the same."""
+    user = np.concatenate([view.pending.user, view.running.user])
+    limit_s = np.concatenate([view.pending.limit_s, view.running.limit_s])
+    kin = np.unique(np.stack([user, limit_s]), axis=1, return_inverse=True)[1].reshape(-1)
+    own = rng.random((futures, len(user)))
+    shared = rng.random((futures, int(kin.max(initial=-1)) + 1))[:, kin]
+    follows = rng.random((futures, len(user))) < SHARED
+    chosen: Floats = np.where(follows, shared, own)
+    return chosen

@@ -1,0 +1,174 @@
+"""Provisioners that need no training: when to submit the next link of a chain.
+
+Each is asked at every decision with a view whose ``chain`` says how the present link stands, and answers with a plan
+that holds a ``Submit`` or not. Whatever the rule, a link that has ended is followed at once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mirage.duration import HOUR_S
+from mirage.errors import ConfigurationError
+from mirage.job_state import MISSING, Ints
+from mirage.policy.plan import Plan, Submit, Wait
+from mirage.policy.registry import PolicySpec, register
+from mirage.policy.view import Chain, View
+
+RECENT_STARTS = 100
+"""How many of the jobs started last the average looks at (Mirage, SC'23)."""
+
+
+def chain_of(view: View) -> Chain:
+    """The chain a view asks about.
+
+    Raises:
+        ConfigurationError: The view is of a whole cluster, not of a chain.
+    """
+    if view.chain is None:
+        raise ConfigurationError("a provisioner decides about a chain; this view has none")
+    return view.chain
+
+
+def recent_waits_s(view: View, before_s: int, count: int) -> Ints:
+    """Waits of the ``count`` jobs that started last, not later than ``before_s``; in order of their start."""
+    start_s = np.concatenate([view.ended.start_s, view.running.start_s])
+    submit_s = np.concatenate([view.ended.submit_s, view.running.submit_s])
+    known = np.flatnonzero(start_s <= before_s)
+    last = known[np.argsort(start_s[known], kind="stable")][-count:]
+    waits: Ints = (start_s - submit_s)[last]
+    return waits
+
+
+def settled(view: View, chain: Chain) -> Plan | None:
+    """The plan where there is nothing to weigh: a link that has not started, or one that has ended."""
+    if chain.ends_s == MISSING:
+        return Plan((Wait(reason="predecessor-pending"),))
+    if chain.ends_s <= view.now_s:
+        return Plan((Submit(reason="ended"),), {"remaining_s": float(chain.ends_s - view.now_s)})
+    return None
+
+
+class Lead:
+    """Submits a length of time before the present link ends; what that time is, is the rule of its kin."""
+
+    def decide(self, view: View) -> Plan:
+        """Submit when no more remains of the link than the lead."""
+        chain = chain_of(view)
+        if (plan := settled(view, chain)) is not None:
+            return plan
+        remaining_s = chain.ends_s - view.now_s
+        lead_s = self.lead_s(view, chain)
+        estimate = {"remaining_s": float(remaining_s), "lead_s": float(lead_s)}
+        if remaining_s <= lead_s:
+            return Plan((Submit(reason="lead-reached"),), estimate)
+        return Plan((Wait(reason="lead-not-reached"),), estimate)
+
+    def lead_s(self, view: View, chain: Chain) -> float:
+        """How long before the end to submit; here never before it."""
+        return 0.0
+
+
+class Reactive(Lead):
+    """Submits when the present link has ended: what most people do."""
+
+    def __init__(self, parameter: str = "", **settings: Any) -> None:
+        del parameter, settings
+
+
+class Dependency(Reactive):
+    """``--dependency=afterany``: queued at once, but held until the present link ends.
+
+    A held job gains no age priority (unless the site sets ACCRUE_ALWAYS), so it queues from the end of its
+    predecessor as a reactive link does; what it saves is the wake-up, not the wait.
+    """
+
+
+class ConstantLead(Lead):
+    """Submits a constant number of hours ahead: ``lead:4``."""
+
+    def __init__(self, parameter: str = "", **settings: Any) -> None:
+        del settings
+        try:
+            self.hours = float(parameter)
+        except ValueError:
+            self.hours = math.nan
+        if not self.hours >= 0:
+            raise ConfigurationError(f"lead takes hours, as in lead:4; got {parameter!r}")
+
+    def lead_s(self, view: View, chain: Chain) -> float:
+        """The constant."""
+        return self.hours * HOUR_S
+
+
+class AverageWait(Lead):
+    """Leads by the mean wait of the last 100 jobs that had started when the present link did (Mirage, SC'23)."""
+
+    def __init__(self, parameter: str = "", **settings: Any) -> None:
+        del parameter, settings
+
+    def lead_s(self, view: View, chain: Chain) -> float:
+        """The mean wait then."""
+        waits = recent_waits_s(view, chain.started_s, RECENT_STARTS)
+        return float(waits.mean()) if len(waits) else 0.0
+
+
+class QuantileWait(Lead):
+    """Leads by an upper bound on a quantile of recent waits, ``quantile:0.95``.
+
+    The binomial method (Brevik, Nurmi & Wolski, PPoPP'06): of n independent waits, the k-th smallest is above the
+    q-quantile with confidence C for the least k with P(Bin(n, q) < k) ≥ C.
+    """
+
+    def __init__(
+        self, parameter: str = "", confidence: float = 0.95, recent: int = RECENT_STARTS, **settings: Any
+    ) -> None:
+        del settings
+        try:
+            self.quantile = float(parameter or 0.95)
+        except ValueError:
+            self.quantile = math.nan
+        if not 0 < self.quantile < 1:
+            raise ConfigurationError(f"quantile takes a share between 0 and 1, as in quantile:0.95; got {parameter!r}")
+        self.confidence, self.recent = confidence, recent
+
+    def lead_s(self, view: View, chain: Chain) -> float:
+        """The bound, over the jobs started last."""
+        waits = np.sort(recent_waits_s(view, view.now_s, self.recent))
+        if len(waits) == 0:
+            return 0.0
+        return float(waits[binomial_rank(len(waits), self.quantile, self.confidence) - 1])
+
+
+def binomial_rank(n: int, quantile: float, confidence: float) -> int:
+    """Least k ≤ n with P(Bin(n, quantile) < k) ≥ confidence; n where there is none: too few samples to be sure."""
+    below = 0.0
+    for k in range(n):
+        choose = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+        below += math.exp(choose + k * math.log(quantile) + (n - k) * math.log1p(-quantile))
+        if below >= confidence:
+            return k + 1
+    return n
+
+
+_HERE = "mirage.provision.policies.rules"
+register("reactive", PolicySpec(f"{_HERE}:Reactive", "submit when the last link has ended"))
+register("dependency", PolicySpec(f"{_HERE}:Dependency", "--dependency=afterany: queued, but held until the end"))
+register("lead", PolicySpec(f"{_HERE}:ConstantLead", "submit a constant number of hours ahead", "hours"))
+register("average", PolicySpec(f"{_HERE}:AverageWait", "lead by the mean wait of the last 100 started jobs"))
+register("quantile", PolicySpec(f"{_HERE}:QuantileWait", "lead by a bound on a quantile of recent waits", "quantile"))
+register(
+    "slurm-estimate",
+    PolicySpec("mirage.provision.policies.what_if:SlurmEstimate", "lead by the start the backfill plan promises"),
+)
+register(
+    "what-if",
+    PolicySpec(
+        "mirage.provision.policies.what_if:WhatIf",
+        "run the visible queue forward many times and weigh the costs",
+        "how many futures it plays [64]",
+    ),
+)

@@ -1,0 +1,1 @@
+"""Charts, one file each: SVG, and PNG where it says so."""

@@ -1,0 +1,82 @@
+"""A chain over time: its links in two lanes, gaps between them in red, overlaps in amber."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mirage.duration import HOUR_S, MINUTE_S
+from mirage.job_state import MISSING
+from mirage.provision.chain_record import ChainRun, LinkRecord
+from mirage.report.axes import Axis, Frame, date_name, days
+from mirage.report.svg import box, drawing, label, line
+
+WIDTH = 940.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 12.0, 12.0, 8.0, 30.0
+_LANE, _SPACE, _HEAD, _FOOT = 24.0, 3.0, 44.0, 26.0
+_LEAST_DRAWN_S, _LEAST_NAMED_H = 10 * MINUTE_S, 0.5
+_BAND = _HEAD + 2 * _LANE + _SPACE + _FOOT
+
+
+def chain_chart(runs: Mapping[str, ChainRun]) -> str:
+    """The same chain under several policies, one below the other, on one time axis."""
+    first = next(iter(runs.values()))
+    height = _TOP + _BAND * len(runs) + _BOTTOM
+    time = Axis(first.begin_s, first.until_s, _LEFT, WIDTH - _RIGHT)
+    parts = days(Frame(time, Axis(0, 1, height - _BOTTOM, _TOP)))
+    for k, (policy, run) in enumerate(runs.items()):
+        parts += _band(run, policy, time, _TOP + k * _BAND)
+    told = "; ".join(
+        f"{policy}: {run.interruption_s / HOUR_S:.1f} h interrupted, {run.overlap_s / HOUR_S:.1f} h overlapping"
+        for policy, run in runs.items()
+    )
+    return drawing(WIDTH, height, *parts, describes=f"Links of a chain over time. {told}")
+
+
+def _band(run: ChainRun, policy: str, time: Axis, top: float) -> list[str]:
+    lanes = (top + _HEAD, top + _HEAD + _LANE + _SPACE)
+    lost = f"{run.interruption_s / HOUR_S:.1f} h interrupted"
+    twice = f"{run.overlap_s / HOUR_S:.1f} h held twice"
+    parts = [
+        label(policy, _LEFT, top + 18, class_="strong halo", font_size=14),
+        label(f"{lost} · {twice} · alive {run.availability:.1%}", WIDTH - _RIGHT, top + 18, text_anchor="end",
+              class_="halo"),
+    ]  # fmt: skip
+    for k, (before, record) in enumerate(zip((None, *run.links), run.links)):
+        clear_s = MISSING if before is None else before.ends_s
+        parts += _link(record, run.until_s, time, lanes[k % 2], clear_s)
+    for over in run.hand_overs:
+        hours, began_s = over.x_s / HOUR_S, min(over.ended_s, over.ended_s + over.x_s)
+        x, width = time.clip(began_s), time.clip(began_s + abs(over.x_s)) - time.clip(began_s)
+        what, kind = ("interruption", "gap") if over.x_s > 0 else ("overlap", "overlap")
+        if abs(over.x_s) >= _LEAST_DRAWN_S:
+            hint = f"{what} of {abs(hours):.1f} h after link {over.link + 1}{', still open' if over.open else ''}"
+            parts.append(box(x, lanes[0], max(width, 1.5), 2 * _LANE + _SPACE, kind, hint))
+        if abs(hours) >= _LEAST_NAMED_H:
+            y = lanes[0] - 6 if over.x_s > 0 else lanes[1] + _LANE + 15
+            middle = min(max(x + width / 2, _LEFT + 20), WIDTH - _RIGHT - 20)
+            parts.append(
+                label(f"{abs(hours):.1f} h", middle, y, text_anchor="middle", class_=f"{kind}-text halo", font_size=11)
+            )
+    return parts
+
+
+def _link(record: LinkRecord, until_s: int, time: Axis, top: float, clear_s: int) -> list[str]:
+    """A link; its name stands behind ``clear_s``, where the link before has ended."""
+    begin = time.clip(record.submitted_s)
+    start = time.clip(until_s if record.started_s == MISSING else record.started_s)
+    waiting = line(begin, top + _LANE / 2, start, top + _LANE / 2, "waiting") if start - begin > 1 else ""
+    if record.started_s == MISSING:
+        return [waiting]
+    end = time.clip(record.ends_s)
+    waited_h = (record.started_s - record.submitted_s) / HOUR_S
+    hint = f"link {record.number + 1}: asked for {_when(record.submitted_s)}, waited {waited_h:.1f} h, "
+    hint += f"ran {_when(record.started_s)} to {_when(record.ends_s)}"
+    parts = [waiting, box(start, top, end - start, _LANE, f"link-{'ab'[record.number % 2]}", hint, rx=4)]
+    named = max(start, time.clip(clear_s)) if clear_s != MISSING else start
+    if end - named > 50:
+        parts.append(label(f"link {record.number + 1}", named + 8, top + _LANE / 2 + 4, class_="link-name"))
+    return parts
+
+
+def _when(instant_s: int) -> str:
+    return f"{date_name(instant_s)} {instant_s // HOUR_S % 24:02d}:{instant_s // 60 % 60:02d}"

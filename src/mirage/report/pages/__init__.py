@@ -1,0 +1,1 @@
+"""Pages that stand alone as one HTML file."""

@@ -1,0 +1,140 @@
+"""A chain of a real cluster as one HTML file: its links, what was lost between them, what each decision saw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from mirage.duration import HOUR_S, MINUTE_S, format_duration
+from mirage.job_state import MISSING
+from mirage.provision.chain_record import ChainRun
+from mirage.report.charts.chain import chain_chart
+from mirage.report.charts.estimate import estimate_chart
+from mirage.report.charts.links import SHOWN, link_chart
+from mirage.report.page import Cell, folded, key, page, section, table, tiles
+
+Told = tuple[int, int, str, str]
+
+
+def chain_page(
+    run: ChainRun,
+    facts: Mapping[str, Any],
+    decisions: Sequence[Mapping[str, Any]],
+    events: Sequence[Told],
+    version: str,
+) -> str:
+    """The page.
+
+    Args:
+        facts: As ``mirage chain list --json`` gives them.
+        decisions: What policies said, in order of time.
+        events: Time, link, kind and detail of what happened.
+    """
+    lead = f"{facts['state']}{': ' + facts['why'] if facts['why'] else ''}; policy {facts['policy']}; Mirage {version}"
+    body = [_tiles(run), *_links(run)]
+    if decisions:
+        chart = [estimate_chart(run.decisions)] if run.decisions else []
+        explained = "What was left of the link that ran, what the next was expected to wait, what was chosen and why."
+        body.append(section("Decisions", explained, *chart, _decisions(decisions)))
+    rows = [[_when(at_s), str(link or ""), kind, detail] for at_s, link, kind, detail in events]
+    log = table(("time (UTC)", "link", "what", "detail"), rows, numbers_from=9)
+    body.append(section("Log", "Everything that happened.", folded(f"{len(rows)} events", log)))
+    return page(f"Chain {facts['chain']}", lead, *body)
+
+
+def _tiles(run: ChainRun) -> str:
+    count = sum(link.started_s != MISSING for link in run.links)
+    longest_s = max((over.x_s for over in run.hand_overs), default=0)
+    longest = f"longest {_span(longest_s)}" if longest_s > 0 else "without a link"
+    return tiles(
+        [
+            ("alive", f"{run.availability:.2%}" if count else "–", "of the time since the first start"),
+            ("interrupted", _span(run.interruption_s), longest),
+            ("held twice", _span(run.overlap_s), f"{run.wasted_node_h:.1f} node-hours"),
+            ("links", str(count), "have started"),
+        ]
+    )
+
+
+def _span(seconds: int) -> str:
+    """At the precision one speaks in: seconds, minutes, hours."""
+    if seconds < 2 * MINUTE_S:
+        return f"{seconds} s"
+    return f"{seconds / MINUTE_S:.0f} min" if seconds < 2 * HOUR_S else f"{seconds / HOUR_S:.1f} h"
+
+
+def _links(run: ChainRun) -> list[str]:
+    """The links over time, and from one to the next."""
+    if not run.links:
+        return [section("Links", "None has been submitted yet.")]
+    colours = key(
+        [
+            ("faint", "held behind the link before"),
+            ("wait", "waiting in the queue"),
+            ("link-2", "running"),
+            ("link", "still to run, up to its limit"),
+            ("gap", "interruption: no link runs"),
+            ("overlap", "overlap: two links run"),
+        ]
+    )
+    shown = min(SHOWN, len(run.links))
+    told = "A row each; times are UTC." if shown == len(run.links) else f"The last {shown}, a row each; times are UTC."
+    body = [section("Links", told, colours, link_chart(run))]
+    if shown < len(run.links):
+        whole = "From the first link on. Times are UTC."
+        body.append(section("The whole life", whole, chain_chart({f"{len(run.links)} links": run})))
+    if run.hand_overs:
+        told = "From the end of one job to the start of the next."
+        body.append(section("Hand-overs", told, _hand_overs(run)))
+    return body
+
+
+def _hand_overs(run: ChainRun) -> str:
+    """Newest first: that is what one comes for."""
+    rows: list[list[Cell]] = []
+    for over in reversed(run.hand_overs):
+        following = "?" if over.following == MISSING else str(over.following + 1)
+        lost = (format_duration(over.x_s), "gap") if over.x_s > 0 else ""
+        twice = (format_duration(-over.x_s), "overlap") if over.x_s < 0 else ""
+        wasted = f"{-over.x_s / HOUR_S * run.link.nodes:.2f}" if over.x_s < 0 else ""
+        note = "still open" if over.open else ""
+        rows.append([f"{over.link + 1} → {following}", _when(over.ended_s), lost, twice, wasted, note])
+    columns = ("links", "end (UTC)", "interruption", "overlap", "node-hours twice", "")
+    return table(columns, rows)
+
+
+def _decisions(decisions: Sequence[Mapping[str, Any]]) -> str:
+    """The decisions that let a link compete, and the last thirty that did not."""
+    telling = [d for d in decisions if d["submits"]]
+    shown = sorted([*telling, *[d for d in decisions if not d["submits"]][-30:]], key=lambda d: d["time_s"])
+    names = sorted({name for d in shown for name in d["estimate"]})
+    seen = sorted({name for d in shown for name in d["saw"]})
+    rows = [
+        [
+            _when(d["time_s"]),
+            str(d["link"]),
+            "compete" if d["submits"] else "wait",
+            d["reason"],
+            *(_number(name, d["estimate"].get(name)) for name in names),
+            *(_number(name, d["saw"].get(name)) for name in seen),
+        ]
+        for d in shown
+    ]
+    headings = ("time (UTC)", "link", "choice", "why", *(_heading(name) for name in (*names, *seen)))
+    return folded(f"{len(shown)} of {len(decisions)} decisions", table(headings, rows, numbers_from=4))
+
+
+def _heading(name: str) -> str:
+    return name.removesuffix("_s").replace("_", " ")
+
+
+def _number(name: str, value: float | None) -> str:
+    if value is None:
+        return ""
+    return format_duration(round(value)) if name.endswith("_s") and math.isfinite(value) else f"{value:.3g}"
+
+
+def _when(at_s: int) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M")

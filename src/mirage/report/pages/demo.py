@@ -1,0 +1,161 @@
+"""The report that ``mirage demo`` leaves behind."""
+
+from __future__ import annotations
+
+from mirage.demo.demonstration import LINKS, MODEL, POLICIES, Demonstration
+from mirage.duration import HOUR_S, MINUTE_S, format_duration
+from mirage.provision.chain_record import ChainRun
+from mirage.provision.evaluation.frontier import frontiers
+from mirage.report.axes import date_name
+from mirage.report.charts.chain import chain_chart
+from mirage.report.charts.decision import decision_chart, telling_link
+from mirage.report.charts.frontier import frontier_chart
+from mirage.report.charts.load import load_chart
+from mirage.report.page import Cell, command, folded, key, page, section, table, tiles
+
+_REACTIVE, _AHEAD = POLICIES
+_NOTHING_S = 3 * MINUTE_S
+
+
+def demo_page(demo: Demonstration, told_command: str, version: str) -> str:
+    """The whole report as one HTML document."""
+    ratio = f"{demo.cost.interruption:g}:{demo.cost.overlap:g}"
+    lead = (
+        f"A service that runs in 48-hour batch jobs, on a simulated cluster of {demo.nodes} nodes with the queue of a "
+        "busy A100 partition. Between two jobs it is down for as long as the next one waits, unless that is asked for "
+        "in time."
+    )
+    return page(
+        "Two weeks of a service on a busy cluster",
+        lead,
+        _tiles(demo),
+        *[_chain_section(demo, link.nodes) for link in LINKS],
+        _why_section(demo),
+        _load_section(demo),
+        *_frontier_section(demo),
+        section(
+            "How this was made",
+            f"Workload: built-in model {MODEL}, seed {demo.seed}, three weeks of warm-up. Queue: {demo.discipline}, "
+            f"Lonestar6's parameters. The chains are kept alive by the agent itself, on a simulated "
+            f"Slurm. An hour of interruption against an hour of overlap costs {ratio}. The same command gives the "
+            f"same report. Mirage {version}.",
+            command(told_command),
+        ),
+    )
+
+
+def _tiles(demo: Demonstration) -> str:
+    nodes = LINKS[0].nodes
+    before, after = demo.runs[nodes, _REACTIVE], demo.runs[nodes, _AHEAD]
+    return tiles(
+        [
+            (
+                "interrupted, reactive",
+                f"{before.interruption_s / HOUR_S:.1f} h",
+                f"{nodes}-node links, alive {before.availability:.1%}",
+            ),
+            (f"interrupted, {_AHEAD}", f"{after.interruption_s / HOUR_S:.1f} h", f"alive {after.availability:.1%}"),
+            (f"held twice, {_AHEAD}", f"{after.overlap_s / HOUR_S:.1f} h", "the price of being early"),
+            ("95 % of jobs waited up to", _hours(demo.load.wait_s.p95), f"{demo.load.jobs:,} jobs in two weeks"),
+        ]
+    )
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / HOUR_S:.1f} h"
+
+
+def _chain_section(demo: Demonstration, nodes: int) -> str:
+    runs = {policy: demo.runs[nodes, policy] for policy in POLICIES}
+    colours = key(
+        [
+            ("link-2", "a link runs"),
+            ("wait", "asked for, waiting in the queue"),
+            ("gap", "interruption: no link runs"),
+            ("overlap", "overlap: two links run"),
+        ]
+    )
+    columns = ("policy", "links", "interrupted", "longest", "held twice", "node-hours twice", "alive", "cost")
+    return section(
+        f"A chain of {nodes}-node links" if nodes > 1 else "A chain of single-node links",
+        "The same cluster and the same other users; only the moment at which the next link is asked for differs.",
+        colours,
+        chain_chart(runs),
+        table(columns, [_row(policy, run, demo) for policy, run in runs.items()]),
+    )
+
+
+def _row(policy: str, run: ChainRun, demo: Demonstration) -> list[Cell]:
+    longest_s = max([h.x_s for h in run.hand_overs], default=0)
+    return [
+        policy,
+        str(len(run.links)),
+        (_hours(run.interruption_s), "gap" if run.interruption_s >= _NOTHING_S else "good"),
+        _hours(max(longest_s, 0)),
+        (_hours(run.overlap_s), "overlap" if run.overlap_s >= _NOTHING_S else "good"),
+        f"{run.wasted_node_h:.1f}",
+        f"{run.availability:.1%}",
+        f"{run.cost(demo.cost):.1f}",
+    ]
+
+
+def _why_section(demo: Demonstration) -> str:
+    told = {nodes: telling_link(demo.runs[nodes, _AHEAD]) for nodes in (link.nodes for link in LINKS)}
+    nodes = max(
+        (n for n in told if told[n] is not None), key=lambda n: _waited_s(demo, n, told[n]), default=LINKS[0].nodes
+    )
+    run, link = demo.runs[nodes, _AHEAD], told[nodes]
+    explained = (
+        "At every decision the visible queue is run forward many times: run times drawn from what jobs like these have "
+        "used of their limits, new jobs from the recent past. The next link is asked for when waiting one step more is "
+        "expected to cost more than asking now."
+    )
+    chart = decision_chart(run, link) if link is not None else ""
+    logs = [
+        folded(f"All {len(found.decisions)} decisions of {_AHEAD} for links of {n} node{'s'[: n > 1]}", _log(found))
+        for (n, policy), found in sorted(demo.runs.items())
+        if policy == _AHEAD
+    ]
+    heading = "Why then?" if link is None else f"Why then? Link {link + 1} of the {nodes}-node chain nears its end"
+    return section(heading, explained, chart, *logs)
+
+
+def _waited_s(demo: Demonstration, nodes: int, link: int | None) -> int:
+    following = demo.runs[nodes, _AHEAD].links[(link or 0) + 1]
+    return following.started_s - following.submitted_s
+
+
+def _log(run: ChainRun) -> str:
+    names = ("wait_p50_s", "wait_p95_s", "cost_now", "cost_later")
+    columns = ("time", "link", "left", "median wait", "95 % wait", "cost now", "cost later", "says", "because")
+    rows: list[list[Cell]] = []
+    for d in run.decisions:
+        shown = ["" if n not in d.estimate else _shown(n, d.estimate[n]) for n in names]
+        says: Cell = ("submit", "good") if d.submits else "wait"
+        time = f"{date_name(d.now_s)} {d.now_s // HOUR_S % 24:02d}:{d.now_s // 60 % 60:02d}"
+        rows.append([time, str(d.link + 1), format_duration(d.remaining_s), *shown, says, d.reason])
+    return table(columns, rows)
+
+
+def _shown(name: str, value: float) -> str:
+    return format_duration(round(value)) if name.endswith("_s") else f"{value:.2f}"
+
+
+def _load_section(demo: Demonstration) -> str:
+    waits = demo.load.wait_s
+    told = (
+        f"{demo.load.jobs:,} jobs of other users; median wait {_hours(waits.p50)}, 90 % up to {_hours(waits.p90)}, "
+        f"longest {_hours(waits.max)}. On average {demo.load.busy.mean() / demo.nodes:.0%} of the nodes are busy."
+    )
+    return section("The cluster", told, load_chart(demo.load, demo.nodes, demo.until_s))
+
+
+def _frontier_section(demo: Demonstration) -> list[str]:
+    if demo.evaluation is None:
+        return []
+    (frontier,) = frontiers(demo.evaluation)
+    told = (
+        f"{frontier.windows} single hand-overs spread over the two weeks, every policy in the same queue. Any constant "
+        "lead trades interruption for overlap along the line; below the line is better than any constant."
+    )
+    return [section("The frontier", told, frontier_chart(frontier))]

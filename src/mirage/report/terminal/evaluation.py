@@ -1,0 +1,88 @@
+"""An evaluation on the terminal: progress while it runs, tables when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from mirage.provision.evaluation.bootstrap import Interval
+from mirage.provision.evaluation.candidate import ORACLE
+from mirage.provision.evaluation.evaluate import Evaluation
+from mirage.provision.evaluation.evaluate import Progress as Told
+from mirage.provision.evaluation.score import CLASSES, Row
+
+_PLAIN_WIDTH, _WIDE = 140, 120
+_BOUNDS = {"light": "reactive up to 2 h", "medium": "2 to 12 h", "heavy": "more than 12 h"}
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Told]:
+    """A bar on standard error, told how much is done of how much; nothing where that is no terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def print_evaluation(evaluation: Evaluation, provenance: dict[str, Any], console: Console | None = None) -> None:
+    """Print a table for each size of link and load class; the cheapest policy of each is bold."""
+    if console is None:
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console = Console(highlight=False, width=_PLAIN_WIDTH)
+    told = "{windows} windows from {start}, protocol {protocol}, {discipline} on {nodes} nodes".format(**provenance)
+    console.print(Text(f"{provenance['trace']}: {told}, settings {provenance['settings']}"))
+    for nodes in evaluation.trials:
+        for load in CLASSES:
+            rows = [row for row in evaluation.rows if row.link_nodes == nodes and row.load == load]
+            if rows:
+                console.print()
+                console.print(_table(rows, nodes, load, several=len(evaluation.costs) > 1, wide=console.width >= _WIDE))
+    console.print()
+    console.print(Text(f"hours per hand-over; brackets: {evaluation.intervals}", "dim"))
+    console.print(Text(f"gap closed: of the cost between reactive and the oracle; seed {provenance['seed']}", "dim"))
+
+
+def _table(rows: Sequence[Row], nodes: int, load: str, *, several: bool, wide: bool) -> Table:
+    of_class = f"{load} load ({_BOUNDS[load]})" if load in _BOUNDS else "all loads"
+    title = f"links of {nodes} node{'s' if nodes > 1 else ''}, {of_class}: {rows[0].windows} windows"
+    table = Table(box=None, pad_edge=False, header_style="dim", title=title, title_justify="left", title_style="bold")
+    table.add_column("policy", no_wrap=True)
+    if several:
+        table.add_column("cost ratio", justify="right")
+    more = ("p95 int/ovl", "lead h") if wide else ()
+    for column in ("interruption h", "overlap h", "x ≤ 0", *more, "cost", "gap closed"):
+        table.add_column(column, justify="right", no_wrap=True)
+    best = {_best(rows, ratio) for ratio in {row.cost_ratio for row in rows}}
+    for row in rows:
+        ratio = ["free" if row.cost_ratio is None else f"{row.cost_ratio:g}:1"] if several else []
+        style = "bold green" if (row.policy, row.cost_ratio) in best else "dim" if row.policy == ORACLE else ""
+        table.add_row(
+            row.policy,
+            *ratio,
+            _with(f"{row.interruption_h:.2f}", row.interruption_95),
+            _with(f"{row.overlap_h:.2f}", row.overlap_95),
+            f"{row.zero_share:.0%}",
+            *([f"{row.interruption_p95_h:.1f}/{row.overlap_p95_h:.1f}", f"{row.lead_h:.1f}"] if wide else []),
+            _with(f"{row.cost:.2f}", row.cost_95),
+            "-" if row.gap_closed is None else f"{row.gap_closed:.0%}",
+            style=style,
+        )
+    return table
+
+
+def _best(rows: Sequence[Row], ratio: float | None) -> tuple[str, float | None]:
+    """The cheapest policy at a cost ratio that is not the oracle."""
+    real = [row for row in rows if row.policy != ORACLE and row.cost_ratio == ratio]
+    return (min(real, key=lambda row: row.cost).policy, ratio) if real else ("", ratio)
+
+
+def _with(mean: str, interval: Interval | None) -> str:
+    return mean if interval is None else f"{mean} [{interval[0]:.2f}, {interval[1]:.2f}]"

@@ -1,0 +1,64 @@
+"""The simulator's side of the contract: a plan in the engine's own actions."""
+
+from __future__ import annotations
+
+from mirage.errors import PlanInfeasible
+from mirage.policy.plan import Action, Cancel, Lend, Plan, Preempt, Reclaim, Resize, Start, Wait
+from mirage.sim.kernel import plan_actions as actions
+from mirage.sim.kernel.arrays import NOBODY, Scratch
+
+
+def write_plan(plan: Plan, scratch: Scratch) -> int:
+    """Write a plan's actions into ``scratch.plan``; returns how many.
+
+    Raises:
+        PlanInfeasible: The plan holds an action this simulation does not take, or more than it has room for.
+    """
+    n = 0
+    for action in plan.actions:
+        if isinstance(action, Wait) and action.until_s is None:
+            continue
+        if n >= len(scratch.plan):
+            raise PlanInfeasible(
+                f"a plan of {len(plan.actions)} actions; at most {len(scratch.plan)} are taken at once"
+            )
+        row = scratch.plan[n]
+        row.kind, row.id, row.nodes, row.speed = NOBODY, NOBODY, 0, 0.0
+        row.suspend_s = row.resume_s = 0
+        row.bin = row.partition = NOBODY
+        _write(action, row)
+        n += 1
+    return n
+
+
+def _write(action: Action, row: object) -> None:
+    fields: dict[str, float | int]
+    match action:
+        case Start():
+            fields = {
+                "kind": actions.START,
+                "id": action.job,
+                "nodes": action.nodes or 0,
+                "speed": action.speed or 0.0,
+            }
+        case Preempt():
+            fields = {"kind": actions.PREEMPT, "id": action.job}
+            fields |= {"suspend_s": action.suspend_s, "resume_s": action.resume_s}
+        case Resize():
+            fields = {"kind": actions.RESIZE, "id": action.job, "nodes": action.nodes}
+            fields |= {"speed": action.speed or 0.0, "resume_s": action.pause_s}
+        case Cancel():
+            fields = {"kind": actions.CANCEL, "id": action.job}
+        case Lend():
+            fields = {"kind": actions.MOVE, "bin": action.node, "partition": action.partition, "nodes": 1}
+        case Reclaim():
+            fields = {"kind": actions.MOVE, "bin": action.node, "partition": action.partition, "nodes": 0}
+        case Wait():
+            fields = {"kind": actions.WAKE, "id": action.until_s or 0}
+        case _:
+            raise PlanInfeasible(
+                f"a simulated cluster does not take the action {type(action).__name__}; links are submitted by the "
+                "chain that asked the policy"
+            )
+    for name, value in fields.items():
+        setattr(row, name, value)

@@ -1,0 +1,151 @@
+"""A simulation that goes on from a view: what a cluster, real or simulated, will do next if we are told its future.
+
+The view says who runs, who waits and for how long at most; true run times and future arrivals are the caller's to
+assume.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.policy.view import Jobs, View
+from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.disciplines import DisciplineSpec
+from mirage.sim.kernel.allocate import FIRST_SLOTS, enlarged, make_scratch, make_state, make_world
+from mirage.sim.kernel.arrays import (
+    JOB,
+    N_PENDING,
+    NOBODY,
+    NOW,
+    PENDING,
+    PRIORITY_AT,
+    RUNNING,
+    Records,
+    Scratch,
+    State,
+    World,
+    records,
+)
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.lifecycle import admit, insert_running, push_end
+from mirage.sim.kernel.resources import pick, take
+from mirage.sim.slurm_conf.settings import SlurmSettings
+
+
+def cluster_of(view: View) -> Cluster:
+    """The machine a view shows, as far as placing jobs goes."""
+    rows = range(len(view.nodes.capacity))
+    if view.nodes.pools:
+        groups = [NodeGroup(f"pool{b}", int(view.nodes.capacity[b, 0])) for b in rows]
+    else:
+        groups = [NodeGroup(f"node{b}", 1, *map(int, view.nodes.capacity[b])) for b in rows]
+    partitions = [
+        Partition(f"partition{p}", tuple(groups[b].name for b in rows if allowed[b]))
+        for p, allowed in enumerate(view.nodes.allowed)
+    ]
+    return Cluster(tuple(groups), tuple(partitions), shared_nodes=not view.nodes.pools)
+
+
+def job_records(jobs: Jobs, first_id: int) -> Records:
+    """JOB records of a view's jobs, ids counted from ``first_id``; each assumed to run until its limit."""
+    made = records(JOB, len(jobs))
+    made.id = np.arange(first_id, first_id + len(jobs))
+    for name in ("user", "partition", "nodes", "gpus", "cpus", "limit_s", "submit_s"):
+        made[name] = getattr(jobs, name)
+    made.run_s = jobs.limit_s
+    made.qos = 0
+    made.after = NOBODY
+    made.begin_s = NOBODY
+    made.done_s = 0.0
+    return made
+
+
+def standing(jobs: Jobs, view: View, settings: SlurmSettings) -> NDArray[np.float64]:
+    """What a job's priority holds beyond age, size and partition: fair-share, QOS, nice; 0 where it is not known.
+
+    A view shows priorities, not the accounts behind them; what is left over is taken to stay as it is.
+    """
+    computed_s = np.where(jobs.start_s >= 0, jobs.start_s, view.now_s)
+    age = np.clip((computed_s - jobs.eligible_s) / settings.max_age_s, 0.0, 1.0)
+    size = jobs.nodes / view.nodes.total
+    if settings.favor_small:
+        size = 1.0 - size
+    model = settings.weight_age * age + settings.weight_size * size + settings.weight_partition
+    return np.where(jobs.priority > 0, jobs.priority - model, 0.0)
+
+
+def newcomers_standing(view: View, settings: SlurmSettings) -> float:
+    """The same for a job yet to be submitted: the median of those we see."""
+    seen = [standing(jobs, view, settings)[jobs.priority > 0] for jobs in (view.pending, view.running)]
+    known = np.concatenate(seen)
+    return float(np.median(known)) if len(known) else 0.0
+
+
+def revive(
+    view: View, spec: DisciplineSpec, settings: SlurmSettings, arrivals: int, pass_phase_s: int
+) -> tuple[World, State, Scratch]:
+    """Arrays of a simulation that stands where the view does.
+
+    Slots are dense: the pending jobs in queue order, then the running ones, so that a caller can give each its run
+    time. Nodes of running jobs are chosen anew where jobs share nodes: a view does not say who sits where.
+
+    Args:
+        arrivals: Room in ``world.jobs`` for jobs yet to be submitted; all at ``NEVER_S`` to begin with.
+        pass_phase_s: Seconds since the scheduler's periodic pass.
+    """
+    cluster = cluster_of(view)
+    pending, running = view.pending, view.running
+    n = len(pending) + len(running)
+    users = int(max([0, *pending.user, *running.user, *view.ended.user])) + 2
+    future = records(JOB, arrivals)
+    fixed = replace(settings, weight_fairshare=0.0)  # it is in the standing of each job
+    world = make_world(cluster, future, fixed, users, np.zeros(users), view.now_s - pass_phase_s)
+    state = make_state(world, cluster, spec, view.now_s, n + arrivals)
+    slots = FIRST_SLOTS
+    while slots < n + arrivals + 8:
+        state = enlarged(state)
+        slots = len(state.live)
+    scratch = make_scratch(world, slots)
+    waiting = job_records(pending, 0)
+    waiting.boost = standing(pending, view, settings)
+    _seat(world, state, scratch, waiting, np.ascontiguousarray(pending.eligible_s))
+    _run(world, state, scratch, job_records(running, len(pending)), np.ascontiguousarray(running.start_s))
+    state.clock[PRIORITY_AT] = view.now_s
+    return world, state, scratch
+
+
+@kernel()
+def _seat(world: World, state: State, scratch: Scratch, jobs: Any, eligible_s: Any) -> None:
+    """Queue the pending jobs in the order given."""
+    for k in range(len(jobs)):
+        slot = admit(world, state, jobs[k])
+        if state.live[slot].status == PENDING:
+            state.live[slot].eligible_s = eligible_s[k]
+
+
+@kernel()
+def _run(world: World, state: State, scratch: Scratch, jobs: Any, start_s: Any) -> None:
+    """Put the running jobs on nodes, each with its own start in the past."""
+    clock = state.clock
+    waiting = clock[N_PENDING]
+    for k in range(len(jobs)):
+        slot = admit(world, state, jobs[k])
+        clock[N_PENDING] = waiting
+        job = state.live[slot]
+        if not pick(world, state, scratch, state.free, job, job.nodes):
+            continue
+        take(world, state, scratch, slot)
+        job.status = RUNNING
+        job.width = job.nodes
+        job.start_s = start_s[k]
+        job.first_start_s = start_s[k]
+        job.limit_end_s = max(start_s[k] + job.limit_s, clock[NOW] + 1)
+        job.end_s = job.limit_end_s
+        insert_running(state, slot)
+        push_end(state, slot, job.end_s)
+        state.user_jobs[job.user] += 1
+        state.user_nodes[job.user] += job.nodes

@@ -1,0 +1,230 @@
+"""What a user may change about a job that is waiting or running, as ``scontrol`` does; and a program that ends early.
+
+The job is named by its id; what it then waits for, how long it may run and when it ends change at once, and the
+discipline looks again in the same second.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mirage.errors import PlanInfeasible
+from mirage.job_state import MISSING
+from mirage.sim.jobs import misfits
+from mirage.sim.kernel.allocate import with_longer_log
+from mirage.sim.kernel.arrays import (
+    AFTER_ANY,
+    AFTER_NONE,
+    ENDED,
+    ENDED_SINCE,
+    N_HELD,
+    N_LOG,
+    N_PENDING,
+    N_RUNNING,
+    NOBODY,
+    NOW,
+    RUNNING,
+    SLOTS_USED,
+    Records,
+    State,
+    World,
+)
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.engine import wake_now
+from mirage.sim.kernel.lifecycle import (
+    FREED,
+    REPLAN,
+    hold,
+    insert_running,
+    met,
+    pending,
+    put_back,
+    remove_running,
+    set_end,
+    unqueue,
+    wake_held,
+)
+from mirage.sim.kernel.plan_actions import find_slot
+
+if TYPE_CHECKING:
+    from mirage.sim.simulation import Simulation
+
+
+def wait_for(
+    sim: Simulation, job_id: int, *, begin_s: int = MISSING, after: int = NOBODY, after_kind: int = AFTER_ANY
+) -> None:
+    """Say anew what a waiting job waits for; nothing, and it competes from now on, its age counted from now.
+
+    A job that competes already and has nothing to wait for keeps its place and its age.
+
+    Args:
+        begin_s: Not before; ``NEVER_S`` to hold it until it is released.
+        after: Id of a job.
+        after_kind: ``AFTER_START``, ``AFTER_ANY`` or ``AFTER_OK``.
+
+    Raises:
+        PlanInfeasible: It is not waiting.
+    """
+    _waiting(sim, job_id)
+    change_wait(sim.state, job_id, begin_s, after, AFTER_NONE if after == NOBODY else after_kind)
+    wake_now(sim.state)
+
+
+def change_limit(sim: Simulation, job_id: int, limit_s: int) -> None:
+    """Give a job another time limit; one that has run for longer already ends at the next check of limits.
+
+    Raises:
+        PlanInfeasible: It neither waits nor runs, the limit is none, or its partition does not allow it.
+    """
+    job = _present(sim, job_id)
+    if limit_s < 1:
+        raise PlanInfeasible(f"job {job_id}: a time limit of {limit_s} s is none")
+    asked = job.copy()
+    asked.limit_s = limit_s
+    _fits(sim, asked)
+    new_limit(sim.world, sim.state, job_id, limit_s)
+    wake_now(sim.state)
+
+
+def change_partition(sim: Simulation, job_id: int, partition: int) -> None:
+    """Move a waiting job to another partition.
+
+    Raises:
+        PlanInfeasible: It is not waiting, or can never run there.
+    """
+    job = _waiting(sim, job_id)
+    if not 0 <= partition < len(sim.cluster.partitions):
+        raise PlanInfeasible(f"there is no partition {partition}; there are {len(sim.cluster.partitions)}")
+    asked = job.copy()
+    asked["partition"] = partition
+    _fits(sim, asked)
+    job["partition"][:] = partition
+    sim.state.clock[ENDED_SINCE] |= FREED | REPLAN
+    wake_now(sim.state)
+
+
+def end_at(sim: Simulation, job_id: int, time_s: int, *, failed: bool = False) -> None:
+    """Let a running job end by itself at a time, unless its limit comes first.
+
+    Args:
+        failed: Whether it then counts as failed to whoever waits for its success.
+
+    Raises:
+        PlanInfeasible: It does not run.
+    """
+    if not new_end(sim.world, sim.state, job_id, time_s, failed):
+        raise PlanInfeasible(f"job {job_id} is not running")
+    wake_now(sim.state)
+
+
+def requeue(sim: Simulation, job_id: int, begin_s: int) -> None:
+    """Put a running job back into the queue; it begins anew, its work lost.
+
+    Args:
+        begin_s: It does not compete before; ``NEVER_S`` to hold it until it is released.
+
+    Raises:
+        PlanInfeasible: It does not run.
+    """
+    if sim.state.clock[N_LOG] == len(sim.state.log):
+        sim.state = with_longer_log(sim.state)
+    if not requeued(sim.world, sim.state, job_id, begin_s):
+        raise PlanInfeasible(f"job {job_id} is not running")
+    wake_now(sim.state)
+
+
+@kernel()
+def change_wait(state: State, job_id: int, begin_s: int, after: int, after_kind: int) -> None:
+    """As ``wait_for``, for a job that waits."""
+    clock = state.clock
+    at = find_slot(state.held, clock[N_HELD], state.live, job_id)
+    queued = at == NOBODY
+    if queued:
+        at = find_slot(pending(state), clock[N_PENDING], state.live, job_id)
+    slot = pending(state)[at] if queued else state.held[at]
+    job = state.live[slot]
+    job.begin_s = begin_s
+    job.after = after
+    job.after_kind = after_kind
+    if queued and (begin_s > clock[NOW] or (after_kind != AFTER_NONE and not met(state, job))):
+        unqueue(state, at)
+        hold(state, slot)
+    clock[ENDED_SINCE] |= FREED | REPLAN
+    wake_held(state)
+
+
+@kernel()
+def new_limit(world: World, state: State, job_id: int, limit_s: int) -> None:
+    """As ``change_limit``, for a job that waits or runs."""
+    clock = state.clock
+    clock[ENDED_SINCE] |= FREED | REPLAN
+    at = find_slot(state.running, clock[N_RUNNING], state.live, job_id)
+    if at != NOBODY:
+        slot = state.running[at]
+        job = state.live[slot]
+        remove_running(state, slot)
+        job.limit_s = max(limit_s, clock[NOW] - job.start_s)
+        job.limit_end_s = job.start_s + job.limit_s
+        insert_running(state, slot)
+        if job.status == RUNNING:
+            set_end(world, state, slot)
+        return
+    at = find_slot(state.held, clock[N_HELD], state.live, job_id)
+    if at != NOBODY:
+        state.live[state.held[at]].limit_s = limit_s
+        return
+    at = find_slot(pending(state), clock[N_PENDING], state.live, job_id)
+    state.live[pending(state)[at]].limit_s = limit_s
+
+
+@kernel()
+def new_end(world: World, state: State, job_id: int, time_s: int, failed: bool) -> bool:
+    """As ``end_at``; False when it does not run."""
+    at = find_slot(state.running, state.clock[N_RUNNING], state.live, job_id)
+    if at == NOBODY or state.live[state.running[at]].status != RUNNING:
+        return False
+    slot = state.running[at]
+    job = state.live[slot]
+    works_s = max(time_s, state.clock[NOW]) - job.start_s - job.resume_s
+    job.run_s = int(job.done_s + max(works_s, 0) * job.speed)
+    job.failed = 1 if failed else 0
+    set_end(world, state, slot)
+    return True
+
+
+@kernel()
+def requeued(world: World, state: State, job_id: int, begin_s: int) -> bool:
+    """As ``requeue``; False when it does not run."""
+    at = find_slot(state.running, state.clock[N_RUNNING], state.live, job_id)
+    if at == NOBODY:
+        return False
+    put_back(world, state, state.running[at], begin_s)
+    wake_held(state)
+    return True
+
+
+def _place(sim: Simulation, job_id: int) -> int:
+    """The slot of a job that waits or runs, else ``NOBODY``."""
+    live, used = sim.state.live, sim.state.clock[SLOTS_USED]
+    here = (live.id[:used] == job_id) & (live.status[:used] != ENDED)
+    return int(here.argmax()) if here.any() else NOBODY
+
+
+def _present(sim: Simulation, job_id: int) -> Records:
+    """A job that waits or runs, as records of one row: a view of the state."""
+    slot = _place(sim, job_id)
+    if slot == NOBODY:
+        raise PlanInfeasible(f"job {job_id} neither waits nor runs")
+    return sim.state.live[slot : slot + 1]
+
+
+def _waiting(sim: Simulation, job_id: int) -> Records:
+    job = _present(sim, job_id)
+    if job.status[0] >= RUNNING:
+        raise PlanInfeasible(f"job {job_id} is not waiting")
+    return job
+
+
+def _fits(sim: Simulation, asked: Any) -> None:
+    for reason in misfits(asked, sim.cluster).values():
+        raise PlanInfeasible(f"job {int(asked.id[0])} could never run: {reason}")

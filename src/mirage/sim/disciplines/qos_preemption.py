@@ -1,0 +1,87 @@
+"""Preemption by QOS, as the scheduler itself does it (``PreemptType=preempt/qos``, ``PreemptMode=REQUEUE``).
+
+A job that does not fit takes the nodes of running jobs whose QOS it may displace: they are given up one after another,
+in Slurm's order, until it would fit, and those among them that hold nodes it then gets are put back into the queue.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.sim.kernel.arrays import N_RUNNING, NOBODY, NOW, RUNNING, Scratch, State, World
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.lifecycle import put_back
+from mirage.sim.kernel.resources import pick, release_into
+
+
+@kernel()
+def may_displace(world: World, job: Any) -> bool:
+    """Whether there is any QOS whose jobs this one may displace."""
+    return bool(world.displaces[job.qos].any())
+
+
+@kernel()
+def goes_before(world: World, one: Any, other: Any) -> bool:
+    """Whether a running job is displaced before another: of the lower QOS, then the younger; or the younger at once."""
+    if world.settings[0].youngest_first == 0:
+        mine, theirs = world.qos_factor[one.qos], world.qos_factor[other.qos]
+        if mine != theirs:
+            return bool(mine < theirs)
+    return bool(one.start_s > other.start_s or (one.start_s == other.start_s and one.id > other.id))
+
+
+@kernel()
+def next_to_go(world: World, state: State, job: Any, last: int) -> int:
+    """The slot of the running job to be displaced after the one in slot ``last`` (``NOBODY``: first), or ``NOBODY``.
+
+    Who started in this very second is left alone.
+    """
+    live, best = state.live, NOBODY
+    for k in range(state.clock[N_RUNNING]):
+        slot = state.running[k]
+        one = live[slot]
+        if one.status != RUNNING or not world.displaces[job.qos, one.qos] or one.start_s >= state.clock[NOW]:
+            continue
+        if last != NOBODY and not goes_before(world, live[last], one):
+            continue
+        if best == NOBODY or goes_before(world, one, live[best]):
+            best = slot
+    return best
+
+
+@kernel()
+def holds_picked(world: World, state: State, scratch: Scratch, slot: int) -> bool:
+    """Whether a running job holds something on the bins in ``scratch.picked``."""
+    if world.capacity.shape[0] == 1:
+        return True
+    chunk = state.live[slot].chunk
+    while chunk != NOBODY:
+        held = state.chunks[chunk]
+        if held.count > 0 and scratch.picked[held.bin] > 0:
+            return True
+        chunk = held.next
+    return False
+
+
+@kernel()
+def displace_for(world: World, state: State, scratch: Scratch, job: Any) -> bool:
+    """Make room for a job at the cost of others; False, and nothing has changed, where that would not be enough."""
+    low = scratch.low
+    for b in range(world.capacity.shape[0]):
+        low[b, 0] = state.free[b, 0]
+        low[b, 1] = state.free[b, 1]
+    last = NOBODY
+    enough = False
+    while not enough:
+        last = next_to_go(world, state, job, last)
+        if last == NOBODY:
+            return False
+        release_into(world, state, last, low)
+        enough = pick(world, state, scratch, low, job, job.nodes)
+    begin_s = state.clock[NOW] + world.settings[0].requeue_hold_s
+    slot = NOBODY
+    while slot != last:
+        slot = next_to_go(world, state, job, slot)
+        if holds_picked(world, state, scratch, slot):
+            put_back(world, state, slot, begin_s)
+    return True

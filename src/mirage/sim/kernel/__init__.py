@@ -1,0 +1,1 @@
+"""The compiled event loop: arrays, jobs, nodes, availability profiles and plan actions."""

@@ -1,0 +1,255 @@
+"""Making, copying and enlarging the arrays of a simulation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import void
+from numpy.typing import NDArray
+
+from mirage.sim.cluster import Cluster
+from mirage.sim.disciplines import DisciplineSpec
+from mirage.sim.disciplines.mirage_2023 import SLOTS
+from mirage.sim.kernel.arrays import (
+    ACTION,
+    CAPACITY,
+    CHUNK,
+    CHUNKS_USED,
+    CLOCK_SIZE,
+    ENDED_SINCE,
+    FREE_CHUNK,
+    FREE_SLOT,
+    HEAP,
+    JOB,
+    N_HEAP,
+    N_HELD,
+    N_LOG,
+    N_PENDING,
+    N_PROFILE,
+    N_RUNNING,
+    NEVER_S,
+    NOBODY,
+    NOW,
+    PASSED_AT,
+    PRIORITY_AT,
+    QUEUE_HEAD,
+    SEGMENT,
+    SLOTS_USED,
+    STATE_TYPE,
+    TIMER,
+    WATCH,
+    WATCH_SLOT,
+    Scratch,
+    State,
+    World,
+    records,
+)
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.lifecycle import REPLAN
+from mirage.sim.slurm_conf.settings import SlurmSettings
+
+SPARE_IDS = 1024
+"""Room for ids of injected jobs beyond those of the trace."""
+
+FIRST_SLOTS, FIRST_LOG = 256, 1024
+"""Room for jobs, and for segments beyond one a job, to begin with; it is doubled as needed."""
+
+
+def make_world(cluster: Cluster, jobs: Any, settings: SlurmSettings, users: int, accounts: Any, epoch_s: int) -> World:
+    """The fixed arrays of a simulation.
+
+    Args:
+        jobs: JOB records by submit time.
+        users: How many users there are; codes run below this.
+        accounts: Shape (users,), the account of each.
+        epoch_s: Periodic passes are counted from here.
+    """
+    bins = cluster.bins()
+    if cluster.shared_nodes:
+        capacity = np.array([(g.gpus, g.cpus) for g, _ in bins], dtype=np.int64)
+    else:
+        capacity = np.array([(count, 0) for _, count in bins], dtype=np.int64)
+    factors = np.array([p.job_factor for p in cluster.partitions], dtype=np.float64)
+    qos = np.array([0.0, *cluster.qos_factors.values()], dtype=np.float64)
+    return World(
+        jobs=jobs,
+        capacity=capacity,
+        changes=_changes(cluster),
+        settings=settings.record(cluster, epoch_s),
+        partition_factor=factors / max(factors.max(), 1e-12),
+        partition_tier=np.array([p.tier for p in cluster.partitions], dtype=np.int64),
+        qos_factor=qos / max(qos.max(), 1e-12),
+        displaces=_displaces(cluster),
+        user_account=np.ascontiguousarray(accounts, dtype=np.int64),
+    )
+
+
+def _displaces(cluster: Cluster) -> NDArray[np.bool_]:
+    names = ["", *cluster.qos_factors]
+    displaces = np.zeros((len(names), len(names)), dtype=np.bool_)
+    for name, others in cluster.qos_preempts.items():
+        displaces[names.index(name), [names.index(other) for other in others]] = True
+    return displaces
+
+
+def _changes(cluster: Cluster) -> Any:
+    rows: list[tuple[int, int, int]] = []
+    away = {group.name: 0 for group in cluster.groups}
+    for change in sorted(cluster.changes, key=lambda c: c.time_s):
+        places = [b for b, (group, _) in enumerate(cluster.bins()) if group.name == change.group]
+        if cluster.shared_nodes:
+            before, after = away[change.group], away[change.group] - change.nodes
+            away[change.group] = after
+            stay = len(places) - max(before, after)
+            sign = 1 if change.nodes > 0 else -1
+            rows += [(change.time_s, b, sign) for b in places[stay : stay + abs(change.nodes)]]
+        else:
+            rows.append((change.time_s, places[0], change.nodes))
+    made = records(CAPACITY, len(rows))
+    for k, row in enumerate(rows):
+        made[k] = row
+    return made
+
+
+def make_state(world: World, cluster: Cluster, spec: DisciplineSpec, now_s: int, ids: int) -> State:
+    """A cluster at rest at ``now_s``: nothing submitted yet, every node free.
+
+    Args:
+        ids: Job ids run below this; room for ``SPARE_IDS`` more is made.
+    """
+    slots = FIRST_SLOTS
+    bins, users = len(world.capacity), len(world.user_account)
+    points = 4 * slots + 8 if spec.plans else 1
+    one_pool = bins == 1 and not cluster.shared_nodes
+    clock = np.zeros(CLOCK_SIZE, dtype=np.int64)
+    clock[[NOW, PASSED_AT, PRIORITY_AT]] = now_s
+    clock[[FREE_SLOT, FREE_CHUNK, WATCH, WATCH_SLOT]] = NOBODY
+    clock[TIMER] = NEVER_S
+    clock[ENDED_SINCE] = REPLAN
+    allowed = np.array(
+        [[g in cluster.groups_of(p) for g, _ in cluster.bins()] for p in cluster.partitions], dtype=np.bool_
+    )
+    return State(
+        clock=clock,
+        live=records(JOB, slots),
+        queue=np.zeros(slots, dtype=np.int64),
+        running=np.zeros(slots, dtype=np.int64),
+        held=np.zeros(slots, dtype=np.int64),
+        heap=records(HEAP, 2 * slots),
+        chunks=records(CHUNK, _most_chunks(world) if bins > 1 or cluster.shared_nodes else 1),
+        free=world.capacity.copy(),
+        extra=np.zeros((bins, 2), dtype=np.int64),
+        allowed=allowed,
+        fate=np.zeros(ids + SPARE_IDS, dtype=np.int8),
+        log=records(SEGMENT, FIRST_LOG + len(world.jobs)),
+        profile_s=np.zeros(points, dtype=np.int64),
+        level=np.zeros(points if one_pool else 1, dtype=np.int64),
+        profile=np.zeros((1 if one_pool else points, bins, 2), dtype=np.int64),
+        usage=np.zeros(users, dtype=np.float64),
+        user_jobs=np.zeros(users, dtype=np.int64),
+        user_nodes=np.zeros(users, dtype=np.int64),
+    )
+
+
+def _most_chunks(world: World) -> int:
+    """How many chunks there can be at once: each holds a node, or at least a GPU or a CPU of one."""
+    growth = int(np.maximum(world.changes.nodes, 0).sum()) if world.settings[0].stacked else 0
+    return int(world.capacity.sum()) + growth
+
+
+def make_scratch(world: World, slots: int) -> Scratch:
+    """Working room for a state of so many slots."""
+    bins = len(world.capacity)
+    size = max(slots, bins, len(world.partition_tier), len(world.user_account) + 1, SLOTS)
+    return Scratch(
+        low=np.zeros((bins, 2), dtype=np.int64),
+        picked=np.zeros(bins, dtype=np.int64),
+        slots=np.zeros(size, dtype=np.int64),
+        keys=np.zeros(size, dtype=np.float64),
+        share=np.zeros(len(world.user_account), dtype=np.float64),
+        timeline=np.zeros(size, dtype=np.int64),
+        plan=records(ACTION, 2 * slots),
+    )
+
+
+@kernel()
+def copy_part(target: Any, source: Any, first: int, n: int) -> None:
+    """Copy n rows from row ``first`` on to the beginning."""
+    for k in range(n):
+        target[k] = source[first + k]
+
+
+@kernel()
+def copy_table(target: Any, source: Any, rows: int) -> None:
+    """Copy the first rows of a two-dimensional array."""
+    for k in range(rows):
+        for column in range(source.shape[1]):
+            target[k, column] = source[k, column]
+
+
+@kernel(void(STATE_TYPE, STATE_TYPE))
+def copy_state(target: State, source: State) -> None:
+    """Copy all that is in use, the log aside, into arrays that are at least as large."""
+    clock = source.clock
+    copy_part(target.clock, clock, 0, CLOCK_SIZE)
+    target.clock[N_LOG] = 0
+    copy_part(target.live, source.live, 0, clock[SLOTS_USED])
+    copy_part(target.queue, source.queue, clock[QUEUE_HEAD], clock[N_PENDING])
+    target.clock[QUEUE_HEAD] = 0
+    copy_part(target.running, source.running, 0, clock[N_RUNNING])
+    copy_part(target.held, source.held, 0, clock[N_HELD])
+    copy_part(target.heap, source.heap, 0, clock[N_HEAP])
+    copy_part(target.chunks, source.chunks, 0, clock[CHUNKS_USED])
+    bins = len(source.free)
+    copy_table(target.free, source.free, bins)
+    copy_table(target.extra, source.extra, bins)
+    copy_table(target.allowed, source.allowed, len(source.allowed))
+    copy_part(target.fate, source.fate, 0, len(source.fate))
+    points = clock[N_PROFILE]
+    copy_part(target.profile_s, source.profile_s, 0, points)
+    if len(source.level) > 1:
+        copy_part(target.level, source.level, 0, points)
+    elif len(source.profile) > 1:
+        for k in range(points):
+            for b in range(bins):
+                target.profile[k, b, 0] = source.profile[k, b, 0]
+                target.profile[k, b, 1] = source.profile[k, b, 1]
+    users = len(source.usage)
+    copy_part(target.usage, source.usage, 0, users)
+    copy_part(target.user_jobs, source.user_jobs, 0, users)
+    copy_part(target.user_nodes, source.user_nodes, 0, users)
+
+
+def empty_log(state: State) -> Any:
+    """Room for the segments of a branch."""
+    return np.empty(256 + 2 * int(state.clock[N_RUNNING]), SEGMENT).view(np.recarray)
+
+
+def empty_like(state: State) -> State:
+    """Arrays of the same sizes with anything in them, and an empty log."""
+    parts: dict[str, Any] = {
+        name: empty_log(state) if name == "log" else np.empty_like(array) for name, array in zip(State._fields, state)
+    }
+    return State(**parts)
+
+
+def with_longer_log(state: State) -> State:
+    """The same state with twice the room for segments."""
+    used = state.clock[N_LOG]
+    log = np.empty(2 * len(state.log) + 2 * int(state.clock[N_RUNNING]), SEGMENT).view(np.recarray)
+    log[:used] = state.log[:used]
+    return state._replace(log=log)
+
+
+def enlarged(state: State) -> State:
+    """The same state in arrays with room for twice as many jobs."""
+    parts: dict[str, Any] = state._asdict()
+    for name in ("live", "queue", "running", "held", "heap", "profile_s", "level", "profile", "fate"):
+        array = parts[name]
+        if len(array) == 1:  # not in use with this discipline
+            continue
+        larger = np.zeros((2 * len(array) + 8, *array.shape[1:]), dtype=array.dtype)
+        larger[: len(array)] = array
+        parts[name] = larger.view(np.recarray) if isinstance(array, np.recarray) else larger
+    return State(**parts)

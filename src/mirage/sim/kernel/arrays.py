@@ -1,0 +1,248 @@
+"""What a simulation knows, as arrays: ``World`` (fixed), ``State`` (forked), ``Scratch`` (neither).
+
+A *bin* is where a job's nodes are placed. On a cluster whose jobs take whole nodes, all nodes that are alike
+form one bin and are counted; where jobs share nodes, every node is a bin with its own free GPUs and CPUs, so
+that fragmentation is real. ``Scratch`` holds arrays a kernel may overwrite; nothing in it survives a call.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import int64, typeof, types
+from numpy.typing import NDArray
+
+from mirage.duration import UNLIMITED_S
+
+Records = Any
+"""A numpy record array; the dtypes below say which."""
+
+NEVER_S = 4 * UNLIMITED_S
+"""A time that does not come."""
+
+NOBODY = -1
+"""No slot, no job, no bin."""
+
+# -- what a job is doing ------------------------------------------------------------------------------------------
+FUTURE, HELD, PENDING, RUNNING, SUSPENDING, ENDED, CANCELLED = range(7)
+
+# -- what a job waits for before it is eligible ---------------------------------------------------------------------
+AFTER_NONE, AFTER_START, AFTER_ANY, AFTER_OK = range(4)
+
+# -- how a run segment ended ------------------------------------------------------------------------------------
+BY_ITSELF, BY_LIMIT, BY_PREEMPTION, BY_CANCEL, BY_RESIZE = range(5)
+
+_I, _F = np.int64, np.float64
+
+JOB = np.dtype(
+    [
+        # what was asked for
+        ("id", _I),  # row of the trace, or a number of the caller's for an injected job
+        ("submit_s", _I),
+        ("begin_s", _I),  # not eligible before
+        ("run_s", _I),  # true run time on the nodes asked for
+        ("limit_s", _I),
+        ("nodes", _I),
+        ("gpus", _I),  # per node; WHOLE_NODE takes the node
+        ("cpus", _I),  # per node
+        ("user", _I),
+        ("account", _I),
+        ("partition", _I),
+        ("qos", _I),
+        ("boost", _F),  # site priority on top of the computed one (nice, with the sign turned)
+        ("after", _I),  # id of the job waited for, or NOBODY
+        ("after_kind", _I),
+        ("failed", _I),  # 1 when the job will end unsuccessfully (afterok)
+        # what became of it
+        ("status", _I),
+        ("eligible_s", _I),
+        ("order", _F),  # of admission: place in the queue, lowest first
+        ("priority", _F),  # as the discipline computed it last
+        ("planned_s", _I),  # start in the present plan
+        ("first_start_s", _I),
+        ("start_s", _I),  # of this segment
+        ("end_s", _I),  # true end of this segment
+        ("limit_end_s", _I),  # end of this segment by the limit
+        ("done_s", _F),  # useful run time in earlier segments, at the size asked for
+        ("resume_s", _I),  # lost at the start of this segment
+        ("next_resume_s", _I),  # lost at the start of the one after a suspension
+        ("width", _I),  # nodes held now
+        ("speed", _F),  # run time done per second
+        ("chunk", _I),  # first chunk held
+        ("stamp", _I),  # tells live entries of the end heap from dead ones
+    ],
+    align=True,
+)
+
+WHOLE_NODE = -1
+
+CHUNK = np.dtype([("bin", _I), ("count", _I), ("gpus", _I), ("cpus", _I), ("next", _I)], align=True)
+"""``count`` nodes of one job on one bin, each holding so many GPUs and CPUs."""
+
+SEGMENT = np.dtype(
+    [("id", _I), ("start_s", _I), ("end_s", _I), ("width", _I), ("why", _I), ("user", _I), ("submit_s", _I),
+     ("limit_s", _I)],
+    align=True,
+)  # fmt: skip
+"""One stretch of running, from a start to an end; a job never preempted has one."""
+
+HEAP = np.dtype([("end_s", _I), ("slot", _I), ("stamp", _I)], align=True)
+
+ACTION = np.dtype(
+    [("kind", _I), ("id", _I), ("nodes", _I), ("speed", _F), ("suspend_s", _I), ("resume_s", _I),
+     ("bin", _I), ("partition", _I)],
+    align=True,
+)  # fmt: skip
+
+CAPACITY = np.dtype([("time_s", _I), ("bin", _I), ("nodes", _I)], align=True)
+"""From ``time_s`` on the bin has so many nodes more (or fewer, as they fall free)."""
+
+SETTINGS = np.dtype(
+    [
+        ("nodes", _I),  # of the whole machine
+        ("stacked", _I),  # 1: bins are pools of whole nodes; 0: bins are nodes
+        ("max_job_test", _I),  # jobs planned in one pass
+        ("user_max_jobs", _I),  # running at once, a user
+        ("user_max_nodes", _I),
+        ("bf_interval_s", _I),
+        ("bf_resolution_s", _I),
+        ("bf_window_s", _I),
+        ("sched_interval_s", _I),
+        ("default_queue_depth", _I),
+        ("calc_period_s", _I),
+        ("half_life_s", _F),
+        ("max_age_s", _F),
+        ("weight_age", _F),
+        ("weight_fairshare", _F),
+        ("weight_size", _F),
+        ("weight_partition", _F),
+        ("weight_qos", _F),
+        ("favor_small", _I),
+        ("epoch_s", _I),  # the passes of mirage-2023 and slurm are counted from here
+        ("consecutive", _I),  # 1: nodes are chosen as select/cons_tres does
+        ("limit_check_s", _I),  # limits are enforced at multiples of this; 1: to the second
+        ("requeue_hold_s", _I),  # a displaced job competes again only after so long
+        ("youngest_first", _I),  # 1: whoever started last is displaced first; 0: whoever has the lowest QOS
+        ("every_pass", _I),  # 1: also run the passes in which nothing can have changed
+    ],
+    align=True,
+)
+
+# -- State.clock ------------------------------------------------------------------------------------------------
+(
+    NOW,  # the present second
+    ARRIVED,  # rows of the trace admitted so far
+    CHANGED_CAPACITY,  # capacity changes applied so far
+    QUEUE_HEAD,  # where the queue begins in its array
+    N_PENDING,
+    N_RUNNING,
+    N_HELD,
+    N_HEAP,
+    N_LOG,
+    SLOTS_USED,  # slots ever used; those given back form a list
+    FREE_SLOT,
+    CHUNKS_USED,
+    FREE_CHUNK,
+    SEQUENCE,  # of admissions: breaks ties
+    STAMP,  # of starts
+    TIMER,  # when the discipline wants to be called without an event
+    ENDED_SINCE,  # resources were freed since the discipline last looked
+    ARRIVED_SINCE,  # jobs queued since
+    KNOWN,  # pending jobs already judged under the present shadow, or planned
+    SHADOW,  # earliest start of the blocked head
+    N_PROFILE,
+    WATCH,  # id whose start stops the clock
+    WATCH_SLOT,
+    PRIORITY_AT,  # when priorities were last computed
+    FAULT,  # why a plan was refused
+    FAULT_ID,
+    FAULT_VALUE,
+    PASSED_AT,  # last time of the periodic pass
+    DIRTY,  # something changed since the periodic pass
+    CLOCK_SIZE,
+) = range(30)
+
+# -- how Simulation.advance comes back --------------------------------------------------------------------------
+REACHED, STARTED_WATCHED, ASKS_POLICY, NEEDS_ROOM, REFUSED_PLAN = range(5)
+
+
+class World(NamedTuple):
+    """What does not change while time passes; shared by all forks."""
+
+    jobs: Records  # JOB, by submit time
+    capacity: NDArray[np.int64]  # (bins, 2): GPUs and CPUs of a node; of a pool bin: nodes and 0
+    changes: Records  # CAPACITY, by time
+    settings: Records  # SETTINGS, one row
+    partition_factor: NDArray[np.float64]  # (partitions,), 0 … 1
+    partition_tier: NDArray[np.int64]  # (partitions,)
+    qos_factor: NDArray[np.float64]  # (QOS,), 0 … 1
+    user_account: NDArray[np.int64]  # (users,)
+    displaces: NDArray[np.bool_]  # (QOS, QOS): whether jobs of the first may displace running ones of the second
+
+
+class State(NamedTuple):
+    """Everything that changes; a fork is a copy of this."""
+
+    clock: NDArray[np.int64]  # (CLOCK_SIZE,)
+    live: Records  # JOB: held, pending and running jobs, by slot
+    queue: NDArray[np.int64]  # slots of pending jobs in queue order, from clock[QUEUE_HEAD] on
+    running: NDArray[np.int64]  # slots of running jobs, by limit_end_s
+    held: NDArray[np.int64]  # slots of jobs not yet eligible
+    heap: Records  # HEAP: true ends to come
+    chunks: Records  # CHUNK
+    free: NDArray[np.int64]  # (bins, 2)
+    extra: NDArray[np.int64]  # (bins, 2): left over at the shadow time
+    allowed: NDArray[np.bool_]  # (partitions, bins)
+    fate: NDArray[np.int8]  # (ids,): status of every job by id
+    log: Records  # SEGMENT
+    profile_s: NDArray[np.int64]  # (points,): when availability changes, from now on
+    level: NDArray[np.int64]  # (points,): nodes free from then on, where there is one pool of whole nodes
+    profile: NDArray[np.int64]  # (points, bins, 2): the same of every bin, elsewhere
+    usage: NDArray[np.float64]  # (users,): decayed node-seconds
+    user_jobs: NDArray[np.int64]  # (users,): running
+    user_nodes: NDArray[np.int64]  # (users,): in use
+
+
+class Scratch(NamedTuple):
+    """Room to work in; no call finds what another left."""
+
+    low: NDArray[np.int64]  # (bins, 2)
+    picked: NDArray[np.int64]  # (bins,): nodes chosen on each bin
+    slots: NDArray[np.int64]
+    keys: NDArray[np.float64]
+    share: NDArray[np.float64]  # (users,)
+    timeline: NDArray[np.int64]
+    plan: Records  # ACTION
+
+
+def records(dtype: np.dtype[Any], n: int) -> Records:
+    """N zeroed records whose fields read as attributes, compiled or not."""
+    return np.zeros(n, dtype).view(np.recarray)
+
+
+def _example_types() -> tuple[Any, Any, Any]:
+    i1, i2 = np.zeros(1, np.int64), np.zeros((1, 2), np.int64)
+    f1, b2 = np.zeros(1, np.float64), np.zeros((1, 1), np.bool_)
+    world = World(records(JOB, 1), i2, records(CAPACITY, 1), records(SETTINGS, 1), f1, i1, f1, i1, b2)
+    state = State(
+        i1, records(JOB, 1), i1, i1, i1, records(HEAP, 1), records(CHUNK, 1), i2, i2,
+        b2, np.zeros(1, np.int8), records(SEGMENT, 1), i1, i1,
+        np.zeros((1, 1, 2), np.int64), f1, i1, i1,
+    )  # fmt: skip
+    scratch = Scratch(i2, i1, i1, f1, f1, i1, records(ACTION, 1))
+    return typeof(world), typeof(state), typeof(scratch)  # type: ignore[no-untyped-call]
+
+
+WORLD_TYPE, STATE_TYPE, SCRATCH_TYPE = _example_types()
+JOBS_TYPE = typeof(records(JOB, 1))  # type: ignore[no-untyped-call]
+
+Reference = Any
+"""World, state and scratch in one value (``mirage.sim.kernel.reference``)."""
+
+DISCIPLINE = int64(types.voidptr)
+"""What a discipline is: called when something has happened, it looks at the state and starts jobs, or writes actions
+into ``scratch.plan`` and returns how many (the engine checks and applies them). A negative answer stops the clock: a
+policy outside the compiled world is to be asked."""
+
+DISCIPLINE_TYPE = types.FunctionType(DISCIPLINE)

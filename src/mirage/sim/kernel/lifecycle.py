@@ -1,0 +1,435 @@
+"""What happens to one job: admitted, queued, started, stopped."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mirage.sim.kernel.arrays import (
+    AFTER_NONE,
+    AFTER_OK,
+    AFTER_START,
+    ARRIVED_SINCE,
+    BY_ITSELF,
+    BY_LIMIT,
+    BY_PREEMPTION,
+    CANCELLED,
+    ENDED,
+    ENDED_SINCE,
+    FREE_SLOT,
+    HELD,
+    KNOWN,
+    N_HEAP,
+    N_HELD,
+    N_LOG,
+    N_PENDING,
+    N_RUNNING,
+    NEVER_S,
+    NOBODY,
+    NOW,
+    PENDING,
+    PRIORITY_AT,
+    QUEUE_HEAD,
+    RUNNING,
+    SEQUENCE,
+    SLOTS_USED,
+    STAMP,
+    SUSPENDING,
+    TIMER,
+    WATCH_SLOT,
+    Scratch,
+    State,
+    World,
+)
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.resources import give, pick, take
+from mirage.sim.kernel.sorted_array import put_in, take_out
+
+FREED, REPLAN = 1, 2
+"""Bits of ``clock[ENDED_SINCE]``: something fell free; it did so earlier than any plan foresaw."""
+
+ROUNDING_S = 1e-6
+"""Work done at a speed that is no binary fraction comes out this much short of the run time, or less."""
+
+
+@kernel()
+def push_end(state: State, slot: int, end_s: int) -> None:
+    """Enter the true end of a segment into the heap; earlier entries of the slot are dead from now on."""
+    clock, heap = state.clock, state.heap
+    clock[STAMP] += 1
+    stamp = clock[STAMP]
+    state.live[slot].stamp = stamp
+    k = clock[N_HEAP]
+    if k == len(heap):
+        k = purge_heap(state)
+    clock[N_HEAP] = k + 1
+    while k > 0:
+        parent = (k - 1) >> 1
+        if heap[parent].end_s <= end_s:
+            break
+        heap[k] = heap[parent]
+        k = parent
+    heap[k].end_s = end_s
+    heap[k].slot = slot
+    heap[k].stamp = stamp
+
+
+@kernel()
+def pop_end(state: State) -> None:
+    """Drop the first entry of the heap of ends."""
+    clock, heap = state.clock, state.heap
+    n = clock[N_HEAP] - 1
+    clock[N_HEAP] = n
+    end_s, slot, stamp = heap[n].end_s, heap[n].slot, heap[n].stamp
+    k = 0
+    while True:
+        child = 2 * k + 1
+        if child >= n:
+            break
+        if child + 1 < n and heap[child + 1].end_s < heap[child].end_s:
+            child += 1
+        if heap[child].end_s >= end_s:
+            break
+        heap[k] = heap[child]
+        k = child
+    heap[k].end_s = end_s
+    heap[k].slot = slot
+    heap[k].stamp = stamp
+
+
+@kernel()
+def purge_heap(state: State) -> int:
+    """Drop dead entries from a full heap; returns how many are left (an end-sorted array is a heap)."""
+    clock, heap = state.clock, state.heap
+    kept = 0
+    for k in range(clock[N_HEAP]):
+        if state.live[heap[k].slot].stamp == heap[k].stamp:
+            end_s, slot, stamp = heap[k].end_s, heap[k].slot, heap[k].stamp
+            at = kept
+            while at > 0 and heap[at - 1].end_s > end_s:
+                heap[at] = heap[at - 1]
+                at -= 1
+            heap[at].end_s = end_s
+            heap[at].slot = slot
+            heap[at].stamp = stamp
+            kept += 1
+    return kept
+
+
+@kernel()
+def has_slot(state: State) -> bool:
+    """Whether one more job can be admitted."""
+    return bool(state.clock[FREE_SLOT] != NOBODY or state.clock[SLOTS_USED] < len(state.live))
+
+
+@kernel()
+def admit(world: World, state: State, asked: Any) -> int:
+    """A job is submitted now; it is queued, or held until it is eligible. Returns its slot."""
+    clock = state.clock
+    slot = clock[FREE_SLOT]
+    if slot == NOBODY:
+        slot = clock[SLOTS_USED]
+        clock[SLOTS_USED] += 1
+    else:
+        clock[FREE_SLOT] = state.live[slot].chunk
+    state.live[slot] = asked
+    job = state.live[slot]
+    clock[SEQUENCE] += 1
+    job.order = float(clock[SEQUENCE])
+    job.chunk = NOBODY
+    job.stamp = NOBODY
+    job.speed = 1.0
+    job.first_start_s = NOBODY
+    if job.begin_s > clock[NOW] or (job.after_kind != AFTER_NONE and not met(state, job)):
+        job.status = HELD
+        job.eligible_s = NEVER_S
+        state.held[clock[N_HELD]] = slot
+        clock[N_HELD] += 1
+        state.fate[job.id] = HELD
+    else:
+        enqueue(state, slot)
+    return int(slot)
+
+
+@kernel()
+def met(state: State, job: Any) -> bool:
+    """Whether the dependency of a job is fulfilled."""
+    fate = state.fate[job.after]
+    if job.after_kind == AFTER_START:
+        return bool(fate >= RUNNING)
+    if job.after_kind == AFTER_OK:
+        return bool(fate == ENDED)
+    return bool(fate >= ENDED)
+
+
+@kernel()
+def wake_held(state: State) -> None:
+    """Queue the held jobs that have become eligible, in the order they were admitted, behind those already waiting.
+
+    A held job gains no place in the queue, as it gains no age priority.
+    """
+    clock = state.clock
+    kept = 0
+    for k in range(clock[N_HELD]):
+        slot = state.held[k]
+        job = state.live[slot]
+        if job.begin_s <= clock[NOW] and (job.after_kind == AFTER_NONE or met(state, job)):
+            clock[SEQUENCE] += 1
+            job.order = float(clock[SEQUENCE])
+            enqueue(state, slot)
+        else:
+            state.held[kept] = slot
+            kept += 1
+    clock[N_HELD] = kept
+
+
+@kernel(inline="always")
+def pending(state: State) -> Any:
+    """The queue, head first: slots of pending jobs; what lies beyond ``clock[N_PENDING]`` is room."""
+    return state.queue[state.clock[QUEUE_HEAD] :]
+
+
+@kernel()
+def enqueue(state: State, slot: int) -> None:
+    """Put an eligible job in the queue, at its place in the order."""
+    clock, live = state.clock, state.live
+    job = live[slot]
+    job.status = PENDING
+    job.eligible_s = clock[NOW]
+    job.planned_s = NEVER_S
+    state.fate[job.id] = PENDING
+    n = clock[N_PENDING]
+    if clock[QUEUE_HEAD] + n == len(state.queue):
+        for k in range(n):
+            state.queue[k] = state.queue[clock[QUEUE_HEAD] + k]
+        clock[QUEUE_HEAD] = 0
+    queue = pending(state)
+    at = n
+    while at > 0 and live[queue[at - 1]].order > job.order:
+        queue[at] = queue[at - 1]
+        at -= 1
+    queue[at] = slot
+    clock[N_PENDING] = n + 1
+    clock[ARRIVED_SINCE] += 1
+    if at < clock[KNOWN]:
+        clock[ENDED_SINCE] |= REPLAN
+
+
+@kernel()
+def unqueue(state: State, at: int) -> None:
+    """Take the job at place ``at`` out of the queue."""
+    clock = state.clock
+    n = clock[N_PENDING] - 1
+    if at == 0:
+        clock[QUEUE_HEAD] += 1
+    else:
+        take_out(pending(state), at, n + 1)
+    clock[N_PENDING] = n
+    if at < clock[KNOWN]:
+        clock[KNOWN] -= 1
+
+
+@kernel()
+def permitted(world: World, state: State, job: Any) -> bool:
+    """Whether the limits of its user let a job start now."""
+    setting = world.settings[0]
+    return bool(
+        state.user_jobs[job.user] < setting.user_max_jobs
+        and state.user_nodes[job.user] + job.nodes <= setting.user_max_nodes
+    )
+
+
+@kernel()
+def users_are_limited(world: World) -> bool:
+    """Whether any limit of a user is in force."""
+    setting = world.settings[0]
+    return bool(setting.user_max_jobs < NEVER_S or setting.user_max_nodes < NEVER_S)
+
+
+@kernel()
+def fits(world: World, state: State, scratch: Scratch, job: Any) -> bool:
+    """Whether a job can start now; ``scratch.picked`` then says where."""
+    return permitted(world, state, job) and pick(world, state, scratch, state.free, job, job.nodes)
+
+
+@kernel()
+def start(world: World, state: State, scratch: Scratch, slot: int, width: int, speed: float) -> None:
+    """Start a job (already out of the queue) on the nodes in ``scratch.picked``.
+
+    Args:
+        width: Nodes it gets; the size asked for unless it is elastic.
+        speed: Run time it does per second on them; 1 on the size asked for.
+    """
+    clock, live = state.clock, state.live
+    job = live[slot]
+    now = clock[NOW]
+    take(world, state, scratch, slot)
+    job.status = RUNNING
+    job.start_s = now
+    job.width = width
+    job.speed = speed
+    if job.first_start_s == NOBODY:
+        job.first_start_s = now
+    job.limit_end_s = now + job.limit_s
+    set_end(world, state, slot)
+    state.fate[job.id] = RUNNING
+    state.user_jobs[job.user] += 1
+    state.user_nodes[job.user] += width
+    insert_running(state, slot)
+    if clock[N_HELD] > 0:  # an after: dependency may be met; the queue must not change under the discipline
+        call_at(state, now)
+
+
+@kernel()
+def call_at(state: State, time_s: int) -> None:
+    """Ask to be called at a time even if nothing happens then."""
+    state.clock[TIMER] = min(state.clock[TIMER], time_s)
+
+
+@kernel()
+def set_end(world: World, state: State, slot: int) -> None:
+    """Work out when the present segment ends: the rest of the work, or the first check of limits after its own.
+
+    Slurm looks every ``PERIODIC_TIMEOUT`` (30 s) who is over his limit: a job overruns by less than that. Plans go by
+    the limit itself.
+    """
+    clock, setting = state.clock, world.settings[0]
+    job = state.live[slot]
+    left_s = math.ceil(max(job.run_s - job.done_s, 0.0) / job.speed - ROUNDING_S)
+    enforced_s = job.limit_end_s
+    if setting.limit_check_s > 1:
+        enforced_s += (setting.epoch_s - job.limit_end_s) % setting.limit_check_s
+    job.end_s = max(min(job.start_s + job.resume_s + left_s, enforced_s), clock[NOW])
+    push_end(state, slot, job.end_s)
+
+
+@kernel()
+def insert_running(state: State, slot: int) -> None:
+    """Enter a job among the running ones, which are sorted by the end of their limit."""
+    clock, running, live = state.clock, state.running, state.live
+    n = clock[N_RUNNING]
+    until = live[slot].limit_end_s
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) >> 1
+        if live[running[middle]].limit_end_s <= until:
+            low = middle + 1
+        else:
+            high = middle
+    put_in(running, low, n, slot)
+    clock[N_RUNNING] = n + 1
+
+
+@kernel()
+def remove_running(state: State, slot: int) -> None:
+    """Drop a job from the running ones."""
+    clock, running, live = state.clock, state.running, state.live
+    until = live[slot].limit_end_s
+    low, high = 0, clock[N_RUNNING]
+    while low < high:
+        middle = (low + high) >> 1
+        if live[running[middle]].limit_end_s < until:
+            low = middle + 1
+        else:
+            high = middle
+    while running[low] != slot:
+        low += 1
+    take_out(running, low, clock[N_RUNNING])
+    clock[N_RUNNING] -= 1
+
+
+@kernel()
+def leave_nodes(world: World, state: State, slot: int, why: int) -> None:
+    """A running job gives its nodes back; the segment is logged."""
+    clock = state.clock
+    job = state.live[slot]
+    now = clock[NOW]
+    remove_running(state, slot)
+    give(world, state, slot, job.width)
+    state.user_jobs[job.user] -= 1
+    state.user_nodes[job.user] -= job.width
+    state.usage[job.user] += job.width * float(now - max(clock[PRIORITY_AT], job.start_s))
+    clock[ENDED_SINCE] |= FREED if now >= job.limit_end_s else FREED | REPLAN
+    log_segment(state, job, why)
+    job.stamp = NOBODY
+
+
+@kernel()
+def log_segment(state: State, job: Any, why: int) -> None:
+    """Write down the stretch of running that ends now."""
+    segment = state.log[state.clock[N_LOG]]
+    segment.id = job.id
+    segment.start_s = job.start_s
+    segment.end_s = state.clock[NOW]
+    segment.width = job.width
+    segment.why = why
+    segment.user = job.user
+    segment.submit_s = job.submit_s
+    segment.limit_s = job.limit_s
+    state.clock[N_LOG] += 1
+
+
+@kernel()
+def free_slot(state: State, slot: int) -> None:
+    """The job is gone; its slot may be used again."""
+    state.live[slot].chunk = state.clock[FREE_SLOT]
+    state.live[slot].status = ENDED
+    state.clock[FREE_SLOT] = slot
+    if state.clock[WATCH_SLOT] == slot:  # or whoever gets the slot next would be taken for the watched job
+        state.clock[WATCH_SLOT] = NOBODY
+
+
+@kernel()
+def finish(world: World, state: State, slot: int) -> None:
+    """The end of a segment has come: the job is done, at its limit, or suspended at last."""
+    job = state.live[slot]
+    if job.status == SUSPENDING:
+        suspended(world, state, slot)
+        return
+    bank_work(state, job)
+    by_limit = (job.run_s - job.done_s) / job.speed > 2 * ROUNDING_S
+    leave_nodes(world, state, slot, BY_LIMIT if by_limit else BY_ITSELF)
+    state.fate[job.id] = CANCELLED if by_limit or job.failed == 1 else ENDED
+    free_slot(state, slot)
+    if state.clock[N_HELD] > 0:
+        wake_held(state)
+
+
+@kernel()
+def bank_work(state: State, job: Any) -> None:
+    """Credit a running job with what it has done since it started or was resized."""
+    worked_s = max(state.clock[NOW] - job.start_s - job.resume_s, 0)
+    job.done_s = min(job.done_s + worked_s * job.speed, float(job.run_s))
+
+
+@kernel()
+def suspended(world: World, state: State, slot: int) -> None:
+    """A preempted job has let go of its nodes and is queued again, at its old place in the order."""
+    job = state.live[slot]
+    leave_nodes(world, state, slot, BY_PREEMPTION)
+    job.resume_s = job.next_resume_s
+    job.width = 0
+    enqueue(state, slot)
+
+
+@kernel()
+def hold(state: State, slot: int) -> None:
+    """Put a job that is in no list among the held ones."""
+    clock, job = state.clock, state.live[slot]
+    job.status = HELD
+    job.eligible_s = NEVER_S
+    state.held[clock[N_HELD]] = slot
+    clock[N_HELD] += 1
+    state.fate[job.id] = HELD
+
+
+@kernel()
+def put_back(world: World, state: State, slot: int, begin_s: int) -> None:
+    """A running job goes back among the held ones; it begins anew, its work lost, and not before ``begin_s``."""
+    leave_nodes(world, state, slot, BY_PREEMPTION)
+    job = state.live[slot]
+    job.submit_s = state.clock[NOW]
+    job.begin_s = begin_s
+    job.after, job.after_kind = NOBODY, AFTER_NONE
+    job.done_s, job.resume_s, job.width = 0.0, 0, 0
+    hold(state, slot)

@@ -1,0 +1,236 @@
+"""The actions of a plan, checked and then applied; the same ones a real cluster takes.
+
+An action that cannot be applied leaves the state as it was and says why in the clock; the caller turns that
+into a ``PlanInfeasible`` with names. The actions before it in the plan stay applied, as they would on a cluster.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.sim.kernel.arrays import (
+    BY_CANCEL,
+    BY_RESIZE,
+    CANCELLED,
+    ENDED_SINCE,
+    FAULT,
+    FAULT_ID,
+    FAULT_VALUE,
+    N_HELD,
+    N_PENDING,
+    N_RUNNING,
+    NOBODY,
+    NOW,
+    PRIORITY_AT,
+    RUNNING,
+    SUSPENDING,
+    Scratch,
+    State,
+    World,
+)
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.lifecycle import (
+    FREED,
+    REPLAN,
+    bank_work,
+    call_at,
+    free_slot,
+    leave_nodes,
+    log_segment,
+    pending,
+    push_end,
+    set_end,
+    start,
+    suspended,
+    unqueue,
+    wake_held,
+)
+from mirage.sim.kernel.resources import give, pick, room, take
+
+START, PREEMPT, RESIZE, CANCEL, MOVE, WAKE = range(6)
+"""Kinds of action. A suspended job is pending: resuming is starting it again. MOVE puts a bin into a partition or takes
+it out; running jobs go on. WAKE asks to be called at ``id`` seconds even if nothing happens."""
+
+(
+    NO_FAULT,
+    NO_SUCH_JOB,
+    NOT_PENDING,
+    NOT_RUNNING,
+    NO_ROOM,
+    OVER_USER_LIMIT,
+    BAD_VALUE,
+    NO_SUCH_NODE,
+) = range(8)
+
+
+@kernel()
+def find_slot(slots: Any, n: int, live: Any, job_id: int) -> int:
+    """Where in ``slots[:n]`` the job with this id stands, or ``NOBODY``."""
+    for k in range(n):
+        if live[slots[k]].id == job_id:
+            return k
+    return NOBODY
+
+
+@kernel()
+def refuse(state: State, fault: int, job_id: int, value: int) -> bool:
+    """Note why an action cannot be applied; returns False for the caller to return."""
+    state.clock[FAULT] = fault
+    state.clock[FAULT_ID] = job_id
+    state.clock[FAULT_VALUE] = value
+    return False
+
+
+@kernel()
+def may_hold(world: World, state: State, user: int, jobs: int, nodes: int) -> bool:
+    """Whether the limits of a user allow so many running jobs and nodes more."""
+    setting = world.settings[0]
+    return bool(
+        state.user_jobs[user] + jobs <= setting.user_max_jobs
+        and state.user_nodes[user] + nodes <= setting.user_max_nodes
+    )
+
+
+@kernel()
+def apply_start(world: World, state: State, scratch: Scratch, action: Any) -> bool:
+    """Start (or resume) a pending job on ``action.nodes`` nodes, 0 for the size asked for."""
+    at = find_slot(pending(state), state.clock[N_PENDING], state.live, action.id)
+    if at == NOBODY:
+        known = 0 <= action.id < len(state.fate)
+        return refuse(state, NOT_PENDING if known else NO_SUCH_JOB, action.id, 0)
+    slot = pending(state)[at]
+    job = state.live[slot]
+    nodes = job.nodes if action.nodes == 0 else action.nodes
+    if nodes < 1:
+        return refuse(state, BAD_VALUE, action.id, nodes)
+    if not may_hold(world, state, job.user, 1, nodes):
+        return refuse(state, OVER_USER_LIMIT, action.id, 0)
+    if not pick(world, state, scratch, state.free, job, nodes):
+        return refuse(state, NO_ROOM, action.id, nodes - room(world, state, state.free, job))
+    unqueue(state, at)
+    speed = action.speed if action.speed > 0 else nodes / job.nodes
+    start(world, state, scratch, slot, nodes, speed)
+    return True
+
+
+@kernel()
+def apply_preempt(world: World, state: State, action: Any) -> bool:
+    """Suspend a running job: its nodes are held ``suspend_s`` longer, its next start loses ``resume_s``."""
+    at = find_slot(state.running, state.clock[N_RUNNING], state.live, action.id)
+    if at == NOBODY:
+        return refuse(state, NOT_RUNNING, action.id, 0)
+    slot = state.running[at]
+    job = state.live[slot]
+    if job.status != RUNNING:
+        return refuse(state, NOT_RUNNING, action.id, 0)
+    if action.suspend_s < 0 or action.resume_s < 0:
+        return refuse(state, BAD_VALUE, action.id, min(action.suspend_s, action.resume_s))
+    bank_work(state, job)
+    job.next_resume_s = action.resume_s
+    if action.suspend_s == 0:
+        suspended(world, state, slot)
+        return True
+    job.status = SUSPENDING
+    state.fate[job.id] = SUSPENDING
+    job.end_s = min(state.clock[NOW] + action.suspend_s, job.limit_end_s)
+    push_end(state, slot, job.end_s)
+    return True
+
+
+@kernel()
+def apply_resize(world: World, state: State, scratch: Scratch, action: Any) -> bool:
+    """Give a running job more nodes or take some; it goes on at ``action.speed`` (0: linear in nodes)."""
+    at = find_slot(state.running, state.clock[N_RUNNING], state.live, action.id)
+    if at == NOBODY:
+        return refuse(state, NOT_RUNNING, action.id, 0)
+    slot = state.running[at]
+    job = state.live[slot]
+    change = action.nodes - job.width
+    if job.status != RUNNING:
+        return refuse(state, NOT_RUNNING, action.id, 0)
+    if action.nodes < 1 or action.resume_s < 0:
+        return refuse(state, BAD_VALUE, action.id, min(action.nodes, action.resume_s))
+    if change > 0 and not may_hold(world, state, job.user, 0, change):
+        return refuse(state, OVER_USER_LIMIT, action.id, 0)
+    if change > 0 and not pick(world, state, scratch, state.free, job, change):
+        return refuse(state, NO_ROOM, action.id, change - room(world, state, state.free, job))
+    bank_work(state, job)
+    lost_s = max(job.start_s + job.resume_s - state.clock[NOW], 0) + action.resume_s
+    log_segment(state, job, BY_RESIZE)
+    state.usage[job.user] += job.width * float(state.clock[NOW] - max(state.clock[PRIORITY_AT], job.start_s))
+    if change > 0:
+        take(world, state, scratch, slot)
+    else:
+        give(world, state, slot, -change)
+    state.user_nodes[job.user] += change
+    job.width = action.nodes
+    job.speed = action.speed if action.speed > 0 else action.nodes / job.nodes
+    job.start_s = state.clock[NOW]
+    job.resume_s = lost_s
+    set_end(world, state, slot)
+    return True
+
+
+@kernel()
+def apply_cancel(world: World, state: State, action: Any) -> bool:
+    """Cancel a job wherever it stands; a running one gives its nodes back at once."""
+    clock, live = state.clock, state.live
+    at = find_slot(pending(state), clock[N_PENDING], live, action.id)
+    if at != NOBODY:
+        slot = pending(state)[at]
+        unqueue(state, at)
+    else:
+        at = find_slot(state.running, clock[N_RUNNING], live, action.id)
+        if at != NOBODY:
+            slot = state.running[at]
+            leave_nodes(world, state, slot, BY_CANCEL)
+        else:
+            at = find_slot(state.held, clock[N_HELD], live, action.id)
+            if at == NOBODY:
+                return refuse(state, NO_SUCH_JOB, action.id, 0)
+            slot = state.held[at]
+            for k in range(at, clock[N_HELD] - 1):
+                state.held[k] = state.held[k + 1]
+            clock[N_HELD] -= 1
+    state.fate[action.id] = CANCELLED
+    free_slot(state, slot)
+    if clock[N_HELD] > 0:
+        wake_held(state)
+    return True
+
+
+@kernel()
+def apply_move(state: State, action: Any) -> bool:
+    """Put bin ``action.bin`` into a partition (``nodes`` 1) or take it out (0)."""
+    partitions, bins = state.allowed.shape
+    if not (0 <= action.bin < bins and 0 <= action.partition < partitions):
+        return refuse(state, NO_SUCH_NODE, action.partition, action.bin)
+    state.allowed[action.partition, action.bin] = action.nodes == 1
+    return True
+
+
+@kernel()
+def apply_plan(world: World, state: State, scratch: Scratch, n: int) -> bool:
+    """Apply the first n actions of ``scratch.plan``; False, with the fault in the clock, at the first that fails."""
+    state.clock[FAULT] = NO_FAULT
+    state.clock[ENDED_SINCE] |= FREED | REPLAN  # no earlier plan foresaw what follows
+    for k in range(n):
+        action = scratch.plan[k]
+        if action.kind == START:
+            done = apply_start(world, state, scratch, action)
+        elif action.kind == PREEMPT:
+            done = apply_preempt(world, state, action)
+        elif action.kind == RESIZE:
+            done = apply_resize(world, state, scratch, action)
+        elif action.kind == CANCEL:
+            done = apply_cancel(world, state, action)
+        elif action.kind == MOVE:
+            done = apply_move(state, action)
+        elif action.kind == WAKE:
+            call_at(state, max(action.id, state.clock[NOW] + 1))
+            done = True
+        else:
+            done = refuse(state, BAD_VALUE, action.id, action.kind)
+        if not done:
+            return False
+    return True

@@ -1,0 +1,193 @@
+"""The availability profile: what is free from now on, if running jobs use up their limits.
+
+``profile_s[k]`` is when the k-th stretch begins and ``profile[k]`` what each bin has free in it; the first begins now
+and the last never ends. Times are exact; nothing is rounded to slots.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.sim.kernel.arrays import N_PROFILE, N_RUNNING, NEVER_S, NOBODY, NOW, Scratch, State, World
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.lifecycle import pending
+from mirage.sim.kernel.pool_profile import (
+    earliest_level,
+    forget_past_level,
+    lasts_from_now,
+    rebuild_level,
+    reserve_level,
+)
+from mirage.sim.kernel.resources import most_nodes, need, pick, release_into, room
+
+
+@kernel()
+def one_pool(world: World) -> bool:
+    """Whether the cluster is a single pool of whole nodes, which has a simpler profile."""
+    return bool(world.capacity.shape[0] == 1 and world.settings[0].stacked == 1)
+
+
+@kernel()
+def rebuild(world: World, state: State) -> None:
+    """Start afresh from the running jobs."""
+    if one_pool(world):
+        rebuild_level(state)
+        return
+    clock, live = state.clock, state.live
+    profile_s, profile = state.profile_s, state.profile
+    bins = world.capacity.shape[0]
+    profile_s[0] = clock[NOW]
+    for b in range(bins):
+        profile[0, b, 0] = state.free[b, 0]
+        profile[0, b, 1] = state.free[b, 1]
+    n = 1
+    for k in range(clock[N_RUNNING]):
+        slot = state.running[k]
+        end_s = max(live[slot].limit_end_s, clock[NOW] + 1)  # a job at its limit goes at once
+        if end_s > profile_s[n - 1]:
+            profile_s[n] = end_s
+            for b in range(bins):
+                profile[n, b, 0] = profile[n - 1, b, 0]
+                profile[n, b, 1] = profile[n - 1, b, 1]
+            n += 1
+        release_into(world, state, slot, profile[n - 1])
+    clock[N_PROFILE] = n
+
+
+@kernel()
+def forget_past(world: World, state: State) -> None:
+    """Drop the stretches that are over, so that the first begins now."""
+    if one_pool(world):
+        forget_past_level(state)
+        return
+    clock, profile_s, profile = state.clock, state.profile_s, state.profile
+    n = clock[N_PROFILE]
+    gone = 0
+    while gone + 1 < n and profile_s[gone + 1] <= clock[NOW]:
+        gone += 1
+    if gone > 0:
+        n -= gone
+        for k in range(n):
+            profile_s[k] = profile_s[k + gone]
+            for b in range(world.capacity.shape[0]):
+                profile[k, b, 0] = profile[k + gone, b, 0]
+                profile[k, b, 1] = profile[k + gone, b, 1]
+        clock[N_PROFILE] = n
+    profile_s[0] = clock[NOW]
+
+
+@kernel()
+def earliest(world: World, state: State, scratch: Scratch, job: Any) -> int:
+    """The earliest stretch at whose beginning a job can start and run to its limit, or ``NOBODY``.
+
+    ``scratch.picked`` then says where.
+    """
+    if one_pool(world):
+        scratch.picked[0] = job.nodes
+        if not state.allowed[job.partition, 0]:
+            return NOBODY
+        return earliest_level(state, job.nodes, job.limit_s)
+    for k in range(state.clock[N_PROFILE]):
+        if lasts_from(world, state, scratch, job, k) and pick(world, state, scratch, scratch.low, job, job.nodes):
+            return k
+    return NOBODY
+
+
+@kernel()
+def lasts_from(world: World, state: State, scratch: Scratch, job: Any, first: int) -> bool:
+    """Whether there is room for a job from the beginning of stretch ``first`` until its limit.
+
+    ``scratch.low`` then says what every bin has free throughout.
+    """
+    profile_s, profile, low = state.profile_s, state.profile, scratch.low
+    bins = world.capacity.shape[0]
+    end_s = profile_s[first] + job.limit_s
+    for b in range(bins):
+        low[b, 0] = profile[first, b, 0]
+        low[b, 1] = profile[first, b, 1]
+    possible = room(world, state, low, job) >= job.nodes
+    k = first + 1
+    while possible and k < state.clock[N_PROFILE] and profile_s[k] < end_s:
+        for b in range(bins):
+            low[b, 0] = min(low[b, 0], profile[k, b, 0])
+            low[b, 1] = min(low[b, 1], profile[k, b, 1])
+        possible = room(world, state, low, job) >= job.nodes
+        k += 1
+    return bool(possible)
+
+
+@kernel()
+def last_to_start(world: World, state: State, scratch: Scratch, first: int, last: int) -> int:
+    """The last place from ``first`` to ``last`` of the queue whose job could start now beside all that is planned.
+
+    Below ``first`` if there is none. Plans only ever take nodes away, so no job after it will start now, however the
+    jobs before it are planned.
+    """
+    live, queue = state.live, pending(state)
+    if one_pool(world):
+        while last >= first and not lasts_from_now(state, live[queue[last]].nodes, live[queue[last]].limit_s):
+            last -= 1
+    else:
+        while last >= first and not lasts_from(world, state, scratch, live[queue[last]], 0):
+            last -= 1
+    return last
+
+
+@kernel()
+def last_that_fits(world: World, state: State, first: int, last: int) -> int:
+    """The last place from ``first`` to ``last`` of the queue whose job what is free now would hold, plans aside.
+
+    Below ``first`` if there is none.
+    """
+    live, queue = state.live, pending(state)
+    most = most_nodes(world, state.free)
+    while last >= first and not (
+        live[queue[last]].nodes <= most and room(world, state, state.free, live[queue[last]]) >= live[queue[last]].nodes
+    ):
+        last -= 1
+    return last
+
+
+@kernel()
+def split(world: World, state: State, time_s: int) -> int:
+    """Make a stretch begin at a time (if none does) and return which."""
+    clock, profile_s, profile = state.clock, state.profile_s, state.profile
+    n = clock[N_PROFILE]
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) >> 1
+        if profile_s[middle] < time_s:
+            low = middle + 1
+        else:
+            high = middle
+    if low < n and profile_s[low] == time_s:
+        return low
+    bins = world.capacity.shape[0]
+    for k in range(n, low, -1):
+        profile_s[k] = profile_s[k - 1]
+        for b in range(bins):
+            profile[k, b, 0] = profile[k - 1, b, 0]
+            profile[k, b, 1] = profile[k - 1, b, 1]
+    profile_s[low] = time_s
+    for b in range(bins):
+        profile[low, b, 0] = profile[low - 1, b, 0]
+        profile[low, b, 1] = profile[low - 1, b, 1]
+    clock[N_PROFILE] = n + 1
+    return low
+
+
+@kernel()
+def reserve(world: World, state: State, scratch: Scratch, job: Any, near: int, from_s: int, to_s: int) -> None:
+    """Take the nodes in ``scratch.picked`` out of the profile between two times, the first near stretch ``near``."""
+    if one_pool(world):
+        reserve_level(state, job.nodes, near, from_s, to_s)
+        return
+    first = split(world, state, from_s)
+    last = state.clock[N_PROFILE] if to_s >= NEVER_S else split(world, state, to_s)
+    for b in range(world.capacity.shape[0]):
+        count = scratch.picked[b]
+        if count > 0:
+            gpus, cpus = need(world, b, job)
+            for k in range(first, last):
+                state.profile[k, b, 0] -= count * gpus
+                state.profile[k, b, 1] -= count * cpus

@@ -1,0 +1,1 @@
+"""Slurm's configuration as the simulator reads it: scheduler settings, nodes, partitions, QOS."""

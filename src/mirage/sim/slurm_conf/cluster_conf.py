@@ -1,0 +1,196 @@
+"""The cluster that a ``slurm.conf`` describes: nodes alike in groups, and the partitions over them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirage.duration import UNLIMITED_S, parse_duration_s
+from mirage.errors import ClusterError, ConfigurationError
+from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.slurm_conf.settings import option_lines, read_options
+from mirage.slurm_words.hostlist import expand_hosts
+
+Options = dict[str, str]
+
+_WORD = re.compile(r"([A-Za-z]+)=(\"[^\"]*\"|\S+)")
+_ABSENT = ("future", "down", "drain", "fail")
+"""States in which a node is written down but cannot run jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """What tells one node from another: its GPUs, its cores, and which partitions it is in."""
+
+    gpus: int
+    cpus: int
+    partitions: tuple[bool, ...]
+
+
+def cluster_from_slurm_conf(path: str | Path) -> Cluster:
+    """The machine and partitions of a ``slurm.conf``.
+
+    Nodes are shared GPU by GPU or core by core, unless ``SelectType`` is ``select/linear`` or every partition says
+    ``OverSubscribe=EXCLUSIVE``. Nodes that are FUTURE, DOWN, DRAIN or FAIL are left out. The default partition is the
+    first; limits and QOS stand in the accounting database, not in the file.
+
+    Args:
+        path: The file; ``Include`` lines are followed.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or a value in it.
+        ClusterError: It describes no node, or a partition names nodes that are not described.
+    """
+    lines = option_lines(path)
+    nodes = _nodes(path, lines)
+    if not nodes:
+        raise ClusterError(f"{path} has no NodeName line; name the slurm.conf of the controller, not a fragment")
+    partitions = _blocks(lines, "partitionname")
+    described = {host for hostlist in _blocks(lines, "nodename") for host in _hosts(path, hostlist)}
+    names = _Names(path, nodes, described, _blocks(lines, "nodeset"))
+    members = {name: names.members(name, options) for name, options in partitions.items()}
+    if not partitions:
+        partitions, members = {"batch": {}}, {"batch": set(nodes)}
+    ordered = sorted(partitions, key=lambda name: not _is(partitions[name], "default", "yes"))
+    groups, of_partition = _grouped(nodes, [members[name] for name in ordered])
+    exclusive = all(_is(options, "oversubscribe", "exclusive") for options in partitions.values())
+    whole = read_options(path).get("selecttype", "select/cons_tres").lower() == "select/linear"
+    return Cluster(
+        groups=tuple(groups),
+        partitions=tuple(
+            _partition(path, name, partitions[name], own) for name, own in zip(ordered, of_partition) if own
+        ),
+        shared_nodes=not (whole or exclusive),
+    )
+
+
+def _blocks(lines: Iterable[tuple[str, str]], key: str) -> dict[str, Options]:
+    """Name → options of all lines of a kind; ``DEFAULT`` lines fill in what later ones leave open."""
+    default: Options = {}
+    blocks: dict[str, Options] = {}
+    for found, text in lines:
+        if found != key:
+            continue
+        name, _, rest = text.partition(" ")
+        options = {word.lower(): value.strip('"') for word, value in _WORD.findall(rest)}
+        if name.upper() == "DEFAULT":
+            default.update(options)
+        else:
+            blocks[name] = {**default, **blocks.get(name, {}), **options}
+    return blocks
+
+
+def _nodes(path: str | Path, lines: list[tuple[str, str]]) -> dict[str, Options]:
+    """Host → its options, of those that can run jobs."""
+    nodes: dict[str, Options] = {}
+    for hostlist, options in _blocks(lines, "nodename").items():
+        if not options.get("state", "unknown").lower().startswith(_ABSENT):
+            nodes |= dict.fromkeys(_hosts(path, hostlist), options)
+    return nodes
+
+
+def _hosts(path: str | Path, hostlist: str) -> list[str]:
+    try:
+        return expand_hosts(hostlist)
+    except ValueError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What the names in a file stand for.
+
+    Attributes:
+        nodes: Host → options, of those that can run jobs.
+        described: Every host the file describes.
+        sets: NodeSet → its options.
+    """
+
+    path: str | Path
+    nodes: Mapping[str, Options]
+    described: set[str]
+    sets: Mapping[str, Options]
+
+    def members(self, partition: str, options: Options) -> set[str]:
+        """The hosts of a partition that can run jobs."""
+        found: set[str] = set()
+        for host in _hosts(self.path, options.get("nodes", "")):
+            if host.upper() == "ALL":
+                found |= set(self.nodes)
+            elif host in self.sets:
+                feature = self.sets[host].get("feature")
+                found |= {node for node, own in self.nodes.items() if feature and feature in _features(own)}
+                found |= set(_hosts(self.path, self.sets[host].get("nodes", "")))
+            elif host in self.described:
+                found.add(host)
+            else:
+                raise ClusterError(
+                    f"{self.path}: partition {partition!r} names node {host!r}, which no NodeName line describes"
+                )
+        return found & set(self.nodes)
+
+
+def _features(options: Options) -> list[str]:
+    return options.get("feature", options.get("features", "")).split(",")
+
+
+def _grouped(nodes: Mapping[str, Options], members: list[set[str]]) -> tuple[list[NodeGroup], list[tuple[str, ...]]]:
+    """Groups of nodes that are alike, named after their first node, and the groups of each partition."""
+    kinds: dict[_Node, list[str]] = {}
+    for host, options in nodes.items():
+        inside = tuple(host in hosts for hosts in members)
+        kinds.setdefault(_Node(_gpus(options), _cpus(options), inside), []).append(host)
+    groups = [NodeGroup(hosts[0], len(hosts), kind.gpus, kind.cpus) for kind, hosts in kinds.items()]
+    return groups, [
+        tuple(group.name for group, kind in zip(groups, kinds) if kind.partitions[k]) for k in range(len(members))
+    ]
+
+
+def _gpus(options: Options) -> int:
+    """GPUs of a node: ``Gres=gpu:h100:8,nvme:1`` has 8; ``gpu`` alone is one."""
+    count = 0
+    for gres in options.get("gres", "").split(","):
+        kind, *rest = gres.split("(")[0].split(":")
+        if kind.lower() == "gpu":
+            last = rest[-1] if rest else "1"
+            count += int(last) if last.isdecimal() else 1
+    return count
+
+
+def _cpus(options: Options) -> int:
+    """Processors of a node, by ``CPUs`` or by its sockets, cores and threads; one by default, as in Slurm."""
+    given = options.get("cpus", options.get("procs"))
+    if given is not None:
+        return _whole(given)
+    if "sockets" in options:
+        sockets = _whole(options["sockets"])
+    else:
+        sockets = _whole(options.get("boards", "1")) * _whole(options.get("socketsperboard", "1"))
+    return sockets * _whole(options.get("corespersocket", "1")) * _whole(options.get("threadspercore", "1"))
+
+
+def _partition(path: str | Path, name: str, options: Options, groups: tuple[str, ...]) -> Partition:
+    limit = options.get("maxtime", "UNLIMITED")
+    try:
+        return Partition(
+            name,
+            groups,
+            tier=_whole(options.get("prioritytier", "1")),
+            job_factor=float(options.get("priorityjobfactor", "1")),
+            max_limit_s=parse_duration_s(limit) if limit.upper() != "INFINITE" else UNLIMITED_S,
+        )
+    except ValueError as error:
+        raise ConfigurationError(f"{path}: partition {name!r}: {error}") from error
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigurationError(f"{text!r} in a slurm.conf is not a whole number") from None
+
+
+def _is(options: Options, key: str, value: str) -> bool:
+    return options.get(key, "").lower().startswith(value)

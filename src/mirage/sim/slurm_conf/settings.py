@@ -1,0 +1,177 @@
+"""How a cluster's scheduler is set: Slurm's own parameters, under Slurm's own names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from mirage.duration import DAY_S, MINUTE_S, UNLIMITED_S, parse_duration_s
+from mirage.errors import ConfigurationError
+from mirage.sim.cluster import Cluster
+from mirage.sim.jobs import never_in_force
+from mirage.sim.kernel.arrays import SETTINGS, Records, records
+
+LIMIT_CHECK_S = 30
+CREDENTIAL_S = 120
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmSettings:
+    """Parameters of the two loops and of the multifactor priority; defaults are Slurm's (slurm.conf(5)).
+
+    Attributes:
+        bf_interval_s: Seconds between passes of the backfill loop.
+        bf_resolution_s: Reservations are widened to multiples of this.
+        bf_window_s: No reservation is made beyond this.
+        max_job_test: ``bf_max_job_test``; for ``conservative``, how many jobs are planned.
+        limit_check_s: Limits are looked at so often: a job overruns its own by less. Slurm's loop turns every 30 s
+            (``PERIODIC_TIMEOUT``), which is what a slurm.conf means; studies of traces end jobs to the second.
+        consecutive: Nodes that jobs share are chosen as ``select/cons_tres`` does, which a slurm.conf means; else the
+            fullest first.
+        requeue_hold_s: A displaced job competes again after so long: until its old credential has expired, and a second
+            more (``AuthInfo=cred_expire``, 120 s by default). It begins anew, its work lost.
+        youngest_first: Whoever started last is displaced first, else whoever has the lowest QOS
+            (``preempt_youngest_first``).
+        every_pass: Run also the passes in which nothing can have changed (to measure that it changes nothing).
+    """
+
+    bf_interval_s: int = 30
+    bf_resolution_s: int = 60
+    bf_window_s: int = DAY_S
+    max_job_test: int = 500
+    default_queue_depth: int = 100
+    calc_period_s: int = 300
+    half_life_s: float = 7.0 * DAY_S
+    max_age_s: float = 7.0 * DAY_S
+    weight_age: float = 0.0
+    weight_fairshare: float = 0.0
+    weight_size: float = 0.0
+    weight_partition: float = 0.0
+    weight_qos: float = 0.0
+    favor_small: bool = False
+    limit_check_s: int = 1
+    consecutive: bool = False
+    requeue_hold_s: int = CREDENTIAL_S + 1
+    youngest_first: bool = False
+    every_pass: bool = False
+
+    @classmethod
+    def lonestar6(cls) -> Self:
+        """What TACC's Lonestar6 used for the gpu-a100 queue of the published trace."""
+        return cls(
+            bf_interval_s=10, bf_resolution_s=600, bf_window_s=2880 * MINUTE_S, max_job_test=3000,
+            default_queue_depth=1000, half_life_s=2.0 * DAY_S, weight_age=7000, weight_fairshare=4000,
+            weight_size=100, weight_partition=3000, weight_qos=4000,
+        )  # fmt: skip
+
+    @classmethod
+    def from_slurm_conf(cls, path: str | Path) -> Self:
+        """Read the scheduler's parameters out of a ``slurm.conf``; what it does not say keeps Slurm's default.
+
+        Raises:
+            ConfigurationError: A value cannot be read.
+        """
+        return cls.from_options(read_options(path), path)
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str], path: str | Path) -> Self:
+        """The same from options already read, keys in lower case: ``scontrol show config`` has them too.
+
+        Args:
+            path: Where they are from, for messages.
+
+        Raises:
+            ConfigurationError: A value cannot be read.
+        """
+        found: dict[str, float | bool] = {"limit_check_s": LIMIT_CHECK_S, "consecutive": True}
+        if expires := _CREDENTIAL.search(options.get("authinfo", "")):
+            found["requeue_hold_s"] = int(expires[1]) + 1
+        for word in options.get("schedulerparameters", "").split(","):
+            key, _, value = word.strip().partition("=")
+            if key == "preempt_youngest_first":
+                found["youngest_first"] = True
+            if key in _SCHEDULER_PARAMETERS and value:
+                name, unit = _SCHEDULER_PARAMETERS[key]
+                found[name] = _number(path, key, value) * unit
+        for key, name in _PRIORITY_WEIGHTS.items():
+            if key in options:
+                found[name] = _number(path, key, options[key])
+        for key, name in _PRIORITY_TIMES.items():
+            if key in options:
+                found[name] = float(parse_duration_s(options[key])) or float(UNLIMITED_S)
+        if "prioritycalcperiod" in options:
+            found["calc_period_s"] = parse_duration_s(options["prioritycalcperiod"])
+        found["favor_small"] = options.get("priorityfavorsmall", "no").lower() == "yes"
+        return replace(cls(), **found)  # type: ignore[arg-type]
+
+    def record(self, cluster: Cluster, epoch_s: int) -> Records:
+        """The SETTINGS record of a world."""
+        setting = records(SETTINGS, 1)
+        for name in SETTINGS.names or ():
+            if hasattr(self, name):
+                setattr(setting[0], name, getattr(self, name))
+        setting.nodes = cluster.nodes
+        setting.stacked = not cluster.shared_nodes
+        setting.user_max_jobs = never_in_force(cluster.user_max_jobs)
+        setting.user_max_nodes = never_in_force(cluster.user_max_nodes)
+        setting.epoch_s = epoch_s
+        return setting
+
+
+_SCHEDULER_PARAMETERS = {
+    "bf_interval": ("bf_interval_s", 1),
+    "bf_resolution": ("bf_resolution_s", 1),
+    "bf_window": ("bf_window_s", MINUTE_S),
+    "bf_max_job_test": ("max_job_test", 1),
+    "default_queue_depth": ("default_queue_depth", 1),
+}
+_PRIORITY_WEIGHTS = {
+    "priorityweightage": "weight_age",
+    "priorityweightfairshare": "weight_fairshare",
+    "priorityweightjobsize": "weight_size",
+    "priorityweightpartition": "weight_partition",
+    "priorityweightqos": "weight_qos",
+}
+_PRIORITY_TIMES = {"prioritydecayhalflife": "half_life_s", "prioritymaxage": "max_age_s"}
+_CREDENTIAL = re.compile(r"cred_expire=(\d+)", re.IGNORECASE)
+_INCLUDE = re.compile(r"\s*include\s+(\S+)\s*$", re.IGNORECASE)
+_OPTION = re.compile(r"\s*([A-Za-z]+)\s*=\s*(\S.*?)\s*$")
+
+
+def read_options(path: str | Path) -> dict[str, str]:
+    """The one-a-line options of a ``slurm.conf``, keys in lower case; node and partition lines are not among them.
+
+    Raises:
+        ConfigurationError: The file cannot be read.
+    """
+    return dict(option_lines(path))
+
+
+def option_lines(path: str | Path) -> list[tuple[str, str]]:
+    """Every ``Key=value`` line of a ``slurm.conf`` in order, comments gone, keys in lower case, ``Include`` followed.
+
+    Raises:
+        ConfigurationError: A file cannot be read.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}; name a readable slurm.conf") from error
+    options: list[tuple[str, str]] = []
+    for line in text.replace("\\\n", " ").splitlines():
+        plain = line.split("#", 1)[0]
+        if included := _INCLUDE.match(plain):
+            options += option_lines(Path(path).parent / included[1])
+        elif option := _OPTION.match(plain):
+            options.append((option[1].lower(), option[2]))
+    return options
+
+
+def _number(path: str | Path, key: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise ConfigurationError(f"{path}: {key}={value!r} is not a whole number") from None

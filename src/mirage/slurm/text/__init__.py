@@ -1,0 +1,1 @@
+"""Parsers of what Slurm's commands print."""

@@ -1,0 +1,126 @@
+"""Nodes, partitions and options from ``sinfo`` and ``scontrol``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from mirage.duration import UNLIMITED_S
+from mirage.job_state import MISSING
+from mirage.slurm.values import Machine, Node, Partition
+from mirage.slurm_words.hostlist import expand_hosts
+from mirage.slurm_words.tres import gres_gpus_per_node
+from mirage.slurm_words.values import limit_s, text_of, whole
+
+FIELD = "\x1f"
+NODES_COMMAND = (
+    "sinfo",
+    "--noheader",
+    "--all",
+    "--Node",
+    "-o",
+    FIELD.join(("%N", "%P", "%T", "%c", "%G", "%l", "%L", "%h", "%p")),
+)
+"""A line a node and partition: with its limits, in one command."""
+
+PARTITIONS_COMMAND = ("scontrol", "--oneliner", "--all", "show", "partition")
+CONFIG_COMMAND = ("scontrol", "show", "config")
+
+_CELLS = 9
+_UNUSABLE = ("down", "drain", "fail", "error", "unknown", "power", "maint", "reboot", "future", "inval", "blocked")
+_PAIR = re.compile(r"(?:^|\s)([A-Za-z][\w:/().]*)=(\S*)")
+_OPTION = re.compile(r"^\s*([A-Za-z][\w/().-]*?)\s*=\s?(.*?)\s*$")
+
+
+def read_nodes(output: str) -> tuple[Node, ...]:
+    """Nodes in what ``NODES_COMMAND`` printed: a line a node and partition."""
+    rows: dict[str, tuple[str, int, int, list[str]]] = {}
+    for line in output.splitlines():
+        cells = line.split(FIELD)
+        if len(cells) != _CELLS:
+            continue
+        name, partition, state, cpus, gres, *_ = cells
+        row = rows.setdefault(name, (state, whole(cpus, 1), gres_gpus_per_node(_plain(gres)), []))
+        row[3].append(partition.rstrip("*"))
+    return tuple(
+        Node(name, *word_and_use(state), cpus, gpus, tuple(partitions))
+        for name, (state, cpus, gpus, partitions) in rows.items()
+    )
+
+
+def word_and_use(state: str) -> tuple[str, bool]:
+    """Slurm's word without its flags (``idle~``, ``mixed*``), and whether jobs can run there."""
+    word = re.sub(r"[^a-z_+]", "", state.strip().lower())
+    responds = "*" not in state
+    return word, responds and not any(bad in word for bad in _UNUSABLE)
+
+
+def read_partitions(output: str) -> tuple[Partition, ...]:
+    """Partitions in what ``PARTITIONS_COMMAND`` printed."""
+    found = []
+    for line in output.splitlines():
+        row = pairs(line)
+        if "PartitionName" in row:
+            found.append(partition_of(row))
+    return tuple(found)
+
+
+def partition_of(row: Mapping[str, str]) -> Partition:
+    """A partition from scontrol's pairs."""
+    longest_s = limit_s(row.get("MaxTime", "UNLIMITED"))
+    return Partition(
+        name=row["PartitionName"],
+        default=row.get("Default", "NO").upper() == "YES",
+        max_time_s=UNLIMITED_S if longest_s == MISSING else longest_s,
+        default_time_s=limit_s(row.get("DefaultTime", "NONE")),
+        nodes=_hosts(row.get("Nodes", "")),
+        priority_tier=whole(row.get("PriorityTier", "1"), 1),
+        whole_nodes=row.get("OverSubscribe", "").upper() == "EXCLUSIVE",
+    )
+
+
+def pairs(line: str) -> dict[str, str]:
+    """``Key=value`` pairs of a line of scontrol; the last of a name counts."""
+    return dict(_PAIR.findall(line))
+
+
+def read_config(output: str) -> dict[str, str]:
+    """Options in what ``CONFIG_COMMAND`` printed, keys in lower case, without those that have no value."""
+    options: dict[str, str] = {}
+    for line in output.splitlines():
+        found = _OPTION.match(line)
+        if found and (value := text_of(found[2])):
+            options[found[1].lower()] = value
+    return options
+
+
+def read_machine(output: str) -> Machine:
+    """The machine in what ``NODES_COMMAND`` printed."""
+    nodes = read_nodes(output)
+    found: dict[str, Partition] = {}
+    for line in output.splitlines():
+        cells = line.split(FIELD)
+        if len(cells) != _CELLS or (name := cells[1].rstrip("*")) in found:
+            continue
+        longest_s = limit_s(cells[5])
+        found[name] = Partition(
+            name=name,
+            default=cells[1].endswith("*"),
+            max_time_s=UNLIMITED_S if longest_s == MISSING else longest_s,
+            default_time_s=limit_s(cells[6]),
+            nodes=tuple(node.name for node in nodes if name in node.partitions),
+            priority_tier=whole(cells[8], 1),
+            whole_nodes=cells[7].upper() == "EXCLUSIVE",
+        )
+    return Machine(nodes, tuple(found.values()))
+
+
+def _hosts(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(expand_hosts(text_of(text)))
+    except ValueError:
+        return ()
+
+
+def _plain(gres: str) -> str:
+    return re.sub(r"\([^)]*\)", "", text_of(gres)).replace("gres/", "gres:")

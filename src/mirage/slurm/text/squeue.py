@@ -1,0 +1,85 @@
+"""The queue from ``squeue``, by explicit fields: the same in every version since 20.02."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from mirage.job_state import MISSING, JobState
+from mirage.slurm.values import QueuedJob
+from mirage.slurm_words.values import decimal, gpus_of, instant_s, limit_s, state_of, text_of, whole
+
+FIELD, RECORD = "\x1f", "\x1e"
+"""Separators that nobody types into a comment: comments and job names may hold commas, bars and line ends."""
+
+FIELDS = (
+    "JobID", "State", "UserName", "Account", "Partition", "QOS", "ArrayTaskID", "Reason", "PriorityLong", "NumNodes",
+    "NumCPUs", "tres-alloc", "tres-per-node", "OverSubscribe", "TimeLimit", "SubmitTime", "EligibleTime", "StartTime",
+    "EndTime", "Dependency", "exit_code", "NodeList", "Comment", "Name",
+)  # fmt: skip
+
+COMMAND = (
+    "squeue", "--noheader", "--all", "--states=all", "--noconvert", "--Format",
+    ",".join(f"{name}:{RECORD if name == FIELDS[-1] else FIELD}" for name in FIELDS),
+)  # fmt: skip
+
+_RAN = frozenset({JobState.RUNNING, JobState.SUSPENDED})
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Records that could not be read: how many, and the first of them."""
+
+    count: int = 0
+    first: str = ""
+
+
+def read_queue(output: str) -> tuple[tuple[QueuedJob, ...], Skipped]:
+    """The jobs in what ``COMMAND`` printed, and what could not be read of it."""
+    jobs: list[QueuedJob] = []
+    skipped, first = 0, ""
+    for record in output.split(RECORD):
+        cells = record.lstrip("\n").split(FIELD)
+        if cells == [""]:
+            continue
+        if len(cells) != len(FIELDS) or not cells[0].isdecimal():
+            skipped, first = skipped + 1, first or record.strip()
+            continue
+        jobs.append(queued_job(cells))
+    return tuple(jobs), Skipped(skipped, first)
+
+
+def queued_job(cells: list[str]) -> QueuedJob:
+    """A job from its cells, in the order of ``FIELDS``."""
+    (number, word, user, account, partition, qos, array, reason, priority, nodes, cpus, tres, gres, shared, limit,
+     submit, eligible, start, end, dependency, exit_status, nodelist, comment, name) = cells  # fmt: skip
+    state, width = state_of(word), whole(nodes, 1)
+    status = whole(exit_status)
+    started_s = instant_s(start)
+    ended = state not in _RAN and state not in (JobState.PENDING, JobState.UNKNOWN)
+    return QueuedJob(
+        id=int(number),
+        state=state,
+        name=name,
+        user=sys.intern(user),
+        account=sys.intern(text_of(account)),
+        partition=sys.intern(partition),
+        qos=sys.intern(text_of(qos)),
+        array=text_of(array) if state is JobState.PENDING and not array.isdecimal() else "",
+        reason=sys.intern(text_of(reason)),
+        priority=decimal(priority),
+        nodes=width,
+        cpus=whole(cpus, 1),
+        gpus=gpus_of(tres, text_of(gres), width),
+        limit_s=limit_s(limit),
+        submit_s=instant_s(submit),
+        eligible_s=instant_s(eligible),
+        start_s=started_s,
+        end_s=instant_s(end) if ended or started_s != MISSING else MISSING,
+        dependency=text_of(dependency),
+        comment=text_of(comment),
+        exit_code=status >> 8,
+        exit_signal=status & 0x7F,
+        nodelist=text_of(nodelist),
+        whole_nodes=shared == "NO",
+    )

@@ -1,0 +1,136 @@
+"""The job table as CSV: its own columns by name, whole seconds, nothing where a value is missing.
+
+``UNLIMITED`` is spelled out and states go by name. Columns may come in any order and any may be absent except
+``job_id``; one that the table does not have is an error, not a loss. Reading back what was written gives the
+same table.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from mirage.duration import UNLIMITED_S
+from mirage.errors import LineError, TraceError, UnknownName
+from mirage.job_state import MISSING, JobState
+from mirage.trace.formats.decompress import decode
+from mirage.trace.formats.read_report import Account
+from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
+
+COLUMNS = ("job_id", *INT_COLUMNS, *LABEL_COLUMNS)
+
+_INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
+_STATES = {state.name: int(state) for state in JobState}
+
+
+def read_csv(data: bytes, account: Account) -> JobTable:
+    """The table in a CSV file.
+
+    Args:
+        data: The text, its first row the names of the columns.
+        account: Receives the counts and what cannot be read; a record may span lines.
+
+    Raises:
+        TraceError: A column is unknown or ``job_id`` is absent; or reading is strict and a row cannot be
+            read.
+    """
+    account.unit = "record"
+    rows = _rows(decode(data, account), account)
+    _, names = next(rows, (1, []))
+    account.header += 1
+    _check_columns(names, account)
+    columns: list[list[Any]] = [[] for _ in names]
+    for line, cells in rows:
+        if not cells:
+            account.blank += 1
+            continue
+        try:
+            values = _values(cells, names)
+        except LineError as bad:
+            account.reject(line, bad)
+            continue
+        for column, value in zip(columns, values):
+            column.append(value)
+    return JobTable.build(**dict(zip(names, columns)))
+
+
+def _rows(text: str, account: Account) -> Iterator[tuple[int, list[str]]]:
+    """Every record, with the number of the line it begins on."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            account.lines += 1
+            account.reject(line, LineError("not CSV", str(error), "check the quotes"))
+            continue
+        account.lines += 1
+        yield line, cells
+
+
+def _check_columns(names: Sequence[str], account: Account) -> None:
+    for name in names:
+        if name not in COLUMNS:
+            raise TraceError(f"{account.path}:1: {UnknownName('column', name, COLUMNS)}")
+    if "job_id" not in names or len(set(names)) < len(names):
+        raise TraceError(f"{account.path}:1: the columns are {', '.join(names)}; each once, and job_id among them")
+
+
+def _values(cells: Sequence[str], names: Sequence[str]) -> list[int | str]:
+    if len(cells) != len(names):
+        raise LineError(
+            "wrong number of fields", f"{len(cells)} instead of {len(names)}", "quote names that hold commas"
+        )
+    return [_value(cell, name) for cell, name in zip(cells, names)]
+
+
+def _value(cell: str, name: str) -> int | str:
+    if name == "job_id" and not cell:
+        raise LineError("no job id", repr(cell), "every job needs one")
+    if name not in INT_COLUMNS:
+        return cell
+    if name == "state" and cell in _STATES:
+        return _STATES[cell]
+    if name == "limit_s" and cell == "UNLIMITED":
+        return UNLIMITED_S
+    if not cell:
+        return MISSING
+    if not _INTEGER.fullmatch(cell) or name == "state":
+        raise LineError("not a value of its column", f"{name} is {cell!r}", "expected whole seconds or a count")
+    return int(cell)
+
+
+def csv_bytes(table: JobTable) -> bytes:
+    """The table as CSV, UTF-8, one line feed after every row."""
+    columns = [_cells(table, name) for name in COLUMNS]
+    text = _csv_text(columns, csv.QUOTE_MINIMAL)
+    if "\r" in text:  # which ends a line for whoever reads it, but is not quoted by itself
+        text = _csv_text(columns, csv.QUOTE_ALL)
+    return text.encode("utf-8", errors="surrogateescape")
+
+
+def _csv_text(columns: Sequence[Sequence[str]], quoting: Literal[0, 1]) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n", quoting=quoting)
+    writer.writerow(COLUMNS)
+    writer.writerows(zip(*columns))
+    return text.getvalue()
+
+
+def _cells(table: JobTable, name: str) -> list[str]:
+    if name == "job_id":
+        return [str(job) for job in table.job_id]
+    column = getattr(table, name)
+    if name in LABEL_COLUMNS:
+        labels: list[str] = column.values()
+        return labels
+    if name == "state":
+        return [JobState(code).name for code in column.tolist()]
+    spelled = {MISSING: "", UNLIMITED_S: "UNLIMITED"} if name == "limit_s" else {MISSING: ""}
+    return [spelled.get(value, str(value)) for value in column.tolist()]

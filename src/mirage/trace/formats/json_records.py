@@ -1,0 +1,68 @@
+"""The list ``jobs`` of a JSON document, element by element, with the line each begins on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from mirage.errors import LineError, TraceError
+from mirage.trace.formats.read_report import Account
+
+_WHITESPACE = " \t\r\n"
+_DECODER = json.JSONDecoder()
+
+
+def job_records(text: str, account: Account) -> Iterator[tuple[int, Any]]:
+    """Every element of the list of jobs, with the number of the line it begins on.
+
+    The document is either the list itself or an object that has it as ``jobs``. Elements are decoded one by
+    one: where the document breaks off, the elements before the break are not lost.
+
+    Args:
+        text: The document.
+        account: Receives the break, if there is one.
+
+    Raises:
+        TraceError: There is no list of jobs; or reading is strict and the document is damaged.
+    """
+    position = _list_begin(text, account)
+    line, counted_to = 1, 0
+    while True:
+        position = _skip(text, position, _WHITESPACE + ",")
+        if text[position : position + 1] == "]":
+            return
+        line += text.count("\n", counted_to, position)
+        counted_to = position
+        try:
+            job, position = _DECODER.raw_decode(text, position)
+        except (ValueError, RecursionError) as error:
+            account.lines += 1
+            account.reject(line, LineError("not JSON", str(error), "the file is damaged or cut short"))
+            return
+        yield line, job
+
+
+def _list_begin(text: str, account: Account) -> int:
+    """The position after the bracket that opens the list of jobs."""
+    position = _skip(text, 0, _WHITESPACE)
+    if text[position : position + 1] == "[":
+        return position + 1
+    try:
+        while text[position] in "{,":
+            key, position = _DECODER.raw_decode(text, _skip(text, position + 1, _WHITESPACE))
+            position = _skip(text, position, _WHITESPACE + ":")
+            if key == "jobs" and text[position] == "[":
+                return position + 1
+            _, position = _DECODER.raw_decode(text, position)
+            position = _skip(text, position, _WHITESPACE)
+    except (ValueError, IndexError, RecursionError) as error:
+        line = text.count("\n", 0, position) + 1
+        raise TraceError(f"{account.path}:{line}: not JSON: {error}; the file is damaged or cut short") from error
+    raise TraceError(f'{account.path}:1: no list "jobs" in this JSON; make it with sacct --json')
+
+
+def _skip(text: str, position: int, characters: str) -> int:
+    while position < len(text) and text[position] in characters:
+        position += 1
+    return position

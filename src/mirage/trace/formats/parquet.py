@@ -1,0 +1,109 @@
+"""The job table as Parquet: its own columns, null where a value is missing. Needs the extra ``parquet``.
+
+Integers are int64 (an unlimited limit is ``UNLIMITED_S``), states and names are dictionary-encoded text.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+from typing import Any
+
+import numpy as np
+
+from mirage.errors import ConfigurationError, LineError, TraceError, UnknownName
+from mirage.job_state import MISSING, Ints, JobState
+from mirage.trace.formats.csv import COLUMNS
+from mirage.trace.formats.read_report import Account
+from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable, Labels
+
+_STATES = {state.name: int(state) for state in JobState}
+
+
+def _pyarrow(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigurationError(
+            'Parquet needs pyarrow, which is not installed; run: pip install "mirage-hpc[parquet]"'
+        ) from error
+
+
+def read_parquet(data: bytes, account: Account) -> JobTable:
+    """The table in a Parquet file; a complaint gives the row (from 1) in the place of a line.
+
+    Args:
+        data: The file.
+        account: Receives the counts.
+
+    Raises:
+        TraceError: The file is damaged, a column is unknown or of the wrong type, or a job has no ``job_id``.
+        ConfigurationError: pyarrow is not installed.
+    """
+    arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
+    account.unit = "record"
+    try:
+        content = parquet.read_table(io.BytesIO(data))
+        names = content.column_names
+    except (arrow.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise TraceError(f"{account.path}:1: not a Parquet file that can be read: {error}") from error
+    for name in names:
+        if name not in COLUMNS:
+            raise TraceError(f"{account.path}:1: {UnknownName('column', name, COLUMNS)}")
+    if "job_id" not in names or len(set(names)) < len(names):
+        raise TraceError(f"{account.path}:1: the columns are {', '.join(names)}; each once, and job_id among them")
+    account.lines += content.num_rows
+    columns = {name: _column(content.column(name), name, account) for name in names}
+    table = JobTable.build(columns.pop("job_id"), **columns)
+    named = np.asarray(table.job_id != "")
+    for row in np.flatnonzero(~named).tolist():
+        account.reject(row + 1, LineError("no job id", "null", "every job needs one"))
+    return table if named.all() else table[named]
+
+
+def _column(column: Any, name: str, account: Account) -> Any:
+    """A column of the file as ``JobTable.build`` takes it."""
+    arrow = _pyarrow("pyarrow")
+    try:
+        if name in INT_COLUMNS and name != "state":
+            return column.cast(arrow.int64()).fill_null(MISSING).to_numpy()
+        encoded = column.cast(arrow.string()).combine_chunks().dictionary_encode()
+        codes = encoded.indices.fill_null(MISSING).to_numpy(zero_copy_only=False).astype(np.int64)
+        names = tuple(encoded.dictionary.to_pylist())
+    except (arrow.ArrowException, ValueError, MemoryError) as error:
+        raise TraceError(f"{account.path}:1: the column {name} is {column.type}: {error}") from error
+    if name == "state":
+        return np.array([*(_STATES.get(word, JobState.UNKNOWN) for word in names), JobState.UNKNOWN])[codes]
+    if name == "job_id":
+        return np.array([*names, ""], dtype=np.str_)[codes]
+    return _without_empty(codes, names)
+
+
+def _without_empty(codes: Ints, names: tuple[str, ...]) -> Labels:
+    if "" not in names:
+        return Labels(codes, names)
+    return Labels.of([names[code] if code >= 0 else None for code in codes.tolist()])
+
+
+def parquet_bytes(table: JobTable) -> bytes:
+    """The table as a Parquet file.
+
+    Raises:
+        ConfigurationError: pyarrow is not installed.
+    """
+    arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
+    columns: dict[str, Any] = {"job_id": arrow.array(table.job_id.tolist(), arrow.string())}
+    for name in INT_COLUMNS:
+        values = getattr(table, name)
+        columns[name] = arrow.array(values, arrow.int64(), mask=values == MISSING)
+    columns["state"] = _dictionary(arrow, Labels(np.maximum(table.state, MISSING), tuple(_STATES)[1:]))
+    for name in LABEL_COLUMNS:
+        columns[name] = _dictionary(arrow, getattr(table, name))
+    file = io.BytesIO()
+    parquet.write_table(arrow.table(columns), file, compression="zstd")
+    return file.getvalue()
+
+
+def _dictionary(arrow: Any, labels: Labels) -> Any:
+    indices = arrow.array(labels.codes, arrow.int32(), mask=labels.codes < 0)
+    return arrow.DictionaryArray.from_arrays(indices, arrow.array(labels.names, arrow.string()))

@@ -1,0 +1,157 @@
+"""Where did every line go? The account a reader keeps, and what it does with a line it cannot read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from mirage.errors import ConfigurationError, TraceError
+
+OnError = Literal["strict", "skip"]
+Unit = Literal["line", "record"]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Lines skipped for one reason.
+
+    Attributes:
+        count: How many.
+        first_line: The number of the first, from 1.
+    """
+
+    count: int
+    first_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadReport:
+    """What became of every line (or record) of a trace.
+
+    Attributes:
+        path: The file as it was asked for.
+        format: The name of the format it was read as.
+        unit: ``line`` for text, ``record`` where records have no lines of their own (JSON, Parquet, CSV).
+        lines: Lines or records in the file; the sum of all counts below.
+        header: Lines that describe the file or name its columns.
+        comment: Comment lines.
+        blank: Empty lines.
+        steps: Parts of a job (Slurm's steps, partial executions of SWF), which are not jobs.
+        jobs: Rows of the table.
+        skipped: What could not be read, by reason.
+        notes: What was read but deserves a look, by kind, with how often it occurred.
+        metadata: What the header says, word for word (SWF: ``MaxProcs``, ``UnixStartTime`` …).
+    """
+
+    path: str
+    format: str
+    unit: Unit
+    lines: int
+    header: int
+    comment: int
+    blank: int
+    steps: int
+    jobs: int
+    skipped: Mapping[str, Skipped]
+    notes: Mapping[str, int]
+    metadata: Mapping[str, str]
+
+    @property
+    def skipped_total(self) -> int:
+        """Lines skipped, for whatever reason."""
+        return sum(entry.count for entry in self.skipped.values())
+
+    @property
+    def accounted(self) -> int:
+        """The sum of all counts; equal to ``lines`` unless a reader has a bug."""
+        return self.header + self.comment + self.blank + self.steps + self.jobs + self.skipped_total
+
+    def complaints(self) -> list[str]:
+        """One sentence for every reason lines were skipped, and for every note."""
+        skipped = [
+            f"{self.path}:{entry.first_line}: {reason} (the first of {entry.count:,} skipped for this)"
+            for reason, entry in self.skipped.items()
+        ]
+        return skipped + [f"{self.path}: {count:,} × {what}" for what, count in self.notes.items()]
+
+    def to_json(self) -> dict[str, Any]:
+        """The account as plain values."""
+        counts = ("lines", "header", "comment", "blank", "steps", "jobs")
+        return {
+            "path": self.path,
+            "format": self.format,
+            "unit": self.unit,
+            **{name: getattr(self, name) for name in counts},
+            "skipped": {
+                reason: {"count": entry.count, "first_line": entry.first_line} for reason, entry in self.skipped.items()
+            },
+            "notes": dict(self.notes),
+            "metadata": dict(self.metadata),
+        }
+
+
+@dataclass(slots=True)
+class Account:
+    """The open account of one reading; readers count into it and ``close`` it.
+
+    Attributes:
+        path: Named in every complaint.
+        on_error: ``strict`` stops at the first bad line, ``skip`` counts it and goes on.
+    """
+
+    path: str
+    on_error: OnError = "strict"
+    format: str = ""
+    unit: Unit = "line"
+    lines: int = 0
+    header: int = 0
+    comment: int = 0
+    blank: int = 0
+    steps: int = 0
+    skipped: dict[str, Skipped] = field(default_factory=dict)
+    notes: Counter[str] = field(default_factory=Counter)
+    metadata: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.on_error not in ("strict", "skip"):
+            raise ConfigurationError(f"on_error is {self.on_error!r}; it can be 'strict' or 'skip'")
+
+    def reject(self, line: int, bad: LineError) -> None:
+        """Stop at a bad line, or count it as skipped.
+
+        Raises:
+            TraceError: Reading is strict.
+        """
+        if self.on_error == "strict":
+            raise TraceError(f"{self.path}:{line}: {bad}") from None
+        before = self.skipped.get(bad.reason)
+        self.skipped[bad.reason] = Skipped(before.count + 1, before.first_line) if before else Skipped(1, line)
+
+    def note_repeated(self, job_ids: Iterable[str]) -> None:
+        """Note how many rows bear the identifier of an earlier row: further attempts of the same job."""
+        counts = Counter(job_ids)
+        if repeats := sum(counts.values()) - len(counts):
+            self.notes["row that repeats a job id (a further attempt of the same job)"] += repeats
+
+    def close(self, jobs: int) -> ReadReport:
+        """The finished account.
+
+        Args:
+            jobs: Rows of the table.
+        """
+        return ReadReport(
+            path=self.path,
+            format=self.format,
+            unit=self.unit,
+            lines=self.lines,
+            header=self.header,
+            comment=self.comment,
+            blank=self.blank,
+            steps=self.steps,
+            jobs=jobs,
+            skipped=dict(self.skipped),
+            notes=dict(self.notes),
+            metadata=dict(self.metadata),
+        )

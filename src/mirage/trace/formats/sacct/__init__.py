@@ -1,0 +1,1 @@
+"""Accounting records of Slurm: text and JSON of ``sacct``."""

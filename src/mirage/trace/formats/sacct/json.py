@@ -1,0 +1,184 @@
+"""JSON of ``sacct --json``, from 21.08 (plain numbers) to 25.11 (``{"set", "infinite", "number"}``).
+
+Identifiers are put together as sacct's text shows them: ``123_4``, ``123_[1-3]``, ``123+0``. Attempts of a
+requeued job and steps are treated as in ``mirage.trace.formats.sacct.text``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mirage.duration import MINUTE_S, UNLIMITED_S
+from mirage.errors import LineError
+from mirage.job_state import MISSING, JobState
+from mirage.slurm_words.hostlist import count_hosts
+from mirage.slurm_words.states import UNHEARD_STATE, is_known_state, job_state, true_lifetime_s
+from mirage.trace.formats.decompress import decode
+from mirage.trace.formats.json_records import job_records
+from mirage.trace.formats.read_report import Account
+from mirage.trace.formats.record import JobRecord, table_of
+from mirage.trace.table import JobTable
+
+_NO_VAL = (2**16 - 2, 2**32 - 2, 2**64 - 2)
+_INFINITE = (2**16 - 1, 2**32 - 1, 2**64 - 1)
+
+
+def read_sacct_json(data: bytes, account: Account) -> JobTable:
+    """The jobs in the output of ``sacct --json``.
+
+    Args:
+        data: The text.
+        account: Receives the counts and what cannot be read; a record is a job or a step.
+
+    Raises:
+        TraceError: There is no list of jobs; or reading is strict and a record cannot be read.
+    """
+    account.unit = "record"
+    records = []
+    for line, job in job_records(decode(data, account), account):
+        account.lines += 1
+        try:
+            records.append(_record(job, account))
+            steps = len(job.get("steps") or ())
+        except LineError as bad:
+            account.reject(line, bad)
+        except (AttributeError, KeyError, TypeError) as error:
+            account.reject(line, LineError("not a record of sacct", repr(error), "make it with sacct --json"))
+        else:
+            account.lines += steps
+            account.steps += steps
+    account.note_repeated(record.job_id for record in records)
+    return table_of(records)
+
+
+def number(value: Any, infinite: int = MISSING) -> int:
+    """An integer in any of Slurm's shapes; unset, null and NO_VAL are ``MISSING``.
+
+    Args:
+        value: ``5``, ``"5"``, ``null`` or ``{"set": true, "infinite": false, "number": 5}``.
+        infinite: Returned for a number that Slurm calls infinite.
+
+    Raises:
+        LineError: It is none of these.
+    """
+    if isinstance(value, Mapping):
+        if value.get("infinite"):
+            return infinite
+        return number(value.get("number"), infinite) if value.get("set") else MISSING
+    if value is None or value == "":
+        return MISSING
+    try:
+        integer = int(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise LineError("not a number", repr(value), "make the file with sacct --json") from error
+    if integer in _INFINITE:
+        return infinite
+    return MISSING if integer in _NO_VAL or not 0 <= integer < 2**40 else integer
+
+
+def _record(job: Any, account: Account) -> JobRecord:
+    time = job["time"]
+    state = _state(job["state"]["current"], account)
+    submit_s, eligible_s, start_s, end_s = (
+        number(time.get(name)) or MISSING for name in ("submission", "eligible", "start", "end")
+    )
+    elapsed_s = number(time.get("elapsed"))
+    hosts = _text(job.get("nodes"))
+    start_s, end_s = true_lifetime_s(state, start_s, end_s, elapsed_s, hosts, account.notes)
+    limit_min = number(time.get("limit"), infinite=UNLIMITED_S)
+    return JobRecord(
+        job_id=_identifier(job),
+        submit_s=submit_s,
+        eligible_s=eligible_s,
+        start_s=start_s,
+        end_s=end_s,
+        elapsed_s=elapsed_s,
+        limit_s=limit_min if limit_min in (MISSING, UNLIMITED_S) else limit_min * MINUTE_S,
+        nodes=_nodes(job, hosts),
+        gpus=_gpus(job),
+        cpus=_cpus(job),
+        priority=number(job.get("priority")),
+        state=state,
+        user=_text(job.get("user")) or _text((job.get("association") or {}).get("user")),
+        account=_text(job.get("account")),
+        partition=_text(job.get("partition")),
+        qos=_text(job.get("qos")),
+        name=_text(job.get("name")),
+    )
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    raise LineError("not a text", repr(value), "make the file with sacct --json")
+
+
+def _state(current: Any, account: Account) -> JobState:
+    """The base state; since 23.02 a list of the base state and flags such as COMPLETING."""
+    words = [_text(word) for word in ([current] if isinstance(current, str) else current)]
+    known = next((word for word in words if word and is_known_state(word)), None)
+    if known is None:
+        account.notes[UNHEARD_STATE] += 1
+        return JobState.UNKNOWN
+    return job_state(known)
+
+
+def _identifier(job: Any) -> str:
+    array, het = job.get("array") or {}, job.get("het") or {}
+    array_id, task_id, tasks = (
+        number(array.get("job_id")),
+        number(array.get("task_id")),
+        _text(array.get("task")),
+    )
+    if array_id > 0 and task_id >= 0:
+        return f"{array_id}_{task_id}"
+    if array_id > 0 and tasks:
+        return f"{array_id}_[{tasks}]"
+    het_id, offset = number(het.get("job_id")), number(het.get("job_offset"))
+    if het_id > 0 and offset >= 0:
+        return f"{het_id}+{offset}"
+    plain = number(job["job_id"])
+    if plain <= 0:
+        raise LineError("not a job id", repr(job["job_id"]), "expected a positive number")
+    return str(plain)
+
+
+def _nodes(job: Any, hosts: str) -> int:
+    if (told := number(job.get("allocation_nodes"))) > 0:
+        return told
+    try:
+        listed = count_hosts(hosts)
+    except ValueError:
+        listed = 0
+    return listed or max(_tres(job, "allocated", "node"), _tres(job, "requested", "node"), told)
+
+
+def _cpus(job: Any) -> int:
+    for kind in ("allocated", "requested"):
+        if (count := _tres(job, kind, "cpu")) >= 0:
+            return count
+    return number((job.get("required") or {}).get("CPUs"))
+
+
+def _gpus(job: Any) -> int:
+    """GPUs allocated, else asked for; 0 where resources are listed and no GPU is among them."""
+    tres = job.get("tres") or {}
+    for kind in ("allocated", "requested"):
+        if tres.get(kind):
+            total = _tres(job, kind, "gres", "gpu")
+            typed = [
+                number(entry.get("count"))
+                for entry in tres[kind]
+                if entry.get("type") == "gres" and str(entry.get("name")).startswith("gpu:")
+            ]
+            return total if total >= 0 else sum(max(count, 0) for count in typed)
+    return MISSING
+
+
+def _tres(job: Any, kind: str, resource: str, name: str = "") -> int:
+    """The count of one trackable resource, ``MISSING`` where it is not listed."""
+    for entry in (job.get("tres") or {}).get(kind) or ():
+        if entry.get("type") == resource and (entry.get("name") or "") == name:
+            return number(entry.get("count"))
+    return MISSING

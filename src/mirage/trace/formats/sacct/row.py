@@ -1,0 +1,164 @@
+"""One row of ``sacct -P`` to one job, whatever the fields and whatever the version wrote into them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from mirage.duration import MINUTE_S, UNLIMITED_S, parse_duration_s
+from mirage.errors import ConfigurationError, LineError
+from mirage.job_state import MISSING
+from mirage.slurm_words.hostlist import count_hosts
+from mirage.slurm_words.numbers import whole_number
+from mirage.slurm_words.states import UNHEARD_STATE, is_known_state, job_state, true_lifetime_s
+from mirage.slurm_words.timestamps import LocalClock
+from mirage.slurm_words.tres import gres_gpus_per_node, tres_count, tres_gpus
+from mirage.trace.formats.record import JobRecord
+
+JOB_ID = re.compile(r"\d+(?:_(?:\d+|\[[\d,:%.-]*\]))?(?:\+\d+)?(?P<step>\.\S+)?", re.ASCII)
+"""``123``, array task ``123_4``, unsplit array ``123_[1,5%2]``, het component ``123+0``; a step has a dot."""
+
+HOSTS_DIFFER = "row whose node list and NNodes differ (NNodes kept)"
+BAD_HOSTLIST = "row with a node list that cannot be read"
+
+_NO_LIMIT_KNOWN = frozenset({"", "partition_limit", "invalid", "unknown", "none", "n/a"})
+
+
+class RowParser:
+    """Turns the cells of a row into a record.
+
+    Args:
+        fields: The names of the columns, as in ``sacct -o``; a width (``JobName%50``) is ignored.
+        clock: Reads local times.
+        notes: Counts what was read but deserves a look.
+    """
+
+    def __init__(self, fields: Sequence[str], clock: LocalClock, notes: Counter[str]) -> None:
+        names = [field.partition("%")[0].strip().lower() for field in fields]
+        self.width = len(names)
+        self.at = {name: column for column, name in reversed(list(enumerate(names)))}
+        self._id_column = self.at["jobid"] if "jobid" in self.at else self.at["jobidraw"]
+        self._clock = clock
+        self._notes = notes
+
+    def is_step(self, cells: Sequence[str]) -> bool:
+        """Whether the row is a step of a job (``123.batch``), not a job.
+
+        Raises:
+            LineError: The identifier is none of Slurm's.
+        """
+        identifier = cells[self._id_column].strip()
+        match = JOB_ID.fullmatch(identifier)
+        if match is None:
+            raise LineError("not a job id", repr(identifier), "expected 123, 123_4, 123_[1-3] or 123+0")
+        return match["step"] is not None
+
+    def job(self, cells: Sequence[str]) -> JobRecord:
+        """The job of a row.
+
+        Raises:
+            LineError: A time, a duration or a number cannot be read.
+        """
+        state = job_state(self._text(cells, "state"))
+        submit_s, eligible_s, start_s, end_s = (
+            self._clock.seconds(self._text(cells, name)) for name in ("submit", "eligible", "start", "end")
+        )
+        elapsed_s = self._elapsed_s(cells)
+        hosts = self._text(cells, "nodelist") if "nodelist" in self.at else None
+        start_s, end_s = true_lifetime_s(state, start_s, end_s, elapsed_s, hosts, self._notes)
+        if not is_known_state(self._text(cells, "state")):
+            self._notes[UNHEARD_STATE] += 1
+        nodes = self._nodes(cells)
+        return JobRecord(
+            job_id=cells[self._id_column].strip(),
+            submit_s=submit_s,
+            eligible_s=eligible_s,
+            start_s=start_s,
+            end_s=end_s,
+            elapsed_s=elapsed_s,
+            limit_s=self._limit_s(cells),
+            nodes=nodes,
+            gpus=self._gpus(cells, nodes),
+            cpus=self._cpus(cells),
+            priority=self._number(cells, "priority"),
+            state=state,
+            user=self._text(cells, "user") or self._text(cells, "uid"),
+            account=self._text(cells, "account"),
+            partition=self._text(cells, "partition"),
+            qos=self._text(cells, "qos"),
+            name=self._text(cells, "jobname"),
+            dependency=self._text(cells, "dependency"),
+        )
+
+    def _text(self, cells: Sequence[str], name: str) -> str:
+        column = self.at.get(name)
+        return "" if column is None else cells[column]
+
+    def _number(self, cells: Sequence[str], *names: str) -> int:
+        """The first of several fields that holds a number; ``MISSING`` if none does."""
+        for name in names:
+            text = self._text(cells, name).strip()
+            if (number := whole_number(text)) is not None:
+                return number
+            if text and text.lower() not in ("unknown", "none", "n/a"):
+                raise LineError("not a number", f"{name} is {text!r}", "check the fields and their order")
+        return MISSING
+
+    def _duration_s(self, text: str, name: str) -> int:
+        try:
+            seconds = parse_duration_s(text)
+        except (ConfigurationError, ValueError, OverflowError):  # the latter of thousands of digits
+            seconds = -1
+        if not 0 <= seconds <= UNLIMITED_S:
+            raise LineError("not a duration", f"{name} is {text!r}", "Slurm writes 2-00:00:00")
+        return seconds
+
+    def _elapsed_s(self, cells: Sequence[str]) -> int:
+        seconds = self._number(cells, "elapsedraw")
+        text = self._text(cells, "elapsed").strip()
+        if seconds >= 0 or text.lower() in _NO_LIMIT_KNOWN:
+            return seconds
+        return self._duration_s(text, "Elapsed")
+
+    def _limit_s(self, cells: Sequence[str]) -> int:
+        text = self._text(cells, "timelimit").strip()
+        if text.lower() not in _NO_LIMIT_KNOWN:
+            return self._duration_s(text, "Timelimit")
+        minutes = self._text(cells, "timelimitraw").strip()
+        if minutes.lower() in _NO_LIMIT_KNOWN:
+            return MISSING
+        if minutes.upper() == "UNLIMITED":
+            return UNLIMITED_S
+        return self._number(cells, "timelimitraw") * MINUTE_S
+
+    def _nodes(self, cells: Sequence[str]) -> int:
+        """``NNodes``, else the hosts of the node list, else what was asked for."""
+        told = self._number(cells, "nnodes", "allocnodes")
+        try:
+            hosts = count_hosts(self._text(cells, "nodelist"))
+        except ValueError:
+            self._notes[BAD_HOSTLIST] += 1
+            hosts = 0
+        if told > 0:
+            self._notes.update([HOSTS_DIFFER] if hosts not in (0, told) else [])
+            return told
+        if hosts:
+            return hosts
+        listed = [tres_count(self._text(cells, name), "node") for name in ("alloctres", "reqtres")]
+        return next((n for n in (*listed, self._number(cells, "reqnodes"), told) if n >= 0), MISSING)
+
+    def _cpus(self, cells: Sequence[str]) -> int:
+        told = self._number(cells, "ncpus", "alloccpus", "reqcpus")
+        listed = [tres_count(self._text(cells, name), "cpu") for name in ("alloctres", "reqtres")]
+        return told if told > 0 else next((n for n in (*listed, told) if n >= 0), MISSING)
+
+    def _gpus(self, cells: Sequence[str], nodes: int) -> int:
+        """GPUs allocated, else asked for; the GRES fields of old versions count per node."""
+        for name in ("alloctres", "reqtres"):
+            if (gpus := tres_gpus(self._text(cells, name))) >= 0:
+                return gpus
+        for name in ("allocgres", "reqgres"):
+            if gres := self._text(cells, name):
+                return gres_gpus_per_node(gres) * max(nodes, 1)
+        return MISSING

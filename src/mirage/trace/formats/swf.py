@@ -1,0 +1,189 @@
+"""The Standard Workload Format, version 2.2 (Feitelson et al., Parallel Workloads Archive).
+
+Eighteen numbers a line, ``-1`` for what is not known, ``;`` before comments. A pool of processors is what
+the simulator calls nodes, so processors fill both ``cpus`` and ``nodes``: those requested, else those
+allocated. The remaining columns: run time -> ``elapsed_s``, requested time -> ``limit_s``, queue ->
+``qos``, partition -> ``partition``, group -> ``account``, executable -> ``name``, preceding job ->
+``dependency`` (``afterany:N``; the think time has no place). Status 2, 3 and 4 mark partial executions of a
+job that has a line of its own: they are counted as steps.
+
+A well-formed file is parsed whole, in C; only one with something odd in it is read again line by line, so
+that the complaint names the line.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.errors import LineError
+from mirage.job_state import MISSING, Ints, JobState
+from mirage.trace.formats.decompress import decode, numbered_lines
+from mirage.trace.formats.read_report import Account
+from mirage.trace.table import JobTable, Labels
+
+FIELDS = 18
+PARTIAL_STATUS = (2, 3, 4)
+LARGEST = 2**40
+"""Numbers from here on are mistakes: as seconds they would be 35,000 years."""
+
+STATES = {0: JobState.FAILED, 1: JobState.COMPLETED, 5: JobState.CANCELLED}
+
+(
+    JOB, SUBMIT, WAIT, RUN, ALLOCATED, _CPU_TIME, _MEMORY, REQUESTED, TIME, _REQUESTED_MEMORY, STATUS, USER,
+    GROUP, EXECUTABLE, QUEUE, PARTITION, PRECEDING, _THINK_TIME,
+) = range(FIELDS)  # fmt: skip
+
+_COMMENT = re.compile(rb"^[ \t]*;.*$", re.MULTILINE)
+_HEADER_FIELD = re.compile(r";\s*([A-Za-z]\w*):\s*(.*)")
+_BOM = b"\xef\xbb\xbf"
+
+
+def read_swf(data: bytes, account: Account) -> JobTable:
+    """The jobs of a workload file.
+
+    Times are moved by ``UnixStartTime`` where the header gives one above 0.
+
+    Args:
+        data: The text.
+        account: Receives the counts, the header and what cannot be read.
+
+    Raises:
+        TraceError: Reading is strict and a line is not eighteen numbers.
+    """
+    data = data.removeprefix(_BOM)
+    comments = _COMMENT.findall(data)
+    _read_header(comments, account)
+    rows = _rows_at_once(_COMMENT.sub(b"", data) if comments else data)
+    if rows is None:
+        rows = _rows_by_line(data, account)
+    else:
+        lines = data.count(b"\n") + (not data.endswith(b"\n"))
+        account.lines += lines
+        account.blank += lines - len(comments) - len(rows)
+    partial = np.isin(rows[:, STATUS], PARTIAL_STATUS)
+    account.steps += int(partial.sum())
+    table = _table(rows[~partial], _unix_start_s(account))
+    account.note_repeated(table.job_id.tolist())
+    return table
+
+
+def _read_header(comments: list[bytes], account: Account) -> None:
+    """Keep the fields of the header; of one that recurs (``Note``, ``Queue``), every line."""
+    account.comment += len(comments)
+    for comment in comments:
+        if field := _HEADER_FIELD.match(comment.decode("utf-8", errors="replace").strip()):
+            before = account.metadata.get(field[1])
+            account.metadata[field[1]] = f"{before}\n{field[2]}" if before is not None else field[2]
+
+
+def _unix_start_s(account: Account) -> int:
+    words = account.metadata.get("UnixStartTime", "").split()
+    return int(words[0]) if words and re.fullmatch(r"\d{1,12}", words[0], re.ASCII) else 0
+
+
+def _rows_at_once(text: bytes) -> Ints | None:
+    """All rows, shape (n, 18), or ``None`` if any line is not eighteen numbers."""
+    if not text.strip():
+        return np.zeros((0, FIELDS), dtype=np.int64)
+    octets = np.frombuffer(text, dtype=np.uint8)
+    inside = octets > ord(" ")
+    begins = inside.copy()
+    begins[1:] &= ~inside[:-1]
+    ends = np.flatnonzero(octets == ord("\n"))
+    if octets[-1] != ord("\n"):
+        ends = np.append(ends, len(octets) - 1)
+    words = np.diff(np.searchsorted(np.flatnonzero(begins), ends, side="right"), prepend=0)
+    if not ((words == 0) | (words == FIELDS)).all():
+        return None
+    values = _numbers(text)
+    if values is None or len(values) != words.sum():
+        return None
+    return values.reshape(-1, FIELDS)
+
+
+def _numbers(text: bytes) -> Ints | None:
+    """Every number of a text, rounded; ``None`` if any word is none or is out of range."""
+    for dtype in (np.int64, np.float64):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                values: NDArray[Any] = np.fromstring(text.decode("ascii"), dtype=dtype, sep=" ")
+            except (ValueError, DeprecationWarning):
+                continue
+        if not (np.abs(values) < LARGEST).all():
+            return None
+        rounded: Ints = np.rint(values).astype(np.int64)
+        return rounded
+    return None
+
+
+def _rows_by_line(data: bytes, account: Account) -> Ints:
+    """The rows of the lines that can be read, shape (n, 18); the others are rejected one by one."""
+    rows = []
+    for number, line in numbered_lines(decode(data, account), account):
+        if line.lstrip(" \t").startswith(";"):
+            continue  # counted with the header
+        try:
+            rows.append(_row(line.split()))
+        except LineError as bad:
+            account.reject(number, bad)
+    return np.array(rows, dtype=np.int64).reshape(-1, FIELDS)
+
+
+def _row(words: list[str]) -> list[int]:
+    if len(words) != FIELDS:
+        raise LineError("not eighteen fields", f"{len(words)} fields", "-1 stands for what is not known")
+    return [_integer(word, place) for place, word in enumerate(words, start=1)]
+
+
+def _integer(word: str, place: int) -> int:
+    try:
+        value = round(float(word)) if not word.lstrip("+-").isdecimal() else int(word)
+    except (ValueError, OverflowError) as error:
+        raise LineError("not a number", f"field {place} is {word!r}", "-1 stands for what is not known") from error
+    if abs(value) >= LARGEST:
+        raise LineError("number out of range", f"field {place} is {word!r}", f"expected less than {LARGEST}")
+    return value
+
+
+def _table(rows: Ints, unix_start_s: int) -> JobTable:
+    submit_s = np.where(rows[:, SUBMIT] >= 0, rows[:, SUBMIT] + unix_start_s, MISSING)
+    wait_s, run_s, limit_s = rows[:, WAIT], rows[:, RUN], rows[:, TIME]
+    start_s = np.where((wait_s >= 0) & (submit_s >= 0), submit_s + wait_s, MISSING)
+    processors = np.where(rows[:, REQUESTED] > 0, rows[:, REQUESTED], np.maximum(rows[:, ALLOCATED], MISSING))
+    state = np.full(len(rows), JobState.UNKNOWN, dtype=np.int64)
+    for status, meaning in STATES.items():
+        state[rows[:, STATUS] == status] = meaning
+    return JobTable.build(
+        rows[:, JOB],
+        submit_s=submit_s,
+        start_s=start_s,
+        end_s=np.where((start_s >= 0) & (run_s >= 0), start_s + run_s, MISSING),
+        elapsed_s=np.maximum(run_s, MISSING),
+        limit_s=np.maximum(limit_s, MISSING),
+        nodes=processors,
+        cpus=processors,
+        state=state,
+        user=_labels(rows[:, USER]),
+        account=_labels(rows[:, GROUP]),
+        partition=_labels(rows[:, PARTITION]),
+        qos=_labels(rows[:, QUEUE]),
+        name=_labels(rows[:, EXECUTABLE]),
+        dependency=_labels(np.where(rows[:, PRECEDING] > 0, rows[:, PRECEDING], MISSING), "afterany:"),
+    )
+
+
+def _labels(numbers: Ints, prefix: str = "") -> Labels:
+    """Numbers as names; negative ones are missing."""
+    distinct, first, inverse = np.unique(np.maximum(numbers, MISSING), return_index=True, return_inverse=True)
+    known = distinct >= 0
+    by_appearance = np.argsort(first[known], kind="stable")
+    code = np.full(len(distinct), MISSING, dtype=np.int64)
+    code[np.flatnonzero(known)[by_appearance]] = np.arange(len(by_appearance))
+    names = tuple(f"{prefix}{number}" for number in distinct[known][by_appearance].tolist())
+    return Labels(code[inverse], names)

@@ -1,0 +1,98 @@
+"""Writing the Standard Workload Format: what the job table holds that eighteen numbers can say.
+
+A processor is a CPU where the CPUs of every job are known, and a node otherwise; the header says which.
+Times are relative to ``UnixStartTime``, the first submission. Users and the like are numbers in this
+format: a name that is a number keeps it, others are numbered in order of appearance, and the header says
+which is which. GPUs, eligibility, priority and unlimited limits have no place.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from mirage.duration import UNLIMITED_S
+from mirage.job_state import MISSING, Ints, JobState
+from mirage.trace.formats import swf
+from mirage.trace.table import JobTable, Labels
+
+_NUMBER = re.compile(r"0|[1-9]\d{0,11}", re.ASCII)
+_AFTERANY = "afterany:"
+
+
+def swf_bytes(table: JobTable) -> bytes:
+    """The table as a workload file, in its own order."""
+    submitted = table.submit_s[table.submit_s >= 0]
+    unix_start_s = int(submitted.min()) if len(submitted) else 0
+    processors, unit = (table.cpus, "CPU") if _all_cpus_known(table) else (table.nodes, "node")
+    header = [
+        "Version: 2.2",
+        f"MaxJobs: {len(table)}",
+        f"MaxRecords: {len(table)}",
+        f"UnixStartTime: {unix_start_s}",
+        "TimeZone: 0",
+        "TimeZoneString: UTC",
+        f"Note: a processor is one {unit}",
+    ]
+    rows = np.full((len(table), swf.FIELDS), MISSING, dtype=np.int64)
+    rows[:, swf.JOB] = _job_numbers(table, header)
+    rows[:, swf.SUBMIT] = np.where(table.submit_s >= 0, table.submit_s - unix_start_s, MISSING)
+    rows[:, swf.WAIT] = np.maximum(table.wait_s, MISSING)
+    rows[:, swf.RUN] = np.maximum(table.run_s, MISSING)
+    rows[:, swf.ALLOCATED] = processors
+    rows[:, swf.REQUESTED] = processors
+    rows[:, swf.TIME] = np.where(table.limit_s >= UNLIMITED_S, MISSING, table.limit_s)
+    rows[:, swf.STATUS] = _status(table.state)
+    named = ((swf.USER, "user"), (swf.GROUP, "account"), (swf.EXECUTABLE, "name"))
+    for place, column in (*named, (swf.QUEUE, "qos"), (swf.PARTITION, "partition")):
+        rows[:, place] = _numbers(getattr(table, column), column, header)
+    rows[:, swf.PRECEDING] = _preceding(table.dependency, table.job_id.tolist(), rows[:, swf.JOB].tolist())
+    lines = [f"; {line}" for line in header] + [" ".join(map(str, row)) for row in rows.tolist()]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _all_cpus_known(table: JobTable) -> bool:
+    return len(table) > 0 and bool((table.cpus >= 0).all())
+
+
+def _status(states: Ints) -> Ints:
+    """1 completed, 5 cancelled, 0 failed in any other way, -1 not known or not ended."""
+    unknown = (JobState.UNKNOWN, JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED)
+    status = np.where(np.isin(states, unknown), MISSING, 0)
+    status[states == JobState.COMPLETED] = 1
+    status[states == JobState.CANCELLED] = 5
+    return status
+
+
+def _job_numbers(table: JobTable, header: list[str]) -> Ints:
+    """The identifiers where all are numbers, else 1, 2, 3 …."""
+    identifiers = table.job_id.tolist()
+    if all(_NUMBER.fullmatch(identifier) for identifier in identifiers):
+        return np.array(identifiers, dtype=np.int64)
+    header.append("Note: jobs are numbered anew, in the order of the source")
+    return np.arange(1, len(table) + 1)
+
+
+def _numbers(labels: Labels, column: str, header: list[str]) -> Ints:
+    numbers = [int(name) if _NUMBER.fullmatch(name) else None for name in labels.names]
+    taken = set(numbers)
+    free = (n for n in range(1, 2 * len(numbers) + 2) if n not in taken)
+    for code, number in enumerate(numbers):
+        if number is None:
+            numbers[code] = next(free)
+            name = labels.names[code].encode("unicode_escape").decode()
+            header.append(f"Note: {column} {numbers[code]} is {name}")
+    return np.array([*numbers, MISSING], dtype=np.int64)[labels.codes]
+
+
+def _preceding(dependencies: Labels, job_ids: list[str], job_numbers: list[int]) -> Ints:
+    """The number of the job that has to end first, where the dependency is ``afterany`` on one job."""
+    number_of = dict(zip(job_ids, job_numbers))
+    kept = all(job_id == str(number) for job_id, number in number_of.items())
+    preceding = []
+    for name in dependencies.names:
+        job_id = name.removeprefix(_AFTERANY) if name.startswith(_AFTERANY) else ""
+        absent = int(job_id) if kept and _NUMBER.fullmatch(job_id) else MISSING
+        preceding.append(number_of.get(job_id, absent))
+    return np.array([*preceding, MISSING], dtype=np.int64)[dependencies.codes]

@@ -1,0 +1,152 @@
+"""What two traces have in common: a handful of marginals, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.duration import DAY_S, HOUR_S
+from mirage.errors import ConfigurationError
+from mirage.job_state import Ints
+from mirage.trace.table import JobTable
+
+Floats = NDArray[np.float64]
+
+WEEK_H = 168
+SIZE_EDGES = (1, 2, 4, 8, 16)
+"""Upper ends of the size classes; the last class is open."""
+LIMIT_LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
+USE_LEVELS = (0.25, 0.5, 0.75)
+USED_UP = 0.99
+"""From this fraction on, a limit counts as used up."""
+
+_EPOCH_HOUR_OF_WEEK = 3 * 24  # 1970-01-01 was a Thursday
+
+
+def hour_of_week(time_s: Ints) -> Ints:
+    """Hour of the week, 0 = Monday 0:00, in the clock of the trace."""
+    return (time_s // HOUR_S + _EPOCH_HOUR_OF_WEEK) % WEEK_H
+
+
+def run_within_limit_s(table: JobTable) -> Ints:
+    """Seconds run, at most the limit where there is one; -1 where unknown. Shape (n,)."""
+    return np.where(table.limit_s > 0, np.minimum(table.run_s, table.limit_s), table.run_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Marginals:
+    """One trace in some numbers.
+
+    Attributes:
+        jobs_per_day: Jobs submitted a day.
+        mean_nodes: Mean nodes of a job.
+        busy_nodes: Node-seconds run per second of the span of submissions.
+        size_share: Shape (6,), share of jobs by nodes: 1, 2, 3-4, 5-8, 9-16, more.
+        limit_h: Shape (5,), quantiles 10, 25, 50, 75, 90 % of the limit, hours.
+        use: Shape (3,), quartiles of run / limit.
+        used_up_share: Share of jobs that run at least 99 % of their limit.
+        instant_share: Share of jobs that run less than 1 % of their limit.
+        dispersion: Variance over mean of the submissions in an hour; 1 for a Poisson process.
+        top_user_share: Share of jobs of the ten most active users.
+        hour_rate: Shape (168,), submissions by hour of the week, mean 1.
+    """
+
+    jobs_per_day: float
+    mean_nodes: float
+    busy_nodes: float
+    size_share: Floats
+    limit_h: Floats
+    use: Floats
+    used_up_share: float
+    instant_share: float
+    dispersion: float
+    top_user_share: float
+    hour_rate: Floats
+
+    @classmethod
+    def of(cls, table: JobTable) -> Self:
+        """The marginals of the jobs whose submission, nodes, limit and run time are known.
+
+        Raises:
+            ConfigurationError: There is no such job.
+        """
+        run_s = run_within_limit_s(table)
+        rows = (table.submit_s >= 0) & (table.nodes > 0) & (table.limit_s > 0) & (run_s >= 0)
+        if not rows.any():
+            raise ConfigurationError(
+                f"none of {len(table)} jobs has submission, nodes, limit and run time; nothing to describe"
+            )
+        run_s, submit_s, nodes = run_s[rows], table.submit_s[rows], table.nodes[rows]
+        use = run_s / table.limit_s[rows]
+        span_s = max(int(np.ptp(submit_s)), HOUR_S)
+        hourly = np.bincount(submit_s // HOUR_S - submit_s.min() // HOUR_S)
+        by_user = np.sort(np.unique(table.user.codes[rows], return_counts=True)[1])
+        by_size = np.bincount(np.searchsorted(SIZE_EDGES, nodes), minlength=len(SIZE_EDGES) + 1)
+        return cls(
+            jobs_per_day=len(nodes) / (span_s / DAY_S),
+            mean_nodes=float(nodes.mean()),
+            busy_nodes=float(run_s @ nodes) / span_s,
+            size_share=by_size / len(nodes),
+            limit_h=np.quantile(table.limit_s[rows] / HOUR_S, LIMIT_LEVELS),
+            use=np.quantile(use, USE_LEVELS),
+            used_up_share=float((use >= USED_UP).mean()),
+            instant_share=float((use < 1 - USED_UP).mean()),
+            dispersion=float(hourly.var() / hourly.mean()),
+            top_user_share=float(by_user[-10:].sum() / len(nodes)),
+            hour_rate=rate_by_hour(submit_s),
+        )
+
+
+def rate_by_hour(submit_s: Ints) -> Floats:
+    """Rate of events by hour of the week, mean 1, shape (168,).
+
+    A cell is pulled towards the mean by one week of average submissions, so that a short trace has no empty
+    hours.
+    """
+    hours = np.arange(submit_s.min() // HOUR_S, submit_s.max() // HOUR_S + 1)
+    weeks_seen = np.bincount(hour_of_week(hours * HOUR_S), minlength=WEEK_H)
+    counts = np.bincount(hour_of_week(submit_s), minlength=WEEK_H)
+    rate = (counts + len(submit_s) / len(hours)) / (weeks_seen + 1)
+    return np.asarray(rate / rate.mean(), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One marginal of a real and of a synthetic trace."""
+
+    marginal: str
+    real: float
+    synthetic: float
+
+
+def compare(real: JobTable | Marginals, synthetic: JobTable | Marginals) -> tuple[Comparison, ...]:
+    """Two traces side by side, one row a marginal.
+
+    The row ``hour-of-week correlation`` holds 1 and the correlation of the two weekly profiles.
+
+    Raises:
+        ConfigurationError: A trace holds no job that can be described.
+    """
+    a, b = (t if isinstance(t, Marginals) else Marginals.of(t) for t in (real, synthetic))
+    sizes = ("1", "2", "3-4", "5-8", "9-16", "over 16")
+    correlation = np.corrcoef(a.hour_rate, b.hour_rate)[0, 1] if np.ptp(b.hour_rate) > 0 else 0.0
+    return (
+        Comparison("jobs a day", a.jobs_per_day, b.jobs_per_day),
+        Comparison("mean nodes of a job", a.mean_nodes, b.mean_nodes),
+        Comparison("busy nodes", a.busy_nodes, b.busy_nodes),
+        *(Comparison(f"share of {s} nodes", *p) for s, p in zip(sizes, _pairs(a.size_share, b.size_share))),
+        *(Comparison(f"limit h, {q:.0%}", *p) for q, p in zip(LIMIT_LEVELS, _pairs(a.limit_h, b.limit_h))),
+        *(Comparison(f"use of limit, {q:.0%}", *p) for q, p in zip(USE_LEVELS, _pairs(a.use, b.use))),
+        Comparison("share using up the limit", a.used_up_share, b.used_up_share),
+        Comparison("share ending at once", a.instant_share, b.instant_share),
+        Comparison("burstiness (var/mean an hour)", a.dispersion, b.dispersion),
+        Comparison("share of top 10 users", a.top_user_share, b.top_user_share),
+        Comparison("hour-of-week correlation", 1.0, float(correlation)),
+    )
+
+
+def _pairs(a: Floats, b: Floats) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in zip(a, b)]

@@ -1,0 +1,1 @@
+"""Workload models: fitted to a trace, kept as JSON, drawn from to generate traces."""

@@ -1,0 +1,135 @@
+"""The sequence of bursts that a workload model stands for, before it has a calendar."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from mirage.job_state import Ints, JobState
+from mirage.trace.workload.model import WorkloadModel, burst_class, limit_class
+from mirage.trace.workload.sampling import Choice, Floats, Mask, at_level, copied_from
+
+USE_JITTER = 0.02
+"""How far, in quantiles, the use of the limit of a job that repeats another may lie from it."""
+
+_STREAMS = ("arrival", "week", "return", "user", "size", "gap", "shape", "use", "state")
+
+
+def generator(seed: int, stream: str) -> np.random.Generator:
+    """The generator of one component."""
+    return np.random.default_rng(np.random.SeedSequence(seed).spawn(len(_STREAMS))[_STREAMS.index(stream)])
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Jobs in the order in which their bursts arrive; all arrays have shape (n,).
+
+    ``submit_s`` counts from the opening of the burst until the calendar is known.
+    """
+
+    burst: Ints
+    user: Ints
+    submit_s: Ints
+    nodes: Ints
+    limit_s: Ints
+    partition: Ints
+    shape: Ints
+    elapsed_s: Ints
+    state: Ints
+
+    def rows(self, rows: Mask | Ints | slice) -> Drawn:
+        """The jobs given by a slice, a mask or an index array."""
+        return Drawn(*(getattr(self, f.name)[rows] for f in fields(self)))
+
+
+def draw_bursts(model: WorkloadModel, nodes: int, seed: int, bursts: int) -> Drawn:
+    """The first so many bursts, their jobs cut down to the cluster's nodes.
+
+    Every stream is read from front to back, so that fewer bursts are a prefix of more.
+    """
+    habit_of_user, user_of_burst = _users(model, seed, bursts)
+    sizes = Choice([h.burst_weight for h in model.habits])
+    picked = sizes.pick(habit_of_user[user_of_burst], generator(seed, "size").random(bursts))
+    size = np.concatenate([h.burst_size for h in model.habits])[picked]
+    burst = np.repeat(np.arange(bursts), size)
+    opens = np.diff(burst, prepend=-1) > 0
+    user = user_of_burst[burst]
+    habit, kind = habit_of_user[user], burst_class(size)[burst]
+
+    chain = user * 3 + kind  # jobs repeat what their user did in bursts of that class
+    by_chain = np.argsort(chain, kind="stable")
+    first = np.empty(len(user), dtype=bool)
+    first[by_chain] = np.diff(chain[by_chain], prepend=-1) > 0
+
+    draws = generator(seed, "shape").random((len(user), 2))
+    repeats = (draws[:, 0] < model.same_shape[opens.astype(np.int64)]) & ~first
+    fresh = Choice([w for h in model.habits for w in h.shape_weight]).pick(habit * 3 + kind, draws[:, 1])
+    shape = fresh[copied_from(repeats, by_chain)]
+    nodes_of, limit_of, partition_of = (
+        np.concatenate([np.tile(column, 3) for column in columns])
+        for columns in zip(*((h.nodes, h.limit_s, h.partition) for h in model.habits))
+    )
+
+    draws = generator(seed, "use").random((len(user), 3))
+    repeats = (draws[:, 0] < model.same_use[opens.astype(np.int64)]) & ~first
+    level = draws[:, 1][copied_from(repeats, by_chain)] + USE_JITTER * (2 * draws[:, 2] - 1)
+    elapsed_s = _elapsed_s(model, habit, limit_of[shape], 1 - np.abs(1 - np.abs(level)))
+    return Drawn(
+        burst=burst,
+        user=user,
+        submit_s=_offsets(model, seed, opens, kind),
+        nodes=np.minimum(nodes_of[shape], nodes),
+        limit_s=limit_of[shape],
+        partition=partition_of[shape],
+        shape=shape,
+        elapsed_s=elapsed_s,
+        state=_states(model, seed, elapsed_s, limit_of[shape]),
+    )
+
+
+def _elapsed_s(model: WorkloadModel, habit: Ints, limit_s: Ints, level: Floats) -> Ints:
+    """Seconds run by jobs at a level, 0 … 1, of how far their habit uses such limits; at least 1."""
+    function = habit * 3 + limit_class(limit_s)
+    below = 1 - np.concatenate([h.used_up for h in model.habits])[function]  # levels above use the limit up
+    level_below = np.minimum(level / np.maximum(below, 1e-9), 1)
+    use = at_level(np.concatenate([h.use for h in model.habits]), level_below, function)
+    return np.clip(np.rint(np.where(level < below, use, 1) * limit_s), 1, limit_s).astype(np.int64)
+
+
+def _users(model: WorkloadModel, seed: int, bursts: int) -> tuple[Ints, Ints]:
+    """The habit of every user, and the user of every burst.
+
+    A burst comes from the user of a recent burst or from a fresh draw: users have their days.
+    """
+    habit_of_user = np.repeat(np.arange(len(model.habits)), [h.users for h in model.habits])
+    activity = [np.arange(1, h.users + 1.0) ** -h.zipf for h in model.habits]
+    share = np.concatenate([h.share * a / a.sum() for h, a in zip(model.habits, activity)])
+    fresh = Choice([share]).pick(np.zeros(bursts, dtype=np.int64), generator(seed, "user").random(bursts))
+
+    draws = generator(seed, "return").random((bursts, 2))
+    lag = np.rint(at_level(model.return_lag, draws[:, 1])).astype(np.int64)
+    here = np.arange(bursts)
+    source = np.where((draws[:, 0] < model.return_share) & (lag <= here), here - lag, here)
+    while not np.array_equal(source, source[source]):  # follow every return to the fresh draw it goes back to
+        source = source[source]
+    return habit_of_user, fresh[source]
+
+
+def _offsets(model: WorkloadModel, seed: int, opens: Mask, class_of_job: Ints) -> Ints:
+    """Seconds of each job after the opening of its burst."""
+    draws = generator(seed, "gap").random((len(opens), 2))
+    repeats = (draws[:, 0] < model.same_gap) & ~opens
+    level = draws[:, 1][copied_from(repeats, np.arange(len(opens)))]
+    gap_s = np.where(opens, 0, np.rint(at_level(model.gap_s, level, class_of_job)).astype(np.int64))
+    since_s = np.cumsum(gap_s)
+    return np.asarray(since_s - since_s[opens][np.cumsum(opens) - 1], dtype=np.int64)
+
+
+def _states(model: WorkloadModel, seed: int, elapsed_s: Ints, limit_s: Ints) -> Ints:
+    """TIMEOUT for the jobs that use up their limit, the model's shares of the other ends for the rest."""
+    ends = np.array([JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED], dtype=np.int64)
+    row = (elapsed_s >= 0.01 * limit_s).astype(np.int64)
+    picked = Choice(list(model.states)).pick(row, generator(seed, "state").random(len(row)))
+    state = ends[picked % len(ends)]
+    return np.where(elapsed_s >= limit_s, int(JobState.TIMEOUT), state)

@@ -1,0 +1,161 @@
+"""How a cluster is used, small enough to ship: what `mirage trace generate` draws from.
+
+A workload is a sequence of *bursts*: one user submits a few jobs that behave alike within minutes. Users fall
+into *habits*, classes of at least a handful of users, so that a model holds nobody's jobs, names or numbers.
+Jobs stick to what came before them: with a fitted probability a job repeats the shape (nodes, limit,
+partition) of its user's previous job, and with another the fraction of the limit it uses. Copying leaves
+every marginal as fitted, so the pieces can be fitted one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.duration import HOUR_S
+from mirage.job_state import Ints
+from mirage.trace.statistics.marginals import Marginals
+from mirage.trace.table import JobTable
+
+Floats = NDArray[np.float64]
+
+LIMIT_EDGES_S = (2 * HOUR_S + 1, 24 * HOUR_S)
+"""Limits below the first, between, and from the second on are used differently: tries, work, long runs."""
+
+BURST_EDGES = (4, 12)
+"""Jobs from which a burst has some, and has many."""
+
+DEFAULT_START_S = 1_704_067_200
+"""2024-01-01 00:00 UTC, a Monday: where a generated trace starts unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """How one class of users submits.
+
+    Attributes:
+        users: How many users.
+        share: Their part of all bursts.
+        zipf: Exponent of activity inside the class: its r-th user submits in proportion to ``r ** -zipf``.
+        burst_size: Shape (b,), jobs in a burst; ``burst_weight`` their probabilities.
+        burst_weight: Shape (b,).
+        nodes: Shape (k,), nodes of a job; with ``limit_s`` and ``partition`` one of k shapes.
+        limit_s: Shape (k,).
+        partition: Shape (k,), index into the model's ``partitions``, -1 for none.
+        shape_weight: Shape (3, k), probability of each shape in a burst of each ``burst_class``.
+        used_up: Shape (3,), probability of running to the limit, for each class of limits (``limit_class``).
+        use: Shape (3, q), quantiles of run / limit of the other jobs, at q evenly spaced levels from 0 to 1.
+    """
+
+    users: int
+    share: float
+    zipf: float
+    burst_size: Ints
+    burst_weight: Floats
+    nodes: Ints
+    limit_s: Ints
+    partition: Ints
+    shape_weight: Floats
+    used_up: Floats
+    use: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadModel:
+    """What a synthetic trace is drawn from; fitted to a real one by ``fit``.
+
+    Attributes:
+        name: What the model imitates.
+        nodes: Nodes of the cluster.
+        gpus_per_node: GPUs of a node, -1 if unknown.
+        cpus_per_node: Processor cores of a node, -1 if unknown.
+        load: Offered load: node-seconds run by the jobs submitted in a span, per node and second of the span.
+        hour_weight: Shape (168,), rate of bursts by hour of the week from Monday 0:00, mean 1.
+        week_sd: Standard deviation of the logarithm of a week's level, beyond what chance makes of it.
+        week_corr: Correlation of that logarithm with the next week's.
+        pace: How far work is evened out, 0 … 1. Users see the queue and hold back: at 0 bursts arrive
+            whatever work they bring, at 1 the work of half a day is constant but for counting noise. Without
+            it a trace has weeks no real cluster sees, and waits several times too long.
+        gap_s: Shape (3, q), quantiles of the seconds between the jobs of a burst, for each ``burst_class``.
+        return_share: Probability that a burst comes from the user of a recent burst, not from a fresh draw of
+            users.
+        return_lag: Shape (q,), quantiles of how many bursts back that recent burst lies.
+        same_gap: Probability that a gap inside a burst is like the gap before.
+        same_shape: Probability of repeating the shape of the user's previous job (in the burst, in the last
+            burst).
+        same_use: The same for the fraction of the limit used.
+        states: Shape (2, 3), of jobs that end before their limit: shares COMPLETED, FAILED, CANCELLED; row 0
+            for jobs that use less than 1 % of their limit.
+        accounts: How many accounts the users share.
+        partitions: Names of the partitions.
+        habits: The classes of users.
+        fitted_to: The marginals of the trace that the model was fitted to.
+    """
+
+    name: str
+    nodes: int
+    gpus_per_node: int
+    cpus_per_node: int
+    load: float
+    hour_weight: Floats
+    week_sd: float
+    week_corr: float
+    pace: float
+    gap_s: Floats
+    return_share: float
+    return_lag: Floats
+    same_gap: float
+    same_shape: Floats
+    same_use: Floats
+    states: Floats
+    accounts: int
+    partitions: tuple[str, ...]
+    habits: tuple[Habit, ...]
+    fitted_to: Marginals
+
+    @classmethod
+    def fit(cls, table: JobTable, *, nodes: int | None = None, name: str = "fitted") -> WorkloadModel:
+        """The model of a recorded trace; see :func:`mirage.trace.workload.fit.fit_workload`."""
+        from mirage.trace.workload.fit import fit_workload  # the fit reads this module
+
+        return fit_workload(table, nodes=nodes, name=name)
+
+    def generate(
+        self,
+        *,
+        days: float | None = None,
+        jobs: int | None = None,
+        start_s: int = DEFAULT_START_S,
+        seed: int = 0,
+        load: float | None = None,
+        nodes: int | None = None,
+    ) -> JobTable:
+        """A synthetic trace; see :func:`mirage.trace.workload.generate.generate_workload`."""
+        from mirage.trace.workload.generate import generate_workload  # the draw reads this module
+
+        return generate_workload(self, days=days, jobs=jobs, start_s=start_s, seed=seed, load=load, nodes=nodes)
+
+    def to_json(self) -> str:
+        """The model as readable JSON; see :mod:`mirage.trace.workload.model_json`."""
+        from mirage.trace.workload.model_json import model_to_json
+
+        return model_to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str, *, source: str = "model") -> WorkloadModel:
+        """Read back what ``to_json`` wrote; see :func:`mirage.trace.workload.model_json.model_from_json`."""
+        from mirage.trace.workload.model_json import model_from_json
+
+        return model_from_json(text, source=source)
+
+
+def limit_class(limit_s: Ints) -> Ints:
+    """0, 1 or 2: a try, work, or a long run, by ``LIMIT_EDGES_S``. Shape as the argument's."""
+    return np.searchsorted(LIMIT_EDGES_S, limit_s, side="right").astype(np.int64)
+
+
+def burst_class(size: Ints) -> Ints:
+    """0, 1 or 2: a burst of few, some or many jobs. Shape as the argument's."""
+    return np.searchsorted(BURST_EDGES, size, side="right").astype(np.int64)

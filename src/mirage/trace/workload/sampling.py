@@ -1,0 +1,49 @@
+"""Drawing whole arrays at once: discrete choices, quantile functions, repetition."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.job_state import Ints
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+class Choice:
+    """Several discrete distributions laid end to end; a draw is an index into all of them joined."""
+
+    def __init__(self, weights: list[Floats]) -> None:
+        self._edge = np.concatenate([c + np.cumsum(w) / w.sum() for c, w in enumerate(weights)])
+        self._last = np.cumsum([len(w) for w in weights]) - 1
+
+    def pick(self, which: Ints, uniform: Floats) -> Ints:
+        """Indices, shape (n,), for the distribution and the uniform draw of each row."""
+        found = np.searchsorted(self._edge, which + uniform, side="right")
+        return np.asarray(np.minimum(found, self._last[which]), dtype=np.int64)
+
+
+def at_level(functions: Floats, level: Floats, which: Ints | int = 0) -> Floats:
+    """Values of quantile functions.
+
+    Args:
+        functions: Shape (m, q) or (q,), values at q levels evenly spaced from 0 to 1.
+        level: Shape (n,), 0 … 1.
+        which: Which of the m functions; one for all, or shape (n,).
+    """
+    functions = np.atleast_2d(functions)
+    steps = functions.shape[1] - 1
+    below = np.minimum((level * steps).astype(np.int64), steps - 1)
+    part = level * steps - below
+    low, high = functions[which, below], functions[which, below + 1]
+    return np.asarray(low + part * (high - low))
+
+
+def copied_from(repeats: Mask, order: Ints) -> Ints:
+    """For each job the one it copies: itself, or the last earlier one in ``order`` that does not repeat."""
+    place = np.arange(len(order))
+    origin = np.maximum.accumulate(np.where(repeats[order], 0, place))
+    source = np.empty(len(order), dtype=np.int64)
+    source[order] = order[origin]
+    return source

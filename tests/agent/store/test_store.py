@@ -1,0 +1,561 @@
+"""The same tests for SQLite and for a real PostgreSQL server."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import postgres
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, EventRecord, Link, LinkState
+from mirage.agent.store.engine import journal_mode, make_engine
+from mirage.agent.store.sql_store import NEWEST, SqlStore, open_store, upgrade
+from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName
+from mirage.job_state import MISSING, JobState
+from mirage.slurm.values import Submission
+
+SPEC = ChainSpec(
+    Submission("/home/ada/job.sh", {"time": "2-0", "exclusive": None}, ("--big",), {"HOME": "/home/ada"}, "/home/ada")
+)
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    if not postgres.BINARIES:
+        pytest.skip("there is no PostgreSQL server; apt-get install postgresql")
+    with postgres.server() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path: Path) -> str:
+    """Of a new, empty data base."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/store.db"
+    whole = request.getfixturevalue("postgres_url")
+    name = f"t{time.monotonic_ns()}"
+    engine = sa.create_engine(whole, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return whole.rsplit("/", 1)[0] + "/" + name
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[[str], SqlStore]]:
+    """Opens stores, and closes them in the end."""
+    with ExitStack() as stores:
+        yield lambda url: stores.enter_context(closing(open_store(url)))
+
+
+@pytest.fixture
+def store(url: str, opened) -> SqlStore:
+    return opened(url)
+
+
+def test_a_chain_begins_with_its_first_link_planned(store: SqlStore, url: str, opened) -> None:
+    chain = store.add_chain("train", SPEC, 100)
+    again = opened(url)
+    assert again.chain("train") == chain == Chain(chain.id, "train", SPEC, 100)
+    assert again.links(chain.id) == [Link(chain.id, 1)]
+
+
+def test_a_name_is_given_once_and_unknown_ones_list_the_known(store: SqlStore) -> None:
+    store.add_chain("train", SPEC, 100)
+    with pytest.raises(ConfigurationError, match="chain 'train' already"):
+        store.add_chain("train", SPEC, 101)
+    with pytest.raises(UnknownName, match="Did you mean 'train'"):
+        store.chain("trian")
+    assert len(store.chains()) == 1
+
+
+def test_changes_come_with_their_events(store: SqlStore) -> None:
+    chain = store.add_chain("train", SPEC, 100)
+    event = EventRecord(chain.id, 1, 110, "started", "job 7")
+    store.change_link(chain.id, 1, event, state=LinkState.RUNNING, job=7, started_s=109, outcome=JobState.UNKNOWN)
+    assert store.links(chain.id) == [Link(chain.id, 1, LinkState.RUNNING, job=7, started_s=109)]
+    store.change_chain(chain.id, replace(event, kind="paused"), state=ChainState.PAUSED, why="it rains")
+    assert store.chains(alive=True)[0].why == "it rains"
+    assert [e.kind for e in store.events(chain.id)] == ["started", "paused"]
+    assert [e.kind for e in store.events(chain.id, last=1)] == ["paused"]
+    store.change_chain(chain.id, state=ChainState.DONE)
+    assert store.chains(alive=True) == []
+
+
+def test_what_does_not_exist_cannot_be_changed(store: SqlStore) -> None:
+    chain = store.add_chain("train", SPEC, 100)
+    with pytest.raises(TypeError, match="links have no colour"):
+        store.change_link(chain.id, 1, colour="red")
+    with pytest.raises(TypeError, match="chains have no id, spec to set"):
+        store.change_chain(chain.id, id=7, spec=SPEC)
+    with pytest.raises(StoreError, match="a link 1 already"):
+        store.add_link(Link(chain.id, 1), EventRecord(chain.id, 1, 1, "planned"))
+    with pytest.raises(StoreError, match="no link 2 to change"):
+        store.change_link(chain.id, 2, EventRecord(chain.id, 2, 1, "started"), job=7)
+    with pytest.raises(StoreError, match="no chain with the number 99"):
+        store.change_chain(99, refusals=1)
+    assert store.events(chain.id) == []
+
+
+def test_a_submission_is_claimed_once(store: SqlStore) -> None:
+    chain = store.add_chain("train", SPEC, 100)
+    assert store.attempt(chain.id, 1, 105)
+    assert not store.attempt(chain.id, 1, 106)
+    store.change_link(chain.id, 1, attempted_s=MISSING)
+    assert store.attempt(chain.id, 1, 107)
+    assert store.links(chain.id)[0].attempted_s == 107
+
+
+def test_open_links_come_with_the_last_three(store: SqlStore) -> None:
+    chain, other = store.add_chain("a", SPEC, 1), store.add_chain("b", SPEC, 2)
+    for number in range(2, 8):
+        store.add_link(Link(chain.id, number))
+    for number in (2, 3, 4, 5, 6, 7):
+        store.change_link(chain.id, number, state=LinkState.ENDED)
+    assert [(k.chain, k.number) for k in store.links(open=True)] == [
+        (chain.id, 1), (chain.id, 5), (chain.id, 6), (chain.id, 7), (other.id, 1),
+    ]  # fmt: skip
+
+
+numbers = st.integers(-1, 2**40)
+counts = st.integers(0, 2**31 - 1)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+surroundings = st.text(st.characters(exclude_characters="\0"), max_size=30)  # undecodable bytes: lone surrogates
+specs = st.builds(
+    ChainSpec,
+    submission=st.builds(
+        Submission,
+        script=texts,
+        options=st.dictionaries(texts, st.none() | texts, max_size=3),
+        arguments=st.lists(surroundings, max_size=3).map(tuple),
+        environment=st.dictionaries(surroundings, surroundings, max_size=3),
+        directory=surroundings,
+    ),
+    until_s=numbers,
+    links=counts,
+    until_done=st.booleans(),
+    policy=texts,
+    interruption_cost=st.floats(0, 1e9),
+    overlap_cost=st.floats(0, 1e9),
+    ready_command=texts,
+    warmup_s=counts,
+    signal=texts,
+    grace_s=counts,
+)
+links = st.builds(
+    Link,
+    chain=st.just(1),
+    number=st.integers(2, 2**31 - 1),
+    state=st.sampled_from(LinkState),
+    **{
+        name: numbers
+        for name in (
+            "job", "attempted_s", "submitted_s", "released_s", "started_s", "limit_s", "ready_s", "signalled_s",
+            "cancelled_s", "ended_s",
+        )
+    },
+    finished=st.booleans(),
+    outcome=st.sampled_from(JobState),
+    exit_code=st.integers(-1, 255),
+)  # fmt: skip
+anything = st.dictionaries(texts, st.floats(allow_nan=False), max_size=4)
+decisions = st.builds(
+    DecisionRecord,
+    chain=st.just(1),
+    link=st.integers(1, 10**6),
+    time_s=numbers,
+    policy=st.sampled_from(["what-if", "lead:4"]),
+    submits=st.booleans(),
+    reason=texts,
+    estimate=anything,
+    saw=anything,
+)
+often = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@often
+@given(specs)
+def test_what_the_user_asked_for_is_read_as_it_was_written(store: SqlStore, spec: ChainSpec) -> None:
+    name = f"c{len(store.chains())}"
+    made = store.add_chain(name, spec, 100)
+    with closing(SqlStore(store.engine)) as fresh:  # one that has not read it before
+        assert fresh.chain(name) == made == Chain(made.id, name, spec, 100)
+
+
+@often
+@given(links)
+def test_links_are_read_as_they_were_written(store: SqlStore, link: Link) -> None:
+    chain = store.add_chain(f"c{len(store.chains())}", SPEC, 100)
+    written = replace(link, chain=chain.id)
+    store.add_link(written)
+    assert store.links(chain.id) == [Link(chain.id, 1), written]
+
+
+@often
+@given(st.lists(decisions, max_size=4))
+def test_decisions_are_read_as_they_were_written(store: SqlStore, made: list[DecisionRecord]) -> None:
+    chain = store.chains()[0] if store.chains() else store.add_chain("train", SPEC, 100)
+    mine = [replace(decision, chain=chain.id) for decision in made]
+    store.add_decisions(mine)
+    assert not mine or store.decisions(chain.id, last=len(mine)) == mine
+
+
+def test_what_a_data_base_cannot_hold_is_made_fit(store: SqlStore) -> None:
+    chain = store.add_chain("train", SPEC, 100)
+    store.change_chain(chain.id, EventRecord(chain.id, 1, 1, "refused", "a\0b \udcff"), why="half \ud800")
+    assert store.events(chain.id)[0].detail == "a\ufffdb ?"
+    assert store.chains()[0].why == "half ?"
+    store.add_decisions([DecisionRecord(chain.id, 1, 1, "lead:4", False, "", {"wait_p95_s": float("nan")})])
+    assert store.decisions(chain.id)[0].estimate["wait_p95_s"] != store.decisions(chain.id)[0].estimate["wait_p95_s"]
+
+
+def test_reasons_and_kinds_are_counted_once(store: SqlStore) -> None:
+    chain = store.add_chain("train", SPEC, 100)
+    early = DecisionRecord(chain.id, 1, 1, "lead:4", False, "lead-not-reached")
+    store.add_decisions([early, early, replace(early, submits=True, reason="lead-reached")])
+    last, counted = store.decided_since(0)
+    assert counted == {("lead-not-reached", False): 2, ("lead-reached", True): 1}
+    assert store.decided_since(last) == (last, {})
+    store.add_decisions([early])
+    assert store.decided_since(last)[1] == {("lead-not-reached", False): 1}
+    store.change_chain(chain.id, EventRecord(chain.id, 1, 1, "refused"), refusals=1)
+    last, kinds = store.happened_since(0)
+    assert (kinds, store.happened_since(last)) == ({"refused": 1}, (last, {}))
+
+
+def test_one_agent_has_the_lease(store: SqlStore, url: str, opened) -> None:
+    store.take_lease("one", 100.0, 60)
+    store.take_lease("one", 130.0, 60)
+    second = opened(url)
+    with pytest.raises(LeaseHeld, match="one looks after this store, for 50 s more"):
+        second.take_lease("two", 140.0, 60)
+    second.take_lease("two", 191.0, 60)
+    with pytest.raises(LeaseHeld, match="two"):
+        store.take_lease("one", 192.0, 60)
+    store.drop_lease("one")
+    assert second.lease() == ("two", 251.0)
+    second.drop_lease("two")
+    assert store.lease() is None
+
+
+TAKER = """
+    import sys
+    from mirage.agent.store.sql_store import open_store
+    from mirage.errors import LeaseHeld
+    store = open_store(sys.argv[1])
+    print("ready", flush=True)
+    sys.stdin.readline()
+    try:
+        store.take_lease(sys.argv[2], 100.0, 60)
+    except LeaseHeld:
+        print("held")
+    else:
+        print("taken")
+"""
+
+
+def test_of_agents_that_want_the_lease_at_once_one_gets_it(url: str) -> None:
+    words = [sys.executable, "-c", textwrap.dedent(TAKER), url]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    agents = [subprocess.Popen([*words, f"agent {k}"], **pipes) for k in range(5)]
+    assert [agent.stdout.readline() for agent in agents] == ["ready\n"] * 5
+    for agent in agents:
+        agent.stdin.write("go\n")
+        agent.stdin.flush()
+    assert sorted(agent.communicate(timeout=60)[0] for agent in agents) == ["held\n"] * 4 + ["taken\n"]
+
+
+def test_a_store_of_the_future_is_refused(store: SqlStore, url: str, opened) -> None:
+    with store.engine.begin() as connection:
+        connection.info["writes"] = True
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(StoreError, match="newer than this Mirage"):
+        opened(url)
+
+
+def at_first_version(url: str) -> None:
+    """A store as the first version left it, with a chain, links, a decision and an event in it."""
+    with closing(SqlStore(make_engine(url))) as old:
+        spec = json.dumps(asdict(SPEC))
+        link = "INSERT INTO links VALUES (1, {}, '{}', 7, 101, 102, 102, 103, 3600, 104, -1, {}, {}, {}, 0)"
+        with old._writing() as connection:
+            upgrade(connection, "0001")
+            no = "false" if connection.dialect.name == "postgresql" else 0
+            for word in (
+                f"INSERT INTO chains VALUES (1, 'train', '{spec}', 100, 'active', '', 0, 0, 0, 0)",
+                link.format(1, "ended", 3700, no, int(JobState.TIMEOUT)),
+                link.format(2, "running", -1, no, -1),
+                f"INSERT INTO decisions VALUES (1, 1, 1, 150, 'what-if', {no}, 'waiting-costs-less', '{{}}', '{{}}')",
+                "INSERT INTO events VALUES (1, 1, 1, 103, 'started', 'job 7')",
+            ):
+                connection.exec_driver_sql(word)
+
+
+def check_first_version_is_kept(store: SqlStore) -> None:
+    times = {"job": 7, "attempted_s": 101, "submitted_s": 102, "released_s": 102, "started_s": 103, "limit_s": 3600}
+    ended = Link(1, 1, LinkState.ENDED, **times, ready_s=104, ended_s=3700, outcome=JobState.TIMEOUT)
+    assert store.chains() == [Chain(1, "train", SPEC, 100)]
+    assert store.links(1) == [ended, Link(1, 2, LinkState.RUNNING, **times, ready_s=104)]
+    assert store.decisions(1) == [DecisionRecord(1, 1, 150, "what-if", False, "waiting-costs-less")]
+    assert store.events(1) == [EventRecord(1, 1, 103, "started", "job 7")]
+
+
+def test_an_old_store_is_brought_up_to_date_with_what_is_in_it(url: str, opened) -> None:
+    at_first_version(url)
+    check_first_version_is_kept(opened(url))
+
+
+def test_the_tables_are_those_of_the_schema(store: SqlStore) -> None:
+    from alembic.autogenerate import compare_metadata
+    from alembic.runtime.migration import MigrationContext
+
+    from mirage.agent.store.schema import metadata
+
+    with store._reading() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+        assert connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar() == NEWEST
+
+
+WRITER = """
+    import sys
+    from mirage.agent.model import EventRecord, LinkState
+    from mirage.agent.store.sql_store import open_store
+    store = open_store(sys.argv[1])
+    chain = store.chains()[0].id
+    job = store.links(chain)[0].job
+    print("ready", flush=True)
+    while True:
+        job += 1
+        store.change_link(chain, 1, EventRecord(chain, 1, job, "submitted"), job=job)
+"""
+
+
+def killed(program: str, url: str, after_s: float, *, wait_ready: bool = True) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program), url], stdout=subprocess.PIPE, env={**os.environ}
+    )
+    assert child.stdout is not None
+    if wait_ready:
+        assert child.stdout.readline() == b"ready\n"
+    time.sleep(after_s)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+
+
+def test_killed_while_it_writes_a_change_has_happened_with_its_event_or_not_at_all(store: SqlStore, url: str) -> None:
+    chain = store.add_chain("train", SPEC, 100).id
+    dice = random.Random(3)
+    for _ in range(5):
+        killed(WRITER, url, dice.uniform(0.01, 0.3))
+        link, events = store.links(chain)[0], store.events(chain)
+        assert events[-1].time_s == link.job
+        assert [event.time_s for event in events] == list(range(len(events)))
+
+
+OPENER = """
+    import sys
+    from mirage.agent.store.sql_store import open_store
+    open_store(sys.argv[1])
+"""
+
+DYING_OPENER = """
+    import os, signal, sys
+    import alembic.command, psycopg, sqlalchemy as sa
+    from mirage.agent.store.sql_store import SqlStore
+    from mirage.agent.store.engine import make_engine
+
+    statement = 0
+    while True:
+        statement += 1
+        child = os.fork()
+        if not child:
+            engine, said = make_engine(sys.argv[1]), 0
+
+            def die(*_):
+                global said
+                said += 1
+                if said == statement:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            sa.event.listen(engine, "before_cursor_execute", die)
+            sa.event.listen(engine, "commit", die)
+            SqlStore(engine).migrate()
+            os._exit(0)
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if ended != -signal.SIGKILL:
+            break
+        with SqlStore(make_engine(sys.argv[1]))._reading() as connection:
+            kinds = sorted(sa.inspect(connection).get_table_names())
+            at = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() if kinds else None
+            print(at, len(kinds), flush=True)
+    print(statement)
+    sys.exit(ended)
+"""
+
+
+def killed_at_every_statement(url: str) -> tuple[set[str], int]:
+    """What the store was found to be after each kill, and how many statements a migration has."""
+    words = [sys.executable, "-c", textwrap.dedent(DYING_OPENER), url]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    *found, statements = done.stdout.splitlines()
+    return set(found), int(statements)
+
+
+def test_killed_at_any_statement_of_its_making_there_is_no_store_or_a_whole_one(url: str, opened) -> None:
+    found, statements = killed_at_every_statement(url)
+    assert statements > 15
+    assert found <= {"None 0", f"{NEWEST} 6"}
+    chain = opened(url).add_chain("train", SPEC, 100)
+    assert opened(url).links(chain.id) == [Link(chain.id, 1)]
+
+
+def test_killed_at_any_statement_of_an_upgrade_the_store_is_old_or_new(url: str, opened) -> None:
+    at_first_version(url)
+    found, statements = killed_at_every_statement(url)
+    assert statements > 8
+    assert found <= {"0001 6", f"{NEWEST} 6"}
+    check_first_version_is_kept(opened(url))
+
+
+def test_killed_at_any_moment_of_its_making_the_store_can_be_opened(url: str, opened) -> None:
+    dice = random.Random(5)
+    for _ in range(4):
+        killed(OPENER, url, dice.uniform(0.3, 0.9), wait_ready=False)
+    assert opened(url).chains() == []
+
+
+def test_many_may_open_a_new_store_at_once(url: str) -> None:
+    children = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(OPENER), url]) for _ in range(4)]
+    assert [child.wait(60) for child in children] == [0, 0, 0, 0]
+
+
+def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path, opened) -> None:
+    store = opened(f"sqlite:///{tmp_path}/store.db")
+    chain = store.add_chain("train", SPEC, 100)
+
+    @sa.event.listens_for(store.engine, "checkout")
+    def small(connection: sqlite3.Connection, *_: object) -> None:
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count={pages}")
+
+    def write_until_full() -> None:
+        for k in range(10_000):
+            store.change_link(chain.id, 1, EventRecord(chain.id, 1, k, "submitted", "x" * 500), job=k)
+            written.append(k)
+
+    written: list[int] = []
+    with pytest.raises(StoreError, match="full; make room on its disk"):
+        write_until_full()
+    assert store.links(chain.id)[0].job == written[-1]
+    assert store.events(chain.id)[-1].time_s == written[-1]
+
+
+def test_a_server_that_ended_all_sessions_is_met_again(postgres_url: str, opened) -> None:
+    store = opened(postgres_url)
+    with store._reading() as connection:
+        before = connection.execute(sa.text("SELECT pg_backend_pid()")).scalar()
+    engine = sa.create_engine(postgres_url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        assert connection.execute(sa.text(f"SELECT pg_terminate_backend({before})")).scalar()
+    engine.dispose()
+    assert store.lease() is None
+
+
+@pytest.mark.parametrize(
+    ("bad", "error", "says"),
+    [
+        ("nonsense", ConfigurationError, "no data base URL"),
+        ("nosuch://x/y", ConfigurationError, "neither sqlite"),
+        ("mysql://ada:secret@host/x", ConfigurationError, "neither sqlite"),
+        ("sqlite:////proc/no/store.db", StoreError, "MIRAGE_STORE"),
+        ("postgresql://nobody:secret@127.0.0.1:1/x", StoreError, "see that its server runs"),
+    ],
+)
+def test_a_store_that_cannot_be_opened_says_so(bad: str, error: type[Exception], says: str, opened) -> None:
+    with pytest.raises(error, match=says) as told:
+        opened(bad)
+    assert "secret" not in str(told.value)
+
+
+def test_a_file_that_is_no_store_says_so(tmp_path: Path, opened) -> None:
+    (tmp_path / "store.db").write_text("Dear diary, " * 500)
+    with pytest.raises(StoreError, match="not a database; put a copy of it back"):
+        opened(f"sqlite:///{tmp_path}/store.db")
+
+
+def test_a_store_that_somebody_holds_says_so(tmp_path: Path, opened) -> None:
+    store = opened(f"sqlite:///{tmp_path}/store.db?timeout=0.1")
+    with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="locked; another process has held it"):
+            store.drop_lease("one")
+    store.drop_lease("one")
+
+
+def test_a_store_that_must_not_be_written_says_so(tmp_path: Path, opened) -> None:
+    opened(f"sqlite:///{tmp_path}/store.db")
+    store = opened(f"sqlite:///file:{tmp_path}/store.db?mode=ro&uri=true")
+    assert store.chains() == []
+    with pytest.raises(StoreError, match="readonly database; get the right"):
+        store.drop_lease("one")
+
+
+MOUNTS = """\
+22 1 0:20 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+41 22 0:41 / /home rw - nfs4 server:/home rw,vers=4.2
+42 41 0:42 / /home/ada/my\\040disk rw - xfs /dev/sdb1 rw
+43 22 0:43 / /scratch rw - lustre mgs:/scratch rw,flock
+nonsense
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "journal"),
+    [
+        ("/var/store.db", "WAL"),
+        ("/home/ada/.mirage/store.db", "DELETE"),
+        ("/home/ada/my disk/store.db", "WAL"),
+        ("/homestead/store.db", "WAL"),
+        ("/scratch/store.db", "DELETE"),
+    ],
+)
+def test_where_other_hosts_see_the_file_no_memory_is_shared(path: str, journal: str) -> None:
+    assert journal_mode(Path(path), MOUNTS) == journal
+
+
+def test_a_store_on_a_shared_disk_works_the_same(tmp_path: Path, opened, monkeypatch) -> None:
+    monkeypatch.setattr("mirage.agent.store.engine.journal_mode", lambda path: "DELETE")
+    store = opened(f"sqlite:///{tmp_path}/store.db")
+    chain = store.add_chain("train", SPEC, 100)
+    assert store.attempt(chain.id, 1, 105)
+    with store._reading() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "delete"
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+
+
+def test_importing_the_store_is_light() -> None:
+    script = "import sys, mirage.agent.store.sql_store; print(*{'alembic', 'numba', 'psycopg'} & sys.modules.keys())"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "\n"
+
+
+def test_only_its_owner_can_read_it(tmp_path: Path, opened) -> None:
+    store = opened(f"sqlite:///{tmp_path}/sub/store.db")
+    store.add_chain("train", SPEC, 100)
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "sub").iterdir()} == {0o600}

@@ -1,0 +1,91 @@
+"""Where policies think: the same plan here and aside, and no harm from what a policy does there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from mirage.agent.policy_runner import Aside, Here, ThinkingFailed, Wanted
+from mirage.duration import DAY_S, HOUR_S
+from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.policy.view import Chain, View
+from mirage.sim.cluster import Cluster
+from mirage.sim.jobs import workload
+from mirage.sim.simulation import Simulation
+from mirage.slurm.view import Names, view_of
+from mirage.trace.table import JobTable
+
+WANTED = Wanted("what-if:8", 1.0, 1.0)
+
+
+@pytest.fixture(scope="module")
+def slurm() -> VirtualSlurm:
+    cluster = Cluster.pool(4)
+    rng = np.random.default_rng(1)
+    columns = {"elapsed_s": rng.integers(600, 6 * HOUR_S, 60), "nodes": rng.integers(1, 4, 60)}
+    table = JobTable.build(range(60), submit_s=np.arange(60) * 1800, limit_s=[8 * HOUR_S] * 60, **columns)
+    slurm = VirtualSlurm(Simulation(cluster, workload(table, cluster), "slurm"))
+    slurm.sleep(DAY_S)
+    return slurm
+
+
+@pytest.fixture
+def seen(slurm: VirtualSlurm) -> View:
+    return view_of(slurm.observe(), slurm.machine(), slurm.accounting(0), Names())
+
+
+@pytest.fixture
+def aside() -> Iterator[Aside]:
+    thinker = Aside()
+    yield thinker
+    thinker.rest()
+
+
+def chain(view: View, left_s: int) -> Chain:
+    started_s = view.now_s + left_s - 8 * HOUR_S
+    return Chain(1, 8 * HOUR_S, -1, started_s, started_s, view.now_s + left_s, 300)
+
+
+def test_a_plan_is_the_same_here_and_aside(slurm: VirtualSlurm, seen: View, aside: Aside) -> None:
+    here, options = Here(), slurm.configuration()
+    for left_s in (HOUR_S, 4 * HOUR_S, 7 * HOUR_S):
+        for wanted in (WANTED, Wanted("lead:2", 1.0, 1.0), Wanted("average", 3.0, 1.0)):
+            mine, its = (thinker.decide(wanted, options, seen, chain(seen, left_s)) for thinker in (here, aside))
+            assert mine == its
+
+
+def test_what_a_policy_raises_is_told_and_the_next_is_asked(slurm: VirtualSlurm, seen: View, aside: Aside) -> None:
+    for thinker in (aside, Here()):
+        with pytest.raises(ThinkingFailed, match=r"UnknownName: .*'nonsense'"):
+            thinker.decide(Wanted("nonsense", 1.0, 1.0), {}, seen, chain(seen, HOUR_S))
+        assert thinker.decide(Wanted("reactive", 1.0, 1.0), {}, seen, chain(seen, HOUR_S)).actions
+
+
+def test_a_policy_that_dies_or_stalls_takes_nobody_with_it(slurm: VirtualSlurm, seen: View, aside: Aside) -> None:
+    ask = (WANTED, slurm.configuration(), seen, chain(seen, HOUR_S))
+    first = aside.decide(*ask)
+    assert aside._child is not None
+    aside._child[0].kill()
+    with pytest.raises(ThinkingFailed, match="its process ended with status -9"):
+        aside.decide(*ask)
+    assert aside.decide(*ask) == first
+    aside.rest()
+    aside.patience_s = 0.01
+    with pytest.raises(ThinkingFailed, match=r"no answer within 0\.01 s"):
+        aside.decide(*ask)
+    aside.patience_s = 240.0
+    assert aside.decide(*ask) == first
+
+
+def test_its_memory_is_given_back_when_there_is_nothing_to_decide(seen: View, aside: Aside) -> None:
+    aside.decide(Wanted("reactive", 1.0, 1.0), {}, seen, chain(seen, HOUR_S))
+    assert aside._child is not None
+    number = aside._child[0].pid
+    assert number is not None
+    aside.rest()
+    with pytest.raises(ProcessLookupError):
+        os.kill(number, 0)
+    aside.rest()

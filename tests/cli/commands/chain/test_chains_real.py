@@ -1,0 +1,209 @@
+"""The command line of chains, on a real slurmctld."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mirage.agent.chain.tag import parse_tag
+from mirage.job_state import JobState
+from mirage.slurm.client import SlurmClient
+from mirage.slurm.runner import SystemRunner
+
+pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
+
+SERVICE = """#!/bin/bash
+#SBATCH --nodes=1 --output=/dev/null
+trap 'echo "$MIRAGE_LINK checkpoint" >> service.log; exit 0' USR2
+echo "$MIRAGE_LINK start $MIRAGE_PREVIOUS_JOB $1" >> service.log
+while true; do sleep 0.2; done
+"""
+
+
+class Shell:
+    """A user's shell on a private cluster."""
+
+    def __init__(self, cluster, folder: Path) -> None:
+        self.cluster, self.folder = cluster, folder
+        self.environment = {**os.environ, **cluster.environment, "MIRAGE_HOME": str(folder / "home")}
+        self.slurm = SlurmClient(SystemRunner(cluster.environment))
+        (folder / "serve.sh").write_text(SERVICE)
+
+    def mirage(self, *words: str, status: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "mirage", *words],
+            env=self.environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == status, f"mirage {' '.join(words)}: {done.stdout}{done.stderr}"
+        self.stderr = done.stderr
+        return done.stdout
+
+    def agent(self, *words: str) -> subprocess.Popen[bytes]:
+        with (self.folder / "agent.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "mirage", "agent", "run", "--poll", "1", *words], env=self.environment,
+                cwd=self.folder, stderr=log,
+            )  # fmt: skip
+
+    def jobs(self, chain: str) -> dict[int, list[JobState]]:
+        found: dict[int, list[JobState]] = {}
+        for job in self.slurm.observe().jobs:
+            tag = parse_tag(job.comment)
+            if tag is not None and tag.chain == chain:
+                found.setdefault(tag.link, []).append(job.state)
+        return found
+
+    def until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, f"{what}\n{(self.folder / 'agent.log').read_text()[-3000:]}"
+            time.sleep(0.3)
+
+    def log(self) -> list[str]:
+        path = self.folder / "service.log"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+@pytest.fixture(scope="module")
+def cluster(private_cluster) -> object:
+    return private_cluster(nodes=4, min_job_age_s=36_000)
+
+
+@pytest.fixture
+def shell(cluster, tmp_path: Path) -> Shell:
+    return Shell(cluster, tmp_path)
+
+
+def test_a_chain_from_its_submission_to_its_end(shell: Shell) -> None:
+    said = shell.mirage(
+        "submit", "-t", "2", "--chain", "serve", "--policy", "lead:1", "--links", "3", "--no-agent", "serve.sh", "x"
+    )
+    assert said.startswith("Submitted batch job ")
+    assert "chain serve" in shell.stderr
+    assert json.loads(shell.mirage("agent", "status", "--json", status=1))["agent"] is None
+    agent = shell.agent()
+    try:
+        shell.until(lambda: "2 checkpoint" in shell.log(), 120, "the second link leaves for the third")
+        again = subprocess.run(
+            [sys.executable, "-m", "mirage", "agent", "run"], env=shell.environment, capture_output=True, text=True
+        )
+        assert again.returncode == 1
+        assert "looks after this store" in again.stderr
+        shell.mirage("chain", "stop", "serve")
+        shell.until(lambda: json.loads(shell.mirage("chain", "list", "--json"))[0]["state"] == "done", 60, "it ends")
+    finally:
+        agent.terminate()
+        assert agent.wait(20) == 0
+    first = int(said.split()[-1])
+    assert [line.split()[:2] for line in shell.log()[:2]] == [["1", "start"], ["2", "start"]]
+    assert shell.log()[1] == f"2 start {first} x"
+    assert set(map(len, shell.jobs("serve").values())) == {1}
+    shown = json.loads(shell.mirage("chain", "show", "serve", "--json"))
+    assert [link["number"] for link in shown["links"]][:3] == [1, 2, 3]
+    assert "lead-reached" in shell.mirage("chain", "explain", "serve")
+    assert "signalled" in shell.mirage("chain", "log", "serve")
+    shell.mirage("chain", "report", "serve", "-o", "serve.html")
+    assert "Hand-overs" in (shell.folder / "serve.html").read_text()
+    assert "upstream serve" in shell.mirage("endpoint", "serve", "--port", "8000")
+
+
+def test_a_refusal_is_told_in_slurm_s_words_and_leaves_no_chain(shell: Shell) -> None:
+    shell.mirage("submit", "-p", "nowhere", "-t", "2", "--no-agent", "serve.sh", status=1)
+    assert "invalid partition specified: nowhere" in shell.stderr
+    assert shell.mirage("chain", "list", "--noheader") == ""
+
+
+def test_doctor_and_dry_run_change_nothing(shell: Shell) -> None:
+    findings = {finding["what"]: finding["level"] for finding in json.loads(shell.mirage("doctor", "--json"))}
+    assert findings["version"] == "ok"
+    assert findings["accounting"] == "warn"
+    before = len(shell.slurm.observe().jobs)
+    assert "--dependency=afterany:JOB" in shell.mirage("submit", "--dry-run", "-t", "2", "serve.sh")
+    assert len(shell.slurm.observe().jobs) == before
+
+
+def test_a_job_says_that_it_is_ready_and_that_the_work_is_done(shell: Shell) -> None:
+    mirage = f"{sys.executable} -m mirage"
+    (shell.folder / "work.sh").write_text(
+        f"#!/bin/bash\n#SBATCH -t 2 -o /dev/null\nsleep 3; {mirage} link ready; sleep 2; {mirage} link done; sleep 1\n"
+    )
+    shell.mirage(
+        "submit", "--chain", "work", "--policy", "reactive", "--ready-command", "false", "--no-agent", "work.sh"
+    )
+    agent = shell.agent()
+    try:
+        shell.until(lambda: json.loads(shell.mirage("chain", "list", "--json"))[0]["state"] == "done", 60, "it ends")
+    finally:
+        agent.terminate()
+        agent.wait(20)
+    assert "ready" in shell.mirage("chain", "log", "work")
+    assert not [k for k, states in shell.jobs("work").items() if k > 1 and states != [JobState.CANCELLED]]
+
+
+def test_slurmctld_killed_and_restarted_in_the_middle_of_a_chain(shell: Shell) -> None:
+    """What the controller did in its last seconds is lost with it, jobs as well: the chain goes on with others."""
+    shell.mirage("submit", "-t", "3", "--chain", "tough", "--policy", "lead:1", "--no-agent", "serve.sh")
+
+    def newest() -> int:
+        return max((int(line.split()[0]) for line in shell.log() if "start" in line), default=0)
+
+    agent = shell.agent()
+    try:
+        for _ in range(2):
+            before = newest()
+            shell.until(lambda k=before: newest() > max(k, 1), 300, f"a link after {before}")
+            shell.cluster.kill_controller()
+            time.sleep(3)
+            shell.cluster.start_controller()
+        before = newest()
+        shell.until(lambda: any("checkpoint" in line and int(line.split()[0]) > before for line in shell.log()), 300,
+                    "a link leaves for the next, as ever")  # fmt: skip
+    finally:
+        agent.terminate()
+        agent.wait(30)
+        shell.mirage("chain", "stop", "tough")
+    assert set(map(len, shell.jobs("tough").values())) == {1}
+
+
+def test_an_hour_without_an_agent(private_cluster, tmp_path: Path) -> None:
+    """On a clock sixty times as fast: the agent is killed, and the held link takes over when its time has come."""
+    fast = Shell(private_cluster(nodes=2, speed=60, min_job_age_s=360_000), tmp_path)
+    fast.mirage(
+        "submit",
+        "-t",
+        "40",
+        "--chain",
+        "alone",
+        "--policy",
+        "reactive",
+        "--signal-previous",
+        "none",
+        "--no-agent",
+        "serve.sh",
+    )
+    agent = fast.agent("--command-timeout", "1800")
+    fast.until(lambda: fast.jobs("alone").get(2) == [JobState.PENDING], 60, "the dead man's link is in the queue")
+    agent.send_signal(signal.SIGKILL)
+    agent.wait()
+    time.sleep(60)  # an hour there; the first link's 40 minutes end within it
+    assert fast.jobs("alone")[1] == [JobState.TIMEOUT]
+    assert fast.jobs("alone")[2] == [JobState.RUNNING]
+    agent = fast.agent("--command-timeout", "1800")
+    try:
+        fast.until(lambda: 3 in fast.jobs("alone"), 60, "the agent goes on")
+    finally:
+        agent.terminate()
+        agent.wait(20)
+    assert set(map(len, fast.jobs("alone").values())) == {1}
+    assert json.loads(fast.mirage("chain", "list", "--json"))[0]["interrupted"] <= 120

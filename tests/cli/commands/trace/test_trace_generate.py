@@ -1,0 +1,98 @@
+"""``mirage trace generate`` and ``mirage trace fit``."""
+
+import pytest
+
+from mirage.cli import main
+from mirage.trace.read import read_trace
+from mirage.trace.workload.model_json import load_builtin, read_model
+
+
+@pytest.fixture
+def month(tmp_path):
+    path = tmp_path / "month.csv"
+    assert main(["trace", "generate", "--days", "30", "--seed", "4", "-o", str(path)]) == 0
+    return path
+
+
+def test_what_is_written_is_what_the_library_draws(tmp_path, capsys):
+    path = tmp_path / "month.csv"
+    assert main(["trace", "generate", "--days", "30", "--seed", "4", "-o", str(path)]) == 0
+    table = read_trace(path).table
+    expected = load_builtin("lonestar6-like").generate(days=30, seed=4)
+    assert table.elapsed_s.tolist() == expected.elapsed_s.tolist()
+    assert table.user.values() == expected.user.values()
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"{len(expected):,} jobs" in err
+    assert "lonestar6-like" in err
+
+
+def test_same_options_same_bytes(month, tmp_path):
+    again = tmp_path / "again.csv"
+    assert main(["trace", "generate", "--seed", "4", "-o", str(again)]) == 0
+    assert again.read_bytes() == month.read_bytes()
+
+
+@pytest.mark.parametrize("suffix", [".swf", ".csv.gz", ".parquet"])
+def test_other_formats(tmp_path, suffix):
+    path = tmp_path / f"t{suffix}"
+    assert main(["trace", "generate", "--jobs", "50", "--start", "2025-03-01", "-o", str(path)]) == 0
+    table = read_trace(path).table
+    assert len(table) == 50
+    assert (table.run_s >= 1).all()
+
+
+def test_fit_then_generate_like_it(month, tmp_path, capsys):
+    model, out = tmp_path / "ours.json", tmp_path / "like.csv"
+    assert main(["trace", "fit", str(month), "-N", "76", "--name", "ours", "-o", str(model)]) == 0
+    assert read_model(model).name == "ours"
+    capsys.readouterr()
+    assert main(["trace", "generate", "--like", str(model), "--days", "7", "--check", "-o", str(out)]) == 0
+    printed = capsys.readouterr()
+    assert "like ours" in printed.err
+    assert printed.out.splitlines()[0].split() == ["marginal", "like", "new"]
+    assert any(line.startswith("busy nodes") for line in printed.out.splitlines())
+
+
+def test_like_a_trace(month, tmp_path, capsys):
+    out = tmp_path / "like.csv"
+    assert main(["trace", "generate", "--like", str(month), "-N", "40", "--days", "7", "-o", str(out)]) == 0
+    assert "on 40 nodes" in capsys.readouterr().err
+
+
+def test_fit_fills_in_what_the_trace_does_not_tell(tmp_path):
+    bare, model = tmp_path / "bare.csv", tmp_path / "m.json"
+    main(["trace", "generate", "--days", "9", "-o", str(tmp_path / "t.csv")])
+    lines = (tmp_path / "t.csv").read_text().splitlines()
+    head = lines[0].split(",")
+    keep = [head.index(c) for c in ("job_id", "submit_s", "elapsed_s", "limit_s", "nodes", "user")]
+    bare.write_text("\n".join(",".join(line.split(",")[k] for k in keep) for line in lines) + "\n")
+    options = ["--gpus-per-node", "4", "--cpus-per-node", "64", "-p", "gpu", "-N", "76"]
+    assert main(["trace", "fit", str(bare), *options, "--from", "2024-01-02", "-o", str(model)]) == 0
+    read = read_model(model)
+    assert (read.gpus_per_node, read.cpus_per_node, read.partitions) == (4, 64, ("gpu",))
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "complaint"),
+    [
+        (["--days", "1", "--jobs", "1"], 2, "exclude each other"),
+        (["--start", "soon"], 2, "is no date"),
+        (["--days", "-1"], 1, "days is -1"),
+        (["--like", "lonestar6"], 1, "Did you mean 'lonestar6-like'?"),
+        (["--seed", "-1"], 2, "seed"),
+    ],
+)
+def test_refusals(tmp_path, capsys, options, status, complaint):
+    out = tmp_path / "x.csv"
+    assert main(["trace", "generate", *options, "-o", str(out)]) == status
+    assert complaint in capsys.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("command", ["generate", "fit"])
+def test_help_ends_with_examples(capsys, command):
+    assert main(["trace", command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Examples:\n" in text
+    assert text.rstrip().splitlines()[-1].strip().startswith("mirage trace generate")

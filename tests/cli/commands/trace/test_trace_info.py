@@ -1,0 +1,127 @@
+"""``mirage trace info`` and ``mirage trace convert``."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from mirage.cli import main
+from mirage.report.terminal.trace import print_trace, sparkline
+from mirage.trace.read import read_trace
+from mirage.trace.statistics.summary import describe
+
+SACCT = """JobID|User|State|Submit|Start|End|Timelimit|NNodes|Partition
+1|ada|COMPLETED|2024-01-15T08:00:00|2024-01-15T08:05:00|2024-01-15T09:05:00|2-00:00:00|2|gpu
+2|bo|TIMEOUT|2024-01-15T09:00:00|2024-01-15T09:05:00|2024-01-15T10:05:00|01:00:00|3|gpu
+2.batch|bo|TIMEOUT|||||3|
+"""
+
+
+@pytest.fixture
+def sacct(tmp_path):
+    path = tmp_path / "sacct.txt"
+    path.write_text(SACCT)
+    return str(path)
+
+
+def test_human_output(sacct, capsys):
+    assert main(["trace", "info", sacct]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "sacct, 4 lines: 2 jobs, 1 steps, 0 skipped" in " ".join(out.split())
+    assert "submitted 2024-01-15T08:00:00Z to 2024-01-15T09:00:00Z (01:00:00), 2 users" in out
+    assert "the machine held about 3" in out
+    assert "\x1b" not in out
+
+
+def test_json_is_one_value(sacct, capsys):
+    assert main(["trace", "info", "--json", sacct]) == 0
+    out, err = capsys.readouterr()
+    value = json.loads(out)
+    assert err == ""
+    assert (value["read"]["jobs"], value["read"]["steps"], value["read"]["skipped"]) == (2, 1, {})
+    assert value["statistics"]["first_submit"] == "2024-01-15T08:00:00Z"
+    assert value["statistics"]["wait_s"]["p50"] == 300
+    assert value["statistics"]["busy"]["peak"] == 3
+
+
+def test_times_are_read_in_the_zone(sacct, capsys):
+    assert main(["trace", "info", "--json", "--timezone", "America/Chicago", sacct]) == 0
+    assert json.loads(capsys.readouterr().out)["statistics"]["first_submit"] == "2024-01-15T14:00:00Z"
+
+
+def test_bad_lines_stop_or_are_told(tmp_path, capsys):
+    path = tmp_path / "sacct.txt"
+    path.write_text(SACCT + "3|ada\n4|ada\n")
+    assert main(["trace", "info", str(path)]) == 1
+    assert capsys.readouterr().err.startswith(f"mirage: error: {path}:5: too few fields: 2 of 9;")
+    assert main(["trace", "info", "--json", "--skip-bad-lines", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert err == f"mirage: {path}:5: too few fields (the first of 2 skipped for this)\n"
+    assert json.loads(out)["read"]["skipped"] == {"too few fields": {"count": 2, "first_line": 5}}
+
+
+def test_fields_of_a_text_without_header(tmp_path, capsys):
+    path = tmp_path / "sacct.txt"
+    path.write_text("7|4\n")
+    assert main(["trace", "info", "--json", "--fields", "JobID,NNodes", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)["statistics"]["nodes"]["max"] == 4
+
+
+def test_an_unknown_format_suggests_the_nearest(sacct, capsys):
+    assert main(["trace", "info", "--format", "scact", sacct]) == 1
+    assert "Did you mean 'sacct'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_plot(sacct, tmp_path, capsys, suffix):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / f"busy.{suffix}"
+    assert main(["trace", "info", "--plot", str(picture), sacct]) == 0
+    assert picture.stat().st_size > 5_000
+
+
+def test_plot_into_an_unknown_kind_is_refused(sacct, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    assert main(["trace", "info", "--plot", str(tmp_path / "busy.docx"), sacct]) == 1
+    assert "mirage: error: cannot draw into" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_no_line_is_wider_than_the_terminal(shared_data, width):
+    trace = read_trace(shared_data / "mirage-ls6/ls6-a100.log.gz")
+    file = io.StringIO()
+    console = Console(file=file, width=width, force_terminal=True, color_system=None, highlight=False)
+    print_trace(trace, describe(trace.table), console)
+    lines = file.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    (bars,) = [line for line in lines if "▁" in line]
+    assert len(bars) == width
+
+
+def test_a_trace_without_starts_is_shown(shared_data, capsys):
+    assert main(["trace", "info", str(shared_data / "synthetic-reference/w5k.swf.gz")]) == 0
+    out = capsys.readouterr().out
+    assert "5,000 jobs" in out
+    assert "busy nodes" not in out
+
+
+def test_sparkline():
+    assert sparkline([0, 1, 2, 4, 9], 4, "_-=#") == "_-=##"
+    assert sparkline([1, 2], 0, "_#") == "__"
+
+
+@pytest.mark.parametrize("name", ["jobs.csv", "jobs.parquet", "jobs.swf", "jobs.csv.gz"])
+def test_convert(sacct, tmp_path, capsys, name):
+    out = str(tmp_path / name)
+    assert main(["trace", "convert", sacct, out]) == 0
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", f"mirage: 2 jobs written to {out}\n")
+    assert read_trace(out).table.start_s.tolist() == read_trace(sacct).table.start_s.tolist()
+
+
+def test_convert_names_the_format_it_does_not_know(sacct, tmp_path, capsys):
+    assert main(["trace", "convert", sacct, str(tmp_path / "jobs.xlsx")]) == 1
+    assert "unknown format to write 'xlsx'" in capsys.readouterr().err
+    assert main(["trace", "convert", sacct, str(tmp_path / "jobs.xlsx"), "--to", "csv"]) == 0

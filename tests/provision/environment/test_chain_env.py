@@ -1,0 +1,115 @@
+"""The gymnasium environment: gymnasium's own checks, and that looking up is playing."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from mirage.duration import DAY_S, HOUR_S
+from mirage.errors import ConfigurationError
+from mirage.provision.chain import Cost, Link
+from mirage.provision.environment.chain_env import SUBMIT, WAIT, ChainEnv, ChainVectorEnv
+from mirage.provision.environment.episode_table import EpisodeBank, build_bank
+from mirage.provision.evaluation.episode import Setting, play, warm_simulations
+from mirage.provision.evaluation.protocol import Protocol
+from mirage.sim.cluster import Cluster
+from mirage.sim.jobs import workload
+from mirage.trace.workload.model_json import load_builtin
+
+
+@pytest.fixture(scope="module")
+def trial() -> tuple[Setting, Protocol]:
+    table = load_builtin("lonestar6-like").generate(days=16, seed=3)
+    cluster = Cluster.pool(76)
+    setting = Setting(cluster, workload(table, cluster, refuse=False), "easy")
+    return setting, Protocol.warm(int(table.submit_s.min()) + 5 * DAY_S, windows=4, every_s=12 * HOUR_S)
+
+
+@pytest.fixture(scope="module")
+def bank(trial: tuple[Setting, Protocol]) -> EpisodeBank:
+    return build_bank(*trial, Link(1), history=4)
+
+
+def test_gymnasiums_checker_passes(bank: EpisodeBank) -> None:
+    check_env(ChainEnv(bank), skip_render_check=True)
+
+
+def test_it_is_registered_single_and_vectorised(bank: EpisodeBank) -> None:
+    env = gym.make("mirage.provision.environment.chain_env:mirage/Chain-v1", bank=bank)
+    assert env.reset(seed=1)[0].shape == (4, 42)
+    many = gym.make_vec("mirage/Chain-v1", num_envs=3, vectorization_mode="vector_entry_point", bank=bank)
+    assert many.reset(seed=1)[0].shape == (3, 4, 42)
+
+
+def test_looking_up_is_playing(trial: tuple[Setting, Protocol], bank: EpisodeBank) -> None:
+    setting, protocol = trial
+    for k, (window, sim) in enumerate(warm_simulations(setting, protocol, [0, 1, 2, 3])):
+        episode = play(sim, protocol, Link(1), window)
+        assert bank.decisions[k] == len(episode.decisions_s)
+        np.testing.assert_array_equal(bank.outcome_s[k, : bank.decisions[k]], episode.outcome_s)
+        env = ChainEnv(bank, Cost(3.0, 1.0))
+        env.reset(options={"episode": k})
+        for _ in range(5):
+            _, reward, terminated, _, _ = env.step(np.int64(WAIT))
+            assert (reward, terminated) == (0.0, False)
+        _, reward, terminated, _, info = env.step(np.int64(SUBMIT))
+        assert terminated
+        assert info["x_h"] == pytest.approx(episode.outcome_s[5] / HOUR_S)
+        assert reward == pytest.approx(-float(Cost(3.0, 1.0).of(float(episode.outcome_s[5]))))
+
+
+def test_waiting_for_ever_is_reactive(bank: EpisodeBank) -> None:
+    env = ChainEnv(bank)
+    env.reset(options={"episode": 2})
+    steps, terminated, info = 0, False, {}
+    while not terminated:
+        _, _, terminated, _, info = env.step(np.int64(WAIT))
+        steps += 1
+    assert steps == bank.decisions[2] - 1
+    assert info["x_h"] == info["reactive_x_h"]
+
+
+def test_vectorised_equals_single(bank: EpisodeBank) -> None:
+    many = ChainVectorEnv(3, bank)
+    seen, start = many.reset(seed=7)
+    rng = np.random.default_rng(0)
+    singles = []
+    for k in range(3):
+        env = ChainEnv(bank)
+        first, _ = env.reset(options={"episode": int(start["episode"][k])})
+        np.testing.assert_array_equal(first, seen[k])
+        singles.append(env)
+    running = np.ones(3, dtype=bool)
+    while running.any():
+        actions = (rng.random(3) < 0.02).astype(np.int64)
+        seen, rewards, terminated, _, info = many.step(actions)
+        for k in np.flatnonzero(running):
+            one, reward, ends, _, facts = singles[k].step(actions[k])
+            assert (reward, ends) == (rewards[k], terminated[k])
+            if ends:
+                assert info["x_h"][k] == facts["x_h"]
+            else:
+                np.testing.assert_array_equal(one, seen[k])
+        running &= ~terminated
+
+
+def test_an_ended_episode_begins_anew_in_the_next_step(bank: EpisodeBank) -> None:
+    many = ChainVectorEnv(2, bank)
+    many.reset(seed=1)
+    _, _, terminated, _, _ = many.step(np.array([SUBMIT, WAIT]))
+    assert terminated.tolist() == [True, False]
+    seen, rewards, terminated, _, _ = many.step(np.array([SUBMIT, WAIT]))
+    assert (rewards[0], terminated[0]) == (0.0, False)
+    assert any(np.array_equal(seen[0], bank.seen[e, :4]) for e in range(len(bank)))
+
+
+def test_a_bank_survives_the_disk(bank: EpisodeBank, tmp_path: object) -> None:
+    path = f"{tmp_path}/bank.npz"
+    bank.save(path)
+    again = EpisodeBank.load(path)
+    np.testing.assert_array_equal(again.seen, bank.seen)
+    assert (again.history, again.step_s) == (bank.history, bank.step_s)
+    with pytest.raises(ConfigurationError, match="no episode bank"):
+        EpisodeBank.load(__file__)

@@ -1,0 +1,94 @@
+"""The provisioners that follow a rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from views import chain, ended, jobs, view
+
+import mirage.provision  # noqa: F401  (registers them)
+from mirage.duration import HOUR_S
+from mirage.errors import ConfigurationError, UnknownName
+from mirage.policy.registry import make_policy
+from mirage.provision.policies.rules import binomial_rank, recent_waits_s
+
+NOW = 1_000_000
+
+
+@pytest.mark.parametrize("name", ["reactive", "dependency", "average", "quantile", "lead:0", "lead:4"])
+def test_a_link_that_has_ended_is_followed_at_once(name: str) -> None:
+    plan = make_policy(name).decide(view(NOW, 4, 0, chain=chain(NOW)))
+    assert plan.submits
+    assert plan.actions[0].reason == "ended"
+
+
+@pytest.mark.parametrize("name", ["reactive", "dependency"])
+def test_the_reactive_ones_never_submit_ahead(name: str) -> None:
+    assert not make_policy(name).decide(view(NOW, 4, 0, chain=chain(NOW + 1))).submits
+
+
+def test_a_constant_lead_submits_so_many_hours_ahead() -> None:
+    policy = make_policy("lead:4")
+    assert not policy.decide(view(NOW, 4, 0, chain=chain(NOW + 4 * HOUR_S + 1))).submits
+    assert policy.decide(view(NOW, 4, 0, chain=chain(NOW + 4 * HOUR_S))).submits
+
+
+def test_the_average_is_taken_over_what_had_started_with_the_present_link() -> None:
+    link = chain(NOW + 3000, limit_s=10_000)
+    before, after = link.started_s - 10, link.started_s + 10
+    history = ended((1, 1, 60, before - 2000, before, NOW), (1, 1, 60, before - 4000, before, NOW))
+    late = jobs({"submit_s": after - 9000, "start_s": after, "width": 1})
+    policy = make_policy("average")
+    plan = policy.decide(view(NOW, 4, 0, history=history, running=late, chain=link))
+    assert plan.submits
+    assert plan.estimate["lead_s"] == 3000
+    assert not policy.decide(view(NOW, 4, 0, history=history, chain=chain(NOW + 3001, limit_s=10_000))).submits
+
+
+def test_recent_waits_are_those_of_the_latest_starts() -> None:
+    history = ended((1, 1, 60, 0, 5, 9), (1, 1, 60, 0, 30, 40), (1, 1, 60, 0, 20, 50))
+    assert recent_waits_s(view(NOW, 4, 4, history=history), NOW, 2).tolist() == [20, 30]
+
+
+def test_without_history_nobody_leads() -> None:
+    for name in ("average", "quantile"):
+        assert not make_policy(name).decide(view(NOW, 4, 0, chain=chain(NOW + 1))).submits
+
+
+@given(st.integers(1, 300), st.floats(0.05, 0.99), st.floats(0.5, 0.99))
+def test_the_binomial_rank_is_the_least_that_is_sure_enough(n: int, quantile: float, confidence: float) -> None:
+    k = np.arange(n + 1)
+    factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
+    log_choose = factorial[n] - factorial[k] - factorial[n - k]
+    mass = np.exp(log_choose + k * np.log(quantile) + (n - k) * np.log1p(-quantile))
+    below = np.cumsum(mass)  # below[k] = P(Bin <= k)
+    rank = binomial_rank(n, quantile, confidence)
+    assert 1 <= rank <= n
+    if rank > 1:
+        assert below[rank - 2] < confidence + 1e-9
+    if rank < n:
+        assert below[rank - 1] >= confidence - 1e-9
+
+
+def test_known_rank() -> None:
+    # The 59th of 59 samples is the first to bound the 0.95-quantile with 95 % confidence (1 - 0.95**59 = 0.9515).
+    assert binomial_rank(59, 0.95, 0.95) == 59
+    assert 1 - 0.95**59 > 0.95 > 1 - 0.95**58
+
+
+@pytest.mark.parametrize("name", ["lead", "lead:soon", "lead:-1", "quantile:2", "reactive:3"])
+def test_a_parameter_that_cannot_be_used_is_an_error(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=name.split(":")[0]):
+        make_policy(name)
+
+
+def test_an_unknown_policy_lists_the_known_ones() -> None:
+    with pytest.raises(UnknownName, match=r"Did you mean 'reactive'.*average.*what-if"):
+        make_policy("reactiv")
+
+
+def test_a_provisioner_needs_a_chain() -> None:
+    with pytest.raises(ConfigurationError, match="chain"):
+        make_policy("reactive").decide(view(NOW, 4, 4))

@@ -1,0 +1,33 @@
+"""Arrays kept in order: what goes in and out is what a list would show."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mirage.sim.kernel.sorted_array import put_in, take_out
+
+HELD = [3, 5, 8, 13]
+
+
+@pytest.mark.parametrize("at", range(len(HELD) + 1))
+def test_a_value_put_in_moves_those_after_it_up(at: int) -> None:
+    array = np.array([*HELD, -1, -2])
+    expected = HELD.copy()
+    expected.insert(at, 99)
+
+    put_in(array, at, len(HELD), 99)
+
+    assert array.tolist() == [*expected, -2]
+
+
+@pytest.mark.parametrize("at", range(len(HELD)))
+def test_a_value_taken_out_moves_those_after_it_down(at: int) -> None:
+    array = np.array([*HELD, -1, -2])
+    expected = HELD.copy()
+    del expected[at]
+
+    take_out(array, at, len(HELD))
+
+    assert array[: len(expected)].tolist() == expected
+    assert array[len(HELD) :].tolist() == [-1, -2]

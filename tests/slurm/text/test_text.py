@@ -1,0 +1,177 @@
+"""Text of squeue, sacct and sinfo: whatever users write into names and comments, and whatever newer versions add."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirage.duration import UNLIMITED_S
+from mirage.job_state import MISSING, JobState
+from mirage.slurm import json as json_values
+from mirage.slurm.text import machine as machine_text
+from mirage.slurm.text import sacct as sacct_text
+from mirage.slurm.text import scontrol as scontrol_text
+from mirage.slurm.text import squeue as squeue_text
+from mirage.slurm.view import array_tasks
+from mirage.slurm_words.values import instant_s, limit_s, state_of
+
+CELLS = [
+    "17", "RUNNING", "ada", "(null)", "gpu", "normal", "N/A", "None", "4031", "2", "128",
+    "cpu=128,mem=1T,node=2,billing=128,gres/gpu=16", "gres:gpu:8", "NO", "2-00:00:00", "1795209000", "1795209000",
+    "1795209060", "1795381860", "(null)", "0", "n[1-2]", "mirage:x:1 | a|b\nc", "train, again",
+]  # fmt: skip
+
+
+def record(*changed: tuple[int, str]) -> str:
+    cells = list(CELLS)
+    for k, cell in changed:
+        cells[k] = cell
+    return squeue_text.FIELD.join(cells) + squeue_text.RECORD + "\n"
+
+
+def test_a_job_of_squeue() -> None:
+    (job,), skipped = squeue_text.read_queue(record())
+    assert skipped.count == 0
+    assert (job.id, job.state, job.user, job.nodes, job.cpus, job.gpus) == (17, JobState.RUNNING, "ada", 2, 128, 16)
+    assert (job.limit_s, job.start_s, job.end_s) == (172_800, 1795209060, 1795381860)
+    assert job.whole_nodes
+    assert (job.comment, job.name, job.account) == ("mirage:x:1 | a|b\nc", "train, again", "")
+
+
+def test_exit_codes_are_wait_statuses() -> None:
+    (job,), _ = squeue_text.read_queue(record((1, "FAILED"), (20, "768")))
+    assert (job.exit_code, job.exit_signal) == (3, 0)
+    (job,), _ = squeue_text.read_queue(record((1, "CANCELLED"), (20, "15")))
+    assert (job.exit_code, job.exit_signal) == (0, 15)
+
+
+def test_a_broken_record_is_skipped_and_kept_for_a_warning() -> None:
+    jobs, skipped = squeue_text.read_queue(
+        record() + "slurm_load_jobs warning" + squeue_text.RECORD + record((0, "18"))
+    )
+    assert [job.id for job in jobs] == [17, 18]
+    assert (skipped.count, skipped.first) == (1, "slurm_load_jobs warning")
+
+
+@pytest.mark.parametrize(
+    ("word", "state"),
+    [
+        ("COMPLETING", JobState.RUNNING), ("CONFIGURING", JobState.RUNNING), ("SPECIAL_EXIT", JobState.PENDING),
+        ("REQUEUE_HOLD", JobState.PENDING), ("OUT_OF_MEMORY", JobState.OUT_OF_MEMORY), ("EXPEDITING", JobState.UNKNOWN),
+        ("", JobState.UNKNOWN),
+    ],
+)  # fmt: skip
+def test_states(word: str, state: JobState) -> None:
+    assert state_of(word) is state
+
+
+def test_accounting_keeps_the_last_attempt_and_survives_line_ends_in_comments() -> None:
+    fields = (*sacct_text.FIELDS, *sacct_text.LATE_FIELDS)
+    row = [
+        "9",
+        "FAILED",
+        "ada",
+        "lab",
+        "gpu",
+        "normal",
+        "2",
+        "2880",
+        "100",
+        "100",
+        "200",
+        "300",
+        "1:0",
+        "train",
+        "a",
+        "sbatch x",
+    ]
+    output = sacct_text.DELIMITER.join(row) + "\nstray\n"
+    (job,) = sacct_text.read_accounts(output, fields)
+    assert (job.limit_s, job.start_s, job.end_s, job.exit_code, job.submit_line) == (172_800, 200, 300, 1, "sbatch x")
+
+
+def test_nodes_of_several_partitions_are_one() -> None:
+    line = machine_text.FIELD.join
+    rows = (
+        ["n1", "a*", "mixed", "64", "gpu:h100:8(S:0-1)", "2-00:00:00", "1:00:00", "NO", "10"],
+        ["n1", "b", "mixed", "64", "gpu:h100:8", "infinite", "n/a", "EXCLUSIVE", "1"],
+        ["n2", "a*", "down*", "64", "(null)", "2-00:00:00", "1:00:00", "NO", "10"],
+        ["n3", "b", "drained", "64", "gpu:2,mps:100", "infinite", "n/a", "EXCLUSIVE", "1"],
+    )
+    output = "\n".join(map(line, rows))
+    machine = machine_text.read_machine(output)
+    one, two, three = machine.nodes
+    first, second = machine.partitions
+    assert (first.name, first.default, first.max_time_s, first.default_time_s, first.whole_nodes) == (
+        "a",
+        True,
+        172_800,
+        3_600,
+        False,
+    )
+    assert (second.max_time_s, second.nodes, second.whole_nodes) == (UNLIMITED_S, ("n1", "n3"), True)
+    assert (one.partitions, one.gpus, one.usable) == (("a", "b"), 8, True)
+    assert (two.usable, two.gpus, three.usable, three.gpus) == (False, 0, False, 2)
+
+
+@pytest.mark.parametrize(
+    ("array", "tasks"), [("4-9", 6), ("4-9%4", 4), ("1,3,5-7", 5), ("0-100:10", 11), ("0-99999", 1000)]
+)
+def test_array_tasks(array: str, tasks: int) -> None:
+    assert array_tasks(array) == tasks
+
+
+def test_times() -> None:
+    assert instant_s("1795209000") == 1795209000
+    assert instant_s("N/A") == instant_s("Unknown") == instant_s("rubbish") == instant_s("0") == MISSING
+    assert limit_s("2-00:00:00") == 172_800
+    assert limit_s("Partition_Limit") == limit_s("INVALID") == MISSING
+
+
+garbage = st.text(max_size=300) | st.sampled_from(["²", "٣", "9" * 400, "-1", "1e400", "nan"])
+"""Noise, and what looks like a number to one function and not to another."""
+
+
+@given(garbage, st.lists(st.tuples(st.integers(0, len(CELLS) - 1), garbage), max_size=6))
+def test_no_text_breaks_a_reader_or_goes_unaccounted(noise: str, changed: list[tuple[int, str]]) -> None:
+    for text in (noise, record(*changed)):
+        jobs, skipped = squeue_text.read_queue(text)
+        said = [part for part in text.split(squeue_text.RECORD) if part.lstrip("\n")]
+        assert len(jobs) + skipped.count == len(said)
+        assert all(isinstance(job.state, JobState) and job.nodes >= 0 for job in jobs)
+    row = sacct_text.DELIMITER.join(["7", *[noise] * 14])
+    for text in (noise, row):
+        assert all(isinstance(job.state, JobState) for job in sacct_text.read_accounts(text, sacct_text.FIELDS))
+    for node in machine_text.read_nodes(noise + "\n" + machine_text.FIELD.join(["n1", *[noise] * 8])):
+        assert node.name
+        assert node.gpus >= 0
+    machine_text.read_partitions(noise + "\nPartitionName=x Nodes=" + noise)
+    assert all(key == key.lower() for key in machine_text.read_config(noise))
+    scontrol_text.read_jobs("JobId=1 " + noise)
+    scontrol_text.read_nodes("NodeName=1 " + noise)
+
+
+json_noise = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["set", "number", "infinite", "x"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+FIELDS = (
+    *("job_state", "node_count", "exit_code", "time_limit", "priority", "state", "gres"),
+    *("submit_time", "cpus", "comment", "nodes", "name", "partitions"),
+)
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS), json_noise))
+def test_no_json_breaks_a_reader(noise: dict) -> None:
+    job = json_values.queued_job({"job_id": 1, **noise})
+    assert job.id == 1
+    assert isinstance(job.state, JobState)
+    assert json_values.node({**noise, "name": "n1"}).name == "n1"
+    few = {key: noise[key] for key in noise if key in ("name", "exit_code")}
+    assert json_values.accounted_job({"job_id": 1, **few}).id == 1

@@ -1,0 +1,42 @@
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirage.errors import ConfigurationError, LineError
+from mirage.job_state import MISSING
+from mirage.slurm_words.timestamps import LocalClock
+
+
+def test_known_instants():
+    assert LocalClock().seconds("2023-03-09T12:48:05") == 1_678_366_085
+    assert LocalClock("America/Chicago").seconds("2023-03-09T12:48:05") == 1_678_366_085 + 6 * 3600
+    assert LocalClock("America/Chicago").seconds("2023-03-09T12:48:05+00:00") == 1_678_366_085
+    assert LocalClock().seconds("1678366085") == 1_678_366_085
+
+
+@pytest.mark.parametrize("text", ["Unknown", "None", "", "N/A"])
+def test_what_never_happened_is_missing(text):
+    assert LocalClock().seconds(text) == MISSING
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2023-13-01T00:00:00", "2023-03-09T12:48:61", "2023-03-09T12:48:²0"])
+def test_no_time(text):
+    clock = LocalClock()
+    clock.seconds("2023-03-09T12:48:05")  # the minute is known from here on
+    with pytest.raises(LineError, match="not a time"):
+        clock.seconds(text)
+
+
+def test_an_unknown_zone_names_itself():
+    with pytest.raises(ConfigurationError, match="Texas/Austin"):
+        LocalClock("Texas/Austin")
+
+
+@given(st.lists(st.datetimes(datetime(1980, 1, 1), datetime(2060, 1, 1)), max_size=20))
+def test_the_zone_is_applied_as_the_standard_library_does(moments):
+    clock, zone = LocalClock("America/Chicago"), ZoneInfo("America/Chicago")
+    for moment in (moment.replace(microsecond=0, fold=0) for moment in moments):
+        assert clock.seconds(moment.isoformat()) == int(moment.replace(tzinfo=zone).timestamp())

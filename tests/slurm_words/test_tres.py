@@ -1,0 +1,49 @@
+import json
+
+import pytest
+
+from mirage.job_state import MISSING
+from mirage.slurm_words.tres import gres_gpus_per_node, tres_count, tres_gpus
+
+
+@pytest.mark.parametrize(
+    ("tres", "gpus"),
+    [
+        ("", MISSING),
+        ("billing=1,cpu=1,mem=1000M,node=1", 0),
+        ("cpu=16,mem=65536M,node=1,gres/gpu=2,gres/gpu:v100=2", 2),
+        ("cpu=8,node=1,gres/gpu=4,gres/gpu:a100=2,gres/gpu:v100=2", 4),
+        ("cpu=8,gres/gpu:a100=2,gres/gpu:v100=3", 5),
+        ("gres/gpu:p100=1,mem=125G,node=1", 1),
+        ("gres/gpumem=80G,gres/gpuutil=100,cpu=1", 0),
+    ],
+)
+def test_gpus_of_tres(tres, gpus):
+    assert tres_gpus(tres) == gpus
+
+
+def test_gpus_as_xdmod_counts_them(shared_data):
+    known = json.loads((shared_data / "sacct-fixtures/xdmod/unit/alloc-tres-gpu-count.json").read_text())
+    assert [max(tres_gpus(tres), 0) for tres, _ in known] == [gpus for _, gpus in known]
+
+
+@pytest.mark.parametrize(
+    ("gres", "gpus"),
+    [
+        ("gpu:2", 2),
+        ("gres:gpu:8", 8),
+        ("gres/gpu:8", 8),
+        ("gpu:tesla:2(S:0)", 2),
+        ("craynetwork:1", 0),
+        ("", 0),
+    ],
+)
+def test_gpus_of_gres(gres, gpus):
+    assert gres_gpus_per_node(gres) == gpus
+
+
+def test_counts():
+    assert tres_count("billing=256,cpu=256,mem=3000M,node=32", "node") == 32
+    assert tres_count("billing=256,cpu=1.5K,node=32", "cpu") == 1500
+    assert tres_count("mem=3000M", "node") == MISSING
+    assert tres_count("node=", "node") == MISSING

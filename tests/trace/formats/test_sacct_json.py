@@ -1,0 +1,157 @@
+import json
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from mirage.duration import UNLIMITED_S
+from mirage.errors import TraceError
+from mirage.job_state import MISSING, JobState
+from mirage.trace.formats.sacct.json import number
+from mirage.trace.read import read_trace
+from mirage.trace.table import INT_COLUMNS, JobTable
+
+
+def wrapped(value, *, infinite=False):
+    return {"set": value is not None, "infinite": infinite, "number": value or 0}
+
+
+@pytest.mark.parametrize(
+    ("value", "known"),
+    [
+        (5, 5), ("5", 5), (0, 0), (None, MISSING), (wrapped(5), 5), (wrapped(None), MISSING),
+        (wrapped(7, infinite=True), -7), (4_294_967_294, MISSING), (4_294_967_295, -7), (-2, MISSING),
+    ],
+)  # fmt: skip
+def test_numbers_in_every_shape(value, known):
+    assert number(value, infinite=-7) == known
+
+
+def job(**changes):
+    record = {
+        "job_id": 12,
+        "array": {"job_id": 0, "task_id": None, "task": None},
+        "het": {"job_id": 0, "job_offset": None},
+        "time": {"submission": 100, "eligible": 100, "start": 160, "end": 220, "elapsed": 60, "limit": 10},
+        "state": {"current": "COMPLETED"},
+        "nodes": "n[1-2]",
+        "allocation_nodes": 2,
+        "priority": 4048,
+        "user": "ada",
+        "name": "train",
+        "tres": {"allocated": [{"type": "gres", "name": "gpu", "count": 2}], "requested": []},
+        "steps": [{}, {}],
+    }
+    return record | changes
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read_jobs(*jobs, **options):
+        path = tmp_path / "sacct.json"
+        path.write_text(json.dumps({"meta": {}, "jobs": jobs, "errors": []}, indent=1))
+        return read_trace(path, **options)
+
+    return read_jobs
+
+
+def test_identifiers(read):
+    table = read(
+        job(),
+        job(array={"job_id": 9, "task_id": wrapped(3), "task": ""}),
+        job(array={"job_id": 9, "task_id": None, "task": "1-3"}),
+        job(het={"job_id": 8, "job_offset": wrapped(1)}),
+    ).table
+    assert table.job_id.tolist() == ["12", "9_3", "9_[1-3]", "8+1"]
+
+
+def test_states_and_times(read):
+    trace = read(
+        job(state={"current": ["RUNNING", "COMPLETING"]}),
+        job(state={"current": ["NEWSTATE"]}),
+        job(state={"current": "PENDING"}, time={"submission": 100, "start": 0, "end": 0, "limit": 2**32 - 1}),
+    )
+    assert trace.table.state.tolist() == [JobState.RUNNING, JobState.UNKNOWN, JobState.PENDING]
+    assert trace.table.end_s.tolist() == [MISSING, 220, MISSING]
+    assert trace.table.limit_s.tolist() == [600, 600, UNLIMITED_S]
+    assert (trace.report.lines, trace.report.jobs, trace.report.steps) == (9, 3, 6)
+
+
+def test_a_bad_record_names_its_line(read, tmp_path):
+    bad = job(job_id="twelve")
+    line = 1 + json.dumps({"meta": {}, "jobs": [job(), bad]}, indent=1).split('"twelve"')[0].count("\n") - 1
+    with pytest.raises(TraceError, match=rf"sacct\.json:{line}: not a number: 'twelve'"):
+        read(job(), bad)
+    report = read(job(), bad, {"job_state": "RUNNING"}, 5, on_error="skip").report
+    assert {reason: skipped.count for reason, skipped in report.skipped.items()} == {
+        "not a number": 1,
+        "not a record of sacct": 2,
+    }
+    assert report.accounted == report.lines
+
+
+def test_a_document_that_breaks_off_gives_what_came_before(tmp_path):
+    path = tmp_path / "cut.json"
+    path.write_text(json.dumps({"jobs": [job(), job()]}, indent=1)[:-100])
+    with pytest.raises(TraceError, match=r"cut\.json:\d+: not JSON"):
+        read_trace(path)
+    trace = read_trace(path, on_error="skip")
+    assert len(trace.table) == 1
+    assert trace.report.accounted == trace.report.lines
+
+
+def test_a_document_without_jobs(tmp_path):
+    path = tmp_path / "other.json"
+    path.write_text('{"meta": {"jobs": []}, "nodes": []}')
+    with pytest.raises(TraceError, match='no list "jobs"'):
+        read_trace(path)
+
+
+COUNTS = {"clockwork/sacct_1": 2, "clockwork/sacct_2": 2} | {
+    f"sacct-json-sarc/{name}": jobs
+    for name, jobs in {
+        "fromage_1706227200.json.gz": 9, "fromage_1708819200.json.gz": 8, "fromage_1711411200.json.gz": 10,
+        "fromage_1714003200.json.gz": 13, "fromage_1716595200.json.gz": 13, "mila_1706227200.json.gz": 7,
+        "mila_1708819200.json.gz": 7, "mila_1711411200.json.gz": 7, "mila_1714003200.json.gz": 8,
+        "mila_1716595200.json.gz": 7, "raisin_1714003200.json": 3, "raisin_1716595200.json": 5,
+        "raisin_1719187200.json.gz": 7, "raisin_1721779200.json.gz": 5, "raisin_base_job.json": 1,
+        "raisin_no_prometheus_1711411200.json.gz": 8, "raisin_no_prometheus_1714003200.json.gz": 9,
+        "raisin_no_prometheus_1716595200.json.gz": 8,
+    }.items()
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_real_output(shared_data, name):
+    report = read_trace(shared_data / "sacct-fixtures/schedulers" / name).report
+    assert (report.format, report.jobs) == ("sacct-json", COUNTS[name])
+    assert report.accounted == report.lines
+
+
+def test_clockwork_known_values(shared_data):
+    table = read_trace(shared_data / "sacct-fixtures/schedulers/clockwork/sacct_1").table
+    assert table.job_id[0] == "1_7"
+    assert (table.limit_s[0], table.elapsed_s[0], table.gpus[0], table.cpus[0]) == (86_400, 20_615, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "document"),
+    [("sacct.P.ALL.txt", "sacct.json"), ("25.11/sacct.X.P.ALL.txt", "25.11/sacct.json")],
+)
+def test_text_and_json_of_the_same_cluster_agree(shared_data, text, document):
+    """The two outputs were taken moments apart: jobs that moved on meanwhile are left out."""
+    from_text = read_trace(shared_data / "slurm-fixtures" / text).table
+    from_json = read_trace(shared_data / "slurm-fixtures" / document).table
+    assert from_text.job_id.tolist() == from_json.job_id.tolist()
+    settled = (from_text.state == from_json.state) & (from_text.elapsed_s == from_json.elapsed_s)
+    assert settled.sum() >= len(settled) - 4
+    assert_same_jobs(from_text[settled], from_json[settled])
+
+
+def assert_same_jobs(left: JobTable, right: JobTable):
+    for column in fields(JobTable):
+        a, b = (getattr(table, column.name) for table in (left, right))
+        if column.name in INT_COLUMNS:
+            np.testing.assert_array_equal(a, b, column.name)
+        elif column.name not in ("job_id", "dependency"):
+            assert a.values() == b.values(), column.name

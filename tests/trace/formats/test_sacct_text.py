@@ -1,0 +1,205 @@
+import pytest
+
+from mirage.duration import UNLIMITED_S
+from mirage.errors import TraceError
+from mirage.job_state import MISSING, JobState
+from mirage.trace.read import read_trace
+
+HEADER = "JobID|JobName|User|State|Submit|Start|End|Elapsed|Timelimit|NNodes|NCPUS|AllocTRES|NodeList"
+
+
+def row(job="1", name="train", state="COMPLETED", *, submit="08:00:00", start="08:05:00", end="09:05:00", **other):
+    times = [f"2024-01-15T{clock}" if clock[0].isdigit() else clock for clock in (submit, start, end)]
+    rest = [other.get(name, default) for name, default in (
+        ("elapsed", "01:00:00"), ("limit", "2-00:00:00"), ("nodes", "2"), ("cpus", "8"),
+        ("tres", "cpu=8,gres/gpu=4,node=2"), ("hosts", "n[1-2]"),
+    )]  # fmt: skip
+    return "|".join([job, name, "ada", state, *times, *rest])
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read_lines(*lines, header=HEADER, **options):
+        path = tmp_path / "sacct.txt"
+        path.write_text("\n".join([header, *lines] if header else lines) + "\n")
+        return read_trace(path, **options)
+
+    return read_lines
+
+
+def test_a_row(read):
+    table = read(row()).table
+    known = {
+        "submit_s": 1_705_305_600, "start_s": 1_705_305_900, "end_s": 1_705_309_500, "elapsed_s": 3600,
+        "limit_s": 172_800, "nodes": 2, "cpus": 8, "gpus": 4, "state": JobState.COMPLETED,
+        "eligible_s": MISSING, "priority": MISSING,
+    }  # fmt: skip
+    assert {name: int(getattr(table, name)[0]) for name in known} == known
+    assert (table.job_id.tolist(), table.user.values(), table.name.values()) == (["1"], ["ada"], ["train"])
+    assert table.partition.values() == [""]
+
+
+def test_identifiers_and_steps(read):
+    jobs = ["123", "123_4", "123_[1-3]", "123_[1,5%2]", "123+0", "123_7+1"]
+    steps = ["123.batch", "123.extern", "123.0", "123_4.batch", "123+0.0", "123_[1-3].0"]
+    trace = read(*(row(job) for job in jobs + steps))
+    assert trace.table.job_id.tolist() == jobs
+    assert trace.report.steps == len(steps)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1-06:00:00", 108_000),
+        ("2-12", 216_000),
+        ("00:30:00", 1_800),
+        ("UNLIMITED", UNLIMITED_S),
+        ("Partition_Limit", MISSING),
+        ("", MISSING),
+    ],
+)
+def test_limits(read, text, seconds):
+    assert read(row(limit=text)).table.limit_s.tolist() == [seconds]
+
+
+def test_states(read):
+    trace = read(*(row(state=state) for state in ("CANCELLED by 123", "OUT_OF_MEMORY", "FOO", "CANCELLED+")))
+    states = [JobState.CANCELLED, JobState.OUT_OF_MEMORY, JobState.UNKNOWN, JobState.CANCELLED]
+    assert trace.table.state.tolist() == states
+    assert [count for what, count in trace.report.notes.items() if "state" in what] == [1]
+
+
+def test_a_job_that_has_not_ended_has_no_end(read):
+    table = read(row(state="RUNNING", end="Unknown"), row(state="PENDING", start="Unknown", elapsed="00:00:00")).table
+    assert table.end_s.tolist() == [MISSING, MISSING]
+    assert (table.start_s >= 0).tolist() == [True, False]
+
+
+def test_a_job_cancelled_while_pending_never_started(read):
+    trace = read(
+        row(state="CANCELLED by 5", start="09:05:00", elapsed="00:00:00", hosts="None assigned"),
+        row(state="CANCELLED by 5", start="09:05:00", elapsed="00:00:00"),
+    )
+    assert (trace.table.start_s >= 0).tolist() == [False, True]
+    assert sum("pending" in what for what in trace.report.notes) == 1
+
+
+def test_nodes_come_from_the_node_list_where_their_number_is_missing(read):
+    table = read(row(nodes="0"), row(nodes="", hosts="None assigned"), row(nodes="7")).table
+    assert table.nodes.tolist() == [2, 2, 7]
+
+
+def test_gres_of_old_versions_is_per_node(read):
+    header = "JobID|NNodes|AllocGRES|ReqGRES"
+    table = read("1|2|gpu:2|", "2|3|gres:gpu:8|", "3|2||gpu:tesla:1", "4|1||", header=header).table
+    assert table.gpus.tolist() == [4, 24, 2, MISSING]
+
+
+def test_attempts_of_a_requeued_job_are_kept(read):
+    trace = read(row("7", state="NODE_FAIL"), row("7", submit="10:00:00", start="10:01:00", end="10:30:00"))
+    assert trace.table.job_id.tolist() == ["7", "7"]
+    assert sum("attempt" in what for what in trace.report.notes) == 1
+
+
+def test_a_separator_in_a_name_is_put_back(read):
+    trace = read(row(name="a|b||c"), row("2.batch", name="x|y"))
+    assert trace.table.name.values() == ["a|b||c"]
+    assert trace.report.steps == 1
+
+
+def test_a_separator_in_the_last_field_is_put_back(read):
+    table = read("5|2024-01-15T08:00:00|COMPLETED|x|y|", header="JobID|Submit|State|JobName").table
+    assert table.name.values() == ["x|y|"]
+
+
+def test_a_row_that_reads_in_two_ways_is_skipped_with_a_reason(read):
+    header = "JobID|JobName|Comment|State"
+    with pytest.raises(TraceError, match=r"sacct\.txt:2: too many fields: 5 of 4; .*more than one way"):
+        read("1|a|b|c|COMPLETED", header=header)
+    trace = read("1|a|b|c|COMPLETED", "2|a|b|FAILED", header=header, on_error="skip")
+    assert trace.table.job_id.tolist() == ["2"]
+    assert trace.report.skipped["too many fields"].first_line == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (row("abc"), r"not a job id: 'abc'"),
+        (row(start="noon!"), r"not a time: 'noon!'"),
+        (row(limit="long"), r"not a duration: Timelimit is 'long'"),
+        (row(limit="9" * 20 + "-00:00:00"), r"not a duration: Timelimit is '9+-00:00:00'"),
+        (row(cpus="9" * 20), r"not a number: ncpus is '9+'"),
+        (row(start="9" * 20), r"not a time: '2024-01-15T9+'"),
+        (row(nodes="two"), r"not a number: nnodes is 'two'"),
+        ("9|x", r"too few fields: 2 of 13"),
+    ],
+)
+def test_strict_names_file_line_value_and_skipping_counts(read, line, complaint):
+    with pytest.raises(TraceError, match=rf"sacct\.txt:4: {complaint}; \w+"):
+        read(row(), "", line, row())
+    trace = read(row(), "", line, row(), line, on_error="skip")
+    ((_, skipped),) = trace.report.skipped.items()
+    assert (skipped.count, skipped.first_line, len(trace.table)) == (2, 4, 2)
+    assert trace.report.accounted == trace.report.lines == 6
+
+
+def test_without_a_header_the_fields_are_given(read):
+    table = read("1|2024-01-15T08:00:00|3", header="", fields=["JobID", "Submit", "NNodes%10"]).table
+    assert (table.nodes.tolist(), table.submit_s.tolist()) == ([3], [1_705_305_600])
+    with pytest.raises(TraceError, match="no header with a JobID, and 3 fields without names"):
+        read("1|2024-01-15T08:00:00|3", header="", format="sacct")
+    with pytest.raises(TraceError, match="hold no JobID"):
+        read("1|2", header="", fields=["User", "State"])
+
+
+def test_parsable_and_concatenated_output(read):
+    trace = read("1|a|", "JobID|JobName|", "2|b|", header="JobID|JobName|")
+    assert trace.table.name.values() == ["a", "b"]
+    assert trace.report.header == 2
+
+
+def test_bytes_that_are_not_utf8_do_not_cost_the_row(tmp_path):
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"JobID|JobName\n1|a\xe0b\n2|a\xc3\xa0b\n")
+    trace = read_trace(path)
+    assert trace.table.name.values() == ["a\ufffdb", "aàb"]
+    assert sum("UTF-8" in what for what in trace.report.notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "jobs", "steps", "notes"),
+    [
+        ("sacct-fixtures/xdmod/phillips.log.gz", 4285, 0, {"pending": 239}),
+        ("sacct-fixtures/xdmod/pozidriv.log.gz", 11704, 0, {"pending": 419}),
+        ("sacct-fixtures/xdmod/unit/accounting-logs.log", 4, 0, {}),
+        ("sacct-fixtures/xdmod/unit/accounting-logs-with-job-arrays.log", 6, 0, {}),
+        ("sacct-fixtures/xdmod/unit/unknown-job-state.log", 2, 0, {"state": 2}),
+        ("sacct-fixtures/xdmod/unit/non-ended-job-state.log", 2, 0, {}),
+        ("sacct-fixtures/xdmod/unit/utf8-multibyte-chars.log", 1, 0, {}),
+        ("sacct-fixtures/schedulers/slurm/sacct_parsable2.txt", 7, 1, {}),
+        ("slurm-fixtures/sacct.P.ALL.txt", 17, 12, {"|": 3}),
+        ("slurm-fixtures/sacct.X.P.txt", 24, 0, {}),
+        ("slurm-fixtures/25.11/sacct.X.P.ALL.txt", 12, 0, {}),
+    ],
+)
+def test_real_output(shared_data, name, jobs, steps, notes):
+    report = read_trace(shared_data / name).report
+    assert (report.format, report.jobs, report.steps) == ("sacct", jobs, steps)
+    assert report.accounted == report.lines
+    assert len(report.notes) == len(notes)
+    for word, count in notes.items():
+        assert [n for what, n in report.notes.items() if word in what] == [count]
+
+
+def test_xdmod_known_values(shared_data):
+    folder = shared_data / "sacct-fixtures/xdmod"
+    few = read_trace(folder / "unit/accounting-logs.log").table
+    assert few.nodes.tolist() == [32, 3, 4, 2]
+    assert few.gpus.tolist() == [0, 0, 0, 2]
+    assert few.name.values() == ["1AbC-2-3", "100-Floors-of-Frights", "anonjobname", "allocation"]
+    assert read_trace(folder / "unit/utf8-multibyte-chars.log").table.name.values() == ["aàb"]
+    many = read_trace(folder / "pozidriv.log.gz").table
+    assert (many.limit_s == MISSING).sum() == 58  # Partition_Limit
+    assert (many.state == JobState.PREEMPTED).sum() == 86
+    ran = many.start_s >= 0
+    assert (many.elapsed_s == many.run_s)[ran].all()

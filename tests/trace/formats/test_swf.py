@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+
+from mirage.errors import TraceError
+from mirage.job_state import MISSING, JobState
+from mirage.trace.formats import swf
+from mirage.trace.read import read_trace
+
+GOOD = "3 100 20 60 4 -1 -1 8 600 -1 1 7 2 9 1 5 2 -1"
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read_lines(*lines, **options):
+        path = tmp_path / "log.swf"
+        path.write_text("\n".join(lines) + "\n")
+        return read_trace(path, format="swf", **options)
+
+    return read_lines
+
+
+def test_a_line(read):
+    table = read(GOOD).table
+    known = {
+        "submit_s": 100, "start_s": 120, "end_s": 180, "elapsed_s": 60, "limit_s": 600, "nodes": 8, "cpus": 8,
+        "state": JobState.COMPLETED, "gpus": MISSING,
+    }  # fmt: skip
+    assert {name: int(getattr(table, name)[0]) for name in known} == known
+    labels = {name: getattr(table, name).values()[0] for name in ("user", "account", "name", "qos", "partition")}
+    assert labels == {"user": "7", "account": "2", "name": "9", "qos": "1", "partition": "5"}
+    assert table.dependency.values() == ["afterany:2"]
+    assert table.job_id.tolist() == ["3"]
+
+
+def test_missing_values(read):
+    table = read("1 10 -1 50 4 " + "-1 " * 13).table
+    assert (table.start_s[0], table.end_s[0], table.elapsed_s[0], table.run_s[0]) == (
+        MISSING,
+        MISSING,
+        50,
+        50,
+    )
+    assert (table.nodes[0], table.limit_s[0], table.user.values()) == (4, MISSING, [""])
+
+
+def test_the_header_moves_times(read):
+    trace = read("; UnixStartTime: 1000", ";  MaxNodes: 128 (of them 2 big)", ";Note: one", ";Note: two", "", GOOD)
+    assert (trace.table.submit_s[0], trace.table.end_s[0]) == (1100, 1180)
+    assert trace.report.metadata["MaxNodes"] == "128 (of them 2 big)"
+    assert trace.report.metadata["Note"] == "one\ntwo"
+    assert (trace.report.comment, trace.report.blank, trace.report.lines) == (4, 1, 6)
+
+
+@pytest.mark.parametrize("start", ["0", "-1", "unknown"])
+def test_a_start_time_that_is_none_moves_nothing(read, start):
+    assert read(f"; UnixStartTime: {start}", GOOD).table.submit_s[0] == 100
+
+
+def test_states_and_partial_executions(read):
+    lines = [GOOD.replace("-1 1 7", f"-1 {status} 7") for status in (0, 1, 5, -1, 2, 3, 4)]
+    trace = read(*lines)
+    assert trace.table.state.tolist() == [
+        JobState.FAILED, JobState.COMPLETED, JobState.CANCELLED, JobState.UNKNOWN,
+    ]  # fmt: skip
+    assert trace.report.steps == 3
+
+
+@pytest.mark.parametrize("text", ["1.0", "1e0", " 1\t", "+1"])
+def test_numbers_are_read_alike_fast_and_slow(read, text):
+    line = GOOD.replace("3 ", f"{text} ", 1)
+    fast, slow = read(line).table, read(line, "broken", on_error="skip").table
+    assert fast.job_id.tolist() == slow.job_id.tolist() == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (GOOD + " 5", "not eighteen fields: 19 fields"),
+        (GOOD[:-3], "not eighteen fields: 17 fields"),
+        (GOOD.replace("600", "six"), "not a number: field 9 is 'six'"),
+        (GOOD.replace("600", "nan"), "not a number: field 9 is 'nan'"),
+        (GOOD.replace("600", "1-2"), "not a number: field 9 is '1-2'"),
+        (GOOD.replace("600", "9" * 30), "number out of range: field 9"),
+    ],
+)
+def test_strict_names_the_line_and_skipping_counts(read, line, complaint):
+    with pytest.raises(TraceError, match=rf"log\.swf:3: {complaint}"):
+        read("; Version: 2.2", GOOD, line, GOOD)
+    report = read("; Version: 2.2", GOOD, line, GOOD, on_error="skip").report
+    assert (report.jobs, report.skipped_total, report.accounted) == (2, 1, report.lines)
+
+
+def test_short_and_long_lines_do_not_make_up_for_each_other(read):
+    with pytest.raises(TraceError, match=r"log\.swf:1: not eighteen fields: 17"):
+        read(GOOD[:-3], GOOD + " -1")
+
+
+def test_a_well_formed_file_is_parsed_at_once(read, monkeypatch):
+    monkeypatch.setattr(swf, "_rows_by_line", None)
+    assert len(read("; c", GOOD, "", "  " + GOOD + "\r", ";", GOOD).table) == 3
+
+
+@pytest.mark.parametrize("text", ["; only a comment", "; one\n; two", ";"])
+def test_no_jobs(tmp_path, text):
+    path = tmp_path / "empty.swf"
+    path.write_text(text)
+    report = read_trace(path).report
+    assert (report.jobs, report.comment, report.accounted) == (0, report.lines, report.lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "jobs", "processors"),
+    [
+        ("theta-2022/theta_2022.swf.gz", 23_911, "4360"),
+        ("synthetic-reference/w5k.swf.gz", 5_000, "352"),
+        ("synthetic-reference/w5k_ties.swf.gz", 5_000, "352"),
+        ("synthetic-reference/w5kp.swf.gz", 5_000, "352"),
+        ("synthetic-reference/w20k.swf.gz", 20_000, "352"),
+        ("easy-reference/CTC-SP2.easy_clairvoyant.swf.gz", 77_199, "338"),
+        ("easy-reference/CTC-SP2.easy_user_estimates.swf.gz", 77_199, "338"),
+        ("easy-reference/KTH-SP2.easy_clairvoyant.swf.gz", 28_481, "100"),
+        ("easy-reference/KTH-SP2.easy_user_estimates.swf.gz", 28_481, "100"),
+        ("easy-reference/SDSC-SP2.easy_clairvoyant.swf.gz", 54_006, "128"),
+        ("easy-reference/SDSC-SP2.easy_user_estimates.swf.gz", 54_006, "128"),
+    ],
+)
+def test_real_logs(shared_data, name, jobs, processors):
+    trace = read_trace(shared_data / name)
+    assert (trace.report.jobs, trace.report.metadata["MaxProcs"]) == (jobs, processors)
+    assert trace.report.accounted == trace.report.lines
+    assert trace.report.notes == {}
+    assert (trace.table.elapsed_s >= 0).all()
+    known = trace.table.start_s >= 0
+    assert known.all() or not known.any()
+    np.testing.assert_array_equal(trace.table.run_s, trace.table.elapsed_s)

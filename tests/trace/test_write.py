@@ -1,0 +1,194 @@
+"""Reading back what was written: CSV, Parquet, SWF."""
+
+import gzip
+import importlib
+import os
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from job_tables import assert_same, job_tables, workloads
+
+from mirage.duration import UNLIMITED_S
+from mirage.errors import ConfigurationError, TraceError, UnknownName
+from mirage.job_state import MISSING, JobState
+from mirage.trace.read import read_trace
+from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
+from mirage.trace.write import write_trace
+
+SMALL = JobTable.build(
+    ["1", "2_3"],
+    submit_s=[100, 200],
+    start_s=[150, MISSING],
+    end_s=[180, MISSING],
+    limit_s=[600, UNLIMITED_S],
+    nodes=[2, 1],
+    state=[JobState.COMPLETED, JobState.PENDING],
+    user=["ada", "bo"],
+    name=['train, "big"', ""],
+)
+few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+@given(table=job_tables())
+@few
+def test_the_table_survives(tmp_path, name, table):
+    write_trace(table, tmp_path / name)
+    trace = read_trace(tmp_path / name)
+    assert_same(trace.table, table)
+    assert trace.report.accounted == trace.report.lines
+
+
+@given(table=workloads())
+@few
+def test_a_workload_survives_swf(tmp_path, table):
+    write_trace(table, tmp_path / "t.swf")
+    trace = read_trace(tmp_path / "t.swf")
+    assert_same(trace.table, table)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_real_log_survives(shared_data, tmp_path, suffix):
+    table = read_trace(shared_data / "mirage-ls6/ls6-a100.log.gz").table
+    write_trace(table, tmp_path / f"ls6.{suffix}")
+    assert_same(read_trace(tmp_path / f"ls6.{suffix}").table, table)
+
+
+def test_a_real_log_in_swf_keeps_what_it_can(shared_data, tmp_path):
+    table = read_trace(shared_data / "mirage-ls6/ls6-a100.log.gz").table
+    write_trace(table, tmp_path / "ls6.swf.gz")
+    kept = ("submit_s", "start_s", "end_s", "elapsed_s", "limit_s", "nodes")
+    assert_same(read_trace(tmp_path / "ls6.swf.gz").table, table, kept)
+
+
+def test_csv_as_people_see_it(tmp_path):
+    write_trace(SMALL, tmp_path / "t.csv")
+    write_trace(SMALL, tmp_path / "t.csv.gz")
+    assert gzip.decompress((tmp_path / "t.csv.gz").read_bytes()) == (tmp_path / "t.csv").read_bytes()
+    header, first, second = (tmp_path / "t.csv").read_text().splitlines()
+    assert header.split(",") == ["job_id", *INT_COLUMNS, *LABEL_COLUMNS]
+    assert first == '1,100,,150,180,,600,2,,,,COMPLETED,ada,,,,"train, ""big""",'
+    assert second == "2_3,200,,,,,UNLIMITED,1,,,,PENDING,bo,,,,,"
+
+
+def test_swf_names_what_it_numbers(tmp_path):
+    write_trace(SMALL, tmp_path / "t.swf")
+    text = (tmp_path / "t.swf").read_text()
+    assert "; Note: a processor is one node\n" in text
+    assert "; Note: user 1 is ada\n; Note: user 2 is bo\n" in text
+    assert text.splitlines()[-2:] == [
+        "1 0 50 30 2 -1 -1 2 600 -1 1 1 -1 1 -1 -1 -1 -1",
+        "2 100 -1 -1 1 -1 -1 1 -1 -1 -1 2 -1 -1 -1 -1 -1 -1",
+    ]
+
+
+def test_swf_numbers_names_around_those_that_are_numbers(tmp_path):
+    table = JobTable.build(["a", "b"], user=["1", "ada"], dependency=["", "afterany:a"])
+    write_trace(table, tmp_path / "t.swf")
+    again = read_trace(tmp_path / "t.swf").table
+    assert again.user.values() == ["1", "2"]
+    assert again.dependency.values() == ["", "afterany:1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("job_id,colour\n1,red\n", r"t\.csv:1: unknown column 'colour'"),
+        ("job_id,job_id\n1,2\n", r"t\.csv:1: the columns are"),
+        ('job_id,name\n1,"a\nb"\n2,x,y\n', r"t\.csv:4: wrong number of fields: 3 instead of 2"),
+        ("job_id,nodes\n1,many\n", r"t\.csv:2: not a value of its column: nodes is 'many'"),
+        ("job_id,state\n1,5\n", r"t\.csv:2: not a value of its column: state is '5'"),
+        ("job_id,nodes\n,5\n", r"t\.csv:2: no job id"),
+        ('job_id,name\n1,"a"b\n', r"t\.csv:2: not CSV"),
+    ],
+)
+def test_bad_csv_names_the_line(tmp_path, text, complaint):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(TraceError, match=complaint):
+        read_trace(tmp_path / "t.csv", format="csv")
+
+
+@pytest.mark.parametrize(
+    ("columns", "complaint"),
+    [
+        ({"job_id": ["1"], "colour": ["red"]}, "unknown column 'colour'"),
+        ({"nodes": [1]}, "the columns are nodes; each once, and job_id among them"),
+        ({"job_id": ["1"], "nodes": ["many"]}, "the column nodes is string"),
+        ({"job_id": ["1", None]}, r"t\.parquet:2: no job id"),
+    ],
+)
+def test_bad_parquet(tmp_path, columns, complaint):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    with pytest.raises(TraceError, match=complaint):
+        read_trace(tmp_path / "t.parquet")
+
+
+def test_damaged_parquet(tmp_path):
+    write_trace(SMALL, tmp_path / "t.parquet")
+    content = (tmp_path / "t.parquet").read_bytes()
+    (tmp_path / "t.parquet").write_bytes(content[: len(content) // 2])
+    with pytest.raises(TraceError, match=r"t\.parquet:1: not a Parquet file"):
+        read_trace(tmp_path / "t.parquet")
+
+
+def test_without_pyarrow_the_remedy_is_named(tmp_path, monkeypatch):
+    def absent(name, *_):
+        raise ImportError(name)
+
+    monkeypatch.setattr(importlib, "import_module", absent)
+    with pytest.raises(ConfigurationError, match=r'pip install "mirage-hpc\[parquet\]"'):
+        write_trace(SMALL, tmp_path / "t.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_format_lists_the_known(tmp_path):
+    with pytest.raises(UnknownName, match=r"'cvs'. Did you mean 'csv'\? Known: csv, parquet, swf"):
+        write_trace(SMALL, tmp_path / "t.cvs")
+    with pytest.raises(UnknownName):
+        write_trace(SMALL, tmp_path / "t")
+    write_trace(SMALL, tmp_path / "t", "csv")
+    assert read_trace(tmp_path / "t").report.format == "csv"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_a_full_disk_is_told():
+    with pytest.raises(TraceError, match="/dev/full: cannot be written: No space left on device; make room"):
+        write_trace(SMALL, "/dev/full", "csv")
+
+
+def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
+    path = tmp_path / "t.csv"
+    path.write_text("before")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(TraceError, match="No space left on device"):
+        write_trace(SMALL, path)
+    assert path.read_text() == "before"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_an_absent_folder_is_told(tmp_path):
+    with pytest.raises(TraceError, match="No such file or directory"):
+        write_trace(SMALL, tmp_path / "absent" / "t.csv")
+
+
+def test_a_link_is_written_through(tmp_path):
+    (tmp_path / "real.csv").write_text("before")
+    (tmp_path / "link.csv").symlink_to("real.csv")
+    write_trace(SMALL, tmp_path / "link.csv")
+    assert (tmp_path / "link.csv").is_symlink()
+    assert_same(read_trace(tmp_path / "real.csv").table, SMALL)
+
+
+@given(st.binary(max_size=200))
+@few
+def test_any_bytes_after_a_csv_header_are_accounted_for(tmp_path, garbage):
+    (tmp_path / "t.csv").write_bytes(b"job_id,nodes,name\n" + garbage)
+    report = read_trace(tmp_path / "t.csv", on_error="skip").report
+    assert report.accounted == report.lines

@@ -1,0 +1,322 @@
+"""Synthetic traces: valid rows, the same seed the same trace, the marginals of what they imitate."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirage.duration import DAY_S, HOUR_S
+from mirage.errors import ConfigurationError, TraceError, UnknownName
+from mirage.job_state import MISSING, JobState
+from mirage.sim.cluster import Cluster
+from mirage.sim.jobs import workload
+from mirage.sim.simulation import Simulation
+from mirage.trace.read import read_trace
+from mirage.trace.statistics.marginals import Marginals, compare, hour_of_week
+from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
+from mirage.trace.workload.generate import generate_workload
+from mirage.trace.workload.model import DEFAULT_START_S, WorkloadModel
+from mirage.trace.workload.model_json import builtin_models, load_builtin
+
+MODEL = load_builtin("lonestar6-like")
+
+
+def assert_equal(a: JobTable, b: JobTable) -> None:
+    for name in ("job_id", *INT_COLUMNS):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
+    for name in LABEL_COLUMNS:
+        assert getattr(a, name).values() == getattr(b, name).values(), name
+
+
+def offered_load(table: JobTable, nodes: int, span_s: float) -> float:
+    return float(table.elapsed_s @ table.nodes) / (nodes * span_s)
+
+
+@pytest.fixture(scope="module")
+def quarter() -> JobTable:
+    return MODEL.generate(days=98, seed=3)
+
+
+@pytest.fixture(scope="module")
+def real(shared_data) -> JobTable:
+    """The weeks of the published trace that the shipped model was fitted to, 2022-12-12 to 2023-03-19."""
+    table = read_trace(shared_data / "mirage-ls6" / "ls6-a100.log.gz").table
+    return table[(table.submit_s >= 1_670_803_200) & (table.submit_s < 1_679_270_400)]
+
+
+class TestRows:
+    @settings(max_examples=40, deadline=None)
+    @given(
+        seed=st.integers(0, 2**32),
+        days=st.floats(0.05, 20),
+        load=st.floats(0.05, 2),
+        nodes=st.integers(1, 200),
+        start_s=st.integers(0, 2**31),
+    )
+    def test_every_row_is_valid(self, seed, days, load, nodes, start_s):
+        t = MODEL.generate(days=days, seed=seed, load=load, nodes=nodes, start_s=start_s)
+        assert len(t) >= 1
+        assert ((t.submit_s >= start_s) & (t.submit_s < start_s + days * DAY_S)).all()
+        assert (np.diff(t.submit_s) >= 0).all()
+        assert ((t.elapsed_s >= 1) & (t.elapsed_s <= t.limit_s)).all()
+        assert ((t.nodes >= 1) & (t.nodes <= nodes)).all()
+        assert (t.gpus == 3 * t.nodes).all()
+        assert (t.cpus == 128 * t.nodes).all()
+        assert (t.start_s == MISSING).all()
+        assert (t.end_s == MISSING).all()
+        assert ((t.state == JobState.TIMEOUT) == (t.elapsed_s == t.limit_s)).all()
+        for label in (t.user, t.account, t.partition, t.qos, t.name):
+            assert (label.codes >= 0).all()
+
+    @settings(max_examples=20, deadline=None)
+    @given(seed=st.integers(0, 2**32), jobs=st.integers(1, 5_000))
+    def test_as_many_jobs_as_asked(self, seed, jobs):
+        t = MODEL.generate(jobs=jobs, seed=seed)
+        assert len(t) == jobs
+        assert t.job_id.tolist() == [str(i + 1) for i in range(jobs)]
+
+    def test_a_user_keeps_to_one_account(self, quarter):
+        pairs = set(zip(quarter.user.codes.tolist(), quarter.account.codes.tolist()))
+        assert len(pairs) == len(quarter.user.names)
+
+    def test_labels_are_numbered_in_order_of_appearance(self, quarter):
+        for label in (quarter.user, quarter.name, quarter.account):
+            seen = label.codes[np.sort(np.unique(label.codes, return_index=True)[1])]
+            assert seen.tolist() == list(range(len(label.names)))
+
+
+class TestSeed:
+    def test_same_seed_same_trace(self):
+        assert_equal(MODEL.generate(days=10, seed=5), MODEL.generate(days=10, seed=5))
+
+    def test_other_seed_other_trace(self):
+        a, b = MODEL.generate(jobs=500, seed=5), MODEL.generate(jobs=500, seed=6)
+        assert (a.elapsed_s != b.elapsed_s).any()
+
+    def test_a_known_trace_stays_what_it_was(self):
+        t = MODEL.generate(jobs=5, seed=1)
+        assert t.submit_s[0] - DEFAULT_START_S == 128
+        assert t.limit_s.tolist() == [21_600, 7_200, 600, 600, 600]
+        assert t.elapsed_s.tolist() == [20_021, 1, 18, 1, 1]
+
+
+class TestLoad:
+    @pytest.mark.parametrize("load", [0.3, 0.9, 1.3])
+    def test_days_at_a_load(self, load):
+        t = MODEL.generate(days=60, load=load, seed=1)
+        assert offered_load(t, 76, 60 * DAY_S) == pytest.approx(load, rel=0.01)
+
+    def test_a_number_of_jobs_at_a_load(self):
+        t = MODEL.generate(jobs=20_000, load=0.7, nodes=100, seed=1)
+        assert offered_load(t, 100, float(np.ptp(t.submit_s))) == pytest.approx(0.7, rel=0.02)
+
+    def test_a_higher_load_brings_more_of_the_same_jobs(self):
+        few, many = (MODEL.generate(days=30, load=load, seed=2) for load in (0.5, 1.0))
+
+        def kinds(t):
+            return sorted(zip(t.limit_s.tolist(), t.nodes.tolist(), t.elapsed_s.tolist()))
+
+        missing = len(set(kinds(few)) - set(kinds(many)))
+        assert len(many) > 1.5 * len(few)
+        assert missing <= 10  # of the last burst, cut off by the end of the span
+
+    def test_the_cluster_is_busy_enough_to_queue_and_idle_enough_to_recover(self):
+        t = MODEL.generate(days=84, seed=0)
+        cluster = Cluster.pool(MODEL.nodes)
+        wait_h = Simulation(cluster, workload(t, cluster), "easy").run().wait_s / HOUR_S
+        day = (t.submit_s - t.submit_s[0]) // DAY_S
+        worst = np.array([np.quantile(wait_h[day == d], 0.9) for d in np.unique(day)])
+        assert (worst <= 2).mean() > 0.1
+        assert ((worst > 2) & (worst <= 12)).mean() > 0.1
+        assert (worst > 12).mean() > 0.05
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            {},
+            {"days": 1, "jobs": 1},
+            {"days": 0},
+            {"jobs": 0},
+            {"days": 1, "load": 0},
+            {"days": 1, "load": float("nan")},
+            {"days": 1, "nodes": 0},
+        ],
+    )
+    def test_values_out_of_range(self, arguments):
+        with pytest.raises(ConfigurationError):
+            generate_workload(MODEL, **arguments)
+
+    def test_more_than_fits_into_memory(self):
+        with pytest.raises(ConfigurationError, match="fewer"):
+            MODEL.generate(jobs=100_000_000)
+
+
+class TestFit:
+    def test_marginals_come_back(self, quarter):
+        again = WorkloadModel.fit(quarter, nodes=76).generate(days=98, seed=11)
+        a, b = Marginals.of(quarter), Marginals.of(again)
+        assert b.busy_nodes == pytest.approx(a.busy_nodes, rel=0.02)
+        assert b.jobs_per_day == pytest.approx(a.jobs_per_day, rel=0.25)
+        assert b.mean_nodes == pytest.approx(a.mean_nodes, rel=0.2)
+        assert b.dispersion == pytest.approx(a.dispersion, rel=0.35)
+        assert b.size_share == pytest.approx(a.size_share, abs=0.07)
+        assert b.use == pytest.approx(a.use, abs=0.12)
+        assert b.used_up_share == pytest.approx(a.used_up_share, abs=0.04)
+        assert b.instant_share == pytest.approx(a.instant_share, abs=0.06)
+        assert b.top_user_share == pytest.approx(a.top_user_share, abs=0.12)
+        assert np.corrcoef(a.hour_rate, b.hour_rate)[0, 1] > 0.6
+
+    def test_parameters_come_back(self, quarter):
+        again = WorkloadModel.fit(quarter, nodes=76)
+        assert again.load == pytest.approx(MODEL.load, rel=0.02)
+        assert again.same_shape == pytest.approx(MODEL.same_shape, abs=0.1)
+        assert again.same_use == pytest.approx(MODEL.same_use, abs=0.1)
+        assert again.same_gap == pytest.approx(MODEL.same_gap, abs=0.1)
+        assert again.return_share == pytest.approx(MODEL.return_share, abs=0.15)
+        assert again.pace == pytest.approx(MODEL.pace, abs=0.3)
+        assert (again.gpus_per_node, again.cpus_per_node, again.partitions) == (3, 128, ("gpu-a100",))
+
+    def test_without_pace_the_weeks_are_wilder(self):
+        def weekly_spread(pace):
+            t = replace(MODEL, pace=pace).generate(days=182, seed=4)
+            work = np.bincount((t.submit_s - DEFAULT_START_S) // (7 * DAY_S), weights=t.elapsed_s * t.nodes)
+            return work.std() / work.mean()
+
+        assert weekly_spread(1.0) < 0.6 * weekly_spread(0.0)
+
+    def test_no_habit_describes_fewer_than_five_users(self, quarter):
+        assert all(h.users >= 5 for h in (*MODEL.habits, *WorkloadModel.fit(quarter, nodes=76).habits))
+
+    def test_the_nodes_are_the_most_ever_busy(self):
+        t = MODEL.generate(days=3, seed=0)
+        ran = t.with_columns(start_s=t.submit_s, end_s=t.submit_s + t.elapsed_s)
+        busy = [t.nodes[(ran.start_s <= now) & (ran.end_s > now)].sum() for now in ran.start_s]
+        assert WorkloadModel.fit(ran).nodes == max(busy)
+
+    def test_without_starts_the_nodes_must_be_given(self, quarter):
+        with pytest.raises(ConfigurationError, match="--nodes"):
+            WorkloadModel.fit(quarter)
+
+    def test_one_user_and_one_shape(self):
+        n = 60
+        one = JobTable.build(
+            range(n), submit_s=np.arange(n) * 7200, elapsed_s=[60] * n, limit_s=[600] * n, nodes=[2] * n
+        )
+        t = WorkloadModel.fit(one, nodes=4).generate(jobs=50)
+        assert set(t.nodes.tolist()) == {2}
+        assert set(t.elapsed_s.tolist()) == {60}
+        assert len(t.user.names) == 1
+        assert (t.gpus == MISSING).all()
+
+    @pytest.mark.parametrize("n", [0, 1, 30])
+    def test_less_than_a_day_is_refused(self, n):
+        short = JobTable.build(range(n), submit_s=range(n), elapsed_s=[1] * n, limit_s=[60] * n, nodes=[1] * n)
+        with pytest.raises(ConfigurationError, match="at least a day"):
+            WorkloadModel.fit(short, nodes=1)
+
+
+class TestJson:
+    def test_round_trip(self):
+        text = MODEL.to_json()
+        again = WorkloadModel.from_json(text)
+        assert again.to_json() == text
+        assert_equal(again.generate(days=5, seed=1), MODEL.generate(days=5, seed=1))
+
+    def test_another_version_is_refused(self):
+        with pytest.raises(TraceError, match=r"x.json:1: schema is 'mirage-workload/99'"):
+            WorkloadModel.from_json('{"schema": "mirage-workload/99"}', source="x.json")
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "[]",
+            "{",
+            "7",
+            '{"schema": "mirage-workload/1"}',
+            '{"schema": "mirage-workload/1", "habits": 3}',
+        ],
+    )
+    def test_what_is_no_model_is_refused(self, text):
+        with pytest.raises(TraceError, match=r"^m:\d+: "):
+            WorkloadModel.from_json(text, source="m")
+
+    def test_an_unknown_model(self):
+        with pytest.raises(UnknownName, match="lonestar6-like"):
+            load_builtin("lonestar6")
+
+    @pytest.mark.parametrize("name", builtin_models())
+    def test_shipped_models_are_small_and_name_nobody(self, name):
+        text = load_builtin(name).to_json()
+        assert len(text) < 60_000
+        assert "user" not in text.replace('"users"', "").replace('"top_user_share"', "")
+
+
+class TestMarginals:
+    def test_a_trace_is_like_itself(self, quarter):
+        for row in compare(quarter, quarter):
+            assert row.real == pytest.approx(row.synthetic)
+
+    def test_hour_of_week(self):
+        monday = DEFAULT_START_S
+        assert hour_of_week(np.array([monday, monday + HOUR_S, monday - 1])).tolist() == [0, 1, 167]
+
+    def test_of_known_jobs(self):
+        t = JobTable.build(
+            range(4),
+            submit_s=[0, 0, 3600, 7200],
+            elapsed_s=[60, 30, 0, 90],
+            limit_s=[60] * 4,
+            nodes=[1, 2, 3, 40],
+            user=["a", "a", "b", "a"],
+        )
+        m = Marginals.of(t)
+        assert m.size_share.tolist() == [0.25, 0.25, 0.25, 0, 0, 0.25]
+        assert (m.used_up_share, m.instant_share, m.top_user_share) == (0.5, 0.25, 1.0)
+        assert m.busy_nodes == pytest.approx((60 + 60 + 40 * 60) / 7200)  # a run counts to its limit
+
+    def test_nothing_to_describe(self):
+        with pytest.raises(ConfigurationError, match="none of 1 jobs"):
+            Marginals.of(JobTable.build([1]))
+
+
+class TestLikeLonestar6:
+    """Against the trace that the shipped model was fitted to."""
+
+    def test_marginals(self, real):
+        rows = {row.marginal: row for row in compare(real, MODEL.generate(days=98, seed=0))}
+        for name, row in rows.items():
+            if name.startswith("share") or name.startswith("use"):
+                assert row.synthetic == pytest.approx(row.real, abs=0.08), name
+        assert rows["busy nodes"].synthetic == pytest.approx(rows["busy nodes"].real, rel=0.01)
+        assert rows["jobs a day"].synthetic == pytest.approx(rows["jobs a day"].real, rel=0.2)
+        assert rows["limit h, 50%"].synthetic == pytest.approx(rows["limit h, 50%"].real, rel=0.35)
+        assert rows["hour-of-week correlation"].synthetic > 0.75
+        bursts = rows["burstiness (var/mean an hour)"]
+        assert bursts.synthetic == pytest.approx(bursts.real, rel=0.35)
+
+    def test_waits(self, real):
+        def mean_wait_h(table):
+            cluster = Cluster.pool(76)
+            table = table.with_columns(
+                elapsed_s=np.clip(table.run_s, 1, table.limit_s),
+                start_s=np.full(len(table), MISSING),
+                end_s=np.full(len(table), MISSING),
+                nodes=np.minimum(table.nodes, 76),
+            )
+            return Simulation(cluster, workload(table, cluster), "easy").run().wait_s.mean() / HOUR_S
+
+        synthetic = np.mean([mean_wait_h(MODEL.generate(days=98, seed=seed)) for seed in range(6)])
+        assert 0.7 < synthetic / mean_wait_h(real) < 2.2
+
+    def test_the_shipped_model_is_the_fit(self, real):
+        again = WorkloadModel.fit(real, nodes=76)
+        assert again.load == pytest.approx(MODEL.load, rel=1e-3)
+        assert again.hour_weight == pytest.approx(MODEL.hour_weight, rel=1e-3)
+        assert [h.users for h in again.habits] == [h.users for h in MODEL.habits]
+        for ours, shipped in zip(again.habits, MODEL.habits):
+            assert ours.use == pytest.approx(shipped.use, rel=1e-3, abs=1e-6)
