@@ -128,7 +128,7 @@ def watched(url: str, cycles: int, policy: str) -> None:
 
     from mirage.agent.agent import Agent
     from mirage.agent.cycle.readiness import SystemShell
-    from mirage.agent.policy_runner import Aside
+    from mirage.agent.policy_runner import ChildProcess
     from mirage.agent.store.sql_store import open_store
     from mirage.slurm.client import SlurmClient
     from mirage.slurm.runner import SystemRunner
@@ -136,7 +136,7 @@ def watched(url: str, cycles: int, policy: str) -> None:
     runner = SystemRunner()
     store = open_store(url)
     agent = Agent(store, SlurmClient(runner, clock=time.time), SystemShell(), clock=time.time, monotonic=time.monotonic,
-                  holder="load", thinker=Aside())  # fmt: skip
+                  holder="load", runner=ChildProcess())  # fmt: skip
     took, counts = [], []
     for _ in range(cycles):
         before, begun_s = sum(runner.count.values()), time.monotonic()
@@ -145,7 +145,7 @@ def watched(url: str, cycles: int, policy: str) -> None:
         released = runner.count["scontrol"]
         counts.append(sum(runner.count.values()) - before)
         assert not cycle.trouble, cycle.trouble
-    agent.decider.thinker.rest()
+    agent.decider.runner.rest()
     decided = sum(len(store.decisions(chain.id)) for chain in store.chains())
     print(json.dumps({
         "policy": policy, "cycles": cycles, "seconds_a_cycle_median": round(median(took), 2),

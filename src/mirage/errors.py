@@ -14,7 +14,7 @@
     │   └── LeaseHeld           another agent looks after this store
     └── ContractBroken      a check_* function found a plug-in or a schedule doing what it must not
 
-    LineError (a ValueError)    a line of a trace holds no usable job; the reader turns it into a TraceError, or counts it
+    LineError (a ValueError)    a line of a trace holds no usable job; readers raise a TraceError of it, or count it
 
 A message says what happened, the value, and what to do next.
 """

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from mirage.agent.policy_runner import Aside, Here, ThinkingFailed, Wanted
+from mirage.agent.policy_runner import ChildProcess, InProcess, PolicyFailed, Wanted
 from mirage.duration import DAY_S, HOUR_S
 from mirage.lab.virtual.slurm import VirtualSlurm
 from mirage.policy.view import Chain, View
@@ -38,10 +38,10 @@ def seen(slurm: VirtualSlurm) -> View:
 
 
 @pytest.fixture
-def aside() -> Iterator[Aside]:
-    thinker = Aside()
-    yield thinker
-    thinker.rest()
+def aside() -> Iterator[ChildProcess]:
+    runner = ChildProcess()
+    yield runner
+    runner.rest()
 
 
 def chain(view: View, left_s: int) -> Chain:
@@ -49,38 +49,42 @@ def chain(view: View, left_s: int) -> Chain:
     return Chain(1, 8 * HOUR_S, -1, started_s, started_s, view.now_s + left_s, 300)
 
 
-def test_a_plan_is_the_same_here_and_aside(slurm: VirtualSlurm, seen: View, aside: Aside) -> None:
-    here, options = Here(), slurm.configuration()
+def test_a_plan_is_the_same_here_and_aside(slurm: VirtualSlurm, seen: View, aside: ChildProcess) -> None:
+    here, options = InProcess(), slurm.configuration()
     for left_s in (HOUR_S, 4 * HOUR_S, 7 * HOUR_S):
         for wanted in (WANTED, Wanted("lead:2", 1.0, 1.0), Wanted("average", 3.0, 1.0)):
-            mine, its = (thinker.decide(wanted, options, seen, chain(seen, left_s)) for thinker in (here, aside))
+            mine, its = (runner.decide(wanted, options, seen, chain(seen, left_s)) for runner in (here, aside))
             assert mine == its
 
 
-def test_what_a_policy_raises_is_told_and_the_next_is_asked(slurm: VirtualSlurm, seen: View, aside: Aside) -> None:
-    for thinker in (aside, Here()):
-        with pytest.raises(ThinkingFailed, match=r"UnknownName: .*'nonsense'"):
-            thinker.decide(Wanted("nonsense", 1.0, 1.0), {}, seen, chain(seen, HOUR_S))
-        assert thinker.decide(Wanted("reactive", 1.0, 1.0), {}, seen, chain(seen, HOUR_S)).actions
+def test_what_a_policy_raises_is_told_and_the_next_is_asked(
+    slurm: VirtualSlurm, seen: View, aside: ChildProcess
+) -> None:
+    for runner in (aside, InProcess()):
+        with pytest.raises(PolicyFailed, match=r"UnknownName: .*'nonsense'"):
+            runner.decide(Wanted("nonsense", 1.0, 1.0), {}, seen, chain(seen, HOUR_S))
+        assert runner.decide(Wanted("reactive", 1.0, 1.0), {}, seen, chain(seen, HOUR_S)).actions
 
 
-def test_a_policy_that_dies_or_stalls_takes_nobody_with_it(slurm: VirtualSlurm, seen: View, aside: Aside) -> None:
+def test_a_policy_that_dies_or_stalls_takes_nobody_with_it(
+    slurm: VirtualSlurm, seen: View, aside: ChildProcess
+) -> None:
     ask = (WANTED, slurm.configuration(), seen, chain(seen, HOUR_S))
     first = aside.decide(*ask)
     assert aside._child is not None
     aside._child[0].kill()
-    with pytest.raises(ThinkingFailed, match="its process ended with status -9"):
+    with pytest.raises(PolicyFailed, match="its process ended with status -9"):
         aside.decide(*ask)
     assert aside.decide(*ask) == first
     aside.rest()
     aside.patience_s = 0.01
-    with pytest.raises(ThinkingFailed, match=r"no answer within 0\.01 s"):
+    with pytest.raises(PolicyFailed, match=r"no answer within 0\.01 s"):
         aside.decide(*ask)
     aside.patience_s = 240.0
     assert aside.decide(*ask) == first
 
 
-def test_its_memory_is_given_back_when_there_is_nothing_to_decide(seen: View, aside: Aside) -> None:
+def test_its_memory_is_given_back_when_there_is_nothing_to_decide(seen: View, aside: ChildProcess) -> None:
     aside.decide(Wanted("reactive", 1.0, 1.0), {}, seen, chain(seen, HOUR_S))
     assert aside._child is not None
     number = aside._child[0].pid

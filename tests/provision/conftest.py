@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from mirage.duration import DAY_S, HOUR_S
-from mirage.provision.evaluation.episode import Setting
+from mirage.provision.evaluation.episode import Scenario
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.trace.table import JobTable
 
 
 @pytest.fixture(scope="session")
-def busy_setting() -> Setting:
+def busy_setting() -> Scenario:
     """Forty days of two users on eight nodes, with waits of hours now and then."""
     random = np.random.default_rng(3)
     n = 1400
@@ -28,4 +28,4 @@ def busy_setting() -> Setting:
         user=[f"user{k % 2}" for k in range(n)],
     )
     cluster = Cluster.pool(8)
-    return Setting(cluster, workload(table, cluster), "easy")
+    return Scenario(cluster, workload(table, cluster), "easy")

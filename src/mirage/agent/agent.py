@@ -7,15 +7,15 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from mirage.agent.cycle.context import Desk
+from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.decide import Decider
 from mirage.agent.cycle.handover import Probes, Shell, hand_over
-from mirage.agent.cycle.poller import Watch
-from mirage.agent.cycle.reconcile import Followers
+from mirage.agent.cycle.poller import Poller
+from mirage.agent.cycle.reconcile import Reconciler
 from mirage.agent.cycle.submit import submit_planned
 from mirage.agent.cycle.transitions import steer
 from mirage.agent.model import Chain, ChainState, Link, LinkState
-from mirage.agent.policy_runner import Here, Thinker
+from mirage.agent.policy_runner import InProcess, PolicyRunner
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.lease import drop_if_gone
 from mirage.agent.store.protocol import Store
@@ -54,7 +54,7 @@ class Agent:
         clock: Wall-clock seconds, on the cluster's time.
         monotonic: Seconds that only ever grow, for pacing and for budgets.
         holder: Who we are, for the lease: host and process.
-        thinker: Where policies think; by default in this process.
+        runner: Where policies think; by default in this process.
         told: Hears of every cycle and how long it took, for metrics.
     """
 
@@ -68,14 +68,14 @@ class Agent:
         monotonic: Callable[[], float],
         holder: str,
         settings: AgentSettings | None = None,
-        thinker: Thinker | None = None,
+        runner: PolicyRunner | None = None,
         told: Callable[[Cycle, float], None] | None = None,
     ) -> None:
         self.store, self.backend, self.clock, self.monotonic = store, backend, clock, monotonic
         self.holder, self.settings = holder, settings or AgentSettings()
-        self.watch = Watch(backend, self.settings)
-        self.followers, self.probes = Followers(), Probes(shell)
-        self.decider = Decider(monotonic, thinker or Here())
+        self.poller = Poller(backend, self.settings)
+        self.reconciler, self.probes = Reconciler(), Probes(shell)
+        self.decider = Decider(monotonic, runner or InProcess())
         self.names, self.told = Names(), told
         self.troubles = 0
         self._took_s: deque[float] = deque([0.0, 0.0], maxlen=3)
@@ -122,45 +122,45 @@ class Agent:
                 sleep(self.pause_s(cycle, self.monotonic() - begun_s))
         finally:
             self.probes.close()
-            self.decider.thinker.rest()
+            self.decider.runner.rest()
             self.store.drop_lease(self.holder)
 
     def _cycle(self, now_s: int) -> Cycle:
         chains = {chain.id: chain for chain in self.store.chains(alive=True)}
         links = group(link for link in self.store.links(open=True) if link.chain in chains)
         open_links = [link for row in links.values() for link in row if link.state is not LinkState.ENDED]
-        sight = self.watch.look(now_s, missing_since_s=self.followers.missing_since_s(open_links))
-        desk = Desk(self.store, self.backend, self.settings, now_s, sight, chains, links)
-        busy = not self.watch.complete
+        snapshot = self.poller.look(now_s, missing_since_s=self.reconciler.missing_since_s(open_links))
+        context = CycleContext(self.store, self.backend, self.settings, now_s, snapshot, chains, links)
+        busy = not self.poller.complete
         trouble = ""
         for chain in list(chains.values()):
             try:
-                busy |= self._tend(desk, chain)
+                busy |= self._tend(context, chain)
             except SlurmError as error:
                 trouble = str(error)
                 log.warning("trouble", extra={"chain": chain.name, "detail": trouble})
                 if isinstance(error, SlurmUnreachable):  # nobody else would fare better; a refusal is one chain's own
                     break
         put_off = 0
-        if self.watch.complete and not trouble:
-            self.decider.options = self.watch.options or {}
-            put_off = self.decider.decide(desk, self._view)
+        if self.poller.complete and not trouble:
+            self.decider.options = self.poller.options or {}
+            put_off = self.decider.decide(context, self._view)
         return Cycle(len(chains), busy or put_off > 0, put_off, trouble)
 
-    def _tend(self, desk: Desk, chain: Chain) -> bool:
+    def _tend(self, context: CycleContext, chain: Chain) -> bool:
         """Take one chain as far as what was seen allows; whether a hand-over is under way."""
-        before = {link.number for link in desk.links.get(chain.id, ()) if link.state is LinkState.ENDED}
-        self.followers.follow(desk, chain)
-        ended = [link for link in desk.of(chain, LinkState.ENDED) if link.number not in before]
-        chain = steer(desk, chain, ended)
+        before = {link.number for link in context.links.get(chain.id, ()) if link.state is LinkState.ENDED}
+        self.reconciler.follow(context, chain)
+        ended = [link for link in context.of(chain, LinkState.ENDED) if link.number not in before]
+        chain = steer(context, chain, ended)
         if chain.state is ChainState.ACTIVE:
-            submit_planned(desk, chain)
-        busy = hand_over(desk, chain, self.probes) if chain.state is not ChainState.DONE else False
-        return busy or bool(desk.of(chain, LinkState.PLANNED))
+            submit_planned(context, chain)
+        busy = hand_over(context, chain, self.probes) if chain.state is not ChainState.DONE else False
+        return busy or bool(context.of(chain, LinkState.PLANNED))
 
-    def _view(self, desk: Desk) -> View:
-        assert self.watch.machine is not None
-        return view_of(desk.sight.queue, self.watch.machine, tuple(self.watch.ended.values()), self.names)
+    def _view(self, context: CycleContext) -> View:
+        assert self.poller.machine is not None
+        return view_of(context.snapshot.queue, self.poller.machine, tuple(self.poller.ended.values()), self.names)
 
     def _notice_jumps(self, now_s: int) -> None:
         steady_s = self.monotonic()

@@ -37,7 +37,7 @@ FAILURES = (MirageError, ValueError, ArithmeticError, LookupError, AttributeErro
 """What a policy may raise without ending the agent."""
 
 
-class ThinkingFailed(MirageError):
+class PolicyFailed(MirageError):
     """A policy gave no plan."""
 
 
@@ -50,7 +50,7 @@ class Wanted:
     overlap_cost: float
 
 
-class Thinker(Protocol):
+class PolicyRunner(Protocol):
     """Asks policies."""
 
     def decide(self, wanted: Wanted, options: Mapping[str, str], view: View, chain: Chain) -> Plan:
@@ -61,7 +61,7 @@ class Thinker(Protocol):
             view: Without a chain; the same object for all chains of a cycle.
 
         Raises:
-            ThinkingFailed: It failed; the message says how.
+            PolicyFailed: It failed; the message says how.
         """
         ...
 
@@ -71,25 +71,25 @@ class Thinker(Protocol):
 
 
 @dataclass
-class Here:
+class InProcess:
     """Thinks in this process. Chains that want the same share a policy object."""
 
     policies: dict[Wanted, Policy] = field(default_factory=dict)
 
     def decide(self, wanted: Wanted, options: Mapping[str, str], view: View, chain: Chain) -> Plan:
-        """As ``Thinker`` says."""
+        """As ``PolicyRunner`` says."""
         try:
             if wanted not in self.policies:
                 self.policies[wanted] = _policy(wanted, options)
             return self.policies[wanted].decide(replace(view, chain=chain))
         except FAILURES as error:
-            raise ThinkingFailed(f"{type(error).__name__}: {error}") from error
+            raise PolicyFailed(f"{type(error).__name__}: {error}") from error
 
     def rest(self) -> None:
         """Keep what was compiled."""
 
 
-class Aside:
+class ChildProcess:
     """Thinks in a process of its own, which ends when there is nothing to decide."""
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
@@ -98,20 +98,20 @@ class Aside:
         self._shown: View | None = None
 
     def decide(self, wanted: Wanted, options: Mapping[str, str], view: View, chain: Chain) -> Plan:
-        """As ``Thinker`` says."""
+        """As ``PolicyRunner`` says."""
         line = self._line()
         try:
             line.send((wanted, dict(options), view if self._shown is not view else None, chain))
             self._shown = view
             if not line.poll(self.patience_s):
                 self._end()
-                raise ThinkingFailed(f"no answer within {self.patience_s:g} s")
+                raise PolicyFailed(f"no answer within {self.patience_s:g} s")
             answer = line.recv()
         except (OSError, EOFError) as error:
-            raise ThinkingFailed(f"its process ended with status {self._end()}") from error
+            raise PolicyFailed(f"its process ended with status {self._end()}") from error
         if isinstance(answer, Plan):
             return answer
-        raise ThinkingFailed(str(answer))
+        raise PolicyFailed(str(answer))
 
     def rest(self) -> None:
         """Give its memory back."""
@@ -162,7 +162,7 @@ def scheduler_settings(options: Mapping[str, str]) -> dict[str, Any]:
 def answer_all(line: Line) -> None:
     """What the process aside does: answer until its line is closed, by us or by our death."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the agent, which then closes the line
-    thinker, view = Here(), None
+    runner, view = InProcess(), None
     while True:
         try:
             wanted, options, shown, chain = line.recv()
@@ -171,7 +171,7 @@ def answer_all(line: Line) -> None:
         view = shown if shown is not None else view
         assert view is not None
         try:
-            answer: Plan | str = thinker.decide(wanted, options, view, chain)
-        except ThinkingFailed as error:
+            answer: Plan | str = runner.decide(wanted, options, view, chain)
+        except PolicyFailed as error:
             answer = str(error)
         line.send(answer)

@@ -18,7 +18,7 @@ from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.job_state import Ints
 from mirage.provision.chain import Cost, Link
 from mirage.provision.chain_record import ChainRun
-from mirage.provision.evaluation.episode import Setting
+from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluate import Evaluation, evaluate
 from mirage.provision.evaluation.protocol import Protocol
 from mirage.sim.cluster import Cluster
@@ -90,7 +90,7 @@ def demonstrate(seed: int, cost: Cost, windows: int, workers: int, told: Told) -
         told: Called with what is being done.
     """
     told("loading the simulator (the first time, it is compiled: about a minute)")
-    setting, begin_s = _setting(seed)
+    scenario, begin_s = _setting(seed)
     sim = _at_begin(seed)
     until_s = begin_s + SHOWN_DAYS * DAY_S
     told("replaying two weeks of the cluster")
@@ -101,27 +101,27 @@ def demonstrate(seed: int, cost: Cost, windows: int, workers: int, told: Told) -
     evaluation = None
     if windows:
         told("trying out single hand-overs for the frontier")
-        evaluation = _frontier(setting, begin_s, seed, cost, windows, workers)
+        evaluation = _frontier(scenario, begin_s, seed, cost, windows, workers)
     return Demonstration(
-        seed, setting.cluster.nodes, setting.discipline, begin_s, until_s, cost, load, runs, evaluation
+        seed, scenario.cluster.nodes, scenario.discipline, begin_s, until_s, cost, load, runs, evaluation
     )
 
 
 @cache
-def _setting(seed: int) -> tuple[Setting, int]:
+def _setting(seed: int) -> tuple[Scenario, int]:
     """The cluster with its workload, and where the time shown begins."""
     model = load_builtin(MODEL)
     table = model.generate(days=WARM_UP_DAYS + SHOWN_DAYS + MARGIN_DAYS, seed=seed)
     cluster = Cluster.pool(model.nodes)
-    setting = Setting(cluster, workload(table, cluster), "slurm", SlurmSettings.lonestar6())
-    return setting, int(table.submit_s[0]) // DAY_S * DAY_S + WARM_UP_DAYS * DAY_S
+    scenario = Scenario(cluster, workload(table, cluster), "slurm", SlurmSettings.lonestar6())
+    return scenario, int(table.submit_s[0]) // DAY_S * DAY_S + WARM_UP_DAYS * DAY_S
 
 
 @cache
 def _at_begin(seed: int) -> Simulation:
     """The cluster after three weeks of its own work; to be forked, not used."""
-    setting, begin_s = _setting(seed)
-    sim = setting.simulation()
+    scenario, begin_s = _setting(seed)
+    sim = scenario.simulation()
     sim.approach(begin_s)
     return sim
 
@@ -159,9 +159,9 @@ def _run(task: Task) -> ChainRun:
     return keep_alive(_at_begin(seed).fork(), link, policy, cost, begin_s + SHOWN_DAYS * DAY_S)
 
 
-def _frontier(setting: Setting, begin_s: int, seed: int, cost: Cost, windows: int, workers: int) -> Evaluation:
+def _frontier(scenario: Scenario, begin_s: int, seed: int, cost: Cost, windows: int, workers: int) -> Evaluation:
     """Single hand-overs of the larger links, spread evenly over the time shown."""
     protocol = Protocol.warm(begin_s, windows=windows, every_s=SHOWN_DAYS * DAY_S // windows // HOUR_S * HOUR_S)
     protocol = replace(protocol, begin_s=begin_s - protocol.lead_in_s)
     policies = ["average", "what-if", "oracle"]
-    return evaluate(setting, protocol, LINKS[:1], policies, [cost], seed=seed, workers=workers)
+    return evaluate(scenario, protocol, LINKS[:1], policies, [cost], seed=seed, workers=workers)

@@ -26,7 +26,7 @@ def run_chain(sim: Simulation, link: Link, policy: Policy, until_s: int, *, step
     Args:
         sim: The cluster, from now on; it is used up.
         link: What every link is like.
-        policy: Asked with a view whose ``chain`` says how the present link stands.
+        policy: Invocation with a view whose ``chain`` says how the present link stands.
         until_s: The horizon.
         step_s: Time between decisions.
 

@@ -11,8 +11,8 @@ from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
 from mirage.provision.chain import Cost, Link
 from mirage.provision.environment.chain_env import SUBMIT, WAIT, ChainEnv, ChainVectorEnv
-from mirage.provision.environment.episode_table import EpisodeBank, build_bank
-from mirage.provision.evaluation.episode import Setting, play, warm_simulations
+from mirage.provision.environment.episode_table import EpisodeTable, build_bank
+from mirage.provision.evaluation.episode import Scenario, play, warm_simulations
 from mirage.provision.evaluation.protocol import Protocol
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
@@ -20,32 +20,32 @@ from mirage.trace.workload.model_json import load_builtin
 
 
 @pytest.fixture(scope="module")
-def trial() -> tuple[Setting, Protocol]:
+def trial() -> tuple[Scenario, Protocol]:
     table = load_builtin("lonestar6-like").generate(days=16, seed=3)
     cluster = Cluster.pool(76)
-    setting = Setting(cluster, workload(table, cluster, refuse=False), "easy")
-    return setting, Protocol.warm(int(table.submit_s.min()) + 5 * DAY_S, windows=4, every_s=12 * HOUR_S)
+    scenario = Scenario(cluster, workload(table, cluster, refuse=False), "easy")
+    return scenario, Protocol.warm(int(table.submit_s.min()) + 5 * DAY_S, windows=4, every_s=12 * HOUR_S)
 
 
 @pytest.fixture(scope="module")
-def bank(trial: tuple[Setting, Protocol]) -> EpisodeBank:
+def bank(trial: tuple[Scenario, Protocol]) -> EpisodeTable:
     return build_bank(*trial, Link(1), history=4)
 
 
-def test_gymnasiums_checker_passes(bank: EpisodeBank) -> None:
+def test_gymnasiums_checker_passes(bank: EpisodeTable) -> None:
     check_env(ChainEnv(bank), skip_render_check=True)
 
 
-def test_it_is_registered_single_and_vectorised(bank: EpisodeBank) -> None:
+def test_it_is_registered_single_and_vectorised(bank: EpisodeTable) -> None:
     env = gym.make("mirage.provision.environment.chain_env:mirage/Chain-v1", bank=bank)
     assert env.reset(seed=1)[0].shape == (4, 42)
     many = gym.make_vec("mirage/Chain-v1", num_envs=3, vectorization_mode="vector_entry_point", bank=bank)
     assert many.reset(seed=1)[0].shape == (3, 4, 42)
 
 
-def test_looking_up_is_playing(trial: tuple[Setting, Protocol], bank: EpisodeBank) -> None:
-    setting, protocol = trial
-    for k, (window, sim) in enumerate(warm_simulations(setting, protocol, [0, 1, 2, 3])):
+def test_looking_up_is_playing(trial: tuple[Scenario, Protocol], bank: EpisodeTable) -> None:
+    scenario, protocol = trial
+    for k, (window, sim) in enumerate(warm_simulations(scenario, protocol, [0, 1, 2, 3])):
         episode = play(sim, protocol, Link(1), window)
         assert bank.decisions[k] == len(episode.decisions_s)
         np.testing.assert_array_equal(bank.outcome_s[k, : bank.decisions[k]], episode.outcome_s)
@@ -60,7 +60,7 @@ def test_looking_up_is_playing(trial: tuple[Setting, Protocol], bank: EpisodeBan
         assert reward == pytest.approx(-float(Cost(3.0, 1.0).of(float(episode.outcome_s[5]))))
 
 
-def test_waiting_for_ever_is_reactive(bank: EpisodeBank) -> None:
+def test_waiting_for_ever_is_reactive(bank: EpisodeTable) -> None:
     env = ChainEnv(bank)
     env.reset(options={"episode": 2})
     steps, terminated, info = 0, False, {}
@@ -71,7 +71,7 @@ def test_waiting_for_ever_is_reactive(bank: EpisodeBank) -> None:
     assert info["x_h"] == info["reactive_x_h"]
 
 
-def test_vectorised_equals_single(bank: EpisodeBank) -> None:
+def test_vectorised_equals_single(bank: EpisodeTable) -> None:
     many = ChainVectorEnv(3, bank)
     seen, start = many.reset(seed=7)
     rng = np.random.default_rng(0)
@@ -95,7 +95,7 @@ def test_vectorised_equals_single(bank: EpisodeBank) -> None:
         running &= ~terminated
 
 
-def test_an_ended_episode_begins_anew_in_the_next_step(bank: EpisodeBank) -> None:
+def test_an_ended_episode_begins_anew_in_the_next_step(bank: EpisodeTable) -> None:
     many = ChainVectorEnv(2, bank)
     many.reset(seed=1)
     _, _, terminated, _, _ = many.step(np.array([SUBMIT, WAIT]))
@@ -105,11 +105,11 @@ def test_an_ended_episode_begins_anew_in_the_next_step(bank: EpisodeBank) -> Non
     assert any(np.array_equal(seen[0], bank.seen[e, :4]) for e in range(len(bank)))
 
 
-def test_a_bank_survives_the_disk(bank: EpisodeBank, tmp_path: object) -> None:
+def test_a_bank_survives_the_disk(bank: EpisodeTable, tmp_path: object) -> None:
     path = f"{tmp_path}/bank.npz"
     bank.save(path)
-    again = EpisodeBank.load(path)
+    again = EpisodeTable.load(path)
     np.testing.assert_array_equal(again.seen, bank.seen)
     assert (again.history, again.step_s) == (bank.history, bank.step_s)
     with pytest.raises(ConfigurationError, match="no episode bank"):
-        EpisodeBank.load(__file__)
+        EpisodeTable.load(__file__)

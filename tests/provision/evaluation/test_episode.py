@@ -8,7 +8,7 @@ import pytest
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
 from mirage.provision.chain import Cost, Link, load_class
-from mirage.provision.evaluation.episode import Setting, play, warm_simulations
+from mirage.provision.evaluation.episode import Scenario, play, warm_simulations
 from mirage.provision.evaluation.protocol import Protocol
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
@@ -16,16 +16,16 @@ from mirage.sim.slurm_conf.settings import SlurmSettings
 from mirage.trace.workload.model_json import load_builtin
 
 
-def setting(discipline: str, nodes: int = 76) -> tuple[Setting, int]:
+def scenario(discipline: str, nodes: int = 76) -> tuple[Scenario, int]:
     table = load_builtin("lonestar6-like").generate(days=14, seed=5)
     cluster = Cluster.pool(nodes)
     jobs = workload(table, cluster, refuse=False)
-    return Setting(cluster, jobs, discipline, SlurmSettings.lonestar6()), int(table.submit_s.min()) + 5 * DAY_S
+    return Scenario(cluster, jobs, discipline, SlurmSettings.lonestar6()), int(table.submit_s.min()) + 5 * DAY_S
 
 
 @pytest.mark.parametrize("discipline", ["easy", "slurm", "mirage-2023"])
 def test_every_outcome_is_what_submitting_then_gives(discipline: str) -> None:
-    trial, begin_s = setting(discipline)
+    trial, begin_s = scenario(discipline)
     protocol = Protocol.warm(begin_s, windows=1, step_s=4 * HOUR_S)
     link = Link(4)
     ((_, sim),) = warm_simulations(trial, protocol, [0])
@@ -43,7 +43,7 @@ def test_every_outcome_is_what_submitting_then_gives(discipline: str) -> None:
 @pytest.mark.parametrize("discipline", ["easy", "slurm"])
 def test_a_dependency_queues_from_the_end_of_its_predecessor(discipline: str) -> None:
     # Queued at once but held, it gains nothing over a link that is submitted when the last has ended.
-    trial, begin_s = setting(discipline)
+    trial, begin_s = scenario(discipline)
     protocol = Protocol.warm(begin_s, windows=3, every_s=DAY_S, step_s=48 * HOUR_S)
     for window, sim in warm_simulations(trial, protocol, range(3)):
         held = sim.fork()
@@ -58,7 +58,7 @@ def test_a_dependency_queues_from_the_end_of_its_predecessor(discipline: str) ->
 
 
 def test_the_last_decision_is_the_end_of_the_link() -> None:
-    trial, begin_s = setting("easy")
+    trial, begin_s = scenario("easy")
     ((_, sim),) = warm_simulations(trial, Protocol.warm(begin_s, windows=1), [0])
     asked: list[int] = []
     episode = play(sim, Protocol.warm(begin_s), Link(1), 0, lambda view: asked.append(view.now_s))
@@ -68,7 +68,7 @@ def test_the_last_decision_is_the_end_of_the_link() -> None:
 
 
 def test_a_link_that_cannot_start_is_an_error() -> None:
-    trial, begin_s = setting("easy", nodes=40)
+    trial, begin_s = scenario("easy", nodes=40)
     with pytest.raises(Exception, match="can never run"):
         play(trial.simulation(begin_s), Protocol.warm(begin_s), Link(41), 0)
 

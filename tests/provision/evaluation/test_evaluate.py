@@ -8,8 +8,8 @@ from mirage.errors import ConfigurationError, UnknownName
 from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.registry import POLICIES, PolicySpec
 from mirage.provision.chain import Cost, Link
-from mirage.provision.evaluation.candidate import contenders, heeds_cost, window_seed
-from mirage.provision.evaluation.episode import Setting
+from mirage.provision.evaluation.candidate import candidates, heeds_cost, window_seed
+from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluate import evaluate
 from mirage.provision.evaluation.protocol import Protocol
 from mirage.provision.evaluation.workers import play_windows
@@ -121,7 +121,7 @@ def test_more_windows_reuse_those_played_but_another_seed_does_not(busy_setting,
 def test_windows_come_out_alike_whoever_played_the_one_before(busy_setting):
     from mirage.provision.evaluation.study import Study
 
-    study = Study(busy_setting, protocol(), tuple(LINKS), tuple(contenders(["test-gambler"], [Cost()])), 3)
+    study = Study(busy_setting, protocol(), tuple(LINKS), tuple(candidates(["test-gambler"], [Cost()])), 3)
     all_of_them = dict(play_windows(study, [0, 1, 2, 3], 1))
     (alone,) = dict(play_windows(study, [3], 1)).values()
     assert [trial.to_json() for trial in alone] == [trial.to_json() for trial in all_of_them[3]]
@@ -129,7 +129,7 @@ def test_windows_come_out_alike_whoever_played_the_one_before(busy_setting):
 
 def test_policies_that_weigh_costs_are_made_for_each():
     costs = [Cost(1, 1), Cost(5, 1)]
-    keys = [c.key for c in contenders(["lead:4", "test-gambler", "oracle", "lead:4"], costs)]
+    keys = [c.key for c in candidates(["lead:4", "test-gambler", "oracle", "lead:4"], costs)]
     assert keys == ["lead:4", "test-gambler@1:1", "test-gambler@5:1"]
     assert (heeds_cost("what-if"), heeds_cost("lead:4")) == (True, False)
 
@@ -172,10 +172,10 @@ def published(shared_data):
     """The published protocol on the published trace."""
     table = read_trace(shared_data / "mirage-ls6/ls6-a100.log.gz").table
     cluster = Cluster.pool(76)
-    setting = Setting(cluster, workload(table, cluster), "mirage-2023")
+    scenario = Scenario(cluster, workload(table, cluster), "mirage-2023")
     begin_s = 1_677_628_800  # 2023-03-01
     policies = ["reactive", "average", "lead:4", "lead:8", "lead:24", "oracle"]
-    return evaluate(setting, Protocol.published(begin_s), [Link(1), Link(8)], policies, workers=2)
+    return evaluate(scenario, Protocol.published(begin_s), [Link(1), Link(8)], policies, workers=2)
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mirage.agent.cycle.poller import Sight
+from mirage.agent.cycle.poller import Snapshot
 from mirage.agent.model import Chain, EventRecord, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.protocol import Store
@@ -16,7 +16,7 @@ log = logging.getLogger("mirage.agent")
 
 
 @dataclass(slots=True)
-class Desk:
+class CycleContext:
     """One cycle: the store and the cluster, the time, and what was seen.
 
     Attributes:
@@ -27,7 +27,7 @@ class Desk:
     backend: Backend
     settings: AgentSettings
     now_s: int
-    sight: Sight
+    snapshot: Snapshot
     chains: dict[int, Chain]
     links: dict[int, list[Link]] = field(default_factory=dict)
 

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
 from mirage.agent.chain.submission import CHAIN, LINK
-from mirage.agent.cycle.context import Desk
+from mirage.agent.cycle.context import CycleContext
 from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.job_state import MISSING
 from mirage.slurm_words.hostlist import expand_hosts
@@ -31,7 +31,7 @@ class Probes:
         self.pool = ThreadPoolExecutor(at_once, thread_name_prefix="ready")
         self.asked: dict[tuple[int, int], Future[bool]] = {}
 
-    def is_ready(self, desk: Desk, chain: Chain, link: Link) -> bool:
+    def is_ready(self, context: CycleContext, chain: Chain, link: Link) -> bool:
         """What the last command said; a new one is started where none is under way."""
         key = (link.chain, link.number)
         future = self.asked.get(key)
@@ -42,9 +42,9 @@ class Probes:
             del self.asked[key]
             return True
         asked, spec = chain.spec.submission, chain.spec
-        environment = {**asked.environment, CHAIN: chain.name, LINK: str(link.number), **place(desk, link)}
+        environment = {**asked.environment, CHAIN: chain.name, LINK: str(link.number), **place(context, link)}
         self.asked[key] = self.pool.submit(
-            self.shell.succeeds, spec.ready_command, environment, asked.directory, desk.settings.ready_timeout_s
+            self.shell.succeeds, spec.ready_command, environment, asked.directory, context.settings.ready_timeout_s
         )
         return False
 
@@ -53,41 +53,41 @@ class Probes:
         self.pool.shutdown(wait=False, cancel_futures=True)
 
 
-def place(desk: Desk, link: Link) -> dict[str, str]:
+def place(context: CycleContext, link: Link) -> dict[str, str]:
     """Where a link runs, as a ready command finds it in its environment."""
-    job = desk.sight.by_id.get(link.job)
+    job = context.snapshot.by_id.get(link.job)
     hosts = expand_hosts(job.nodelist) if job is not None and job.nodelist else []
     return {JOB: str(link.job), HOST: hosts[0] if hosts else ""}
 
 
-def hand_over(desk: Desk, chain: Chain, probes: Probes) -> bool:
+def hand_over(context: CycleContext, chain: Chain, probes: Probes) -> bool:
     """Take the hand-over of a chain a step further; whether one is under way."""
-    running = desk.of(chain, LinkState.RUNNING)
+    running = context.of(chain, LinkState.RUNNING)
     if not running:
         return False
     newest = running[-1]
     if newest.ready_s == MISSING:
-        newest = _look_ready(desk, chain, newest, probes)
-    ending = chain.state is ChainState.ENDING and chain.spec.until_s != MISSING and desk.now_s >= chain.spec.until_s
+        newest = _look_ready(context, chain, newest, probes)
+    ending = chain.state is ChainState.ENDING and chain.spec.until_s != MISSING and context.now_s >= chain.spec.until_s
     leaving = running if ending else running[:-1] if newest.ready_s != MISSING else []
     for link in leaving:
-        _see_off(desk, chain, link)
+        _see_off(context, chain, link)
     return len(running) > 1 or newest.ready_s == MISSING
 
 
-def _look_ready(desk: Desk, chain: Chain, link: Link, probes: Probes) -> Link:
+def _look_ready(context: CycleContext, chain: Chain, link: Link, probes: Probes) -> Link:
     spec = chain.spec
     if spec.ready_command:
-        ready_s = desk.now_s if probes.is_ready(desk, chain, link) else MISSING
+        ready_s = context.now_s if probes.is_ready(context, chain, link) else MISSING
     else:
         ready_s = link.started_s + spec.warmup_s
-        ready_s = ready_s if desk.now_s >= ready_s else MISSING
+        ready_s = ready_s if context.now_s >= ready_s else MISSING
     if ready_s == MISSING:
         return link
-    return desk.change_link(link, desk.event(chain.id, link.number, "ready"), ready_s=ready_s)
+    return context.change_link(link, context.event(chain.id, link.number, "ready"), ready_s=ready_s)
 
 
-def _see_off(desk: Desk, chain: Chain, link: Link) -> None:
+def _see_off(context: CycleContext, chain: Chain, link: Link) -> None:
     """Signal a link that is to leave; end it when its grace is over.
 
     The signal is sent before it is written down: killed in between, the agent sends it twice, which a checkpoint
@@ -96,11 +96,11 @@ def _see_off(desk: Desk, chain: Chain, link: Link) -> None:
     spec = chain.spec
     if link.signalled_s == MISSING:
         if spec.signal:
-            desk.backend.signal(link.job, spec.signal)
-        event = desk.event(chain.id, link.number, "signalled", f"{spec.signal or 'no signal'} to job {link.job}")
-        link = desk.change_link(link, event, signalled_s=desk.now_s)
+            context.backend.signal(link.job, spec.signal)
+        event = context.event(chain.id, link.number, "signalled", f"{spec.signal or 'no signal'} to job {link.job}")
+        link = context.change_link(link, event, signalled_s=context.now_s)
     grace_s = spec.grace_s if spec.signal else 0
-    if link.cancelled_s == MISSING and desk.now_s - link.signalled_s >= grace_s:
-        desk.backend.cancel(link.job)
-        event = desk.event(chain.id, link.number, "ended-by-us", f"job {link.job}, grace of {grace_s} s over")
-        desk.change_link(link, event, cancelled_s=desk.now_s)
+    if link.cancelled_s == MISSING and context.now_s - link.signalled_s >= grace_s:
+        context.backend.cancel(link.job)
+        event = context.event(chain.id, link.number, "ended-by-us", f"job {link.job}, grace of {grace_s} s over")
+        context.change_link(link, event, cancelled_s=context.now_s)

@@ -18,7 +18,7 @@ OVERLAP_S = 600
 
 
 @dataclass(slots=True)
-class Sight:
+class Snapshot:
     """What is known of the cluster after a poll.
 
     Attributes:
@@ -35,7 +35,7 @@ class Sight:
     looked_up: bool = False
 
 
-class Watch:
+class Poller:
     """Looks at the cluster and remembers what lasts longer than a poll: the machine, its options, who ended."""
 
     def __init__(self, backend: Backend, settings: AgentSettings) -> None:
@@ -45,7 +45,7 @@ class Watch:
         self.ended: dict[int, AccountedJob] = {}
         self._machine_s = self._accounts_s = -1
 
-    def look(self, now_s: int, *, missing_since_s: int | None) -> Sight:
+    def look(self, now_s: int, *, missing_since_s: int | None) -> Snapshot:
         """One poll.
 
         Args:
@@ -57,32 +57,32 @@ class Watch:
             SlurmUnreachable: No queue; what was known stays known.
         """
         queue = self.backend.observe()
-        sight = Sight(queue, {job.id: job for job in queue.jobs}, {})
+        snapshot = Snapshot(queue, {job.id: job for job in queue.jobs}, {})
         for job in queue.jobs:
             if (tag := parse_tag(job.comment)) is not None:
-                sight.tagged.setdefault((tag.chain, tag.link), []).append(job)
-        self._one_more(sight, now_s, missing_since_s)
-        return sight
+                snapshot.tagged.setdefault((tag.chain, tag.link), []).append(job)
+        self._one_more(snapshot, now_s, missing_since_s)
+        return snapshot
 
-    def _one_more(self, sight: Sight, now_s: int, missing_since_s: int | None) -> None:
+    def _one_more(self, snapshot: Snapshot, now_s: int, missing_since_s: int | None) -> None:
         """The second command of this poll, the one most in need."""
         if missing_since_s is not None:
-            self._account(sight, now_s, missing_since_s - OVERLAP_S)
+            self._account(snapshot, now_s, missing_since_s - OVERLAP_S)
         elif self.machine is None or now_s - self._machine_s >= self.settings.sight_s:
             self.machine, self._machine_s = self.backend.machine(), now_s
         elif self.options is None:
             self.options = self.backend.configuration()
         elif self._accounts_s < 0 or now_s - self._accounts_s >= self.settings.sight_s:
             since_s = now_s - self.settings.history_s if self._accounts_s < 0 else self._accounts_s - OVERLAP_S
-            self._account(sight, now_s, since_s)
+            self._account(snapshot, now_s, since_s)
 
-    def _account(self, sight: Sight, now_s: int, since_s: int) -> None:
+    def _account(self, snapshot: Snapshot, now_s: int, since_s: int) -> None:
         found = self.backend.accounting(since_s)
-        sight.looked_up = True
+        snapshot.looked_up = True
         for job in found:
-            sight.accounted[job.id] = job
+            snapshot.accounted[job.id] = job
             if (tag := _tag_of(job)) is not None:
-                sight.accounted_tags[tag.chain, tag.link] = job
+                snapshot.accounted_tags[tag.chain, tag.link] = job
             if job.end_s > 0 and job.start_s > 0:
                 self.ended.pop(job.id, None)
                 self.ended[job.id] = job

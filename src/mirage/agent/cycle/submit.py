@@ -11,7 +11,7 @@ import logging
 from typing import Any
 
 from mirage.agent.chain.submission import link_submission
-from mirage.agent.cycle.context import Desk
+from mirage.agent.cycle.context import CycleContext
 from mirage.agent.model import Chain, ChainState, EventRecord, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.protocol import Store
@@ -51,58 +51,60 @@ def submit_link(store: Store, backend: Backend, chain: Chain, link: Link, previo
     return job
 
 
-def submit_planned(desk: Desk, chain: Chain) -> None:
+def submit_planned(context: CycleContext, chain: Chain) -> None:
     """Submit the planned link of a chain, unless it was tried before or the chain is to wait."""
-    for link in desk.of(chain, LinkState.PLANNED):
-        if link.attempted_s != MISSING or desk.now_s < chain.next_try_s:
+    for link in context.of(chain, LinkState.PLANNED):
+        if link.attempted_s != MISSING or context.now_s < chain.next_try_s:
             continue
         try:
-            submit_link(desk.store, desk.backend, chain, link, previous_of(desk, link), desk.now_s)
+            submit_link(context.store, context.backend, chain, link, previous_of(context, link), context.now_s)
         except SlurmRefused as error:
-            chain = refused(desk, chain, link, error)
+            chain = refused(context, chain, link, error)
         except SlurmUnreachable as error:
             log.warning("unanswered", extra={"chain": chain.name, "link": link.number, "detail": str(error)})
             raise
         else:
             if chain.refusals:
-                chain = desk.change_chain(chain, refusals=0, next_try_s=0)
-        refresh(desk, link)
+                chain = context.change_chain(chain, refusals=0, next_try_s=0)
+        refresh(context, link)
 
 
-def previous_of(desk: Desk, link: Link) -> Link | None:
+def previous_of(context: CycleContext, link: Link) -> Link | None:
     """The link to follow: the last before it that runs, else the last that ran."""
-    ran = [known for known in desk.links[link.chain] if known.number < link.number and known.started_s != MISSING]
+    ran = [known for known in context.links[link.chain] if known.number < link.number and known.started_s != MISSING]
     running = [known for known in ran if known.state is LinkState.RUNNING]
     followed = running or ran
     return followed[-1] if followed else None
 
 
-def refused(desk: Desk, chain: Chain, link: Link, error: SlurmRefused) -> Chain:
+def refused(context: CycleContext, chain: Chain, link: Link, error: SlurmRefused) -> Chain:
     """Wait longer after each refusal; give up after many."""
     refusals = chain.refusals + 1
-    event = desk.event(chain.id, link.number, "refused", str(error))
-    if refusals >= desk.settings.refusals:
+    event = context.event(chain.id, link.number, "refused", str(error))
+    if refusals >= context.settings.refusals:
         why = f"sbatch refused {refusals} times: {error}; mend the cause, then `mirage chain resume {chain.name}`"
-        paused = desk.event(chain.id, 0, "paused", why)
-        return desk.change_chain(chain, event, paused, refusals=refusals, state=ChainState.PAUSED, why=why)
-    retry_s = desk.now_s + desk.settings.retry_after_s(refusals)
-    return desk.change_chain(chain, event, refusals=refusals, next_try_s=retry_s)
+        paused = context.event(chain.id, 0, "paused", why)
+        return context.change_chain(chain, event, paused, refusals=refusals, state=ChainState.PAUSED, why=why)
+    retry_s = context.now_s + context.settings.retry_after_s(refusals)
+    return context.change_chain(chain, event, refusals=refusals, next_try_s=retry_s)
 
 
-def refresh(desk: Desk, link: Link) -> None:
+def refresh(context: CycleContext, link: Link) -> None:
     """Read a link again after it was changed in the store."""
-    row = desk.links[link.chain]
-    for fresh in desk.store.links(link.chain, open=True):
+    row = context.links[link.chain]
+    for fresh in context.store.links(link.chain, open=True):
         for k, known in enumerate(row):
             if known.number == fresh.number:
                 row[k] = fresh
 
 
-def settle(desk: Desk, chain: Chain, link: Link, settings: AgentSettings) -> None:
+def settle(context: CycleContext, chain: Chain, link: Link, settings: AgentSettings) -> None:
     """Allow a link whose submission was never answered to be tried again, once it certainly has no job."""
-    waited_s = desk.now_s - link.attempted_s
+    waited_s = context.now_s - link.attempted_s
     if waited_s < 0:  # the clock was set back: wait anew
-        desk.store.change_link(chain.id, link.number, attempted_s=desk.now_s)
-    elif waited_s >= settings.settle_s and desk.sight.looked_up:
-        event = desk.event(chain.id, link.number, "unsubmitted", "no job carries its tag; it will be submitted again")
-        desk.change_link(link, event, attempted_s=MISSING)
+        context.store.change_link(chain.id, link.number, attempted_s=context.now_s)
+    elif waited_s >= settings.settle_s and context.snapshot.looked_up:
+        event = context.event(
+            chain.id, link.number, "unsubmitted", "no job carries its tag; it will be submitted again"
+        )
+        context.change_link(link, event, attempted_s=MISSING)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirage.agent.cycle.context import Desk
+from mirage.agent.cycle.context import CycleContext
 from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.job_state import MISSING, JobState
 
@@ -13,57 +13,57 @@ AT_THE_LIMIT_S = 180
 """An exit so close before the limit is a drain, not the end of the work."""
 
 
-def steer(desk: Desk, chain: Chain, newly_ended: list[Link]) -> Chain:
+def steer(context: CycleContext, chain: Chain, newly_ended: list[Link]) -> Chain:
     """Take account of links that have just ended, then plan the next link or wind the chain up."""
-    if chain.state is ChainState.ACTIVE and (why := _finished(desk, chain)):
-        chain = desk.change_chain(chain, desk.event(chain.id, 0, "ending", why), state=ChainState.ENDING, why=why)
+    if chain.state is ChainState.ACTIVE and (why := _finished(context, chain)):
+        chain = context.change_chain(chain, context.event(chain.id, 0, "ending", why), state=ChainState.ENDING, why=why)
     if chain.state is ChainState.ACTIVE:
         for link in newly_ended:
-            chain = _count_failure(desk, chain, link)
+            chain = _count_failure(context, chain, link)
     if chain.state is ChainState.ACTIVE:
-        _plan_next(desk, chain)
+        _plan_next(context, chain)
         return chain
-    withdraw(desk, chain)
-    if chain.state is ChainState.ENDING and not desk.of(chain, *WAITING, LinkState.RUNNING):
-        chain = desk.change_chain(chain, desk.event(chain.id, 0, "done", chain.why), state=ChainState.DONE)
+    withdraw(context, chain)
+    if chain.state is ChainState.ENDING and not context.of(chain, *WAITING, LinkState.RUNNING):
+        chain = context.change_chain(chain, context.event(chain.id, 0, "done", chain.why), state=ChainState.DONE)
     return chain
 
 
-def withdraw(desk: Desk, chain: Chain) -> None:
+def withdraw(context: CycleContext, chain: Chain) -> None:
     """Take every waiting link of a chain out of the queue; one whose job is not known yet when it is known."""
-    for link in desk.of(chain, *WAITING):
+    for link in context.of(chain, *WAITING):
         if link.job != MISSING and link.cancelled_s == MISSING:
-            desk.backend.cancel(link.job)
-            event = desk.event(chain.id, link.number, "withdrawn", f"job {link.job}: {chain.why}")
-            desk.change_link(link, event, cancelled_s=desk.now_s)
+            context.backend.cancel(link.job)
+            event = context.event(chain.id, link.number, "withdrawn", f"job {link.job}: {chain.why}")
+            context.change_link(link, event, cancelled_s=context.now_s)
         elif link.state is LinkState.PLANNED and link.attempted_s == MISSING:
-            ended = {"state": LinkState.ENDED, "outcome": JobState.CANCELLED, "ended_s": desk.now_s}
-            desk.change_link(link, desk.event(chain.id, link.number, "withdrawn", "never submitted"), **ended)
+            ended = {"state": LinkState.ENDED, "outcome": JobState.CANCELLED, "ended_s": context.now_s}
+            context.change_link(link, context.event(chain.id, link.number, "withdrawn", "never submitted"), **ended)
 
 
-def _plan_next(desk: Desk, chain: Chain) -> None:
+def _plan_next(context: CycleContext, chain: Chain) -> None:
     """Plan the link after one that runs or has ended, if the chain is to have one."""
-    links = desk.links.get(chain.id, [])
+    links = context.links.get(chain.id, [])
     last = links[-1] if links else None
     if last is not None and last.state in WAITING:
         return
     number = last.number + 1 if last is not None else 1
-    if (chain.spec.links and number > chain.spec.links) or _is_past_end(desk, chain):
+    if (chain.spec.links and number > chain.spec.links) or _is_past_end(context, chain):
         return
-    desk.add_link(Link(chain.id, number))
+    context.add_link(Link(chain.id, number))
 
 
-def _is_past_end(desk: Desk, chain: Chain) -> bool:
-    return chain.spec.until_s != MISSING and desk.now_s >= chain.spec.until_s
+def _is_past_end(context: CycleContext, chain: Chain) -> bool:
+    return chain.spec.until_s != MISSING and context.now_s >= chain.spec.until_s
 
 
-def _finished(desk: Desk, chain: Chain) -> str:
+def _finished(context: CycleContext, chain: Chain) -> str:
     """Why the chain is to have no further link; empty while it is."""
-    links = desk.links.get(chain.id, [])
+    links = context.links.get(chain.id, [])
     for link in links:
         if link.finished:
             return f"link {link.number} said that the work is done"
-    if _is_past_end(desk, chain):
+    if _is_past_end(context, chain):
         return "its time is over"
     if not links or (last := links[-1]).state is not LinkState.ENDED:
         return _done_by_exit(chain, links)
@@ -85,24 +85,24 @@ def _done_by_exit(chain: Chain, links: list[Link]) -> str:
     return ""
 
 
-def _count_failure(desk: Desk, chain: Chain, link: Link) -> Chain:
+def _count_failure(context: CycleContext, chain: Chain, link: Link) -> Chain:
     """Pause after several early failures in a row, or when somebody took a waiting link out of the queue."""
     if link.outcome is JobState.CANCELLED and link.started_s == MISSING and link.cancelled_s == MISSING:
         why = f"job {link.job} (link {link.number}) was cancelled from outside while it waited"
-        return pause(desk, chain, f"{why}; `mirage chain resume {chain.name}` goes on")
+        return pause(context, chain, f"{why}; `mirage chain resume {chain.name}` goes on")
     ran_s = link.ended_s - link.started_s if MISSING not in (link.started_s, link.ended_s) else 0
-    if link.outcome not in BROKEN or ran_s > desk.settings.early_s:
-        return desk.change_chain(chain, failures=0) if chain.failures and ran_s > 0 else chain
+    if link.outcome not in BROKEN or ran_s > context.settings.early_s:
+        return context.change_chain(chain, failures=0) if chain.failures and ran_s > 0 else chain
     failures = chain.failures + 1
-    if failures < desk.settings.failures:
-        return desk.change_chain(chain, failures=failures)
+    if failures < context.settings.failures:
+        return context.change_chain(chain, failures=failures)
     why = (
         f"{failures} links in a row failed soon after their start, the last (job {link.job}) after {ran_s} s with "
         f"{link.outcome.name} {link.exit_code}; mend the cause, then `mirage chain resume {chain.name}`"
     )
-    return pause(desk, desk.change_chain(chain, failures=failures), why)
+    return pause(context, context.change_chain(chain, failures=failures), why)
 
 
-def pause(desk: Desk, chain: Chain, why: str) -> Chain:
+def pause(context: CycleContext, chain: Chain, why: str) -> Chain:
     """Stop submitting until the user says otherwise."""
-    return desk.change_chain(chain, desk.event(chain.id, 0, "paused", why), state=ChainState.PAUSED, why=why)
+    return context.change_chain(chain, context.event(chain.id, 0, "paused", why), state=ChainState.PAUSED, why=why)

@@ -61,7 +61,7 @@ def run(poll_s: int | None, metrics_port: int | None, timeout_s: float | None, l
     from mirage.agent.cycle.readiness import SystemShell
     from mirage.agent.log import start_logging
     from mirage.agent.metrics import Metrics
-    from mirage.agent.policy_runner import PATIENCE_S, Aside
+    from mirage.agent.policy_runner import PATIENCE_S, ChildProcess
     from mirage.agent.settings import AgentSettings
     from mirage.agent.store.lease import holder_name
 
@@ -85,7 +85,7 @@ def run(poll_s: int | None, metrics_port: int | None, timeout_s: float | None, l
             monotonic=time.monotonic,
             holder=holder_name(),
             settings=settings,
-            thinker=Aside(max(PATIENCE_S, 5 * (timeout_s or 0))),
+            runner=ChildProcess(max(PATIENCE_S, 5 * (timeout_s or 0))),
             told=metrics.saw,
         )
         watched.run(ended.sleep, ended.came)

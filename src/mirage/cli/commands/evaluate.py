@@ -126,7 +126,7 @@ def evaluate(
     table = read_named_trace(trace, **reading).table
 
     from mirage.provision.chain import Link
-    from mirage.provision.evaluation.episode import Setting
+    from mirage.provision.evaluation.episode import Scenario
     from mirage.provision.evaluation.evaluate import evaluate as evaluate_policies
     from mirage.provision.evaluation.workers import available_cores
     from mirage.report.terminal.evaluation import print_evaluation, progress_bar
@@ -134,10 +134,10 @@ def evaluate(
 
     plan = _protocol(protocol, table, start, windows, changes)
     jobs = workload(table, machine.cluster, refuse=not skip_impossible)
-    setting = Setting(machine.cluster, jobs, discipline or DISCIPLINE_OF[protocol], machine.settings)
+    scenario = Scenario(machine.cluster, jobs, discipline or DISCIPLINE_OF[protocol], machine.settings)
     with progress_bar("windows") as progress:
         evaluation = evaluate_policies(
-            setting,
+            scenario,
             plan,
             [Link(size, limit_s) for size in sizes],
             names,
@@ -147,7 +147,7 @@ def evaluate(
             progress=progress,
             resume_dir=None if resume is None else Path(resume),
         )
-    provenance = _provenance(trace, setting.discipline, machine.said_by, machine.cluster.nodes, plan, seed, evaluation)
+    provenance = _provenance(trace, scenario.discipline, machine.said_by, machine.cluster.nodes, plan, seed, evaluation)
     report = {"rows": [row.to_json() for row in evaluation.rows], **provenance}
     if parquet is not None:
         _write_parquet(report, parquet)

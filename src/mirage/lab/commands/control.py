@@ -9,7 +9,7 @@ from pathlib import Path
 from mirage.errors import ConfigurationError
 from mirage.job_state import JobState
 from mirage.lab.commands.columns import LIVE, config_text, job_line, node_line, partition_line
-from mirage.lab.commands.invocation import Asked, Failed, WantsScript, form_of, read_words, selected
+from mirage.lab.commands.invocation import Failed, Invocation, WantsScript, form_of, read_words, selected
 from mirage.lab.virtual.program import DEADLY
 from mirage.lab.virtual.slurm import VirtualSlurm
 from mirage.slurm.options import Chosen, parse_sbatch
@@ -23,7 +23,7 @@ _FROM_ENVIRONMENT = {
 _NO_MATTER = {"scancel": ("batch", "full", "quiet", "verbose"), "scontrol": ("oneliner", "all", "details", "quiet")}
 
 
-def sbatch(slurm: VirtualSlurm, asked: Asked) -> str:
+def sbatch(slurm: VirtualSlurm, asked: Invocation) -> str:
     """``sbatch [OPTION…] [SCRIPT [ARGUMENT…]]``."""
     try:
         options, script, arguments = parse_sbatch(asked.words)
@@ -46,13 +46,13 @@ def sbatch(slurm: VirtualSlurm, asked: Asked) -> str:
     return f"{number}\n" if parsable else f"Submitted batch job {number}\n"
 
 
-def _kept(asked: Asked, name: str, text: str) -> str:
+def _kept(asked: Invocation, name: str, text: str) -> str:
     path = asked.spool / f"{name}.{len(list(asked.spool.iterdir()))}"
     path.write_text(text, encoding="utf-8")
     return str(path)
 
 
-def scancel(slurm: VirtualSlurm, asked: Asked) -> str:
+def scancel(slurm: VirtualSlurm, asked: Invocation) -> str:
     """``scancel [-s SIGNAL] [-u USER] [-n NAME] JOB…``."""
     names = ["signal=", "user=", "me", "name=", "state=", "partition=", *_NO_MATTER["scancel"]]
     chosen, numbers = read_words(asked.words, "s:u:n:t:p:fbqv", names)
@@ -80,7 +80,7 @@ def scancel(slurm: VirtualSlurm, asked: Asked) -> str:
     return ""
 
 
-def scontrol(slurm: VirtualSlurm, asked: Asked) -> str:
+def scontrol(slurm: VirtualSlurm, asked: Invocation) -> str:
     """``scontrol show|update|hold|release|requeue|requeuehold|ping …``."""
     chosen, words = read_words(asked.words, "oadQ", _NO_MATTER["scontrol"])
     verb, rest = (words[0].lower(), words[1:]) if words else ("", [])
@@ -120,7 +120,7 @@ def _update(slurm: VirtualSlurm, pairs: dict[str, str]) -> None:
         raise Failed('No valid entity in update command\nInput line must include "JobId" or "PartitionName"')
 
 
-def _show(slurm: VirtualSlurm, asked: Asked, words: Sequence[str], one_line: bool) -> str:
+def _show(slurm: VirtualSlurm, asked: Invocation, words: Sequence[str], one_line: bool) -> str:
     what, name = (words[0].lower(), words[1] if len(words) > 1 else "") if words else ("", "")
     form = form_of(slurm, asked)
     if what.startswith("conf"):

@@ -10,14 +10,14 @@ from collections.abc import Callable
 
 from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
 from mirage.lab.commands.control import sbatch, scancel, scontrol
-from mirage.lab.commands.invocation import Answer, Asked, Failed, getopt_words
+from mirage.lab.commands.invocation import Answer, Failed, Invocation, getopt_words
 from mirage.lab.commands.query import sacct, sinfo, sprio, squeue
 from mirage.lab.virtual.slurm import VirtualSlurm
 
 VERSION = "slurm-wlm 22.05.8"
 
 
-def answer(slurm: VirtualSlurm, name: str, asked: Asked) -> Answer:
+def answer(slurm: VirtualSlurm, name: str, asked: Invocation) -> Answer:
     """Do what a command says.
 
     Raises:
@@ -39,7 +39,7 @@ def answer(slurm: VirtualSlurm, name: str, asked: Asked) -> Answer:
         return Answer("", f"{name}: error: {error}\n", 1)
 
 
-COMMANDS: dict[str, Callable[[VirtualSlurm, Asked], str]] = {
+COMMANDS: dict[str, Callable[[VirtualSlurm, Invocation], str]] = {
     "sbatch": sbatch, "squeue": squeue, "sacct": sacct, "scancel": scancel, "scontrol": scontrol, "sinfo": sinfo,
     "sprio": sprio,
 }  # fmt: skip

@@ -28,7 +28,7 @@ class WantsScript(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Invocation:
     """A command as it was typed.
 
     Attributes:
@@ -93,7 +93,7 @@ def getopt_words(error: getopt.GetoptError) -> str:
     return error.msg
 
 
-def form_of(slurm: VirtualSlurm, asked: Asked) -> Form:
+def form_of(slurm: VirtualSlurm, asked: Invocation) -> Form:
     """How the caller wants times written."""
     return Form(slurm.now_s, asked.environment.get("SLURM_TIME_FORMAT") == "%s")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mirage.job_state import JobState
 from mirage.lab.commands.columns import ACCOUNTS, LIVE, NODES, QUEUE, node_rows
 from mirage.lab.commands.format import cell, read_fields, read_format, read_letters
-from mirage.lab.commands.invocation import Asked, Failed, form_of, midnight_s, read_words, selected
+from mirage.lab.commands.invocation import Failed, Invocation, form_of, midnight_s, read_words, selected
 from mirage.lab.virtual.request import read_begin
 from mirage.lab.virtual.slurm import VirtualSlurm
 
@@ -14,7 +14,7 @@ _NODE_FORMAT = "%9P %.5a %.10l %.6D %.6t %N"
 _ACCOUNT_FORMAT = "JobID,JobName,Partition,Account,State,ExitCode"
 
 
-def squeue(slurm: VirtualSlurm, asked: Asked) -> str:
+def squeue(slurm: VirtualSlurm, asked: Invocation) -> str:
     """``squeue [-h] [-t STATES] [-u USER] [-j JOBS] [-o FORMAT | -O FIELDS]``."""
     names = ["noheader", "all", "states=", "noconvert", "Format=", "format=", "user=", "me", "jobs=", "partition=",
              "name=", "sort=", "long", "array"]  # fmt: skip
@@ -37,7 +37,7 @@ def squeue(slurm: VirtualSlurm, asked: Asked) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def sacct(slurm: VirtualSlurm, asked: Asked) -> str:
+def sacct(slurm: VirtualSlurm, asked: Invocation) -> str:
     """``sacct [-nXPpa] [-S START] [-j JOBS] [-o FIELDS] [--delimiter C]``: allocations only."""
     names = ["noheader", "parsable2", "parsable", "allocations", "delimiter=", "allusers", "starttime=", "endtime=",
              "format=", "jobs=", "user=", "state=", "duplicates", "noconvert", "name="]  # fmt: skip
@@ -70,7 +70,7 @@ def sacct(slurm: VirtualSlurm, asked: Asked) -> str:
     )
 
 
-def sinfo(slurm: VirtualSlurm, asked: Asked) -> str:
+def sinfo(slurm: VirtualSlurm, asked: Invocation) -> str:
     """``sinfo [-hNa] [-t STATES] [-p PARTITION] [-o FORMAT]``."""
     names = ["noheader", "all", "Node", "states=", "format=", "partition=", "exact", "long", "summarize"]
     chosen, _ = read_words(asked.words, "haNt:o:p:els", names)
@@ -86,7 +86,7 @@ def sinfo(slurm: VirtualSlurm, asked: Asked) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def sprio(slurm: VirtualSlurm, asked: Asked) -> str:
+def sprio(slurm: VirtualSlurm, asked: Invocation) -> str:
     """``sprio [-h] [-j JOBS]``: the sum only; the simulator keeps no parts."""
     chosen, _ = read_words(asked.words, "hlj:o:u:p:", ["noheader", "long", "jobs=", "format=", "user=", "partition="])
     jobs = [job for job in selected(slurm, chosen, slurm.observe().jobs) if job.state is JobState.PENDING]

@@ -26,7 +26,7 @@ from typing import Any
 from mirage.duration import parse_duration_s
 from mirage.errors import ConfigurationError
 from mirage.lab.commands.dispatch import COMMANDS, answer
-from mirage.lab.commands.invocation import Answer, Asked, WantsScript
+from mirage.lab.commands.invocation import Answer, Invocation, WantsScript
 from mirage.lab.virtual.slurm import VirtualSlurm
 
 STEERING = "fake-slurm"
@@ -53,7 +53,7 @@ class Site:
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         """Answer one command."""
         with self.lock:
-            asked = Asked(
+            asked = Invocation(
                 question["words"], question["directory"], self.spool, question["environment"], question.get("script")
             )
             try:
@@ -141,7 +141,7 @@ class _Server(socketserver.UnixStreamServer):
     site: Site
 
 
-def _steer(slurm: VirtualSlurm, asked: Asked) -> Answer:
+def _steer(slurm: VirtualSlurm, asked: Invocation) -> Answer:
     """``fake-slurm now | advance TIME``: ``3600`` (here seconds) or a duration with a unit."""
     match list(asked.words):
         case ["now"]:

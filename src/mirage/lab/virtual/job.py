@@ -12,7 +12,7 @@ from mirage.slurm.values import Submission
 
 
 @dataclass(slots=True)
-class Own:
+class VirtualJob:
     """One such job.
 
     Attributes:

@@ -8,7 +8,7 @@ from mirage.sim.kernel.arrays import CHANGED_CAPACITY, NOBODY, RUNNING, SUSPENDI
 from mirage.sim.simulation import Simulation
 
 
-class Seats:
+class NodeNames:
     """Names of nodes, and who sits where; a job keeps its nodes as long as it runs.
 
     Args:

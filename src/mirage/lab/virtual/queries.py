@@ -9,8 +9,8 @@ import numpy as np
 
 from mirage.duration import UNLIMITED_S, format_duration
 from mirage.job_state import MISSING, JobState
-from mirage.lab.virtual.job import Own
-from mirage.lab.virtual.node_names import Seats, hostlist
+from mirage.lab.virtual.job import VirtualJob
+from mirage.lab.virtual.node_names import NodeNames, hostlist
 from mirage.lab.virtual.request import DEFAULT_TIME_S, Wait
 from mirage.sim.kernel.arrays import (
     AFTER_OK,
@@ -36,7 +36,7 @@ ACCOUNT = "lab"
 _ENDS = np.array([BY_ITSELF, BY_LIMIT, BY_CANCEL])
 
 
-class Showing:
+class Queries:
     """Reads a simulation; changes nothing in it.
 
     Args:
@@ -44,9 +44,9 @@ class Showing:
         user: Whose they are.
     """
 
-    def __init__(self, simulation: Simulation, own: Mapping[int, Own], user: str) -> None:
+    def __init__(self, simulation: Simulation, own: Mapping[int, VirtualJob], user: str) -> None:
         self.sim, self.own, self.user = simulation, own, user
-        self.seats = Seats(simulation)
+        self.node_names = NodeNames(simulation)
         self.partitions = [partition.name for partition in simulation.cluster.partitions]
         self.qos = ["", *simulation.cluster.qos_factors]
         table = simulation.workload.table
@@ -63,7 +63,7 @@ class Showing:
             own = self.own.get(int(state.live.id[slot]) + 1)
             if own is not None and own.start_s == MISSING:
                 own.start_s, own.wait = int(state.live.start_s[slot]), Wait()
-                own.nodelist = hostlist(self.seats.of(int(slot)))
+                own.nodelist = hostlist(self.node_names.of(int(slot)))
         for own in self.own.values():
             if own.wait != Wait() and not own.over and self.sim.state.fate[own.number - 1] > HELD:
                 own.wait = Wait()
@@ -136,11 +136,11 @@ class Showing:
                 eligible_s=job["eligible_s"],
                 start_s=job["start_s"],
                 end_s=min(job["start_s"] + described["limit_s"], NEVER_S),
-                nodelist=hostlist(self.seats.of(slot)),
+                nodelist=hostlist(self.node_names.of(slot)),
                 **{**described, "nodes": job["width"]},
             )
 
-    def _described(self, job: dict[str, Any], own: Own | None) -> dict[str, Any]:
+    def _described(self, job: dict[str, Any], own: VirtualJob | None) -> dict[str, Any]:
         """What does not depend on how the job stands."""
         place, nodes = job["partition"], job["nodes"]
         group = self.sim.cluster.groups_of(self.sim.cluster.partitions[place])[0]
@@ -160,7 +160,7 @@ class Showing:
             "whole_nodes": whole,
         }
 
-    def _dependency(self, own: Own, reason: str) -> str:
+    def _dependency(self, own: VirtualJob, reason: str) -> str:
         if own.wait.job == NOBODY:
             return ""
         how = "failed" if reason == "DependencyNeverSatisfied" else "unfulfilled"
@@ -186,7 +186,7 @@ class Showing:
             **{**described, **times, "nodes": int(segment.width)},
         )  # fmt: skip
 
-    def _own_account(self, own: Own) -> AccountedJob:
+    def _own_account(self, own: VirtualJob) -> AccountedJob:
         state = own.outcome
         if not own.over:
             state = JobState.PENDING if own.start_s == MISSING else JobState.RUNNING
@@ -211,10 +211,12 @@ class Showing:
         """Nodes and partitions as they are now."""
         state, cluster = self.sim.state, self.sim.cluster
         taken = {
-            name for slot in state.running[: state.clock[N_RUNNING]] for name in self.seats.of(int(slot))
+            name for slot in state.running[: state.clock[N_RUNNING]] for name in self.node_names.of(int(slot))
         }  # fmt: skip
         nodes = [
-            self._node(b, name, k, taken) for b, names in enumerate(self.seats.names) for k, name in enumerate(names)
+            self._node(b, name, k, taken)
+            for b, names in enumerate(self.node_names.names)
+            for k, name in enumerate(names)
         ]
         partitions = [
             Partition(
@@ -232,7 +234,7 @@ class Showing:
 
     def _node(self, b: int, name: str, k: int, taken: set[str]) -> Node:
         group, _ = self.sim.cluster.bins()[b]
-        there = k < self.seats.level(b) or name in taken
+        there = k < self.node_names.level(b) or name in taken
         if not there:
             word = "down"
         elif name not in taken:
@@ -281,7 +283,7 @@ def _rows(live: Records, slots: Any) -> Iterator[dict[str, Any]]:
         yield dict(zip(_SHOWN, values))
 
 
-def _gone(own: Own, showing: Showing) -> QueuedJob:
+def _gone(own: VirtualJob, showing: Queries) -> QueuedJob:
     account = showing._own_account(own)
     return QueuedJob(
         **{name: getattr(account, name) for name in _SHARED},

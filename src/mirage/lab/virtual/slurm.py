@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from mirage.duration import UNLIMITED_S, parse_duration_s
 from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible, SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING, JobState
-from mirage.lab.virtual.job import Own
+from mirage.lab.virtual.job import VirtualJob
 from mirage.lab.virtual.program import DEADLY, Program
-from mirage.lab.virtual.queries import DEFAULT_USER, Showing
+from mirage.lab.virtual.queries import DEFAULT_USER, Queries
 from mirage.lab.virtual.request import (
     INVALID_LIMIT,
     INVALID_PARTITION,
@@ -87,12 +87,12 @@ class VirtualSlurm:
     ) -> None:
         self.sim, self.programs = simulation, programs
         self.min_job_age_s, self.requeue_hold_s = min_job_age_s, requeue_hold_s
-        self.own: dict[int, Own] = {}
+        self.own: dict[int, VirtualJob] = {}
         self.unreachable, self.outages = False, list[tuple[float, float]]()
         self.lose_answers, self.refuse = 0, ""
         self.refusals: int | None = None
         self.commands = 0
-        self.showing = Showing(simulation, self.own, user)
+        self.showing = Queries(simulation, self.own, user)
         self._time = float(simulation.now_s)
         self._noted = len(simulation.segments())
 
@@ -164,7 +164,7 @@ class VirtualSlurm:
             )
         except JobRefused as error:
             refuse(str(error))
-        self.own[number] = Own(
+        self.own[number] = VirtualJob(
             number, request, submission, program, request.name, request.comment, request.partition, request.limit_s,
             self.now_s, wait, request.held, exits=(program.exit_code, 0),
         )  # fmt: skip
@@ -252,11 +252,11 @@ class VirtualSlurm:
         """Make a partition consist of these nodes; nodes that the simulator counts as one move together."""
         self._answer()
         place = self._partition(partition)
-        seats = self.showing.seats
-        if unknown := [name for name in nodes if name not in seats.bin_of]:
+        node_names = self.showing.node_names
+        if unknown := [name for name in nodes if name not in node_names.bin_of]:
             raise _refused(f"Invalid node name specified: {unknown[0]}")
         moves: list[Lend | Reclaim] = []
-        for b, names in enumerate(seats.names):
+        for b, names in enumerate(node_names.names):
             wanted = set(names) & set(nodes)
             if wanted and wanted != set(names):
                 raise _refused(f"the simulated Slurm moves {names[0]} to {names[-1]} together or not at all")
@@ -287,7 +287,7 @@ class VirtualSlurm:
             raise SlurmUnreachable("the command had no answer from Slurm", _SILENCE)
         self._take_note()
 
-    def _mine(self, job: int, before: str, said: str = "") -> Own | None:
+    def _mine(self, job: int, before: str, said: str = "") -> VirtualJob | None:
         """A job of ours; None for a number that Slurm does not know."""
         if job in self.own:
             own = self.own[job]
@@ -311,7 +311,7 @@ class VirtualSlurm:
             raise _refused(INVALID_PARTITION)
         return names.index(name)
 
-    def _change(self, own: Own, key: str, value: str, words: str) -> None:
+    def _change(self, own: VirtualJob, key: str, value: str, words: str) -> None:
         waits = self.sim.state.fate[own.number - 1] in (HELD, PENDING)
         if key == "comment":
             own.comment = value
@@ -336,7 +336,7 @@ class VirtualSlurm:
                 own.wait = Wait(own.wait.begin_s, new.job, new.kind, new.word)
             self._wait(own)
 
-    def _wait(self, own: Own) -> None:
+    def _wait(self, own: VirtualJob) -> None:
         wait = own.wait
         alter.wait_for(
             self.sim,
@@ -346,7 +346,7 @@ class VirtualSlurm:
             after_kind=wait.kind,
         )
 
-    def _limit(self, own: Own, value: str, waits: bool) -> None:
+    def _limit(self, own: VirtualJob, value: str, waits: bool) -> None:
         try:
             limit_s = parse_duration_s(value)
         except ConfigurationError:

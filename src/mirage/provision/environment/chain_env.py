@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from mirage.duration import DAY_S, HOUR_S
 from mirage.job_state import Ints
 from mirage.provision.chain import Cost, Link
-from mirage.provision.environment.episode_table import EpisodeBank, build_bank
+from mirage.provision.environment.episode_table import EpisodeTable, build_bank
 from mirage.provision.environment.snapshot import COLUMNS
-from mirage.provision.evaluation.episode import Setting
+from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.protocol import Protocol
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
@@ -39,21 +39,21 @@ Observations = NDArray[np.float32]
 
 
 @lru_cache(maxsize=4)
-def builtin_bank(link_nodes: int = 1, windows: int = 42, history: int = 1, seed: int = 0) -> EpisodeBank:
+def builtin_bank(link_nodes: int = 1, windows: int = 42, history: int = 1, seed: int = 0) -> EpisodeTable:
     """Episodes on the built-in ``lonestar6-like`` workload: one every four hours after two weeks of warm-up."""
     warm_up_days = 14
     model = load_builtin("lonestar6-like")
     table = model.generate(days=warm_up_days + windows / 6 + 10, seed=seed)
     cluster = Cluster.pool(76)
-    setting = Setting(cluster, workload(table, cluster, refuse=False), "slurm", SlurmSettings.lonestar6())
+    scenario = Scenario(cluster, workload(table, cluster, refuse=False), "slurm", SlurmSettings.lonestar6())
     begin_s = int(table.submit_s.min()) + warm_up_days * DAY_S
-    return build_bank(setting, Protocol.warm(begin_s, windows=windows), Link(link_nodes), history=history)
+    return build_bank(scenario, Protocol.warm(begin_s, windows=windows), Link(link_nodes), history=history)
 
 
 class _Rules:
     """What single and vectorised environments share: spaces, and the books of many episodes at once."""
 
-    def __init__(self, bank: EpisodeBank, cost: Cost) -> None:
+    def __init__(self, bank: EpisodeTable, cost: Cost) -> None:
         self.bank, self.cost = bank, cost
         shape = (bank.history, COLUMNS)
         self.observation_space = spaces.Box(0.0, 1e6, shape, np.float32)
@@ -80,7 +80,7 @@ class _Rules:
         return int(outcome_s[np.argmin(self.cost.of(outcome_s.astype(np.float64)))])
 
 
-def _prepare(bank: EpisodeBank | None, cost: Cost | None, builtin: dict[str, Any]) -> _Rules:
+def _prepare(bank: EpisodeTable | None, cost: Cost | None, builtin: dict[str, Any]) -> _Rules:
     return _Rules(builtin_bank(**builtin) if bank is None else bank, cost or Cost())
 
 
@@ -95,7 +95,7 @@ class ChainEnv(gym.Env[Observations, np.int64]):
 
     metadata = {"render_modes": []}  # noqa: RUF012 (gymnasium's own form)
 
-    def __init__(self, bank: EpisodeBank | None = None, cost: Cost | None = None, **builtin: Any) -> None:
+    def __init__(self, bank: EpisodeTable | None = None, cost: Cost | None = None, **builtin: Any) -> None:
         self.rules = _prepare(bank, cost, builtin)
         self.observation_space = self.rules.observation_space
         self.action_space = self.rules.action_space
@@ -147,7 +147,7 @@ class ChainVectorEnv(VectorEnv[Observations, Ints, Any]):
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
 
     def __init__(
-        self, num_envs: int, bank: EpisodeBank | None = None, cost: Cost | None = None, **builtin: Any
+        self, num_envs: int, bank: EpisodeTable | None = None, cost: Cost | None = None, **builtin: Any
     ) -> None:
         self.rules = _prepare(bank, cost, builtin)
         self.num_envs = num_envs

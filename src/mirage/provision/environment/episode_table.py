@@ -19,14 +19,14 @@ from mirage.job_state import MISSING, Ints
 from mirage.policy.view import Chain, View
 from mirage.provision.chain import Link
 from mirage.provision.environment.snapshot import COLUMNS, snapshot
-from mirage.provision.evaluation.episode import Setting, play, warm_simulations
+from mirage.provision.evaluation.episode import Scenario, play, warm_simulations
 from mirage.provision.evaluation.protocol import Protocol
 
 _SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeBank:
+class EpisodeTable:
     """Episodes of one link size, padded to the longest.
 
     Attributes:
@@ -79,13 +79,13 @@ class EpisodeBank:
 
 
 def build_bank(
-    setting: Setting,
+    scenario: Scenario,
     protocol: Protocol,
     link: Link,
     windows: Sequence[int] | None = None,
     history: int = 1,
     progress: Callable[[int], None] | None = None,
-) -> EpisodeBank:
+) -> EpisodeTable:
     """Play episodes and keep all there is to learn from them.
 
     Args:
@@ -97,7 +97,7 @@ def build_bank(
     rows: list[list[NDArray[np.float32]]] = []
     episodes = []
     early_s = (history - 1) * protocol.step_s
-    for window, sim in warm_simulations(setting, protocol, chosen, early_s):
+    for window, sim in warm_simulations(scenario, protocol, chosen, early_s):
         seen: list[NDArray[np.float32]] = []
         chain = Chain(link.nodes, link.limit_s, MISSING, MISSING, MISSING, MISSING, protocol.step_s)
 
@@ -115,7 +115,7 @@ def build_bank(
     return _padded(rows, episodes, history, protocol.step_s)
 
 
-def _padded(rows: list[list[NDArray[np.float32]]], episodes: list, history: int, step_s: int) -> EpisodeBank:  # type: ignore[type-arg]
+def _padded(rows: list[list[NDArray[np.float32]]], episodes: list, history: int, step_s: int) -> EpisodeTable:  # type: ignore[type-arg]
     longest = max(len(e.decisions_s) for e in episodes)
     seen = np.zeros((len(episodes), history - 1 + longest, COLUMNS), dtype=np.float32)
     outcome_s = np.zeros((len(episodes), longest), dtype=np.int64)
@@ -123,7 +123,7 @@ def _padded(rows: list[list[NDArray[np.float32]]], episodes: list, history: int,
         seen[k, : len(shown)] = shown
         seen[k, len(shown) :] = shown[-1]  # at the end of the link there is nothing left to decide
         outcome_s[k, : len(episode.outcome_s)] = episode.outcome_s
-    return EpisodeBank(
+    return EpisodeTable(
         seen=seen,
         outcome_s=outcome_s,
         decisions=np.array([len(e.decisions_s) for e in episodes], dtype=np.int64),

@@ -12,7 +12,7 @@ from mirage.policy.plan import Wait
 from mirage.policy.registry import known_policies, make_policy
 from mirage.policy.view import View
 from mirage.provision.chain import Cost
-from mirage.provision.evaluation.episode import Setting
+from mirage.provision.evaluation.episode import Scenario
 
 NEVER = -1
 
@@ -21,7 +21,7 @@ ORACLE = "oracle"
 
 
 @dataclass(frozen=True, slots=True)
-class Contender:
+class Candidate:
     """A policy by name, and the cost it was told.
 
     Attributes:
@@ -37,7 +37,7 @@ class Contender:
         """Its name in journals."""
         return self.policy if self.cost is None else f"{self.policy}@{self.cost.interruption:g}:{self.cost.overlap:g}"
 
-    def make(self, setting: Setting, seed: int) -> Policy:
+    def make(self, scenario: Scenario, seed: int) -> Policy:
         """The policy itself, fresh.
 
         Raises:
@@ -48,18 +48,18 @@ class Contender:
             self.policy,
             cost=self.cost or Cost(),
             seed=seed,
-            discipline=setting.discipline,
-            settings=setting.settings,
+            discipline=scenario.discipline,
+            settings=scenario.settings,
         )
 
 
-def contenders(policies: list[str], costs: list[Cost]) -> list[Contender]:
+def candidates(policies: list[str], costs: list[Cost]) -> list[Candidate]:
     """Every policy once for each cost it is to weigh; the oracle is none of them."""
-    entered: list[Contender] = []
+    entered: list[Candidate] = []
     for policy in dict.fromkeys(policies):
         if policy == ORACLE:
             continue
-        entered += [Contender(policy, cost) for cost in costs] if heeds_cost(policy) else [Contender(policy)]
+        entered += [Candidate(policy, cost) for cost in costs] if heeds_cost(policy) else [Candidate(policy)]
     return entered
 
 
@@ -75,8 +75,8 @@ def window_seed(seed: int, link_nodes: int, window: int) -> int:
 
 
 @dataclass(slots=True)
-class Candidate:
-    """A contender in one window.
+class WindowRun:
+    """A candidate in one window.
 
     Attributes:
         submitted_s: When it said submit; ``NEVER`` while it has not.

@@ -28,7 +28,7 @@ PATIENCE_S = 60 * DAY_S
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class Scenario:
     """Where chains are tried out.
 
     Attributes:
@@ -85,19 +85,19 @@ class Episode:
 
 
 def warm_simulations(
-    setting: Setting, protocol: Protocol, windows: Iterable[int], early_s: int = 0
+    scenario: Scenario, protocol: Protocol, windows: Iterable[int], early_s: int = 0
 ) -> Iterator[tuple[int, Simulation]]:
     """For each window in turn, a simulation that stands ``early_s`` before the predecessor is submitted.
 
     With a warm protocol there is one replay, forked for each window; windows must ascend.
     """
-    replay = setting.simulation() if protocol.warm_up_s is None else None
+    replay = scenario.simulation() if protocol.warm_up_s is None else None
     for window in windows:
         at_s = protocol.submits_s(window)
         if replay is None:
             assert protocol.warm_up_s is not None
             end_s = None if protocol.arrivals_s is None else at_s - protocol.lead_in_s + protocol.arrivals_s
-            sim = setting.simulation(at_s - protocol.warm_up_s, end_s)
+            sim = scenario.simulation(at_s - protocol.warm_up_s, end_s)
         else:
             replay.approach(at_s - early_s)
             sim = replay.fork()

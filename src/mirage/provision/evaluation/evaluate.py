@@ -1,6 +1,6 @@
 """Policies judged by the hand-overs they would have made: every window of a trace, every policy, the same queue.
 
-evaluation = evaluate(setting, Protocol.warm(begin_s), [Link(1), Link(8)], ["average", "what-if"], [Cost(3, 1)])
+evaluation = evaluate(scenario, Protocol.warm(begin_s), [Link(1), Link(8)], ["average", "what-if"], [Cost(3, 1)])
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 from mirage.errors import ConfigurationError
 from mirage.provision.chain import Cost, Link
 from mirage.provision.evaluation.bootstrap import RESAMPLES, Blocks
-from mirage.provision.evaluation.candidate import contenders
-from mirage.provision.evaluation.episode import Setting
+from mirage.provision.evaluation.candidate import candidates
+from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.journal import Journal
 from mirage.provision.evaluation.protocol import Protocol
 from mirage.provision.evaluation.score import REACTIVE, Row, score, submissions_s
@@ -46,7 +46,7 @@ class Evaluation:
 
 
 def evaluate(
-    setting: Setting,
+    scenario: Scenario,
     protocol: Protocol,
     links: Sequence[Link],
     policies: Sequence[str],
@@ -63,7 +63,7 @@ def evaluate(
     and taken up again.
 
     Args:
-        setting: Where: the cluster, its queue and the trace.
+        scenario: Where: the cluster, its queue and the trace.
         protocol: Which windows, and how.
         links: Sizes of the chains.
         policies: By name; ``oracle`` is the best in hindsight.
@@ -77,11 +77,11 @@ def evaluate(
         UnknownName: There is no such policy or discipline.
         ConfigurationError: A policy's parameter cannot be used, or a window lies outside the trace.
     """
-    _check(setting, protocol, links)
-    study = Study(setting, protocol, tuple(links), tuple(contenders(list(policies), list(costs))), seed)
-    discipline_spec(setting.discipline).load()
-    for contender in study.entered:  # a name that is wrong is wrong before hours of work; kernels are compiled once
-        contender.make(setting, seed)
+    _check(scenario, protocol, links)
+    study = Study(scenario, protocol, tuple(links), tuple(candidates(list(policies), list(costs))), seed)
+    discipline_spec(scenario.discipline).load()
+    for candidate in study.entered:  # a name that is wrong is wrong before hours of work; kernels are compiled once
+        candidate.make(scenario, seed)
     journal = Journal(resume_dir, study)
     windows = [window for window in range(protocol.windows) if window not in journal.played]
     reused = protocol.windows - len(windows)
@@ -113,7 +113,7 @@ def _intervals(blocks: Blocks) -> str:
     return how if blocks.unit == "week" else f"{how}; fewer than three weeks: too narrow, neighbouring days are alike"
 
 
-def _check(setting: Setting, protocol: Protocol, links: Sequence[Link]) -> None:
+def _check(scenario: Scenario, protocol: Protocol, links: Sequence[Link]) -> None:
     """Refuse what cannot be played.
 
     Raises:
@@ -124,7 +124,7 @@ def _check(setting: Setting, protocol: Protocol, links: Sequence[Link]) -> None:
         raise ConfigurationError("an evaluation needs at least one window, one size of link, and steps of a second")
     if len(set(sizes)) < len(sizes):
         raise ConfigurationError(f"every size of link once, got {sizes}")
-    submit_s = setting.jobs.jobs.submit_s
+    submit_s = scenario.jobs.jobs.submit_s
     if not len(submit_s):
         raise ConfigurationError("the trace has no jobs to replay")
     first_s, last_s = int(submit_s[0]), int(submit_s[-1])

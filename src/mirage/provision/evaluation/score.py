@@ -13,7 +13,7 @@ from mirage.duration import HOUR_S
 from mirage.job_state import Ints
 from mirage.provision.chain import LOADS, Cost
 from mirage.provision.evaluation.bootstrap import Blocks, Floats, Interval
-from mirage.provision.evaluation.candidate import ORACLE, Contender
+from mirage.provision.evaluation.candidate import ORACLE, Candidate
 from mirage.provision.evaluation.study import Trial
 
 REACTIVE = "reactive"
@@ -104,7 +104,7 @@ def outcome(policy: str, trials: Sequence[Trial], cost: Cost) -> Outcome:
         return oracle(trials, cost)
     if policy == REACTIVE:
         return reactive(trials)
-    told, blind = Contender(policy, cost).key, Contender(policy).key
+    told, blind = Candidate(policy, cost).key, Candidate(policy).key
     return Outcome.at(policy, trials, [t.chosen[told if told in t.chosen else blind] for t in trials])
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import mirage
 from mirage.policy.view import View
 from mirage.provision.chain import Link
-from mirage.provision.evaluation.candidate import NEVER, Candidate, Contender, window_seed
-from mirage.provision.evaluation.episode import Episode, Setting, play, warm_simulations
+from mirage.provision.evaluation.candidate import NEVER, Candidate, WindowRun, window_seed
+from mirage.provision.evaluation.episode import Episode, Scenario, play, warm_simulations
 from mirage.provision.evaluation.protocol import Protocol
 
 _ROOMS = ("policy", "provision", "sim")
@@ -30,10 +30,10 @@ class Study:
         seed: Of all that is random.
     """
 
-    setting: Setting
+    scenario: Scenario
     protocol: Protocol
     links: tuple[Link, ...]
-    entered: tuple[Contender, ...]
+    entered: tuple[Candidate, ...]
     seed: int = 0
 
     @property
@@ -43,21 +43,21 @@ class Study:
         How many windows there are is not part of it; the code that plays them is.
         """
         digest = hashlib.sha256()
-        setting = self.setting
+        scenario = self.scenario
         for part in (
             mirage.__version__,
-            setting.cluster,
-            setting.discipline,
-            setting.settings,
+            scenario.cluster,
+            scenario.discipline,
+            scenario.settings,
             replace(self.protocol, windows=0),
             self.links,
             self.entered,
             self.seed,
         ):
             digest.update(repr(part).encode())
-        digest.update(setting.jobs.jobs.tobytes())
-        for contender in self.entered:
-            digest.update(_content(contender.policy.partition(":")[2]))
+        digest.update(scenario.jobs.jobs.tobytes())
+        for candidate in self.entered:
+            digest.update(_content(candidate.policy.partition(":")[2]))
         for room in _ROOMS:
             for source in sorted((Path(mirage.__file__).parent / room).rglob("*.py")):
                 digest.update(source.read_bytes())
@@ -72,12 +72,12 @@ def _content(parameter: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One window with one size of link: all that could have become of it, and what each contender chose.
+    """One window with one size of link: all that could have become of it, and what each candidate chose.
 
     Attributes:
         episode: Decisions and their outcomes.
-        chosen: Contender's key → index of the decision at which it submitted.
-        asked: Contender's key → how often it was asked.
+        chosen: Candidate's key → index of the decision at which it submitted.
+        asked: Candidate's key → how often it was asked.
     """
 
     episode: Episode
@@ -107,7 +107,7 @@ class Player:
     def __init__(self, study: Study) -> None:
         self.study = study
         self._window = 0
-        self._simulations = warm_simulations(study.setting, study.protocol, self._windows())
+        self._simulations = warm_simulations(study.scenario, study.protocol, self._windows())
 
     def _windows(self) -> Iterator[int]:
         while True:
@@ -125,7 +125,7 @@ class Player:
     def _trial(self, sim: Any, link: Link, window: int) -> Trial:
         study = self.study
         seed = window_seed(study.seed, link.nodes, window)
-        candidates = {entrant.key: Candidate(entrant.make(study.setting, seed)) for entrant in study.entered}
+        candidates = {entrant.key: WindowRun(entrant.make(study.scenario, seed)) for entrant in study.entered}
 
         def ask(view: View) -> None:
             for candidate in candidates.values():
@@ -139,7 +139,7 @@ class Player:
         )
 
 
-def _place(episode: Episode, candidate: Candidate) -> int:
+def _place(episode: Episode, candidate: WindowRun) -> int:
     """The decision at which a candidate submitted; the last where it never did."""
     if candidate.submitted_s == NEVER:
         return len(episode.decisions_s) - 1

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from mirage.errors import ConfigurationError, TraceError
+from mirage.errors import ConfigurationError, LineError, TraceError
 
 OnError = Literal["strict", "skip"]
 Unit = Literal["line", "record"]

@@ -11,7 +11,7 @@ from mirage.job_state import MISSING, Ints, JobState
 from mirage.trace.statistics.marginals import USED_UP, Marginals, rate_by_hour, run_within_limit_s
 from mirage.trace.table import JobTable
 from mirage.trace.workload.arrivals import even_out, gaps, returns, same_gap
-from mirage.trace.workload.model import Floats, Habit, WorkloadModel, limit_class
+from mirage.trace.workload.model import Floats, UserClass, WorkloadModel, limit_class
 from mirage.trace.workload.submissions import QUANTILES, Submissions, beyond_chance, correlation, quantiles
 from mirage.trace.workload.user_classes import burst_sizes, group_users, user_traits, zipf_exponent
 
@@ -103,7 +103,7 @@ def _accounts(jobs: JobTable) -> int:
     return len(np.unique(named)) or 1 + len(np.unique(jobs.user.codes)) // 4
 
 
-def _habits(subs: Submissions, habit_of_job: Ints) -> tuple[tuple[Habit, ...], Ints]:
+def _habits(subs: Submissions, habit_of_job: Ints) -> tuple[tuple[UserClass, ...], Ints]:
     """The habits, and the shape of every job as an index into its habit's shapes."""
     shape = np.zeros(len(subs.user), dtype=np.int64)
     habits = []
@@ -114,7 +114,7 @@ def _habits(subs: Submissions, habit_of_job: Ints) -> tuple[tuple[Habit, ...], I
         bursts_of_user = np.unique(subs.user[rows & subs.opens], return_counts=True)[1]
         size, size_weight = burst_sizes(subs.opens[rows])
         habits.append(
-            Habit(
+            UserClass(
                 users=len(bursts_of_user),
                 share=float(bursts_of_user.sum() / subs.opens.sum()),
                 zipf=zipf_exponent(bursts_of_user),

@@ -32,7 +32,7 @@ DEFAULT_START_S = 1_704_067_200
 
 
 @dataclass(frozen=True, slots=True)
-class Habit:
+class UserClass:
     """How one class of users submits.
 
     Attributes:
@@ -112,7 +112,7 @@ class WorkloadModel:
     states: Floats
     accounts: int
     partitions: tuple[str, ...]
-    habits: tuple[Habit, ...]
+    habits: tuple[UserClass, ...]
     fitted_to: Marginals
 
     @classmethod

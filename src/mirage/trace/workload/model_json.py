@@ -14,7 +14,7 @@ import numpy as np
 
 from mirage.errors import TraceError, UnknownName
 from mirage.trace.statistics.marginals import Marginals
-from mirage.trace.workload.model import Habit, WorkloadModel
+from mirage.trace.workload.model import UserClass, WorkloadModel
 
 SCHEMA = "mirage-workload/1"
 """Kind and version, the first entry of a model file."""
@@ -48,7 +48,7 @@ def model_from_json(text: str, *, source: str = "model") -> WorkloadModel:
             "fit the model again with 'mirage trace fit'"
         )
     try:
-        document["habits"] = tuple(Habit(**_typed(Habit, habit)) for habit in document["habits"])
+        document["habits"] = tuple(UserClass(**_typed(UserClass, habit)) for habit in document["habits"])
         document["fitted_to"] = Marginals(**_typed(Marginals, document["fitted_to"]))
         return WorkloadModel(**_typed(WorkloadModel, document))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
