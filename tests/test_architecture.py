@@ -23,7 +23,7 @@ ROOT = Path(mirage.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
 FLOORS = [
-    ("errors", "duration", "job_state"),
+    ("errors", "duration", "job_state", "cache_folder", "source_digest"),
     ("slurm_words",),
     ("trace",),
     ("policy",),
