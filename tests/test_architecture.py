@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 import mirage
-import mirage.provision.policies.rules
-from mirage.policy.registry import known_policies
+from mirage.policy.registry import known_policies, policy_spec
 from mirage.sim.disciplines import DISCIPLINES
 from mirage.trace.read import READERS
 
@@ -152,8 +151,8 @@ def test_every_discipline_can_be_had(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(known_policies()))
 def test_every_policy_can_be_had(name: str) -> None:
-    assert callable(known_policies()[name].load())
-    assert known_policies()[name].summary
+    assert callable(policy_spec(name).load())
+    assert policy_spec(name).summary
 
 
 def test_every_trace_reader_is_one() -> None:

@@ -8,13 +8,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-import mirage.provision.policies.rules  # noqa: F401  registers what ships
 from mirage.errors import ConfigurationError, ContractBroken
 from mirage.policy.check import check_policy
 from mirage.policy.contract import Policy
 from mirage.policy.example import example_views
 from mirage.policy.plan import Action, Plan, Submit, Wait
-from mirage.policy.registry import known_policies, make_policy
+from mirage.policy.registry import known_policies, make_policy, policy_spec
 from mirage.policy.view import View
 from mirage.schedule.srtf import Srtf
 from mirage.sim.cluster import Cluster
@@ -32,7 +31,7 @@ def example(name: str) -> Policy | None:
     try:
         return make_policy(spoken)
     except ConfigurationError as error:
-        if known_policies()[name].parameter not in str(error):
+        if policy_spec(name).parameter not in str(error):
             raise
         return None
 

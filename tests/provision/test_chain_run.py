@@ -4,8 +4,9 @@ import pytest
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.job_state import MISSING
+from mirage.policy.cost import Cost
 from mirage.policy.registry import make_policy
-from mirage.provision.chain import Cost, Link
+from mirage.provision.chain import Link
 from mirage.provision.chain_run import run_chain
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
@@ -28,8 +29,8 @@ def cluster_with(*jobs, nodes=1):
     return Simulation(cluster, workload(table, cluster), "fcfs", begin_s=0)
 
 
-def chain(sim, policy, hours, **settings):
-    return run_chain(sim, LINK, make_policy(policy, **settings), hours * HOUR_S)
+def chain(sim, policy, hours):
+    return run_chain(sim, LINK, make_policy(policy), hours * HOUR_S)
 
 
 def test_alone_on_a_machine_nothing_is_lost():

@@ -1,4 +1,4 @@
-"""Where policies think: here, or aside, in a process that a policy may fill, stall or crash without harm to the agent.
+"""Running policies, in this process or in one that a policy may fill, stall or crash without harm to the agent.
 
 A forecast needs a compiled simulator and two hundred megabytes; the agent, which lives for weeks on a login node, has
 them only while there is something to decide.
@@ -12,26 +12,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any, Protocol
+from typing import Protocol
 
 from mirage.errors import MirageError
 from mirage.policy.contract import Policy
+from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan
-from mirage.policy.registry import make_policy
+from mirage.policy.registry import make_policy, policy_spec
+from mirage.policy.settings import PolicySettings
 from mirage.policy.view import Chain, View
 
 Line = Connection
-"""Between the agent and the process aside."""
-
-CLOSE = 0.05
-"""On a real queue a tie goes to submitting (see ``WhatIf``): on the first chains kept alive on a real slurmctld,
-forecasts that saw no gain in submitting before the end of a link were followed by an hour of interruption."""
+"""Between the agent and the child process."""
 
 PATIENCE_S = 240.0
 """Longer than the first forecast after an installation, which compiles the simulator; shorter than the lease."""
 
 ENDS_S = 5.0
-"""So long the process aside may take to end by itself."""
+"""So long the child process may take to end by itself."""
 
 FAILURES = (MirageError, ValueError, ArithmeticError, LookupError, AttributeError, TypeError)
 """What a policy may raise without ending the agent."""
@@ -42,8 +40,8 @@ class PolicyFailed(MirageError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which policy is asked, and what an hour costs it."""
+class PolicyRequest:
+    """Which policy decides about a chain, and what an hour costs there."""
 
     policy: str
     interruption_cost: float
@@ -53,7 +51,7 @@ class Wanted:
 class PolicyRunner(Protocol):
     """Asks policies."""
 
-    def decide(self, wanted: Wanted, options: Mapping[str, str], view: View, chain: Chain) -> Plan:
+    def decide(self, request: PolicyRequest, options: Mapping[str, str], view: View, chain: Chain) -> Plan:
         """What a policy says.
 
         Args:
@@ -72,36 +70,48 @@ class PolicyRunner(Protocol):
 
 @dataclass
 class InProcess:
-    """Thinks in this process. Chains that want the same share a policy object."""
+    """Runs policies in this process. Chains with equal requests share a policy object."""
 
-    policies: dict[Wanted, Policy] = field(default_factory=dict)
+    policies: dict[tuple[str, PolicySettings], Policy] = field(default_factory=dict)
+    _options: Mapping[str, str] = field(default_factory=dict)
+    _settings: dict[PolicyRequest, PolicySettings] = field(default_factory=dict)
 
-    def decide(self, wanted: Wanted, options: Mapping[str, str], view: View, chain: Chain) -> Plan:
+    def decide(self, request: PolicyRequest, options: Mapping[str, str], view: View, chain: Chain) -> Plan:
         """As ``PolicyRunner`` says."""
         try:
-            if wanted not in self.policies:
-                self.policies[wanted] = _policy(wanted, options)
-            return self.policies[wanted].decide(replace(view, chain=chain))
+            return self._policy(request, options).decide(replace(view, chain=chain))
         except FAILURES as error:
             raise PolicyFailed(f"{type(error).__name__}: {error}") from error
 
     def rest(self) -> None:
         """Keep what was compiled."""
 
+    def _policy(self, request: PolicyRequest, options: Mapping[str, str]) -> Policy:
+        """The policy made before from equal settings, else a new one: a site may change how its scheduler is set."""
+        if options != self._options:
+            self._options = options
+            self._settings.clear()
+        if request not in self._settings:
+            self._settings[request] = settings_for(request, options)
+        made = (request.policy, self._settings[request])
+        if made not in self.policies:
+            self.policies[made] = make_policy(*made)
+        return self.policies[made]
+
 
 class ChildProcess:
-    """Thinks in a process of its own, which ends when there is nothing to decide."""
+    """Runs policies in a process of its own, which ends when there is nothing to decide."""
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
         self.patience_s = patience_s
         self._child: tuple[BaseProcess, Line] | None = None
         self._shown: View | None = None
 
-    def decide(self, wanted: Wanted, options: Mapping[str, str], view: View, chain: Chain) -> Plan:
+    def decide(self, request: PolicyRequest, options: Mapping[str, str], view: View, chain: Chain) -> Plan:
         """As ``PolicyRunner`` says."""
         line = self._line()
         try:
-            line.send((wanted, dict(options), view if self._shown is not view else None, chain))
+            line.send((request, dict(options), view if self._shown is not view else None, chain))
             self._shown = view
             if not line.poll(self.patience_s):
                 self._end()
@@ -141,37 +151,36 @@ class ChildProcess:
         return status
 
 
-def _policy(wanted: Wanted, options: Mapping[str, str]) -> Policy:
-    import mirage.provision.policies.rules  # noqa: F401  registers the policies
-    from mirage.provision.chain import Cost
+def settings_for(request: PolicyRequest, options: Mapping[str, str]) -> PolicySettings:
+    """What a policy is made with here, as ``mirage evaluate`` makes it from a ``slurm.conf``.
 
-    settings: dict[str, Any] = {"cost": Cost(wanted.interruption_cost, wanted.overlap_cost)}
-    if wanted.policy.partition(":")[0] in ("what-if", "slurm-estimate"):
-        settings |= scheduler_settings(options)
-    return make_policy(wanted.policy, **settings)
+    The scheduler's options are read only for a policy that needs them: reading them loads the simulator.
 
-
-def scheduler_settings(options: Mapping[str, str]) -> dict[str, Any]:
-    """How the cluster orders its queue, for policies that simulate it."""
+    Raises:
+        UnknownName: No such policy.
+        ConfigurationError: A cost or an option has a value that cannot be used.
+    """
+    cost = Cost(request.interruption_cost, request.overlap_cost)
+    if "scheduler" not in policy_spec(request.policy).needs:
+        return PolicySettings(cost)
     from mirage.sim.slurm_conf.settings import SlurmSettings
 
-    settings = SlurmSettings.from_options(options, "scontrol show config")
-    return {"discipline": "slurm", "settings": settings, "close": CLOSE, "glance": True}
+    return PolicySettings(cost, scheduler=SlurmSettings.from_options(options, "scontrol show config"))
 
 
 def answer_all(line: Line) -> None:
-    """What the process aside does: answer until its line is closed, by us or by our death."""
+    """The work of the child process: answer until its line is closed, by us or by our death."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the agent, which then closes the line
     runner, view = InProcess(), None
     while True:
         try:
-            wanted, options, shown, chain = line.recv()
+            request, options, shown, chain = line.recv()
         except (EOFError, OSError):
             return
         view = shown if shown is not None else view
         assert view is not None
         try:
-            answer: Plan | str = runner.decide(wanted, options, view, chain)
+            answer: Plan | str = runner.decide(request, options, view, chain)
         except PolicyFailed as error:
             answer = str(error)
         line.send(answer)

@@ -16,7 +16,8 @@ import numpy as np
 from mirage.demo.keep_alive import keep_alive
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.job_state import Ints
-from mirage.provision.chain import Cost, Link
+from mirage.policy.cost import Cost
+from mirage.provision.chain import Link
 from mirage.provision.chain_record import ChainRun
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluate import Evaluation, evaluate
@@ -32,7 +33,9 @@ from mirage.trace.workload.model_json import load_builtin
 MODEL = "lonestar6-like"
 WARM_UP_DAYS, SHOWN_DAYS, MARGIN_DAYS = 21, 14, 5
 SAMPLE_S = 30 * MINUTE_S
-POLICIES = ("reactive", "what-if")
+POLICIES = {"reactive": "reactive", "what-if": "what-if:{futures}"}
+"""Names as shown, and what the agent is asked to run."""
+
 LINKS = (Link(8),)
 FUTURES = 48
 """Fewer than the policy's own default, so that the whole demonstration takes less than a minute."""
@@ -156,7 +159,7 @@ def _run(task: Task) -> ChainRun:
     seed, cost, nodes, name = task
     _, begin_s = _setting(seed)
     link = next(link for link in LINKS if link.nodes == nodes)
-    policy = f"{name}:{FUTURES}" if name == "what-if" else name
+    policy = POLICIES[name].format(futures=FUTURES)
     return keep_alive(_at_begin(seed).fork(), link, policy, cost, begin_s + SHOWN_DAYS * DAY_S)
 
 

@@ -14,7 +14,8 @@ from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import open_store
 from mirage.duration import DAY_S, MINUTE_S, format_duration
 from mirage.lab.virtual.slurm import VirtualSlurm
-from mirage.provision.chain import Cost, Link
+from mirage.policy.cost import Cost
+from mirage.provision.chain import Link
 from mirage.provision.chain_record import ChainRun
 from mirage.sim.simulation import Simulation
 from mirage.slurm.values import Submission

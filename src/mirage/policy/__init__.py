@@ -3,7 +3,8 @@
 The simulator and the real cluster both produce ``View`` and both take ``Plan``; this room knows neither of them.
 """
 
-from mirage.policy.contract import Policy
+from mirage.policy.contract import Policy, PolicySpec
+from mirage.policy.cost import Cost
 from mirage.policy.plan import (
     Action,
     Cancel,
@@ -17,20 +18,22 @@ from mirage.policy.plan import (
     Submit,
     Wait,
 )
-from mirage.policy.registry import POLICIES, PolicySpec, make_policy, register
+from mirage.policy.registry import known_policies, make_policy, policy_spec
+from mirage.policy.settings import PolicySettings
 from mirage.policy.view import Chain, Ended, Jobs, Nodes, View
 
 __all__ = [
-    "POLICIES",
     "Action",
     "Cancel",
     "Chain",
+    "Cost",
     "Ended",
     "Jobs",
     "Lend",
     "Nodes",
     "Plan",
     "Policy",
+    "PolicySettings",
     "PolicySpec",
     "Preempt",
     "Reclaim",
@@ -40,6 +43,7 @@ __all__ = [
     "Submit",
     "View",
     "Wait",
+    "known_policies",
     "make_policy",
-    "register",
+    "policy_spec",
 ]

@@ -1,10 +1,15 @@
-"""What a policy is."""
+"""The contract of a policy: what it does, and how a name becomes one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from importlib import import_module
 from typing import Protocol, runtime_checkable
 
+from mirage.errors import ConfigurationError
 from mirage.policy.plan import Plan
+from mirage.policy.settings import PolicySettings
 from mirage.policy.view import View
 
 
@@ -19,3 +24,44 @@ class Policy(Protocol):
     def decide(self, view: View) -> Plan:
         """What to do now, and why; an empty plan to do nothing."""
         ...
+
+
+_SETTINGS = tuple(field.name for field in fields(PolicySettings))
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySpec:
+    """How a policy is made from a name, ``name`` or ``name:parameter``.
+
+    The factory is called with the parameter's text, if the policy takes one, and with what it needs by keyword:
+    ``factory("64", cost=…, seed=…)``.
+
+    Attributes:
+        entry: Where the factory is, ``module:class`` or ``module:function``.
+        summary: One line for menus.
+        parameter: What the text after the colon means; empty if the policy takes none.
+        needs: Fields of ``PolicySettings`` that the factory takes: ``cost``, ``seed``, ``discipline``, ``scheduler``.
+
+    Raises:
+        ConfigurationError: It needs what there is not.
+    """
+
+    entry: str
+    summary: str
+    parameter: str = ""
+    needs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(set(self.needs) - set(_SETTINGS)):
+            raise ConfigurationError(f"{self.entry} needs {', '.join(unknown)}; there are {', '.join(_SETTINGS)}")
+
+    def load(self) -> Callable[..., Policy]:
+        """The factory."""
+        module, _, name = self.entry.partition(":")
+        factory: Callable[..., Policy] = getattr(import_module(module), name)
+        return factory
+
+    def make(self, parameter: str, settings: PolicySettings) -> Policy:
+        """The policy; what it does not need is not handed to it."""
+        needed = {name: getattr(settings, name) for name in self.needs}
+        return self.load()(parameter, **needed) if self.parameter else self.load()(**needed)

@@ -1,82 +1,74 @@
 """Policies by name; third-party ones come in through the entry-point group ``mirage.policies``.
 
-A name may carry its parameters: ``lead:4`` is the policy ``lead`` made with the text ``4``.
+A name may carry a parameter: ``lead:4`` is the policy ``lead`` made with the text ``4``. An entry point names a class
+or function that makes the policy and takes nothing, or a ``PolicySpec`` that says what the policy takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import import_module
-from importlib.metadata import entry_points
-from typing import Any
+from importlib.metadata import EntryPoint, entry_points
 
 from mirage.errors import ConfigurationError, UnknownName
-from mirage.policy.contract import Policy
+from mirage.policy.builtin import POLICIES
+from mirage.policy.contract import Policy, PolicySpec
+from mirage.policy.settings import PolicySettings
 
 ENTRY_POINTS = "mirage.policies"
 
 
-@dataclass(frozen=True, slots=True)
-class PolicySpec:
-    """A policy by name.
-
-    Attributes:
-        entry: ``module:factory``; the factory takes the parameter text first, then keyword settings.
-        summary: One line for menus.
-        parameter: What the text after the colon means; empty if the policy takes none.
-    """
-
-    entry: str
-    summary: str
-    parameter: str = ""
-
-    def load(self) -> Callable[..., Policy]:
-        """The factory."""
-        module, _, name = self.entry.partition(":")
-        factory: Callable[..., Policy] = getattr(import_module(module), name)
-        return factory
+def known_policies() -> tuple[str, ...]:
+    """Names of the built-in policies and of those of installed packages; nothing is imported."""
+    return tuple(dict.fromkeys([*POLICIES, *entry_points(group=ENTRY_POINTS).names]))
 
 
-POLICIES: dict[str, PolicySpec] = {}
-"""Name → specification of every policy that ships with the package or was registered."""
-
-
-def register(name: str, spec: PolicySpec) -> None:
-    """Make a policy known under a name.
-
-    Raises:
-        ConfigurationError: The name is taken by another one.
-    """
-    if POLICIES.get(name, spec) != spec:
-        raise ConfigurationError(f"two policies want the name {name!r}: {POLICIES[name].entry} and {spec.entry}")
-    POLICIES[name] = spec
-
-
-def known_policies() -> dict[str, PolicySpec]:
-    """Built-in policies and those of installed packages."""
-    known = dict(POLICIES)
-    for point in entry_points(group=ENTRY_POINTS):
-        known.setdefault(point.name, PolicySpec(point.value, f"from {point.value}"))
-    return known
-
-
-def make_policy(name: str, **settings: Any) -> Policy:
-    """A policy from its name, ``name`` or ``name:parameter``.
+def policy_spec(name: str) -> PolicySpec:
+    """The specification of a policy.
 
     Args:
-        name: For example ``reactive``, ``lead:4``, ``what-if``.
-        settings: Handed to the factory: costs, seed, what the policy's own docstring lists.
+        name: With a parameter or without.
 
     Raises:
         UnknownName: No such policy; the message lists the known ones.
-        ConfigurationError: The policy takes no parameter, or not that one.
+        ConfigurationError: Two packages want the name, or one cannot be loaded.
+    """
+    base = name.partition(":")[0]
+    points = {point.value: point for point in entry_points(group=ENTRY_POINTS, name=base)}
+    entries = [*([POLICIES[base].entry] if base in POLICIES else []), *points]
+    if not entries:
+        raise UnknownName("policy", base, known_policies())
+    if len(entries) > 1:
+        raise ConfigurationError(f"two policies want the name {base!r}: {' and '.join(entries)}; uninstall one")
+    return POLICIES[base] if base in POLICIES else _declared(next(iter(points.values())))
+
+
+def make_policy(name: str, settings: PolicySettings | None = None) -> Policy:
+    """A policy from its name, ``name`` or ``name:parameter``: the one way to make one.
+
+    Args:
+        name: For example ``reactive``, ``lead:4``, ``what-if``.
+        settings: Costs, seed, and how the cluster starts jobs; the policy gets what it needs of them.
+
+    Raises:
+        UnknownName: No such policy; the message lists the known ones.
+        ConfigurationError: The policy takes no parameter or not that one, or it cannot be loaded.
     """
     base, _, parameter = name.partition(":")
-    known = known_policies()
-    if base not in known:
-        raise UnknownName("policy", base, known)
-    spec = known[base]
+    spec = policy_spec(base)
     if parameter and not spec.parameter:
         raise ConfigurationError(f"policy {base!r} takes no parameter, got {parameter!r}")
-    return spec.load()(parameter, **settings)
+    return spec.make(parameter, settings or PolicySettings())
+
+
+def _declared(point: EntryPoint) -> PolicySpec:
+    """What an installed package says of its policy."""
+    try:
+        found = point.load()
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(
+            f"policy {point.name!r} cannot be loaded from {point.value}: {error}; mend or uninstall its package"
+        ) from error
+    if isinstance(found, PolicySpec):
+        return found
+    if not callable(found):
+        raise ConfigurationError(f"policy {point.name!r}: {point.value} is no class, no function and no PolicySpec")
+    return PolicySpec(point.value, (found.__doc__ or point.value).strip().splitlines()[0])

@@ -1,14 +1,10 @@
-"""Chains, links, and what a hand-over cost."""
+"""Links of a chain, and the load classes of hand-overs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from mirage.duration import HOUR_S
-from mirage.errors import ConfigurationError
 
 LIGHT_S, HEAVY_S = 2 * HOUR_S, 12 * HOUR_S
 """Bounds of the load classes on the reactive interruption (Mirage, SC'23)."""
@@ -27,31 +23,6 @@ class Link:
 
     nodes: int = 1
     limit_s: int = 48 * HOUR_S
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What an hour of interruption and an hour of overlap cost, in any common unit."""
-
-    interruption: float = 1.0
-    overlap: float = 1.0
-
-    def __post_init__(self) -> None:
-        if min(self.interruption, self.overlap) < 0 or self.interruption + self.overlap == 0:
-            raise ConfigurationError(
-                f"costs must not be negative nor both zero, got interruption={self.interruption}, "
-                f"overlap={self.overlap}; give what an hour of each costs you, e.g. 3 and 1"
-            )
-
-    def of(self, x_s: NDArray[np.float64] | float) -> NDArray[np.float64]:
-        """Cost of hand-overs whose next link started ``x_s`` after (before: negative) the end of the last."""
-        hours = np.asarray(x_s, dtype=np.float64) / HOUR_S
-        return self.interruption * np.maximum(hours, 0.0) + self.overlap * np.maximum(-hours, 0.0)
-
-    @property
-    def critical_share(self) -> float:
-        """Submit once P(wait > what remains) reaches this: the newsvendor's quantile."""
-        return self.overlap / (self.interruption + self.overlap)
 
 
 def load_class(reactive_x_s: float) -> str:

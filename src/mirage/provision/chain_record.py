@@ -7,7 +7,8 @@ from itertools import pairwise
 
 from mirage.duration import HOUR_S
 from mirage.job_state import MISSING
-from mirage.provision.chain import Cost, Link
+from mirage.policy.cost import Cost
+from mirage.provision.chain import Link
 
 
 @dataclass(frozen=True, slots=True)

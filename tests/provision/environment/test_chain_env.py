@@ -9,7 +9,8 @@ from gymnasium.utils.env_checker import check_env
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
-from mirage.provision.chain import Cost, Link
+from mirage.policy.cost import Cost
+from mirage.provision.chain import Link
 from mirage.provision.environment.chain_env import SUBMIT, WAIT, ChainEnv, ChainVectorEnv
 from mirage.provision.environment.episode_table import EpisodeTable, build_bank
 from mirage.provision.evaluation.episode import Scenario, play, warm_simulations

@@ -7,7 +7,8 @@ import pytest
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
-from mirage.provision.chain import Cost, Link, load_class
+from mirage.policy.cost import Cost
+from mirage.provision.chain import Link, load_class
 from mirage.provision.evaluation.episode import Scenario, play, warm_simulations
 from mirage.provision.evaluation.protocol import Protocol
 from mirage.sim.cluster import Cluster

@@ -5,9 +5,11 @@ import pytest
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, UnknownName
+from mirage.policy.builtin import POLICIES
+from mirage.policy.contract import PolicySpec
+from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Submit, Wait
-from mirage.policy.registry import POLICIES, PolicySpec
-from mirage.provision.chain import Cost, Link
+from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import candidates, heeds_cost, window_seed
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluate import evaluate
@@ -22,9 +24,9 @@ JUDGED = ["reactive", "average", "lead:4", "oracle"]
 
 
 class Gambler:
-    """Submits at random, told the cost, so that a test sees which seed it was given."""
+    """Submits at random, by the cost, so that a test sees which seed it was given."""
 
-    def __init__(self, parameter="", *, cost=None, seed=0, **_):
+    def __init__(self, *, cost, seed):
         self.random, self.cost = np.random.default_rng(seed), cost
 
     def decide(self, view):
@@ -35,12 +37,8 @@ class Gambler:
 
 @pytest.fixture(autouse=True)
 def gambler_is_found(monkeypatch):
-    monkeypatch.setitem(POLICIES, "test-gambler", PolicySpec("here:Gambler", "for tests"))
-    monkeypatch.setattr(PolicySpec, "load", _load_here(PolicySpec.load))
-
-
-def _load_here(load):
-    return lambda spec: Gambler if spec.entry.endswith(":Gambler") else load(spec)
+    spec = PolicySpec(f"{__name__}:Gambler", "for tests", needs=("cost", "seed"))
+    monkeypatch.setitem(POLICIES, "test-gambler", spec)
 
 
 def protocol(windows=6):

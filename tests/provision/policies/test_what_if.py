@@ -12,10 +12,14 @@ from views import chain, ended, jobs, view
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
+from mirage.policy.cost import Cost
 from mirage.policy.registry import make_policy
-from mirage.provision.chain import Cost
+from mirage.policy.settings import PolicySettings
 from mirage.provision.policies.futures import LEVELS, UseHistory, evenly, past_arrivals, with_own_history
-from mirage.provision.policies.what_if import SlurmEstimate, WhatIf, delays_s
+from mirage.provision.policies.slurm_estimate import SlurmEstimate
+from mirage.provision.policies.start_forecast import StartForecast
+from mirage.provision.policies.what_if import WhatIf, delays_s
+from mirage.sim.slurm_conf.settings import SlurmSettings
 
 NOW = 40 * DAY_S
 DISCIPLINES = ["fcfs", "easy", "conservative", "slurm", "mirage-2023"]
@@ -30,14 +34,14 @@ def full_machine(*, left_s: int, limit_s: int = 4 * HOUR_S, history: object = No
 @pytest.mark.parametrize("discipline", DISCIPLINES)
 def test_without_history_every_job_runs_to_its_limit(discipline: str) -> None:
     left_s = 2 * HOUR_S
-    starts_s = WhatIf(discipline=discipline, futures=3).starts_s(full_machine(left_s=left_s), np.zeros(1, np.int64))
+    starts_s = StartForecast(3, discipline=discipline).starts_s(full_machine(left_s=left_s), np.zeros(1, np.int64))
     assert (starts_s == NOW + left_s).all()
 
 
 @pytest.mark.parametrize("discipline", DISCIPLINES)
 def test_a_link_that_fits_starts_now(discipline: str) -> None:
     free = view(NOW, 4, 4, chain=chain(NOW + DAY_S))
-    starts_s = WhatIf(discipline=discipline, futures=3).starts_s(free, np.array([0, 1800]))
+    starts_s = StartForecast(3, discipline=discipline).starts_s(free, np.array([0, 1800]))
     assert starts_s.tolist() == [[NOW, NOW + 1800]] * 3
 
 
@@ -46,7 +50,7 @@ def test_it_waits_behind_the_queue(discipline: str) -> None:
     running = jobs({"nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 9, "start_s": NOW, "width": 2})
     queue = jobs(*({"nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 5, "eligible_s": NOW - 5} for _ in range(3)))
     crowded = view(NOW, 2, 0, running=running, pending=queue, chain=chain(NOW + DAY_S))
-    start_s = WhatIf(discipline=discipline, futures=1).starts_s(crowded, np.zeros(1, np.int64))[0, 0]
+    start_s = StartForecast(1, discipline=discipline).starts_s(crowded, np.zeros(1, np.int64))[0, 0]
     assert start_s == NOW + 4 * HOUR_S
 
 
@@ -137,7 +141,7 @@ def test_the_present_link_is_known_to_run_to_its_end() -> None:
     rows = [(1, 2, DAY_S, NOW - DAY_S, NOW - DAY_S, NOW - DAY_S + 1)] * 50
     link = chain(NOW + 5 * HOUR_S, nodes=2, limit_s=DAY_S)
     mine = jobs({"id": 99, "nodes": 2, "limit_s": DAY_S, "start_s": link.started_s, "width": 2})
-    starts_s = WhatIf(discipline="easy", futures=8).starts_s(
+    starts_s = StartForecast(8, discipline="easy").starts_s(
         view(NOW, 2, 0, running=mine, history=ended(*rows), chain=link), np.zeros(1, np.int64)
     )
     assert (starts_s == link.ends_s).all()
@@ -151,10 +155,22 @@ def test_slurms_estimate_takes_everybody_to_use_up_the_limit() -> None:
     assert plan.submits
 
 
+def test_slurms_estimate_reckons_with_nobody_new() -> None:
+    # A job of the whole machine was submitted at this hour of every day that we see, and large jobs go first.
+    job = {"nodes": 2, "limit_s": 2 * DAY_S, "submit_s": NOW - DAY_S + 60, "start_s": NOW - HOUR_S, "width": 2}
+    rivals = [{"nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - day * DAY_S + 60} for day in (3, 2)]
+    seen = view(NOW, 2, 0, running=jobs(job), pending=jobs(*rivals), chain=chain(NOW + DAY_S))
+    large_first = SlurmSettings(weight_size=1000)
+    lead_s = SlurmEstimate(scheduler=large_first).decide(seen).estimate["lead_s"]
+    assert lead_s == 2 * DAY_S - HOUR_S + 2 * HOUR_S
+    with_arrivals = StartForecast(1, scheduler=large_first).starts_s(seen, np.zeros(1, np.int64))
+    assert with_arrivals[0, 0] - NOW > lead_s
+
+
 def test_both_are_known_by_name() -> None:
     free = view(NOW, 4, 4, chain=chain(NOW + DAY_S))
     for name in ("what-if", "slurm-estimate"):
-        plan = make_policy(name, cost=Cost(), discipline="easy", seed=1).decide(free)
+        plan = make_policy(name, PolicySettings(seed=1, discipline="easy")).decide(free)
         assert not plan.submits
         assert plan.actions[0].reason
 
@@ -164,14 +180,14 @@ def test_both_are_known_by_name() -> None:
 
 def test_a_link_that_comes_too_late_even_now_is_submitted_at_a_glance() -> None:
     crowded = full_machine(left_s=2 * HOUR_S, ends_s=NOW + HOUR_S)
-    plan = WhatIf(futures=4, glance=True).decide(crowded)
+    plan = WhatIf(futures=4, quick=True).decide(crowded)
     assert plan.submits
     assert plan.actions[0].reason == "too-late-even-now"
     assert plan.estimate["wait_p50_s"] == 2 * HOUR_S
 
 
 def test_where_there_is_plenty_of_time_nothing_is_weighed() -> None:
-    policy = WhatIf(futures=4, glance=True)
+    policy = WhatIf(futures=4, quick=True)
     plan = policy.decide(full_machine(left_s=2 * HOUR_S, ends_s=NOW + DAY_S))
     assert [action.reason for action in plan.actions] == ["plenty-of-time"]
     assert "cost_now" not in plan.estimate
@@ -182,13 +198,30 @@ def test_where_there_is_plenty_of_time_nothing_is_weighed() -> None:
 def test_a_glance_is_shared_and_tells_each_chain_what_it_would_hear_alone() -> None:
     seen = full_machine(left_s=2 * HOUR_S)
     chains = [replace(seen, chain=chain(NOW + hours * HOUR_S)) for hours in (1, 3, 30)]
-    shared = WhatIf(futures=8, glance=True)
+    shared = WhatIf(futures=8, quick=True)
     for one in chains:
-        assert shared.decide(one) == WhatIf(futures=8, glance=True).decide(one)
+        assert shared.decide(one) == WhatIf(futures=8, quick=True).decide(one)
     assert len(shared._waits) == 1
 
 
 def test_the_number_of_futures_comes_with_the_name() -> None:
-    assert make_policy("what-if:7").futures == 7
-    with pytest.raises(ConfigurationError, match="what-if takes a number of futures"):
+    assert make_policy("what-if:7").forecast.futures == 7
+    with pytest.raises(ConfigurationError, match=r"what-if takes futures=NUMBER, .* got 'many'"):
         make_policy("what-if:many")
+
+
+def test_what_decides_comes_with_the_name_too() -> None:
+    made = make_policy("what-if:7:tie=0:quick=no:information=0.3")
+    assert (made.forecast.futures, made.tie, made.quick, made.information) == (7, 0.0, False, 0.3)
+    usual = make_policy("what-if")
+    assert (usual.forecast.futures, usual.tie, usual.quick, usual.information) == (64, 0.05, True, 0.5)
+
+
+def test_with_something_to_lose_either_way_a_tie_goes_to_submitting() -> None:
+    # In every future the machine is free half an hour after the link has ended, whenever the next one is submitted.
+    seen = full_machine(left_s=2 * HOUR_S, ends_s=NOW + 3 * HOUR_S // 2)
+    plans = {tie: WhatIf(discipline="easy", futures=4, tie=tie, quick=False).decide(seen) for tie in (0.0, 0.05)}
+    assert plans[0.0].estimate == plans[0.05].estimate
+    assert plans[0.0].estimate["cost_now"] == plans[0.0].estimate["cost_later"] > 0
+    assert [action.reason for action in plans[0.0].actions] == ["waiting-costs-less"]
+    assert [action.reason for action in plans[0.05].actions] == ["waiting-gains-nothing"]

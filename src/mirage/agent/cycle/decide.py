@@ -8,7 +8,7 @@ from statistics import median
 
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.model import Chain, ChainState, DecisionRecord, Link, LinkState
-from mirage.agent.policy_runner import PolicyFailed, PolicyRunner, Wanted
+from mirage.agent.policy_runner import PolicyFailed, PolicyRequest, PolicyRunner
 from mirage.errors import SlurmRefused
 from mirage.job_state import MISSING
 from mirage.policy.plan import Plan, Wait
@@ -69,9 +69,9 @@ class Decider:
     def _think(self, context: CycleContext, chain: Chain, present: Link, view: View) -> tuple[Plan, str]:
         """What the policy says and why; nothing where it fails."""
         spec = chain.spec
-        wanted = Wanted(spec.policy, spec.interruption_cost, spec.overlap_cost)
+        request = PolicyRequest(spec.policy, spec.interruption_cost, spec.overlap_cost)
         try:
-            plan = self.runner.decide(wanted, self.options, view, _chain_view(context, chain, present, view))
+            plan = self.runner.decide(request, self.options, view, _chain_view(context, chain, present, view))
         except PolicyFailed as error:
             log.exception("policy failed", extra={"chain": chain.name})
             return Plan(), f"policy-failed:{error}"

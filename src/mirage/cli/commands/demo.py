@@ -59,7 +59,7 @@ def demo(
     the visible queue forward and asks in time. The report is one HTML file that needs no network.
     """
     from mirage.errors import ConfigurationError
-    from mirage.provision.chain import Cost
+    from mirage.policy.cost import Cost
     from mirage.report.terminal.demo import print_demonstration, stages
 
     cost = Cost(interruption_cost, overlap_cost)

@@ -19,7 +19,7 @@ from mirage.cli.trace_reading import read_named_trace
 from mirage.duration import DAY_S, parse_duration_s
 
 if TYPE_CHECKING:
-    from mirage.provision.chain import Cost
+    from mirage.policy.cost import Cost
     from mirage.provision.evaluation.evaluate import Evaluation
     from mirage.provision.evaluation.protocol import Protocol
     from mirage.trace.table import JobTable
@@ -193,7 +193,7 @@ def _whole(text: str, option: str) -> int:
 
 
 def _costs(interruption: float | None, overlap: float | None, ratios: str | None) -> list[Cost]:
-    from mirage.provision.chain import Cost
+    from mirage.policy.cost import Cost
 
     if ratios is None:
         return [Cost(1.0 if interruption is None else interruption, 1.0 if overlap is None else overlap)]

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.job_state import Ints
-from mirage.provision.chain import Cost, Link
+from mirage.policy.cost import Cost
+from mirage.provision.chain import Link
 from mirage.provision.environment.episode_table import EpisodeTable, build_bank
 from mirage.provision.environment.snapshot import COLUMNS
 from mirage.provision.evaluation.episode import Scenario

@@ -1,17 +1,17 @@
-"""A policy on trial: asked at every decision of a window until it submits."""
+"""Candidates of an evaluation: policies asked at every decision of a window until they submit."""
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from mirage.policy.contract import Policy
+from mirage.policy.cost import Cost
 from mirage.policy.plan import Wait
-from mirage.policy.registry import known_policies, make_policy
+from mirage.policy.registry import known_policies, make_policy, policy_spec
+from mirage.policy.settings import PolicySettings
 from mirage.policy.view import View
-from mirage.provision.chain import Cost
 from mirage.provision.evaluation.episode import Scenario
 
 NEVER = -1
@@ -22,7 +22,7 @@ ORACLE = "oracle"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A policy by name, and the cost it was told.
+    """A policy by name, and the cost it weighs.
 
     Attributes:
         policy: As ``make_policy`` takes it.
@@ -44,29 +44,23 @@ class Candidate:
             UnknownName: There is no such policy.
             ConfigurationError: Its parameter cannot be used.
         """
-        return make_policy(
-            self.policy,
-            cost=self.cost or Cost(),
-            seed=seed,
-            discipline=scenario.discipline,
-            settings=scenario.settings,
-        )
+        settings = PolicySettings(self.cost or Cost(), seed, scenario.discipline, scenario.settings)
+        return make_policy(self.policy, settings)
 
 
 def candidates(policies: list[str], costs: list[Cost]) -> list[Candidate]:
     """Every policy once for each cost it is to weigh; the oracle is none of them."""
-    entered: list[Candidate] = []
+    found: list[Candidate] = []
     for policy in dict.fromkeys(policies):
         if policy == ORACLE:
             continue
-        entered += [Candidate(policy, cost) for cost in costs] if heeds_cost(policy) else [Candidate(policy)]
-    return entered
+        found += [Candidate(policy, cost) for cost in costs] if heeds_cost(policy) else [Candidate(policy)]
+    return found
 
 
 def heeds_cost(policy: str) -> bool:
-    """Whether a policy weighs costs: its factory has a parameter ``cost``. Unknown ones count as if they did."""
-    spec = known_policies().get(policy.partition(":")[0])
-    return spec is None or "cost" in inspect.signature(spec.load()).parameters
+    """Whether a policy says that it needs costs. Unknown ones count as if they did."""
+    return policy.partition(":")[0] not in known_policies() or "cost" in policy_spec(policy).needs
 
 
 def window_seed(seed: int, link_nodes: int, window: int) -> int:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mirage.errors import ConfigurationError
-from mirage.provision.chain import Cost, Link
+from mirage.policy.cost import Cost
+from mirage.provision.chain import Link
 from mirage.provision.evaluation.bootstrap import RESAMPLES, Blocks
 from mirage.provision.evaluation.candidate import candidates
 from mirage.provision.evaluation.episode import Scenario
@@ -80,7 +81,7 @@ def evaluate(
     _check(scenario, protocol, links)
     study = Study(scenario, protocol, tuple(links), tuple(candidates(list(policies), list(costs))), seed)
     discipline_spec(scenario.discipline).load()
-    for candidate in study.entered:  # a name that is wrong is wrong before hours of work; kernels are compiled once
+    for candidate in study.candidates:  # a name that is wrong is wrong before hours of work; kernels are compiled once
         candidate.make(scenario, seed)
     journal = Journal(resume_dir, study)
     windows = [window for window in range(protocol.windows) if window not in journal.played]

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from mirage.duration import HOUR_S
 from mirage.job_state import Ints
-from mirage.provision.chain import LOADS, Cost
+from mirage.policy.cost import Cost
+from mirage.provision.chain import LOADS
 from mirage.provision.evaluation.bootstrap import Blocks, Floats, Interval
 from mirage.provision.evaluation.candidate import ORACLE, Candidate
 from mirage.provision.evaluation.study import Trial

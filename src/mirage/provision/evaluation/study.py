@@ -22,18 +22,18 @@ _ROOMS = ("policy", "provision", "sim")
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """Who is tried out where, and how.
+    """Which policies are tried out where, and how.
 
     Attributes:
         links: Sizes of the chains.
-        entered: The policies on trial.
+        candidates: The policies on trial.
         seed: Of all that is random.
     """
 
     scenario: Scenario
     protocol: Protocol
     links: tuple[Link, ...]
-    entered: tuple[Candidate, ...]
+    candidates: tuple[Candidate, ...]
     seed: int = 0
 
     @property
@@ -51,12 +51,12 @@ class Study:
             scenario.settings,
             replace(self.protocol, windows=0),
             self.links,
-            self.entered,
+            self.candidates,
             self.seed,
         ):
             digest.update(repr(part).encode())
         digest.update(scenario.jobs.jobs.tobytes())
-        for candidate in self.entered:
+        for candidate in self.candidates:
             digest.update(_content(candidate.policy.partition(":")[2]))
         for room in _ROOMS:
             for source in sorted((Path(mirage.__file__).parent / room).rglob("*.py")):
@@ -125,22 +125,22 @@ class Player:
     def _trial(self, sim: Any, link: Link, window: int) -> Trial:
         study = self.study
         seed = window_seed(study.seed, link.nodes, window)
-        candidates = {entrant.key: WindowRun(entrant.make(study.scenario, seed)) for entrant in study.entered}
+        runs = {candidate.key: WindowRun(candidate.make(study.scenario, seed)) for candidate in study.candidates}
 
         def ask(view: View) -> None:
-            for candidate in candidates.values():
-                candidate.ask(view)
+            for run in runs.values():
+                run.ask(view)
 
-        episode = play(sim, study.protocol, link, window, ask if candidates else None)
+        episode = play(sim, study.protocol, link, window, ask if runs else None)
         return Trial(
             episode,
-            {key: _place(episode, candidate) for key, candidate in candidates.items()},
-            {key: candidate.asked for key, candidate in candidates.items()},
+            {key: _place(episode, run) for key, run in runs.items()},
+            {key: run.asked for key, run in runs.items()},
         )
 
 
-def _place(episode: Episode, candidate: WindowRun) -> int:
+def _place(episode: Episode, run: WindowRun) -> int:
     """The decision at which a candidate submitted; the last where it never did."""
-    if candidate.submitted_s == NEVER:
+    if run.submitted_s == NEVER:
         return len(episode.decisions_s) - 1
-    return int(np.searchsorted(episode.decisions_s, candidate.submitted_s))
+    return int(np.searchsorted(episode.decisions_s, run.submitted_s))

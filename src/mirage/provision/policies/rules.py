@@ -7,7 +7,6 @@ that holds a ``Submit`` or not. Whatever the rule, a link that has ended is foll
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING, Ints
 from mirage.policy.plan import Plan, Submit, Wait
-from mirage.policy.registry import PolicySpec, register
 from mirage.policy.view import Chain, View
 
 RECENT_STARTS = 100
@@ -43,8 +41,8 @@ def recent_waits_s(view: View, before_s: int, count: int) -> Ints:
     return waits
 
 
-def settled(view: View, chain: Chain) -> Plan | None:
-    """The plan where there is nothing to weigh: a link that has not started, or one that has ended."""
+def plan_without_choice(view: View, chain: Chain) -> Plan | None:
+    """The plan for a link that has not started or has ended; None where there is something to decide."""
     if chain.ends_s == MISSING:
         return Plan((Wait(reason="predecessor-pending"),))
     if chain.ends_s <= view.now_s:
@@ -53,12 +51,12 @@ def settled(view: View, chain: Chain) -> Plan | None:
 
 
 class Lead:
-    """Submits a length of time before the present link ends; what that time is, is the rule of its kin."""
+    """Submits a certain time before the present link ends; each subclass has its own rule for that time."""
 
     def decide(self, view: View) -> Plan:
         """Submit when no more remains of the link than the lead."""
         chain = chain_of(view)
-        if (plan := settled(view, chain)) is not None:
+        if (plan := plan_without_choice(view, chain)) is not None:
             return plan
         remaining_s = chain.ends_s - view.now_s
         lead_s = self.lead_s(view, chain)
@@ -75,9 +73,6 @@ class Lead:
 class Reactive(Lead):
     """Submits when the present link has ended: what most people do."""
 
-    def __init__(self, parameter: str = "", **settings: Any) -> None:
-        del parameter, settings
-
 
 class Dependency(Reactive):
     """``--dependency=afterany``: queued at once, but held until the present link ends.
@@ -90,8 +85,7 @@ class Dependency(Reactive):
 class ConstantLead(Lead):
     """Submits a constant number of hours ahead: ``lead:4``."""
 
-    def __init__(self, parameter: str = "", **settings: Any) -> None:
-        del settings
+    def __init__(self, parameter: str) -> None:
         try:
             self.hours = float(parameter)
         except ValueError:
@@ -107,9 +101,6 @@ class ConstantLead(Lead):
 class AverageWait(Lead):
     """Leads by the mean wait of the last 100 jobs that had started when the present link did (Mirage, SC'23)."""
 
-    def __init__(self, parameter: str = "", **settings: Any) -> None:
-        del parameter, settings
-
     def lead_s(self, view: View, chain: Chain) -> float:
         """The mean wait then."""
         waits = recent_waits_s(view, chain.started_s, RECENT_STARTS)
@@ -123,10 +114,7 @@ class QuantileWait(Lead):
     q-quantile with confidence C for the least k with P(Bin(n, q) < k) ≥ C.
     """
 
-    def __init__(
-        self, parameter: str = "", confidence: float = 0.95, recent: int = RECENT_STARTS, **settings: Any
-    ) -> None:
-        del settings
+    def __init__(self, parameter: str = "", confidence: float = 0.95, recent: int = RECENT_STARTS) -> None:
         try:
             self.quantile = float(parameter or 0.95)
         except ValueError:
@@ -152,23 +140,3 @@ def binomial_rank(n: int, quantile: float, confidence: float) -> int:
         if below >= confidence:
             return k + 1
     return n
-
-
-_HERE = "mirage.provision.policies.rules"
-register("reactive", PolicySpec(f"{_HERE}:Reactive", "submit when the last link has ended"))
-register("dependency", PolicySpec(f"{_HERE}:Dependency", "--dependency=afterany: queued, but held until the end"))
-register("lead", PolicySpec(f"{_HERE}:ConstantLead", "submit a constant number of hours ahead", "hours"))
-register("average", PolicySpec(f"{_HERE}:AverageWait", "lead by the mean wait of the last 100 started jobs"))
-register("quantile", PolicySpec(f"{_HERE}:QuantileWait", "lead by a bound on a quantile of recent waits", "quantile"))
-register(
-    "slurm-estimate",
-    PolicySpec("mirage.provision.policies.what_if:SlurmEstimate", "lead by the start the backfill plan promises"),
-)
-register(
-    "what-if",
-    PolicySpec(
-        "mirage.provision.policies.what_if:WhatIf",
-        "run the visible queue forward many times and weigh the costs",
-        "how many futures it plays [64]",
-    ),
-)

@@ -130,13 +130,12 @@ def submit(ctx: click.Context, /, **words: Any) -> None:
 
 def _spec(words: dict[str, Any], request: Request, now_s: int) -> ChainSpec:
     """What the user wants, checked before anything is submitted."""
-    import mirage.provision.policies.rules  # noqa: F401  registers the policies
     from mirage.agent.chain.tag import chain_name
     from mirage.agent.model import ChainSpec
     from mirage.errors import UnknownName
     from mirage.job_state import MISSING
+    from mirage.policy.cost import Cost
     from mirage.policy.registry import known_policies
-    from mirage.provision.chain import Cost
 
     if words["name"]:
         chain_name(words["name"])

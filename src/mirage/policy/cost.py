@@ -1,0 +1,37 @@
+"""The cost of a hand-over: what an hour of interruption and an hour of overlap cost."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.duration import HOUR_S
+from mirage.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an hour of interruption and an hour of overlap cost, in any common unit.
+
+    Raises:
+        ConfigurationError: One is negative or no number, or both are zero.
+    """
+
+    interruption: float = 1.0
+    overlap: float = 1.0
+
+    def __post_init__(self) -> None:
+        both = (self.interruption, self.overlap)
+        if not all(math.isfinite(cost) and cost >= 0 for cost in both) or sum(both) == 0:
+            raise ConfigurationError(
+                f"costs must not be negative, infinite or both zero, got interruption={self.interruption}, "
+                f"overlap={self.overlap}; give what an hour of each costs you, e.g. 3 and 1"
+            )
+
+    def of(self, x_s: NDArray[np.float64] | float) -> NDArray[np.float64]:
+        """Cost of hand-overs whose next link started ``x_s`` after (before: negative) the end of the last."""
+        hours = np.asarray(x_s, dtype=np.float64) / HOUR_S
+        return self.interruption * np.maximum(hours, 0.0) + self.overlap * np.maximum(-hours, 0.0)

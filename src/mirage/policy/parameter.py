@@ -1,0 +1,73 @@
+"""Parameters of a policy in its name: ``64``, or ``futures=64:tie=0``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from mirage.errors import ConfigurationError
+
+
+class Form(NamedTuple):
+    """The form of a parameter's value.
+
+    Attributes:
+        shown: How it is shown in messages.
+        read: Makes the value of its text; raises ``ValueError`` where it cannot.
+    """
+
+    shown: str
+    read: Callable[[str], Any]
+
+
+def read_parameters(policy: str, text: str, forms: Mapping[str, Form]) -> dict[str, Any]:
+    """The values in the text after a policy's name; those it leaves out are left out.
+
+    Values are ``name=value``, separated by colons. The first may go without its name, and is then that of the first
+    form.
+
+    Args:
+        policy: The policy's name, for messages.
+        text: What stands after the first colon; empty for nothing.
+        forms: Name of a value → its form.
+
+    Raises:
+        ConfigurationError: A value has an unknown name, comes twice, or cannot be read.
+    """
+    values: dict[str, Any] = {}
+    for place, word in enumerate(text.split(":") if text else ()):
+        name, named, value = word.partition("=")
+        if not named and place == 0:
+            name, value = next(iter(forms)), word
+        try:
+            if name not in forms or name in values:
+                raise ValueError(word)
+            values[name] = forms[name].read(value)
+        except ValueError:
+            known = ", ".join(f"{name}={form.shown}" for name, form in forms.items())
+            raise ConfigurationError(f"{policy} takes {known}, separated by colons; got {word!r}") from None
+    return values
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(text)
+    return int(text)
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise ValueError(text)
+    return value
+
+
+def _yes_or_no(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise ValueError(text)
+    return text == "yes"
+
+
+COUNT = Form("NUMBER", _count)
+SHARE = Form("SHARE", _share)
+YES_OR_NO = Form("yes|no", _yes_or_no)

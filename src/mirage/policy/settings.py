@@ -1,0 +1,28 @@
+"""Settings of a policy: everything a policy is made with, the same in the simulator and on a real cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from mirage.policy.cost import Cost
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySettings:
+    """Everything a policy may be made with, beside the parameter in its name.
+
+    A policy gets only what its specification says that it needs.
+
+    Attributes:
+        cost: What an hour of interruption and an hour of overlap cost.
+        seed: Of everything random in the policy.
+        discipline: Name of the queue discipline under which the cluster starts jobs.
+        scheduler: Parameters of the cluster's scheduler, a ``mirage.sim.slurm_conf.settings.SlurmSettings``; None for
+            Slurm's defaults.
+    """
+
+    cost: Cost = field(default_factory=Cost)
+    seed: int = 0
+    discipline: str = "slurm"
+    scheduler: Hashable | None = None

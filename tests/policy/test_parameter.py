@@ -1,0 +1,47 @@
+"""Parameters in the name of a policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mirage.errors import ConfigurationError
+from mirage.policy.parameter import COUNT, SHARE, YES_OR_NO, read_parameters
+
+FORMS = {"futures": COUNT, "tie": SHARE, "quick": YES_OR_NO}
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("", {}),
+        ("64", {"futures": 64}),
+        ("futures=64", {"futures": 64}),
+        ("64:tie=0.05", {"futures": 64, "tie": 0.05}),
+        ("tie=0:quick=no:futures=2", {"futures": 2, "tie": 0.0, "quick": False}),
+        ("quick=yes", {"quick": True}),
+    ],
+)
+def test_values_are_read(text: str, values: dict[str, Any]) -> None:
+    assert read_parameters("p", text, FORMS) == values
+
+
+@pytest.mark.parametrize(
+    ("text", "bad"),
+    [
+        ("many", "many"),
+        ("0", "0"),
+        ("64:32", "32"),
+        ("64:futures=32", "futures=32"),
+        ("tie=nan", "tie=nan"),
+        ("tie=1.5", "tie=1.5"),
+        ("quick=perhaps", "quick=perhaps"),
+        ("64:speed=3", "speed=3"),
+        ("64:", ""),
+    ],
+)
+def test_a_value_that_cannot_be_read_is_named_with_what_there_is(text: str, bad: str) -> None:
+    expected = f"p takes futures=NUMBER, tie=SHARE, quick=yes\\|no, separated by colons; got '{bad}'"
+    with pytest.raises(ConfigurationError, match=expected):
+        read_parameters("p", text, FORMS)

@@ -1,0 +1,128 @@
+"""Policies by name: what a policy gets is what it declares, whoever wrote it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mirage.errors import ConfigurationError, UnknownName
+from mirage.policy.contract import PolicySpec
+from mirage.policy.cost import Cost
+from mirage.policy.registry import known_policies, make_policy, policy_spec
+from mirage.policy.settings import PolicySettings
+from mirage.provision.evaluation.candidate import heeds_cost
+
+MODULE = '''
+from mirage.policy import Plan, PolicySpec
+
+
+class Plain:
+    """Waits.
+
+    For ever.
+    """
+
+    def decide(self, view):
+        return Plan()
+
+
+class Told(Plain):
+    def __init__(self, parameter, *, cost, seed):
+        self.parameter, self.cost, self.seed = parameter, cost, seed
+
+
+TOLD = PolicySpec("{module}:Told", "remembers what it is told", "any text", needs=("cost", "seed"))
+NOTHING = 3
+'''
+
+Install = Callable[..., str]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Installs a package with entry points as pip would leave it; returns the name of its module."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def installed(module: str, **points: str) -> str:
+        (tmp_path / f"{module}.py").write_text(MODULE.replace("{module}", module))
+        lines = [f"{name.replace('_', '-')} = {value}" for name, value in points.items()]
+        found = tmp_path / f"{module}-1.0.dist-info"
+        found.mkdir()
+        (found / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+        (found / "entry_points.txt").write_text("\n".join(["[mirage.policies]", *lines, ""]))
+        monkeypatch.delitem(sys.modules, module, raising=False)
+        return module
+
+    return installed
+
+
+def test_a_class_of_another_package_is_a_policy(install: Install) -> None:
+    install("quiet_pkg", quiet="quiet_pkg:Plain")
+    assert "quiet" in known_policies()
+    assert policy_spec("quiet").summary == "Waits."
+    assert type(make_policy("quiet", PolicySettings(Cost(3, 1)))).__name__ == "Plain"
+    with pytest.raises(ConfigurationError, match="'quiet' takes no parameter, got '4'"):
+        make_policy("quiet:4")
+    assert not heeds_cost("quiet")
+
+
+def test_a_policy_of_another_package_gets_its_parameter_and_what_it_needs(install: Install) -> None:
+    install("told_pkg", told="told_pkg:TOLD")
+    assert heeds_cost("told:4")
+    made = make_policy("told:a=1:b", PolicySettings(Cost(3, 1), seed=7, discipline="easy"))
+    assert (made.parameter, made.cost, made.seed) == ("a=1:b", Cost(3, 1), 7)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("no_such_pkg:Plain", r"'poor' cannot be loaded from no_such_pkg:Plain: .*mend or uninstall"),
+        ("poor_pkg:Absent", r"'poor' cannot be loaded from poor_pkg:Absent"),
+        ("poor_pkg:NOTHING", r"'poor': poor_pkg:NOTHING is no class, no function and no PolicySpec"),
+    ],
+)
+def test_a_package_that_cannot_be_used_is_named_and_does_no_harm_to_others(
+    install: Install, value: str, message: str
+) -> None:
+    install("poor_pkg", poor=value)
+    assert "poor" in known_policies()
+    assert make_policy("reactive")
+    with pytest.raises(ConfigurationError, match=message):
+        make_policy("poor")
+
+
+def test_two_packages_cannot_have_one_name(install: Install) -> None:
+    install("one_pkg", quiet="one_pkg:Plain", reactive="one_pkg:Plain")
+    install("two_pkg", quiet="two_pkg:Plain")
+    for name in ("quiet", "reactive"):
+        with pytest.raises(ConfigurationError, match=f"two policies want the name '{name}': .* and .*_pkg:Plain"):
+            make_policy(name)
+    assert len(known_policies()) == len(set(known_policies()))
+
+
+def test_an_unknown_name_lists_the_known_ones(install: Install) -> None:
+    install("quiet_pkg", quiet="quiet_pkg:Plain")
+    with pytest.raises(UnknownName, match=r"unknown policy 'quite'. Did you mean 'quiet'\? Known: average, .*what-if"):
+        make_policy("quite:4")
+
+
+def test_a_need_that_no_setting_meets_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="a:B needs money; there are cost, seed, discipline, scheduler"):
+        PolicySpec("a:B", "greedy", needs=("cost", "money"))
+
+
+def test_names_are_listed_without_importing_any_policy() -> None:
+    import subprocess
+
+    script = "import sys, mirage.policy.registry as r; r.known_policies(); print('mirage.provision' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("both", [(-1, 1), (0, 0), (float("nan"), 1), (1, float("inf"))])
+def test_costs_that_cannot_be_weighed_are_refused(both: tuple[float, float]) -> None:
+    with pytest.raises(ConfigurationError, match="costs must not be negative, infinite or both zero"):
+        Cost(*both)
