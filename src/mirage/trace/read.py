@@ -14,7 +14,7 @@ from mirage.trace.formats.decompress import read_bytes
 from mirage.trace.formats.mirage_log import COLUMNS as MIRAGE_LOG_COLUMNS
 from mirage.trace.formats.mirage_log import read_mirage_log
 from mirage.trace.formats.parquet import read_parquet
-from mirage.trace.formats.read_report import Account, OnError, ReadReport
+from mirage.trace.formats.read_report import OnError, ReadReport, ReadTally
 from mirage.trace.formats.sacct.json import read_sacct_json
 from mirage.trace.formats.sacct.text import read_sacct
 from mirage.trace.formats.swf import read_swf
@@ -36,21 +36,21 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """All a reader may need: the content, the open account, and what the caller knows about the content."""
+    """All a reader may need: the content, the open tally, and what the caller knows about the content."""
 
     data: bytes
-    account: Account
+    tally: ReadTally
     clock: LocalClock
     fields: Sequence[str] | None
 
 
 READERS: dict[str, Callable[[_Reading], JobTable]] = {
-    "csv": lambda r: read_csv(r.data, r.account),
-    "mirage-log": lambda r: read_mirage_log(r.data, r.account, r.clock),
-    "parquet": lambda r: read_parquet(r.data, r.account),
-    "sacct": lambda r: read_sacct(r.data, r.account, r.clock, r.fields),
-    "sacct-json": lambda r: read_sacct_json(r.data, r.account),
-    "swf": lambda r: read_swf(r.data, r.account),
+    "csv": lambda r: read_csv(r.data, r.tally),
+    "mirage-log": lambda r: read_mirage_log(r.data, r.tally, r.clock),
+    "parquet": lambda r: read_parquet(r.data, r.tally),
+    "sacct": lambda r: read_sacct(r.data, r.tally, r.clock, r.fields),
+    "sacct-json": lambda r: read_sacct_json(r.data, r.tally),
+    "swf": lambda r: read_swf(r.data, r.tally),
 }
 """The formats that can be read, by name."""
 
@@ -81,12 +81,12 @@ def read_trace(
     """
     if format is not None and format not in READERS:
         raise UnknownName("trace format", format, READERS)
-    account = Account("<stdin>" if os.fspath(path) == "-" else os.fspath(path), on_error)
+    tally = ReadTally("<stdin>" if os.fspath(path) == "-" else os.fspath(path), on_error)
     clock = LocalClock(timezone)
-    data = read_bytes(path, account)
-    account.format = format or detect_format(data, account.path, has_fields=fields is not None)
-    table = READERS[account.format](_Reading(data, account, clock, fields))
-    return Trace(table, account.close(len(table)))
+    data = read_bytes(path, tally)
+    tally.format = format or detect_format(data, tally.path, has_fields=fields is not None)
+    table = READERS[tally.format](_Reading(data, tally, clock, fields))
+    return Trace(table, tally.close(len(table)))
 
 
 def detect_format(data: bytes, path: str, *, has_fields: bool = False) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from mirage.errors import ConfigurationError, LineError, TraceError, UnknownName
 from mirage.job_state import MISSING, Ints, JobState
 from mirage.trace.formats.csv import COLUMNS
-from mirage.trace.formats.read_report import Account
+from mirage.trace.formats.read_report import ReadTally
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable, Labels
 
 _STATES = {state.name: int(state) for state in JobState}
@@ -29,39 +29,39 @@ def _pyarrow(module: str) -> Any:
         ) from error
 
 
-def read_parquet(data: bytes, account: Account) -> JobTable:
+def read_parquet(data: bytes, tally: ReadTally) -> JobTable:
     """The table in a Parquet file; a complaint gives the row (from 1) in the place of a line.
 
     Args:
         data: The file.
-        account: Receives the counts.
+        tally: Receives the counts.
 
     Raises:
         TraceError: The file is damaged, a column is unknown or of the wrong type, or a job has no ``job_id``.
         ConfigurationError: pyarrow is not installed.
     """
     arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
-    account.unit = "record"
+    tally.unit = "record"
     try:
         content = parquet.read_table(io.BytesIO(data))
         names = content.column_names
     except (arrow.ArrowException, OSError, ValueError, MemoryError) as error:
-        raise TraceError(f"{account.path}:1: not a Parquet file that can be read: {error}") from error
+        raise TraceError(f"{tally.path}:1: not a Parquet file that can be read: {error}") from error
     for name in names:
         if name not in COLUMNS:
-            raise TraceError(f"{account.path}:1: {UnknownName('column', name, COLUMNS)}")
+            raise TraceError(f"{tally.path}:1: {UnknownName('column', name, COLUMNS)}")
     if "job_id" not in names or len(set(names)) < len(names):
-        raise TraceError(f"{account.path}:1: the columns are {', '.join(names)}; each once, and job_id among them")
-    account.lines += content.num_rows
-    columns = {name: _column(content.column(name), name, account) for name in names}
+        raise TraceError(f"{tally.path}:1: the columns are {', '.join(names)}; each once, and job_id among them")
+    tally.lines += content.num_rows
+    columns = {name: _column(content.column(name), name, tally) for name in names}
     table = JobTable.build(columns.pop("job_id"), **columns)
     named = np.asarray(table.job_id != "")
     for row in np.flatnonzero(~named).tolist():
-        account.reject(row + 1, LineError("no job id", "null", "every job needs one"))
+        tally.reject(row + 1, LineError("no job id", "null", "every job needs one"))
     return table if named.all() else table[named]
 
 
-def _column(column: Any, name: str, account: Account) -> Any:
+def _column(column: Any, name: str, tally: ReadTally) -> Any:
     """A column of the file as ``JobTable.build`` takes it."""
     arrow = _pyarrow("pyarrow")
     try:
@@ -71,7 +71,7 @@ def _column(column: Any, name: str, account: Account) -> Any:
         codes = encoded.indices.fill_null(MISSING).to_numpy(zero_copy_only=False).astype(np.int64)
         names = tuple(encoded.dictionary.to_pylist())
     except (arrow.ArrowException, ValueError, MemoryError) as error:
-        raise TraceError(f"{account.path}:1: the column {name} is {column.type}: {error}") from error
+        raise TraceError(f"{tally.path}:1: the column {name} is {column.type}: {error}") from error
     if name == "state":
         return np.array([*(_STATES.get(word, JobState.UNKNOWN) for word in names), JobState.UNKNOWN])[codes]
     if name == "job_id":

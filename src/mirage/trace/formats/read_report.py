@@ -1,4 +1,4 @@
-"""Where did every line go? The account a reader keeps, and what it does with a line it cannot read."""
+"""What a reader read and skipped: the tally it keeps, and the report it makes of it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ReadReport:
         return skipped + [f"{self.path}: {count:,} × {what}" for what, count in self.notes.items()]
 
     def to_json(self) -> dict[str, Any]:
-        """The account as plain values."""
+        """The report as plain values."""
         counts = ("lines", "header", "comment", "blank", "steps", "jobs")
         return {
             "path": self.path,
@@ -93,8 +93,8 @@ class ReadReport:
 
 
 @dataclass(slots=True)
-class Account:
-    """The open account of one reading; readers count into it and ``close`` it.
+class ReadTally:
+    """The running tally of one reading; readers count into it and ``close`` it.
 
     Attributes:
         path: Named in every complaint.
@@ -136,7 +136,7 @@ class Account:
             self.notes["row that repeats a job id (a further attempt of the same job)"] += repeats
 
     def close(self, jobs: int) -> ReadReport:
-        """The finished account.
+        """The finished tally.
 
         Args:
             jobs: Rows of the table.

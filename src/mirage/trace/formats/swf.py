@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from mirage.errors import LineError
 from mirage.job_state import MISSING, Ints, JobState
 from mirage.trace.formats.decompress import decode, numbered_lines
-from mirage.trace.formats.read_report import Account
+from mirage.trace.formats.read_report import ReadTally
 from mirage.trace.table import JobTable, Labels
 
 FIELDS = 18
@@ -43,46 +43,46 @@ _HEADER_FIELD = re.compile(r";\s*([A-Za-z]\w*):\s*(.*)")
 _BOM = b"\xef\xbb\xbf"
 
 
-def read_swf(data: bytes, account: Account) -> JobTable:
+def read_swf(data: bytes, tally: ReadTally) -> JobTable:
     """The jobs of a workload file.
 
     Times are moved by ``UnixStartTime`` where the header gives one above 0.
 
     Args:
         data: The text.
-        account: Receives the counts, the header and what cannot be read.
+        tally: Receives the counts, the header and what cannot be read.
 
     Raises:
         TraceError: Reading is strict and a line is not eighteen numbers.
     """
     data = data.removeprefix(_BOM)
     comments = _COMMENT.findall(data)
-    _read_header(comments, account)
+    _read_header(comments, tally)
     rows = _rows_at_once(_COMMENT.sub(b"", data) if comments else data)
     if rows is None:
-        rows = _rows_by_line(data, account)
+        rows = _rows_by_line(data, tally)
     else:
         lines = data.count(b"\n") + (not data.endswith(b"\n"))
-        account.lines += lines
-        account.blank += lines - len(comments) - len(rows)
+        tally.lines += lines
+        tally.blank += lines - len(comments) - len(rows)
     partial = np.isin(rows[:, STATUS], PARTIAL_STATUS)
-    account.steps += int(partial.sum())
-    table = _table(rows[~partial], _unix_start_s(account))
-    account.note_repeated(table.job_id.tolist())
+    tally.steps += int(partial.sum())
+    table = _table(rows[~partial], _unix_start_s(tally))
+    tally.note_repeated(table.job_id.tolist())
     return table
 
 
-def _read_header(comments: list[bytes], account: Account) -> None:
+def _read_header(comments: list[bytes], tally: ReadTally) -> None:
     """Keep the fields of the header; of one that recurs (``Note``, ``Queue``), every line."""
-    account.comment += len(comments)
+    tally.comment += len(comments)
     for comment in comments:
         if field := _HEADER_FIELD.match(comment.decode("utf-8", errors="replace").strip()):
-            before = account.metadata.get(field[1])
-            account.metadata[field[1]] = f"{before}\n{field[2]}" if before is not None else field[2]
+            before = tally.metadata.get(field[1])
+            tally.metadata[field[1]] = f"{before}\n{field[2]}" if before is not None else field[2]
 
 
-def _unix_start_s(account: Account) -> int:
-    words = account.metadata.get("UnixStartTime", "").split()
+def _unix_start_s(tally: ReadTally) -> int:
+    words = tally.metadata.get("UnixStartTime", "").split()
     return int(words[0]) if words and re.fullmatch(r"\d{1,12}", words[0], re.ASCII) else 0
 
 
@@ -122,16 +122,16 @@ def _numbers(text: bytes) -> Ints | None:
     return None
 
 
-def _rows_by_line(data: bytes, account: Account) -> Ints:
+def _rows_by_line(data: bytes, tally: ReadTally) -> Ints:
     """The rows of the lines that can be read, shape (n, 18); the others are rejected one by one."""
     rows = []
-    for number, line in numbered_lines(decode(data, account), account):
+    for number, line in numbered_lines(decode(data, tally), tally):
         if line.lstrip(" \t").startswith(";"):
             continue  # counted with the header
         try:
             rows.append(_row(line.split()))
         except LineError as bad:
-            account.reject(number, bad)
+            tally.reject(number, bad)
     return np.array(rows, dtype=np.int64).reshape(-1, FIELDS)
 
 
