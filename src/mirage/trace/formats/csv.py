@@ -11,18 +11,21 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from mirage.duration import UNLIMITED_S
 from mirage.errors import LineError, TraceError, UnknownName
 from mirage.job_state import MISSING, JobState
+from mirage.slurm_words.unicode import valid_unicode
 from mirage.trace.formats.decompress import decode
 from mirage.trace.formats.read_report import ReadTally
+from mirage.trace.formats.record import TableBuilder
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
 
 COLUMNS = ("job_id", *INT_COLUMNS, *LABEL_COLUMNS)
 
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
+_PROGRESS_LINES = 8192
 _STATES = {state.name: int(state) for state in JobState}
 
 
@@ -42,26 +45,26 @@ def read_csv(data: bytes, tally: ReadTally) -> JobTable:
     _, names = next(rows, (1, []))
     tally.header += 1
     _check_columns(names, tally)
-    columns: list[list[Any]] = [[] for _ in names]
+    table = TableBuilder(names)
     for line, cells in rows:
         if not cells:
             tally.blank += 1
             continue
         try:
-            values = _values(cells, names)
+            table.append(line, _values(cells, names))
         except LineError as bad:
             tally.reject(line, bad)
-            continue
-        for column, value in zip(columns, values):
-            column.append(value)
-    return JobTable.build(**dict(zip(names, columns)))
+    return table.table(tally)
 
 
 def _rows(text: str, tally: ReadTally) -> Iterator[tuple[int, list[str]]]:
     """Every record, with the number of the line it begins on."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    stream = io.StringIO(text, newline="")
+    reader = csv.reader(stream, strict=True)
     while True:
         line = reader.line_num + 1
+        if not line % _PROGRESS_LINES:
+            tally.progress(stream.tell(), len(text))
         try:
             cells = next(reader)
         except StopIteration:
@@ -112,7 +115,7 @@ def csv_bytes(table: JobTable) -> bytes:
     text = _csv_text(columns, csv.QUOTE_MINIMAL)
     if "\r" in text:  # which ends a line for whoever reads it, but is not quoted by itself
         text = _csv_text(columns, csv.QUOTE_ALL)
-    return text.encode("utf-8", errors="surrogateescape")
+    return valid_unicode(text).encode()
 
 
 def _csv_text(columns: Sequence[Sequence[str]], quoting: Literal[0, 1]) -> str:

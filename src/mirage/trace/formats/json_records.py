@@ -10,6 +10,7 @@ from mirage.errors import LineError, TraceError
 from mirage.trace.formats.read_report import ReadTally
 
 _WHITESPACE = " \t\r\n"
+_PROGRESS_RECORDS = 512
 _DECODER = json.JSONDecoder()
 
 
@@ -40,6 +41,8 @@ def job_records(text: str, tally: ReadTally) -> Iterator[tuple[int, Any]]:
             tally.lines += 1
             tally.reject(line, LineError("not JSON", str(error), "the file is damaged or cut short"))
             return
+        if not tally.lines % _PROGRESS_RECORDS:
+            tally.progress(position, len(text))
         yield line, job
 
 

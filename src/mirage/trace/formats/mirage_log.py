@@ -15,9 +15,9 @@ from mirage.errors import LineError, TraceError
 from mirage.job_state import MISSING
 from mirage.slurm_words.numbers import whole_number
 from mirage.slurm_words.timestamps import LocalClock
-from mirage.trace.formats.decompress import decode, numbered_lines
+from mirage.trace.formats.decompress import numbered_lines
 from mirage.trace.formats.read_report import ReadTally
-from mirage.trace.formats.record import JobRecord, table_of
+from mirage.trace.formats.record import JobRecord, TableBuilder
 from mirage.trace.table import JobTable
 
 COLUMNS = (
@@ -47,20 +47,22 @@ def read_mirage_log(data: bytes, tally: ReadTally, clock: LocalClock) -> JobTabl
     Raises:
         TraceError: The header is missing; or reading is strict and a line cannot be read.
     """
-    lines = numbered_lines(decode(data, tally), tally)
-    _read_header(lines, tally)
-    records = []
+    lines = numbered_lines(data, tally)
+    counted_from = _read_header(lines, tally)
+    rows = TableBuilder()
     for number, line in lines:
         try:
-            records.append(_job(line.split("\t"), clock))
+            rows.append(number, _job(line.split("\t"), clock))
         except LineError as bad:
             tally.reject(number, bad)
-    tally.note_repeated(record.job_id for record in records)
-    return table_of(records)
+    if int(tally.metadata["Lines"]) != tally.lines - counted_from:
+        tally.notes[_MISCOUNTED] += 1
+    return rows.table(tally)
 
 
-def _read_header(lines: Iterator[tuple[int, str]], tally: ReadTally) -> None:
-    """Count, column names, rule; the count is checked, and only noted when it is off."""
+def _read_header(lines: Iterator[tuple[int, str]], tally: ReadTally) -> int:
+    """Read the count, the column names and the rule; the number of the line that has the count."""
+    counted_from = 0
     expected: dict[str, Callable[[str], bool]] = {
         "the number of lines": lambda line: whole_number(line.strip()) is not None,
         "the column names": lambda line: tuple(line.split()) == COLUMNS,
@@ -72,8 +74,8 @@ def _read_header(lines: Iterator[tuple[int, str]], tally: ReadTally) -> None:
             raise TraceError(f"{tally.path}:{number}: {line[:60]!r} is not {what} of a Mirage log")
         tally.header += 1
         if (count := whole_number(line.strip())) is not None:
-            tally.metadata["Lines"] = str(count)
-            tally.notes.update([_MISCOUNTED] * (count != tally.lines - number))
+            tally.metadata["Lines"], counted_from = str(count), number
+    return counted_from
 
 
 def _job(cells: list[str], clock: LocalClock) -> JobRecord:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import importlib
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mirage.errors import ConfigurationError, LineError, TraceError, UnknownName
 from mirage.job_state import MISSING, Ints, JobState
+from mirage.slurm_words.unicode import valid_unicode
 from mirage.trace.formats.csv import COLUMNS
+from mirage.trace.formats.plausible_times import without_impossible_times
 from mirage.trace.formats.read_report import ReadTally
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable, Labels
 
@@ -58,7 +61,8 @@ def read_parquet(data: bytes, tally: ReadTally) -> JobTable:
     named = np.asarray(table.job_id != "")
     for row in np.flatnonzero(~named).tolist():
         tally.reject(row + 1, LineError("no job id", "null", "every job needs one"))
-    return table if named.all() else table[named]
+    rows = np.flatnonzero(named)
+    return without_impossible_times(table if named.all() else table[rows], rows + 1, tally)
 
 
 def _column(column: Any, name: str, tally: ReadTally) -> Any:
@@ -92,7 +96,7 @@ def parquet_bytes(table: JobTable) -> bytes:
         ConfigurationError: pyarrow is not installed.
     """
     arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
-    columns: dict[str, Any] = {"job_id": arrow.array(table.job_id.tolist(), arrow.string())}
+    columns: dict[str, Any] = {"job_id": _strings(arrow, table.job_id.tolist())}
     for name in INT_COLUMNS:
         values = getattr(table, name)
         columns[name] = arrow.array(values, arrow.int64(), mask=values == MISSING)
@@ -106,4 +110,9 @@ def parquet_bytes(table: JobTable) -> bytes:
 
 def _dictionary(arrow: Any, labels: Labels) -> Any:
     indices = arrow.array(labels.codes, arrow.int32(), mask=labels.codes < 0)
-    return arrow.DictionaryArray.from_arrays(indices, arrow.array(labels.names, arrow.string()))
+    return arrow.DictionaryArray.from_arrays(indices, _strings(arrow, labels.names))
+
+
+def _strings(arrow: Any, texts: Sequence[str]) -> Any:
+    """Texts as Parquet can hold them: UTF-8."""
+    return arrow.array([valid_unicode(text) for text in texts], arrow.string())

@@ -17,7 +17,7 @@ from mirage.slurm_words.states import UNHEARD_STATE, is_known_state, job_state, 
 from mirage.trace.formats.decompress import decode
 from mirage.trace.formats.json_records import job_records
 from mirage.trace.formats.read_report import ReadTally
-from mirage.trace.formats.record import JobRecord, table_of
+from mirage.trace.formats.record import JobRecord, TableBuilder
 from mirage.trace.table import JobTable
 
 _NO_VAL = (2**16 - 2, 2**32 - 2, 2**64 - 2)
@@ -35,11 +35,11 @@ def read_sacct_json(data: bytes, tally: ReadTally) -> JobTable:
         TraceError: There is no list of jobs; or reading is strict and a record cannot be read.
     """
     tally.unit = "record"
-    records = []
+    rows = TableBuilder()
     for line, job in job_records(decode(data, tally), tally):
         tally.lines += 1
         try:
-            records.append(_record(job, tally))
+            rows.append(line, _record(job, tally))
             steps = len(job.get("steps") or ())
         except LineError as bad:
             tally.reject(line, bad)
@@ -48,8 +48,7 @@ def read_sacct_json(data: bytes, tally: ReadTally) -> JobTable:
         else:
             tally.lines += steps
             tally.steps += steps
-    tally.note_repeated(record.job_id for record in records)
-    return table_of(records)
+    return rows.table(tally)
 
 
 def number(value: Any, infinite: int = MISSING) -> int:
