@@ -8,7 +8,8 @@ import numpy as np
 
 from mirage.demo.demonstration import Demonstration, Load
 from mirage.job_state import MISSING
-from mirage.provision.chain import Cost, Link
+from mirage.policy.cost import Cost
+from mirage.provision.chain import Link
 from mirage.provision.chain_record import ChainRun, Decision, LinkRecord
 from mirage.provision.evaluation.candidate import Candidate
 from mirage.provision.evaluation.episode import Episode

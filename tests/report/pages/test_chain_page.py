@@ -74,6 +74,22 @@ def test_the_page_says_everything() -> None:
     assert not re.search(r"(src|href)=|https?://(?!www\.w3\.org)", page), "nothing is fetched"
 
 
+def test_every_hand_over_says_in_its_own_column_what_was_lost_and_what_was_held_twice() -> None:
+    """Rows by heading: an interruption under "interruption", an overlap and its node-hours under theirs."""
+    tables = re.findall(r"<table.*?</table>", chain_page(RUN, FACTS, [], [], "0.1.0"), re.DOTALL)
+    (found,) = (ElementTree.fromstring(one.replace("&nbsp;", "")) for one in tables if "interruption" in one)
+    headings = ["".join(cell.itertext()) for cell in found.iter("th")]
+    rows = [list(row.iter("td")) for row in found.iter("tr")]
+    told = [dict(zip(headings, ("".join(cell.itertext()) for cell in row))) for row in rows if row]
+    second, first = told  # the newest first
+    assert (first["links"], first["end (UTC)"]) == ("1 → 2", "2024-10-04 12:00")
+    assert (first["interruption"], first["overlap"], first["node-hours twice"]) == ("04:00:00", "", "")
+    assert (second["links"], second["end (UTC)"]) == ("2 → 3", "2024-10-05 02:00")
+    assert (second["interruption"], second["overlap"], second["node-hours twice"]) == ("", "02:00:00", "4.00")
+    coloured = {(cell.get("class") or "").split()[-1]: "".join(cell.itertext()) for row in rows for cell in row[2:4]}
+    assert (coloured["gap"], coloured["overlap"]) == ("04:00:00", "02:00:00")
+
+
 @pytest.mark.parametrize("links", [(), LINKS[3:], LINKS[:1], MANY.links])
 def test_a_page_of_any_chain(links: tuple[LinkRecord, ...]) -> None:
     run = ChainRun(Link(), DAY0, DAY0 + 50 * HOUR, links, ())

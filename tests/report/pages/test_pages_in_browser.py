@@ -9,7 +9,7 @@ import pytest
 from browser import THEMES, WIDTHS, measured
 from samples import DAY0, DECISIONS, FACTS, MANY, PROVENANCE, RUN, demonstration, evaluation
 
-from mirage.provision.chain import Cost
+from mirage.policy.cost import Cost
 from mirage.report.pages.chain import chain_page
 from mirage.report.pages.demo import demo_page
 from mirage.report.pages.frontier import evaluation_page, evaluation_svg
