@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,9 +38,10 @@ class Cost:
     overlap: float = 1.0
 
     def __post_init__(self) -> None:
-        if min(self.interruption, self.overlap) < 0 or self.interruption + self.overlap == 0:
+        both = (self.interruption, self.overlap)
+        if not all(map(math.isfinite, both)) or min(both) < 0 or sum(both) == 0:
             raise ConfigurationError(
-                f"costs must not be negative nor both zero, got interruption={self.interruption}, "
+                f"costs must not be negative, infinite nor both zero, got interruption={self.interruption}, "
                 f"overlap={self.overlap}; give what an hour of each costs you, e.g. 3 and 1"
             )
 
@@ -47,11 +49,6 @@ class Cost:
         """Cost of hand-overs whose next link started ``x_s`` after (before: negative) the end of the last."""
         hours = np.asarray(x_s, dtype=np.float64) / HOUR_S
         return self.interruption * np.maximum(hours, 0.0) + self.overlap * np.maximum(-hours, 0.0)
-
-    @property
-    def critical_share(self) -> float:
-        """Submit once P(wait > what remains) reaches this: the newsvendor's quantile."""
-        return self.overlap / (self.interruption + self.overlap)
 
 
 def load_class(reactive_x_s: float) -> str:

@@ -16,7 +16,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, EventRecord, Link, LinkState
 from mirage.agent.store.engine import BUSY_S, make_engine
 from mirage.agent.store.schema import chains, decisions, events, lease, links
-from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName
+from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName, shown
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.values import Submission
 
@@ -80,7 +80,7 @@ class SqlStore:
                 number = int(key[0])
                 connection.execute(links.insert().values(_row(Link(number, 1))))
         except _Taken as error:
-            raise ConfigurationError(f"there is a chain {name!r} already; choose another name") from error
+            raise ConfigurationError(f"there is a chain {shown(name)} already; choose another name") from error
         return Chain(number, name, spec, now_s)
 
     def chains(self, *, alive: bool = False) -> list[Chain]:

@@ -11,6 +11,7 @@ import time
 import click
 
 from mirage.cli import context as cluster
+from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples, json_output
 
 
@@ -38,7 +39,7 @@ class Ending:
         return self._came
 
 
-@click.group(context_settings=CONTEXT, epilog=examples("mirage agent start", "mirage agent status"))
+@click.group(cls=CommandGroup, context_settings=CONTEXT, epilog=examples("mirage agent start", "mirage agent status"))
 def agent() -> None:
     """Start, stop and find the agent that looks after all your chains."""
 

@@ -91,7 +91,7 @@ class PrivateCluster:
             _kill(pid, signal.SIGKILL)
         for name in (*self.spec.node_names, *_KILLED_LAST):
             if (found := self._pid(name)) is not None:
-                _end(found)
+                _end(found, whole_group=name == "clock")
             (self.spec.run / f"{name}.pid").unlink(missing_ok=True)
         self._forget_clock()
 
@@ -415,17 +415,18 @@ def _lives(pid: int) -> bool:
         return False
 
 
-def _end(pid: int) -> None:
-    """Ask a process to end, then make it."""
-    _kill(pid, signal.SIGTERM)
+def _end(pid: int, *, whole_group: bool = False) -> None:
+    """End a process, or the whole group that it leads: by SIGTERM, and by SIGKILL where that does not help."""
+    _kill(-pid if whole_group else pid, signal.SIGTERM)
     for _ in range(100):
         if not _lives(pid):
             return
         time.sleep(0.05)
-    _kill(pid, signal.SIGKILL)
+    _kill(-pid if whole_group else pid, signal.SIGKILL)
 
 
 def _kill(pid: int, sign: signal.Signals) -> None:
+    """Send a signal to a process that may be gone; to a group where the number is negative."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, sign)
 

@@ -13,6 +13,7 @@ from mirage.provision.evaluation.score import CLASSES
 from mirage.report.charts.frontier import frontier_chart, stacked
 from mirage.report.page import Cell, command, page, section, table
 from mirage.report.theme import standalone
+from mirage.whole_file import write_whole
 
 _BY_MATPLOTLIB = (".png", ".pdf")
 KINDS = (".svg", ".html", *_BY_MATPLOTLIB)
@@ -50,7 +51,7 @@ def draw_frontiers(evaluation: Evaluation, path: str, provenance: dict[str, Any]
     charts = [frontier_chart(frontier) for frontier in frontiers(evaluation)]
     text = standalone(stacked(charts)) if kind == ".svg" else evaluation_page(evaluation, provenance)
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        write_whole(path, text.encode())
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
 

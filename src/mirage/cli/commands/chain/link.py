@@ -1,4 +1,4 @@
-"""``mirage link``: what a job says of itself, from inside."""
+"""``mirage link``: the state of a job, said from inside it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import os
 
 import click
 
+from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples
 from mirage.errors import ConfigurationError
 
 
-@click.group(context_settings=CONTEXT, epilog=examples("mirage link ready", "mirage link done"))
+@click.group(cls=CommandGroup, context_settings=CONTEXT, epilog=examples("mirage link ready", "mirage link done"))
 def link() -> None:
     """Inside a job of a chain: say that it is ready, or that the work is done.
 
