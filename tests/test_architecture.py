@@ -23,7 +23,7 @@ ROOT = Path(mirage.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
 FLOORS = [
-    ("errors", "duration", "job_state", "whole_file"),
+    ("errors", "duration", "job_state", "patience", "whole_file"),
     ("slurm_words",),
     ("trace",),
     ("policy",),

@@ -76,8 +76,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = root.main(args=arguments, prog_name="mirage", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
-        error.message = re.sub(r"\S{200,}", lambda word: shortened(word[0], LONGEST_SHOWN), error.message)
-        error.show()
+        said = io.StringIO()
+        error.show(said)
+        click.echo(
+            re.sub(r"\S{200,}", lambda word: shortened(word[0], LONGEST_SHOWN), said.getvalue()), nl=False, err=True
+        )
         return error.exit_code
     except MirageError as error:
         click.echo(f"mirage: error: {error}", err=True)
