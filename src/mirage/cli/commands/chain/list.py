@@ -13,12 +13,12 @@ from mirage.errors import ConfigurationError, shown
 
 if TYPE_CHECKING:
     from mirage.agent.model import Chain, Link
-    from mirage.agent.store.sql_store import SqlStore
+    from mirage.agent.store.protocol import Store
 
 COLUMNS = ("chain", "state", "policy", "link", "job", "link_state", "left", "interrupted", "overlap")
 
 
-def find(store: SqlStore, name: str) -> Chain:
+def find(store: Store, name: str) -> Chain:
     """The chain of that name, or the only one whose name begins so.
 
     Raises:

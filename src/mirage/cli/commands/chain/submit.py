@@ -106,7 +106,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     Takes every option of sbatch, and reads #SBATCH lines. The first job is submitted now; the agent asks for
     each next one in time, waits until it is ready, tells the previous one to checkpoint, and ends it.
     """
-    from mirage.agent.chain.create import enlist, name_for, read_request
+    from mirage.agent.chain.create import create_chain, name_for, read_request
     from mirage.slurm.options import parse_sbatch
 
     options, script, arguments = parse_sbatch(ctx.meta["sbatch"])
@@ -120,7 +120,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     home, slurm = cluster.home(), cluster.client()
     with cluster.store() as store:
         try:
-            job = enlist(store, slurm, home, request, spec, name, now_s)
+            job = create_chain(store, slurm, home, request, spec, name, now_s)
         except SlurmUnreachable as error:
             click.echo(f"mirage: {error}", err=True)
             click.echo(f"mirage: chain {name} stands; the agent will see whether its first job was submitted", err=True)
@@ -170,9 +170,9 @@ def _spec(words: dict[str, Any], cost: Cost, request: Request, now_s: int) -> Ch
 
 def _agent(store: Any, now_s: int) -> str:
     """Start an agent where none runs; what to say of it."""
-    from mirage.agent.service import find, start
+    from mirage.agent.service import running_agent, start
 
-    if (found := find(store, now_s)) is not None:
+    if (found := running_agent(store, now_s)) is not None:
         return f"the agent on {found.host} (process {found.pid}) looks after it"
     pid = start(cluster.home(), os.environ)
     return f"no agent was running: started one here (process {pid}); see `mirage agent status`"
