@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, shown
 
 UNLIMITED_S = 2**40
 """A time limit that never ends: about 35,000 years in seconds, and still safe to add to a date."""
@@ -39,7 +39,7 @@ def parse_duration_s(text: str) -> int:
     clock = _CLOCK.fullmatch(word)
     if clock is None:
         raise ConfigurationError(
-            f"{text!r} is no duration; write it as Slurm does (2-00:00:00, 48:00:00, 30 for minutes) "
+            f"{shown(text)} is no duration; write it as Slurm does (2-00:00:00, 48:00:00, 30 for minutes) "
             "or with a unit (90m, 4h, 2d)"
         )
     days, first, second, third = (int(part) if part else 0 for part in clock.groups())

@@ -24,6 +24,20 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+LONGEST_SHOWN = 80
+"""Characters of a value that a message quotes."""
+
+
+def shown(value: object) -> str:
+    """A value as a message quotes it: Python's own form, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 2]}…{text[-1]}"
+
+
+def shortened(text: str, longest: int) -> str:
+    """A text cut to so many characters."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
 
 class MirageError(Exception):
     """Base of all errors raised on purpose; the command line prints it and exits with 1."""
@@ -66,7 +80,7 @@ class UnknownName(MirageError):
         self.kind, self.name, self.known = kind, name, sorted(known)
         near = difflib.get_close_matches(name, self.known, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"unknown {kind} {name!r}.{hint} Known: {', '.join(self.known)}.")
+        super().__init__(f"unknown {kind} {shown(name)}.{hint} Known: {', '.join(self.known)}.")
 
 
 class SlurmError(MirageError):
@@ -108,5 +122,5 @@ class LineError(ValueError):
     """
 
     def __init__(self, reason: str, detail: str, remedy: str) -> None:
-        super().__init__(f"{reason}: {detail}; {remedy}")
+        super().__init__(f"{reason}: {shortened(detail, 2 * LONGEST_SHOWN)}; {remedy}")
         self.reason = reason

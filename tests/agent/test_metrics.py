@@ -60,7 +60,7 @@ def test_what_the_store_says_is_told(store: SqlStore, metrics: Metrics) -> None:
     waits = DecisionRecord(chain, 1, 5, "what-if", False, "waiting-costs-less:by 3")
     store.add_decisions([waits, waits, DecisionRecord(chain, 1, 6, "what-if", True, "")])
     store.change_chain(chain, EventRecord(chain, 1, 1, "refused"), EventRecord(chain, 1, 2, "started"))
-    metrics.saw(Cycle(chains=1, put_off=2), 0.25)
+    metrics.record_cycle(Cycle(chains=1, put_off=2), 0.25)
     told = read(metrics.text())
     assert {name: told[f"mirage_{name}"] for name in (
         "chains,active", "chains,paused", "links,ended", "links,running", "links,held", "lease_held",
@@ -83,18 +83,18 @@ def test_totals_grow_and_survive_a_restart(store: SqlStore, metrics: Metrics) ->
     name = "mirage_decisions_total,wait,lead-not-reached"
     for count in (1, 2):
         store.add_decisions([DecisionRecord(chain, 3, count, "lead:4", False, "lead-not-reached")])
-        metrics.saw(Cycle(), 0.1)
+        metrics.record_cycle(Cycle(), 0.1)
         assert read(metrics.text())[name] == count
     after = Metrics(store, metrics.runner, metrics.clock)
-    after.saw(Cycle(), 0.1)
+    after.record_cycle(Cycle(), 0.1)
     assert read(after.text())[name] == 2
 
 
 def test_a_chain_that_is_done_leaves_no_label(store: SqlStore, metrics: Metrics) -> None:
     chain = live(store, "train")
-    metrics.saw(Cycle(), 0.1)
+    metrics.record_cycle(Cycle(), 0.1)
     store.change_chain(chain, state=ChainState.DONE)
-    metrics.saw(Cycle(), 0.1)
+    metrics.record_cycle(Cycle(), 0.1)
     told = read(metrics.text())
     assert not [name for name in told if name.endswith(",train")]
     assert (told["mirage_chains,active"], told["mirage_chains,done"]) == (0, 1)
@@ -102,13 +102,13 @@ def test_a_chain_that_is_done_leaves_no_label(store: SqlStore, metrics: Metrics)
 
 def test_trouble_leaves_what_was_known(store: SqlStore, metrics: Metrics) -> None:
     live(store, "train")
-    metrics.saw(Cycle(), 0.1)
+    metrics.record_cycle(Cycle(), 0.1)
     before = read(metrics.text())
-    metrics.saw(Cycle(trouble="no answer"), 9.0)
+    metrics.record_cycle(Cycle(trouble="no answer"), 9.0)
     store.engine.dispose()
     Path(store.engine.url.database).unlink()
     Path(store.engine.url.database).mkdir()  # a store that is gone is trouble too, and ends nobody
-    metrics.saw(Cycle(), 9.0)
+    metrics.record_cycle(Cycle(), 9.0)
     changed = {name for name, value in read(metrics.text()).items() if before[name] != value}
     assert changed == {"mirage_troubles_total", "mirage_cycle_seconds"}
     assert read(metrics.text())["mirage_troubles_total"] == 2
@@ -119,13 +119,13 @@ def test_a_lease_of_somebody_else_or_of_the_past_is_not_held(store: SqlStore, me
         if store.lease():
             store.drop_lease(store.lease()[0])
         store.take_lease(holder, begun_s, 60)
-        metrics.saw(Cycle(), 0.1)
+        metrics.record_cycle(Cycle(), 0.1)
         assert read(metrics.text())["mirage_lease_held"] == held
 
 
 def test_it_is_served_and_written_to_a_file(store: SqlStore, metrics: Metrics, tmp_path: Path) -> None:
     live(store, "train")
-    metrics.saw(Cycle(), 0.1)
+    metrics.record_cycle(Cycle(), 0.1)
     port = free_port()
     stop = metrics.serve(port)
     try:

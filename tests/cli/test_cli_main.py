@@ -72,6 +72,33 @@ def test_wrong_usage_is_2(words, capsys):
     assert "Usage:" in err
 
 
+@pytest.mark.parametrize(
+    ("words", "suggestion"),
+    [
+        (["sumbit"], "No such command 'sumbit'. Did you mean 'submit'?"),
+        (["trace", "ifno"], "Did you mean 'info'?"),
+        (["chain", "lst"], "Did you mean 'list'?"),
+        (["lab", "dwn"], "Did you mean 'down'?"),
+        (["agent", "sttaus"], "Did you mean 'status'?"),
+        (["link", "raedy"], "Did you mean 'ready'?"),
+        (["lab", "qqq"], "There are "),
+        (["trace", "info", "x", "--jsno"], "Did you mean '--json'?"),
+    ],
+    ids=" ".join,
+)
+def test_a_mistyped_command_or_option_is_answered_with_the_nearest(words, suggestion, capsys):
+    assert main(words) == 2
+    assert suggestion in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [["x" * 10_000], ["trace", "info", "x", "--" + "y" * 10_000], ["trace", "info", "a", "z" * 9_000]]
+)
+def test_what_was_typed_is_quoted_only_so_far(words, capsys):
+    assert main(words) == 2
+    assert len(capsys.readouterr().err) < 1_000
+
+
 def test_a_refusal_is_1_and_one_line_on_stderr(capsys):
     assert main(["trace", "info", "absent.log"]) == 1
     out, err = capsys.readouterr()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -61,6 +63,19 @@ def test_a_job_runs_and_knows_its_gpus(cluster: PrivateCluster, tmp_path: Path) 
 
 @pytest.mark.real_slurm
 @pytest.mark.slow
+def test_a_broken_pipe_ends_no_daemon_and_still_ends_the_programs_of_jobs(cluster: PrivateCluster, tmp_path) -> None:
+    ended(cluster, submit(cluster, tmp_path, "grep SigIgn /proc/self/status"))
+    assert not ignores_broken_pipes((tmp_path / "out").read_text())
+    for name in ("slurmctld", "n1", "n2"):
+        assert ignores_broken_pipes(Path(f"/proc/{cluster.running()[name]}/status").read_text()), name
+
+
+def ignores_broken_pipes(status: str) -> bool:
+    return bool(int(status.partition("SigIgn:")[2].split()[0], 16) >> (signal.SIGPIPE - 1) & 1)
+
+
+@pytest.mark.real_slurm
+@pytest.mark.slow
 def test_jobs_survive_the_death_of_slurmctld(cluster: PrivateCluster, tmp_path: Path) -> None:
     job = submit(cluster, tmp_path, "sleep 10; echo alive")
     time.sleep(7)  # slurmctld writes its state down every five seconds; what came later dies with it
@@ -79,6 +94,17 @@ def test_a_minute_passes_in_a_second(private_cluster, tmp_path: Path) -> None:
     first, last = map(int, (tmp_path / "out").read_text().split())
     assert 118 <= last - first <= 180
     assert time.monotonic() - begun < 30
+    clock = fast.running()["clock"]
+    assert len(group_of(clock)) >= 1
+    fast.down()
+    assert group_of(clock) == []
+
+
+def group_of(leader: int) -> list[str]:
+    """The commands of a process group."""
+    lines = subprocess.run(["ps", "-eo", "pgid=,stat=,args="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in lines.splitlines()]
+    return [row[2] for row in rows if int(row[0]) == leader and not row[1].startswith("Z")]
 
 
 @pytest.mark.real_slurm

@@ -23,7 +23,8 @@ from mirage.lab.virtual.slurm import VirtualSlurm
 from mirage.policy.plan import Plan, Wait
 from mirage.policy.view import MOST_ENDED, MOST_PENDING, Chain, View
 from mirage.provision.chain import Link
-from mirage.provision.chain_run import run_chain
+from mirage.provision.evaluation.episode import play
+from mirage.provision.evaluation.protocol import Protocol
 from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition
 from mirage.sim.disciplines import DISCIPLINES
 from mirage.sim.jobs import workload
@@ -289,7 +290,7 @@ def test_the_chain_is_the_same_to_a_policy_of_the_agent_and_of_the_simulator(
         while not there.chains and slurm.now_s < BEGIN_S + HOUR_S:
             agent.cycle()
             slurm.sleep(60)
-    run_chain(sim, Link(1, limit_s), here, BEGIN_S + HOUR_S, step_s=300)
+    play(sim, Protocol.warm(BEGIN_S, step_s=300), Link(1, limit_s), 0, here.decide)
     told = Told(there.views[0], user=list(agent.names.codes["user"]).__getitem__).plain(there.chains[0])
     names = {"predecessor": lambda row: row + 1, "user": ["me", "ada"].__getitem__}
     assert told == Told(here.views[0], **names).plain(here.chains[0])

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from mirage.errors import SlurmRefused, SlurmUnreachable
+from mirage.errors import SlurmRefused, SlurmUnreachable, UnknownName
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
-from mirage.slurm.rest import RestViews
+from mirage.slurm.queue_source import ScontrolClient, client_from
+from mirage.slurm.rest import RestClient, RestViews
 from mirage.slurm.runner import SystemRunner
 
 Answers = dict[str, tuple[int, str]]
@@ -99,6 +100,73 @@ def test_errors_say_what_to_do(serve: Callable[[Answers], RestViews]) -> None:
         RestViews("http://127.0.0.1:9", user="ada", token="good", clock=time.time).observe()
 
 
+@pytest.fixture
+def commands(tmp_path: Path) -> Callable[..., SystemRunner]:
+    """A runner of programs that print prepared text."""
+
+    def make(**says: str) -> SystemRunner:
+        for name, text in says.items():
+            (tmp_path / name).write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
+            (tmp_path / name).chmod(0o700)
+        return SystemRunner({"PATH": f"{tmp_path}:/usr/bin:/bin"})
+
+    return make
+
+
+@pytest.mark.parametrize("token", ["", "stale", "good"])
+def test_a_token_that_is_absent_or_has_run_out_is_made_anew(
+    token: str, serve: Callable[[Answers], RestViews], commands: Callable[..., SystemRunner], shared_data: Path
+) -> None:
+    views = serve(answers(shared_data / "slurm-fixtures", "v0.0.38"))
+    runner = commands(scontrol="SLURM_JWT=good")
+    client = client_from({"MIRAGE_QUEUE": views.url, "SLURM_JWT": token, "USER": "ada"}, runner, time.time)
+    assert isinstance(client, RestClient)
+    assert client.observe().jobs == views.observe().jobs
+    assert client.machine() == views.machine()
+    assert client.accounting(0) == views.accounting(0)
+    assert runner.count["scontrol"] == (token != "good")
+
+
+def test_a_token_that_is_never_good_is_told(
+    serve: Callable[[Answers], RestViews], commands: Callable[..., SystemRunner]
+) -> None:
+    url = serve({}).url
+    with pytest.raises(SlurmRefused, match="answered 401"):
+        RestClient(url, commands(scontrol="SLURM_JWT=bad"), clock=time.time, user="ada").observe()
+    with pytest.raises(SlurmRefused, match="which is no token"):
+        RestClient(url, commands(scontrol="nonsense"), clock=time.time, user="ada").observe()
+
+
+def test_where_slurmrestd_keeps_no_accounts_sacct_is_asked(
+    serve: Callable[[Answers], RestViews], commands: Callable[..., SystemRunner], shared_data: Path
+) -> None:
+    prepared = answers(shared_data / "slurm-fixtures", "v0.0.38")
+    del prepared["/slurmdb/v0.0.38/jobs"]
+    runner = commands(sacct="")
+    client = RestClient(serve(prepared).url, runner, clock=time.time, user="ada", token="good")
+    assert client.accounting(0) == ()
+    assert runner.count["sacct"] == 1
+
+
+def test_the_queue_is_seen_through_scontrol_where_that_is_asked_for(
+    commands: Callable[..., SystemRunner], shared_data: Path
+) -> None:
+    text = (shared_data / "slurm-fixtures/scontrol.show.job.o.txt").read_text()
+    client = client_from({"MIRAGE_QUEUE": "scontrol"}, commands(scontrol=text), lambda: 7.0)
+    assert isinstance(client, ScontrolClient)
+    queue = client.observe()
+    assert (queue.time_s, len(queue.jobs)) == (
+        7,
+        len([line for line in text.splitlines() if line.startswith("JobId=")]),
+    )
+
+
+def test_a_source_that_is_unknown_is_refused(commands: Callable[..., SystemRunner]) -> None:
+    assert type(client_from({}, commands(), time.time)) is SlurmClient
+    with pytest.raises(UnknownName, match="Did you mean 'squeue'"):
+        client_from({"MIRAGE_QUEUE": "squeu"}, commands(), time.time)
+
+
 @pytest.mark.real_slurm
 @pytest.mark.slow
 def test_a_real_slurmrestd_tells_what_squeue_tells(private_cluster: Callable[..., object], tmp_path: Path) -> None:
@@ -130,3 +198,12 @@ def test_a_real_slurmrestd_tells_what_squeue_tells(private_cluster: Callable[...
         assert getattr(by_rest[first], name) == getattr(by_text[first], name), name
     assert by_rest[second].dependency.startswith(f"afterany:{first}")
     assert [node.name for node in views.machine().nodes] == [node.name for node in commands.machine().nodes]
+    environment = {"MIRAGE_QUEUE": cluster.rest_url, "USER": getpass.getuser()}
+    by_token = client_from(environment, SystemRunner(cluster.environment), time.time)
+    assert {job.id: job.comment for job in by_token.observe().jobs} == {k: job.comment for k, job in by_text.items()}
+    by_scontrol = client_from({"MIRAGE_QUEUE": "scontrol"}, SystemRunner(cluster.environment), time.time)
+    for job in by_scontrol.observe().jobs:
+        for name in ("state", "name", "partition", "nodes", "gpus", "limit_s", "start_s", "comment", "nodelist"):
+            assert getattr(job, name) == getattr(by_text[job.id], name), name
+    assert by_scontrol.machine().nodes == commands.machine().nodes
+    assert [part.name for part in by_scontrol.machine().partitions] == [p.name for p in commands.machine().partitions]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.decide import Decider
-from mirage.agent.cycle.handover import Probes, Shell, hand_over
+from mirage.agent.cycle.handover import ReadinessProbes, Shell, hand_over
 from mirage.agent.cycle.poller import Poller
 from mirage.agent.cycle.reconcile import Reconciler
 from mirage.agent.cycle.submit import submit_planned
@@ -55,7 +55,7 @@ class Agent:
         monotonic: Seconds that only ever grow, for pacing and for budgets.
         holder: Who we are, for the lease: host and process.
         runner: Where policies think; by default in this process.
-        told: Hears of every cycle and how long it took, for metrics.
+        on_cycle: Hears of every cycle and how long it took, for metrics.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class Agent:
         holder: str,
         settings: AgentSettings | None = None,
         runner: PolicyRunner | None = None,
-        told: Callable[[Cycle, float], None] | None = None,
+        on_cycle: Callable[[Cycle, float], None] | None = None,
     ) -> None:
         self.store, self.backend, self.clock, self.monotonic = store, backend, clock, monotonic
         self.holder, self.settings = holder, settings or AgentSettings()
         self.poller = Poller(backend, self.settings)
-        self.reconciler, self.probes = Reconciler(), Probes(shell)
+        self.reconciler, self.probes = Reconciler(), ReadinessProbes(shell)
         self.decider = Decider(monotonic, runner or InProcess())
-        self.names, self.told = Names(), told
+        self.names, self.on_cycle = Names(), on_cycle
         self.troubles = 0
         self._took_s: deque[float] = deque([0.0, 0.0], maxlen=3)
         self._last: tuple[float, float] | None = None
@@ -117,8 +117,8 @@ class Agent:
             while not stop():
                 begun_s = self.monotonic()
                 cycle = self.cycle()
-                if self.told is not None:
-                    self.told(cycle, self.monotonic() - begun_s)
+                if self.on_cycle is not None:
+                    self.on_cycle(cycle, self.monotonic() - begun_s)
                 sleep(self.pause_s(cycle, self.monotonic() - begun_s))
         finally:
             self.probes.close()
@@ -129,13 +129,13 @@ class Agent:
         chains = {chain.id: chain for chain in self.store.chains(alive=True)}
         links = group(link for link in self.store.links(open=True) if link.chain in chains)
         open_links = [link for row in links.values() for link in row if link.state is not LinkState.ENDED]
-        snapshot = self.poller.look(now_s, missing_since_s=self.reconciler.missing_since_s(open_links))
+        snapshot = self.poller.poll(now_s, missing_since_s=self.reconciler.missing_since_s(open_links))
         context = CycleContext(self.store, self.backend, self.settings, now_s, snapshot, chains, links)
         busy = not self.poller.complete
         trouble = ""
         for chain in list(chains.values()):
             try:
-                busy |= self._tend(context, chain)
+                busy |= self._update_chain(context, chain)
             except SlurmError as error:
                 trouble = str(error)
                 log.warning("trouble", extra={"chain": chain.name, "detail": trouble})
@@ -147,7 +147,7 @@ class Agent:
             put_off = self.decider.decide(context, self._view)
         return Cycle(len(chains), busy or put_off > 0, put_off, trouble)
 
-    def _tend(self, context: CycleContext, chain: Chain) -> bool:
+    def _update_chain(self, context: CycleContext, chain: Chain) -> bool:
         """Take one chain as far as what was seen allows; whether a hand-over is under way."""
         before = {link.number for link in context.links.get(chain.id, ()) if link.state is LinkState.ENDED}
         self.reconciler.follow(context, chain)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mirage.agent.model import Link, LinkState
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, shown
 from mirage.job_state import MISSING
 
 KINDS = ("nginx", "haproxy", "traefik")
@@ -40,7 +40,7 @@ def render(kind: str, chain: str, host: str | None, port: int) -> str:
         ConfigurationError: The kind is unknown, or the host is none.
     """
     if host is not None and not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]", host):
-        raise ConfigurationError(f"{host!r} is no host that can stand in a proxy's file")
+        raise ConfigurationError(f"{shown(host)} is no host that can stand in a proxy's file")
     if kind == "nginx":
         return f"upstream {chain} {{\n    server {f'{host}:{port}' if host else NOWHERE + ' down'};\n}}\n"
     if kind == "haproxy":  # a name that cannot be resolved yet must not keep HAProxy from starting
@@ -49,7 +49,7 @@ def render(kind: str, chain: str, host: str | None, port: int) -> str:
     if kind == "traefik":
         servers = [{"url": f"http://{host}:{port}"}] if host else []
         return json.dumps({"http": {"services": {chain: {"loadBalancer": {"servers": servers}}}}}, indent=2) + "\n"
-    raise ConfigurationError(f"there is no proxy {kind!r} here; there are {', '.join(KINDS)}")
+    raise ConfigurationError(f"there is no proxy {shown(kind)} here; there are {', '.join(KINDS)}")
 
 
 def write_if_changed(path: Path, text: str) -> bool:

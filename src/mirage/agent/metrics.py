@@ -18,7 +18,7 @@ from mirage.errors import ConfigurationError, StoreError
 
 if TYPE_CHECKING:
     from mirage.agent.agent import Cycle
-    from mirage.agent.store.sql_store import SqlStore
+    from mirage.agent.store.protocol import Store
 
 Labelled = Mapping[Any, float]
 """Values by a tuple of labels."""
@@ -35,7 +35,7 @@ class Metrics(Collector):
         holder: Whose lease is ours; empty to take any for it.
     """
 
-    def __init__(self, store: SqlStore, runner: Any, clock: Callable[[], float], holder: str = "") -> None:
+    def __init__(self, store: Store, runner: Any, clock: Callable[[], float], holder: str = "") -> None:
         self.store, self.runner, self.clock, self.holder = store, runner, clock, holder
         self.troubles = self.put_off = 0
         self.took_s = self.last_s = 0.0
@@ -47,7 +47,7 @@ class Metrics(Collector):
         self.registry = CollectorRegistry()
         self.registry.register(self)
 
-    def saw(self, cycle: Cycle, took_s: float) -> None:
+    def record_cycle(self, cycle: Cycle, took_s: float) -> None:
         """Take note of a cycle; where Slurm or the store had trouble, what was known of chains stands."""
         self.took_s, self.put_off = took_s, self.put_off + cycle.put_off
         try:

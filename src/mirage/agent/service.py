@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +16,17 @@ from mirage.agent.paths import Home
 from mirage.agent.store.lease import holder_name, is_gone
 from mirage.agent.store.protocol import Store
 from mirage.errors import ConfigurationError, StoreError
+from mirage.patience import wait_until
+from mirage.whole_file import write_whole
 
 START_S = 20.0
+"""Real seconds that an agent has to begin its work."""
+
 UNIT = "mirage-agent.service"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RunningAgent:
     """The agent of a store.
 
     Attributes:
@@ -40,13 +43,13 @@ class Found:
     until_s: float
 
 
-def find(store: Store, now_s: float) -> Found | None:
+def running_agent(store: Store, now_s: float) -> RunningAgent | None:
     """The agent that looks after a store, if one lives."""
     held = store.lease()
     if held is None or held[1] < now_s or is_gone(held[0]):
         return None
     host, pid, _ = [*held[0].rsplit(":", 2), "", ""][:3]
-    return Found(held[0], host, int(pid) if pid.isdecimal() else 0, host == socket.gethostname(), held[1])
+    return RunningAgent(held[0], host, int(pid) if pid.isdecimal() else 0, host == socket.gethostname(), held[1])
 
 
 def start(home: Home, environment: Mapping[str, str], words: Sequence[str] = ()) -> int:
@@ -63,21 +66,22 @@ def start(home: Home, environment: Mapping[str, str], words: Sequence[str] = ())
             env=dict(environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
         )  # fmt: skip
     store = open_store(home.store_url)
-    end = time.monotonic() + START_S
+
+    def has_lease() -> bool:
+        if child.poll() is not None:
+            raise StoreError(f"the agent ended at once; {home.log} ends with: {_tail(home.log)}")
+        held = store.lease()
+        return held is not None and held[0] == holder_name(child.pid)
+
     try:
-        while time.monotonic() < end:
-            if child.poll() is not None:
-                raise StoreError(f"the agent ended at once; {home.log} ends with: {_tail(home.log)}")
-            held = store.lease()
-            if held is not None and held[0] == holder_name(child.pid):
-                return child.pid
-            time.sleep(0.1)
+        if wait_until(has_lease, START_S):
+            return child.pid
     finally:
         store.close()
     raise StoreError(f"the agent (process {child.pid}) has not begun its work within {START_S:g} s; see {home.log}")
 
 
-def stop(found: Found, patience_s: float = 30.0) -> None:
+def stop(found: RunningAgent, patience_s: float = 30.0) -> None:
     """End an agent of this host cleanly.
 
     Raises:
@@ -86,24 +90,21 @@ def stop(found: Found, patience_s: float = 30.0) -> None:
     if not found.here:
         raise ConfigurationError(f"the agent runs on {found.host} (process {found.pid}); stop it there")
     os.kill(found.pid, signal.SIGTERM)
-    end = time.monotonic() + patience_s
-    while time.monotonic() < end:
-        if is_gone(found.holder):
-            return
-        time.sleep(0.1)
+    if wait_until(lambda: is_gone(found.holder), patience_s):
+        return
     raise ConfigurationError(f"the agent (process {found.pid}) has not ended within {patience_s:g} s")
 
 
 def systemd_unit(environment: Mapping[str, str]) -> str:
     """A user unit that keeps the agent running."""
-    kept = [f'Environment="{name}={environment[name]}"' for name in sorted(environment) if _is_needed(name)]
+    kept = [f"Environment={_quoted(f'{name}={environment[name]}')}" for name in sorted(environment) if _is_needed(name)]
     return "\n".join(
         (
             "[Unit]",
             "Description=Mirage keeps chains of Slurm jobs alive",
             "",
             "[Service]",
-            f"ExecStart={sys.executable} -m mirage agent run",
+            f"ExecStart={_quoted(sys.executable).replace('$', '$$')} -m mirage agent run",
             "Restart=always",
             "RestartSec=30",
             *kept,
@@ -115,8 +116,15 @@ def systemd_unit(environment: Mapping[str, str]) -> str:
     )
 
 
+def _quoted(text: str) -> str:
+    """A word of a unit file, whatever is in it (systemd.syntax(7); systemd.unit(5), specifiers)."""
+    for plain, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("%", "%%")):
+        text = text.replace(plain, escaped)
+    return f'"{text}"'
+
+
 def install_unit(environment: Mapping[str, str]) -> Path:
-    """Write the unit, enable it and start it.
+    """Write the unit, enable it and start it; only its owner may read it, as it may hold a password of the store.
 
     Raises:
         ConfigurationError: There is no systemd for users here.
@@ -126,7 +134,7 @@ def install_unit(environment: Mapping[str, str]) -> Path:
     folder = Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
     folder.mkdir(parents=True, exist_ok=True)
     unit = folder / UNIT
-    unit.write_text(systemd_unit(environment), encoding="utf-8")
+    write_whole(unit, systemd_unit(environment).encode(), 0o600)
     for words in (("daemon-reload",), ("enable", "--now", UNIT)):
         done = subprocess.run(["systemctl", "--user", *words], capture_output=True, text=True, check=False)
         if done.returncode:
@@ -159,8 +167,7 @@ def following_job(home: Home, environment: Mapping[str, str], options: Sequence[
     )
     path = home.folder / "agent-job.sh"
     text = FOLLOWING_JOB.format(exports=exports, options=shlex.join(options), python=shlex.quote(sys.executable))
-    path.write_text(text.replace('"$0.sh"', shlex.quote(str(path))), encoding="utf-8")
-    path.chmod(0o700)
+    write_whole(path, text.replace('"$0.sh"', shlex.quote(str(path))).encode(), 0o700)
     return path
 
 

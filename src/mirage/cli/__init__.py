@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -16,7 +17,7 @@ import click
 from mirage import __version__
 from mirage.cli.lazy import LazyCommand, LazyGroup
 from mirage.cli.options import CONTEXT, examples
-from mirage.errors import MirageError
+from mirage.errors import LONGEST_SHOWN, MirageError, shortened
 
 COMMANDS = {
     "demo": LazyCommand("mirage.cli.commands.demo:demo", "See a service stay alive on a busy cluster, in a minute."),
@@ -64,7 +65,7 @@ def _print_version(ctx: click.Context) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit status.
+    """The exit status of a command, once it has run.
 
     Args:
         arguments: The words after ``mirage``; by default those of this process.
@@ -75,7 +76,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = root.main(args=arguments, prog_name="mirage", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
-        error.show()
+        said = io.StringIO()
+        error.show(said)
+        click.echo(
+            re.sub(r"\S{200,}", lambda word: shortened(word[0], LONGEST_SHOWN), said.getvalue()), nl=False, err=True
+        )
         return error.exit_code
     except MirageError as error:
         click.echo(f"mirage: error: {error}", err=True)

@@ -1,4 +1,4 @@
-"""What commands about chains begin with: the home, the store, the cluster, the clock."""
+"""The home, the store, the cluster and the clock of commands about chains."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ clock: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_REALTIME)  # 
 
 
 def home() -> Home:
-    """Where this user's agent keeps its things."""
+    """The folder in which this user's agent keeps its things."""
     from mirage.agent.paths import Home
 
     return Home.of(os.environ)
@@ -37,8 +37,8 @@ def store() -> Iterator[SqlStore]:
 
 
 def client(timeout_s: float | None = None) -> SlurmClient:
-    """The cluster that Slurm's commands on PATH speak to."""
-    from mirage.slurm.client import SlurmClient
+    """The cluster of Slurm's commands on PATH, seen as ``MIRAGE_QUEUE`` says."""
+    from mirage.slurm.queue_source import client_from
     from mirage.slurm.runner import TIMEOUT_S, SystemRunner
 
-    return SlurmClient(SystemRunner(timeout_s=timeout_s or TIMEOUT_S), clock=clock)
+    return client_from(os.environ, SystemRunner(timeout_s=timeout_s or TIMEOUT_S), clock)

@@ -1,7 +1,8 @@
-"""Groups of commands that import a command only when it is run, so that ``--help`` is there at once."""
+"""Groups of commands: imported only when run, and suggested where a name is mistyped."""
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
 from collections.abc import Mapping
@@ -9,9 +10,11 @@ from typing import Any, NamedTuple
 
 import click
 
+from mirage.errors import shown
+
 
 class LazyCommand(NamedTuple):
-    """Where a command is and what it does.
+    """A command that is imported when it is run.
 
     Attributes:
         target: ``module:attribute`` of a click command.
@@ -32,7 +35,27 @@ class LazyCommand(NamedTuple):
         return command
 
 
-class LazyGroup(click.Group):
+class CommandGroup(click.Group):
+    """A group that answers a mistyped command with the nearest one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first word names.
+
+        Raises:
+            click.UsageError: There is none; the message names the nearest.
+        """
+        name = args[0]
+        if not name.startswith("-") and not ctx.resilient_parsing and self.get_command(ctx, name) is None:
+            known = self.list_commands(ctx)
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(known)}."
+            ctx.fail(f"No such command {shown(name)}. {hint}")
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(CommandGroup):
     """A group whose commands are named here and imported when run.
 
     Args:
@@ -54,7 +77,7 @@ class LazyGroup(click.Group):
         return lazy.load() if lazy else super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands with their summaries, importing none of them."""
+        """The list of the commands with their summaries; none of them is imported."""
         rows = [(name, command.summary) for name, command in self._lazy.items()]
         if rows:
             with formatter.section("Commands"):

@@ -1,16 +1,22 @@
-"""Options that several commands share, and the form of their help."""
+"""Options that several commands share: each group is read into one frozen object."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from mirage.policy.cost import Cost
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """Settings of every command."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Decorator = Callable[[Command], Command]
 
 _FORMATS = ("csv", "mirage-log", "parquet", "sacct", "sacct-json", "swf")
 
@@ -20,45 +26,133 @@ def examples(*lines: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
-def trace_reading(command: Command) -> Command:
-    """The options that say how a trace is to be read: format, fields, delimiter, time zone, bad lines."""
-    for option in reversed(
-        (
-            click.option(
-                "--format",
-                "format_",
-                metavar="NAME",
-                help=f"What the trace is: {', '.join(_FORMATS)}. By default told by its content.",
-            ),
-            click.option(
-                "--fields",
-                metavar="LIST",
-                help="The field list of sacct text without a header, as given to sacct -o.",
-            ),
-            click.option(
-                "--delimiter",
-                metavar="TEXT",
-                help=r"What stands between the cells of sacct text, as given to sacct --delimiter; \t is a tab.  "
-                "[default: |]",
-            ),
-            click.option(
-                "--timezone",
-                metavar="ZONE",
-                default="UTC",
-                show_default=True,
-                help="Zone of times that name none, as America/Chicago.",
-            ),
-            click.option(
-                "--skip-bad-lines",
-                is_flag=True,
-                help="Skip and count lines that cannot be read, instead of stopping at the first.",
-            ),
+def option_group(name: str, kind: type[Any], *options: Decorator[Any]) -> Decorator[Any]:
+    """A decorator that adds options to a command and hands their values over as one object.
+
+    Args:
+        name: The parameter of the command that takes the object.
+        kind: A frozen dataclass with one field for each option, of the option's own name.
+        options: The options, in the order of the help text.
+    """
+    names = [field.name for field in fields(kind)]
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def collected(*arguments: Any, **values: Any) -> Any:
+            group = kind(**{field: values.pop(field) for field in names})
+            return command(*arguments, **{name: group}, **values)
+
+        return functools.reduce(lambda made, option: option(made), reversed(options), collected)  # type: ignore[return-value]
+
+    return decorate
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOptions:
+    """How a trace is to be read."""
+
+    format: str | None
+    fields: str | None
+    delimiter: str | None
+    timezone: str
+    skip_bad_lines: bool
+
+
+trace_options = option_group(
+    "reading",
+    TraceOptions,
+    click.option(
+        "--format",
+        metavar="NAME",
+        help=f"What the trace is: {', '.join(_FORMATS)}. By default told by its content.",
+    ),
+    click.option(
+        "--fields",
+        metavar="LIST",
+        help="The field list of sacct text without a header, as given to sacct -o.",
+    ),
+    click.option(
+        "--delimiter",
+        metavar="TEXT",
+        help=r"What stands between the cells of sacct text, as given to sacct --delimiter; \t is a tab.  "
+        "[default: |]",
+    ),
+    click.option(
+        "--timezone",
+        metavar="ZONE",
+        default="UTC",
+        show_default=True,
+        help="Zone of times that name none, as America/Chicago.",
+    ),
+    click.option(
+        "--skip-bad-lines",
+        is_flag=True,
+        help="Skip and count lines that cannot be read, instead of stopping at the first.",
+    ),
+)
+"""``--format``, ``--fields`` and their kin: how a trace is to be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostOptions:
+    """What interruption and overlap cost; None where nothing was said."""
+
+    interruption_cost: float | None
+    overlap_cost: float | None
+
+    @property
+    def given(self) -> bool:
+        """Whether either was said."""
+        return self.interruption_cost is not None or self.overlap_cost is not None
+
+    def cost(self) -> Cost:
+        """The cost, of 1 an hour where nothing was said.
+
+        Raises:
+            ConfigurationError: Negative, infinite, or both zero.
+        """
+        from mirage.policy.cost import Cost
+
+        return Cost(
+            1.0 if self.interruption_cost is None else self.interruption_cost,
+            1.0 if self.overlap_cost is None else self.overlap_cost,
         )
-    ):
-        command = option(command)
-    return command
 
 
-def json_output(command: Command) -> Command:
-    """``--json``: one JSON value on standard output, times in ISO-8601 UTC, durations in seconds."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")(command)
+def cost_options(interruption: float | None = None, overlap: float | None = None) -> Decorator[Any]:
+    """``--interruption-cost`` and ``--overlap-cost``, with the defaults of the command."""
+    return option_group(
+        "costs",
+        CostOptions,
+        click.option(
+            "--interruption-cost",
+            type=float,
+            default=interruption,
+            show_default=True,
+            metavar="X",
+            help="What an hour without the service costs." + ("  [default: 1]" if interruption is None else ""),
+        ),
+        click.option(
+            "--overlap-cost",
+            type=float,
+            default=overlap,
+            show_default=True,
+            metavar="Y",
+            help="What an hour with two jobs costs." + ("  [default: 1]" if overlap is None else ""),
+        ),
+    )
+
+
+json_output = click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
+"""``--json``: one JSON value on standard output, times in ISO-8601 UTC, durations in seconds."""
+
+seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="S")
+"""``--seed``: the same options, the same answer."""
+
+workers_option = click.option(
+    "--workers", type=click.IntRange(min=1), metavar="N", help="Processes at once.  [default: all cores]"
+)
+"""``--workers``: how many processes share the work."""
+
+to_option = click.option("--to", metavar="NAME", help="csv, parquet or swf. By default what OUT ends in.")
+"""``--to``: the format of a trace to write."""

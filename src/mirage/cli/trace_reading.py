@@ -1,4 +1,4 @@
-"""Reading the trace a command was given, and saying on standard error what could not be read."""
+"""The trace that a command was given, with complaints about it on standard error."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import click
 
+from mirage.cli.options import TraceOptions
 from mirage.trace.formats.read_report import Progress, ReadReport
 from mirage.trace.read import Trace, read_trace
 
@@ -15,16 +16,8 @@ QUIET_S = 2.0
 """A trace that is read faster than this needs no progress bar."""
 
 
-def read_named_trace(
-    path: str,
-    *,
-    format_: str | None,
-    fields: str | None,
-    delimiter: str | None,
-    timezone: str,
-    skip_bad_lines: bool,
-) -> Trace:
-    """The trace that the options of ``mirage.cli.options.trace_reading`` describe; complaints are printed.
+def read_named_trace(path: str, reading: TraceOptions) -> Trace:
+    """The trace, read as the options say; complaints are printed.
 
     Raises:
         TraceError: It cannot be read.
@@ -32,11 +25,11 @@ def read_named_trace(
     with progress_bar() as progress:
         trace = read_trace(
             path,
-            format=format_,
-            on_error="skip" if skip_bad_lines else "strict",
-            timezone=timezone,
-            fields=fields.split(",") if fields else None,
-            delimiter=None if delimiter is None else delimiter.replace("\\t", "\t"),
+            format=reading.format,
+            on_error="skip" if reading.skip_bad_lines else "strict",
+            timezone=reading.timezone,
+            fields=reading.fields.split(",") if reading.fields else None,
+            delimiter=None if reading.delimiter is None else reading.delimiter.replace("\\t", "\t"),
             progress=progress,
         )
     print_complaints(trace.report)
@@ -68,6 +61,6 @@ def progress_bar(clock: Callable[[], float] = time.monotonic) -> Iterator[Progre
 
 
 def print_complaints(report: ReadReport) -> None:
-    """What was skipped and what deserves a look, a line each, on standard error."""
+    """A line on standard error for whatever was skipped or deserves a look."""
     for complaint in report.complaints():
         click.echo(f"mirage: {complaint}", err=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirage.duration import UNLIMITED_S, format_duration
+from mirage.duration import format_duration
 from mirage.errors import JobRefused
 from mirage.job_state import MISSING, Ints, JobState
 from mirage.sim.cluster import Cluster, Partition
@@ -228,6 +228,3 @@ def link_record(
 def never_in_force(limit: int | None) -> int:
     """A limit as the kernels hold it: a number nobody reaches where there is none."""
     return NEVER_S if limit is None else limit
-
-
-UNLIMITED = UNLIMITED_S

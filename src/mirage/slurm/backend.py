@@ -1,7 +1,7 @@
-"""The one seam between Mirage and a cluster: submit, observe, cancel, and a few changes.
+"""The seam between Mirage and a cluster: submit, observe, cancel, and a few changes.
 
-``mirage.slurm.client.SlurmClient`` runs Slurm's commands, and ``mirage.lab`` holds a simulated Slurm.
-(``mirage.slurm.rest`` sees the same through slurmrestd, but changes nothing.) Every method may raise:
+``mirage.slurm.client.SlurmClient`` runs Slurm's commands (``mirage.slurm.queue_source`` lets it look through scontrol
+or slurmrestd instead of squeue), and ``mirage.lab`` holds a simulated Slurm. Every method may raise:
 
 - ``SlurmUnreachable``: nothing is known about whether it happened; try again later;
 - ``SlurmRefused``: Slurm answered, and said no; its words are in the message.

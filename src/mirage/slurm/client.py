@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from mirage.errors import SlurmRefused, SlurmUnreachable
+from mirage.errors import SlurmRefused, SlurmUnreachable, shown
 from mirage.slurm.options import to_argv
 from mirage.slurm.runner import Completed, Runner, SystemRunner
 from mirage.slurm.text import machine as machine_text
@@ -52,7 +52,7 @@ class SlurmClient:
         answer = done.stdout.strip().splitlines()
         number = answer[-1].partition(";")[0] if answer else ""
         if not number.isdecimal():
-            raise SlurmUnreachable(f"sbatch answered {done.stdout.strip()!r}, which is no job number", done.stderr)
+            raise SlurmUnreachable(f"sbatch answered {shown(done.stdout.strip())}, which is no job number", done.stderr)
         return int(number)
 
     def observe(self) -> Queue:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, shown
 
 
 class Value(Enum):
@@ -113,9 +113,9 @@ def directives(script: str) -> Chosen:
                 words = shlex.split(plain.removeprefix("#SBATCH"), comments=True)
                 options, rest, _ = parse_sbatch(words)
             except (ValueError, ConfigurationError) as error:
-                raise ConfigurationError(f"line {number} of the script, {plain!r}: {error}") from error
+                raise ConfigurationError(f"line {number} of the script, {shown(plain)}: {error}") from error
             if rest is not None:
-                raise ConfigurationError(f"line {number} of the script, {plain!r}: {rest!r} is no option")
+                raise ConfigurationError(f"line {number} of the script, {shown(plain)}: {shown(rest)} is no option")
             chosen |= options
         elif plain and not plain.startswith("#"):
             break

@@ -1,4 +1,4 @@
-"""What slurmrestd tells: the same views as from Slurm's commands, for places where these are not installed.
+"""A cluster seen through slurmrestd: the same views as from Slurm's commands.
 
 Only for looking: jobs are submitted and changed by the commands, which take every option that a site knows.
 
@@ -13,15 +13,25 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from mirage.errors import SlurmRefused, SlurmUnreachable
+from mirage.errors import SlurmRefused, SlurmUnreachable, shown
 from mirage.slurm import json as json_values
+from mirage.slurm.client import SlurmClient
+from mirage.slurm.runner import Runner
 from mirage.slurm.values import AccountedJob, Machine, Queue
 
 TIMEOUT_S = 60.0
+TOKEN_S = 86_400
+"""How long a token is good that is made here."""
+
+_T = TypeVar("_T")
 
 _VERSIONED = re.compile(r"/slurm/v(\d+)\.(\d+)\.(\d+)/jobs/?$")
+
+
+class TokenRefused(SlurmRefused):
+    """The token is not, or no longer, good."""
 
 
 class RestViews:
@@ -45,7 +55,7 @@ class RestViews:
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self.url, self.timeout_s, self.clock = url.rstrip("/"), timeout_s, clock
-        self._headers = {"X-SLURM-USER-NAME": user, "X-SLURM-USER-TOKEN": token, "Accept": "application/json"}
+        self.user, self.token = user, token
         self._version = ""
 
     def observe(self) -> Queue:
@@ -81,15 +91,18 @@ class RestViews:
         return answer
 
     def _ask(self, path: str) -> Mapping[str, Any]:
-        request = urllib.request.Request(self.url + path, headers=self._headers)
+        headers = {"X-SLURM-USER-NAME": self.user, "X-SLURM-USER-TOKEN": self.token, "Accept": "application/json"}
+        request = urllib.request.Request(self.url + path, headers=headers)
         try:
             with urllib.request.urlopen(request, timeout=self.timeout_s) as answer:
                 text = answer.read()
         except urllib.error.HTTPError as error:
             said = error.read().decode(errors="replace")[:500]
+            if error.code in (401, 403):
+                hint = "is the token still good? `scontrol token` makes one"
+                raise TokenRefused(f"slurmrestd answered {error.code} to {path}; {hint}", said) from error
             kind = SlurmUnreachable if error.code >= 500 and "errors" not in said else SlurmRefused
-            hint = "; is the token still good? `scontrol token` makes one" if error.code in (401, 403) else ""
-            raise kind(f"slurmrestd answered {error.code} to {path}{hint}", said) from error
+            raise kind(f"slurmrestd answered {error.code} to {path}", said) from error
         except (OSError, ValueError) as error:
             raise SlurmUnreachable(f"no answer from slurmrestd at {self.url}", str(error)) from error
         try:
@@ -106,3 +119,53 @@ def _words(error: Any) -> str:
     if not isinstance(error, Mapping):
         return str(error)
     return " ".join(str(error[key]) for key in ("description", "error", "source") if error.get(key))
+
+
+class RestClient(SlurmClient):
+    """A cluster seen through slurmrestd and changed by Slurm's commands.
+
+    Args:
+        url: Where slurmrestd listens.
+        runner: Runs the commands.
+        clock: The cluster's time.
+        user: Whose token it is.
+        token: The first token; a new one is made by ``scontrol token`` where it is empty, and whenever one has run out.
+    """
+
+    def __init__(self, url: str, runner: Runner, *, clock: Callable[[], float], user: str, token: str = "") -> None:
+        super().__init__(runner, clock=clock)
+        self._views = RestViews(url, user=user, token=token, clock=clock)
+
+    def observe(self) -> Queue:
+        """Every job the controller knows."""
+        return self._looked(RestViews.observe)
+
+    def machine(self) -> Machine:
+        """Nodes and partitions."""
+        return self._looked(RestViews.machine)
+
+    def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
+        """Jobs alive at or after a time; asked of sacct where slurmrestd serves no accounts."""
+        try:
+            return self._looked(lambda views: views.accounting(since_s))
+        except SlurmRefused:
+            return super().accounting(since_s)
+
+    def _looked(self, look: Callable[[RestViews], _T]) -> _T:
+        """One look, with a new token where the old one has run out."""
+        if self._views.token:
+            try:
+                return look(self._views)
+            except TokenRefused:
+                pass
+        self._views.token = self._new_token()
+        return look(self._views)
+
+    def _new_token(self) -> str:
+        said = self._run(("scontrol", "token", f"lifespan={TOKEN_S}")).stdout.strip()
+        name, _, token = said.partition("=")
+        if name != "SLURM_JWT" or not token:
+            raise SlurmRefused(
+                f"scontrol token answered {shown(said)}, which is no token; does this cluster use auth/jwt?"
+            )
+        return token

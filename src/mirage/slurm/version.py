@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from mirage.errors import SlurmUnreachable
+from mirage.errors import SlurmUnreachable, shown
 from mirage.slurm.runner import Runner
 
 _VERSION = re.compile(r"(\d\d)\.(\d\d)(?:\.(\d+))?")
@@ -30,7 +30,7 @@ def parse_version(text: str) -> Version:
     """
     found = _VERSION.search(text)
     if found is None:
-        raise SlurmUnreachable(f"{text.strip()!r} names no version of Slurm")
+        raise SlurmUnreachable(f"{shown(text.strip())} names no version of Slurm")
     return Version(int(found[1]), int(found[2]), int(found[3] or 0))
 
 

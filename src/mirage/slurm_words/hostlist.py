@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from itertools import product
 
+from mirage.errors import shown
+
 _NOBODY = frozenset({"", "none assigned", "none", "(null)", "n/a", "unknown"})
 _TOO_MANY = 10**9
 _GROUP = re.compile(r"\[([^\[\]]*)\]")
@@ -24,7 +26,7 @@ def count_hosts(hostlist: str) -> int:
         return 0
     count = sum(_count_one(name, hostlist) for name in _OUTSIDE_BRACKETS.split(hostlist.strip()))
     if count >= _TOO_MANY:
-        raise ValueError(f"the host list {hostlist!r} names {count} hosts")
+        raise ValueError(f"the host list {shown(hostlist)} names {count} hosts")
     return count
 
 
@@ -56,7 +58,7 @@ def _numbers(group: str) -> list[str]:
 def _count_one(name: str, hostlist: str) -> int:
     plain = _GROUP.sub("", name)
     if not name or "[" in plain or "]" in plain:
-        raise ValueError(f"{hostlist!r} is no host list")
+        raise ValueError(f"{shown(hostlist)} is no host list")
     count = 1
     for group in _GROUP.findall(name):
         count *= sum(_count_range(part, hostlist) for part in group.split(","))
@@ -66,9 +68,9 @@ def _count_one(name: str, hostlist: str) -> int:
 def _count_range(part: str, hostlist: str) -> int:
     bounds = _RANGE.fullmatch(part)
     if bounds is None:
-        raise ValueError(f"{part!r} is no range in the host list {hostlist!r}")
+        raise ValueError(f"{shown(part)} is no range in the host list {shown(hostlist)}")
     first = int(bounds[1])
     last = int(bounds[2]) if bounds[2] else first
     if last < first:
-        raise ValueError(f"the range {part!r} of the host list {hostlist!r} runs backwards")
+        raise ValueError(f"the range {shown(part)} of the host list {shown(hostlist)} runs backwards")
     return last - first + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from mirage.errors import ConfigurationError, LineError
+from mirage.errors import ConfigurationError, LineError, shown
 from mirage.job_state import MISSING
 from mirage.slurm_words.numbers import whole_number
 
@@ -36,7 +36,7 @@ class LocalClock:
             self._zone = ZoneInfo(timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
             raise ConfigurationError(
-                f"there is no time zone {timezone!r}; use a name such as UTC or America/Chicago"
+                f"there is no time zone {shown(timezone)}; use a name such as UTC or America/Chicago"
             ) from error
         self._minutes: dict[str, int] = {}
 

@@ -1,11 +1,9 @@
-"""Writing a trace: whole or not at all."""
+"""Traces written to a file, whole or not at all."""
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from mirage.trace.formats.csv import csv_bytes
 from mirage.trace.formats.parquet import parquet_bytes
 from mirage.trace.formats.swf_write import swf_bytes
 from mirage.trace.table import JobTable
+from mirage.whole_file import write_whole
 
 WRITERS: dict[str, Callable[[JobTable], bytes]] = {
     "csv": csv_bytes,
@@ -38,36 +37,25 @@ def write_trace(table: JobTable, path: str | os.PathLike[str], format: str | Non
         UnknownName: There is no such format.
         TraceError: The file cannot be written: the disk is full, the folder absent …
     """
-    path = Path(path)
-    suffixes = [suffix.removeprefix(".") for suffix in path.suffixes]
-    compress = bool(suffixes) and suffixes[-1] == "gz"
-    name = format or next(iter(suffixes[-2:-1] if compress else suffixes[-1:]), "")
-    if name not in WRITERS:
-        raise UnknownName("format to write", name, WRITERS)
+    name = format_to_write(path, format)
     content = WRITERS[name](table)
-    _write_whole(path, gzip.compress(content, mtime=0) if compress else content)
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Write beside the file, then put it in its place; a pipe or a device is written to directly."""
     try:
-        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
-            path.write_bytes(content)
-            return
-        target = path.resolve()
-        beside = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
-            with open(beside, "xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                beside.unlink()
-            raise
+        write_whole(path, gzip.compress(content, mtime=0) if Path(path).suffix == ".gz" else content)
     except OSError as error:
         raise TraceError(
             f"{path}: cannot be written: {error.strerror}; make room or choose another place. "
             "What was there before is untouched"
         ) from error
+
+
+def format_to_write(path: str | os.PathLike[str], format: str | None = None) -> str:
+    """The name of the format a file is to have: the one asked for, else what its name ends in.
+
+    Raises:
+        UnknownName: There is no such format.
+    """
+    suffixes = [suffix.removeprefix(".") for suffix in Path(path).suffixes]
+    name = format or next(iter(suffixes[-2:-1] if suffixes[-1:] == ["gz"] else suffixes[-1:]), "")
+    if name not in WRITERS:
+        raise UnknownName("format to write", name, WRITERS)
+    return name

@@ -1,6 +1,10 @@
 """``mirage evaluate``."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 
@@ -120,14 +124,17 @@ def test_a_bitmap(arguments, tmp_path, capsys):
     ("more", "status", "complaint"),
     [
         (["--policies", "reactive,what-fi"], 1, "Did you mean 'what-if'?"),
-        (["--every", "soon"], 1, "'soon' is no duration"),
-        (["--start", "March"], 2, "--start 'March' is no date"),
+        (["--every", "soon"], 2, "'--every': 'soon' is no duration"),
+        (["--start", "March"], 2, "'--start': 'March' is no date"),
         (["--windows", "100"], 1, "windows fit"),
-        (["--link-nodes", "1,x"], 2, "--link-nodes 'x' is no positive whole number"),
+        (["--link-nodes", "1,x"], 2, "'--link-nodes': 'x' is no positive whole number"),
         (["--link-nodes", "9"], 1, "a job of 9 nodes can never run"),
-        (["--cost-ratios", "1,b"], 2, "is no list of numbers"),
+        (["--cost-ratios", "1,b"], 2, "'--cost-ratios': 'b' is no number"),
         (["--cost-ratios", "1", "--overlap-cost", "2"], 2, "takes the place of"),
         (["--interruption-cost", "-1"], 1, "costs must not be negative"),
+        (["--interruption-cost", "nan"], 1, "costs must not be negative, infinite"),
+        (["--overlap-cost", "inf"], 1, "costs must not be negative, infinite"),
+        (["--cost-ratios", "1,inf"], 1, "costs must not be negative, infinite"),
         (["--plot", "frontier.docx"], 1, "its name must end in .svg, .html, .png, .pdf"),
         (["--discipline", "esay"], 1, "Did you mean 'easy'?"),
     ],
@@ -135,3 +142,71 @@ def test_a_bitmap(arguments, tmp_path, capsys):
 def test_complaints(arguments, capsys, more, status, complaint):
     assert main([*arguments, *more]) == status
     assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        (["--every", "0"], "'--every': '0' is too short"),
+        (["--step", "0"], "'--step': '0' is too short"),
+        (["--link-limit", "0"], "'--link-limit': '0' is too short"),
+        (["--link-limit", "UNLIMITED"], "'--link-limit': 'UNLIMITED' never ends"),
+        (["--policies", ""], "'--policies': the list is empty"),
+        (["--policies", " , "], "'--policies': the list is empty"),
+        (["--link-nodes", ""], "'--link-nodes': the list is empty"),
+        (["--cost-ratios", ","], "'--cost-ratios': the list is empty"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_before_the_trace_is_read(more, complaint, capsys):
+    assert main(["evaluate", "/no/such/trace", "-N", "8", *more]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--plot", "--parquet"])
+def test_a_place_that_cannot_be_written_is_refused_before_the_trace_is_read(option, tmp_path, capsys):
+    (tmp_path / "folder.svg").mkdir()
+    for place in ("/no/folder/x.svg", str(tmp_path / "folder.svg")):
+        assert main(["evaluate", "/no/such/trace", "-N", "8", option, place]) == 1
+        assert f"cannot write {place}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_the_process_that_started_them(sign, arguments):
+    command = [sys.executable, "-m", "mirage", *arguments, "--workers", "2", "--step", "1m"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        until(lambda: len(workers_of(process.pid)) == 2 or process.poll() is not None, 120)
+        workers = workers_of(process.pid)
+        process.send_signal(sign)
+        assert process.wait(20) == -sign
+    assert len(workers) == 2
+    until(lambda: not any(map(alive, workers)), 60)
+
+
+def workers_of(pid):
+    """The children of a process that multiprocessing has spawned to work."""
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        children = [int(word) for word in file.read().split()]
+    return [child for child in children if "spawn_main" in command_of(child)]
+
+
+def command_of(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def until(condition, seconds):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)

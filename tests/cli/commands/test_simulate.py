@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import os
 
 import pytest
 
@@ -108,3 +109,23 @@ def test_a_slurm_conf_says_what_the_machine_is(shared_data, tmp_path, capsys):
     report = simulated(capsys, str(trace), "--slurm-conf", str(conf))
     assert report["nodes"] == 16
     assert report["max_wait_s"] >= 60
+
+
+@pytest.mark.parametrize("place", ["/no/such/folder/x.csv", "."])
+def test_a_place_that_cannot_be_written_is_refused_before_the_trace_is_read(place, capsys):
+    assert main(["simulate", "/no/such/trace", "-N", "3", "-o", place]) == 1
+    assert f"cannot write {place}" in capsys.readouterr().err
+
+
+def test_an_older_schedule_stays_where_the_new_one_cannot_be_written(swf, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "schedule.csv"
+    out.write_text("old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert main(["simulate", swf, "--processors", "3", "-o", str(out)]) == 1
+    assert f"cannot write {out}: No space left on device" in capsys.readouterr().err
+    assert out.read_text() == "old"
+    assert [path.name for path in tmp_path.glob(".*")] == []

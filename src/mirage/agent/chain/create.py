@@ -70,7 +70,9 @@ def read_request(
     return Request(Submission("", chosen, arguments, inherited, str(directory)), text, given, job_name)
 
 
-def enlist(store: Store, backend: Backend, home: Home, request: Request, spec: ChainSpec, name: str, now_s: int) -> int:
+def create_chain(
+    store: Store, backend: Backend, home: Home, request: Request, spec: ChainSpec, name: str, now_s: int
+) -> int:
     """Make the chain and submit its first link; its job.
 
     Args:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, shown
 
 PREFIX = "mirage:"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -62,6 +62,6 @@ def chain_name(text: str) -> str:
     """
     if not NAME.fullmatch(text):
         raise ConfigurationError(
-            f"{text!r} cannot name a chain: use up to 63 letters, digits, dots, dashes and underscores"
+            f"{shown(text)} cannot name a chain: use up to 63 letters, digits, dots, dashes and underscores"
         )
     return text

@@ -43,11 +43,11 @@ class Decider:
         for found in due:
             if made and self.monotonic() - begun_s > context.settings.budget_s:
                 break
-            made.append((found, *self._think(context, found[0], found[1], view)))
+            made.append((found, *self._decide_one(context, found[0], found[1], view)))
         _release(context, [(chain, waiting) for (chain, _, waiting), plan, _ in made if plan.submits])
         for (chain, _, _), plan, _ in made:
             if not plan.submits:
-                _sleep(context, chain, plan)
+                _schedule_next_look(context, chain, plan)
         records = [
             DecisionRecord(
                 chain.id,
@@ -66,7 +66,7 @@ class Decider:
             log.warning("decisions put off", extra={"count": put_off})
         return put_off
 
-    def _think(self, context: CycleContext, chain: Chain, present: Link, view: View) -> tuple[Plan, str]:
+    def _decide_one(self, context: CycleContext, chain: Chain, present: Link, view: View) -> tuple[Plan, str]:
         """What the policy says and why; nothing where it fails."""
         spec = chain.spec
         request = PolicyRequest(spec.policy, spec.interruption_cost, spec.overlap_cost)
@@ -123,7 +123,7 @@ def _release_each(context: CycleContext, links: list[tuple[Chain, Link]]) -> dic
     return refused
 
 
-def _sleep(context: CycleContext, chain: Chain, plan: Plan) -> None:
+def _schedule_next_look(context: CycleContext, chain: Chain, plan: Plan) -> None:
     until_s = [action.until_s for action in plan.actions if isinstance(action, Wait) and action.until_s is not None]
     latest_s = context.now_s + context.settings.longest_sleep_s
     next_look_s = min(max([context.now_s + context.settings.decide_s, *until_s]), latest_s)

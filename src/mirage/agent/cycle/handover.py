@@ -23,7 +23,7 @@ class Shell(Protocol):
         ...
 
 
-class Probes:
+class ReadinessProbes:
     """Ready commands, run aside so that a slow one delays nobody."""
 
     def __init__(self, shell: Shell, at_once: int = 8) -> None:
@@ -42,7 +42,7 @@ class Probes:
             del self.asked[key]
             return True
         asked, spec = chain.spec.submission, chain.spec
-        environment = {**asked.environment, CHAIN: chain.name, LINK: str(link.number), **place(context, link)}
+        environment = {**asked.environment, CHAIN: chain.name, LINK: str(link.number), **job_environment(context, link)}
         self.asked[key] = self.pool.submit(
             self.shell.succeeds, spec.ready_command, environment, asked.directory, context.settings.ready_timeout_s
         )
@@ -53,29 +53,29 @@ class Probes:
         self.pool.shutdown(wait=False, cancel_futures=True)
 
 
-def place(context: CycleContext, link: Link) -> dict[str, str]:
+def job_environment(context: CycleContext, link: Link) -> dict[str, str]:
     """Where a link runs, as a ready command finds it in its environment."""
     job = context.snapshot.by_id.get(link.job)
     hosts = expand_hosts(job.nodelist) if job is not None and job.nodelist else []
     return {JOB: str(link.job), HOST: hosts[0] if hosts else ""}
 
 
-def hand_over(context: CycleContext, chain: Chain, probes: Probes) -> bool:
+def hand_over(context: CycleContext, chain: Chain, probes: ReadinessProbes) -> bool:
     """Take the hand-over of a chain a step further; whether one is under way."""
     running = context.of(chain, LinkState.RUNNING)
     if not running:
         return False
     newest = running[-1]
     if newest.ready_s == MISSING:
-        newest = _look_ready(context, chain, newest, probes)
+        newest = _with_readiness(context, chain, newest, probes)
     ending = chain.state is ChainState.ENDING and chain.spec.until_s != MISSING and context.now_s >= chain.spec.until_s
     leaving = running if ending else running[:-1] if newest.ready_s != MISSING else []
     for link in leaving:
-        _see_off(context, chain, link)
+        _end_previous(context, chain, link)
     return len(running) > 1 or newest.ready_s == MISSING
 
 
-def _look_ready(context: CycleContext, chain: Chain, link: Link, probes: Probes) -> Link:
+def _with_readiness(context: CycleContext, chain: Chain, link: Link, probes: ReadinessProbes) -> Link:
     spec = chain.spec
     if spec.ready_command:
         ready_s = context.now_s if probes.is_ready(context, chain, link) else MISSING
@@ -87,7 +87,7 @@ def _look_ready(context: CycleContext, chain: Chain, link: Link, probes: Probes)
     return context.change_link(link, context.event(chain.id, link.number, "ready"), ready_s=ready_s)
 
 
-def _see_off(context: CycleContext, chain: Chain, link: Link) -> None:
+def _end_previous(context: CycleContext, chain: Chain, link: Link) -> None:
     """Signal a link that is to leave; end it when its grace is over.
 
     The signal is sent before it is written down: killed in between, the agent sends it twice, which a checkpoint

@@ -48,7 +48,7 @@ def seen_in_queue(link: Link, job: QueuedJob, now_s: int) -> Change:
             columns |= _running(link, job, now_s)
     else:
         columns |= _over(link, job, now_s)
-    return Change(columns, _told(link, columns, now_s, f"job {job.id}" + (f": {job.reason}" if job.reason else "")))
+    return Change(columns, _events(link, columns, now_s, f"job {job.id}" + (f": {job.reason}" if job.reason else "")))
 
 
 def seen_in_accounting(link: Link, job: AccountedJob, now_s: int) -> Change:
@@ -62,7 +62,7 @@ def seen_in_accounting(link: Link, job: AccountedJob, now_s: int) -> Change:
     if job.limit_s != MISSING:
         columns["limit_s"] = job.limit_s
     columns |= _over(link, job, now_s)
-    return Change(columns, _told(link, columns, now_s, f"job {job.id}, by accounting"))
+    return Change(columns, _events(link, columns, now_s, f"job {job.id}, by accounting"))
 
 
 def vanished(link: Link, now_s: int) -> Change:
@@ -119,7 +119,7 @@ def _over(link: Link, job: QueuedJob | AccountedJob, now_s: int) -> dict[str, An
     return columns
 
 
-def _told(link: Link, columns: dict[str, Any], now_s: int, detail: str) -> tuple[EventRecord, ...]:
+def _events(link: Link, columns: dict[str, Any], now_s: int, detail: str) -> tuple[EventRecord, ...]:
     """Events for the changes of state that a user cares about."""
     kinds: list[str] = []
     if "job" in columns and link.state is LinkState.PLANNED:

@@ -44,7 +44,7 @@ class Poller:
         self.ended: dict[int, AccountedJob] = {}
         self._machine_s = self._accounts_s = -1
 
-    def look(self, now_s: int, *, missing_since_s: int | None) -> Snapshot:
+    def poll(self, now_s: int, *, missing_since_s: int | None) -> Snapshot:
         """One poll.
 
         Args:
@@ -60,10 +60,10 @@ class Poller:
         for job in queue.jobs:
             if (tag := parse_tag(job.comment)) is not None:
                 snapshot.tagged.setdefault((tag.chain, tag.link), []).append(job)
-        self._one_more(snapshot, now_s, missing_since_s)
+        self._ask_once_more(snapshot, now_s, missing_since_s)
         return snapshot
 
-    def _one_more(self, snapshot: Snapshot, now_s: int, missing_since_s: int | None) -> None:
+    def _ask_once_more(self, snapshot: Snapshot, now_s: int, missing_since_s: int | None) -> None:
         """The second command of this poll, the one most in need."""
         if missing_since_s is not None:
             self._account(snapshot, now_s, missing_since_s - OVERLAP_S)

@@ -21,7 +21,7 @@ class Reconciler:
 
     def __init__(self) -> None:
         self.unseen: dict[tuple[int, int], int] = {}
-        self.let_go: Counter[tuple[int, int]] = Counter()
+        self.releases: Counter[tuple[int, int]] = Counter()
 
     def follow(self, context: CycleContext, chain: Chain) -> None:
         """Bring the open links of a chain up to date."""
@@ -35,7 +35,7 @@ class Reconciler:
             cancel_doubles(context, link, jobs)
             job = context.snapshot.by_id.get(link.job)
             if job is not None and held_by_slurm(job):
-                self._let_go(context, link, job)
+                self._release_held(context, link, job)
 
     def missing_since_s(self, links: list[Link]) -> int | None:
         """Submission time of the oldest open link not seen last time; None where all were."""
@@ -45,18 +45,18 @@ class Reconciler:
         times = [link.attempted_s for link in links if (link.chain, link.number) in self.unseen]
         return min(times)
 
-    def _let_go(self, context: CycleContext, link: Link, job: QueuedJob) -> None:
+    def _release_held(self, context: CycleContext, link: Link, job: QueuedJob) -> None:
         """Release a job that Slurm holds because it could not launch it; replace it where that does not help."""
         key = (link.chain, link.number)
-        self.let_go[key] += 1
+        self.releases[key] += 1
         why = f"job {job.id}: {job.reason}"
         try:
-            if self.let_go[key] > context.settings.failures:
+            if self.releases[key] > context.settings.failures:
                 raise SlurmRefused(f"released {context.settings.failures} times in vain")
             context.backend.release(job.id)
             context.change_link(link, context.event(*key, "let-go", why))
         except SlurmRefused as error:
-            del self.let_go[key]
+            del self.releases[key]
             context.backend.cancel(job.id)
             context.change_link(link, context.event(*key, "replaced", f"{why}; {error}"), cancelled_s=context.now_s)
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
-from mirage.errors import ConfigurationError, StoreError
+from mirage.errors import ConfigurationError, StoreError, shown
 
 BUSY_S = 30
 """How long to wait for another process that writes; a change takes milliseconds, a migration seconds."""
@@ -32,19 +32,21 @@ def make_engine(url: str) -> Engine:
         ConfigurationError: The URL is none, or of a data base we do not speak to.
         StoreError: The file cannot be made.
     """
-    told = without_password(url)
+    redacted = without_password(url)
     try:
         parsed = make_url(url)
         if parsed.drivername in ("postgresql", "postgres"):  # psycopg 3 is what our extra installs
             parsed = parsed.set(drivername="postgresql+psycopg")
         if parsed.get_backend_name() not in ("sqlite", "postgresql"):
-            raise ConfigurationError(f"{told!r} is neither sqlite:///path/to/file nor postgresql://user@host/database")
+            raise ConfigurationError(
+                f"{shown(redacted)} is neither sqlite:///path/to/file nor postgresql://user@host/database"
+            )
         return _sqlite(parsed) if parsed.get_backend_name() == "sqlite" else _postgresql(parsed)
     except (ArgumentError, NoSuchModuleError) as error:
-        raise ConfigurationError(f"{told!r} is no data base URL; write sqlite:///path/to/file") from error
+        raise ConfigurationError(f"{shown(redacted)} is no data base URL; write sqlite:///path/to/file") from error
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"{told!r} needs the package {error.name!r}; for PostgreSQL: pip install 'mirage-hpc[postgresql]'"
+            f"{shown(redacted)} needs the package {error.name!r}; for PostgreSQL: pip install 'mirage-hpc[postgresql]'"
         ) from error
 
 

@@ -6,6 +6,7 @@ it has not.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Protocol
 
 from mirage.agent.model import Chain, ChainSpec, DecisionRecord, EventRecord, Link
@@ -76,4 +77,16 @@ class Store(Protocol):
 
     def lease(self) -> tuple[str, float] | None:
         """Holder and end of validity, if there is one."""
+        ...
+
+    def decided_since(self, last: int) -> tuple[int, Counter[tuple[str, bool]]]:
+        """How often each reason was given, and whether it submitted, by decisions after ``last``; the new last."""
+        ...
+
+    def happened_since(self, last: int) -> tuple[int, Counter[str]]:
+        """How often each kind of event was written after ``last``; the new last."""
+        ...
+
+    def close(self) -> None:
+        """Let go of all connections."""
         ...

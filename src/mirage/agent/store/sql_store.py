@@ -16,7 +16,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, EventRecord, Link, LinkState
 from mirage.agent.store.engine import BUSY_S, make_engine
 from mirage.agent.store.schema import chains, decisions, events, lease, links
-from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName
+from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName, shown
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.values import Submission
 
@@ -79,8 +79,8 @@ class SqlStore:
                 assert key is not None
                 number = int(key[0])
                 connection.execute(links.insert().values(_row(Link(number, 1))))
-        except _Taken as error:
-            raise ConfigurationError(f"there is a chain {name!r} already; choose another name") from error
+        except _KeyExists as error:
+            raise ConfigurationError(f"there is a chain {shown(name)} already; choose another name") from error
         return Chain(number, name, spec, now_s)
 
     def chains(self, *, alive: bool = False) -> list[Chain]:
@@ -135,7 +135,7 @@ class SqlStore:
             with self._writing() as connection:
                 connection.execute(links.insert().values(_row(link)))
                 _write_events(connection, events)
-        except _Taken as error:
+        except _KeyExists as error:
             raise StoreError(f"chain {link.chain} has a link {link.number} already") from error
 
     def change_link(self, chain: int, number: int, *events: EventRecord, **columns: object) -> None:
@@ -210,7 +210,7 @@ class SqlStore:
                 if connection.execute(sa.select(lease.c.id)).first() is None:
                     connection.execute(lease.insert().values(id=1, **values))
                     return
-        except _Taken:
+        except _KeyExists:
             pass  # somebody was quicker
         held = self.lease()
         who, until_s = held if held is not None else ("another agent", now_s)
@@ -253,24 +253,24 @@ class SqlStore:
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        with self._told(), self.engine.connect() as connection:
+        with self._translated_errors(), self.engine.connect() as connection:
             connection.info["writes"] = True
             with connection.begin():
                 yield connection
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        with self._told(), self.engine.connect() as connection:
+        with self._translated_errors(), self.engine.connect() as connection:
             connection.info["writes"] = False
             yield connection
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         """Errors of the data base in our own words."""
         try:
             yield
         except IntegrityError as error:
-            raise _Taken(str(error.orig)) from error
+            raise _KeyExists(str(error.orig)) from error
         except (SQLAlchemyError, OSError) as error:
             said = str(getattr(error, "orig", None) or error).strip()
             helps = (what for words, what in _REMEDIES if any(word in said.lower() for word in words))
@@ -278,7 +278,7 @@ class SqlStore:
             raise StoreError(f"the store {self.engine.url} cannot be used: {said}; {what}") from error
 
 
-class _Taken(StoreError):
+class _KeyExists(StoreError):
     """A row with that key is there already."""
 
 

@@ -11,19 +11,20 @@ import time
 import click
 
 from mirage.cli import context as cluster
+from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples, json_output
 
 
-class Ending:
+class StopSignals:
     """SIGTERM and SIGINT end a sleep at once, and are remembered."""
 
     def __init__(self) -> None:
         self._read, write = os.pipe()
         os.set_blocking(write, False)
-        self._came = False
+        self._arrived = False
 
         def note(*_: object) -> None:
-            self._came = True
+            self._arrived = True
             os.write(write, b"x")
 
         for sign in (signal.SIGTERM, signal.SIGINT):
@@ -33,12 +34,12 @@ class Ending:
         """Sleep so long, or until a signal comes."""
         select.select([self._read], [], [], seconds)
 
-    def came(self) -> bool:
+    def arrived(self) -> bool:
         """Whether one has come."""
-        return self._came
+        return self._arrived
 
 
-@click.group(context_settings=CONTEXT, epilog=examples("mirage agent start", "mirage agent status"))
+@click.group(cls=CommandGroup, context_settings=CONTEXT, epilog=examples("mirage agent start", "mirage agent status"))
 def agent() -> None:
     """Start, stop and find the agent that looks after all your chains."""
 
@@ -71,7 +72,7 @@ def run(poll_s: int | None, metrics_port: int | None, timeout_s: float | None, l
         settings = replace(settings, poll_s=poll_s, busy_poll_s=min(poll_s, settings.busy_poll_s))
     if timeout_s is not None:
         settings = replace(settings, settle_s=max(settings.settle_s, round(1.5 * timeout_s)))
-    ended = Ending()
+    stopping = StopSignals()
     with cluster.store() as store:
         slurm = cluster.client(timeout_s)
         metrics = Metrics(store, slurm.runner, cluster.clock, holder_name())
@@ -86,9 +87,9 @@ def run(poll_s: int | None, metrics_port: int | None, timeout_s: float | None, l
             holder=holder_name(),
             settings=settings,
             runner=ChildProcess(max(PATIENCE_S, 5 * (timeout_s or 0))),
-            told=metrics.saw,
+            on_cycle=metrics.record_cycle,
         )
-        watched.run(ended.sleep, ended.came)
+        watched.run(stopping.sleep, stopping.arrived)
 
 
 @agent.command(
@@ -106,7 +107,7 @@ def start(systemd: bool, slurm_job: bool, sbatch_options: tuple[str, ...]) -> No
 
     home = cluster.home()
     with cluster.store() as store:
-        found = service.find(store, cluster.clock())
+        found = service.running_agent(store, cluster.clock())
     if found is not None:
         click.echo(f"an agent runs already on {found.host}, process {found.pid}", err=True)
     elif systemd:
@@ -124,7 +125,7 @@ def stop() -> None:
     from mirage.agent import service
 
     with cluster.store() as store:
-        found = service.find(store, cluster.clock())
+        found = service.running_agent(store, cluster.clock())
     if found is None:
         click.echo("no agent runs", err=True)
         return
@@ -141,7 +142,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
 
     now_s = cluster.clock()
     with cluster.store() as store:
-        found = service.find(store, now_s)
+        found = service.running_agent(store, now_s)
         alive = len(store.chains(alive=True))
         url = str(store.engine.url)
     if as_json:

@@ -1,4 +1,4 @@
-"""``mirage demo``: see a service stay alive on a busy cluster."""
+"""``mirage demo``: a service kept alive on a busy simulated cluster."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage import __version__
-from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output, seed_option, workers_option
+from mirage.cli.output import check_output, write_output
 
 if TYPE_CHECKING:
     from mirage.demo.demonstration import Demonstration
-
-DEFAULT_SEED = 0
 
 
 @click.command(
@@ -28,34 +27,21 @@ DEFAULT_SEED = 0
     ),
 )
 @click.option("-o", "out", default="mirage-demo.html", show_default=True, metavar="FILE", help="Report to write.")
-@click.option("--seed", type=click.IntRange(min=0), default=DEFAULT_SEED, show_default=True, metavar="S")
-@click.option(
-    "--interruption-cost", type=float, default=3.0, show_default=True, metavar="X", help="Of an hour of interruption."
-)
-@click.option("--overlap-cost", type=float, default=1.0, show_default=True, metavar="Y", help="Of an hour of overlap.")
-@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes at once.  [default: all cores]")
+@seed_option
+@cost_options(interruption=3.0, overlap=1.0)
+@workers_option
 @json_output
-def demo(
-    out: str,
-    seed: int,
-    interruption_cost: float,
-    overlap_cost: float,
-    workers: int | None,
-    as_json: bool,
-) -> None:
+def demo(out: str, seed: int, costs: CostOptions, workers: int | None, as_json: bool) -> None:
     """Keep a service alive for two weeks on a simulated cluster, with and without foresight, and compare.
 
     The cluster, its users and its queue are synthetic, modelled on the A100 partition of a large machine. The
     agent keeps a chain of 48-hour jobs alive twice: once it asks for the next job when the last has ended, once it runs
     the visible queue forward and asks in time. The report is one HTML file that needs no network.
     """
-    from mirage.errors import ConfigurationError
-    from mirage.policy.cost import Cost
     from mirage.report.terminal.demo import print_demonstration, stages
 
-    cost = Cost(interruption_cost, overlap_cost)
-    if not Path(out).parent.is_dir():
-        raise ConfigurationError(f"cannot write {out}: there is no folder {Path(out).parent}")
+    cost = costs.cost()
+    check_output(out)
     with stages() as told:
         told("loading")
         from mirage.demo.demonstration import demonstrate
@@ -65,11 +51,7 @@ def demo(
         told("writing the report")
         from mirage.report.pages.demo import demo_page
 
-        text = demo_page(shown, _command(shown, out), __version__)
-        try:
-            Path(out).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise ConfigurationError(f"cannot write {out}: {error.strerror}") from error
+        write_output(out, demo_page(shown, _command(shown, out), __version__))
     if as_json:
         click.echo(json.dumps(_report(shown, out), indent=2))
     else:
@@ -77,7 +59,7 @@ def demo(
 
 
 def _command(shown: Demonstration, out: str) -> str:
-    """What plays the very same demonstration again, defaults written out."""
+    """The command that plays the very same demonstration again, defaults written out."""
     costs = ["--interruption-cost", f"{shown.cost.interruption:g}", "--overlap-cost", f"{shown.cost.overlap:g}"]
     return shlex.join(["mirage", "demo", "--seed", str(shown.seed), *costs, "-o", Path(out).name])
 

@@ -11,18 +11,22 @@ from typing import Any
 
 import click
 
+from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.errors import shown
 
 DEFAULT = Path("mirage-lab")
 
 
 def directory(command: Any) -> Any:
-    """Where the cluster is."""
+    """The argument DIRECTORY: where the cluster is."""
     return click.argument("directory", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT)(command)
 
 
 @click.group(
-    context_settings=CONTEXT, epilog=examples("mirage lab up --nodes 8", 'eval "$(mirage lab env)"', "mirage lab down")
+    cls=CommandGroup,
+    context_settings=CONTEXT,
+    epilog=examples("mirage lab up --nodes 8", 'eval "$(mirage lab env)"', "mirage lab down"),
 )
 def lab() -> None:
     """A private real Slurm cluster in one directory: loopback only, no rights needed, gone without a trace."""
@@ -104,7 +108,7 @@ def run(directory: Path, command: tuple[str, ...]) -> None:
     try:
         os.execvpe(command[0], list(command), environment)
     except OSError as error:
-        raise click.UsageError(f"cannot run {command[0]!r}: {error.strerror}") from None
+        raise click.UsageError(f"cannot run {shown(command[0])}: {error.strerror}") from None
 
 
 def _there(directory: Path) -> Any:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage import __version__
-from mirage.cli.machine import Machine, chosen_machine, discipline_help, machine_options
-from mirage.cli.options import CONTEXT, examples, json_output, trace_reading
+from mirage.cli.machine import Machine, MachineOptions, discipline_help, machine_options
+from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
+from mirage.cli.output import check_output, write_output
 from mirage.cli.trace_reading import read_named_trace
 from mirage.errors import ConfigurationError
 
@@ -37,56 +38,42 @@ if TYPE_CHECKING:
     "--discipline", default="slurm", show_default=True, metavar="NAME", help=f"How jobs queue: {discipline_help()}."
 )
 @machine_options
-@click.option("--skip-impossible", is_flag=True, help="Leave out jobs that can never run there, instead of stopping.")
-@click.option("-o", "out", metavar="FILE", help="Write who ran when: CSV with id, submit, start, end.")
+@click.option("-o", "out", metavar="FILE", help="Write when each job ran: CSV with id, submit, start, end.")
 @json_output
-@trace_reading
+@trace_options
 def simulate(
-    trace: str,
-    discipline: str,
-    skip_impossible: bool,
-    out: str | None,
-    as_json: bool,
-    nodes: int | None,
-    processors: int | None,
-    gpus_per_node: int | None,
-    cpus_per_node: int | None,
-    slurm_conf: str | None,
-    settings: str | None,
-    max_job_test: int | None,
-    **reading: Any,
+    trace: str, discipline: str, machine: MachineOptions, out: str | None, as_json: bool, reading: TraceOptions
 ) -> None:
     """Replay TRACE (a file, or - for standard input) on a simulated cluster and say how long jobs waited.
 
-    Jobs are submitted when the trace says and run as long as it says, but no longer than their limit. Who waits
-    for whom is up to the discipline.
+    Jobs are submitted when the trace says and run as long as it says, but no longer than their limit. Which job waits
+    for which is up to the discipline.
     """
-    machine = chosen_machine(
-        nodes=nodes, processors=processors, gpus_per_node=gpus_per_node, cpus_per_node=cpus_per_node,
-        slurm_conf=slurm_conf, settings=settings, max_job_test=max_job_test,
-    )  # fmt: skip
     if discipline == "paused":
         raise click.UsageError("the discipline 'paused' leaves every decision to a program; name another")
-    read = read_named_trace(trace, **reading)
+    simulated = machine.machine()
+    if out is not None:
+        check_output(out)
+    read = read_named_trace(trace, reading)
 
     from mirage.sim.jobs import workload
     from mirage.sim.simulation import Simulation
 
-    jobs = workload(read.table, machine.cluster, refuse=not skip_impossible)
+    jobs = workload(read.table, simulated.cluster, refuse=not machine.skip_impossible)
     if not len(jobs.jobs):
         reasons = ", ".join(f"{count:,} that {reason}" for reason, count in jobs.left_out.items())
         raise ConfigurationError(f"{trace} has no job to simulate; left out: {reasons or 'none'}")
-    simulation = Simulation(machine.cluster, jobs, discipline, machine.settings)
+    simulation = Simulation(simulated.cluster, jobs, discipline, simulated.settings)
     began_s = time.process_time()
     schedule = simulation.run()
     cpu_s = time.process_time() - began_s
     if out is not None:
-        _write(schedule, out, _origin_s(read))
+        write_output(out, _as_csv(schedule, _origin_s(read)))
     report = {**schedule.metrics(), **_speed(len(jobs.jobs), cpu_s), "left_out": jobs.left_out}
     if as_json:
-        click.echo(json.dumps(report | _provenance(trace, discipline, machine), indent=2))
+        click.echo(json.dumps(report | _provenance(trace, discipline, simulated), indent=2))
     else:
-        _print(report, jobs, discipline, machine)
+        _print(report, jobs, discipline, simulated)
 
 
 def _speed(jobs: int, cpu_s: float) -> dict[str, float]:
@@ -105,24 +92,19 @@ def _provenance(trace: str, discipline: str, machine: Machine) -> dict[str, Any]
 
 
 def _origin_s(read: Trace) -> int:
-    """What the reader added to the trace's own seconds."""
+    """The seconds that the reader added to the trace's own."""
     words = read.report.metadata.get("UnixStartTime", "").split() if read.report.format == "swf" else []
     return max(int(words[0]), 0) if words and words[0].isdecimal() else 0
 
 
-def _write(schedule: Schedule, out: str, origin_s: int) -> None:
+def _as_csv(schedule: Schedule, origin_s: int) -> str:
     """CSV in order of submission, in the trace's own seconds; empty where a job did not start or end."""
     from mirage.job_state import MISSING
 
     ids = schedule.table.job_id.tolist()
     columns = (schedule.table.submit_s, schedule.start_s, schedule.end_s)
     texts = [["" if t == MISSING else str(t - origin_s) for t in column.tolist()] for column in columns]
-    try:
-        with open(out, "w", encoding="utf-8") as file:
-            file.write("id,submit,start,end\n")
-            file.writelines(f"{','.join(row)}\n" for row in zip(ids, *texts))
-    except OSError as error:
-        raise ConfigurationError(f"cannot write {out}: {error.strerror}") from error
+    return "".join(f"{','.join(row)}\n" for row in [("id", "submit", "start", "end"), *zip(ids, *texts)])
 
 
 def _print(report: dict[str, Any], jobs: Workload, discipline: str, machine: Machine) -> None:

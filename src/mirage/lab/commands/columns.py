@@ -11,7 +11,6 @@ from mirage.job_state import MISSING, JobState
 from mirage.lab.virtual.node_names import hostlist
 from mirage.slurm.values import AccountedJob, Machine, Node, Partition, QueuedJob
 
-NO_LIMIT_MIN = 2**32 - 1
 STATE_LETTERS = {
     JobState.PENDING: "PD", JobState.RUNNING: "R", JobState.SUSPENDED: "S", JobState.COMPLETED: "CD",
     JobState.CANCELLED: "CA", JobState.FAILED: "F", JobState.TIMEOUT: "TO", JobState.NODE_FAIL: "NF",

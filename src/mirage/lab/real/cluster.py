@@ -17,7 +17,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -35,11 +34,15 @@ from mirage.lab.real.spec import (
     slurm_conf,
     slurmdbd_conf,
 )  # fmt: skip
+from mirage.patience import wait_until
 
 _OUTLIVING: list[subprocess.Popen[bytes]] = []
 """Processes that are to run on when nobody refers to them any more."""
 
 LOWEST_PORT = 10_000
+END_S = 5.0
+"""Real seconds from SIGTERM to SIGKILL."""
+
 _KILLED_LAST = ("slurmrestd", "slurmctld", "slurmdbd", "mariadb", "munged", "clock")
 
 
@@ -91,7 +94,7 @@ class PrivateCluster:
             _kill(pid, signal.SIGKILL)
         for name in (*self.spec.node_names, *_KILLED_LAST):
             if (found := self._pid(name)) is not None:
-                _end(found)
+                _end(found, whole_group=name == "clock")
             (self.spec.run / f"{name}.pid").unlink(missing_ok=True)
         self._forget_clock()
 
@@ -141,9 +144,12 @@ class PrivateCluster:
         Raises:
             SlurmUnreachable: It failed; its words are quoted.
         """
-        done = subprocess.run(
-            argv, env={**os.environ, **self.environment}, capture_output=True, text=True, timeout=timeout_s, check=False
-        )
+        try:
+            done = subprocess.run(
+                argv, env=self._own_environment(), capture_output=True, text=True, timeout=timeout_s, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise SlurmUnreachable(f"{argv[0]} did not answer within {timeout_s:g} s") from error
         if done.returncode:
             raise SlurmUnreachable(f"{argv[0]} failed with status {done.returncode}", done.stderr or done.stdout)
         return done.stdout
@@ -311,7 +317,7 @@ class PrivateCluster:
         with log.open("w", encoding="utf-8") as out:
             done = subprocess.run(
                 argv, env=self._own_environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False,
-                start_new_session=True,
+                start_new_session=True, preexec_fn=_ignore_broken_pipes,
             )  # fmt: skip
         if done.returncode:
             raise SlurmUnreachable(f"{argv[0]} did not start (status {done.returncode})", _tail(log))
@@ -363,11 +369,8 @@ class PrivateCluster:
         return self._pid(name) is not None
 
     def _until(self, condition: Callable[[], bool], patience_s: float, what: str, log: Path) -> None:
-        end = time.monotonic() + patience_s
-        while not condition():
-            if time.monotonic() > end:
-                raise SlurmUnreachable(f"waited {patience_s:g} s in vain until {what}; {log} ends with", _tail(log))
-            time.sleep(0.05)
+        if not wait_until(condition, patience_s):
+            raise SlurmUnreachable(f"waited {patience_s:g} s in vain until {what}; {log} ends with", _tail(log))
 
 
 def free_ports(count: int) -> int:
@@ -415,17 +418,21 @@ def _lives(pid: int) -> bool:
         return False
 
 
-def _end(pid: int) -> None:
-    """Ask a process to end, then make it."""
-    _kill(pid, signal.SIGTERM)
-    for _ in range(100):
-        if not _lives(pid):
-            return
-        time.sleep(0.05)
-    _kill(pid, signal.SIGKILL)
+def _ignore_broken_pipes() -> None:
+    """Ignore SIGPIPE, which would end a daemon before it has set its own handlers; Slurm resets it for jobs."""
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+
+
+def _end(pid: int, *, whole_group: bool = False) -> None:
+    """End a process, or the whole group that it leads: by SIGTERM, and by SIGKILL where that does not help."""
+    _kill(-pid if whole_group else pid, signal.SIGTERM)
+    if wait_until(lambda: not _lives(pid), END_S):
+        return
+    _kill(-pid if whole_group else pid, signal.SIGKILL)
 
 
 def _kill(pid: int, sign: signal.Signals) -> None:
+    """Send a signal to a process that may be gone; to a group where the number is negative."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, sign)
 

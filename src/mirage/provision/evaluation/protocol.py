@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Protocol:
             ConfigurationError: No such protocol.
         """
         if name not in ("published", "warm"):
-            raise ConfigurationError(f"unknown protocol {name!r}; use warm or published")
+            raise ConfigurationError(f"unknown protocol {shown(name)}; use warm or published")
         return cls.published(begin_s, **changes) if name == "published" else cls.warm(begin_s, **changes)
 
     def submits_s(self, window: int) -> int:

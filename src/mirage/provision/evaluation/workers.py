@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
@@ -46,7 +47,16 @@ def available_cores() -> int:
 
 def _begin(study: Study) -> None:
     global _player
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _player = Player(study)
+
+
+def _end_with_parent() -> None:
+    """End this worker when its parent is gone, however that one ended: nobody would hand it another window."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _play(window: int) -> tuple[int, tuple[Trial, ...]]:

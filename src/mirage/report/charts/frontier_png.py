@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import io
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from mirage.errors import ConfigurationError
 from mirage.provision.evaluation.frontier import Frontier, Point
 from mirage.report.theme import LIGHT, SERIES
+from mirage.whole_file import write_whole
 
 
 def draw_with_matplotlib(shown: Sequence[Frontier], path: str, told: str) -> None:
@@ -26,7 +29,9 @@ def draw_with_matplotlib(shown: Sequence[Frontier], path: str, told: str) -> Non
     for axes, frontier in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown):
         _draw(axes, frontier)
     try:
-        figure.savefig(path, dpi=150)
+        drawn = io.BytesIO()
+        figure.savefig(drawn, dpi=150, format=Path(path).suffix[1:].lower() or "png")
+        write_whole(path, drawn.getvalue())
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"cannot draw into {path}: {error}") from error
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from mirage.trace.statistics.occupancy import Occupancy
 from mirage.trace.statistics.summary import TraceStatistics
 from mirage.trace.statistics.utilization import covered_s
 from mirage.trace.table import JobTable
+from mirage.whole_file import write_whole
 
 _COLUMNS = 1_500
 """More means than a screen has pixels would only make the file larger."""
@@ -40,7 +43,9 @@ def plot_trace(table: JobTable, statistics: TraceStatistics, path: str) -> None:
     _draw_busy(over_time, table, statistics)
     _draw_waits(waits, table)
     try:
-        figure.savefig(path, dpi=150)
+        drawn = io.BytesIO()
+        figure.savefig(drawn, dpi=150, format=Path(path).suffix[1:].lower() or "png")
+        write_whole(path, drawn.getvalue())
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"cannot draw into {path}: {error}") from error
 

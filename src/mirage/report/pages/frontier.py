@@ -16,6 +16,7 @@ from mirage.provision.evaluation.score import CLASSES, Row
 from mirage.report.charts.frontier import frontier_chart, stacked
 from mirage.report.page import CARDS, Cell, chart, command, page, section, table
 from mirage.report.theme import standalone
+from mirage.whole_file import write_whole
 
 _HEADING = "Interruption against overlap"
 _BY_MATPLOTLIB = (".png", ".pdf")
@@ -56,7 +57,7 @@ def draw_frontiers(evaluation: Evaluation, path: str, provenance: dict[str, Any]
         return
     text = evaluation_svg(evaluation, provenance) if kind == ".svg" else evaluation_page(evaluation, provenance)
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        write_whole(path, text.encode())
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
 

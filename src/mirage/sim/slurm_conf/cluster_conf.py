@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mirage.duration import UNLIMITED_S, parse_duration_s
-from mirage.errors import ClusterError, ConfigurationError
+from mirage.errors import ClusterError, ConfigurationError, shown
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
 from mirage.sim.slurm_conf.settings import option_lines, read_options
 from mirage.slurm_words.hostlist import expand_hosts
@@ -127,7 +127,8 @@ class _Names:
                 found.add(host)
             else:
                 raise ClusterError(
-                    f"{self.path}: partition {partition!r} names node {host!r}, which no NodeName line describes"
+                    f"{self.path}: partition {shown(partition)} names node {shown(host)}, "
+                    "which no NodeName line describes"
                 )
         return found & set(self.nodes)
 
@@ -182,14 +183,14 @@ def _partition(path: str | Path, name: str, options: Options, groups: tuple[str,
             max_limit_s=parse_duration_s(limit) if limit.upper() != "INFINITE" else UNLIMITED_S,
         )
     except ValueError as error:
-        raise ConfigurationError(f"{path}: partition {name!r}: {error}") from error
+        raise ConfigurationError(f"{path}: partition {shown(name)}: {error}") from error
 
 
 def _whole(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ConfigurationError(f"{text!r} in a slurm.conf is not a whole number") from None
+        raise ConfigurationError(f"{shown(text)} in a slurm.conf is not a whole number") from None
 
 
 def _is(options: Options, key: str, value: str) -> bool:

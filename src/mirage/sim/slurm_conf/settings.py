@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from mirage.duration import DAY_S, MINUTE_S, UNLIMITED_S, parse_duration_s
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, shown
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import never_in_force
 from mirage.sim.kernel.arrays import SETTINGS, Records, records
@@ -174,4 +174,4 @@ def _number(path: str | Path, key: str, value: str) -> int:
     try:
         return int(value)
     except ValueError:
-        raise ConfigurationError(f"{path}: {key}={value!r} is not a whole number") from None
+        raise ConfigurationError(f"{path}: {key}={shown(value)} is not a whole number") from None

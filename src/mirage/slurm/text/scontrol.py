@@ -10,13 +10,16 @@ from mirage.slurm.values import Node, QueuedJob
 from mirage.slurm_words.tres import gres_gpus_per_node
 from mirage.slurm_words.values import decimal, exit_of, gpus_of, instant_s, limit_s, state_of, text_of, whole
 
+JOBS_COMMAND = ("scontrol", "--oneliner", "--all", "show", "job")
+NODES_COMMAND = ("scontrol", "--oneliner", "--all", "show", "node")
+
 _UNFINISHED = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED, JobState.UNKNOWN})
 _COMMENT = re.compile(r" Comment=(.*?)(?= [A-Z][A-Za-z/:]*=|\s*$)")
 _NAME = re.compile(r" JobName=(.*?)(?: HetJobIdSet=\S*)? UserId=")
 
 
 def read_jobs(output: str) -> tuple[QueuedJob, ...]:
-    """Jobs in what ``scontrol --oneliner show job`` printed."""
+    """Jobs in what ``JOBS_COMMAND`` printed."""
     return tuple(queued_job(line) for line in output.splitlines() if line.startswith("JobId="))
 
 
@@ -58,7 +61,7 @@ def queued_job(line: str) -> QueuedJob:
 
 
 def read_nodes(output: str) -> tuple[Node, ...]:
-    """Nodes in what ``scontrol --oneliner show node`` printed."""
+    """Nodes in what ``NODES_COMMAND`` printed."""
     found = []
     for line in output.splitlines():
         row = pairs(line)

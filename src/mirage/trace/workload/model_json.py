@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from mirage.errors import TraceError, UnknownName
+from mirage.errors import TraceError, UnknownName, shown
 from mirage.trace.statistics.marginals import Marginals
 from mirage.trace.workload.model import UserClass, WorkloadModel
+from mirage.whole_file import write_whole
 
 SCHEMA = "mirage-workload/1"
 """Kind and version, the first entry of a model file."""
@@ -44,7 +45,7 @@ def model_from_json(text: str, *, source: str = "model") -> WorkloadModel:
     schema = document.pop("schema", None) if isinstance(document, dict) else None
     if schema != SCHEMA:
         raise TraceError(
-            f"{source}:1: schema is {schema!r}, this version of Mirage reads {SCHEMA!r}; "
+            f"{source}:1: schema is {shown(schema)}, this version of Mirage reads {SCHEMA!r}; "
             "fit the model again with 'mirage trace fit'"
         )
     try:
@@ -62,7 +63,7 @@ def write_model(model: WorkloadModel, path: str | os.PathLike[str]) -> None:
         TraceError: The file cannot be written.
     """
     try:
-        Path(path).write_text(model_to_json(model), encoding="utf-8")
+        write_whole(path, model_to_json(model).encode())
     except OSError as error:
         raise TraceError(f"{path}: cannot be written: {error.strerror}; choose another place") from error
 

@@ -1,4 +1,4 @@
-"""``mirage endpoint``: keep a proxy's upstream file pointing at the live link."""
+"""``mirage endpoint``: the upstream file of a proxy, kept pointing at the live link."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 from mirage.cli import context as cluster
 from mirage.cli.commands.chain.list import find
 from mirage.cli.options import CONTEXT, examples
+from mirage.errors import shown
 
 
 @click.command(
@@ -52,7 +53,7 @@ def endpoint(name: str, port: int, kind: str, out: Path | None, watch: bool, rel
             elif write_if_changed(out, text):
                 click.echo(f"{chain.name} is at {host or 'no host'}", err=True)
                 if reload_ and not SystemShell().succeeds(reload_, os.environ, ".", 60.0):
-                    click.echo(f"mirage: {reload_!r} failed", err=True)
+                    click.echo(f"mirage: {shown(reload_)} failed", err=True)
             if not watch:
                 return
             time.sleep(every_s)

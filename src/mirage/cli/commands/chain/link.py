@@ -1,4 +1,4 @@
-"""``mirage link``: what a job says of itself, from inside."""
+"""``mirage link``: the state of a job, said from inside it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import os
 
 import click
 
+from mirage.cli import context as cluster
+from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples
 from mirage.errors import ConfigurationError
 
 
-@click.group(context_settings=CONTEXT, epilog=examples("mirage link ready", "mirage link done"))
+@click.group(cls=CommandGroup, context_settings=CONTEXT, epilog=examples("mirage link ready", "mirage link done"))
 def link() -> None:
     """Inside a job of a chain: say that it is ready, or that the work is done.
 
@@ -29,10 +31,9 @@ def done() -> None:
     """Say that the work is done: the chain ends, and the next job leaves the queue."""
     from mirage.agent.chain.tag import parse_tag
     from mirage.job_state import JobState
-    from mirage.slurm.client import SlurmClient
 
     chain, number = _say(done=True)
-    slurm = SlurmClient()
+    slurm = cluster.client()
     for job in slurm.observe().jobs:
         tag = parse_tag(job.comment)
         if tag is not None and tag.chain == chain and tag.link > number and job.state is JobState.PENDING:
@@ -42,7 +43,6 @@ def done() -> None:
 def _say(*, ready: bool = False, done: bool = False) -> tuple[str, int]:
     """Add a word to this job's comment; its chain and number."""
     from mirage.agent.chain.tag import Tag, parse_tag
-    from mirage.slurm.client import SlurmClient
 
     chain, number, job = (os.environ.get(name, "") for name in ("MIRAGE_CHAIN", "MIRAGE_LINK", "SLURM_JOB_ID"))
     if not (chain and number.isdecimal() and job.isdecimal()):
@@ -50,7 +50,7 @@ def _say(*, ready: bool = False, done: bool = False) -> tuple[str, int]:
             "this is no job of a chain: MIRAGE_CHAIN, MIRAGE_LINK and SLURM_JOB_ID are not all set; "
             "submit it with `mirage submit`"
         )
-    slurm = SlurmClient()
+    slurm = cluster.client()
     present = next((one.comment for one in slurm.observe().jobs if one.id == int(job)), "")
     tag = parse_tag(present) or Tag(chain, int(number))
     slurm.update(int(job), {"Comment": str(tag.saying(ready=ready, done=done))})

@@ -9,16 +9,16 @@ import click
 
 from mirage.cli import context as cluster
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, shown
 
 if TYPE_CHECKING:
     from mirage.agent.model import Chain, Link
-    from mirage.agent.store.sql_store import SqlStore
+    from mirage.agent.store.protocol import Store
 
 COLUMNS = ("chain", "state", "policy", "link", "job", "link_state", "left", "interrupted", "overlap")
 
 
-def find(store: SqlStore, name: str) -> Chain:
+def find(store: Store, name: str) -> Chain:
     """The chain of that name, or the only one whose name begins so.
 
     Raises:
@@ -28,7 +28,7 @@ def find(store: SqlStore, name: str) -> Chain:
     begun = [chain for chain in store.chains() if chain.name.startswith(name)]
     exact = [chain for chain in begun if chain.name == name]
     if len(begun) > 1 and not exact:
-        raise ConfigurationError(f"{name!r} may be {', '.join(chain.name for chain in begun)}; say which")
+        raise ConfigurationError(f"{shown(name)} may be {', '.join(chain.name for chain in begun)}; say which")
     return (exact or begun or [store.chain(name)])[0]
 
 
@@ -46,7 +46,7 @@ def list_(everything: bool, parsable2: bool, noheader: bool, columns: str | None
     """Show chains, and how they stand: the last link that was submitted, what it has left, what was lost."""
     chosen = columns.split(",") if columns else list(COLUMNS)
     if unknown := [name for name in chosen if name not in COLUMNS]:
-        raise click.UsageError(f"there is no column {unknown[0]!r}; there are {', '.join(COLUMNS)}")
+        raise click.UsageError(f"there is no column {shown(unknown[0])}; there are {', '.join(COLUMNS)}")
     now_s = int(cluster.clock())
     with cluster.store() as store:
         found = [c for c in store.chains() if everything or c.state.value != "done" or as_json]

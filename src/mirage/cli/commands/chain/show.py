@@ -14,7 +14,7 @@ from mirage import __version__
 from mirage.cli import context as cluster
 from mirage.cli.commands.chain.list import find, row
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.errors import ConfigurationError
+from mirage.cli.output import check_output, write_output
 
 if TYPE_CHECKING:
     from mirage.agent.model import DecisionRecord, EventRecord
@@ -98,15 +98,13 @@ def report(name: str, out: Path | None) -> None:
         links, decisions = store.links(chain.id), store.decisions(chain.id)
         events = store.events(chain.id)
     path = out or Path(f"{chain.name}.html")
+    check_output(path)
     facts = row(chain, links, now_s)
     lines = [(event.time_s, event.link, event.kind, event.detail) for event in events]
     text = chain_page(
         chain_run(chain, links, decisions, now_s), facts, [asdict(d) for d in decisions], lines, __version__
     )
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
+    write_output(path, text)
     click.echo(str(path))
 
 

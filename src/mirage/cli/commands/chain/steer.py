@@ -13,7 +13,7 @@ from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from mirage.agent.model import Chain
-    from mirage.agent.store.sql_store import SqlStore
+    from mirage.agent.store.protocol import Store
 
 
 @click.command(context_settings=CONTEXT, epilog=examples("mirage chain pause train-k3f9"))
@@ -57,7 +57,7 @@ def stop(name: str, after_this_link: bool) -> None:
     click.echo(f"chain {chain.name} is stopped", err=True)
 
 
-def withdraw(store: SqlStore, chain: Chain) -> None:
+def withdraw(store: Store, chain: Chain) -> None:
     """Take the waiting job of a chain out of the queue at once; the agent sees to one that is not known yet."""
     from mirage.agent.model import EventRecord, LinkState
     from mirage.job_state import MISSING
@@ -70,7 +70,7 @@ def withdraw(store: SqlStore, chain: Chain) -> None:
             store.change_link(chain.id, link.number, event, cancelled_s=now_s)
 
 
-def _change(store: SqlStore, chain: Chain, state: str, why: str, *only_from: str) -> None:
+def _change(store: Store, chain: Chain, state: str, why: str, *only_from: str) -> None:
     from mirage.agent.model import ChainState, EventRecord
 
     if chain.state.value not in only_from:

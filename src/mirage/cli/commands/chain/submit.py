@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli import context as cluster
-from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.duration import parse_duration_s
+from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
+from mirage.cli.values import DURATION, POSITIVE_DURATION
+from mirage.duration import format_duration, parse_duration_s
 from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
 
 if TYPE_CHECKING:
     from mirage.agent.chain.create import Request
     from mirage.agent.model import ChainSpec
+    from mirage.policy.cost import Cost
 
 
 class LikeSbatch(click.Command):
@@ -73,17 +75,16 @@ def split_words(words: list[str], ours: dict[str, bool]) -> tuple[list[str], lis
         "mirage submit --dry-run train.sh",
     ),
 )
-@click.option("--for", "lasting", metavar="TIME", help="Keep it alive for so long: 14d, 36h.")
+@click.option("--for", "lasting", type=POSITIVE_DURATION, metavar="TIME", help="Keep it alive for so long: 14d, 36h.")
 @click.option("--links", metavar="N", type=click.IntRange(1), default=None, help="At most so many jobs.")
 @click.option("--until-done", is_flag=True, help="Until a job ends by itself with exit code 0, or `mirage link done`.")
 @click.option("--chain", "name", metavar="NAME", help="Name of the chain. [default: the job's and four letters]")
 @click.option("--policy", default="what-if", show_default=True, metavar="NAME", help="When to ask for the next job.")
-@click.option(
-    "--interruption-cost", default=1.0, show_default=True, metavar="X", help="Of an hour without the service."
-)
-@click.option("--overlap-cost", default=1.0, show_default=True, metavar="X", help="Of an hour in which two jobs run.")
+@cost_options(interruption=1.0, overlap=1.0)
 @click.option("--ready-command", default="", metavar="CMD", help="Succeeds once the next job can take over.")
-@click.option("--warmup", default="0", metavar="TIME", help="Without a ready command: how long a job loads.")
+@click.option(
+    "--warmup", type=DURATION, default="0", metavar="TIME", help="Without a ready command: how long a job loads."
+)
 @click.option(
     "--signal-previous",
     default="USR2",
@@ -91,25 +92,27 @@ def split_words(words: list[str], ours: dict[str, bool]) -> tuple[list[str], lis
     metavar="SIG",
     help="Sent to the previous job when the next is ready; none for none.",
 )
-@click.option("--grace", default="2m", show_default=True, metavar="TIME", help="From that signal to its end.")
+@click.option(
+    "--grace", type=DURATION, default="2m", show_default=True, metavar="TIME", help="From that signal to its end."
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be submitted, and submit nothing.")
 @click.option("--parsable", is_flag=True, help="Print the job number alone, as sbatch does.")
 @click.option("--no-agent", is_flag=True, help="Do not start an agent where none runs.")
 @json_output
 @click.pass_context
-def submit(ctx: click.Context, /, **words: Any) -> None:
+def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     """Submit a batch script as sbatch does, and keep it alive beyond its time limit.
 
     Takes every option of sbatch, and reads #SBATCH lines. The first job is submitted now; the agent asks for
     each next one in time, waits until it is ready, tells the previous one to checkpoint, and ends it.
     """
-    from mirage.agent.chain.create import enlist, name_for, read_request
+    from mirage.agent.chain.create import create_chain, name_for, read_request
     from mirage.slurm.options import parse_sbatch
 
     options, script, arguments = parse_sbatch(ctx.meta["sbatch"])
     request = read_request(options, script, arguments, os.environ, Path.cwd())
     now_s = int(cluster.clock())
-    spec = _spec(words, request, now_s)
+    spec = _spec(words, costs.cost(), request, now_s)
     name = words["name"] or name_for(request.job_name)
     if words["dry_run"]:
         _show(request, spec, name, words["as_json"])
@@ -117,7 +120,7 @@ def submit(ctx: click.Context, /, **words: Any) -> None:
     home, slurm = cluster.home(), cluster.client()
     with cluster.store() as store:
         try:
-            job = enlist(store, slurm, home, request, spec, name, now_s)
+            job = create_chain(store, slurm, home, request, spec, name, now_s)
         except SlurmUnreachable as error:
             click.echo(f"mirage: {error}", err=True)
             click.echo(f"mirage: chain {name} stands; the agent will see whether its first job was submitted", err=True)
@@ -128,13 +131,12 @@ def submit(ctx: click.Context, /, **words: Any) -> None:
         ctx.exit(1)
 
 
-def _spec(words: dict[str, Any], request: Request, now_s: int) -> ChainSpec:
+def _spec(words: dict[str, Any], cost: Cost, request: Request, now_s: int) -> ChainSpec:
     """What the user wants, checked before anything is submitted."""
     from mirage.agent.chain.tag import chain_name
     from mirage.agent.model import ChainSpec
     from mirage.errors import UnknownName
     from mirage.job_state import MISSING
-    from mirage.policy.cost import Cost
     from mirage.policy.registry import known_policies
 
     if words["name"]:
@@ -142,34 +144,34 @@ def _spec(words: dict[str, Any], request: Request, now_s: int) -> ChainSpec:
     base = words["policy"].partition(":")[0]
     if base not in known_policies():
         raise UnknownName("policy", base, known_policies())
-    Cost(words["interruption_cost"], words["overlap_cost"])
     ends = [words["lasting"] is not None, words["links"] is not None, words["until_done"]]
     signal = words["signal_previous"].upper().removeprefix("SIG")
-    warmup_s = parse_duration_s(words["warmup"])
+    warmup_s = words["warmup"]
     if (limit := request.given.get("time")) and warmup_s >= parse_duration_s(limit):
         raise ConfigurationError(
-            f"--warmup {words['warmup']} is not shorter than the time limit {limit}: no link would ever be ready"
+            f"--warmup {format_duration(warmup_s)} is not shorter than the time limit {limit}: "
+            "no link would ever be ready"
         )
     return ChainSpec(
         request.submission,
-        until_s=now_s + parse_duration_s(words["lasting"]) if words["lasting"] else MISSING,
+        until_s=now_s + words["lasting"] if words["lasting"] else MISSING,
         links=words["links"] or 0,
         until_done=words["until_done"] or not any(ends),
         policy=words["policy"],
-        interruption_cost=words["interruption_cost"],
-        overlap_cost=words["overlap_cost"],
+        interruption_cost=cost.interruption,
+        overlap_cost=cost.overlap,
         ready_command=words["ready_command"],
         warmup_s=warmup_s,
         signal="" if signal == "NONE" else signal,
-        grace_s=parse_duration_s(words["grace"]),
+        grace_s=words["grace"],
     )
 
 
 def _agent(store: Any, now_s: int) -> str:
     """Start an agent where none runs; what to say of it."""
-    from mirage.agent.service import find, start
+    from mirage.agent.service import running_agent, start
 
-    if (found := find(store, now_s)) is not None:
+    if (found := running_agent(store, now_s)) is not None:
         return f"the agent on {found.host} (process {found.pid}) looks after it"
     pid = start(cluster.home(), os.environ)
     return f"no agent was running: started one here (process {pid}); see `mirage agent status`"

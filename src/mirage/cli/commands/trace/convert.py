@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from mirage.cli.options import CONTEXT, examples, trace_reading
+from mirage.cli.options import CONTEXT, TraceOptions, examples, to_option, trace_options
+from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
-from mirage.trace.write import write_trace
+from mirage.trace.write import format_to_write, write_trace
 
 
 @click.command(
@@ -22,14 +21,16 @@ from mirage.trace.write import write_trace
 )
 @click.argument("trace")
 @click.argument("out")
-@click.option("--to", metavar="NAME", help="csv, parquet or swf. By default what OUT ends in.")
-@trace_reading
-def convert(trace: str, out: str, to: str | None, **reading: Any) -> None:
+@to_option
+@trace_options
+def convert(trace: str, out: str, to: str | None, reading: TraceOptions) -> None:
     """Write TRACE (a file, or - for standard input) to OUT in another format.
 
     CSV and Parquet hold the whole job table; SWF holds what eighteen numbers can say. OUT is replaced only
     when it is complete; a name that ends in .gz is compressed.
     """
-    table = read_named_trace(trace, **reading).table
+    format_to_write(out, to)
+    check_output(out)
+    table = read_named_trace(trace, reading).table
     write_trace(table, out, to)
     click.echo(f"mirage: {len(table):,} jobs written to {out}", err=True)

@@ -10,14 +10,14 @@ Mirage paper, over the weeks in which the cluster had its final size:
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
 
-from mirage.cli.commands.trace.generate import utc_seconds
-from mirage.cli.options import CONTEXT, examples, trace_reading
+from mirage.cli.options import CONTEXT, TraceOptions, examples, trace_options
+from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
+from mirage.cli.values import DATE
 from mirage.trace.table import JobTable, Labels
 from mirage.trace.workload.fit import fit_workload
 from mirage.trace.workload.model_json import write_model
@@ -34,33 +34,34 @@ from mirage.trace.workload.model_json import write_model
 @click.argument("trace")
 @click.option("-o", "out", required=True, metavar="MODEL", help="File to write (.json).")
 @click.option("--name", metavar="NAME", help="What the model imitates.  [default: the name of TRACE]")
-@click.option("--from", "first", metavar="DATE", help="Leave out jobs submitted before, UTC.")
-@click.option("--until", metavar="DATE", help="Leave out jobs submitted then or later, UTC.")
+@click.option("--from", "first", type=DATE, metavar="DATE", help="Leave out jobs submitted before, UTC.")
+@click.option("--until", type=DATE, metavar="DATE", help="Leave out jobs submitted then or later, UTC.")
 @click.option("-N", "--nodes", type=click.IntRange(min=1), metavar="N", help="Of the cluster.  [default: most busy]")
 @click.option("--gpus-per-node", type=click.IntRange(min=0), metavar="N", help="Where TRACE does not tell.")
 @click.option("--cpus-per-node", type=click.IntRange(min=0), metavar="N", help="Where TRACE does not tell.")
 @click.option("-p", "--partition", metavar="NAME", help="Of all jobs, where TRACE does not tell.")
-@trace_reading
+@trace_options
 def fit(
     trace: str,
     out: str,
     name: str | None,
-    first: str | None,
-    until: str | None,
+    first: int | None,
+    until: int | None,
     nodes: int | None,
     gpus_per_node: int | None,
     cpus_per_node: int | None,
     partition: str | None,
-    **reading: Any,
+    reading: TraceOptions,
 ) -> None:
     """Write the workload model of TRACE (a file, or - for standard input) to MODEL.
 
     A model holds rates, shares and quantiles of groups of at least five users: no job, user, account or name
     of the trace, but the names of its partitions. 'mirage trace generate --like MODEL' draws from it.
     """
-    table = read_named_trace(trace, **reading).table
-    begin = utc_seconds(first, "--from") if first else 0
-    end = utc_seconds(until, "--until") if until else np.iinfo(np.int64).max
+    check_output(out)
+    table = read_named_trace(trace, reading).table
+    begin = 0 if first is None else first
+    end = np.iinfo(np.int64).max if until is None else until
     table = table[(table.submit_s >= begin) & (table.submit_s < end)]
     table = _completed(table, gpus_per_node, cpus_per_node, partition)
     model = fit_workload(table, nodes=nodes, name=name or Path(trace).name)
@@ -73,7 +74,7 @@ def fit(
 
 
 def _completed(table: JobTable, gpus: int | None, cpus: int | None, partition: str | None) -> JobTable:
-    """The table with what the trace does not tell."""
+    """The table, with the columns that the trace does not have."""
     if gpus is not None and (table.gpus < 0).all():
         table = table.with_columns(gpus=table.nodes * gpus)
     if cpus is not None and (table.cpus < 0).all():

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
-from mirage.cli.options import CONTEXT, examples, trace_reading
+from mirage.cli.options import CONTEXT, TraceOptions, examples, seed_option, to_option, trace_options
+from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
+from mirage.cli.values import DATE
 from mirage.duration import DAY_S
 from mirage.errors import UnknownName
 from mirage.trace.statistics.marginals import Comparison, compare
@@ -18,7 +18,7 @@ from mirage.trace.workload.fit import fit_workload
 from mirage.trace.workload.generate import generate_workload
 from mirage.trace.workload.model import DEFAULT_START_S, WorkloadModel
 from mirage.trace.workload.model_json import builtin_models, is_model_file, load_builtin, read_model
-from mirage.trace.write import write_trace
+from mirage.trace.write import format_to_write, write_trace
 
 DEFAULT_DAYS = 30.0
 
@@ -42,7 +42,7 @@ DEFAULT_DAYS = 30.0
 )
 @click.option("--days", type=float, metavar="N", help=f"Span of submissions.  [default: {DEFAULT_DAYS:g}]")
 @click.option("--jobs", type=int, metavar="N", help="Number of jobs, instead of --days.")
-@click.option("--start", metavar="DATE", help="When the span starts, UTC.  [default: 2024-01-01]")
+@click.option("--start", type=DATE, metavar="DATE", help="When the span starts, UTC.  [default: 2024-01-01]")
 @click.option(
     "--load",
     type=float,
@@ -51,23 +51,23 @@ DEFAULT_DAYS = 30.0
     "arrive, not what they are.  [default: the model's]",
 )
 @click.option("-N", "--nodes", type=int, metavar="N", help="Nodes of the cluster.  [default: the model's]")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="S")
+@seed_option
 @click.option("-o", "out", required=True, metavar="OUT", help="File to write.")
-@click.option("--to", metavar="NAME", help="csv, parquet or swf. By default what OUT ends in.")
+@to_option
 @click.option("--check", is_flag=True, help="Print the marginals of the model's trace and of the new one.")
-@trace_reading
+@trace_options
 def generate(
     like: str,
     days: float | None,
     jobs: int | None,
-    start: str | None,
+    start: int | None,
     load: float | None,
     nodes: int | None,
     seed: int,
     out: str,
     to: str | None,
     check: bool,
-    **reading: Any,
+    reading: TraceOptions,
 ) -> None:
     """Write a synthetic trace to OUT: the same options, the same jobs.
 
@@ -76,12 +76,14 @@ def generate(
     """
     if days is not None and jobs is not None:
         raise click.UsageError("--days and --jobs exclude each other")
+    format_to_write(out, to)
+    check_output(out)
     model = _model(like, nodes, reading)
     table = generate_workload(
         model,
         days=DEFAULT_DAYS if days is None and jobs is None else days,
         jobs=jobs,
-        start_s=DEFAULT_START_S if start is None else utc_seconds(start, "--start"),
+        start_s=DEFAULT_START_S if start is None else start,
         seed=seed,
         load=load,
         nodes=nodes,
@@ -97,7 +99,7 @@ def generate(
         print_comparison(compare(model.fitted_to, table))
 
 
-def _model(like: str, nodes: int | None, reading: dict[str, Any]) -> WorkloadModel:
+def _model(like: str, nodes: int | None, reading: TraceOptions) -> WorkloadModel:
     """The model that ``--like`` names."""
     if like in builtin_models():
         return load_builtin(like)
@@ -105,24 +107,11 @@ def _model(like: str, nodes: int | None, reading: dict[str, Any]) -> WorkloadMod
         raise UnknownName("trace file or workload model", like, builtin_models())
     if is_model_file(like):
         return read_model(like)
-    return fit_workload(read_named_trace(like, **reading).table, nodes=nodes, name=Path(like).name)
-
-
-def utc_seconds(text: str, option: str) -> int:
-    """Seconds since 1970 of an ISO-8601 date or time, UTC where it names no zone.
-
-    Raises:
-        click.UsageError: It is none; the message names the option.
-    """
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise click.UsageError(f"{option} {text!r} is no date; write it as 2024-01-01 or 2024-01-01T12:00") from error
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    return fit_workload(read_named_trace(like, reading).table, nodes=nodes, name=Path(like).name)
 
 
 def print_comparison(rows: Iterable[Comparison]) -> None:
-    """The marginals on standard output, one a line: name, of the model's trace, of the new one."""
+    """A table of the marginals on standard output, of the model's trace and of the new one."""
     click.echo(f"{'marginal':<32}{'like':>10}{'new':>10}")
     for row in rows:
         click.echo(f"{row.marginal:<32}{row.real:>10.3f}{row.synthetic:>10.3f}")

@@ -1,13 +1,13 @@
-"""``mirage trace info``: what a trace is like."""
+"""``mirage trace info``: the statistics of a trace."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
-from mirage.cli.options import CONTEXT, examples, json_output, trace_reading
+from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
+from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
 from mirage.trace.statistics.summary import describe
 
@@ -25,14 +25,16 @@ from mirage.trace.statistics.summary import describe
 @click.argument("trace")
 @json_output
 @click.option("--plot", metavar="FILE", help="Also draw busy nodes and waits (.png, .pdf, .svg).")
-@trace_reading
-def info(trace: str, as_json: bool, plot: str | None, **reading: Any) -> None:
+@trace_options
+def info(trace: str, as_json: bool, plot: str | None, reading: TraceOptions) -> None:
     """Show what TRACE (a file, or - for standard input) is like.
 
     Waits, run times, limits and how far they are used, sizes, states, and how busy the machine was over time,
     with the number of nodes it must have had.
     """
-    read = read_named_trace(trace, **reading)
+    if plot is not None:
+        check_output(plot)
+    read = read_named_trace(trace, reading)
     statistics = describe(read.table)
     if plot is not None:
         from mirage.report.charts.trace_png import plot_trace

@@ -1,0 +1,37 @@
+"""Files that commands write: checked before the work, and whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mirage.errors import ConfigurationError
+from mirage.whole_file import write_whole
+
+
+def check_output(path: str | os.PathLike[str]) -> None:
+    """Refusal, before the work, of a file that could not be written after it.
+
+    Raises:
+        ConfigurationError: The folder is absent or closed, or the name is that of a folder.
+    """
+    place = Path(path)
+    if place.is_dir():
+        raise ConfigurationError(f"cannot write {path}: it is a folder; name a file")
+    if not place.parent.is_dir():
+        raise ConfigurationError(f"cannot write {path}: there is no folder {place.parent}; make it, or name another")
+    regular = place.is_file() or not place.exists()
+    if not os.access(place.resolve().parent if regular else place, os.W_OK):
+        raise ConfigurationError(f"cannot write {path}: permission denied; name another place")
+
+
+def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """A file that appears only when it is complete.
+
+    Raises:
+        ConfigurationError: The file cannot be written; what was there before is untouched.
+    """
+    try:
+        write_whole(path, content.encode("utf-8", "replace") if isinstance(content, str) else content)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,152 @@
+"""The study that ``mirage evaluate`` makes: its links, policies, windows and costs, from options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from mirage.cli.machine import discipline_help
+from mirage.cli.options import CostOptions, option_group, seed_option, workers_option
+from mirage.cli.values import COUNTS, DATE, LIMITED_DURATION, NUMBERS, WORDS
+from mirage.duration import DAY_S
+
+if TYPE_CHECKING:
+    from mirage.policy.cost import Cost
+    from mirage.provision.chain import Link
+    from mirage.provision.evaluation.protocol import Protocol
+    from mirage.trace.table import JobTable
+
+DISCIPLINE_OF = {"warm": "slurm", "published": "mirage-2023"}
+DEFAULT_WINDOWS = 156
+DEFAULT_POLICIES = "reactive,average,lead:4,what-if,oracle"
+
+
+@dataclass(frozen=True, slots=True)
+class StudyOptions:
+    """Which hand-overs are played, and how; None where nothing was said."""
+
+    link_nodes: tuple[int, ...]
+    link_limit: int
+    policies: tuple[str, ...]
+    start: int | None
+    windows: int | None
+    every: int
+    step: int | None
+    protocol: str
+    discipline: str | None
+    cost_ratios: tuple[float, ...] | None
+    seed: int
+    workers: int | None
+    resume: str | None
+
+    @property
+    def queue(self) -> str:
+        """The discipline: the one asked for, else that of the protocol."""
+        return self.discipline or DISCIPLINE_OF[self.protocol]
+
+    def links(self) -> list[Link]:
+        """A link of each size."""
+        from mirage.provision.chain import Link
+
+        return [Link(nodes, self.link_limit) for nodes in self.link_nodes]
+
+    def costs(self, costs: CostOptions) -> list[Cost]:
+        """The costs to judge by: one, or one for each ratio.
+
+        Raises:
+            click.UsageError: Both a cost and ratios were given.
+            ConfigurationError: Negative, infinite, or both zero.
+        """
+        from mirage.policy.cost import Cost
+
+        if self.cost_ratios is None:
+            return [costs.cost()]
+        if costs.given:
+            raise click.UsageError("--cost-ratios takes the place of --interruption-cost and --overlap-cost")
+        return [Cost(ratio, 1.0) for ratio in self.cost_ratios]
+
+    def plan(self, table: JobTable) -> Protocol:
+        """The protocol over the windows asked for; by default those that fit behind two thirds of the trace."""
+        from mirage.provision.evaluation.protocol import Protocol
+
+        changes = {"every_s": self.every} | ({} if self.step is None else {"step_s": self.step})
+        submit_s = table.submit_s[table.submit_s >= 0]
+        first_s, last_s = (int(submit_s.min()), int(submit_s.max())) if len(submit_s) else (0, 0)
+        begin_s = self.start
+        if begin_s is None:
+            begin_s = (first_s + (last_s - first_s) * 2 // 3) // DAY_S * DAY_S
+        windows = self.windows
+        if windows is None:
+            plan = Protocol.named(self.protocol, begin_s, **changes)
+            windows = max(min((last_s - plan.submits_s(0)) // plan.every_s + 1, DEFAULT_WINDOWS), 1)
+        return Protocol.named(self.protocol, begin_s, windows=windows, **changes)
+
+
+study_options = option_group(
+    "study",
+    StudyOptions,
+    click.option(
+        "--link-nodes", type=COUNTS, default="1", show_default=True, metavar="LIST", help="Nodes of a link, as in 1,8."
+    ),
+    click.option(
+        "--link-limit",
+        type=LIMITED_DURATION,
+        default="2-00:00:00",
+        show_default=True,
+        metavar="TIME",
+        help="Time limit of a link.",
+    ),
+    click.option(
+        "--policies",
+        type=WORDS,
+        default=DEFAULT_POLICIES,
+        show_default=True,
+        metavar="LIST",
+        help="The policies to judge.",
+    ),
+    click.option(
+        "--start",
+        type=DATE,
+        metavar="DATE",
+        help="Where the first window begins, UTC.  [default: 2/3 into the trace]",
+    ),
+    click.option(
+        "--windows",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help=f"How many.  [default: {DEFAULT_WINDOWS}, or what fits]",
+    ),
+    click.option(
+        "--every",
+        type=LIMITED_DURATION,
+        default="4h",
+        show_default=True,
+        metavar="TIME",
+        help="Distance of windows.",
+    ),
+    click.option(
+        "--step",
+        type=LIMITED_DURATION,
+        metavar="TIME",
+        help="Time between decisions.  [default: 30m, 10m with published]",
+    ),
+    click.option(
+        "--protocol",
+        type=click.Choice(list(DISCIPLINE_OF)),
+        default="warm",
+        show_default=True,
+        help="warm: one replay of the whole trace; published: as in the Mirage paper, two days from an empty machine.",
+    ),
+    click.option(
+        "--discipline",
+        metavar="NAME",
+        help=f"How jobs queue: {discipline_help()}.  [default: slurm, mirage-2023 with published]",
+    ),
+    click.option("--cost-ratios", type=NUMBERS, metavar="LIST", help="Several costs, as 1,2,5,10; overlap costs 1."),
+    seed_option,
+    workers_option,
+    click.option("--resume", metavar="DIR", help="Keep results there as they come, and go on from those found."),
+)
+"""``--link-nodes``, ``--policies``, ``--windows`` and their kin: what is to be evaluated."""

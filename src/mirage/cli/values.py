@@ -1,0 +1,100 @@
+"""Types of option values: checked when the command line is read, before any work."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from mirage.duration import UNLIMITED_S, parse_duration_s
+from mirage.errors import ConfigurationError, shown
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
+    """A duration in Slurm's form or with a unit, as seconds.
+
+    Args:
+        least_s: The shortest that is taken.
+        limited: Whether UNLIMITED is refused.
+    """
+
+    name = "duration"
+
+    def __init__(self, least_s: int = 0, *, limited: bool = False) -> None:
+        self.least_s, self.limited = least_s, limited
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Seconds of the text."""
+        if isinstance(value, int):
+            return value
+        try:
+            seconds = parse_duration_s(value)
+        except ConfigurationError as error:
+            self.fail(str(error), param, ctx)
+        if seconds < self.least_s:
+            self.fail(f"{shown(value)} is too short; at least {self.least_s} s", param, ctx)
+        if self.limited and seconds >= UNLIMITED_S:
+            self.fail(f"{shown(value)} never ends; give a time that does", param, ctx)
+        return seconds
+
+
+class Date(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
+    """An ISO-8601 date or time, as seconds since 1970; UTC where it names no zone."""
+
+    name = "date"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Seconds of the text."""
+        if isinstance(value, int):
+            return value
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{shown(value)} is no date; write it as 2024-01-01 or 2024-01-01T12:00", param, ctx)
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+
+
+class Words(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
+    """A list of words with commas between them; at least one."""
+
+    name = "list"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
+        """The words, each as ``word`` reads it."""
+        if isinstance(value, tuple):
+            return value
+        words = [word.strip() for word in value.split(",") if word.strip()]
+        if not words:
+            self.fail("the list is empty; name at least one", param, ctx)
+        return tuple(self.word(word, param, ctx) for word in words)
+
+    def word(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """One word of the list."""
+        return text
+
+
+class Counts(Words):
+    """A list of positive whole numbers."""
+
+    def word(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """One number of the list."""
+        if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) > 0):
+            self.fail(f"{shown(text)} is no positive whole number", param, ctx)
+        return int(text)
+
+
+class Numbers(Words):
+    """A list of numbers."""
+
+    def word(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """One number of the list."""
+        try:
+            return float(text)
+        except ValueError:
+            self.fail(f"{shown(text)} is no number; write a list of numbers, as 1,2,5,10", param, ctx)
+
+
+DURATION, POSITIVE_DURATION = Duration(), Duration(least_s=1)
+LIMITED_DURATION = Duration(least_s=1, limited=True)
+DATE, WORDS, COUNTS, NUMBERS = Date(), Words(), Counts(), Numbers()

@@ -1,0 +1,31 @@
+"""Waiting in real seconds, even in a process on a compressed clock.
+
+Under libfaketime every clock that a process can ask runs fast: twenty seconds at sixty times the speed are a third of a
+second for a daemon that starts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+PAUSE_S = 0.05
+
+
+def real_s() -> float:
+    """Real seconds since the machine started, to a hundredth."""
+    try:
+        with open("/proc/uptime", encoding="ascii") as file:
+            return float(file.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return time.monotonic()
+
+
+def wait_until(condition: Callable[[], bool], patience_s: float, pause_s: float = PAUSE_S) -> bool:
+    """Whether a condition comes true within so many real seconds; it is tried at least once."""
+    end_s = real_s() + patience_s
+    while not condition():
+        if real_s() > end_s:
+            return False
+        time.sleep(pause_s)
+    return True

@@ -1,0 +1,51 @@
+"""The source of what is seen of a cluster, as ``MIRAGE_QUEUE`` says: squeue, scontrol or slurmrestd.
+
+Whatever is looked at, jobs are submitted and changed by Slurm's commands: they take every option that a site knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from mirage.errors import UnknownName
+from mirage.slurm.client import SlurmClient
+from mirage.slurm.runner import Runner
+from mirage.slurm.text import machine as machine_text
+from mirage.slurm.text import scontrol as scontrol_text
+from mirage.slurm.values import Machine, Queue
+
+VARIABLE = "MIRAGE_QUEUE"
+SOURCES = ("squeue", "scontrol", "http://HOST:PORT of slurmrestd")
+
+
+class ScontrolClient(SlurmClient):
+    """A cluster seen through ``scontrol show``, for sites where squeue or sinfo is wrapped or restricted."""
+
+    def observe(self) -> Queue:
+        """``scontrol show job``."""
+        jobs = scontrol_text.read_jobs(self._run(scontrol_text.JOBS_COMMAND).stdout)
+        return Queue(int(self.clock()) if self.clock is not None else 0, jobs)
+
+    def machine(self) -> Machine:
+        """``scontrol show node`` and ``scontrol show partition``."""
+        nodes = scontrol_text.read_nodes(self._run(scontrol_text.NODES_COMMAND).stdout)
+        return Machine(nodes, machine_text.read_partitions(self._run(machine_text.PARTITIONS_COMMAND).stdout))
+
+
+def client_from(environment: Mapping[str, str], runner: Runner, clock: Callable[[], float]) -> SlurmClient:
+    """The client that ``MIRAGE_QUEUE`` asks for; squeue where it says nothing.
+
+    Raises:
+        UnknownName: There is no such source.
+    """
+    source = environment.get(VARIABLE, "") or SOURCES[0]
+    if source == "squeue":
+        return SlurmClient(runner, clock=clock)
+    if source == "scontrol":
+        return ScontrolClient(runner, clock=clock)
+    if source.startswith(("http://", "https://")):
+        from mirage.slurm.rest import RestClient
+
+        user, token = environment.get("USER", ""), environment.get("SLURM_JWT", "")
+        return RestClient(source, runner, clock=clock, user=user, token=token)
+    raise UnknownName(f"source of the queue in {VARIABLE},", source, SOURCES)

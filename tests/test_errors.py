@@ -1,0 +1,42 @@
+"""Messages quote what was wrong, and stay short."""
+
+import pytest
+
+from mirage.duration import parse_duration_s
+from mirage.errors import LONGEST_SHOWN, ConfigurationError, LineError, UnknownName, shown
+from mirage.slurm.version import parse_version
+from mirage.slurm_words.hostlist import expand_hosts
+
+LONG = "x" * 10_000
+
+
+def test_a_short_value_is_quoted_whole():
+    assert shown("a'b\n") == repr("a'b\n")
+    assert shown(["a", 1]) == "['a', 1]"
+
+
+def test_a_long_value_keeps_its_beginning_and_its_closing_mark():
+    assert len(shown(LONG)) == LONGEST_SHOWN
+    assert shown(LONG).startswith("'xxx")
+    assert shown(LONG).endswith("x…'")
+
+
+@pytest.mark.parametrize(
+    ("refused", "by"),
+    [
+        (lambda: UnknownName("policy", LONG, ["reactive"]), None),
+        (lambda: LineError("not a number", f"field 3 is {LONG!r}", "expected a number"), None),
+        (lambda: parse_duration_s(LONG), ConfigurationError),
+        (lambda: parse_version(LONG), Exception),
+        (lambda: expand_hosts(f"n[{LONG}]"), ValueError),
+    ],
+)
+def test_no_message_grows_with_the_value(refused, by):
+    if by is None:
+        error = refused()
+    else:
+        with pytest.raises(by) as caught:
+            refused()
+        error = caught.value
+    assert "xxxx" in str(error)
+    assert len(str(error)) < 400

@@ -1,0 +1,45 @@
+"""A file is there whole, or as it was."""
+
+import os
+import stat
+
+import pytest
+
+from mirage.whole_file import write_whole
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_beside_it(tmp_path, monkeypatch):
+    path = tmp_path / "out"
+    path.write_bytes(b"old")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_stays_a_link(tmp_path):
+    path = tmp_path / "out"
+    path.write_bytes(b"old")
+    (tmp_path / "link").symlink_to(path)
+    write_whole(tmp_path / "link", b"new")
+    assert (path.read_bytes(), (tmp_path / "link").is_symlink()) == (b"new", True)
+
+
+@pytest.mark.parametrize(("umask", "mode", "given"), [(0o022, 0o600, 0o600), (0o022, 0o666, 0o644), (0, 0o700, 0o700)])
+def test_permissions_are_those_asked_for_less_the_umask(tmp_path, umask, mode, given):
+    before = os.umask(umask)
+    try:
+        write_whole(tmp_path / "out", b"", mode)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == given
+
+
+def test_a_device_is_written_to_directly():
+    write_whole("/dev/null", b"gone")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
