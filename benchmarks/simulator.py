@@ -29,7 +29,7 @@ from rich.table import Table
 
 import mirage
 from mirage.sim.cluster import Cluster
-from mirage.sim.disciplines import DISCIPLINES
+from mirage.sim.disciplines.registry import DISCIPLINES
 from mirage.sim.jobs import Workload, workload
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.settings import SlurmSettings

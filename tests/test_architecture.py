@@ -15,14 +15,14 @@ import pytest
 
 import mirage
 from mirage.policy.registry import known_policies, policy_spec
-from mirage.sim.disciplines import DISCIPLINES
+from mirage.sim.disciplines.registry import DISCIPLINES
 from mirage.trace.read import READERS
 
 ROOT = Path(mirage.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
 FLOORS = [
-    ("errors", "duration", "job_state"),
+    ("errors", "duration", "job_state", "registry"),
     ("slurm_words",),
     ("trace",),
     ("policy",),

@@ -81,7 +81,7 @@ def test_a_policy_of_another_package_gets_its_parameter_and_what_it_needs(instal
     [
         ("no_such_pkg:Plain", r"'poor' cannot be loaded from no_such_pkg:Plain: .*mend or uninstall"),
         ("poor_pkg:Absent", r"'poor' cannot be loaded from poor_pkg:Absent"),
-        ("poor_pkg:NOTHING", r"'poor': poor_pkg:NOTHING is no class, no function and no PolicySpec"),
+        ("poor_pkg:NOTHING", r"'poor': poor_pkg:NOTHING is 3, and not a class, a function or a PolicySpec"),
     ],
 )
 def test_a_package_that_cannot_be_used_is_named_and_does_no_harm_to_others(
@@ -98,7 +98,7 @@ def test_two_packages_cannot_have_one_name(install: Install) -> None:
     install("one_pkg", quiet="one_pkg:Plain", reactive="one_pkg:Plain")
     install("two_pkg", quiet="two_pkg:Plain")
     for name in ("quiet", "reactive"):
-        with pytest.raises(ConfigurationError, match=f"two policies want the name '{name}': .* and .*_pkg:Plain"):
+        with pytest.raises(ConfigurationError, match=f"the policy '{name}' is there twice: .* and .*_pkg:Plain"):
             make_policy(name)
     assert len(known_policies()) == len(set(known_policies()))
 

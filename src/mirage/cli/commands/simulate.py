@@ -64,8 +64,6 @@ def simulate(
         nodes=nodes, processors=processors, gpus_per_node=gpus_per_node, cpus_per_node=cpus_per_node,
         slurm_conf=slurm_conf, settings=settings, max_job_test=max_job_test,
     )  # fmt: skip
-    if discipline == "paused":
-        raise click.UsageError("the discipline 'paused' leaves every decision to a program; name another")
     read = read_named_trace(trace, **reading)
 
     from mirage.sim.jobs import workload

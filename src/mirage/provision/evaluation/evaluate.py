@@ -20,7 +20,7 @@ from mirage.provision.evaluation.protocol import Protocol
 from mirage.provision.evaluation.score import REACTIVE, Row, score, submissions_s
 from mirage.provision.evaluation.study import Study, Trial
 from mirage.provision.evaluation.workers import play_windows
-from mirage.sim.disciplines import discipline_spec
+from mirage.sim.disciplines.registry import discipline_spec
 
 Progress = Callable[[int, int], None]
 """Called with how many windows are done, and how many there are."""

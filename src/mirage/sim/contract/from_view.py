@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mirage.policy.view import Jobs, View
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
-from mirage.sim.disciplines import DisciplineSpec
+from mirage.sim.disciplines.registry import DisciplineSpec
 from mirage.sim.kernel.allocate import FIRST_SLOTS, enlarged, make_scratch, make_state, make_world
 from mirage.sim.kernel.arrays import (
     JOB,
@@ -109,7 +109,7 @@ def revive(
     while slots < n + arrivals + 8:
         state = enlarged(state)
         slots = len(state.live)
-    scratch = make_scratch(world, slots)
+    scratch = make_scratch(world, slots, spec)
     waiting = job_records(pending, 0)
     waiting.boost = standing(pending, view, settings)
     _seat(world, state, scratch, waiting, np.ascontiguousarray(pending.eligible_s))

@@ -9,8 +9,7 @@ from numba import void
 from numpy.typing import NDArray
 
 from mirage.sim.cluster import Cluster
-from mirage.sim.disciplines import DisciplineSpec
-from mirage.sim.disciplines.mirage_2023 import SLOTS
+from mirage.sim.disciplines.registry import DisciplineSpec
 from mirage.sim.kernel.arrays import (
     ACTION,
     CAPACITY,
@@ -158,10 +157,10 @@ def _most_chunks(world: World) -> int:
     return int(world.capacity.sum()) + growth
 
 
-def make_scratch(world: World, slots: int) -> Scratch:
-    """Working room for a state of so many slots."""
+def make_scratch(world: World, slots: int, spec: DisciplineSpec) -> Scratch:
+    """Working room of a discipline for a state of so many slots."""
     bins = len(world.capacity)
-    size = max(slots, bins, len(world.partition_tier), len(world.user_account) + 1, SLOTS)
+    size = max(slots, bins, len(world.partition_tier), len(world.user_account) + 1, spec.scratch_rows)
     return Scratch(
         low=np.zeros((bins, 2), dtype=np.int64),
         picked=np.zeros(bins, dtype=np.int64),
