@@ -34,6 +34,7 @@ from mirage.sim.jobs import Workload, workload
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.settings import SlurmSettings
 from mirage.trace.read import read_trace
+from mirage.trace.workload.generate import generate_workload
 from mirage.trace.workload.model_json import load_builtin
 from mirage.trace.workload.pool_workload import pool_workload
 from plain_easy import plain_easy
@@ -134,7 +135,7 @@ def measure_forks(case: Case | None, repetitions: int) -> dict[str, Any]:
     """Fork and go back, in the middle of a replay under ``slurm``."""
     settings = SlurmSettings.lonestar6()
     if case is None:
-        table = load_builtin("lonestar6-like").generate(days=150, seed=1)
+        table = generate_workload(load_builtin("lonestar6-like"), days=150, seed=1)
         jobs, name = workload(table, Cluster.pool(LS6_NODES), refuse=False), "lonestar6-like, 150 days"
     else:
         jobs, name = case.jobs, case.name

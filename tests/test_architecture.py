@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -21,24 +22,8 @@ from mirage.trace.read import READERS
 ROOT = Path(mirage.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
-FLOORS = [
-    ("errors", "duration", "job_state", "registry"),
-    ("slurm_words",),
-    ("trace",),
-    ("policy",),
-    ("sim", "slurm"),  # two worlds; neither knows the other
-    ("predict", "provision", "schedule", "dag", "distill"),
-    ("agent", "emulate", "lab"),
-    ("demo",),  # brings the agent and the lab together
-    ("report", "web"),
-    ("cli", "__main__"),
-]
-"""Rooms from below; a module may import from its own room and from the floors below."""
-
-APART = ({"sim", "slurm"}, {"agent", "emulate", "lab"})
-"""Rooms on one floor that must not know each other; others on one floor may."""
-
-FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+ROOMS = runpy.run_path(str(Path(__file__).parents[1] / "scripts" / "rooms"))
+FLOOR_OF = ROOMS["FLOOR_OF"]
 
 
 def room_of(path: Path) -> str:
@@ -62,26 +47,28 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
-def test_every_room_has_its_floor() -> None:
-    rooms = {room_of(path) for path in MODULES} - {""}
-    assert rooms <= FLOOR_OF.keys(), "a new room needs a floor in FLOORS"
+def test_the_layout_keeps_its_rules() -> None:
+    assert list(ROOMS["broken_rules"](ROOMS["edges_of"]())) == []
 
 
-def test_no_arrow_points_up() -> None:
-    wrong = []
-    for path in MODULES:
-        here = room_of(path)
-        for line, name in imports(path):
-            parts = name.split(".")
-            if parts[0] != "mirage" or len(parts) == 1:
-                continue
-            there = parts[1]
-            if there == here or there not in FLOOR_OF:  # a name of the package itself, as its version
-                continue
-            apart = any({here, there} <= rooms for rooms in APART)
-            if here and (apart or FLOOR_OF[there] > FLOOR_OF[here]):
-                wrong.append(f"{path.relative_to(ROOT)}:{line}: {here} imports {name}")
-    assert not wrong
+@pytest.mark.parametrize(
+    ("edges", "said"),
+    [
+        ({"mirage.sim.cluster": {"mirage.agent.model"}, "mirage.agent.model": set()}, "higher floor"),
+        ({"mirage.sim.cluster": {"mirage.slurm.view"}, "mirage.slurm.view": set()}, "must not know each other"),
+        ({"mirage.sim.a.x": {"mirage.sim.b"}, "mirage.sim.b": {"mirage.sim.a.y"}, "mirage.sim.a.y": set()}, "circle"),
+        ({f"mirage.sim.entry_{k}": set() for k in range(13)}, "13 entries"),
+        ({"mirage.attic": set()}, "has no floor"),
+    ],
+)
+def test_a_broken_rule_of_the_layout_is_named(edges: dict[str, set[str]], said: str) -> None:
+    (wrong,) = ROOMS["broken_rules"](edges)
+    assert said in wrong
+
+
+def test_the_layout_in_the_docs_is_the_layout_of_the_code() -> None:
+    shown = ROOMS["PAGE"].read_text(encoding="utf-8").partition(ROOMS["BEGIN"])[2].partition(ROOMS["END"])[0].strip()
+    assert shown == ROOMS["table"](ROOMS["edges_of"]()), "run scripts/rooms --write"
 
 
 def test_the_package_itself_imports_nothing() -> None:

@@ -22,6 +22,7 @@ from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
 from mirage.slurm.values import Submission
+from mirage.trace.workload.generate import generate_workload
 from mirage.trace.workload.model_json import load_builtin
 
 NODES = 76
@@ -39,7 +40,7 @@ class World:
 
     def __init__(self, folder: Path, store: SqlStore, program: Program, load: float) -> None:
         cluster = Cluster.pool(NODES)
-        table = load_builtin("lonestar6-like").generate(days=12, seed=4, load=load)
+        table = generate_workload(load_builtin("lonestar6-like"), days=12, seed=4, load=load)
         sim = Simulation(cluster, workload(table, cluster, refuse=False), discipline="easy")
         sim.advance(int(table.submit_s[0]) + 2 * DAY_S)
         self.store, self.slurm = store, VirtualSlurm(sim, lambda _: program)

@@ -27,6 +27,7 @@ from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.settings import SlurmSettings
 from mirage.trace.statistics.summary import Distribution
+from mirage.trace.workload.generate import generate_workload
 from mirage.trace.workload.model_json import load_builtin
 
 MODEL = "lonestar6-like"
@@ -114,7 +115,7 @@ def demonstrate(seed: int, cost: Cost, windows: int, workers: int, told: Told) -
 def _setting(seed: int) -> tuple[Scenario, int]:
     """The cluster with its workload, and where the time shown begins."""
     model = load_builtin(MODEL)
-    table = model.generate(days=WARM_UP_DAYS + SHOWN_DAYS + MARGIN_DAYS, seed=seed)
+    table = generate_workload(model, days=WARM_UP_DAYS + SHOWN_DAYS + MARGIN_DAYS, seed=seed)
     cluster = Cluster.pool(model.nodes)
     scenario = Scenario(cluster, workload(table, cluster), "slurm", SlurmSettings.lonestar6())
     return scenario, int(table.submit_s[0]) // DAY_S * DAY_S + WARM_UP_DAYS * DAY_S

@@ -17,12 +17,13 @@ from mirage.provision.evaluation.episode import Scenario, play, warm_simulations
 from mirage.provision.evaluation.protocol import Protocol
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
+from mirage.trace.workload.generate import generate_workload
 from mirage.trace.workload.model_json import load_builtin
 
 
 @pytest.fixture(scope="module")
 def trial() -> tuple[Scenario, Protocol]:
-    table = load_builtin("lonestar6-like").generate(days=16, seed=3)
+    table = generate_workload(load_builtin("lonestar6-like"), days=16, seed=3)
     cluster = Cluster.pool(76)
     scenario = Scenario(cluster, workload(table, cluster, refuse=False), "easy")
     return scenario, Protocol.warm(int(table.submit_s.min()) + 5 * DAY_S, windows=4, every_s=12 * HOUR_S)

@@ -14,11 +14,12 @@ from mirage.provision.evaluation.protocol import Protocol
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.trace.workload.generate import generate_workload
 from mirage.trace.workload.model_json import load_builtin
 
 
 def scenario(discipline: str, nodes: int = 76) -> tuple[Scenario, int]:
-    table = load_builtin("lonestar6-like").generate(days=14, seed=5)
+    table = generate_workload(load_builtin("lonestar6-like"), days=14, seed=5)
     cluster = Cluster.pool(nodes)
     jobs = workload(table, cluster, refuse=False)
     return Scenario(cluster, jobs, discipline, SlurmSettings.lonestar6()), int(table.submit_s.min()) + 5 * DAY_S

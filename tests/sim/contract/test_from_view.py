@@ -16,6 +16,7 @@ from mirage.sim.kernel.arrays import ARRIVED, N_PENDING, N_RUNNING, QUEUE_HEAD
 from mirage.sim.kernel.engine import advance
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.trace.workload.generate import generate_workload
 from mirage.trace.workload.model_json import load_builtin
 
 SETTINGS = SlurmSettings.lonestar6()
@@ -23,7 +24,7 @@ SETTINGS = SlurmSettings.lonestar6()
 
 def busy(discipline: str, settings: SlurmSettings = SETTINGS) -> Simulation:
     """A cluster with a queue."""
-    table = load_builtin("lonestar6-like").generate(days=14, seed=5, load=1.1)
+    table = generate_workload(load_builtin("lonestar6-like"), days=14, seed=5, load=1.1)
     cluster = Cluster.pool(76)
     sim = Simulation(cluster, workload(table, cluster, refuse=False), discipline, settings)
     sim.advance(int(table.submit_s.min()) + 9 * DAY_S)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mirage.agent.chain.submission import CHAIN, LINK, PREVIOUS_JOB
+from mirage.agent.chain.submit_link import submit_link
 from mirage.agent.chain.tag import chain_name
-from mirage.agent.cycle.submit import submit_link
 from mirage.agent.model import Chain, ChainSpec, ChainState, Link, LinkState
 from mirage.agent.paths import Home
 from mirage.agent.store.protocol import Store

@@ -30,7 +30,7 @@ from mirage.lab.virtual.request import (
     refuse,
 )
 from mirage.policy.plan import Cancel, Lend, Plan, Reclaim
-from mirage.sim.contract import job_updates as alter
+from mirage.sim import job_updates as alter
 from mirage.sim.kernel.arrays import (
     BY_CANCEL,
     BY_ITSELF,

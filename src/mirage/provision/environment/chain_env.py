@@ -33,6 +33,7 @@ from mirage.provision.evaluation.protocol import Protocol
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.trace.workload.generate import generate_workload
 from mirage.trace.workload.model_json import load_builtin
 
 WAIT, SUBMIT = 0, 1
@@ -44,7 +45,7 @@ def builtin_bank(link_nodes: int = 1, windows: int = 42, history: int = 1, seed:
     """Episodes on the built-in ``lonestar6-like`` workload: one every four hours after two weeks of warm-up."""
     warm_up_days = 14
     model = load_builtin("lonestar6-like")
-    table = model.generate(days=warm_up_days + windows / 6 + 10, seed=seed)
+    table = generate_workload(model, days=warm_up_days + windows / 6 + 10, seed=seed)
     cluster = Cluster.pool(76)
     scenario = Scenario(cluster, workload(table, cluster, refuse=False), "slurm", SlurmSettings.lonestar6())
     begin_s = int(table.submit_s.min()) + warm_up_days * DAY_S

@@ -1,39 +1,16 @@
 """How kernels are compiled: Python functions over arrays, by numba, cached on disk.
 
-A cached kernel must be thrown away when any kernel it calls has changed, which numba does not see: it
-watches the caller's file only. The cache folder is therefore named after the text of all kernels.
-
 ``NUMBA_DISABLE_JIT=1`` runs the very same functions as plain Python, under any debugger.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-import numba
 from numba import njit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-_config: Any = numba.config
-_ROOT = Path(__file__).resolve().parents[2]
-_ROOMS_WITH_KERNELS = ("sim", "provision")
-
-
-def _cache_folder() -> str:
-    digest = hashlib.sha256(numba.__version__.encode())
-    for room in _ROOMS_WITH_KERNELS:
-        for source in sorted((_ROOT / room).rglob("*.py")):
-            digest.update(source.read_bytes())
-    base = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
-    return str(base / "mirage" / f"kernels-{digest.hexdigest()[:16]}")
-
-
-_CACHE_FOLDER = _cache_folder()
 
 
 def kernel(*signature: Any, **options: Any) -> Callable[[Function], Function]:
@@ -44,7 +21,6 @@ def kernel(*signature: Any, **options: Any) -> Callable[[Function], Function]:
         options: Further options of ``numba.njit``.
     """
     options = {
-        "cache": True,
         "nogil": True,
         "error_model": "numpy",
         "_nrt": False,  # kernels allocate nothing; counting references to the arrays would cost 30 times their work
@@ -54,12 +30,14 @@ def kernel(*signature: Any, **options: Any) -> Callable[[Function], Function]:
     }
 
     def compiled(function: Function) -> Function:
-        before = _config.CACHE_DIR
-        _config.CACHE_DIR = before or _CACHE_FOLDER
-        try:
-            result: Function = njit(*signature, **options)(function)
-        finally:
-            _config.CACHE_DIR = before
-        return result
+        dispatcher: Any = njit(**options)(function)
+        if dispatcher is not function:  # it is the function itself where numba is switched off
+            from mirage.sim.kernel.cache import keep_on_disk  # in here, as it is no part of what a kernel does
+
+            keep_on_disk(dispatcher)
+            for types in signature:
+                dispatcher.compile(types)
+            dispatcher.disable_compile(bool(signature))
+        return cast(Function, dispatcher)
 
     return compiled

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from mirage.duration import HOUR_S
 from mirage.job_state import Ints
 from mirage.trace.statistics.marginals import Marginals
-from mirage.trace.table import JobTable
 
 Floats = NDArray[np.float64]
 
@@ -114,41 +113,6 @@ class WorkloadModel:
     partitions: tuple[str, ...]
     habits: tuple[UserClass, ...]
     fitted_to: Marginals
-
-    @classmethod
-    def fit(cls, table: JobTable, *, nodes: int | None = None, name: str = "fitted") -> WorkloadModel:
-        """The model of a recorded trace; see :func:`mirage.trace.workload.fit.fit_workload`."""
-        from mirage.trace.workload.fit import fit_workload  # the fit reads this module
-
-        return fit_workload(table, nodes=nodes, name=name)
-
-    def generate(
-        self,
-        *,
-        days: float | None = None,
-        jobs: int | None = None,
-        start_s: int = DEFAULT_START_S,
-        seed: int = 0,
-        load: float | None = None,
-        nodes: int | None = None,
-    ) -> JobTable:
-        """A synthetic trace; see :func:`mirage.trace.workload.generate.generate_workload`."""
-        from mirage.trace.workload.generate import generate_workload  # the draw reads this module
-
-        return generate_workload(self, days=days, jobs=jobs, start_s=start_s, seed=seed, load=load, nodes=nodes)
-
-    def to_json(self) -> str:
-        """The model as readable JSON; see :mod:`mirage.trace.workload.model_json`."""
-        from mirage.trace.workload.model_json import model_to_json
-
-        return model_to_json(self)
-
-    @classmethod
-    def from_json(cls, text: str, *, source: str = "model") -> WorkloadModel:
-        """Read back what ``to_json`` wrote; see :func:`mirage.trace.workload.model_json.model_from_json`."""
-        from mirage.trace.workload.model_json import model_from_json
-
-        return model_from_json(text, source=source)
 
 
 def limit_class(limit_s: Ints) -> Ints:

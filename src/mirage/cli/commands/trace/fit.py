@@ -19,7 +19,7 @@ from mirage.cli.commands.trace.generate import utc_seconds
 from mirage.cli.options import CONTEXT, examples, trace_reading
 from mirage.cli.trace_reading import read_named_trace
 from mirage.trace.table import JobTable, Labels
-from mirage.trace.workload.model import WorkloadModel
+from mirage.trace.workload.fit import fit_workload
 from mirage.trace.workload.model_json import write_model
 
 
@@ -63,7 +63,7 @@ def fit(
     end = utc_seconds(until, "--until") if until else np.iinfo(np.int64).max
     table = table[(table.submit_s >= begin) & (table.submit_s < end)]
     table = _completed(table, gpus_per_node, cpus_per_node, partition)
-    model = WorkloadModel.fit(table, nodes=nodes, name=name or Path(trace).name)
+    model = fit_workload(table, nodes=nodes, name=name or Path(trace).name)
     write_model(model, out)
     click.echo(
         f"mirage: model of {len(table):,} jobs, {model.nodes} nodes, load {model.load:.2f}, "

@@ -14,6 +14,8 @@ from mirage.cli.trace_reading import read_named_trace
 from mirage.duration import DAY_S
 from mirage.errors import UnknownName
 from mirage.trace.statistics.marginals import Comparison, compare
+from mirage.trace.workload.fit import fit_workload
+from mirage.trace.workload.generate import generate_workload
 from mirage.trace.workload.model import DEFAULT_START_S, WorkloadModel
 from mirage.trace.workload.model_json import builtin_models, is_model_file, load_builtin, read_model
 from mirage.trace.write import write_trace
@@ -75,7 +77,8 @@ def generate(
     if days is not None and jobs is not None:
         raise click.UsageError("--days and --jobs exclude each other")
     model = _model(like, nodes, reading)
-    table = model.generate(
+    table = generate_workload(
+        model,
         days=DEFAULT_DAYS if days is None and jobs is None else days,
         jobs=jobs,
         start_s=DEFAULT_START_S if start is None else utc_seconds(start, "--start"),
@@ -102,7 +105,7 @@ def _model(like: str, nodes: int | None, reading: dict[str, Any]) -> WorkloadMod
         raise UnknownName("trace file or workload model", like, builtin_models())
     if is_model_file(like):
         return read_model(like)
-    return WorkloadModel.fit(read_named_trace(like, **reading).table, nodes=nodes, name=Path(like).name)
+    return fit_workload(read_named_trace(like, **reading).table, nodes=nodes, name=Path(like).name)
 
 
 def utc_seconds(text: str, option: str) -> int:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mirage.errors import PlanInfeasible
 from mirage.policy.plan import Cancel, Plan
+from mirage.sim import job_updates as alter
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
-from mirage.sim.contract import job_updates as alter
 from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import (
     AFTER_OK,

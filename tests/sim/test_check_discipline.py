@@ -10,8 +10,8 @@ import pytest
 
 from mirage.errors import ConfigurationError, ContractBroken, UnknownName
 from mirage.policy.plan import Plan
+from mirage.sim.check_discipline import check_discipline
 from mirage.sim.cluster import Cluster
-from mirage.sim.disciplines.check import check_discipline
 from mirage.sim.disciplines.mirage_2023 import SLOTS
 from mirage.sim.disciplines.registry import (
     DISCIPLINES,

@@ -1,0 +1,137 @@
+"""The cache of compiled kernels on disk: keyed by what a kernel does, not by how its file reads.
+
+An entry belongs to a kernel, the types it was compiled for, the source digest of its module with all that it imports
+(``mirage.source_digest``), this processor and the versions of Python, numba and llvmlite. numba's own cache looks at
+the text of the kernel's own file only: it recompiles for a comment and misses a change in a kernel that is called.
+
+Each entry has files of its own, named after all of that. Versions of Mirage therefore share the folder without throwing
+each other's entries out, and processes that compile the same kernel at once write the same thing.
+
+This is the only file that relies on numba's inside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
+
+from mirage.cache_folder import cache_folder
+from mirage.duration import DAY_S
+from mirage.source_digest import source_digest
+
+UNUSED_S = 30 * DAY_S
+"""Entries that no process has loaded for so long are deleted when a process compiles something."""
+
+_config: Any = numba.config
+
+
+def kernel_folder() -> Path:
+    """Where compiled kernels lie: ``kernels`` in the cache folder, or in the one that ``NUMBA_CACHE_DIR`` names."""
+    chosen = _config.CACHE_DIR
+    return (Path(chosen) / "mirage" if chosen else cache_folder()) / "kernels"
+
+
+def keep_on_disk(dispatcher: Any) -> None:
+    """Have a function of ``numba.njit`` load its compiled form from the folder, and leave it there.
+
+    A function without a source file, as one typed into a notebook, is compiled anew in every process.
+    """
+    with suppress(ModuleNotFoundError, OSError):
+        dispatcher._cache = _KernelCache(dispatcher.py_func)
+
+
+@cache
+def _stamp(module: str) -> str:
+    return f"{source_digest([module])} numba {numba.__version__} llvmlite {llvmlite.__version__}"
+
+
+class _Locator(_CacheLocator):
+    """Says where the entries of a function lie and what they depend on."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._py_file = module  # in numba's warnings
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> _Locator:
+        return cls(py_func.__module__)
+
+    def get_cache_path(self) -> str:
+        return str(kernel_folder())
+
+    def get_source_stamp(self) -> str:
+        return _stamp(self._module)
+
+    def get_disambiguator(self) -> str:
+        return self._module
+
+
+class _KernelCacheImpl(CompileResultCacheImpl):
+    _locator_classes = [_Locator]  # type: ignore[list-item]  # noqa: RUF012
+
+
+class _KernelCache(FunctionCache):
+    """numba's cache of a function, with files of their own for each entry."""
+
+    _impl_class = _KernelCacheImpl
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        name = f"{function.__module__}.{function.__qualname__}".replace("<", "").replace(">", "")
+        self._cache_file: Any = _Entries(kernel_folder(), name, self._impl.locator.get_source_stamp())
+
+    def _save_overload(self, signature: Any, compiled: Any) -> None:
+        with suppress(OSError):  # a folder that cannot be written costs compiling again, no more
+            super()._save_overload(signature, compiled)  # type: ignore[no-untyped-call]
+            _sweep(kernel_folder())
+
+
+class _Entries:
+    """The entries of one function; numba's index file has one entry only, so no process overwrites another's."""
+
+    def __init__(self, folder: Path, name: str, stamp: str) -> None:
+        self._folder, self._name, self._stamp = folder, name, stamp
+
+    def load(self, key: Any) -> Any:
+        file = self._file(key)
+        try:
+            compiled = file.load(key)
+            if compiled is not None:
+                for path in (file._index_path, file._data_path(file._data_name(1))):
+                    os.utime(path)  # it has been used
+        except Exception:  # a damaged entry raises almost anything when it is read; it costs compiling again
+            return None
+        return compiled
+
+    def save(self, key: Any, compiled: Any) -> None:
+        file = self._file(key)
+        file._save_data(file._data_name(1), compiled)
+        file._save_index({key: file._data_name(1)})
+
+    def _file(self, key: Any) -> Any:
+        what = f"{self._stamp}\n{key}\npython {sys.version_info[:2]}"
+        digest = hashlib.sha256(what.encode()).hexdigest()[:24]
+        path, name = str(self._folder), f"{self._name}-{digest}"
+        return IndexDataCacheFile(path, name, self._stamp)  # type: ignore[no-untyped-call]
+
+
+# -- old entries ----------------------------------------------------------------------------------------------------
+
+
+@cache
+def _sweep(folder: Path) -> None:
+    """Delete, once a process, what has not been used for long; another process may be doing the same."""
+    now_s = folder.stat().st_mtime  # something has just been written into it
+    for file in folder.iterdir():
+        with suppress(OSError):
+            if now_s - file.stat().st_mtime > UNUSED_S:
+                file.unlink()
