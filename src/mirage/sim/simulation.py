@@ -106,9 +106,9 @@ class Simulation:
         accounts = np.zeros(jobs.users, dtype=np.int64)
         accounts[jobs.jobs.user] = jobs.jobs.account
         self.world = make_world(cluster, replayed, self.settings, jobs.users, _dense(accounts), now_s)
-        self.state = make_state(self.world, cluster, self.spec, now_s, len(jobs.jobs))
+        self.state = make_state(self.world, cluster, self.spec.plans, now_s, len(jobs.jobs))
         self.state.fate[:skipped] = ENDED
-        self.scratch = make_scratch(self.world, len(self.state.live), self.spec)
+        self.scratch = make_scratch(self.world, len(self.state.live), self.spec.scratch_rows)
         self.past: tuple[Records, ...] = ()
         self.next_id = len(jobs.jobs)
         self.kernel = self.spec.load()
@@ -172,7 +172,7 @@ class Simulation:
         copy.__dict__.update(self.__dict__)
         copy.state = empty_like(self.state)
         copy_state(copy.state, self.state)
-        copy.scratch = make_scratch(self.world, len(self.state.live), self.spec)
+        copy.scratch = make_scratch(self.world, len(self.state.live), self.spec.scratch_rows)
         copy.past = self._ended_so_far()
         return copy
 
@@ -180,7 +180,7 @@ class Simulation:
         """Go back (or over) to where a fork of the same simulation stands; the fork is left untouched."""
         if len(earlier.state.live) != len(self.state.live):
             self.state = empty_like(earlier.state)
-            self.scratch = make_scratch(self.world, len(earlier.state.live), self.spec)
+            self.scratch = make_scratch(self.world, len(earlier.state.live), self.spec.scratch_rows)
         else:
             self.state = self.state._replace(log=empty_log(earlier.state))
         copy_state(self.state, earlier.state)
@@ -299,7 +299,7 @@ class Simulation:
             self.state = with_longer_log(self.state)
             return
         self.state = enlarged(self.state)
-        self.scratch = make_scratch(self.world, len(self.state.live), self.spec)
+        self.scratch = make_scratch(self.world, len(self.state.live), self.spec.scratch_rows)
 
 
 def _chosen(discipline: str | DisciplineSpec | Policy) -> tuple[DisciplineSpec, Policy | None]:

@@ -61,11 +61,9 @@ class Study:
         digest.update(scenario.jobs.jobs.tobytes())
         for candidate in self.candidates:
             digest.update(_content(candidate.policy.partition(":")[2]))
-        specs = [
-            discipline_spec(scenario.discipline),
-            *(policy_spec(candidate.policy) for candidate in self.candidates),
-        ]
-        digest.update(source_digest([__name__, *(spec.entry.partition(":")[0] for spec in specs)]).encode())
+        entries = [policy_spec(candidate.policy).entry for candidate in self.candidates]
+        entries.append(discipline_spec(scenario.discipline).entry)
+        digest.update(source_digest([__name__, *(entry.partition(":")[0] for entry in entries)]).encode())
         return digest.hexdigest()[:16]
 
 

@@ -104,12 +104,12 @@ def revive(
     future = records(JOB, arrivals)
     fixed = replace(settings, weight_fairshare=0.0)  # it is in the standing of each job
     world = make_world(cluster, future, fixed, users, np.zeros(users), view.now_s - pass_phase_s)
-    state = make_state(world, cluster, spec, view.now_s, n + arrivals)
+    state = make_state(world, cluster, spec.plans, view.now_s, n + arrivals)
     slots = FIRST_SLOTS
     while slots < n + arrivals + 8:
         state = enlarged(state)
         slots = len(state.live)
-    scratch = make_scratch(world, slots, spec)
+    scratch = make_scratch(world, slots, spec.scratch_rows)
     waiting = job_records(pending, 0)
     waiting.boost = standing(pending, view, settings)
     _seat(world, state, scratch, waiting, np.ascontiguousarray(pending.eligible_s))

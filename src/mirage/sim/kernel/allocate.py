@@ -9,7 +9,6 @@ from numba import void
 from numpy.typing import NDArray
 
 from mirage.sim.cluster import Cluster
-from mirage.sim.disciplines.registry import DisciplineSpec
 from mirage.sim.kernel.arrays import (
     ACTION,
     CAPACITY,
@@ -111,15 +110,16 @@ def _changes(cluster: Cluster) -> Any:
     return made
 
 
-def make_state(world: World, cluster: Cluster, spec: DisciplineSpec, now_s: int, ids: int) -> State:
+def make_state(world: World, cluster: Cluster, plans: bool, now_s: int, ids: int) -> State:
     """A cluster at rest at ``now_s``: nothing submitted yet, every node free.
 
     Args:
+        plans: Whether the discipline keeps an availability profile.
         ids: Job ids run below this; room for ``SPARE_IDS`` more is made.
     """
     slots = FIRST_SLOTS
     bins, users = len(world.capacity), len(world.user_account)
-    points = 4 * slots + 8 if spec.plans else 1
+    points = 4 * slots + 8 if plans else 1
     one_pool = bins == 1 and not cluster.shared_nodes
     clock = np.zeros(CLOCK_SIZE, dtype=np.int64)
     clock[[NOW, PASSED_AT, PRIORITY_AT]] = now_s
@@ -157,10 +157,10 @@ def _most_chunks(world: World) -> int:
     return int(world.capacity.sum()) + growth
 
 
-def make_scratch(world: World, slots: int, spec: DisciplineSpec) -> Scratch:
-    """Working room of a discipline for a state of so many slots."""
+def make_scratch(world: World, slots: int, rows: int) -> Scratch:
+    """Working room for a state of so many slots, and for a discipline that needs so many rows."""
     bins = len(world.capacity)
-    size = max(slots, bins, len(world.partition_tier), len(world.user_account) + 1, spec.scratch_rows)
+    size = max(slots, bins, len(world.partition_tier), len(world.user_account) + 1, rows)
     return Scratch(
         low=np.zeros((bins, 2), dtype=np.int64),
         picked=np.zeros(bins, dtype=np.int64),
