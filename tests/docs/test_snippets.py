@@ -131,14 +131,17 @@ def test_there_is_something_of_every_kind() -> None:
 
 @pytest.mark.parametrize(("place", "line"), SHELL, ids=[f"{place}: {line}" for place, line in SHELL])
 def test_a_command_line_names_a_command_and_options_that_exist(place: str, line: str) -> None:
-    parse(root, "mirage", shlex.split(line)[1:], None)
+    try:
+        parse(root, "mirage", shlex.split(line)[1:], None)
+    except click.MissingParameter:
+        assert ":" not in place, "only a sentence may leave out what a command needs"
 
 
 def parse(command: click.Command, name: str, words: list[str], parent: click.Context | None) -> None:
     """Let click read a command line, and run nothing."""
     if isinstance(command, click.Group):
         context = click.Context(command, info_name=name, parent=parent)
-        if words and not words[0].startswith("-"):
+        if words and not words[0].startswith("-") and not words[0].isupper():  # mirage COMMAND
             found = command.get_command(context, words[0])
             assert found is not None, f"there is no {context.command_path} {words[0]}"
             parse(found, words[0], words[1:], context)
@@ -146,11 +149,9 @@ def parse(command: click.Command, name: str, words: list[str], parent: click.Con
     if not words:
         return  # the command alone, as it is named in a sentence
     try:
-        command.make_context(name, words, parent=parent)
+        command.make_context(name, list(words), parent=parent)
     except click.exceptions.Exit:
         assert "--help" in words
-    except click.MissingParameter:
-        assert set(words) <= {option for p in command.params for option in p.opts}  # an option named in a sentence
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from mirage.policy.contract import PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.registry import known_policies, make_policy, policy_spec
 from mirage.policy.settings import PolicySettings
-from mirage.provision.evaluation.candidate import heeds_cost
+from mirage.provision.evaluation.candidate import weighs_cost
 
 MODULE = '''
 from mirage.policy import Plan, PolicySpec
@@ -66,12 +66,12 @@ def test_a_class_of_another_package_is_a_policy(install: Install) -> None:
     assert type(make_policy("quiet", PolicySettings(Cost(3, 1)))).__name__ == "Plain"
     with pytest.raises(ConfigurationError, match="'quiet' takes no parameter, got '4'"):
         make_policy("quiet:4")
-    assert not heeds_cost("quiet")
+    assert not weighs_cost("quiet")
 
 
 def test_a_policy_of_another_package_gets_its_parameter_and_what_it_needs(install: Install) -> None:
     install("told_pkg", told="told_pkg:TOLD")
-    assert heeds_cost("told:4")
+    assert weighs_cost("told:4")
     made = make_policy("told:a=1:b", PolicySettings(Cost(3, 1), seed=7, discipline="easy"))
     assert (made.parameter, made.cost, made.seed) == ("a=1:b", Cost(3, 1), 7)
 

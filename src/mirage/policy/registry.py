@@ -1,4 +1,4 @@
-"""Policies by name; third-party ones come in through the entry-point group ``mirage.policies``.
+"""Policies by name, built-in or from the entry-point group ``mirage.policies``.
 
 A name may carry a parameter: ``lead:4`` is the policy ``lead`` made with the text ``4``. An entry point names a class
 or function that makes the policy and takes nothing, or a ``PolicySpec`` that says what the policy takes.

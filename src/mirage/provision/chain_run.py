@@ -1,4 +1,4 @@
-"""A whole chain in one simulated cluster: every link asked for when the policy says so, from the first to the horizon.
+"""Run of a whole chain in a simulated cluster, from the first link to a horizon.
 
 An episode asks what *one* hand-over would have cost; a run asks what a service lives through that is handed over again
 and again, each time from where the last hand-over left it.
@@ -26,7 +26,7 @@ def run_chain(sim: Simulation, link: Link, policy: Policy, until_s: int, *, step
     Args:
         sim: The cluster, from now on; it is used up.
         link: What every link is like.
-        policy: Invocation with a view whose ``chain`` says how the present link stands.
+        policy: Asked with a view whose ``chain`` says how the present link stands.
         until_s: The horizon.
         step_s: Time between decisions.
 
@@ -64,7 +64,7 @@ def _await_submission(
     step_s: int,
     decisions: list[Decision],
 ) -> None:
-    """Ask step by step until the policy submits, or until the link ends; time then stands at the submission."""
+    """Ask at every step until the policy submits or the link ends; time stands there then."""
     chain = Chain(link.nodes, link.limit_s, present.job, present.submitted_s, present.started_s, present.ends_s, step_s)
     quiet_s = MISSING
     for now_s in range(present.started_s + step_s, latest_s, step_s):

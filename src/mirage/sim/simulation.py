@@ -105,7 +105,7 @@ class Simulation:
             replayed = to_minutes(replayed, now_s)
         accounts = np.zeros(jobs.users, dtype=np.int64)
         accounts[jobs.jobs.user] = jobs.jobs.account
-        self.world = make_world(cluster, replayed, self.settings, jobs.users, _dense(accounts), now_s)
+        self.world = make_world(cluster, replayed, self.settings.record(cluster, now_s), _dense(accounts))
         self.state = make_state(self.world, cluster, self.spec.plans, now_s, len(jobs.jobs))
         self.state.fate[:skipped] = ENDED
         self.scratch = make_scratch(self.world, len(self.state.live), self.spec.scratch_rows)

@@ -61,7 +61,8 @@ def test_docstrings_and_code_that_plays_no_part_keep_the_key_and_a_constant_chan
     assert len(before) == 16
     rules = package / "provision" / "policies" / "rules.py"
     replace(rules, '"""Submits when the present link has ended', '"""Asks when the present link has ended')
-    replace(package / "sim" / "kernel" / "engine.py", '"""', '"""In other words: ')
+    engine = package / "sim" / "kernel" / "engine.py"
+    engine.write_text("# a comment\n" + engine.read_text(encoding="utf-8"), encoding="utf-8")
     replace(package / "sim" / "disciplines" / "conservative.py", "return 0", "return 1")
     replace(package / "provision" / "policies" / "what_if.py", "FUTURES = 64", "FUTURES = 32")
     assert key(package) == before

@@ -1,4 +1,4 @@
-"""Policies judged by the hand-overs they would have made: every window of a trace, every policy, the same queue.
+"""Evaluation of policies by the hand-overs they would have made in a trace.
 
 evaluation = evaluate(scenario, Protocol.warm(begin_s), [Link(1), Link(8)], ["average", "what-if"], [Cost(3, 1)])
 """

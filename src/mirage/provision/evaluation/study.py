@@ -1,4 +1,4 @@
-"""A study: everything that determines the outcome of an evaluation, and how one of its windows is played."""
+"""Study: everything that determines an evaluation, and how its windows are played."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Study:
 
     @property
     def key(self) -> str:
-        """A digest of all that determines the outcome of a window: two studies with one key agree window by window.
+        """Digest of all that determines a window: studies with one key agree window by window.
 
         How many windows there are is not part of it. The code that plays them is, without its docstrings and comments:
         this module, the discipline, the policies, and what they import.

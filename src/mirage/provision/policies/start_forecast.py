@@ -1,4 +1,4 @@
-"""Forecast of the next link's start: the visible queue, run forward many times in the simulator."""
+"""Forecast of the next link's start, from futures of the visible queue."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def revive(
     users = int(max([0, *pending.user, *running.user, *view.ended.user])) + 2
     future = records(JOB, arrivals)
     fixed = replace(settings, weight_fairshare=0.0)  # it is in the standing of each job
-    world = make_world(cluster, future, fixed, users, np.zeros(users), view.now_s - pass_phase_s)
+    world = make_world(cluster, future, fixed.record(cluster, view.now_s - pass_phase_s), np.zeros(users))
     state = make_state(world, cluster, spec.plans, view.now_s, n + arrivals)
     slots = FIRST_SLOTS
     while slots < n + arrivals + 8:

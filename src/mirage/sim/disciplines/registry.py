@@ -1,4 +1,4 @@
-"""Queue disciplines by name; third-party ones come in through the entry-point group ``mirage.disciplines``.
+"""Queue disciplines by name, built-in or from the entry-point group ``mirage.disciplines``.
 
 An entry point names a ``DisciplineSpec``.
 """

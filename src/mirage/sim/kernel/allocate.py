@@ -38,6 +38,7 @@ from mirage.sim.kernel.arrays import (
     TIMER,
     WATCH,
     WATCH_SLOT,
+    Records,
     Scratch,
     State,
     World,
@@ -45,7 +46,6 @@ from mirage.sim.kernel.arrays import (
 )
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import REPLAN
-from mirage.sim.slurm_conf.settings import SlurmSettings
 
 SPARE_IDS = 1024
 """Room for ids of injected jobs beyond those of the trace."""
@@ -54,14 +54,13 @@ FIRST_SLOTS, FIRST_LOG = 256, 1024
 """Room for jobs, and for segments beyond one a job, to begin with; it is doubled as needed."""
 
 
-def make_world(cluster: Cluster, jobs: Any, settings: SlurmSettings, users: int, accounts: Any, epoch_s: int) -> World:
+def make_world(cluster: Cluster, jobs: Any, settings: Records, accounts: Any) -> World:
     """The fixed arrays of a simulation.
 
     Args:
         jobs: JOB records by submit time.
-        users: How many users there are; codes run below this.
-        accounts: Shape (users,), the account of each.
-        epoch_s: Periodic passes are counted from here.
+        settings: The one SETTINGS record.
+        accounts: Shape (users,), the account of each user; codes of users run below its length.
     """
     bins = cluster.bins()
     if cluster.shared_nodes:
@@ -74,7 +73,7 @@ def make_world(cluster: Cluster, jobs: Any, settings: SlurmSettings, users: int,
         jobs=jobs,
         capacity=capacity,
         changes=_changes(cluster),
-        settings=settings.record(cluster, epoch_s),
+        settings=settings,
         partition_factor=factors / max(factors.max(), 1e-12),
         partition_tier=np.array([p.tier for p in cluster.partitions], dtype=np.int64),
         qos_factor=qos / max(qos.max(), 1e-12),
