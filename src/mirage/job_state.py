@@ -31,3 +31,7 @@ class JobState(IntEnum):
     DEADLINE = 10
     OUT_OF_MEMORY = 11
     REQUEUED = 12
+
+
+UNFINISHED = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED})
+"""States of an attempt that has not ended. A requeued attempt has; the job itself is pending again."""

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
+from mirage.slurm_words.timestamps import LATEST_S
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
 
 NAMES = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=6)
@@ -16,13 +17,14 @@ OPTIONAL = st.one_of(st.just(MISSING), NUMBERS)
 
 @st.composite
 def job_tables(draw):
-    """Any table at all."""
+    """Any table whose times are possible; all its other numbers are wild."""
     n = draw(st.integers(0, 3))
 
     def column(values):
         return draw(st.lists(values, min_size=n, max_size=n))
 
-    ints = {name: column(st.integers(-(10**12), 10**12)) for name in INT_COLUMNS}
+    wild, instant = st.integers(-(10**12), 10**12), st.integers(MISSING, LATEST_S)
+    ints = {name: column(instant if name.endswith("_s") else wild) for name in INT_COLUMNS}
     ints["limit_s"] = column(st.one_of(OPTIONAL, st.just(UNLIMITED_S)))
     ints["state"] = column(st.sampled_from([int(state) for state in JobState]))
     labels = {name: column(NAMES) for name in LABEL_COLUMNS}

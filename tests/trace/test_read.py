@@ -103,12 +103,80 @@ def test_a_compressed_file_cut_short(tmp_path, compress):
     assert trace.report.accounted == trace.report.lines
 
 
-def test_zstd_names_the_remedy_where_the_library_lacks_it(tmp_path):
-    if sys.version_info >= (3, 14):
-        pytest.skip("this Python reads zstd")
-    (tmp_path / "x").write_bytes(b"\x28\xb5\x2f\xfd....")
-    with pytest.raises(TraceError, match=r"compressed with zstd, which needs Python 3\.14"):
+def test_zstd_is_read_where_a_package_is(tmp_path):
+    zstandard = pytest.importorskip("zstandard")
+    whole = zstandard.compress(SWF) + zstandard.compress(b"2 100 20 60 4 " + b"-1 " * 13 + b"\n")
+    (tmp_path / "x").write_bytes(whole)
+    assert read_trace(tmp_path / "x").table.job_id.tolist() == ["1", "2"]
+    (tmp_path / "x").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(TraceError, match=r"x:2: the compressed file is damaged or cut short"):
         read_trace(tmp_path / "x")
+
+
+def test_zstd_names_the_extra_where_no_package_reads_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    monkeypatch.setitem(sys.modules, "compression.zstd", None)
+    (tmp_path / "x").write_bytes(b"\x28\xb5\x2f\xfd....")
+    with pytest.raises(ConfigurationError, match=r'run: pip install "mirage-hpc\[zstd\]"'):
+        read_trace(tmp_path / "x")
+
+
+def test_gzip_in_several_members_with_padding_and_garbage_behind(tmp_path):
+    second = b"2 100 20 60 4 " + b"-1 " * 13 + b"\n"
+    (tmp_path / "x").write_bytes(gzip.compress(SWF) + gzip.compress(second) + b"\0" * 512)
+    assert read_trace(tmp_path / "x").table.job_id.tolist() == ["1", "2"]
+    (tmp_path / "x").write_bytes(gzip.compress(SWF) + b"\0\0rubbish")
+    with pytest.raises(TraceError, match="damaged or cut short: what follows the compressed data is not compressed"):
+        read_trace(tmp_path / "x")
+
+
+@pytest.mark.parametrize("keep", [0.5, 0.8, 0.97])
+def test_a_small_file_cut_short_gives_the_lines_it_still_holds(tmp_path, keep):
+    rows = b"".join(b"%d %d 20 60 4 -1 -1 4 600 -1 1 %d 2 9 1 5 -1 -1\n" % (n, n * n, n) for n in range(1, 200))
+    content = gzip.compress(rows)
+    (tmp_path / "x").write_bytes(content[: int(len(content) * keep)])
+    with pytest.raises(TraceError, match="the compressed file is damaged or cut short: it ends before its end marker"):
+        read_trace(tmp_path / "x")
+    trace = read_trace(tmp_path / "x", on_error="skip")
+    ids = trace.table.job_id.tolist()
+    assert ids == [str(n) for n in range(1, len(ids) + 1)]
+    assert keep * 150 < len(ids) < 200
+    assert trace.report.skipped == {}
+    assert [n for what, n in trace.report.notes.items() if "cut short" in what] == [1]
+
+
+def test_a_file_cut_before_its_first_line_is_told_as_cut_not_as_empty(tmp_path):
+    (tmp_path / "x").write_bytes(gzip.compress(SWF)[:12])
+    with pytest.raises(TraceError, match=r"x:1: the compressed file is damaged or cut short: .*; fetch it again$"):
+        read_trace(tmp_path / "x", on_error="skip")
+
+
+BAD_ONLY = {
+    "swf": (b"; c\n1 2\n3 4 x\n", r"2 lines skipped \(2 × not eighteen fields, the first in line 2\)"),
+    "sacct": (b"JobID|User\nx|ada\n", r"1 line skipped \(1 × not a job id, the first in line 2\)"),
+    "csv": (b"job_id,nodes\n1,many\n,2\n", r"2 records skipped \(1 × not a value of its column, .*; 1 × no job id"),
+    "sacct-json": (b'{"jobs": [\n5, {"job_id": 1}]}', r"2 records skipped \(2 × not a record of sacct"),
+    "mirage-log": (b"\n".join(LOG.split(b"\n")[:3]) + b"\nx\n", r"1 line skipped \(1 × too few fields"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ONLY)
+def test_skipping_everything_is_an_error_that_says_what_was_skipped(tmp_path, name):
+    content, told = BAD_ONLY[name]
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(TraceError, match=rf"x: no job could be read: {told}"):
+        read_trace(tmp_path / "x", format=name, on_error="skip")
+
+
+def test_reading_tells_how_far_it_is(tmp_path):
+    rows = SACCT + b"".join(b"%d|a|COMPLETED|2024-01-15T08:00:00\n" % n for n in range(2, 20_000))
+    (tmp_path / "x").write_bytes(rows)
+    told = []
+    read_trace(tmp_path / "x", progress=lambda done, total: told.append((done, total)))
+    assert len(told) == 2
+    assert [total for _, total in told] == [len(rows)] * 2
+    assert 0.3 < told[0][0] / len(rows) < 0.45
+    assert told[0][0] < told[1][0] < len(rows)
 
 
 few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

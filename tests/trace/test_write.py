@@ -144,6 +144,29 @@ def test_without_pyarrow_the_remedy_is_named(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "swf"])
+def test_half_a_character_does_not_break_a_writer(tmp_path, suffix):
+    table = JobTable.build(["1_[\ud800]"], user=["a\udc80b"], name=["\ud83d"], nodes=[2])
+    write_trace(table, tmp_path / f"t.{suffix}")
+    again = read_trace(tmp_path / f"t.{suffix}").table
+    assert again.nodes.tolist() == [2]
+    if suffix != "swf":
+        assert (again.job_id.tolist(), again.user.values(), again.name.values()) == (
+            ["1_[\ufffd]"],
+            ["a\ufffdb"],
+            ["\ufffd"],
+        )
+
+
+def test_swf_leaves_out_numbers_its_reader_refuses(tmp_path):
+    table = JobTable.build(["7", "8"], submit_s=[5, 6], cpus=[2**40 - 1, 2**40], nodes=[1, 1], limit_s=[60, 2**40 - 1])
+    write_trace(table, tmp_path / "t.swf")
+    again = read_trace(tmp_path / "t.swf")
+    assert again.table.cpus.tolist() == [2**40 - 1, MISSING]
+    assert again.table.limit_s.tolist() == [60, 2**40 - 1]
+    assert f"; Note: 2 numbers of {2**40} or more are written as -1\n" in (tmp_path / "t.swf").read_text()
+
+
 def test_an_unknown_format_lists_the_known(tmp_path):
     with pytest.raises(UnknownName, match=r"'cvs'. Did you mean 'csv'\? Known: csv, parquet, swf"):
         write_trace(SMALL, tmp_path / "t.cvs")
@@ -189,6 +212,7 @@ def test_a_link_is_written_through(tmp_path):
 @given(st.binary(max_size=200))
 @few
 def test_any_bytes_after_a_csv_header_are_accounted_for(tmp_path, garbage):
-    (tmp_path / "t.csv").write_bytes(b"job_id,nodes,name\n" + garbage)
+    (tmp_path / "t.csv").write_bytes(b"job_id,nodes,name\n1,2,x\n" + garbage)
     report = read_trace(tmp_path / "t.csv", on_error="skip").report
+    assert report.jobs >= 1
     assert report.accounted == report.lines

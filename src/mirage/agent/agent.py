@@ -160,7 +160,8 @@ class Agent:
 
     def _view(self, context: CycleContext) -> View:
         assert self.poller.machine is not None
-        return view_of(context.snapshot.queue, self.poller.machine, tuple(self.poller.ended.values()), self.names)
+        ended = tuple(self.poller.ended.values())
+        return view_of(context.snapshot.queue, self.poller.machine, ended, self.names, self.poller.options)
 
     def _notice_jumps(self, now_s: int) -> None:
         steady_s = self.monotonic()

@@ -21,7 +21,7 @@ def examples(*lines: str) -> str:
 
 
 def trace_reading(command: Command) -> Command:
-    """The options that say how a trace is to be read: format, fields, time zone, bad lines."""
+    """The options that say how a trace is to be read: format, fields, delimiter, time zone, bad lines."""
     for option in reversed(
         (
             click.option(
@@ -34,6 +34,12 @@ def trace_reading(command: Command) -> Command:
                 "--fields",
                 metavar="LIST",
                 help="The field list of sacct text without a header, as given to sacct -o.",
+            ),
+            click.option(
+                "--delimiter",
+                metavar="TEXT",
+                help=r"What stands between the cells of sacct text, as given to sacct --delimiter; \t is a tab.  "
+                "[default: |]",
             ),
             click.option(
                 "--timezone",

@@ -1,1 +1,1 @@
-"""Can I see it at work? The agent keeping a service alive on a simulated cluster."""
+"""Demonstration of the agent keeping a service alive on a simulated cluster."""

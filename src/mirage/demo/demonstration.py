@@ -1,4 +1,4 @@
-"""Two weeks of a service on a busy synthetic cluster, reactive and with foresight: what ``mirage demo`` shows.
+"""Demonstration: two weeks of a service on a busy synthetic cluster, reactive and with foresight.
 
 The agent keeps the chains alive, as it would on a real cluster; only Slurm is simulated.
 """
@@ -8,20 +8,18 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from mirage.demo.keep_alive import keep_alive
-from mirage.duration import DAY_S, HOUR_S, MINUTE_S
+from mirage.duration import DAY_S, MINUTE_S
 from mirage.job_state import Ints
 from mirage.policy.cost import Cost
 from mirage.provision.chain import Link
 from mirage.provision.chain_record import ChainRun
 from mirage.provision.evaluation.episode import Scenario
-from mirage.provision.evaluation.evaluate import Evaluation, evaluate
-from mirage.provision.evaluation.protocol import Protocol
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
@@ -45,7 +43,7 @@ Told = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How busy the cluster was without us, sampled: shape (k,) each.
+    """Load of the cluster without the chains, sampled: shape (k,) each.
 
     Attributes:
         busy: Nodes in use.
@@ -63,13 +61,12 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """All that is shown.
+    """Result of the demonstration.
 
     Attributes:
         nodes: Of the cluster.
         cost: What the policy was told.
         runs: (nodes of a link, policy) → what became of the chain.
-        evaluation: Single hand-overs over the same two weeks; None where none were asked for.
     """
 
     seed: int
@@ -80,16 +77,14 @@ class Demonstration:
     cost: Cost
     load: Load
     runs: dict[tuple[int, str], ChainRun]
-    evaluation: Evaluation | None
 
 
-def demonstrate(seed: int, cost: Cost, windows: int, workers: int, told: Told) -> Demonstration:
+def demonstrate(seed: int, cost: Cost, workers: int, told: Told) -> Demonstration:
     """Play the demonstration.
 
     Args:
         seed: Of the workload and of the policies.
         cost: What hours of interruption and overlap cost.
-        windows: Hand-overs for the frontier; 0 for no frontier.
         workers: Processes at once.
         told: Called with what is being done.
     """
@@ -102,18 +97,12 @@ def demonstrate(seed: int, cost: Cost, windows: int, workers: int, told: Told) -
     told("keeping chains alive for two weeks, reactively and with foresight")
     tasks = [(seed, cost, link.nodes, policy) for policy in reversed(POLICIES) for link in LINKS]
     runs = dict(zip([task[2:] for task in tasks], _run_all(tasks, workers)))
-    evaluation = None
-    if windows:
-        told("trying out single hand-overs for the frontier")
-        evaluation = _frontier(scenario, begin_s, seed, cost, windows, workers)
-    return Demonstration(
-        seed, scenario.cluster.nodes, scenario.discipline, begin_s, until_s, cost, load, runs, evaluation
-    )
+    return Demonstration(seed, scenario.cluster.nodes, scenario.discipline, begin_s, until_s, cost, load, runs)
 
 
 @cache
 def _setting(seed: int) -> tuple[Scenario, int]:
-    """The cluster with its workload, and where the time shown begins."""
+    """The cluster with its workload, and the second at which the time shown begins."""
     model = load_builtin(MODEL)
     table = generate_workload(model, days=WARM_UP_DAYS + SHOWN_DAYS + MARGIN_DAYS, seed=seed)
     cluster = Cluster.pool(model.nodes)
@@ -123,7 +112,7 @@ def _setting(seed: int) -> tuple[Scenario, int]:
 
 @cache
 def _at_begin(seed: int) -> Simulation:
-    """The cluster after three weeks of its own work; to be forked, not used."""
+    """Simulation of the cluster after three weeks of its own work; to be forked, not used."""
     scenario, begin_s = _setting(seed)
     sim = scenario.simulation()
     sim.approach(begin_s)
@@ -161,11 +150,3 @@ def _run(task: Task) -> ChainRun:
     link = next(link for link in LINKS if link.nodes == nodes)
     policy = POLICIES[name].format(futures=FUTURES)
     return keep_alive(_at_begin(seed).fork(), link, policy, cost, begin_s + SHOWN_DAYS * DAY_S)
-
-
-def _frontier(scenario: Scenario, begin_s: int, seed: int, cost: Cost, windows: int, workers: int) -> Evaluation:
-    """Single hand-overs of the larger links, spread evenly over the time shown."""
-    protocol = Protocol.warm(begin_s, windows=windows, every_s=SHOWN_DAYS * DAY_S // windows // HOUR_S * HOUR_S)
-    protocol = replace(protocol, begin_s=begin_s - protocol.lead_in_s)
-    policies = ["average", "what-if", "oracle"]
-    return evaluate(scenario, protocol, LINKS[:1], policies, [cost], seed=seed, workers=workers)

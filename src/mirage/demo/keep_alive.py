@@ -1,4 +1,4 @@
-"""One chain, kept alive by the agent itself on a simulated Slurm."""
+"""Run of one chain that the agent keeps alive on a simulated Slurm."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SCRIPT = "#!/bin/sh\n./serve --checkpoint-on USR2\n"
 
 
 def keep_alive(sim: Simulation, link: Link, policy: str, cost: Cost, until_s: int) -> ChainRun:
-    """What became of a chain that the agent looked after from now until a time.
+    """The record of a chain that the agent looked after from now until a time.
 
     Args:
         sim: Used up.

@@ -13,19 +13,27 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
+MOST_PENDING = 1_000
+"""Pending jobs that a provisioner is shown at most: a forecast for one link takes long enough with these, and what
+waits behind a thousand others competes with the link only as a newcomer would."""
+
+MOST_ENDED = 5_000
+"""Ended jobs that a view shows at most, the latest ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """Pending or running jobs, n rows; pending ones in queue order where it is known.
+    """Pending, running or held jobs, n rows; pending ones in queue order where it is known.
 
     Attributes:
         gpus: Per node; −1 where the job takes whole nodes.
-        cpus: Per node.
+        cpus: Per node; −1 where the job takes whole nodes.
         eligible_s: Since when age counts; ``MISSING`` while held.
         start_s: Start of a running job; ``MISSING`` for a pending one.
         width: Nodes held now; 0 for a pending job.
         done_s: Run time already done, in earlier stretches too.
-        priority: As the scheduler last computed it; 0 where it has none.
+        priority: As the scheduler last computed it; 0 where it has none, and while held. (Slurm shows 1 for none, and
+            no less.)
     """
 
     id: Ints
@@ -49,13 +57,13 @@ class Jobs:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """What the machine has: one row a pool of whole nodes (counted in ``gpus``), or one a node.
+    """What the machine has: one row a pool of whole nodes, or one a node where jobs share nodes.
 
     Attributes:
         pools: Whether rows are pools.
-        capacity: Shape (rows, 2): nodes and 0 of a pool, GPUs and CPUs of a node.
-        free: Shape (rows, 2), the same now.
-        allowed: Shape (partitions, rows): who may use what.
+        capacity: Shape (rows, 2): nodes and 0 of a pool, GPUs and CPUs of a node; without what is down or leaving.
+        free: Shape (rows, 2), the same without what is in use.
+        allowed: Shape (partitions, rows): which partition may use what.
     """
 
     pools: bool
@@ -65,13 +73,16 @@ class Nodes:
 
     @property
     def total(self) -> int:
-        """Nodes of the machine."""
-        return int(self.capacity[:, 0].sum()) if self.pools else len(self.capacity)
+        """Nodes that are there."""
+        return int(self.capacity[:, 0].sum() if self.pools else self.capacity.any(axis=1).sum())
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Jobs that ended lately, n rows in order of their end: what accounting tells."""
+    """Jobs that ran and ended lately, n rows in order of their end: what accounting tells.
+
+    Jobs that ended in the same second are in no particular order.
+    """
 
     user: Ints
     nodes: Ints
@@ -99,7 +110,7 @@ class Chain:
         user: Whose jobs the links are.
         partition: Where they run.
         gpus: Per node; −1 where a link takes whole nodes.
-        cpus: Per node.
+        cpus: Per node; −1 where a link takes whole nodes.
     """
 
     nodes: int
@@ -112,7 +123,7 @@ class Chain:
     user: int = 0
     partition: int = 0
     gpus: int = -1
-    cpus: int = 1
+    cpus: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +131,10 @@ class View:
     """Everything a policy may know now.
 
     Attributes:
-        held: Jobs not yet eligible.
+        pending: Jobs that compete for nodes; of a provisioner's view the first ``MOST_PENDING``.
+        held: Jobs that do not compete now: held, waiting for a time or for another job, or over a limit of their user.
         chain: The chain to decide about; None for policies of the whole cluster.
-        phase_s: Seconds since the scheduler's periodic pass last came round, where that is known.
+        phase_s: Seconds since the ten-minute pass of ``mirage-2023``; 0 elsewhere, as no Slurm tells it.
     """
 
     now_s: int

@@ -101,6 +101,11 @@ class ChainRun:
         return tuple(found)
 
     @property
+    def started(self) -> tuple[LinkRecord, ...]:
+        """Links that had started by the horizon; the others wait or are held."""
+        return tuple(link for link in self.links if link.started_s != MISSING and link.started_s <= self.until_s)
+
+    @property
     def interruption_s(self) -> int:
         """Time without a link, the wait of the first one not counted."""
         return sum(max(h.x_s, 0) for h in self.hand_overs)

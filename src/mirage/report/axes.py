@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
-from mirage.report.svg import label, line
+from mirage.report.svg import label, line, polygon, text_px
 
-_HALF_NAME = 22
-"""Pixels that half a date takes; nearer to the edge it is set flush."""
+_DATE_PX, _CLOCK_PX = 50.0, 66.0
+"""Room for a date, and for a time of day, below an axis."""
+
+_OUTSIDE_PX = 8.0
+"""How far a name may stand out of a frame; every chart has so much of a margin."""
 
 _STEPS_S = (
     *(k * MINUTE_S for k in (1, 2, 5, 10, 15, 30)),
@@ -126,26 +131,45 @@ def rulers(frame: Frame, *, about: int = 5, unit: str = "") -> list[str]:
 
 def days(frame: Frame, *, named: bool = True) -> list[str]:
     """Vertical lines at midnights, with dates below."""
-    parts = []
-    for instant_s in midnights_s(frame.x.low, frame.x.high):
-        x = frame.x.place(instant_s)
-        parts.append(line(x, frame.top, x, frame.bottom, "grid"))
-        if named:
-            at_left, at_right = x - frame.left < _HALF_NAME, frame.right - x < _HALF_NAME
-            anchor = "start" if at_left else "end" if at_right else "middle"
-            parts.append(label(date_name(instant_s), x, frame.bottom + 18, text_anchor=anchor))
-    return parts
+    instants = midnights_s(frame.x.low, frame.x.high, max(int((frame.right - frame.left) / _DATE_PX), 1))
+    return _instants(frame, instants, [date_name(instant_s) for instant_s in instants], named=named)
 
 
 def clock(frame: Frame, *, named: bool = True) -> list[str]:
     """Vertical lines at round instants of any span, minutes or years, with their names below."""
-    parts, free_px = [], frame.left
-    instants = instants_s(frame.x.low, frame.x.high)
-    for instant_s, name in zip(instants, instant_names(instants)):
-        x, half = frame.x.place(instant_s), 3.4 * len(name)
+    instants = instants_s(frame.x.low, frame.x.high, max(int((frame.right - frame.left) / _CLOCK_PX), 1))
+    return _instants(frame, instants, instant_names(instants), named=named)
+
+
+def _instants(frame: Frame, instants: list[int], names: list[str], *, named: bool) -> list[str]:
+    """Lines with names, as far out as a chart's margin allows; one that would touch the one before is left out."""
+    parts, free_px = [], -math.inf
+    for instant_s, name in zip(instants, names):
+        x, half = frame.x.place(instant_s), text_px(name) / 2
         parts.append(line(x, frame.top, x, frame.bottom, "grid"))
-        middle = min(max(x, frame.left + half), frame.right - half)
+        middle = min(max(x, frame.left - _OUTSIDE_PX + half), frame.right + _OUTSIDE_PX - half)
         if named and middle - half >= free_px:
             parts.append(label(name, middle, frame.bottom + 18, text_anchor="middle"))
-            free_px = middle + half + 6
+            free_px = middle + half + 4
+    return parts
+
+
+def cut_marks(frame: Frame, points: Sequence[tuple[float, float]], unit: str) -> list[str]:
+    """Marks at the upper edge for every stretch of a curve that lies above it, with the highest value there.
+
+    Args:
+        points: The curve, in order of x.
+        unit: Of its values.
+    """
+    stretches = [list(run) for above, run in groupby(points, key=lambda point: point[1] > frame.y.high) if above]
+    tops = [(frame.x.clip(x), value) for x, value in (max(run, key=lambda point: point[1]) for run in stretches)]
+    parts = [polygon([(x - 5, frame.top + 7), (x + 5, frame.top + 7), (x, frame.top)], "cut") for x, _ in tops]
+    free_px = frame.left
+    for (x, value), (next_px, _) in zip(tops, [*tops[1:], (frame.right + 14, 0)]):
+        name = f"up to {value:.0f} {unit}"
+        wide = text_px(name)
+        begin = next((left for left in (x + 9, x - 9 - wide) if free_px <= left and left + wide <= next_px - 9), None)
+        if begin is not None:
+            parts.append(label(name, begin, frame.top + 9, class_="halo"))
+        free_px = max(x, begin or x) + 9 + (0 if begin is None or begin < x else wide)
     return parts

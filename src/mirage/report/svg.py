@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from html import escape
 
+NARROW, MIDDLE, WIDE = 320.0, 640.0, 940.0
+"""Widths at which a chart is drawn: for a phone, a tablet, a screen. Text is as large in all of them."""
+
+FONT_PX = 12.0
+_ADVANCE = 0.6
+"""Mean advance of a letter as a share of the font's size, that of a broad sans-serif (DejaVu Sans)."""
+
 Attribute = str | float | int | None
 
 
@@ -63,8 +70,13 @@ def title(hint: str) -> tuple[str, ...]:
     return (element("title", words(hint)),) if hint else ()
 
 
+def text_px(text: str, size: float = FONT_PX) -> float:
+    """About how wide a line of text is."""
+    return _ADVANCE * size * len(text)
+
+
 def drawing(width: float, height: float, *children: str, describes: str) -> str:
-    """A picture as wide as its place, up to ``width``; ``describes`` is read to those who cannot see it."""
+    """A picture that grows and shrinks with its place; ``describes`` is read to those who cannot see it."""
     return element(
         "svg",
         element("title", words(describes)),
@@ -73,5 +85,4 @@ def drawing(width: float, height: float, *children: str, describes: str) -> str:
         viewBox=f"0 0 {number(width)} {number(height)}",
         role="img",
         class_="chart",
-        style=f"max-width:{number(width)}px",
     )

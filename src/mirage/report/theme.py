@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from mirage.report.svg import FONT_PX
+
 LIGHT = {
     "page": "#f7f7f4",
     "card": "#ffffff",
     "ink": "#16181d",
     "muted": "#5f6672",
     "faint": "#dfe2e6",
+    "shade": "#c3c8d0",
     "series-1": "#2463d6",
-    "series-2": "#0d8a72",
+    "series-2": "#0b7a65",
     "series-3": "#8445c9",
     "series-4": "#b4570a",
     "series-5": "#c02f72",
     "series-6": "#4d6a83",
-    "link": "#7ea6ef",
-    "link-2": "#4a7fe0",
+    "link": "#2f6bdd",
+    "link-2": "#2154b5",
+    "on-link": "#ffffff",
     "wait": "#8b93a1",
     "gap": "#d3293d",
     "overlap": "#e8a013",
+    "overlap-ink": "#8f5a00",
     "good": "#16794f",
     "fill": "#c9d9f8",
 }
@@ -28,17 +33,20 @@ DARK = {
     "ink": "#eceef2",
     "muted": "#9ba3b0",
     "faint": "#2c313a",
+    "shade": "#4a515d",
     "series-1": "#6ea1ff",
     "series-2": "#3cc9a7",
     "series-3": "#bd8cf5",
     "series-4": "#f09a4e",
     "series-5": "#f377ab",
     "series-6": "#93b0c9",
-    "link": "#3f67b8",
-    "link-2": "#5d8ce8",
+    "link": "#3f6bc8",
+    "link-2": "#2f58ab",
+    "on-link": "#ffffff",
     "wait": "#7a8290",
     "gap": "#ff5d6c",
     "overlap": "#f5b83d",
+    "overlap-ink": "#f5b83d",
     "good": "#4cc38a",
     "fill": "#26406f",
 }
@@ -59,7 +67,8 @@ COLOURS = f"""
 """The reader's own choice of theme, unless the page carries one in ``data-theme``."""
 
 CHART = (
-    f".chart {{ font-family: {FONT}; font-size: 12px; width: 100%; height: auto; display: block; }}"
+    f".chart {{ font-family: {FONT}; font-size: {FONT_PX:g}px; display: block; "
+    "width: 100%; max-width: 960px; height: auto; margin: 0 auto; }"
     """
 .chart text { fill: var(--muted); }
 .chart .strong { fill: var(--ink); font-weight: 600; }
@@ -74,19 +83,23 @@ CHART = (
 .chart .queue-area { fill: var(--series-4); opacity: 0.16; }
 .chart .lead { fill: none; stroke: var(--muted); stroke-width: 2; stroke-linejoin: round; }
 .chart .lead-dot { fill: var(--card); stroke: var(--muted); stroke-width: 2; }
+.chart .lead-more { fill: var(--muted); }
+.chart .leader { stroke: var(--muted); stroke-width: 1; opacity: 0.6; }
+.chart .card { fill: var(--card); }
 .chart .oracle { fill: var(--card); stroke: var(--ink); stroke-width: 2; }
 .chart .link-a { fill: var(--link); } .chart .link-b { fill: var(--link-2); }
-.chart .link-name { fill: #fff; font-size: 11px; font-weight: 600; pointer-events: none; }
+.chart .link-name { fill: var(--on-link); font-weight: 600; pointer-events: none; }
 .chart .waiting { stroke: var(--wait); stroke-width: 2; stroke-dasharray: 2 3; }
 .chart .held { stroke: var(--wait); stroke-width: 2; opacity: 0.45; }
 .chart .ahead { opacity: 0.4; }
+.chart .cut { fill: var(--series-1); }
 .chart .now { stroke: var(--ink); stroke-width: 1.5; }
 .chart .gap-band { fill: var(--gap); opacity: 0.16; } .chart .overlap-band { fill: var(--overlap); opacity: 0.22; }
 .chart .cost-now { fill: none; stroke: var(--series-3); stroke-width: 2; }
 .chart .cost-later { fill: none; stroke: var(--series-4); stroke-width: 2; stroke-dasharray: 6 4; }
 .chart .gap { fill: var(--gap); } .chart .overlap { fill: var(--overlap); }
 .chart .gap-text { fill: var(--gap); font-weight: 600; }
-.chart .overlap-text { fill: var(--overlap); font-weight: 600; }
+.chart .overlap-text { fill: var(--overlap-ink); font-weight: 600; }
 .chart .band { fill: var(--series-1); opacity: 0.22; }
 .chart .median { fill: none; stroke: var(--series-1); stroke-width: 2; }
 .chart .remaining { fill: none; stroke: var(--ink); stroke-width: 1.5; stroke-dasharray: 6 4; }
@@ -101,6 +114,26 @@ CHART = (
     )
 )
 """What the classes of every chart look like; a chart carries no colour of its own."""
+
+
+LINES = {
+    "waiting",
+    "held",
+    "now",
+    "limit",
+    "edge",
+    "queue",
+    "lead",
+    "median",
+    "remaining",
+    "submit",
+    "cost-now",
+    "cost-later",
+}
+"""Classes of marks that are strokes."""
+
+DOTS = {"waited"}
+"""Classes of marks that are small circles."""
 
 
 def standalone(svg: str) -> str:

@@ -19,7 +19,7 @@ from mirage.policy.plan import Plan
 from mirage.policy.view import Chain, View
 from mirage.sim.cluster import Cluster
 from mirage.sim.contract.from_plan import write_plan
-from mirage.sim.contract.to_view import observe
+from mirage.sim.contract.to_view import TEN_MINUTES_S, observe
 from mirage.sim.disciplines.registry import PAUSED, DisciplineSpec, discipline_spec
 from mirage.sim.jobs import Workload, link_record, misfits, to_minutes
 from mirage.sim.kernel import engine
@@ -259,7 +259,8 @@ class Simulation:
 
     def view(self, chain: Chain | None = None) -> View:
         """What a policy may know now."""
-        return observe(self.world, self.state, self.past, chain)
+        phase_s = (self.now_s - int(self.world.settings[0].epoch_s)) % TEN_MINUTES_S if self.spec.minutes else 0
+        return observe(self.world, self.state, self.past, chain, phase_s)
 
     def apply(self, plan: Plan) -> None:
         """Check and apply a plan, action by action.

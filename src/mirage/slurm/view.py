@@ -1,31 +1,27 @@
-"""The real cluster's side of the contract: the view a policy sees, made from what Slurm tells.
+"""View of a real cluster: what a policy sees, made from what Slurm tells.
 
-What the view cannot hold is left out on purpose: nodes that are down are no nodes, a job of several partitions waits in
-the first, and who sits on which node is not said.
+Left out on purpose: a job of several partitions waits in the first, and nothing says which job sits on which node.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from mirage.duration import DAY_S, UNLIMITED_S
 from mirage.job_state import MISSING, JobState
-from mirage.policy.view import Ended, Jobs, Nodes, View
-from mirage.slurm.values import AccountedJob, Machine, Queue, QueuedJob
+from mirage.policy.view import MOST_ENDED, MOST_PENDING, Ended, Jobs, Nodes, View
+from mirage.slurm.values import AccountedJob, Machine, Node, Queue, QueuedJob
 from mirage.slurm_words.hostlist import expand_hosts
 
 MOST_TASKS = 1_000
-"""An array that waits as one is shown as so many jobs at most: what lies behind them tells a forecast nothing more."""
+"""Tasks of an array that waits as one are shown as so many jobs at most: more of them tell a forecast nothing."""
 
-MOST_PENDING = 1_000
-"""So many of the pending jobs are shown, those of the highest priority: a forecast for one link takes long enough with
-these, and who stands behind a thousand others competes with it only as a newcomer would."""
-
-_BLOCKED = ("Held", "Dependency", "BeginTime", "Limit", "held state", "Reservation", "BadConstraints", "Invalid")
+_BLOCKED = ("Held", "Dependency", "BeginTime", "Limit", "PerUser", "PerAccount", "held state", "Reservation",
+            "BadConstraints", "Invalid")  # fmt: skip
 """Reasons for which a pending job does not compete for nodes now."""
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?(?::(\d+))?")
@@ -43,8 +39,18 @@ class Names:
         return known.setdefault(name, len(known))
 
 
-def view_of(queue: Queue, machine: Machine, ended: Sequence[AccountedJob], names: Names) -> View:
-    """What a policy may know, without a chain."""
+def view_of(
+    queue: Queue,
+    machine: Machine,
+    ended: Sequence[AccountedJob],
+    names: Names,
+    options: Mapping[str, str] | None = None,
+) -> View:
+    """What a policy may know, without a chain.
+
+    Args:
+        options: Of slurm.conf, keys in lower case, where they are known.
+    """
     for partition in machine.partitions:
         names.code("partition", partition.name)
     known = names.codes["partition"]
@@ -52,19 +58,24 @@ def view_of(queue: Queue, machine: Machine, ended: Sequence[AccountedJob], names
     jobs = [job for job in jobs if _first(job.partition) in known]
     running = [job for job in jobs if job.state is not JobState.PENDING]
     waiting = [job for job in jobs if job.state is JobState.PENDING]
-    pending = sorted((job for job in waiting if not is_blocked(job, queue.time_s)), key=lambda job: -job.priority)
+    pending = in_order((job for job in waiting if not is_blocked(job, queue.time_s)), machine)
     held = [job for job in waiting if is_blocked(job, queue.time_s)]
-    shared = shares_nodes(machine, running, pending)
-    nodes = node_rows(machine, running, known) if shared else pool_rows(machine, running, known)
-    form = _Form(machine, names, shared)
+    shared = shares_nodes(machine, options or {})
+    columns = _Columns(machine, names, shared, queue.time_s)
     return View(
         now_s=queue.time_s,
-        nodes=nodes,
-        pending=form.jobs(tasks(pending[:MOST_PENDING])[:MOST_PENDING], queue.time_s),
-        running=form.jobs(running, queue.time_s),
-        held=form.jobs(held, queue.time_s),
+        nodes=node_rows(machine, running, known) if shared else pool_rows(machine, running, known),
+        pending=columns.pending(tasks(pending[:MOST_PENDING])[:MOST_PENDING]),
+        running=columns.running(running),
+        held=columns.held(held),
         ended=ended_of(ended, names),
     )
+
+
+def in_order(pending: Iterable[QueuedJob], machine: Machine) -> list[QueuedJob]:
+    """Jobs as Slurm considers them: by tier of their partition, then by priority; as they came where both are equal."""
+    tiers = {partition.name: partition.priority_tier for partition in machine.partitions}
+    return sorted(pending, key=lambda job: (-tiers[_first(job.partition)], -job.priority))
 
 
 def is_blocked(job: QueuedJob, now_s: int) -> bool:
@@ -92,51 +103,45 @@ def array_tasks(expression: str) -> int:
     return min(max(count, 1), MOST_TASKS)
 
 
-def shares_nodes(machine: Machine, running: Sequence[QueuedJob], pending: Sequence[QueuedJob]) -> bool:
-    """Whether jobs share nodes here: some job asks for less than all GPUs, or all CPUs, of its nodes."""
-    gpus = max((node.gpus for node in machine.nodes), default=0)
-    cpus = max((node.cpus for node in machine.nodes), default=1)
-    exclusive = {partition.name for partition in machine.partitions if partition.whole_nodes}
-    for job in (*running, *pending):
-        if job.whole_nodes or _first(job.partition) in exclusive:
-            continue
-        if job.gpus < gpus * job.nodes if gpus and job.gpus else job.cpus < cpus * job.nodes:
-            return True
-    return False
+def shares_nodes(machine: Machine, options: Mapping[str, str]) -> bool:
+    """Whether jobs may share nodes: not where the plug-in, or every partition, gives them out whole."""
+    if options.get("selecttype", "").lower() == "select/linear":
+        return False
+    return not all(partition.whole_nodes for partition in machine.partitions)
 
 
 def pool_rows(machine: Machine, running: Sequence[QueuedJob], partitions: dict[str, int]) -> Nodes:
     """Pools of whole nodes: nodes that the same partitions may use are one."""
-    pools: dict[tuple[int, ...], list[str]] = {}
-    for node in machine.nodes:
-        if node.usable:
-            pools.setdefault(_codes(node.partitions, partitions), []).append(node.name)
-    rows = list(pools)
-    where = {name: k for k, key in enumerate(rows) for name in pools[key]}
-    capacity = np.array([[len(pools[key]), 0] for key in rows] or np.zeros((0, 2)), dtype=np.int64).reshape(-1, 2)
+    rows = list(dict.fromkeys(_codes(node.partitions, partitions) for node in machine.nodes))
+    usable = {
+        node.name: rows.index(_codes(node.partitions, partitions)) for node in machine.nodes if node.usable
+    }  # fmt: skip
+    capacity = np.zeros((len(rows), 2), dtype=np.int64)
+    for k in usable.values():
+        capacity[k, 0] += 1
     free = capacity.copy()
-    for name, _, _ in _held_shares(running):
-        if name in where:
-            free[where[name], 0] -= 1
-    return Nodes(True, _fixed(capacity), _fixed(np.maximum(free, 0)), _fixed(_allowed(rows, len(partitions))))
+    for name in {name for job in running for name in _hosts(job)} & usable.keys():
+        free[usable[name], 0] -= 1
+    return Nodes(True, _fixed(capacity), _fixed(free), _fixed(_allowed(rows, len(partitions))))
 
 
 def node_rows(machine: Machine, running: Sequence[QueuedJob], partitions: dict[str, int]) -> Nodes:
-    """A row a node: its GPUs and CPUs."""
-    nodes = [node for node in machine.nodes if node.usable]
-    where = {node.name: k for k, node in enumerate(nodes)}
-    capacity = np.array([[node.gpus, node.cpus] for node in nodes], dtype=np.int64).reshape(-1, 2)
+    """A row a node, its GPUs and CPUs; none of either while it is down."""
+    where = {node.name: k for k, node in enumerate(machine.nodes)}
+    capacity = np.array([_capacity(node) for node in machine.nodes], dtype=np.int64).reshape(-1, 2)
     free = capacity.copy()
-    for name, gpus, cpus in _held_shares(running):
-        if name in where:
-            free[where[name]] -= (gpus, cpus)
-    rows = [_codes(node.partitions, partitions) for node in nodes]
+    for job in running:
+        hosts = [where[name] for name in _hosts(job) if name in where]
+        for k in hosts:
+            free[k] -= capacity[k] if job.whole_nodes else (-(-job.gpus // len(hosts)), -(-job.cpus // len(hosts)))
+    rows = [_codes(node.partitions, partitions) for node in machine.nodes]
     return Nodes(False, _fixed(capacity), _fixed(np.maximum(free, 0)), _fixed(_allowed(rows, len(partitions))))
 
 
 def ended_of(jobs: Sequence[AccountedJob], names: Names) -> Ended:
     """Jobs that have run and ended, in order of their end."""
-    ran = sorted((job for job in jobs if job.start_s > 0 and job.end_s >= job.start_s), key=lambda job: job.end_s)
+    ran = [job for job in jobs if job.start_s != MISSING and job.end_s >= job.start_s]
+    ran = sorted(ran, key=lambda job: job.end_s)[-MOST_ENDED:]
     columns: dict[str, Any] = {
         "user": [names.code("user", job.user) for job in ran],
         "limit_s": [_limit(job.limit_s) for job in ran],
@@ -145,50 +150,83 @@ def ended_of(jobs: Sequence[AccountedJob], names: Names) -> Ended:
     return Ended(**{name: _fixed(np.array(column, dtype=np.int64)) for name, column in columns.items()})
 
 
-class _Form:
-    """Writes jobs as columns."""
+class _Columns:
+    """Writes jobs as columns, those that compete, those that run and those that are held."""
 
-    def __init__(self, machine: Machine, names: Names, shared: bool) -> None:
-        self.names, self.shared = names, shared
+    def __init__(self, machine: Machine, names: Names, shared: bool, now_s: int) -> None:
+        self.names, self.shared, self.now_s = names, shared, now_s
         self.default_s = {
             p.name: p.default_time_s if p.default_time_s > 0 else p.max_time_s for p in machine.partitions
         }
 
-    def jobs(self, jobs: Sequence[QueuedJob], now_s: int) -> Jobs:
-        def column(of: Callable[[QueuedJob], float], kind: type = np.int64) -> Any:
-            return _fixed(np.fromiter((of(job) for job in jobs), kind, len(jobs)))
+    def pending(self, jobs: Sequence[QueuedJob]) -> Jobs:
+        """Jobs that compete; age counts from the submission where Slurm names no other time."""
+        return self._jobs(jobs, eligible_s=_eligible_s, start_s=_missing, width=_none, done_s=_none)
 
-        runs = bool(jobs) and jobs[0].state is not JobState.PENDING
-        eligible = column(lambda job: job.submit_s if job.eligible_s == MISSING else job.eligible_s)
-        return Jobs(
-            id=column(lambda job: job.id),
-            user=column(lambda job: self.names.code("user", job.user)),
-            partition=column(lambda job: self.names.code("partition", _first(job.partition))),
-            qos=column(lambda job: self.names.code("qos", job.qos)),
-            nodes=column(lambda job: job.nodes),
-            gpus=column(lambda job: -(-job.gpus // max(job.nodes, 1)) if self.shared and not job.whole_nodes else -1),
-            cpus=column(lambda job: max(-(-job.cpus // max(job.nodes, 1)), 1) if self.shared else 1),
-            limit_s=column(lambda job: _limit(job.limit_s, self.default_s.get(_first(job.partition), DAY_S))),
-            submit_s=column(lambda job: job.submit_s),
-            eligible_s=eligible,
-            start_s=column(
-                lambda job: min(job.start_s, now_s) if runs and job.start_s > 0 else (now_s if runs else -1)
-            ),
-            width=column(lambda job: job.nodes if runs else 0),
-            done_s=column(lambda job: max(now_s - job.start_s, 0) if runs and job.start_s > 0 else 0.0, np.float64),
-            priority=column(lambda job: job.priority, np.float64),
+    def running(self, jobs: Sequence[QueuedJob]) -> Jobs:
+        """Jobs that run; one without a start has started just now."""
+        return self._jobs(
+            jobs,
+            eligible_s=_eligible_s,
+            start_s=self._start_s,
+            width=lambda job: job.nodes,
+            done_s=lambda job: self.now_s - self._start_s(job),
         )
 
+    def held(self, jobs: Sequence[QueuedJob]) -> Jobs:
+        """Jobs that do not compete: they have no priority and gain no age."""
+        return self._jobs(jobs, eligible_s=_missing, start_s=_missing, width=_none, done_s=_none, priority=_none)
 
-def _held_shares(running: Sequence[QueuedJob]) -> Iterable[tuple[str, int, int]]:
-    """Node, GPUs and CPUs of every share of a node in use; what a job has is taken to be spread evenly."""
-    for job in running:
-        try:
-            hosts = expand_hosts(job.nodelist)
-        except ValueError:
-            hosts = []
-        for host in hosts:
-            yield host, -(-job.gpus // len(hosts)), -(-job.cpus // len(hosts))
+    def _start_s(self, job: QueuedJob) -> int:
+        return self.now_s if job.start_s == MISSING else min(job.start_s, self.now_s)
+
+    def _jobs(self, jobs: Sequence[QueuedJob], **further: Callable[[QueuedJob], float]) -> Jobs:
+        default_s, code = self.default_s, self.names.code
+        columns: dict[str, Callable[[QueuedJob], float]] = {
+            "id": lambda job: job.id,
+            "user": lambda job: code("user", job.user),
+            "partition": lambda job: code("partition", _first(job.partition)),
+            "qos": lambda job: code("qos", job.qos),
+            "nodes": lambda job: job.nodes,
+            "gpus": lambda job: self._a_node(job, job.gpus),
+            "cpus": lambda job: self._a_node(job, max(job.cpus, 1)),
+            "limit_s": lambda job: _limit(job.limit_s, default_s.get(_first(job.partition), DAY_S)),
+            "submit_s": lambda job: job.submit_s,
+            "priority": lambda job: job.priority if job.priority > 1 else 0.0,
+            **further,
+        }
+        kinds = {name: np.float64 if name in ("done_s", "priority") else np.int64 for name in columns}
+        return Jobs(**{
+            name: _fixed(np.fromiter(map(of, jobs), kinds[name], len(jobs))) for name, of in columns.items()
+        })  # fmt: skip
+
+    def _a_node(self, job: QueuedJob, count: int) -> int:
+        """A job's GPUs or CPUs on each of its nodes; −1 where it takes them whole."""
+        return -(-count // max(job.nodes, 1)) if self.shared and not job.whole_nodes else -1
+
+
+def _eligible_s(job: QueuedJob) -> int:
+    return job.submit_s if job.eligible_s == MISSING else job.eligible_s
+
+
+def _missing(job: QueuedJob) -> int:
+    return MISSING
+
+
+def _none(job: QueuedJob) -> int:
+    return 0
+
+
+def _hosts(job: QueuedJob) -> list[str]:
+    """Names of the nodes a job has; none where Slurm's list cannot be read."""
+    try:
+        return expand_hosts(job.nodelist)
+    except ValueError:
+        return []
+
+
+def _capacity(node: Node) -> tuple[int, int]:
+    return (node.gpus, node.cpus) if node.usable else (0, 0)
 
 
 def _first(partitions: str) -> str:

@@ -10,6 +10,10 @@ from mirage.job_state import MISSING
 from mirage.slurm_words.numbers import whole_number
 
 _NEVER = frozenset({"", "unknown", "none", "n/a", "null", "invalid"})
+LATEST_S = 4_102_444_800
+"""2100-01-01: no job of a trace is submitted, starts or ends later. A date beyond is a mistake, and would make every
+step through the weeks of a trace an endless one."""
+
 _MINUTE_END = 16
 """``2023-03-09T12:48`` has 16 characters."""
 

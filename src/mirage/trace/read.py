@@ -7,17 +7,17 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mirage.errors import TraceError, UnknownName
+from mirage.errors import ConfigurationError, TraceError, UnknownName
 from mirage.slurm_words.timestamps import LocalClock
 from mirage.trace.formats.csv import read_csv
 from mirage.trace.formats.decompress import read_bytes
 from mirage.trace.formats.mirage_log import COLUMNS as MIRAGE_LOG_COLUMNS
 from mirage.trace.formats.mirage_log import read_mirage_log
 from mirage.trace.formats.parquet import read_parquet
-from mirage.trace.formats.read_report import Account, OnError, ReadReport
+from mirage.trace.formats.read_report import OnError, Progress, ReadReport, ReadTally
 from mirage.trace.formats.sacct.json import read_sacct_json
 from mirage.trace.formats.sacct.text import read_sacct
-from mirage.trace.formats.swf import read_swf
+from mirage.trace.formats.swf import FIELDS, MOST_FIELDS, read_swf
 from mirage.trace.table import JobTable
 
 
@@ -36,23 +36,27 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """All a reader may need: the content, the open account, and what the caller knows about the content."""
+    """All a reader may need: the content, the open tally, and what the caller knows about the content."""
 
     data: bytes
-    account: Account
+    tally: ReadTally
     clock: LocalClock
     fields: Sequence[str] | None
+    delimiter: str
 
 
 READERS: dict[str, Callable[[_Reading], JobTable]] = {
-    "csv": lambda r: read_csv(r.data, r.account),
-    "mirage-log": lambda r: read_mirage_log(r.data, r.account, r.clock),
-    "parquet": lambda r: read_parquet(r.data, r.account),
-    "sacct": lambda r: read_sacct(r.data, r.account, r.clock, r.fields),
-    "sacct-json": lambda r: read_sacct_json(r.data, r.account),
-    "swf": lambda r: read_swf(r.data, r.account),
+    "csv": lambda r: read_csv(r.data, r.tally),
+    "mirage-log": lambda r: read_mirage_log(r.data, r.tally, r.clock),
+    "parquet": lambda r: read_parquet(r.data, r.tally),
+    "sacct": lambda r: read_sacct(r.data, r.tally, r.clock, r.fields, r.delimiter),
+    "sacct-json": lambda r: read_sacct_json(r.data, r.tally),
+    "swf": lambda r: read_swf(r.data, r.tally),
 }
 """The formats that can be read, by name."""
+
+_IDENTIFIERS = frozenset({"jobid", "jobidraw"})
+_SACCT_HEADER = re.compile(r"(^|\W)JobID(Raw)?[^\w\s]", re.IGNORECASE)
 
 _HEAD_BYTES = 65_536
 
@@ -64,8 +68,10 @@ def read_trace(
     on_error: OnError = "strict",
     timezone: str = "UTC",
     fields: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    progress: Progress | None = None,
 ) -> Trace:
-    """Read a trace; gzip, bzip2 and xz (zstd from Python 3.14 on) are undone on the way.
+    """Read a trace; gzip, bzip2, xz and zstd are undone on the way.
 
     Args:
         path: The file; ``-`` is standard input.
@@ -73,29 +79,38 @@ def read_trace(
         on_error: ``strict`` stops at the first bad line, ``skip`` counts and reports bad lines.
         timezone: The zone of times that name none (``mirage-log``, ``sacct``), as ``America/Chicago``.
         fields: The field list of a ``sacct`` text without a header.
+        delimiter: What stands between the cells of a ``sacct`` text (``sacct --delimiter``); by default a bar.
+        progress: Told now and then how much has been read, and how much there is.
 
     Raises:
         TraceError: The file cannot be read; the message begins with ``file:line:``.
         UnknownName: There is no such format.
-        ConfigurationError: There is no such time zone, or a package is missing.
+        ConfigurationError: There is no such time zone, the delimiter is empty, or a package is missing.
     """
+    if delimiter == "":
+        raise ConfigurationError("the delimiter is empty; sacct puts at least one character between two cells")
     if format is not None and format not in READERS:
         raise UnknownName("trace format", format, READERS)
-    account = Account("<stdin>" if os.fspath(path) == "-" else os.fspath(path), on_error)
+    tally = ReadTally("<stdin>" if os.fspath(path) == "-" else os.fspath(path), on_error)
+    tally.progress = progress or tally.progress
     clock = LocalClock(timezone)
-    data = read_bytes(path, account)
-    account.format = format or detect_format(data, account.path, has_fields=fields is not None)
-    table = READERS[account.format](_Reading(data, account, clock, fields))
-    return Trace(table, account.close(len(table)))
+    data = read_bytes(path, tally)
+    tally.format = format or detect_format(data, tally.path, has_fields=fields is not None, delimiter=delimiter)
+    table = READERS[tally.format](_Reading(data, tally, clock, fields, delimiter or "|"))
+    report = tally.close(len(table))
+    if report.skipped and not report.jobs and not report.steps:
+        raise TraceError(f"{report.path}: no job could be read: {report.skipped_in_words()}; is it another format?")
+    return Trace(table, report)
 
 
-def detect_format(data: bytes, path: str, *, has_fields: bool = False) -> str:
+def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter: str | None = None) -> str:
     """The name of the format that content looks like.
 
     Args:
         data: The decompressed content.
         path: Named in the complaint.
         has_fields: Whether the caller knows the fields of a ``sacct`` text without a header.
+        delimiter: What stands between the cells of a ``sacct`` text; only that has one.
 
     Raises:
         TraceError: It looks like none.
@@ -108,16 +123,22 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False) -> str:
         return "sacct-json"
     if any(tuple(line.split()) == MIRAGE_LOG_COLUMNS for line in lines[:3]):
         return "mirage-log"
-    if lines and lines[0].lstrip().startswith(";"):
+    if lines and delimiter is None and lines[0].lstrip().startswith(";"):
         return "swf"
-    if lines and re.fullmatch(r"\s*(-?\d+(\.\d+)?\s+){17}-?\d+(\.\d+)?\s*", lines[0]):
+    if lines and delimiter is None and _looks_like_swf(lines[0].split()):
         return "swf"
-    first = lines[0].strip().split("|") if lines else []
-    if len(first) >= 26 or {"jobid", "jobidraw"} & {name.lower() for name in first} or has_fields:
+    first = lines[0].strip("\r\n").split(delimiter or "|") if lines else []
+    if len(first) >= 26 or _IDENTIFIERS & {name.strip().lower() for name in first} or has_fields:
         return "sacct"
     if lines and "job_id" in [name.strip('"') for name in lines[0].strip().split(",")]:
         return "csv"
-    raise TraceError(
-        f"{path}:1: looks like none of the known formats ({', '.join(READERS)}); name one, "
-        "or make the file with sacct -P or sacct --json"
-    )
+    hint = "name one, or make the file with sacct -P or sacct --json"
+    if lines and _SACCT_HEADER.search(lines[0]):
+        hint = "if it is sacct's, name the delimiter it was made with"
+    raise TraceError(f"{path}:1: looks like none of the known formats ({', '.join(READERS)}); {hint}")
+
+
+def _looks_like_swf(words: Sequence[str]) -> bool:
+    """Whether a line has the fields of SWF and most of them are numbers: a bad word is for the reader to name."""
+    numbers = sum(re.fullmatch(r"[-+]?\d+(\.\d+)?", word) is not None for word in words[:FIELDS])
+    return FIELDS <= len(words) <= MOST_FIELDS and 2 * numbers > FIELDS

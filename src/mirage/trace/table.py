@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import MISSING, Ints
+from mirage.job_state import MISSING, UNFINISHED, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class JobTable:
     """Jobs of one cluster, one row an attempt to run, in the order of the source.
 
     All arrays have the same length n. Times are whole seconds since 1970-01-01 UTC (SWF: since the
-    log's ``UnixStartTime``). ``gpus`` and ``cpus`` are totals over all nodes of the job. ``elapsed_s`` is
-    the run time as the source recorded it, which may be all there is: a workload without waits has run
-    times but no starts.
+    log's ``UnixStartTime``), before 2100 where a reader made the table. ``gpus`` and ``cpus`` are totals over
+    all nodes of the job. ``elapsed_s`` is the run time as the source recorded it, which may be all there is:
+    a workload without waits has run times but no starts.
     """
 
     job_id: NDArray[np.str_]
@@ -117,20 +117,26 @@ class JobTable:
 
     @property
     def run_s(self) -> Ints:
-        """Seconds run, shape (n,): end less start, else ``elapsed_s``; ``MISSING`` where neither is known."""
-        known = (self.start_s >= 0) & (self.end_s >= 0)
-        return np.where(known, self.end_s - self.start_s, self.elapsed_s)
+        """Seconds run, shape (n,): end less start, else ``elapsed_s``; ``MISSING`` where neither is known.
+
+        A job that has not ended has no run time yet. An end before the start tells nothing: then ``elapsed_s`` counts.
+        """
+        known = (self.start_s >= 0) & (self.end_s >= self.start_s)
+        run_s = np.where(known, self.end_s - self.start_s, self.elapsed_s)
+        return np.where(np.isin(self.state, _UNFINISHED), MISSING, run_s)
 
     @property
     def wait_s(self) -> Ints:
-        """Seconds from submission to start, shape (n,); ``MISSING`` where either is."""
-        known = (self.start_s >= 0) & (self.submit_s >= 0)
+        """Seconds from submission to start, shape (n,); ``MISSING`` without both, or with the start first."""
+        known = (self.submit_s >= 0) & (self.start_s >= self.submit_s)
         return np.where(known, self.start_s - self.submit_s, MISSING)
 
     def sorted_by_submit(self) -> JobTable:
         """The same jobs in order of submission; equal times keep the order of the source."""
         return self[np.argsort(self.submit_s, kind="stable")]
 
+
+_UNFINISHED = [int(state) for state in UNFINISHED]
 
 LABEL_COLUMNS = ("user", "account", "partition", "qos", "name", "dependency")
 INT_COLUMNS = tuple(f.name for f in fields(JobTable) if f.name != "job_id" and f.name not in LABEL_COLUMNS)

@@ -74,6 +74,28 @@ def test_after_its_end_a_chain_misses_nothing(state: ChainState) -> None:
     assert run.availability == pytest.approx(0.95)
 
 
+UNSEEN = replace(ran(2, 110, 0), ended_s=MISSING)
+"""A link of a chain that is done, of whose end nobody was told."""
+
+
+@pytest.mark.parametrize(
+    ("links", "until_s"),
+    [
+        ([ran(1, 0, 100), ran(2, 110, 200)], 200),
+        ([ran(1, 0, 100), UNSEEN], 210),
+        ([ran(1, 0, 100), replace(UNSEEN, limit_s=UNLIMITED_S)], 110),
+        ([ran(1, 0, 250), ran(2, 110, 200)], 250),
+        ([NEVER], 7),
+        ([], 7),
+    ],
+)
+def test_the_record_of_a_finished_chain_depends_on_no_clock(links: list[Link], until_s: int) -> None:
+    done = replace(DONE, created_s=7)
+    runs = [chain_run(done, links, (), now_s) for now_s in (0, 50, 150, 10**6)]
+    assert runs == [runs[0]] * 4
+    assert runs[0].until_s == until_s
+
+
 def test_a_paused_chain_goes_on_missing_a_link() -> None:
     assert chain_run(replace(CHAIN, state=ChainState.PAUSED), [ran(1, 0, 100)], (), 400).interruption_s == 300
 

@@ -40,7 +40,7 @@ def shown(tmp_path_factory):
         patch.setattr("mirage.demo.demonstration.FUTURES", 4)
         printed = []
         patch.setattr("click.echo", lambda text, **_: printed.append(text))
-        assert main(["demo", "--json", "--seed", "3", "--windows", "2", "--workers", "1", "-o", str(out)]) == 0
+        assert main(["demo", "--json", "--seed", "3", "--workers", "1", "-o", str(out)]) == 0
     return json.loads(printed[0]), out.read_text()
 
 
@@ -60,7 +60,7 @@ def test_the_report_has_both_themes_and_the_command(shown):
     report, page = shown
     assert "prefers-color-scheme: dark" in page
     assert report["command"] in page
-    assert report["command"].startswith("mirage demo --seed 3 --interruption-cost 3 --overlap-cost 1 --windows 2")
+    assert report["command"].startswith("mirage demo --seed 3 --interruption-cost 3 --overlap-cost 1 -o demo.html")
 
 
 @pytest.mark.slow
@@ -71,7 +71,6 @@ def test_the_figures_add_up(shown):
         lost_s = sum(max(h["x_s"], 0) for h in chain["hand_overs"])
         assert chain["interruption_h"] == pytest.approx(lost_s / 3600)
         assert f"{chain['interruption_h']:.1f} h interrupted" in page
-    assert {row["policy"] for row in report["frontier"]} == {"average", "what-if", "oracle"}
     assert 0.5 < report["utilisation"] <= 1
 
 

@@ -73,6 +73,16 @@ def test_jobs_larger_than_the_machine_stop_it_or_are_left_out(swf, capsys):
     assert (report["jobs"], report["left_out"]) == (1, {"can never run": 2})
 
 
+def test_a_trace_without_a_job_to_simulate_is_an_error(tmp_path, capsys):
+    for rows, told in (("", "left out: none"), ("1,0,60,2\n2,5,60,3\n", "left out: 2 that can never run")):
+        path = tmp_path / "jobs.csv"
+        path.write_text("job_id,submit_s,elapsed_s,nodes\n" + rows)
+        assert main(["simulate", str(path), "--nodes", "1", "--discipline", "easy", "--skip-impossible"]) == 1
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert f"{path} has no job to simulate; {told}" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "complaint"),
     [

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import DAY0, DECISIONS, FACTS, HOUR, LINKS, MANY, RUN, decision
 
-from mirage.job_state import MISSING
 from mirage.provision.chain import Link
 from mirage.provision.chain_record import ChainRun, Decision, LinkRecord
 from mirage.report.axes import instant_names, instants_s
@@ -20,28 +20,6 @@ from mirage.report.pages.chain import chain_page
 from mirage.report.theme import CHART, LIGHT
 
 SVG = "{http://www.w3.org/2000/svg}"
-HOUR, DAY0 = 3600, 20_000 * 86_400
-FACTS = {"chain": "train", "state": "active", "policy": "what-if", "why": ""}
-
-
-def record(number: int, asked_h: float, start_h: float, end_h: float, held_h: float = -1) -> LinkRecord:
-    times = [DAY0 + round(h * HOUR) if h >= 0 else MISSING for h in (asked_h, start_h, end_h, held_h)]
-    return LinkRecord(number, 40 + number, *times)
-
-
-def decision(hour: float, link: int, left_h: float, submits: bool, **estimate: float) -> Decision:
-    return Decision(DAY0 + round(hour * HOUR), link, round(left_h * HOUR), submits, "because", estimate)
-
-
-KNOWN = {"wait_p05_s": 3600.0, "wait_p50_s": 7200.0, "wait_p95_s": 20000.0, "cost_now": 2.0, "cost_later": 1.0}
-LINKS = (record(0, 0, 2, 12), record(1, 8, 16, 26, 3), record(2, 20, 24, 34, 17), record(3, 28, -1, -1, 25))
-DECISIONS = (
-    decision(4, 0, 8, False, **KNOWN),
-    decision(8, 0, 4, True, **KNOWN),
-    decision(18, 1, 8, False),
-    decision(20, 1, 6, True, **{**KNOWN, "wait_p95_s": float("inf"), "cost_later": float("nan")}),
-)
-RUN = ChainRun(Link(2, 10 * HOUR), DAY0, DAY0 + 30 * HOUR, LINKS, DECISIONS)
 
 
 def told(found: Decision) -> dict[str, Any]:
@@ -96,10 +74,23 @@ def test_the_page_says_everything() -> None:
     assert not re.search(r"(src|href)=|https?://(?!www\.w3\.org)", page), "nothing is fetched"
 
 
-MANY = tuple(record(k, 9 * k, 9 * k, 9 * k + 10) for k in range(40))
+def test_every_hand_over_says_in_its_own_column_what_was_lost_and_what_was_held_twice() -> None:
+    """Rows by heading: an interruption under "interruption", an overlap and its node-hours under theirs."""
+    tables = re.findall(r"<table.*?</table>", chain_page(RUN, FACTS, [], [], "0.1.0"), re.DOTALL)
+    (found,) = (ElementTree.fromstring(one.replace("&nbsp;", "")) for one in tables if "interruption" in one)
+    headings = ["".join(cell.itertext()) for cell in found.iter("th")]
+    rows = [list(row.iter("td")) for row in found.iter("tr")]
+    told = [dict(zip(headings, ("".join(cell.itertext()) for cell in row))) for row in rows if row]
+    second, first = told  # the newest first
+    assert (first["links"], first["end (UTC)"]) == ("1 → 2", "2024-10-04 12:00")
+    assert (first["interruption"], first["overlap"], first["node-hours twice"]) == ("04:00:00", "", "")
+    assert (second["links"], second["end (UTC)"]) == ("2 → 3", "2024-10-05 02:00")
+    assert (second["interruption"], second["overlap"], second["node-hours twice"]) == ("", "02:00:00", "4.00")
+    coloured = {(cell.get("class") or "").split()[-1]: "".join(cell.itertext()) for row in rows for cell in row[2:4]}
+    assert (coloured["gap"], coloured["overlap"]) == ("04:00:00", "02:00:00")
 
 
-@pytest.mark.parametrize("links", [(), LINKS[3:], LINKS[:1], MANY])
+@pytest.mark.parametrize("links", [(), LINKS[3:], LINKS[:1], MANY.links])
 def test_a_page_of_any_chain(links: tuple[LinkRecord, ...]) -> None:
     run = ChainRun(Link(), DAY0, DAY0 + 50 * HOUR, links, ())
     page = chain_page(run, FACTS, [], [], "0.1.0")

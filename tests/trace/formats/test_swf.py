@@ -90,6 +90,48 @@ def test_strict_names_the_line_and_skipping_counts(read, line, complaint):
     assert (report.jobs, report.skipped_total, report.accounted) == (2, 1, report.lines)
 
 
+@pytest.mark.parametrize("extra", ["7", "0 7", "-1 0.5 3"])
+def test_columns_that_simulators_append_are_left_out_and_told(read, extra):
+    lines = ["; MaxProcs: 8", GOOD, "", "4" + GOOD[1:]]
+    plain = read(*lines)
+    wide = read(*(f"{line} {extra}" if line[:1].isdigit() else line for line in lines))
+    assert wide.table.job_id.tolist() == plain.table.job_id.tolist() == ["3", "4"]
+    for name in ("submit_s", "end_s", "limit_s", "nodes", "state"):
+        assert getattr(wide.table, name).tolist() == getattr(plain.table, name).tolist(), name
+    assert wide.report.notes == {swf.WIDER: 2}
+    assert plain.report.notes == {}
+
+
+def test_appended_columns_may_hold_words_and_short_rows_among_them_are_named(read):
+    trace = read(GOOD + " gpu x", GOOD + " cpu", GOOD + " cpu y", on_error="skip")
+    assert (len(trace.table), trace.report.notes[swf.WIDER]) == (2, 2)
+    assert trace.report.skipped["not as many fields"].first_line == 2
+    with pytest.raises(
+        TraceError, match=r"log\.swf:2: not as many fields: 19 fields instead of 20 as in the first line"
+    ):
+        read(GOOD + " gpu x", GOOD + " cpu")
+
+
+def test_a_bad_word_in_the_first_line_is_named(tmp_path):
+    path = tmp_path / "jobs.txt"
+    for line in (GOOD.replace("600", "six"), GOOD.replace("600", "six") + " 5"):
+        path.write_text(line + "\n")
+        with pytest.raises(TraceError, match=r"jobs\.txt:1: not a number: field 9 is 'six'"):
+            read_trace(path)
+
+
+def test_impossible_times_name_the_line_of_a_file_parsed_at_once(read):
+    lines = ["; c", GOOD, "", GOOD.replace(" 60 ", " 999999999999 "), GOOD.replace(" 20 ", " -5 ")]
+    with pytest.raises(TraceError, match=r"log\.swf:4: time out of range: end_s is 1000000000119; instants lie"):
+        read(*lines)
+    report = read(*lines, on_error="skip").report
+    assert {why: (s.count, s.first_line) for why, s in report.skipped.items()} == {
+        "time out of range": (1, 4),
+        "negative time": (1, 5),
+    }
+    assert (report.jobs, report.accounted) == (1, report.lines)
+
+
 def test_short_and_long_lines_do_not_make_up_for_each_other(read):
     with pytest.raises(TraceError, match=r"log\.swf:1: not eighteen fields: 17"):
         read(GOOD[:-3], GOOD + " -1")

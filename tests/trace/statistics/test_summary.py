@@ -97,6 +97,34 @@ def test_a_table_by_hand():
     assert statistics.gpus is None
 
 
+def test_jobs_that_have_not_ended_have_no_run_time():
+    table = JobTable.build(
+        ["1", "2", "3", "4"],
+        submit_s=[0, 0, 0, 0],
+        start_s=[MISSING, 100, 100, 100],
+        end_s=[MISSING, MISSING, MISSING, 160],
+        elapsed_s=[0, 3_600, 7_200, 60],
+        limit_s=[60, 3_600, 7_200, 600],
+        nodes=[1, 1, 1, 1],
+        state=[JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETED],
+    )
+    statistics = describe(table)
+    assert table.run_s.tolist() == [MISSING, MISSING, MISSING, 60]
+    assert (statistics.run_s.count, statistics.run_s.max, statistics.zero_duration) == (1, 60, 0)
+    assert (statistics.limit_use.use.count, statistics.limit_use.at_limit_share) == (1, 0)
+    assert statistics.sizes[0].node_hours == pytest.approx((3_600 + 7_200 + 60) / 3_600)
+
+
+def test_times_in_an_odd_order_enter_no_figure():
+    table = JobTable.build(
+        ["1", "2", "3"], submit_s=[50, 0, 0], start_s=[40, 20, 30], end_s=[60, 10, 90], elapsed_s=[20, 7, 60]
+    )
+    assert table.wait_s.tolist() == [MISSING, 20, 30]
+    assert table.run_s.tolist() == [20, 7, 60]
+    statistics = describe(table)
+    assert (statistics.wait_s.count, statistics.wait_s.p50) == (2, 25)
+
+
 def test_busy_nodes_by_hand():
     occupancy = Occupancy.of(THREE)
     assert occupancy.time_s.tolist() == [0, 50, 100, 150]

@@ -17,6 +17,8 @@ def chain_run(
 ) -> ChainRun:
     """Links that were submitted, as they ran, up to now; of a chain that is to have no further link, up to its end.
 
+    A chain that is done has the same record for ever: whoever reads it, and whatever their clock says.
+
     Links that never ran are left out; the numbers of the others stay theirs. One that still runs ends with its limit,
     or now if it has outlived that or has none.
 
@@ -24,6 +26,8 @@ def chain_run(
         nodes: Of every link; by default what the options say.
     """
     ran = [link for link in links if _counts(link)]
+    if chain.state is ChainState.DONE:
+        now_s = _last_known_s(chain, ran)
     records = tuple(
         LinkRecord(
             link.number - 1, link.job, _asked_s(link, now_s), link.started_s, _ends_s(link, now_s), _held_s(link)
@@ -53,8 +57,14 @@ def _counts(link: Link) -> bool:
     return link.submitted_s != MISSING and (link.started_s != MISSING or link.state is not LinkState.ENDED)
 
 
+def _last_known_s(chain: Chain, links: Sequence[Link]) -> int:
+    """The last instant that the links tell of; a link whose end is unknown ended with its limit."""
+    instants = [s for link in links for s in (link.submitted_s, link.started_s, _ends_s(link, MISSING))]
+    return max([chain.created_s, *instants])
+
+
 def _until_s(chain: Chain, records: Sequence[LinkRecord], now_s: int) -> int:
-    """Nobody misses a link after the last of a chain that has come to its end."""
+    """Now; of a chain that is to have no further link, the end of its last."""
     if chain.state not in (ChainState.ENDING, ChainState.DONE):
         return now_s
     return min(now_s, max((record.ends_s for record in records), default=chain.created_s))

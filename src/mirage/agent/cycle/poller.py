@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 from mirage.agent.chain.tag import Tag, parse_tag, tag_in_line
 from mirage.agent.settings import AgentSettings
+from mirage.job_state import MISSING
+from mirage.policy.view import MOST_ENDED
 from mirage.slurm.backend import Backend
 from mirage.slurm.values import AccountedJob, Machine, Queue, QueuedJob
-
-REMEMBERED = 5_000
-"""How many ended jobs are kept for policies that learn from them."""
 
 OVERLAP_S = 600
 """Each look at accounting begins so long before the last one: records arrive late and half-filled."""
@@ -83,12 +82,12 @@ class Poller:
             snapshot.accounted[job.id] = job
             if (tag := _tag_of(job)) is not None:
                 snapshot.accounted_tags[tag.chain, tag.link] = job
-            if job.end_s > 0 and job.start_s > 0:
+            if MISSING not in (job.end_s, job.start_s):
                 self.ended.pop(job.id, None)
                 self.ended[job.id] = job
         if self._accounts_s >= 0 or since_s <= now_s - self.settings.history_s:
             self._accounts_s = now_s
-        for old in list(self.ended)[: max(len(self.ended) - REMEMBERED, 0)]:
+        for old in list(self.ended)[: max(len(self.ended) - MOST_ENDED, 0)]:
             del self.ended[old]
 
     @property

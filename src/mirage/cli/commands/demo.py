@@ -24,7 +24,7 @@ DEFAULT_SEED = 0
         "mirage demo                              two weeks in about a minute, and a report to keep",
         "mirage demo --seed 7 -o other.html       another cluster",
         "mirage demo --interruption-cost 10       for a service that must not be down",
-        "mirage demo --windows 0 --json | jq .chains",
+        "mirage demo --json | jq .chains",
     ),
 )
 @click.option("-o", "out", default="mirage-demo.html", show_default=True, metavar="FILE", help="Report to write.")
@@ -33,14 +33,6 @@ DEFAULT_SEED = 0
     "--interruption-cost", type=float, default=3.0, show_default=True, metavar="X", help="Of an hour of interruption."
 )
 @click.option("--overlap-cost", type=float, default=1.0, show_default=True, metavar="Y", help="Of an hour of overlap.")
-@click.option(
-    "--windows",
-    type=click.IntRange(min=0, max=84),
-    default=4,
-    show_default=True,
-    metavar="N",
-    help="Hand-overs tried out for the frontier; 0 for none.",
-)
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes at once.  [default: all cores]")
 @json_output
 def demo(
@@ -48,7 +40,6 @@ def demo(
     seed: int,
     interruption_cost: float,
     overlap_cost: float,
-    windows: int,
     workers: int | None,
     as_json: bool,
 ) -> None:
@@ -70,7 +61,7 @@ def demo(
         from mirage.demo.demonstration import demonstrate
         from mirage.provision.evaluation.workers import available_cores
 
-        shown = demonstrate(seed, cost, windows, workers or available_cores(), told)
+        shown = demonstrate(seed, cost, workers or available_cores(), told)
         told("writing the report")
         from mirage.report.pages.demo import demo_page
 
@@ -88,8 +79,7 @@ def demo(
 def _command(shown: Demonstration, out: str) -> str:
     """What plays the very same demonstration again, defaults written out."""
     costs = ["--interruption-cost", f"{shown.cost.interruption:g}", "--overlap-cost", f"{shown.cost.overlap:g}"]
-    windows = ["--windows", str(len(next(iter(shown.evaluation.trials.values()))) if shown.evaluation else 0)]
-    return shlex.join(["mirage", "demo", "--seed", str(shown.seed), *costs, *windows, "-o", Path(out).name])
+    return shlex.join(["mirage", "demo", "--seed", str(shown.seed), *costs, "-o", Path(out).name])
 
 
 def _report(shown: Demonstration, out: str) -> dict[str, Any]:
@@ -119,7 +109,6 @@ def _report(shown: Demonstration, out: str) -> dict[str, Any]:
     ]
     return {
         "chains": chains,
-        "frontier": [] if shown.evaluation is None else [row.to_json() for row in shown.evaluation.rows],
         "jobs": shown.load.jobs,
         "nodes": shown.nodes,
         "utilisation": float(shown.load.busy.mean()) / shown.nodes,

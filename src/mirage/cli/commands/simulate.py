@@ -14,6 +14,7 @@ from mirage import __version__
 from mirage.cli.machine import Machine, chosen_machine, discipline_help, machine_options
 from mirage.cli.options import CONTEXT, examples, json_output, trace_reading
 from mirage.cli.trace_reading import read_named_trace
+from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from mirage.sim.jobs import Workload
@@ -70,6 +71,9 @@ def simulate(
     from mirage.sim.simulation import Simulation
 
     jobs = workload(read.table, machine.cluster, refuse=not skip_impossible)
+    if not len(jobs.jobs):
+        reasons = ", ".join(f"{count:,} that {reason}" for reason, count in jobs.left_out.items())
+        raise ConfigurationError(f"{trace} has no job to simulate; left out: {reasons or 'none'}")
     simulation = Simulation(machine.cluster, jobs, discipline, machine.settings)
     began_s = time.process_time()
     schedule = simulation.run()
@@ -106,7 +110,6 @@ def _origin_s(read: Trace) -> int:
 
 def _write(schedule: Schedule, out: str, origin_s: int) -> None:
     """CSV in order of submission, in the trace's own seconds; empty where a job did not start or end."""
-    from mirage.errors import ConfigurationError
     from mirage.job_state import MISSING
 
     ids = schedule.table.job_id.tolist()

@@ -168,7 +168,7 @@ class Row:
     nodes: tuple[Node, ...]
 
 
-_SHORT = {"allocated": "alloc", "mixed": "mix"}
+_SHORT = {"allocated": "alloc", "mixed": "mix", "draining": "drng"}
 
 NODES: dict[str, tuple[str, Callable[[Row], str]]] = {
     "N": ("NODELIST", lambda row: hostlist([node.name for node in row.nodes])),
@@ -182,12 +182,19 @@ NODES: dict[str, tuple[str, Callable[[Row], str]]] = {
     "D": ("NODES", lambda row: str(len(row.nodes))),
     "a": ("AVAIL", lambda row: "up"),
     "l": ("TIMELIMIT", lambda row: _longest(row.partition)),
+    "L": ("DEFAULTTIME", lambda row: _default(row.partition)),
+    "h": ("OVERSUBSCRIBE", lambda row: "EXCLUSIVE" if row.partition.whole_nodes else "NO"),
+    "p": ("PRIO_TIER", lambda row: str(row.partition.priority_tier)),
 }
 """Letters of ``sinfo -o``."""
 
 
 def _longest(partition: Partition) -> str:
     return "infinite" if partition.max_time_s >= UNLIMITED_S else elapsed(partition.max_time_s)
+
+
+def _default(partition: Partition) -> str:
+    return "n/a" if partition.default_time_s == MISSING else elapsed(partition.default_time_s)
 
 
 def node_rows(machine: Machine, each: bool) -> list[Row]:

@@ -1,15 +1,15 @@
-"""Which node is whose: names for the simulator's bins, which count nodes that are alike."""
+"""Names of nodes: the simulator's bins count nodes that are alike, Slurm names each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mirage.sim.kernel.arrays import CHANGED_CAPACITY, NOBODY, RUNNING, SUSPENDING
+from mirage.sim.kernel.arrays import CHANGED_CAPACITY, N_RUNNING, NOBODY, RUNNING, SUSPENDING
 from mirage.sim.simulation import Simulation
 
 
 class NodeNames:
-    """Names of nodes, and who sits where; a job keeps its nodes as long as it runs.
+    """Names of nodes, and the nodes of every running job, which it keeps as long as it runs.
 
     Args:
         simulation: Whose bins are named: ``n1``, ``n2`` … in their order.
@@ -39,7 +39,24 @@ class NodeNames:
             ]
         return self._taken[job]
 
-    def level(self, b: int) -> int:
+    def in_use(self) -> set[str]:
+        """Names of the nodes that running jobs have."""
+        running = self.sim.state.running[: self.sim.state.clock[N_RUNNING]]
+        return {name for slot in running for name in self.of(int(slot))}
+
+    def gone(self, in_use: set[str]) -> set[str]:
+        """Names of the nodes that are down: idle ones first, then those that leave as soon as they fall free.
+
+        The simulator only counts them, so the last of the idle ones are taken to be down.
+        """
+        gone: set[str] = set()
+        for b, names in enumerate(self.names):
+            count = len(names) - self._level(b)
+            idle_first = sorted(reversed(names), key=lambda name: name in in_use)
+            gone.update(idle_first[: max(count, 0)])
+        return gone
+
+    def _level(self, b: int) -> int:
         """How many nodes of a bin there are now."""
         clock, changes = self.sim.state.clock, self.sim.world.changes
         change = sum(int(c.nodes) for c in changes[: clock[CHANGED_CAPACITY]] if c.bin == b)
@@ -69,7 +86,7 @@ class NodeNames:
             at = int(chunk.next)
 
     def _sweep(self) -> None:
-        """Take back the names of those who have gone."""
+        """Take back the names of jobs that have ended."""
         fate = self.sim.state.fate
         for job in [job for job in self._taken if fate[job] not in (RUNNING, SUSPENDING)]:
             for name in self._taken.pop(job):

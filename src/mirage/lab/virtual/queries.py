@@ -1,4 +1,4 @@
-"""What the simulated Slurm shows: the state of the simulator as jobs, accounts, nodes and options."""
+"""Queries of the simulated Slurm: its jobs, accounts, nodes and options, read off the simulator's state."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mirage.job_state import MISSING, JobState
 from mirage.lab.virtual.job import VirtualJob
 from mirage.lab.virtual.node_names import NodeNames, hostlist
 from mirage.lab.virtual.request import DEFAULT_TIME_S, Wait
+from mirage.sim.contract.to_view import OVER_JOBS, OVER_NODES, WITHIN_LIMITS, limits_reached
 from mirage.sim.kernel.arrays import (
     AFTER_OK,
     BY_CANCEL,
@@ -33,6 +34,7 @@ from mirage.slurm.values import AccountedJob, Machine, Node, Partition, Queue, Q
 DEFAULT_USER = "me"
 ACCOUNT = "lab"
 
+_LIMIT_REASONS = {OVER_JOBS: "QOSMaxJobsPerUserLimit", OVER_NODES: "QOSMaxNodePerUserLimit"}
 _ENDS = np.array([BY_ITSELF, BY_LIMIT, BY_CANCEL])
 
 
@@ -82,6 +84,11 @@ class Queries:
         mine = [self._own_account(own) for own in self.own.values() if not own.over or own.end_s >= since_s]
         return (*ended, *alive, *mine)
 
+    def user_code(self) -> int:
+        """The simulator's number of the user whose jobs are submitted here; 0 where the trace does not know them."""
+        names, _ = self._users
+        return names.index(self.user) + 1 if self.user in names else 0
+
     def qos_place(self, name: str) -> int:
         """A QOS as the simulator has it."""
         return self.qos.index(name) if name in self.qos else 0
@@ -89,11 +96,13 @@ class Queries:
     def _pending(self) -> Iterator[QueuedJob]:
         state, clock = self.sim.state, self.sim.state.clock
         queue = state.queue[clock[QUEUE_HEAD] : clock[QUEUE_HEAD] + clock[N_PENDING]]
+        reached = limits_reached(self.sim.world, state, queue).tolist()
         first: set[int] = set()
-        for job in _rows(state.live, queue):
+        for job, limit in zip(_rows(state.live, queue), reached):
             place = job["partition"]
-            reason = "Priority" if place in first else "Resources"
-            first.add(place)
+            reason = _LIMIT_REASONS.get(limit) or ("Priority" if place in first else "Resources")
+            if limit == WITHIN_LIMITS:
+                first.add(place)
             yield self._waiting(job, reason, job["eligible_s"])
         for job in _rows(state.live, state.held[: clock[N_HELD]]):
             yield self._waiting(job, *self._held(job))
@@ -129,6 +138,9 @@ class Queries:
         for slot, job in zip(slots.tolist(), _rows(state.live, slots)):
             own = self.own.get(job["id"] + 1)
             described = self._described(job, own)
+            hosts = self.node_names.of(slot)
+            if described["whole_nodes"]:
+                described |= self._all_of(hosts)
             yield QueuedJob(
                 id=job["id"] + 1,
                 state=JobState.RUNNING,
@@ -136,7 +148,7 @@ class Queries:
                 eligible_s=job["eligible_s"],
                 start_s=job["start_s"],
                 end_s=min(job["start_s"] + described["limit_s"], NEVER_S),
-                nodelist=hostlist(self.node_names.of(slot)),
+                nodelist=hostlist(hosts),
                 **{**described, "nodes": job["width"]},
             )
 
@@ -159,6 +171,11 @@ class Queries:
             "comment": own.comment if own else "",
             "whole_nodes": whole,
         }
+
+    def _all_of(self, hosts: list[str]) -> dict[str, int]:
+        """All CPUs and GPUs of some nodes."""
+        groups = [self.sim.cluster.bins()[self.node_names.bin_of[name]][0] for name in hosts]
+        return {"cpus": sum(group.cpus for group in groups), "gpus": sum(group.gpus for group in groups)}
 
     def _dependency(self, own: VirtualJob, reason: str) -> str:
         if own.wait.job == NOBODY:
@@ -209,14 +226,12 @@ class Queries:
 
     def machine(self) -> Machine:
         """Nodes and partitions as they are now."""
-        state, cluster = self.sim.state, self.sim.cluster
-        taken = {
-            name for slot in state.running[: state.clock[N_RUNNING]] for name in self.node_names.of(int(slot))
-        }  # fmt: skip
+        cluster, in_use = self.sim.cluster, self.node_names.in_use()
+        gone = self.node_names.gone(in_use)
         nodes = [
-            self._node(b, name, k, taken)
+            self._node(b, name, name in in_use, name in gone)
             for b, names in enumerate(self.node_names.names)
-            for k, name in enumerate(names)
+            for name in names
         ]
         partitions = [
             Partition(
@@ -225,25 +240,22 @@ class Queries:
                 max_time_s=partition.max_limit_s,
                 default_time_s=min(DEFAULT_TIME_S, partition.max_limit_s),
                 nodes=tuple(node.name for node in nodes if partition.name in node.partitions),
-                priority_tier=partition.tier,
+                priority_tier=partition.tier if self.sim.spec.tiers else 1,
                 whole_nodes=not cluster.shared_nodes,
             )
             for place, partition in enumerate(cluster.partitions)
         ]
         return Machine(tuple(nodes), tuple(partitions))
 
-    def _node(self, b: int, name: str, k: int, taken: set[str]) -> Node:
+    def _node(self, b: int, name: str, in_use: bool, gone: bool) -> Node:
         group, _ = self.sim.cluster.bins()[b]
-        there = k < self.node_names.level(b) or name in taken
-        if not there:
-            word = "down"
-        elif name not in taken:
-            word = "idle"
+        full = not self.sim.cluster.shared_nodes or not self.sim.state.free[b].any()
+        if gone:
+            word = "draining" if in_use else "down"
         else:
-            full = not self.sim.cluster.shared_nodes or not self.sim.state.free[b].any()
-            word = "allocated" if full else "mixed"
+            word = "idle" if not in_use else "allocated" if full else "mixed"
         places = np.flatnonzero(self.sim.state.allowed[:, b])
-        return Node(name, word, there, group.cpus, group.gpus, tuple(self.partitions[p] for p in places))
+        return Node(name, word, not gone, group.cpus, group.gpus, tuple(self.partitions[p] for p in places))
 
     def configuration(self, min_job_age_s: int) -> dict[str, str]:
         """The scheduler's parameters under slurm.conf's names, in lower case."""

@@ -154,6 +154,7 @@ class VirtualSlurm:
                 run_s=_runs_s(program, request.warning, request.warning_s, request.limit_s),
                 gpus=request.gpus,
                 cpus=request.cpus,
+                user=self.showing.user_code(),
                 partition=request.partition,
                 qos=self.showing.qos_place(request.qos),
                 boost=-float(request.nice),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,7 +24,7 @@ class Point:
     """Mean hours per hand-over.
 
     Attributes:
-        label: What it is, in a few letters: a lead (``4 h``) or a cost ratio (``5:1``).
+        label: A lead (``4 h``), or the cost ratios that lead here (``2:1, 5:1``; ``free`` where overlap costs nothing).
     """
 
     label: str
@@ -75,12 +76,14 @@ def frontiers(evaluation: Evaluation, load: str = "all") -> tuple[Frontier, ...]
 
 
 def _series(policy: str, rows: Sequence[Row]) -> Series:
+    """The points of a policy by rising cost ratio; ratios at which it does the same share one."""
     points: dict[tuple[float, float], Point] = {}
-    for row in rows:
-        if row.policy == policy:
-            label = "" if row.cost_ratio is None else f"{row.cost_ratio:g}:1"
-            point = Point(label, row.overlap_h, row.interruption_h, row.overlap_95, row.interruption_95)
-            points.setdefault((row.overlap_h, row.interruption_h), point)
+    told = [row for row in rows if row.policy == policy]
+    for row in sorted(told, key=lambda row: math.inf if row.cost_ratio is None else row.cost_ratio):
+        at = row.overlap_h, row.interruption_h
+        label = "free" if row.cost_ratio is None else f"{row.cost_ratio:g}:1"
+        label = f"{points[at].label}, {label}" if at in points else label
+        points[at] = Point(label, *at, row.overlap_95, row.interruption_95)
     return Series(policy, tuple(points.values()))
 
 

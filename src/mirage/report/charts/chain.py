@@ -1,4 +1,4 @@
-"""A chain over time: its links in two lanes, gaps between them in red, overlaps in amber."""
+"""Chart of a chain over time: its links in two lanes, interruptions in red, overlaps in amber."""
 
 from __future__ import annotations
 
@@ -8,55 +8,73 @@ from mirage.duration import HOUR_S, MINUTE_S
 from mirage.job_state import MISSING
 from mirage.provision.chain_record import ChainRun, LinkRecord
 from mirage.report.axes import Axis, Frame, date_name, days
-from mirage.report.svg import box, drawing, label, line
+from mirage.report.svg import MIDDLE, WIDE, box, drawing, label, line, text_px
 
-WIDTH = 940.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 12.0, 12.0, 8.0, 30.0
-_LANE, _SPACE, _HEAD, _FOOT = 24.0, 3.0, 44.0, 26.0
+KEY = (
+    ("link-b", "a link runs"),
+    ("waiting", "asked for, waiting in the queue"),
+    ("gap", "interruption: no link runs"),
+    ("overlap", "overlap: two links run"),
+)
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 8.0, 8.0, 4.0, 30.0
+_LANE, _SPACE, _HEAD, _FOOT = 24.0, 3.0, 46.0, 26.0
+_SECOND_LINE = 18.0
+_LEAST_PX = 1.5
 _LEAST_DRAWN_S, _LEAST_NAMED_H = 10 * MINUTE_S, 0.5
-_BAND = _HEAD + 2 * _LANE + _SPACE + _FOOT
 
 
-def chain_chart(runs: Mapping[str, ChainRun]) -> str:
+def chain_chart(runs: Mapping[str, ChainRun], width: float = WIDE) -> str:
     """The same chain under several policies, one below the other, on one time axis."""
     first = next(iter(runs.values()))
-    height = _TOP + _BAND * len(runs) + _BOTTOM
-    time = Axis(first.begin_s, first.until_s, _LEFT, WIDTH - _RIGHT)
+    head = _HEAD if width >= MIDDLE else _HEAD + _SECOND_LINE
+    each = head + 2 * _LANE + _SPACE + _FOOT
+    height = _TOP + each * len(runs) + _BOTTOM
+    time = Axis(first.begin_s, first.until_s, _LEFT, width - _RIGHT)
     parts = days(Frame(time, Axis(0, 1, height - _BOTTOM, _TOP)))
     for k, (policy, run) in enumerate(runs.items()):
-        parts += _band(run, policy, time, _TOP + k * _BAND)
+        top = _TOP + k * each
+        parts += [*_heading(run, policy, top, width), *_band(run, time, top + head)]
     told = "; ".join(
         f"{policy}: {run.interruption_s / HOUR_S:.1f} h interrupted, {run.overlap_s / HOUR_S:.1f} h overlapping"
         for policy, run in runs.items()
     )
-    return drawing(WIDTH, height, *parts, describes=f"Links of a chain over time. {told}")
+    return drawing(width, height, *parts, describes=f"Links of a chain over time. {told}")
 
 
-def _band(run: ChainRun, policy: str, time: Axis, top: float) -> list[str]:
-    lanes = (top + _HEAD, top + _HEAD + _LANE + _SPACE)
+def _heading(run: ChainRun, policy: str, top: float, width: float) -> list[str]:
+    """The policy and what became of the chain, on one line or, where that is too narrow, on two."""
     lost = f"{run.interruption_s / HOUR_S:.1f} h interrupted"
     twice = f"{run.overlap_s / HOUR_S:.1f} h held twice"
-    parts = [
-        label(policy, _LEFT, top + 18, class_="strong halo", font_size=14),
-        label(f"{lost} · {twice} · alive {run.availability:.1%}", WIDTH - _RIGHT, top + 18, text_anchor="end",
-              class_="halo"),
-    ]  # fmt: skip
+    told = f"{lost} · {twice} · alive {run.availability:.1%}"
+    name = label(policy, _LEFT, top + 18, class_="strong halo", font_size=14)
+    if width >= MIDDLE:
+        return [name, label(told, width - _RIGHT, top + 18, text_anchor="end", class_="halo")]
+    return [name, label(told, _LEFT, top + 18 + _SECOND_LINE, class_="halo")]
+
+
+def _band(run: ChainRun, time: Axis, top: float) -> list[str]:
+    lanes = (top, top + _LANE + _SPACE)
+    parts = []
     for k, (before, record) in enumerate(zip((None, *run.links), run.links)):
         clear_s = MISSING if before is None else before.ends_s
         parts += _link(record, run.until_s, time, lanes[k % 2], clear_s)
+    free_px = {"gap": time.begin_px, "overlap": time.begin_px}
     for over in run.hand_overs:
         hours, began_s = over.x_s / HOUR_S, min(over.ended_s, over.ended_s + over.x_s)
         x, width = time.clip(began_s), time.clip(began_s + abs(over.x_s)) - time.clip(began_s)
         what, kind = ("interruption", "gap") if over.x_s > 0 else ("overlap", "overlap")
         if abs(over.x_s) >= _LEAST_DRAWN_S:
             hint = f"{what} of {abs(hours):.1f} h after link {over.link + 1}{', still open' if over.open else ''}"
-            parts.append(box(x, lanes[0], max(width, 1.5), 2 * _LANE + _SPACE, kind, hint))
+            parts.append(box(x, lanes[0], max(width, _LEAST_PX), 2 * _LANE + _SPACE, kind, hint))
         if abs(hours) >= _LEAST_NAMED_H:
-            y = lanes[0] - 6 if over.x_s > 0 else lanes[1] + _LANE + 15
-            middle = min(max(x + width / 2, _LEFT + 20), WIDTH - _RIGHT - 20)
-            parts.append(
-                label(f"{abs(hours):.1f} h", middle, y, text_anchor="middle", class_=f"{kind}-text halo", font_size=11)
-            )
+            text = f"{abs(hours):.1f} h"
+            half = text_px(text) / 2
+            middle = min(max(x + width / 2, time.begin_px + half), time.end_px - half)
+            if middle - half >= free_px[kind]:
+                free_px[kind] = middle + half + 4
+                y = lanes[0] - 6 if kind == "gap" else lanes[1] + _LANE + 16
+                parts.append(label(text, middle, y, text_anchor="middle", class_=f"{kind}-text halo"))
     return parts
 
 
@@ -65,16 +83,18 @@ def _link(record: LinkRecord, until_s: int, time: Axis, top: float, clear_s: int
     begin = time.clip(record.submitted_s)
     start = time.clip(until_s if record.started_s == MISSING else record.started_s)
     waiting = line(begin, top + _LANE / 2, start, top + _LANE / 2, "waiting") if start - begin > 1 else ""
-    if record.started_s == MISSING:
+    if record.started_s == MISSING or record.started_s > until_s:
         return [waiting]
-    end = time.clip(record.ends_s)
+    end = max(time.clip(record.ends_s), start + _LEAST_PX)
     waited_h = (record.started_s - record.submitted_s) / HOUR_S
     hint = f"link {record.number + 1}: asked for {_when(record.submitted_s)}, waited {waited_h:.1f} h, "
     hint += f"ran {_when(record.started_s)} to {_when(record.ends_s)}"
     parts = [waiting, box(start, top, end - start, _LANE, f"link-{'ab'[record.number % 2]}", hint, rx=4)]
     named = max(start, time.clip(clear_s)) if clear_s != MISSING else start
-    if end - named > 50:
-        parts.append(label(f"link {record.number + 1}", named + 8, top + _LANE / 2 + 4, class_="link-name"))
+    number = str(record.number + 1)
+    name = next((n for n in (f"link {number}", number) if text_px(n) + 10 <= end - named), None)
+    if name is not None:
+        parts.append(label(name, (named + end) / 2, top + _LANE / 2 + 4, text_anchor="middle", class_="link-name"))
     return parts
 
 

@@ -1,19 +1,28 @@
-"""Why then? What a policy expected the next link to wait, against what was left of the present one."""
+"""Chart of the decisions before a submission: expected wait against what was left of the link."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 from mirage.duration import HOUR_S
 from mirage.job_state import MISSING
 from mirage.provision.chain_record import ChainRun, Decision
-from mirage.report.axes import Axis, Frame, date_name, rulers, ticks
-from mirage.report.svg import drawing, element, label, line, polygon, polyline, title
+from mirage.report.axes import Axis, Frame, clock, cut_marks, rulers
+from mirage.report.svg import WIDE, drawing, element, label, line, polygon, polyline, text_px, title
 
-WIDTH, HEIGHT = 940.0, 300.0
+HEIGHT = 300.0
+KEY = (
+    ("remaining", "left of the link that runs"),
+    ("median", "expected wait of the next, median"),
+    ("band", "up to 95 % of futures"),
+    ("submit", "asks for the next link"),
+    ("waited", "how long it did wait"),
+)
 SHOWN_S = 36 * HOUR_S
 NEEDED = {"wait_p50_s", "wait_p95_s"}
+_LEFT, _RIGHT, _TOP, _BOTTOM = 34.0, 8.0, 34.0, 30.0
+_AFTER = 0.04
+"""Share of the time shown that is left blank behind the last decision."""
 
 
 def telling_link(run: ChainRun) -> int | None:
@@ -26,7 +35,7 @@ def telling_link(run: ChainRun) -> int | None:
     return max(waited_s, key=lambda link: waited_s[link]) if waited_s else None
 
 
-def decision_chart(run: ChainRun, link: int) -> str:
+def decision_chart(run: ChainRun, link: int, width: float = WIDE) -> str:
     """The last decisions while one link ran, up to the one that asked for the next, and how long that waited."""
     decisions = _estimated(run, link)
     times = [float(d.now_s) for d in decisions]
@@ -36,45 +45,29 @@ def decision_chart(run: ChainRun, link: int) -> str:
     following = run.after(link)
     assert following is not None
     waited_h = (following.started_s - following.submitted_s) / HOUR_S
-    high = min(max(*left, *upper, waited_h, 1.0), 2 * max(*left, waited_h, 1.0)) * 1.05  # a long tail is cut off
-    frame = Frame(Axis(times[0], times[-1] + HOUR_S, 56, WIDTH - 130), Axis(0, high, HEIGHT - 34, 26))
-    parts = [label("hours", 56, 16, class_="strong"), *rulers(frame), *_hours(frame)]
+    high = max(*left, waited_h, 1.0) * 1.15  # a long tail is cut off, and marked where it is
+    span_s = max(times[-1] - times[0], HOUR_S)
+    time = Axis(times[0], times[-1] + _AFTER * span_s, _LEFT, width - _RIGHT)
+    frame = Frame(time, Axis(0, high, HEIGHT - _BOTTOM, _TOP))
+    parts = [label("hours", 0, 14, class_="strong"), *rulers(frame), *clock(frame)]
     band = [frame.at(t, h) for t, h in zip(times, upper)] + [frame.at(t, h) for t, h in zip(times, median)][::-1]
     parts.append(polygon(band, "band"))
     parts.append(polyline([frame.at(t, h) for t, h in zip(times, median)], "median"))
     parts.append(polyline([frame.at(t, h) for t, h in zip(times, left)], "remaining"))
+    parts += cut_marks(frame, list(zip(times, upper)), "h")
     x = frame.x.place(times[-1])
-    parts += [line(x, frame.top, x, frame.bottom, "submit")]
-    parts += [label("asks for the next link", x - 8, frame.top + 12, text_anchor="end", class_="submit-text halo")]
+    asks = "asks for the next link"
+    middle = min(x, width - text_px(asks) / 2)
+    parts += [line(x, frame.top - 4, x, frame.bottom, "submit")]
+    parts += [label(asks, middle, _TOP - 10, text_anchor="middle", class_="submit-text halo")]
     dot = frame.at(times[-1], waited_h)
-    parts.append(element("circle", *title(f"it waited {waited_h:.1f} h"), cx=dot[0], cy=dot[1], r=5, class_="waited"))
-    parts += _names(frame, [("left of the link", left[-1], "ink"), ("95 % of futures", upper[-1], "t1"),
-                            ("median wait", median[-1], "t1"), ("it did wait", waited_h, "strong")])  # fmt: skip
+    waited = f"it waited {waited_h:.1f} h"
+    parts.append(element("circle", *title(waited), cx=dot[0], cy=dot[1], r=5, class_="waited"))
     told = f"Estimates while link {link + 1} ran, until the next was asked for with {left[-1]:.1f} h left."
-    return drawing(WIDTH, HEIGHT, *parts, describes=told)
+    return drawing(width, HEIGHT, *parts, describes=f"{told} {waited.capitalize()}.")
 
 
 def _estimated(run: ChainRun, link: int) -> list[Decision]:
     """Decisions of a link with estimates, of the last day and a half of asking."""
     found = [d for d in run.decisions if d.link == link and d.estimate.keys() >= NEEDED]
     return [d for d in found if found[-1].now_s - d.now_s <= SHOWN_S]
-
-
-def _hours(frame: Frame) -> list[str]:
-    parts = []
-    for hour in ticks(frame.x.low / HOUR_S / 6, frame.x.high / HOUR_S / 6, 8):
-        instant_s = hour * 6 * HOUR_S
-        x = frame.x.place(instant_s)
-        name = f"{date_name(instant_s)} {int(instant_s // HOUR_S) % 24:02d}:00"
-        parts += [line(x, frame.top, x, frame.bottom, "grid"), label(name, x, frame.bottom + 18, text_anchor="middle")]
-    return parts
-
-
-def _names(frame: Frame, lines: Sequence[tuple[str, float, str]]) -> list[str]:
-    """Names at the right ends of lines, kept apart."""
-    parts, below = [], frame.top - 20
-    for name, value, class_ in sorted(lines, key=lambda entry: -entry[1]):
-        y = max(frame.y.clip(value) + 4, below + 15)
-        below = y
-        parts.append(label(name, frame.right + 8, y, class_=f"{class_} halo"))
-    return parts

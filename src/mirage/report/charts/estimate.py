@@ -1,4 +1,4 @@
-"""Decisions about a chain over time: what was left, how long the next was to wait, what each choice would cost."""
+"""Chart of decisions over time: what was left, the expected wait of the next link, what each choice would cost."""
 
 from __future__ import annotations
 
@@ -8,20 +8,34 @@ from itertools import groupby
 
 from mirage.duration import HOUR_S
 from mirage.provision.chain_record import Decision
-from mirage.report.axes import Axis, Frame, clock, rulers
-from mirage.report.svg import drawing, label, line, polygon, polyline
+from mirage.report.axes import Axis, Frame, clock, cut_marks, rulers
+from mirage.report.svg import WIDE, drawing, label, line, polygon, polyline, text_px
 
-WIDTH = 940.0
 SHOWN = 4
 """Links whose decisions are drawn, the last ones."""
 
-_LEFT, _RIGHT, _TOP, _UPPER, _BETWEEN, _LOWER, _BOTTOM = 56.0, 148.0, 28.0, 190.0, 40.0, 110.0, 30.0
+_LEFT, _RIGHT, _TOP, _UPPER, _BETWEEN, _LOWER, _BOTTOM = 34.0, 8.0, 34.0, 190.0, 40.0, 110.0, 30.0
 _COSTS = ("cost_now", "cost_later")
+_KEY = (
+    ("remaining", "left of the link that runs"),
+    ("median", "expected wait of the next, median"),
+    ("band", "5 to 95 % of futures"),
+    ("submit", "asks for the next link"),
+)
+_COST_KEY = (("cost-now", "expected cost of asking now"), ("cost-later", "of waiting one step"))
 
 Point = tuple[float, float]
 
 
-def estimate_chart(decisions: Sequence[Decision]) -> str:
+def estimate_key(decisions: Sequence[Decision]) -> tuple[tuple[str, str], ...]:
+    """What the marks of the chart mean: (class, words), of those that it draws."""
+    weighed = any(_known(decision, name) for decision in decisions for name in _COSTS)
+    expected = any(_known(decision, "wait_p50_s") for decision in decisions)
+    hours = _KEY if expected else (_KEY[0], _KEY[-1])
+    return hours + (_COST_KEY if weighed else ())
+
+
+def estimate_chart(decisions: Sequence[Decision], width: float = WIDE) -> str:
     """Hours above, costs below where the policy weighed any; a green line where it let the next link compete."""
     links = sorted({decision.link for decision in decisions})[-SHOWN:]
     shown = [decision for decision in decisions if decision.link in links]
@@ -30,28 +44,27 @@ def estimate_chart(decisions: Sequence[Decision]) -> str:
     bottom = _TOP + _UPPER
     high = max(1.0, *(d.remaining_s / HOUR_S for d in shown), *_expected_h(shown, "wait_p50_s"))
     tail = max(_expected_h(shown, "wait_p95_s"), default=0.0)
-    time = Axis(shown[0].now_s, max(shown[-1].now_s, shown[0].now_s + 60), _LEFT, WIDTH - _RIGHT)
+    time = Axis(shown[0].now_s, max(shown[-1].now_s, shown[0].now_s + 60), _LEFT, width - _RIGHT)
     upper = Frame(time, Axis(0, max(high, min(tail, 2 * high)) * 1.05, bottom, _TOP))  # a long tail is cut off
-    parts = [label("hours", _LEFT, 16, class_="strong"), *clock(upper, named=not costs), *rulers(upper, about=4)]
+    parts = [label("hours", 0, 14, class_="strong"), *clock(upper, named=not costs), *rulers(upper, about=4)]
     parts += [part for row in rows for part in _hours(row, upper)]
-    expected = [("median wait", "t1"), ("5 to 95 % of futures", "t1")] if _expected_h(shown, "wait_p50_s") else []
-    parts += _names(upper, [("left of the link", "ink"), *expected])
+    tails = [(float(d.now_s), d.estimate["wait_p95_s"] / HOUR_S) for d in shown if _known(d, "wait_p95_s")]
+    parts += cut_marks(upper, tails, "h")
     frames = [upper]
     if costs:
         lower_top = bottom + _BETWEEN
         lower = Frame(time, Axis(0, max(*costs, 0.1) * 1.05, lower_top + _LOWER, lower_top))
         parts += [
-            label("expected cost", _LEFT, lower_top - 12, class_="strong"),
+            label("expected cost", 0, lower_top - 12, class_="strong"),
             *clock(lower),
             *rulers(lower, about=3),
         ]
         parts += [part for row in rows for part in _costs(row, lower)]
-        parts += _names(lower, [("of asking now", "t3"), ("of waiting one step", "t4")])
         frames.append(lower)
-    parts += [part for d in shown if d.submits for part in _asked(d, frames)]
+    parts += _asked([d for d in shown if d.submits], frames)
     asked = sum(decision.submits for decision in shown)
     told = f"{len(shown)} decisions about the last {len(rows)} links; {asked} let the next compete."
-    return drawing(WIDTH, frames[-1].bottom + _BOTTOM, *parts, describes=told)
+    return drawing(width, frames[-1].bottom + _BOTTOM, *parts, describes=told)
 
 
 def _known(decision: Decision, name: str) -> bool:
@@ -88,16 +101,17 @@ def _drawn(points: list[Point], class_: str) -> str:
     return polyline([(x - 3, y), (x + 3, y)] if alone else points, class_)
 
 
-def _asked(decision: Decision, frames: Sequence[Frame]) -> list[str]:
-    x = frames[0].x.place(decision.now_s)
-    parts = [line(x, frame.top, x, frame.bottom, "submit") for frame in frames]
-    anchor = "start" if x - frames[0].left < 110 else "middle"  # clear of the name of the axis
-    name = f"asks for link {decision.link + 2}"
-    return [*parts, label(name, x, frames[0].top - 6, class_="submit-text halo", text_anchor=anchor)]
-
-
-def _names(frame: Frame, names: Sequence[tuple[str, str]]) -> list[str]:
-    """What the lines are, in their colours, beside the frame."""
-    return [
-        label(name, frame.right + 12, frame.top + 14 + 18 * k, class_=class_) for k, (name, class_) in enumerate(names)
-    ]
+def _asked(submitting: Sequence[Decision], frames: Sequence[Frame]) -> list[str]:
+    """A line through all frames for every decision that submitted, with the link's name above where there is room."""
+    frame = frames[0]
+    parts, free_px = [], _LEFT + text_px("hours")  # clear of the name of the axis
+    for decision in submitting:
+        x = frame.x.place(decision.now_s)
+        parts += [line(x, each.top, x, each.bottom, "submit") for each in frames]
+        name = f"asks for link {decision.link + 2}"
+        half = text_px(name) / 2
+        middle = min(max(x, free_px + half), frame.right - half)
+        if middle - half >= free_px and abs(middle - x) <= half + 1:
+            parts.append(label(name, middle, frame.top - 8, class_="submit-text halo", text_anchor="middle"))
+            free_px = middle + half + 8
+    return parts

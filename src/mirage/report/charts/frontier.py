@@ -1,158 +1,217 @@
-"""The frontier as a picture: overlap to the right, interruption upwards; the lower left corner is where to be."""
+"""Chart of the frontier: overlap to the right, interruption upwards; the lower left corner is best."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from itertools import pairwise
 
 from mirage.provision.evaluation.frontier import Frontier, Point, Series
 from mirage.report.axes import Axis, Frame, rulers, ticks
-from mirage.report.svg import drawing, element, label, line, polyline, title
+from mirage.report.charts.placing import Labels
+from mirage.report.svg import WIDE, box, drawing, element, label, line, polygon, polyline, text_px, title
 from mirage.report.theme import SERIES
 
-WIDTH, HEIGHT = 940.0, 450.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 28.0, 44.0, 56.0
-_APART = 58.0
-"""Leads nearer to the last one named go without a name."""
+_LEFT, _RIGHT, _HEIGHT = 34.0, 14.0, 290.0
+_HEAD, _LEGEND_ROW, _ABOVE, _BELOW = 22.0, 20.0, 40.0, 52.0
+_NEAR_PX = 13.0
+"""Points of a policy nearer to one another than this share a label."""
+
+Placed = tuple[float, float]
 
 
-def frontier_chart(frontier: Frontier) -> str:
+def frontier_chart(frontier: Frontier, width: float = WIDE) -> str:
     """One size of link: constant leads as a line, policies as points with their 95 % intervals."""
-    frame = _frame(frontier)
-    of_load = "" if frontier.load == "all" else f", {frontier.load} load"
-    plural = "s" if frontier.link_nodes > 1 else ""
-    name = f"Links of {frontier.link_nodes} node{plural}{of_load}"
-    parts = [
-        label(name, _LEFT, 20, class_="strong", font_size=14),
-        label(f"{frontier.windows} hand-overs, mean hours each", WIDTH - _RIGHT, 20, text_anchor="end"),
-        *_grid(frame),
-    ]
-    placed: list[tuple[float, float]] = []
-    parts += _leads(frame, frontier.leads, placed)
-    if frontier.oracle is not None:
-        parts += _oracle(frame, frontier.oracle, placed)
-    for k, series in enumerate(frontier.series):
-        parts += _series(frame, series, k % SERIES + 1, placed)
+    parts, height = _panel(frontier, width, 0)
     told = "; ".join(
         f"{s.policy}: interruption {p.interruption_h:.2f} h, overlap {p.overlap_h:.2f} h"
         for s in frontier.series
         for p in s.points
     )
-    return drawing(WIDTH, HEIGHT, *parts, describes=f"{name}. {told}")
+    return drawing(width, height, *parts, describes=f"{_name(frontier)}. {told}")
 
 
-def stacked(charts: Sequence[str]) -> str:
-    """Several charts of one width below each other, as one picture."""
-    placed = [
-        chart.replace("<svg", f'<svg y="{k * HEIGHT:g}" height="{HEIGHT:g}"', 1) for k, chart in enumerate(charts)
+def stacked(shown: Sequence[Frontier], heading: str, told: Sequence[str], width: float = WIDE) -> str:
+    """Frontiers below each other as one picture, under a heading and lines that say where they come from."""
+    parts = [label(heading, 12, 30, class_="strong", font_size=18)]
+    parts += [label(text, 12, 52 + 18 * k) for k, text in enumerate(told)]
+    y = 60.0 + 18 * len(told)
+    for frontier in shown:
+        panel, height = _panel(frontier, width - 24, 20)
+        name = label(_name(frontier), 0, 16, class_="strong", font_size=14)
+        parts.append(element("g", name, *panel, transform=f"translate(12 {y:g})"))
+        y += height + 16
+    whole = [box(0, 0, width, y, "card"), *parts]
+    return drawing(width, y, *whole, describes="Frontiers of interruption and overlap")
+
+
+def _name(frontier: Frontier) -> str:
+    of_load = "" if frontier.load == "all" else f", {frontier.load} load"
+    return f"Links of {frontier.link_nodes} node{'s'[: frontier.link_nodes > 1]}{of_load}"
+
+
+def _panel(frontier: Frontier, width: float, y: float) -> tuple[list[str], float]:
+    """The parts of one frontier from a height on, and where it ends."""
+    legend, rows = _legend(frontier, width, y + _HEAD)
+    top = y + _HEAD + rows * _LEGEND_ROW + _ABOVE
+    frame = _frame(frontier, width, top)
+    parts = [
+        label(f"mean hours over {frontier.windows} hand-overs; lower left is best", 0, y + 14),
+        *legend,
+        label("interruption, h", 0, top - 14, class_="strong"),
+        label("overlap, h", width - _RIGHT, frame.bottom + 40, text_anchor="end", class_="strong"),
+        *_grid(frame),
     ]
-    return drawing(WIDTH, HEIGHT * len(charts), *placed, describes="Frontiers of interruption and overlap")
+    labels = Labels(frame)
+    parts += _leads(frame, frontier.leads, labels)
+    oracle = [] if frontier.oracle is None else _oracle(frame, frontier.oracle, labels)
+    parts += [part for k, series in enumerate(frontier.series) for part in _series(frame, series, _colour(k), labels)]
+    parts += oracle
+    for k, series in enumerate(frontier.series):
+        parts += _ratios(frame, series, f"t{_colour(k)} halo", labels)
+    if frontier.oracle is not None:
+        parts += _ratios(frame, frontier.oracle, "strong halo", labels)
+    parts += _lead_names(frame, frontier.leads, labels)
+    return parts, frame.bottom + _BELOW
 
 
-def _frame(frontier: Frontier) -> Frame:
-    """Axes that show every policy whole, and the constant leads as far as they are of interest."""
+def _colour(k: int) -> int:
+    return k % SERIES + 1
+
+
+def _legend(frontier: Frontier, width: float, top: float) -> tuple[list[str], int]:
+    """A sample and a name each, in as many rows as they need."""
+    entries = [("constant lead", "lead")]
+    entries += [(series.policy, f"s{_colour(k)}") for k, series in enumerate(frontier.series)]
+    entries += [("oracle", "oracle")] if frontier.oracle is not None else []
+    parts, x, row = [], 0.0, 0
+    for name, class_ in entries:
+        wide = 30 + text_px(name) + 18
+        if x > 0 and x + wide > width:
+            x, row = 0.0, row + 1
+        y = top + _LEGEND_ROW * row + 12
+        if class_ == "lead":
+            parts.append(line(x, y, x + 24, y, "lead"))
+            parts.append(element("circle", cx=x + 12, cy=y, r=4, class_="lead-dot"))
+        elif class_ == "oracle":
+            parts.append(_diamond(x + 12, y))
+        else:
+            parts.append(element("circle", cx=x + 12, cy=y, r=5.5, class_=class_))
+        parts.append(label(name, x + 30, y + 4, class_="ink"))
+        x += wide
+    return parts, row + 1
+
+
+def _frame(frontier: Frontier, width: float, top: float) -> Frame:
+    """Axes that show the mean of every policy, and the constant leads as far as they are of interest."""
     points = [point for series in frontier.series for point in series.points]
     points += list(frontier.oracle.points) if frontier.oracle else []
-    right = max([_upper(p.overlap_h, p.overlap_95) for p in points], default=0.0)
-    top = max([_upper(p.interruption_h, p.interruption_95) for p in points], default=0.0)
     near = [lead for lead in frontier.leads if lead.interruption_h > 0.1 * frontier.leads[0].interruption_h]
-    right = max([right, *(lead.overlap_h for lead in near), 1.0]) * 1.08
-    top = max([top, *(lead.interruption_h for lead in frontier.leads), 0.5]) * 1.1
-    return Frame(Axis(0, right, _LEFT, WIDTH - _RIGHT), Axis(0, top, HEIGHT - _BOTTOM, _TOP))
-
-
-def _upper(mean: float, interval: tuple[float, float] | None) -> float:
-    return mean if interval is None else max(mean, interval[1])
+    right = max([p.overlap_h for p in (*points, *near)] + [1.0]) * 1.15
+    high = max([p.interruption_h for p in (*points, *frontier.leads)] + [0.5]) * 1.15
+    return Frame(Axis(0, right, _LEFT, width - _RIGHT), Axis(0, high, top + _HEIGHT, top))
 
 
 def _grid(frame: Frame) -> list[str]:
     parts = rulers(frame)
-    for value in ticks(frame.x.low, frame.x.high, 8):
+    for value in ticks(frame.x.low, frame.x.high, 8 if frame.right - frame.left > 500 else 5):
         x = frame.x.place(value)
         parts.append(line(x, frame.top, x, frame.bottom, "axis" if value == 0 else "grid"))
-        parts.append(label(f"{value:g}", x, frame.bottom + 18, text_anchor="middle"))
-    middle = (frame.left + frame.right) / 2
-    parts.append(label("overlap, h", middle, frame.bottom + 40, text_anchor="middle"))
-    y = (frame.top + frame.bottom) / 2
-    parts.append(label("interruption, h", 18, y, text_anchor="middle", transform=f"rotate(-90 18 {y:g})"))
+        parts.append(label(f"{value:g}", x, frame.bottom + 20, text_anchor="middle"))
     return parts
 
 
-def _leads(frame: Frame, leads: Sequence[Point], placed: list[tuple[float, float]]) -> list[str]:
-    """The constant leads, as far as they lie within the frame; the line runs on to its edge."""
-    parts, path = [], [frame.at(leads[0].overlap_h, leads[0].interruption_h)]
-    dots = []
-    for before, lead in pairwise(leads):
-        if lead.overlap_h > frame.x.high:
-            share = (frame.x.high - before.overlap_h) / (lead.overlap_h - before.overlap_h)
-            path.append(
-                frame.at(frame.x.high, before.interruption_h + share * (lead.interruption_h - before.interruption_h))
-            )
-            break
-        path.append(frame.at(lead.overlap_h, lead.interruption_h))
-        dots.append(lead)
-    parts.append(polyline(path, "lead"))
-    named = (0.0, 0.0)
-    for lead in [leads[0], *dots]:
-        x, y = frame.at(lead.overlap_h, lead.interruption_h)
+def _leads(frame: Frame, leads: Sequence[Point], labels: Labels) -> list[str]:
+    """The constant leads within the frame as a line; an arrow where it goes on beyond."""
+    shown = _within(frame, leads)
+    path = [frame.at(lead.overlap_h, lead.interruption_h) for lead in shown]
+    parts, more = [], leads[len(shown) :]
+    if more:
+        share = (frame.x.high - shown[-1].overlap_h) / (more[0].overlap_h - shown[-1].overlap_h)
+        height_h = shown[-1].interruption_h + share * (more[0].interruption_h - shown[-1].interruption_h)
+        x, y = frame.at(frame.x.high, height_h)
+        parts += [polyline([*path, (x, y)], "lead"), polygon([(x, y - 5), (x + 9, y), (x, y + 5)], "lead-more")]
+    else:
+        parts.append(polyline(path, "lead"))
+    for lead, (x, y) in zip(shown, path):
         name = "reactive" if lead is leads[0] else f"lead {lead.label}"
-        hint = f"{name}: interruption {lead.interruption_h:.2f} h, overlap {lead.overlap_h:.2f} h"
-        parts.append(element("circle", *title(hint), cx=x, cy=y, r=4, class_="lead-dot"))
-        if lead is leads[0] or math.hypot(x - named[0], y - named[1]) > _APART:
-            at_edge = frame.right - x < _APART
-            anchor, shift = ("end", -8) if at_edge else ("start", 8)
-            parts.append(label(name, x + shift, y - 7, text_anchor=anchor, class_="halo"))
-            placed.append((x, y - 7))
-            named = x, y
+        parts.append(element("circle", *title(_hint(name, lead)), cx=x, cy=y, r=4, class_="lead-dot"))
+        labels.keep_clear(x, y)
     return parts
 
 
-def _series(frame: Frame, series: Series, colour: int, placed: list[tuple[float, float]]) -> list[str]:
+def _within(frame: Frame, leads: Sequence[Point]) -> Sequence[Point]:
+    """Leads up to the first that lies right of the frame; the reactive one in any case."""
+    beyond = next((k for k, lead in enumerate(leads) if k and lead.overlap_h > frame.x.high), len(leads))
+    return leads[:beyond]
+
+
+def _lead_names(frame: Frame, leads: Sequence[Point], labels: Labels) -> list[str]:
     parts = []
+    for lead in _within(frame, leads):
+        name = "reactive" if lead is leads[0] else lead.label
+        parts += labels.beside(name, *frame.at(lead.overlap_h, lead.interruption_h), "halo")
+    return parts
+
+
+def _hint(name: str, point: Point) -> str:
+    return f"{name}: interruption {point.interruption_h:.2f} h, overlap {point.overlap_h:.2f} h"
+
+
+def _series(frame: Frame, series: Series, colour: int, labels: Labels) -> list[str]:
     path = [frame.at(p.overlap_h, p.interruption_h) for p in series.points]
-    if len(path) > 1:
-        parts.append(polyline(path, f"w{colour}"))
+    parts = [polyline(path, f"w{colour}")] if len(path) > 1 else []
     for point, (x, y) in zip(series.points, path):
-        parts += _intervals(frame, point, f"w{colour}")
-        hint = (
-            f"{series.policy} {point.label}: interruption {point.interruption_h:.2f} h, overlap {point.overlap_h:.2f} h"
-        )
+        parts += _intervals(frame, point, colour)
+        hint = _hint(f"{series.policy} {point.label}", point)
         parts.append(element("circle", *title(hint), cx=x, cy=y, r=5.5, class_=f"s{colour}"))
-    for k, (point, (x, y)) in enumerate(zip(series.points, path)):
-        name = series.policy if len(path) == 1 else f"{series.policy} {point.label}" if k == 0 else point.label
-        parts.append(_name(name, x, y, f"t{colour} halo", placed))
+        labels.keep_clear(x, y)
     return parts
 
 
-def _oracle(frame: Frame, oracle: Series, placed: list[tuple[float, float]]) -> list[str]:
+def _oracle(frame: Frame, oracle: Series, labels: Labels) -> list[str]:
     parts = []
-    for k, point in enumerate(oracle.points):
+    for point in oracle.points:
         x, y = frame.at(point.overlap_h, point.interruption_h)
-        hint = f"oracle {point.label}: interruption {point.interruption_h:.2f} h, overlap {point.overlap_h:.2f} h"
-        diamond = f"{x:g},{y - 7:g} {x + 7:g},{y:g} {x:g},{y + 7:g} {x - 7:g},{y:g}"
-        parts.append(element("polygon", *title(hint), points=diamond, class_="oracle"))
-        if k == 0:
-            parts.append(_name("oracle", x, y, "strong halo", placed))
+        parts.append(_diamond(x, y, _hint(f"oracle {point.label}", point)))
+        labels.keep_clear(x, y, 7)
     return parts
 
 
-def _name(text: str, x: float, y: float, class_: str, placed: list[tuple[float, float]]) -> str:
-    """A name beside a point, moved up as long as it would lie on another."""
-    y -= 9
-    while any(abs(x - other_x) < 90 and abs(y - other_y) < 13 for other_x, other_y in placed):
-        y -= 13
-    placed.append((x, y))
-    return label(text, x + 10, y, class_=class_)
+def _diamond(x: float, y: float, hint: str = "") -> str:
+    corners = f"{x:.4g},{y - 7:.4g} {x + 7:.4g},{y:.4g} {x:.4g},{y + 7:.4g} {x - 7:.4g},{y:.4g}"
+    return element("polygon", *title(hint), points=corners, class_="oracle")
 
 
-def _intervals(frame: Frame, point: Point, class_: str) -> list[str]:
+def _ratios(frame: Frame, series: Series, class_: str, labels: Labels) -> list[str]:
+    """The cost ratios of a policy beside its points, one label for points that lie together; none for a single one."""
+    if len(series.points) < 2:
+        return []
+    groups: list[list[tuple[Point, Placed]]] = []
+    for point in series.points:
+        x, y = frame.at(point.overlap_h, point.interruption_h)
+        if groups and max(abs(x - groups[-1][-1][1][0]), abs(y - groups[-1][-1][1][1])) < _NEAR_PX:
+            groups[-1].append((point, (x, y)))
+        else:
+            groups.append([(point, (x, y))])
+    parts = []
+    for group in groups:
+        ratios = [ratio for point, _ in group for ratio in point.label.split(", ")]
+        text = ratios[0] if len(ratios) == 1 else f"{ratios[0]} to {ratios[-1]}"
+        parts += labels.beside(text, *group[0][1], class_)
+    return parts
+
+
+def _intervals(frame: Frame, point: Point, colour: int) -> list[str]:
+    """The 95 % intervals as a cross; an arrow at the edge where one goes on beyond."""
     parts = []
     x, y = frame.at(point.overlap_h, point.interruption_h)
     if point.overlap_95 is not None:
         low, high = (frame.x.clip(value) for value in point.overlap_95)
-        parts.append(line(low, y, high, y, class_))
+        parts.append(line(low, y, high, y, f"w{colour}"))
+        if point.overlap_95[1] > frame.x.high:
+            parts.append(polygon([(high - 8, y - 4), (high, y), (high - 8, y + 4)], f"s{colour}"))
     if point.interruption_95 is not None:
         low, high = (frame.y.clip(value) for value in point.interruption_95)
-        parts.append(line(x, low, x, high, class_))
+        parts.append(line(x, low, x, high, f"w{colour}"))
+        if point.interruption_95[1] > frame.y.high:
+            parts.append(polygon([(x - 4, high + 8), (x, high), (x + 4, high + 8)], f"s{colour}"))
     return parts

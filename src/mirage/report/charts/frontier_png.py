@@ -1,4 +1,4 @@
-"""The frontier as a bitmap. Needs the extra ``plot``."""
+"""Chart of the frontier as a bitmap, drawn by matplotlib. Needs the extra ``plot``."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from mirage.provision.evaluation.frontier import Frontier, Point
 from mirage.report.theme import LIGHT, SERIES
 
 
-def draw_with_matplotlib(shown: Sequence[Frontier], path: str) -> None:
+def draw_with_matplotlib(shown: Sequence[Frontier], path: str, told: str) -> None:
     """Draw frontiers side by side.
+
+    Args:
+        told: Where they come from, for the title.
 
     Raises:
         ConfigurationError: matplotlib cannot write there.
     """
     figure_module: Any = importlib.import_module("matplotlib.figure")
     figure = figure_module.Figure(figsize=(7 * len(shown), 5), layout="constrained")
+    figure.suptitle(told, fontsize=9)
     for axes, frontier in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown):
         _draw(axes, frontier)
     try:

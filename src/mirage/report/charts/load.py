@@ -1,31 +1,31 @@
-"""How busy a cluster was: nodes in use above, nodes asked for by the queue below, on one time axis."""
+"""Chart of a cluster's load: nodes in use above, nodes asked for by the queue below, on one time axis."""
 
 from __future__ import annotations
 
 from mirage.demo.demonstration import Load
 from mirage.job_state import Ints
 from mirage.report.axes import Axis, Frame, days, rulers
-from mirage.report.svg import drawing, label, line, polygon, polyline
+from mirage.report.svg import WIDE, drawing, label, line, polygon, polyline
 
-WIDTH, HEIGHT = 940.0, 320.0
-_LEFT, _RIGHT = 48.0, 12.0
+HEIGHT = 320.0
+_LEFT, _RIGHT = 40.0, 8.0
 
 
-def load_chart(load: Load, nodes: int, until_s: int) -> str:
+def load_chart(load: Load, nodes: int, until_s: int, width: float = WIDE) -> str:
     """Busy nodes and the queue, as steps."""
-    time = Axis(float(load.time_s[0]), float(until_s), _LEFT, WIDTH - _RIGHT)
+    time = Axis(float(load.time_s[0]), float(until_s), _LEFT, width - _RIGHT)
     upper = Frame(time, Axis(0, nodes * 1.05, 150, 26))
     lower = Frame(time, Axis(0, max(float(load.queued.max()), 1.0) * 1.05, HEIGHT - 28, 192))
-    parts = [label("busy nodes", _LEFT, 16, class_="strong"), *days(upper, named=False), *rulers(upper, about=4)]
+    parts = [label("busy nodes", 0, 14, class_="strong"), *days(upper, named=False), *rulers(upper, about=4)]
     parts += _steps(upper, load.time_s, load.busy, "area", "edge")
     limit = upper.y.place(nodes)
     parts += [line(upper.left, limit, upper.right, limit, "limit")]
     parts += [label(f"{nodes} nodes", upper.right, limit - 5, text_anchor="end", class_="halo")]
-    parts += [label("nodes asked for by waiting jobs", _LEFT, 182, class_="strong"), *days(lower)]
+    parts += [label("nodes asked for by waiting jobs", 0, 180, class_="strong"), *days(lower)]
     parts += rulers(lower, about=3)
     parts += _steps(lower, load.time_s, load.queued, "queue-area", "queue")
     told = f"Busy nodes: mean {load.busy.mean():.0f} of {nodes}. Queue: mean {load.queued.mean():.0f} nodes."
-    return drawing(WIDTH, HEIGHT, *parts, describes=told)
+    return drawing(width, HEIGHT, *parts, describes=told)
 
 
 def _steps(frame: Frame, time_s: Ints, values: Ints, area: str, edge: str) -> list[str]:

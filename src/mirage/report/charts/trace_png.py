@@ -74,7 +74,7 @@ def _as_days(instant_s: Any) -> Any:
 def _draw_waits(axes: Any, table: JobTable) -> None:
     axes.set_xlabel("wait (h)")
     axes.set_ylabel("share of jobs that waited no longer")
-    wait_s = np.sort(table.wait_s[(table.start_s >= 0) & (table.submit_s >= 0)])
+    wait_s = np.sort(table.wait_s[table.wait_s >= 0])
     if not len(wait_s):
         axes.set_title("no waits recorded")
         return

@@ -1,19 +1,22 @@
-"""A chain of a real cluster as one HTML file: its links, what was lost between them, what each decision saw."""
+"""Report of a chain as one HTML file: its links, what was lost between them, what each decision saw."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from mirage.duration import HOUR_S, MINUTE_S, format_duration
 from mirage.job_state import MISSING
-from mirage.provision.chain_record import ChainRun
+from mirage.provision.chain_record import ChainRun, Decision
+from mirage.report.charts.chain import KEY as CHAIN_KEY
 from mirage.report.charts.chain import chain_chart
-from mirage.report.charts.estimate import estimate_chart
+from mirage.report.charts.estimate import estimate_chart, estimate_key
+from mirage.report.charts.links import KEY as LINK_KEY
 from mirage.report.charts.links import SHOWN, link_chart
-from mirage.report.page import Cell, folded, key, page, section, table, tiles
+from mirage.report.page import CARDS, Cell, chart, folded, key, page, section, table, tiles
 
 Told = tuple[int, int, str, str]
 
@@ -35,9 +38,8 @@ def chain_page(
     lead = f"{facts['state']}{': ' + facts['why'] if facts['why'] else ''}; policy {facts['policy']}; Mirage {version}"
     body = [_tiles(run), *_links(run)]
     if decisions:
-        chart = [estimate_chart(run.decisions)] if run.decisions else []
         explained = "What was left of the link that ran, what the next was expected to wait, what was chosen and why."
-        body.append(section("Decisions", explained, *chart, _decisions(decisions)))
+        body.append(section("Decisions", explained, *_estimates(run.decisions), _decisions(decisions)))
     rows = [[_when(at_s), str(link or ""), kind, detail] for at_s, link, kind, detail in events]
     log = table(("time (UTC)", "link", "what", "detail"), rows, numbers_from=9)
     body.append(section("Log", "Everything that happened.", folded(f"{len(rows)} events", log)))
@@ -45,7 +47,7 @@ def chain_page(
 
 
 def _tiles(run: ChainRun) -> str:
-    count = sum(link.started_s != MISSING for link in run.links)
+    count = len(run.started)
     longest_s = max((over.x_s for over in run.hand_overs), default=0)
     longest = f"longest {_span(longest_s)}" if longest_s > 0 else "without a link"
     return tiles(
@@ -59,7 +61,7 @@ def _tiles(run: ChainRun) -> str:
 
 
 def _span(seconds: int) -> str:
-    """At the precision one speaks in: seconds, minutes, hours."""
+    """Seconds, minutes or hours, as one would say it."""
     if seconds < 2 * MINUTE_S:
         return f"{seconds} s"
     return f"{seconds / MINUTE_S:.0f} min" if seconds < 2 * HOUR_S else f"{seconds / HOUR_S:.1f} h"
@@ -69,30 +71,25 @@ def _links(run: ChainRun) -> list[str]:
     """The links over time, and from one to the next."""
     if not run.links:
         return [section("Links", "None has been submitted yet.")]
-    colours = key(
-        [
-            ("faint", "held behind the link before"),
-            ("wait", "waiting in the queue"),
-            ("link-2", "running"),
-            ("link", "still to run, up to its limit"),
-            ("gap", "interruption: no link runs"),
-            ("overlap", "overlap: two links run"),
-        ]
-    )
     shown = min(SHOWN, len(run.links))
     told = "A row each; times are UTC." if shown == len(run.links) else f"The last {shown}, a row each; times are UTC."
-    body = [section("Links", told, colours, link_chart(run))]
+    body = [section("Links", told, key(LINK_KEY), chart(partial(link_chart, run)))]
     if shown < len(run.links):
         whole = "From the first link on. Times are UTC."
-        body.append(section("The whole life", whole, chain_chart({f"{len(run.links)} links": run})))
+        life = partial(chain_chart, {f"{len(run.links)} links": run})
+        body.append(section("The whole life", whole, key(CHAIN_KEY), chart(life)))
     if run.hand_overs:
         told = "From the end of one job to the start of the next."
         body.append(section("Hand-overs", told, _hand_overs(run)))
     return body
 
 
+def _estimates(decisions: Sequence[Decision]) -> list[str]:
+    return [key(estimate_key(decisions)), chart(partial(estimate_chart, decisions))] if decisions else []
+
+
 def _hand_overs(run: ChainRun) -> str:
-    """Newest first: that is what one comes for."""
+    """A table of the hand-overs, newest first."""
     rows: list[list[Cell]] = []
     for over in reversed(run.hand_overs):
         following = "?" if over.following == MISSING else str(over.following + 1)
@@ -102,7 +99,7 @@ def _hand_overs(run: ChainRun) -> str:
         note = "still open" if over.open else ""
         rows.append([f"{over.link + 1} → {following}", _when(over.ended_s), lost, twice, wasted, note])
     columns = ("links", "end (UTC)", "interruption", "overlap", "node-hours twice", "")
-    return table(columns, rows)
+    return table(columns, rows, cards=len(rows) <= CARDS)
 
 
 def _decisions(decisions: Sequence[Mapping[str, Any]]) -> str:

@@ -1,17 +1,19 @@
-"""The report that ``mirage demo`` leaves behind."""
+"""Report of ``mirage demo`` as one HTML file."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from mirage.demo.demonstration import LINKS, MODEL, POLICIES, Demonstration
 from mirage.duration import HOUR_S, MINUTE_S, format_duration
 from mirage.provision.chain_record import ChainRun
-from mirage.provision.evaluation.frontier import frontiers
 from mirage.report.axes import date_name
+from mirage.report.charts.chain import KEY as CHAIN_KEY
 from mirage.report.charts.chain import chain_chart
+from mirage.report.charts.decision import KEY as DECISION_KEY
 from mirage.report.charts.decision import decision_chart, telling_link
-from mirage.report.charts.frontier import frontier_chart
 from mirage.report.charts.load import load_chart
-from mirage.report.page import Cell, command, folded, key, page, section, table, tiles
+from mirage.report.page import Cell, chart, command, folded, key, page, section, table, tiles
 
 _REACTIVE, _AHEAD = POLICIES
 _NOTHING_S = 3 * MINUTE_S
@@ -32,13 +34,12 @@ def demo_page(demo: Demonstration, told_command: str, version: str) -> str:
         *[_chain_section(demo, link.nodes) for link in LINKS],
         _why_section(demo),
         _load_section(demo),
-        *_frontier_section(demo),
         section(
             "How this was made",
             f"Workload: built-in model {MODEL}, seed {demo.seed}, three weeks of warm-up. Queue: {demo.discipline}, "
             f"Lonestar6's parameters. The chains are kept alive by the agent itself, on a simulated "
             f"Slurm. An hour of interruption against an hour of overlap costs {ratio}. The same command gives the "
-            f"same report. Mirage {version}.",
+            f"same report. mirage evaluate compares policies over many hand-overs of a trace. Mirage {version}.",
             command(told_command),
         ),
     )
@@ -67,21 +68,13 @@ def _hours(seconds: float) -> str:
 
 def _chain_section(demo: Demonstration, nodes: int) -> str:
     runs = {policy: demo.runs[nodes, policy] for policy in POLICIES}
-    colours = key(
-        [
-            ("link-2", "a link runs"),
-            ("wait", "asked for, waiting in the queue"),
-            ("gap", "interruption: no link runs"),
-            ("overlap", "overlap: two links run"),
-        ]
-    )
     columns = ("policy", "links", "interrupted", "longest", "held twice", "node-hours twice", "alive", "cost")
     return section(
         f"A chain of {nodes}-node links" if nodes > 1 else "A chain of single-node links",
         "The same cluster and the same other users; only the moment at which the next link is asked for differs.",
-        colours,
-        chain_chart(runs),
-        table(columns, [_row(policy, run, demo) for policy, run in runs.items()]),
+        key(CHAIN_KEY),
+        chart(partial(chain_chart, runs)),
+        table(columns, [_row(policy, run, demo) for policy, run in runs.items()], cards=True),
     )
 
 
@@ -89,7 +82,7 @@ def _row(policy: str, run: ChainRun, demo: Demonstration) -> list[Cell]:
     longest_s = max([h.x_s for h in run.hand_overs], default=0)
     return [
         policy,
-        str(len(run.links)),
+        str(len(run.started)),
         (_hours(run.interruption_s), "gap" if run.interruption_s >= _NOTHING_S else "good"),
         _hours(max(longest_s, 0)),
         (_hours(run.overlap_s), "overlap" if run.overlap_s >= _NOTHING_S else "good"),
@@ -110,14 +103,14 @@ def _why_section(demo: Demonstration) -> str:
         "used of their limits, new jobs from the recent past. The next link is asked for when waiting one step more is "
         "expected to cost more than asking now."
     )
-    chart = decision_chart(run, link) if link is not None else ""
+    drawn = [] if link is None else [key(DECISION_KEY), chart(partial(decision_chart, run, link))]
     logs = [
         folded(f"All {len(found.decisions)} decisions of {_AHEAD} for links of {n} node{'s'[: n > 1]}", _log(found))
         for (n, policy), found in sorted(demo.runs.items())
         if policy == _AHEAD
     ]
     heading = "Why then?" if link is None else f"Why then? Link {link + 1} of the {nodes}-node chain nears its end"
-    return section(heading, explained, chart, *logs)
+    return section(heading, explained, *drawn, *logs)
 
 
 def _waited_s(demo: Demonstration, nodes: int, link: int | None) -> int:
@@ -147,15 +140,4 @@ def _load_section(demo: Demonstration) -> str:
         f"{demo.load.jobs:,} jobs of other users; median wait {_hours(waits.p50)}, 90 % up to {_hours(waits.p90)}, "
         f"longest {_hours(waits.max)}. On average {demo.load.busy.mean() / demo.nodes:.0%} of the nodes are busy."
     )
-    return section("The cluster", told, load_chart(demo.load, demo.nodes, demo.until_s))
-
-
-def _frontier_section(demo: Demonstration) -> list[str]:
-    if demo.evaluation is None:
-        return []
-    (frontier,) = frontiers(demo.evaluation)
-    told = (
-        f"{frontier.windows} single hand-overs spread over the two weeks, every policy in the same queue. Any constant "
-        "lead trades interruption for overlap along the line; below the line is better than any constant."
-    )
-    return [section("The frontier", told, frontier_chart(frontier))]
+    return section("The cluster", told, chart(partial(load_chart, demo.load, demo.nodes, demo.until_s)))

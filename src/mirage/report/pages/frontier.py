@@ -1,19 +1,23 @@
-"""The frontier of an evaluation as a file: SVG and HTML by ourselves, PNG by matplotlib."""
+"""Report of an evaluation as a file: SVG or HTML, or a PNG drawn by matplotlib."""
 
 from __future__ import annotations
 
 import importlib.util
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mirage.errors import ConfigurationError
+from mirage.provision.evaluation.bootstrap import Interval
 from mirage.provision.evaluation.evaluate import Evaluation
-from mirage.provision.evaluation.frontier import frontiers
-from mirage.provision.evaluation.score import CLASSES
+from mirage.provision.evaluation.frontier import Frontier, frontiers
+from mirage.provision.evaluation.score import CLASSES, Row
 from mirage.report.charts.frontier import frontier_chart, stacked
-from mirage.report.page import Cell, command, page, section, table
+from mirage.report.page import CARDS, Cell, chart, command, page, section, table
 from mirage.report.theme import standalone
 
+_HEADING = "Interruption against overlap"
 _BY_MATPLOTLIB = (".png", ".pdf")
 KINDS = (".svg", ".html", *_BY_MATPLOTLIB)
 
@@ -38,6 +42,9 @@ def kind_of(path: str) -> str:
 def draw_frontiers(evaluation: Evaluation, path: str, provenance: dict[str, Any]) -> None:
     """Draw the frontier of every size of link into a file; what its name ends in says its kind.
 
+    Args:
+        provenance: As ``mirage evaluate --json`` gives it.
+
     Raises:
         ConfigurationError: An unknown kind, matplotlib is missing, or the file cannot be written.
     """
@@ -45,41 +52,92 @@ def draw_frontiers(evaluation: Evaluation, path: str, provenance: dict[str, Any]
     if kind in _BY_MATPLOTLIB:
         from mirage.report.charts.frontier_png import draw_with_matplotlib
 
-        draw_with_matplotlib(frontiers(evaluation), path)
+        draw_with_matplotlib(frontiers(evaluation), path, f"{_where(provenance)}, {_dates(evaluation)}")
         return
-    charts = [frontier_chart(frontier) for frontier in frontiers(evaluation)]
-    text = standalone(stacked(charts)) if kind == ".svg" else evaluation_page(evaluation, provenance)
+    text = evaluation_svg(evaluation, provenance) if kind == ".svg" else evaluation_page(evaluation, provenance)
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
 
 
+def evaluation_svg(evaluation: Evaluation, provenance: dict[str, Any]) -> str:
+    """The frontiers of an evaluation as one picture that says where they come from."""
+    told = (f"{_where(provenance)}, {_dates(evaluation)}", _costs(evaluation))
+    return standalone(stacked(frontiers(evaluation), _HEADING, told))
+
+
 def evaluation_page(evaluation: Evaluation, provenance: dict[str, Any]) -> str:
     """An evaluation as a page: the frontier of every load class, the rows, and how they came about."""
-    sections = []
-    for load in CLASSES:
-        for frontier in frontiers(evaluation, load):
-            rows = [r for r in evaluation.rows if (r.link_nodes, r.load) == (frontier.link_nodes, load)]
-            cells: list[list[Cell]] = [
-                [
-                    row.policy,
-                    "free" if row.cost_ratio is None else f"{row.cost_ratio:g}:1",
-                    f"{row.interruption_h:.2f}",
-                    f"{row.overlap_h:.2f}",
-                    f"{row.zero_share:.0%}",
-                    f"{row.cost:.2f}",
-                    "–" if row.gap_closed is None else f"{row.gap_closed:.0%}",
-                ]
-                for row in rows
-            ]
-            columns = ("policy", "cost", "interruption h", "overlap h", "x ≤ 0", "mean cost", "gap closed")
-            of_load = "all loads" if load == "all" else f"{load} load"
-            heading = f"{of_load.capitalize()}, links of {frontier.link_nodes} node{'s'[: frontier.link_nodes > 1]}"
-            told = f"{frontier.windows} windows; bars are 95 % intervals where there are enough weeks."
-            sections.append(section(heading, told, frontier_chart(frontier), table(columns, cells)))
-    lead = "{windows} windows of {trace} from {start}: protocol {protocol}, {discipline} on {nodes} nodes.".format(
-        **{**provenance, "trace": Path(provenance["trace"]).name}
+    sections = [
+        _frontier_section(evaluation, frontier, load) for load in CLASSES for frontier in frontiers(evaluation, load)
+    ]
+    lead = f"{_where(provenance)}, {_dates(evaluation)}. {_costs(evaluation)}"
+    settings = f"Protocol {provenance['protocol']}, seed {provenance['seed']}, Mirage {provenance['version']}."
+    made = section(
+        "How this was made", f"{settings} Brackets: {evaluation.intervals}.", command(str(provenance["command"]))
     )
-    made = section("How this was made", f"{evaluation.intervals}.", command(str(provenance["command"])))
-    return page("Interruption against overlap", lead, *sections, made)
+    return page(_HEADING, lead, *sections, made)
+
+
+def _frontier_section(evaluation: Evaluation, frontier: Frontier, load: str) -> str:
+    rows = [r for r in evaluation.rows if (r.link_nodes, r.load) == (frontier.link_nodes, load)]
+    several = len(evaluation.costs) > 1
+    columns = ["policy", *(["cost ratio"] if several else []), "interruption, h", "overlap, h"]
+    columns += ["without interruption", "mean cost, h" if _in_hours(evaluation) else "mean cost", "gap closed"]
+    of_load = "All loads" if load == "all" else f"{load.capitalize()} load"
+    heading = f"{of_load}, links of {frontier.link_nodes} node{'s'[: frontier.link_nodes > 1]}"
+    told = (
+        "The grey line is every constant lead; below and left of it is better than any of them. Bars and brackets are "
+        "95 % intervals, where there are enough windows."
+    )
+    if several:
+        told += " A ratio at a point is what the policy was told an hour of interruption costs, in hours of overlap."
+    cells = [_cells(row, several=several) for row in rows]
+    drawn = chart(partial(frontier_chart, frontier))
+    return section(heading, told, drawn, table(columns, cells, cards=len(cells) <= CARDS))
+
+
+def _cells(row: Row, *, several: bool) -> list[Cell]:
+    ratio = ["free" if row.cost_ratio is None else f"{row.cost_ratio:g}:1"] if several else []
+    return [
+        row.policy,
+        *ratio,
+        _with(row.interruption_h, row.interruption_95),
+        _with(row.overlap_h, row.overlap_95),
+        f"{row.zero_share:.0%}",
+        _with(row.cost, row.cost_95),
+        "–" if row.gap_closed is None else f"{row.gap_closed:.0%}",
+    ]
+
+
+def _with(mean: float, interval: Interval | None) -> str:
+    return f"{mean:.2f}" if interval is None else f"{mean:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"
+
+
+def _where(provenance: dict[str, Any]) -> str:
+    trace = Path(provenance["trace"]).name
+    return f"{trace} under {provenance['discipline']} on {provenance['nodes']} nodes, {provenance['windows']} windows"
+
+
+def _dates(evaluation: Evaluation) -> str:
+    """When the windows' first links were submitted: the first and the last."""
+    instants = [trial.episode.submitted_s for trials in evaluation.trials.values() for trial in trials]
+    days = [datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d") for at_s in (min(instants), max(instants))]
+    first, last = days
+    return first if first == last else f"{first} to {last}"
+
+
+def _costs(evaluation: Evaluation) -> str:
+    """The unit of cost in a sentence."""
+    if len(evaluation.costs) > 1:
+        ratios = ["free" if not c.overlap else f"{c.interruption / c.overlap:g}" for c in evaluation.costs]
+        return f"Cost in hours of overlap; an hour of interruption costs {', '.join(ratios[:-1])} or {ratios[-1]}."
+    (cost,) = evaluation.costs
+    unit = " in hours of overlap" if _in_hours(evaluation) else ""
+    return f"Cost{unit}: {cost.interruption:g} for an hour of interruption, {cost.overlap:g} for one of overlap."
+
+
+def _in_hours(evaluation: Evaluation) -> bool:
+    """Whether costs are hours of overlap: an hour of it costs 1."""
+    return all(cost.overlap == 1 for cost in evaluation.costs)

@@ -1,4 +1,4 @@
-"""A chain in the terminal: a bar a link on one time axis, gaps and overlaps marked."""
+"""Chain on the terminal: a bar for each link on one time axis, interruptions and overlaps marked."""
 
 from __future__ import annotations
 

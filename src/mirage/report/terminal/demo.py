@@ -1,22 +1,26 @@
-"""The demonstration on the terminal."""
+"""Demonstration on the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from mirage.duration import HOUR_S
+from mirage.report.terminal.tables import Cell, print_table
 from mirage.report.terminal.trace import sparkline
+
+if TYPE_CHECKING:
+    from mirage.demo.demonstration import Demonstration
 
 
 @contextmanager
 def stages() -> Iterator[Callable[[str], None]]:
-    """Says on standard error what is being done; only on a terminal."""
+    """A line on standard error that says what is being done; only on a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: None
@@ -25,11 +29,8 @@ def stages() -> Iterator[Callable[[str], None]]:
         yield lambda what: status.update(f"{what} …")
 
 
-def print_demonstration(shown: object, out: str, console: Console | None = None) -> None:
+def print_demonstration(shown: Demonstration, out: str, console: Console | None = None) -> None:
     """Print the cluster, and what each chain lost and wasted."""
-    from mirage.demo.demonstration import Demonstration
-
-    assert isinstance(shown, Demonstration)
     console = console or Console(highlight=False)
     load, waits = shown.load, shown.load.wait_s
     console.print(
@@ -47,24 +48,27 @@ def print_demonstration(shown: object, out: str, console: Console | None = None)
         means = [float(chunk.mean()) for chunk in np.array_split(values, width)]
         console.print(Text.assemble((f"{name:<8}", "dim"), (sparkline(means, float(top)), style)))
     console.print()
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("links of")
-    table.add_column("policy")
-    for column in ("interrupted", "longest", "held twice", "alive", "cost"):
-        table.add_column(column, justify="right")
-    for (nodes, policy), run in sorted(shown.runs.items()):
-        longest_s = max([h.x_s for h in run.hand_overs], default=0)
-        table.add_row(
-            f"{nodes} node{'s' if nodes > 1 else ''}",
-            policy,
-            Text(f"{run.interruption_s / HOUR_S:.1f} h", "red" if run.interruption_s >= HOUR_S else "green"),
-            f"{max(longest_s, 0) / HOUR_S:.1f} h",
-            Text(f"{run.overlap_s / HOUR_S:.1f} h", "yellow" if run.overlap_s >= HOUR_S else "green"),
-            f"{run.availability:.1%}",
-            f"{run.cost(shown.cost):.1f}",
-        )
-    console.print(table)
+    _print_chains(shown, console)
     ratio = f"{shown.cost.interruption:g}:{shown.cost.overlap:g}"
     console.print()
     console.print(Text(f"cost: an hour interrupted to an hour held twice as {ratio}; seed {shown.seed}", "dim"))
     console.print(Text.assemble("report: ", (out, "bold")))
+
+
+def _print_chains(shown: Demonstration, console: Console) -> None:
+    rows: list[list[Cell]] = []
+    for (nodes, policy), run in sorted(shown.runs.items()):
+        longest_s = max([h.x_s for h in run.hand_overs], default=0)
+        rows.append(
+            [
+                f"{nodes} node{'s' if nodes > 1 else ''}",
+                policy,
+                Text(f"{run.interruption_s / HOUR_S:.1f} h", "red" if run.interruption_s >= HOUR_S else "green"),
+                f"{max(longest_s, 0) / HOUR_S:.1f} h",
+                Text(f"{run.overlap_s / HOUR_S:.1f} h", "yellow" if run.overlap_s >= HOUR_S else "green"),
+                f"{run.availability:.1%}",
+                f"{run.cost(shown.cost):.1f}",
+            ]
+        )
+    names = ["links of", "policy", "interrupted", "longest", "held twice", "alive", "cost"]
+    print_table(console, names, rows, left=2)

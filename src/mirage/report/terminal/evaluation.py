@@ -1,4 +1,4 @@
-"""An evaluation on the terminal: progress while it runs, tables when it is done."""
+"""Evaluation on the terminal: progress while it runs, tables when it is done."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
 from mirage.provision.evaluation.bootstrap import Interval
@@ -16,6 +15,7 @@ from mirage.provision.evaluation.candidate import ORACLE
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.evaluate import Progress as Told
 from mirage.provision.evaluation.score import CLASSES, Row
+from mirage.report.terminal.tables import fits, print_table
 
 _PLAIN_WIDTH, _WIDE = 140, 120
 _BOUNDS = {"light": "reactive up to 2 h", "medium": "2 to 12 h", "heavy": "more than 12 h"}
@@ -44,38 +44,43 @@ def print_evaluation(evaluation: Evaluation, provenance: dict[str, Any], console
             rows = [row for row in evaluation.rows if row.link_nodes == nodes and row.load == load]
             if rows:
                 console.print()
-                console.print(_table(rows, nodes, load, several=len(evaluation.costs) > 1, wide=console.width >= _WIDE))
+                of_class = f"{load} load ({_BOUNDS[load]})" if load in _BOUNDS else "all loads"
+                title = f"links of {nodes} node{'s' if nodes > 1 else ''}, {of_class}: {rows[0].windows} windows"
+                console.print(Text(title, "bold"))
+                _print_rows(console, rows, several=len(evaluation.costs) > 1)
     console.print()
-    console.print(Text(f"hours per hand-over; brackets: {evaluation.intervals}", "dim"))
+    console.print(Text(f"hours per hand-over; brackets, where there is room: {evaluation.intervals}", "dim"))
     console.print(Text(f"gap closed: of the cost between reactive and the oracle; seed {provenance['seed']}", "dim"))
 
 
-def _table(rows: Sequence[Row], nodes: int, load: str, *, several: bool, wide: bool) -> Table:
-    of_class = f"{load} load ({_BOUNDS[load]})" if load in _BOUNDS else "all loads"
-    title = f"links of {nodes} node{'s' if nodes > 1 else ''}, {of_class}: {rows[0].windows} windows"
-    table = Table(box=None, pad_edge=False, header_style="dim", title=title, title_justify="left", title_style="bold")
-    table.add_column("policy", no_wrap=True)
-    if several:
-        table.add_column("cost ratio", justify="right")
-    more = ("p95 int/ovl", "lead h") if wide else ()
-    for column in ("interruption h", "overlap h", "x ≤ 0", *more, "cost", "gap closed"):
-        table.add_column(column, justify="right", no_wrap=True)
-    best = {_best(rows, ratio) for ratio in {row.cost_ratio for row in rows}}
-    for row in rows:
-        ratio = ["free" if row.cost_ratio is None else f"{row.cost_ratio:g}:1"] if several else []
-        style = "bold green" if (row.policy, row.cost_ratio) in best else "dim" if row.policy == ORACLE else ""
-        table.add_row(
-            row.policy,
-            *ratio,
-            _with(f"{row.interruption_h:.2f}", row.interruption_95),
-            _with(f"{row.overlap_h:.2f}", row.overlap_95),
-            f"{row.zero_share:.0%}",
-            *([f"{row.interruption_p95_h:.1f}/{row.overlap_p95_h:.1f}", f"{row.lead_h:.1f}"] if wide else []),
-            _with(f"{row.cost:.2f}", row.cost_95),
-            "-" if row.gap_closed is None else f"{row.gap_closed:.0%}",
-            style=style,
-        )
-    return table
+def _print_rows(console: Console, rows: Sequence[Row], *, several: bool) -> None:
+    wide = console.width >= _WIDE
+    ratio = ["cost ratio"] if several else []
+    more = ["p95 int/ovl", "lead h"] if wide else []
+    names = ["policy", *ratio, "interruption h", "overlap h", "x ≤ 0", *more, "cost", "gap closed"]
+    best = {_best(rows, cost_ratio) for cost_ratio in {row.cost_ratio for row in rows}}
+    styles = [
+        "bold green" if (row.policy, row.cost_ratio) in best else "dim" if row.policy == ORACLE else "" for row in rows
+    ]
+    cells = [_cells(row, several=several, wide=wide) for row in rows]
+    if not fits(console, names, cells):
+        cells = [_cells(row, several=several, wide=wide, intervals=False) for row in rows]
+    print_table(console, names, cells, styles=styles)
+
+
+def _cells(row: Row, *, several: bool, wide: bool, intervals: bool = True) -> list[str]:
+    ratio = ["free" if row.cost_ratio is None else f"{row.cost_ratio:g}:1"] if several else []
+    more = [f"{row.interruption_p95_h:.1f}/{row.overlap_p95_h:.1f}", f"{row.lead_h:.1f}"] if wide else []
+    return [
+        row.policy,
+        *ratio,
+        _with(row.interruption_h, row.interruption_95 if intervals else None),
+        _with(row.overlap_h, row.overlap_95 if intervals else None),
+        f"{row.zero_share:.0%}",
+        *more,
+        _with(row.cost, row.cost_95 if intervals else None),
+        "-" if row.gap_closed is None else f"{row.gap_closed:.0%}",
+    ]
 
 
 def _best(rows: Sequence[Row], ratio: float | None) -> tuple[str, float | None]:
@@ -84,5 +89,5 @@ def _best(rows: Sequence[Row], ratio: float | None) -> tuple[str, float | None]:
     return (min(real, key=lambda row: row.cost).policy, ratio) if real else ("", ratio)
 
 
-def _with(mean: str, interval: Interval | None) -> str:
-    return mean if interval is None else f"{mean} [{interval[0]:.2f}, {interval[1]:.2f}]"
+def _with(mean: float, interval: Interval | None) -> str:
+    return f"{mean:.2f}" if interval is None else f"{mean:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"

@@ -1,15 +1,15 @@
-"""A trace on the terminal: tables, and busy nodes over time as a line of bars."""
+"""Summary of a trace on the terminal: tables, and busy nodes over time as a line of bars."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from mirage.duration import format_duration
+from mirage.report.terminal.tables import fits, print_table
 from mirage.trace.read import Trace
 from mirage.trace.statistics.occupancy import Occupancy
 from mirage.trace.statistics.summary import Distribution, LimitUse, TraceStatistics, iso_utc
@@ -18,9 +18,19 @@ from mirage.trace.table import JobTable
 
 _BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.-:=+*#"
 _PLAIN_WIDTH = 110
-_WIDE = 105
+_COLUMNS = (
+    ("mean", "p50", "p75", "p90", "p95", "p99", "max"),
+    ("p50", "p75", "p90", "p99", "max"),
+    ("p50", "p90", "max"),
+)
+"""What is shown of a distribution, on a wide terminal and on narrower ones."""
+
 _MOST_NAMED = 8
 _MOST_MONTHS = 24
+
+
+Told = tuple[str, Distribution | None, Callable[[float], str]]
+"""Name of a distribution, its values, and how one of them is written."""
 
 
 def print_trace(trace: Trace, statistics: TraceStatistics, console: Console | None = None) -> None:
@@ -32,12 +42,12 @@ def print_trace(trace: Trace, statistics: TraceStatistics, console: Console | No
     report = trace.report
     what = f"  {report.format}, {report.lines:,} {report.unit}s: {report.jobs:,} jobs, {report.steps:,} steps"
     console.print(Text.assemble((report.path, "bold"), what, f", {report.skipped_total:,} skipped"))
-    console.print(Text(_when_and_who(statistics)))
+    console.print(Text(_when_and_by_whom(statistics)))
     console.print()
-    console.print(_distributions(statistics, wide=console.width >= _WIDE))
+    _print_distributions(statistics, console)
     if statistics.sizes:
         console.print()
-        console.print(_sizes(statistics))
+        _print_sizes(statistics, console)
     console.print()
     for line in _shares(statistics):
         console.print(line)
@@ -46,7 +56,7 @@ def print_trace(trace: Trace, statistics: TraceStatistics, console: Console | No
         _print_busy(trace.table, statistics.busy, console)
 
 
-def _when_and_who(statistics: TraceStatistics) -> str:
+def _when_and_by_whom(statistics: TraceStatistics) -> str:
     users = f"{statistics.users:,} users" if statistics.users else "users not recorded"
     first, last = statistics.first_submit_s, statistics.last_submit_s
     if first is None or last is None:
@@ -54,46 +64,49 @@ def _when_and_who(statistics: TraceStatistics) -> str:
     return f"submitted {iso_utc(first)} to {iso_utc(last)} ({format_duration(last - first)}), {users}"
 
 
-def _grid(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column(columns[0], no_wrap=True)
-    for column in columns[1:]:
-        table.add_column(column, justify="right", no_wrap=True)
-    return table
+def _print_distributions(statistics: TraceStatistics, console: Console) -> None:
+    """As many columns as there is room for; what is not recorded is pale."""
+    told = _distributions(statistics)
+    for shown in _COLUMNS:
+        names = ["", "jobs", *("median" if name == "p50" else name for name in shown)]
+        rows = [_distribution(name, values, show, shown) for name, values, show in told]
+        if fits(console, names, rows) or shown is _COLUMNS[-1]:
+            print_table(console, names, rows, styles=["" if values else "dim" for _, values, _ in told])
+            return
 
 
-def _distributions(statistics: TraceStatistics, *, wide: bool) -> Table:
-    shown = ("mean", "p50", "p75", "p90", "p95", "p99", "max") if wide else ("p50", "p75", "p90", "p99", "max")
-    table = _grid("", "jobs", *("median" if name == "p50" else name for name in shown))
+def _distributions(statistics: TraceStatistics) -> list[Told]:
+    return [
+        ("wait", statistics.wait_s, _clock),
+        ("run", statistics.run_s, _clock),
+        ("limit", statistics.limit_s, _clock),
+        ("run / limit", statistics.limit_use.use if statistics.limit_use else None, "{:.2f}".format),
+        ("nodes", statistics.nodes, "{:,.4g}".format),
+        ("GPUs", statistics.gpus, "{:,.4g}".format),
+    ]
 
-    def add(name: str, values: Distribution | None, show: Callable[[float], str]) -> None:
-        if values is None:
-            table.add_row(name, "0", *("-" for _ in shown), style="dim")
-        else:
-            table.add_row(name, f"{values.count:,}", *(show(getattr(values, column)) for column in shown))
 
-    add("wait", statistics.wait_s, _clock)
-    add("run", statistics.run_s, _clock)
-    add("limit", statistics.limit_s, _clock)
-    add("run / limit", statistics.limit_use.use if statistics.limit_use else None, "{:.2f}".format)
-    add("nodes", statistics.nodes, "{:,.4g}".format)
-    add("GPUs", statistics.gpus, "{:,.4g}".format)
-    return table
+def _distribution(
+    name: str, values: Distribution | None, show: Callable[[float], str], columns: Sequence[str]
+) -> list[str]:
+    if values is None:
+        return [name, "0", *("-" for _ in columns)]
+    return [name, f"{values.count:,}", *(show(getattr(values, column)) for column in columns)]
 
 
 def _clock(seconds: float) -> str:
     return format_duration(round(seconds))
 
 
-def _sizes(statistics: TraceStatistics) -> Table:
-    table = _grid("nodes", "jobs", "share", "node-hours", "share")
+def _print_sizes(statistics: TraceStatistics, console: Console) -> None:
+    rows = []
     jobs = sum(size.jobs for size in statistics.sizes)
     hours = sum(size.node_hours for size in statistics.sizes)
     for size in statistics.sizes:
         name = str(size.nodes_to) if size.nodes_from == size.nodes_to else f"{size.nodes_from}-{size.nodes_to}"
         of_hours = f"{size.node_hours / hours:.1%}" if hours else "-"
-        table.add_row(name, f"{size.jobs:,}", f"{size.jobs / jobs:.1%}", f"{size.node_hours:,.0f}", of_hours)
-    return table
+        rows.append([name, f"{size.jobs:,}", f"{size.jobs / jobs:.1%}", f"{size.node_hours:,.0f}", of_hours])
+    print_table(console, ["nodes", "jobs", "share", "node-hours", "share"], rows)
 
 
 def _shares(statistics: TraceStatistics) -> list[Text]:
@@ -129,14 +142,14 @@ def _print_busy(table: JobTable, busy: BusyNodes, console: Console) -> None:
     left, right = ((iso_utc(instant) or "")[:10] for instant in (first_s, last_s))
     console.print(Text(left + right.rjust(max(width - len(left), len(right) + 1)), "dim"))
     if len(busy.months) <= _MOST_MONTHS:
-        months = _grid("month", "mean", "peak")
-        for month in busy.months:
-            name = (iso_utc(month.begin_s) or "")[:7]
-            months.add_row(name, f"{month.mean_nodes:,.1f}", f"{month.peak_nodes:,}")
-        console.print(months)
+        rows = [
+            [(iso_utc(month.begin_s) or "")[:7], f"{month.mean_nodes:,.1f}", f"{month.peak_nodes:,}"]
+            for month in busy.months
+        ]
+        print_table(console, ["month", "mean", "peak"], rows)
 
 
 def sparkline(values: list[float], top: float, bars: str = _BARS) -> str:
-    """One character a value, as high as its share of ``top``; what exceeds it is as high as can be."""
+    """A line of bars, one character for each value; a value above ``top`` gets the highest bar."""
     highest = len(bars) - 1
     return "".join(bars[min(round(max(value, 0) / top * highest), highest)] if top > 0 else bars[0] for value in values)

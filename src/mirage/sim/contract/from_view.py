@@ -38,16 +38,21 @@ from mirage.sim.slurm_conf.settings import SlurmSettings
 
 def cluster_of(view: View) -> Cluster:
     """The machine a view shows, as far as placing jobs goes."""
-    rows = range(len(view.nodes.capacity))
+    rows = rows_in_use(view)
     if view.nodes.pools:
-        groups = [NodeGroup(f"pool{b}", int(view.nodes.capacity[b, 0])) for b in rows]
+        groups = {b: NodeGroup(f"pool{b}", int(view.nodes.capacity[b, 0])) for b in rows}
     else:
-        groups = [NodeGroup(f"node{b}", 1, *map(int, view.nodes.capacity[b])) for b in rows]
+        groups = {b: NodeGroup(f"node{b}", 1, *map(int, view.nodes.capacity[b])) for b in rows}
     partitions = [
         Partition(f"partition{p}", tuple(groups[b].name for b in rows if allowed[b]))
         for p, allowed in enumerate(view.nodes.allowed)
     ]
-    return Cluster(tuple(groups), tuple(partitions), shared_nodes=not view.nodes.pools)
+    return Cluster(tuple(groups.values()), tuple(partitions), shared_nodes=not view.nodes.pools)
+
+
+def rows_in_use(view: View) -> list[int]:
+    """The rows of a view's nodes that are there: the bins of the revived simulation."""
+    return [int(b) for b in np.flatnonzero(view.nodes.capacity.any(axis=1))]
 
 
 def job_records(jobs: Jobs, first_id: int) -> Records:
@@ -105,6 +110,7 @@ def revive(
     fixed = replace(settings, weight_fairshare=0.0)  # it is in the standing of each job
     world = make_world(cluster, future, fixed.record(cluster, view.now_s - pass_phase_s), np.zeros(users))
     state = make_state(world, cluster, spec.plans, view.now_s, n + arrivals)
+    state.allowed[:] = view.nodes.allowed[:, rows_in_use(view)]  # a partition may have lost all its nodes
     slots = FIRST_SLOTS
     while slots < n + arrivals + 8:
         state = enlarged(state)

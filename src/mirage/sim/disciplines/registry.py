@@ -23,6 +23,7 @@ class DisciplineSpec:
         plans: Whether it keeps an availability profile.
         one_pool: Whether it knows anonymous whole nodes only.
         minutes: Whether its time is a grid of minutes.
+        tiers: Whether jobs of a partition of a higher tier come first.
         scratch_rows: Rows it needs in the arrays of ``Scratch``, beyond those for jobs, bins, partitions and users.
     """
 
@@ -31,6 +32,7 @@ class DisciplineSpec:
     plans: bool = False
     one_pool: bool = False
     minutes: bool = False
+    tiers: bool = False
     scratch_rows: int = 0
 
     def load(self) -> Callable[..., Any]:
@@ -50,7 +52,7 @@ DISCIPLINES: dict[str, DisciplineSpec] = {
         plans=True,
     ),
     "slurm": DisciplineSpec(
-        f"{_HERE}.slurm:slurm", "Slurm's main and backfill loops with multifactor priority", plans=True
+        f"{_HERE}.slurm:slurm", "Slurm's main and backfill loops with multifactor priority", plans=True, tiers=True
     ),
     "mirage-2023": DisciplineSpec(
         f"{_HERE}.mirage_2023:mirage_2023",

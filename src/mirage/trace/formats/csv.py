@@ -11,75 +11,78 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from mirage.duration import UNLIMITED_S
 from mirage.errors import LineError, TraceError, UnknownName
 from mirage.job_state import MISSING, JobState
+from mirage.slurm_words.unicode import valid_unicode
 from mirage.trace.formats.decompress import decode
-from mirage.trace.formats.read_report import Account
+from mirage.trace.formats.read_report import ReadTally
+from mirage.trace.formats.record import TableBuilder
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
 
 COLUMNS = ("job_id", *INT_COLUMNS, *LABEL_COLUMNS)
 
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
+_PROGRESS_LINES = 8192
 _STATES = {state.name: int(state) for state in JobState}
 
 
-def read_csv(data: bytes, account: Account) -> JobTable:
+def read_csv(data: bytes, tally: ReadTally) -> JobTable:
     """The table in a CSV file.
 
     Args:
         data: The text, its first row the names of the columns.
-        account: Receives the counts and what cannot be read; a record may span lines.
+        tally: Receives the counts and what cannot be read; a record may span lines.
 
     Raises:
         TraceError: A column is unknown or ``job_id`` is absent; or reading is strict and a row cannot be
             read.
     """
-    account.unit = "record"
-    rows = _rows(decode(data, account), account)
+    tally.unit = "record"
+    rows = _rows(decode(data, tally), tally)
     _, names = next(rows, (1, []))
-    account.header += 1
-    _check_columns(names, account)
-    columns: list[list[Any]] = [[] for _ in names]
+    tally.header += 1
+    _check_columns(names, tally)
+    table = TableBuilder(names)
     for line, cells in rows:
         if not cells:
-            account.blank += 1
+            tally.blank += 1
             continue
         try:
-            values = _values(cells, names)
+            table.append(line, _values(cells, names))
         except LineError as bad:
-            account.reject(line, bad)
-            continue
-        for column, value in zip(columns, values):
-            column.append(value)
-    return JobTable.build(**dict(zip(names, columns)))
+            tally.reject(line, bad)
+    return table.table(tally)
 
 
-def _rows(text: str, account: Account) -> Iterator[tuple[int, list[str]]]:
+def _rows(text: str, tally: ReadTally) -> Iterator[tuple[int, list[str]]]:
     """Every record, with the number of the line it begins on."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    stream = io.StringIO(text, newline="")
+    reader = csv.reader(stream, strict=True)
     while True:
         line = reader.line_num + 1
+        if not line % _PROGRESS_LINES:
+            tally.progress(stream.tell(), len(text))
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            account.lines += 1
-            account.reject(line, LineError("not CSV", str(error), "check the quotes"))
+            tally.lines += 1
+            tally.reject(line, LineError("not CSV", str(error), "check the quotes"))
             continue
-        account.lines += 1
+        tally.lines += 1
         yield line, cells
 
 
-def _check_columns(names: Sequence[str], account: Account) -> None:
+def _check_columns(names: Sequence[str], tally: ReadTally) -> None:
     for name in names:
         if name not in COLUMNS:
-            raise TraceError(f"{account.path}:1: {UnknownName('column', name, COLUMNS)}")
+            raise TraceError(f"{tally.path}:1: {UnknownName('column', name, COLUMNS)}")
     if "job_id" not in names or len(set(names)) < len(names):
-        raise TraceError(f"{account.path}:1: the columns are {', '.join(names)}; each once, and job_id among them")
+        raise TraceError(f"{tally.path}:1: the columns are {', '.join(names)}; each once, and job_id among them")
 
 
 def _values(cells: Sequence[str], names: Sequence[str]) -> list[int | str]:
@@ -112,7 +115,7 @@ def csv_bytes(table: JobTable) -> bytes:
     text = _csv_text(columns, csv.QUOTE_MINIMAL)
     if "\r" in text:  # which ends a line for whoever reads it, but is not quoted by itself
         text = _csv_text(columns, csv.QUOTE_ALL)
-    return text.encode("utf-8", errors="surrogateescape")
+    return valid_unicode(text).encode()
 
 
 def _csv_text(columns: Sequence[Sequence[str]], quoting: Literal[0, 1]) -> str:

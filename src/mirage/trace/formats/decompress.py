@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import bz2
-import contextlib
-import gzip
+import codecs
 import importlib
 import io
 import lzma
@@ -12,22 +11,26 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
-from mirage.errors import TraceError
-from mirage.trace.formats.read_report import Account
+from mirage.errors import ConfigurationError, TraceError
+from mirage.trace.formats.read_report import ReadTally
 
-_ZSTD = b"\x28\xb5\x2f\xfd"
 _CHUNK = 1 << 16
+_PROGRESS_LINES = 8192
+_CUT = "compressed file damaged or cut short: what follows, and the line it breaks off in, is lost"
+_NOT_UTF8 = "line with bytes that are not UTF-8 (shown as \ufffd)"
 
 
-def read_bytes(path: str | os.PathLike[str], account: Account) -> bytes:
+def read_bytes(path: str | os.PathLike[str], tally: ReadTally) -> bytes:
     """The content of a file, decompressed; ``-`` is standard input.
 
     A compressed file that breaks off is an error, or, when skipping, gives what could be saved of it.
 
     Raises:
-        TraceError: The file cannot be opened, is empty, or its compression is damaged or unknown here.
+        TraceError: The file cannot be opened, is empty, or its compression is damaged.
+        ConfigurationError: It is compressed with zstd, and nothing here reads that.
     """
     try:
         if os.fspath(path) == "-":
@@ -36,71 +39,129 @@ def read_bytes(path: str | os.PathLike[str], account: Account) -> bytes:
             with open(path, "rb") as file:
                 data = file.read()
     except OSError as error:
-        raise TraceError(f"{account.path}: cannot be read: {error.strerror}; check the path") from error
-    data = _decompressed(data, account)
+        raise TraceError(f"{tally.path}: cannot be read: {error.strerror}; check the path") from error
+    data = _decompressed(data, tally)
     if not data.strip():
-        raise TraceError(f"{account.path}:1: the file is empty; check the command that was to write it")
+        raise TraceError(f"{tally.path}:1: the file is empty; check the command that was to write it")
     return data
 
 
-def _decompressed(data: bytes, account: Account) -> bytes:
-    opener = next((opener for magic, opener in _openers().items() if data.startswith(magic)), None)
-    if opener is None:
-        if data.startswith(_ZSTD):
-            raise TraceError(f"{account.path}:1: compressed with zstd, which needs Python 3.14; decompress it first")
+def _decompressed(data: bytes, tally: ReadTally) -> bytes:
+    magic = next((magic for magic in _DECOMPRESSORS if data.startswith(magic)), None)
+    if magic is None:
         return data
     saved: list[bytes] = []
     try:
-        with opener(io.BytesIO(data)) as stream:
-            while chunk := stream.read(_CHUNK):
-                saved.append(chunk)
-    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        lines = 1 + sum(chunk.count(b"\n") for chunk in saved)
-        if account.on_error == "strict":
+        saved.extend(_pieces(data, magic))  # where it raises, what came before is kept
+    except (EOFError, OSError, zlib.error, lzma.LZMAError, _zstd_error()) as error:
+        found = b"".join(saved)
+        line = found.count(b"\n") + 1
+        kept = _whole_lines(found)
+        if tally.on_error == "strict" or not kept:
+            hint = "fetch it again, or skip what is bad to read what is left" if kept else "fetch it again"
             raise TraceError(
-                f"{account.path}:{lines}: the compressed file is damaged or cut short: {error}; "
-                "fetch it again, or skip what is bad to read what is left"
+                f"{tally.path}:{line}: the compressed file is damaged or cut short: {error}; {hint}"
             ) from error
-        account.notes["compressed file damaged or cut short: the rest is lost"] += 1
+        tally.notes[_CUT] += 1
+        return kept
     return b"".join(saved)
 
 
-def _openers() -> dict[bytes, Callable[[io.BytesIO], Any]]:
-    """What opens a compressed stream, by the bytes it begins with."""
-    known: dict[bytes, Callable[[io.BytesIO], Any]] = {
-        b"\x1f\x8b": gzip.open,
-        b"BZh": bz2.open,
-        b"\xfd7zXZ\x00": lzma.open,
-    }
-    with contextlib.suppress(ImportError):  # the standard library has it from Python 3.14 on
-        known[_ZSTD] = importlib.import_module("compression.zstd").open
-    return known
+def _pieces(data: bytes, magic: bytes) -> Iterator[bytes]:
+    """What the compressed streams hold, one behind the other; zeros behind the last are padding.
+
+    Raises:
+        EOFError: The last stream breaks off.
+        OSError: What stands behind a stream is none.
+    """
+    make, view, position = _DECOMPRESSORS[magic](), memoryview(data), 0
+    while position < len(data) and (data[position] or data[position:].strip(b"\0")):
+        if not data.startswith(magic, position):
+            raise OSError("what follows the compressed data is not compressed")
+        stream = make()
+        while not stream.eof:
+            if position == len(data):
+                raise EOFError("it ends before its end marker")
+            chunk = view[position : position + _CHUNK]
+            position += len(chunk)
+            yield stream.decompress(chunk)
+        position -= len(stream.unused_data)
 
 
-def decode(data: bytes, account: Account) -> str:
+def _whole_lines(data: bytes) -> bytes:
+    """The data without the line it breaks off in; JSON is left as it is, its reader knows where it breaks off."""
+    is_json = data.lstrip()[:1] in (b"{", b"[")
+    return data if is_json else data[: data.rfind(b"\n") + 1]
+
+
+def _zstd() -> Callable[[], Any]:
+    """What makes a decompressor of zstd: of the package, else of the standard library (Python 3.14)."""
+    try:
+        make = importlib.import_module("zstandard").ZstdDecompressor
+        return lambda: make().decompressobj()
+    except ImportError:
+        pass
+    try:
+        found: Callable[[], Any] = importlib.import_module("compression.zstd").ZstdDecompressor
+    except ImportError as error:
+        raise ConfigurationError(
+            "the trace is compressed with zstd, which needs a package that is not installed; "
+            'run: pip install "mirage-hpc[zstd]", or decompress the trace first'
+        ) from error
+    return found
+
+
+def _zstd_error() -> type[Exception]:
+    """What a damaged zstd stream raises, where zstd can be read."""
+    for name in ("zstandard", "compression.zstd"):
+        try:
+            error: type[Exception] = importlib.import_module(name).ZstdError
+        except ImportError:
+            continue
+        return error
+    return EOFError
+
+
+_DECOMPRESSORS: dict[bytes, Callable[[], Callable[[], Any]]] = {
+    b"\x1f\x8b": lambda: partial(zlib.decompressobj, wbits=zlib.MAX_WBITS | 16),
+    b"BZh": lambda: bz2.BZ2Decompressor,
+    b"\xfd7zXZ\x00": lambda: lzma.LZMADecompressor,
+    b"\x28\xb5\x2f\xfd": _zstd,
+}
+"""What makes a decompressor, by the bytes that a compressed stream begins with."""
+
+
+def decode(data: bytes, tally: ReadTally) -> str:
     """UTF-8 text; bytes that are none become U+FFFD and are noted, not lost."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = data.decode("utf-8-sig", errors="replace")
-        account.notes["line with bytes that are not UTF-8 (shown as \ufffd)"] += sum(
-            "\ufffd" in line for line in text.split("\n")
-        )
+        tally.notes[_NOT_UTF8] += sum("\ufffd" in line for line in text.split("\n"))
         return text
 
 
-def numbered_lines(text: str, account: Account) -> Iterator[tuple[int, str]]:
+def numbered_lines(data: bytes, tally: ReadTally) -> Iterator[tuple[int, str]]:
     """The lines that hold something, numbered from 1; lines and blank ones are counted.
 
-    Only a line feed ends a line: job names may hold any other separator Unicode knows.
+    Only a line feed ends a line: job names may hold any other separator Unicode knows. Lines are decoded one by one;
+    bytes that are not UTF-8 become U+FFFD and are noted, not lost.
     """
-    lines = text.split("\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    account.lines += len(lines)
-    for number, raw in enumerate(lines, start=1):
-        line = raw.removesuffix("\r")
+    position = 0
+    for number, raw in enumerate(io.BytesIO(data), start=1):
+        tally.lines += 1
+        position += len(raw)
+        if not number % _PROGRESS_LINES:
+            tally.progress(position, len(data))
+        if number == 1:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+        try:
+            line = raw.decode("utf-8")
+        except UnicodeDecodeError:
+            line = raw.decode("utf-8", errors="replace")
+            tally.notes[_NOT_UTF8] += 1
+        line = line.removesuffix("\n").removesuffix("\r")
         if line.strip():
             yield number, line
         else:
-            account.blank += 1
+            tally.blank += 1

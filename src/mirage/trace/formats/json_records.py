@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from mirage.errors import LineError, TraceError
-from mirage.trace.formats.read_report import Account
+from mirage.trace.formats.read_report import ReadTally
 
 _WHITESPACE = " \t\r\n"
+_PROGRESS_RECORDS = 512
 _DECODER = json.JSONDecoder()
 
 
-def job_records(text: str, account: Account) -> Iterator[tuple[int, Any]]:
+def job_records(text: str, tally: ReadTally) -> Iterator[tuple[int, Any]]:
     """Every element of the list of jobs, with the number of the line it begins on.
 
     The document is either the list itself or an object that has it as ``jobs``. Elements are decoded one by
@@ -21,12 +22,12 @@ def job_records(text: str, account: Account) -> Iterator[tuple[int, Any]]:
 
     Args:
         text: The document.
-        account: Receives the break, if there is one.
+        tally: Receives the break, if there is one.
 
     Raises:
         TraceError: There is no list of jobs; or reading is strict and the document is damaged.
     """
-    position = _list_begin(text, account)
+    position = _list_begin(text, tally)
     line, counted_to = 1, 0
     while True:
         position = _skip(text, position, _WHITESPACE + ",")
@@ -37,13 +38,15 @@ def job_records(text: str, account: Account) -> Iterator[tuple[int, Any]]:
         try:
             job, position = _DECODER.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
-            account.lines += 1
-            account.reject(line, LineError("not JSON", str(error), "the file is damaged or cut short"))
+            tally.lines += 1
+            tally.reject(line, LineError("not JSON", str(error), "the file is damaged or cut short"))
             return
+        if not tally.lines % _PROGRESS_RECORDS:
+            tally.progress(position, len(text))
         yield line, job
 
 
-def _list_begin(text: str, account: Account) -> int:
+def _list_begin(text: str, tally: ReadTally) -> int:
     """The position after the bracket that opens the list of jobs."""
     position = _skip(text, 0, _WHITESPACE)
     if text[position : position + 1] == "[":
@@ -58,8 +61,8 @@ def _list_begin(text: str, account: Account) -> int:
             position = _skip(text, position, _WHITESPACE)
     except (ValueError, IndexError, RecursionError) as error:
         line = text.count("\n", 0, position) + 1
-        raise TraceError(f"{account.path}:{line}: not JSON: {error}; the file is damaged or cut short") from error
-    raise TraceError(f'{account.path}:1: no list "jobs" in this JSON; make it with sacct --json')
+        raise TraceError(f"{tally.path}:{line}: not JSON: {error}; the file is damaged or cut short") from error
+    raise TraceError(f'{tally.path}:1: no list "jobs" in this JSON; make it with sacct --json')
 
 
 def _skip(text: str, position: int, characters: str) -> int:

@@ -15,9 +15,9 @@ from mirage.errors import LineError, TraceError
 from mirage.job_state import MISSING
 from mirage.slurm_words.numbers import whole_number
 from mirage.slurm_words.timestamps import LocalClock
-from mirage.trace.formats.decompress import decode, numbered_lines
-from mirage.trace.formats.read_report import Account
-from mirage.trace.formats.record import JobRecord, table_of
+from mirage.trace.formats.decompress import numbered_lines
+from mirage.trace.formats.read_report import ReadTally
+from mirage.trace.formats.record import JobRecord, TableBuilder
 from mirage.trace.table import JobTable
 
 COLUMNS = (
@@ -36,44 +36,46 @@ _RIGHT_OF_NAME = len(COLUMNS) - 2
 _MISCOUNTED = "line count in the head that is not the number of lines"
 
 
-def read_mirage_log(data: bytes, account: Account, clock: LocalClock) -> JobTable:
+def read_mirage_log(data: bytes, tally: ReadTally, clock: LocalClock) -> JobTable:
     """The jobs of a published log.
 
     Args:
         data: The text.
-        account: Receives the counts and what cannot be read.
+        tally: Receives the counts and what cannot be read.
         clock: The zone of the cluster.
 
     Raises:
         TraceError: The header is missing; or reading is strict and a line cannot be read.
     """
-    lines = numbered_lines(decode(data, account), account)
-    _read_header(lines, account)
-    records = []
+    lines = numbered_lines(data, tally)
+    counted_from = _read_header(lines, tally)
+    rows = TableBuilder()
     for number, line in lines:
         try:
-            records.append(_job(line.split("\t"), clock))
+            rows.append(number, _job(line.split("\t"), clock))
         except LineError as bad:
-            account.reject(number, bad)
-    account.note_repeated(record.job_id for record in records)
-    return table_of(records)
+            tally.reject(number, bad)
+    if int(tally.metadata["Lines"]) != tally.lines - counted_from:
+        tally.notes[_MISCOUNTED] += 1
+    return rows.table(tally)
 
 
-def _read_header(lines: Iterator[tuple[int, str]], account: Account) -> None:
-    """Count, column names, rule; the count is checked, and only noted when it is off."""
+def _read_header(lines: Iterator[tuple[int, str]], tally: ReadTally) -> int:
+    """Read the count, the column names and the rule; the number of the line that has the count."""
+    counted_from = 0
     expected: dict[str, Callable[[str], bool]] = {
         "the number of lines": lambda line: whole_number(line.strip()) is not None,
         "the column names": lambda line: tuple(line.split()) == COLUMNS,
         "a rule of dashes": lambda line: set(line) - set(" \t") == {"-"},
     }
     for what, is_so in expected.items():
-        number, line = next(lines, (account.lines + 1, ""))
+        number, line = next(lines, (tally.lines + 1, ""))
         if not is_so(line):
-            raise TraceError(f"{account.path}:{number}: {line[:60]!r} is not {what} of a Mirage log")
-        account.header += 1
+            raise TraceError(f"{tally.path}:{number}: {line[:60]!r} is not {what} of a Mirage log")
+        tally.header += 1
         if (count := whole_number(line.strip())) is not None:
-            account.metadata["Lines"] = str(count)
-            account.notes.update([_MISCOUNTED] * (count != account.lines - number))
+            tally.metadata["Lines"], counted_from = str(count), number
+    return counted_from
 
 
 def _job(cells: list[str], clock: LocalClock) -> JobRecord:

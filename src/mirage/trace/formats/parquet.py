@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import importlib
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mirage.errors import ConfigurationError, LineError, TraceError, UnknownName
 from mirage.job_state import MISSING, Ints, JobState
+from mirage.slurm_words.unicode import valid_unicode
 from mirage.trace.formats.csv import COLUMNS
-from mirage.trace.formats.read_report import Account
+from mirage.trace.formats.plausible_times import without_impossible_times
+from mirage.trace.formats.read_report import ReadTally
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable, Labels
 
 _STATES = {state.name: int(state) for state in JobState}
@@ -29,39 +32,40 @@ def _pyarrow(module: str) -> Any:
         ) from error
 
 
-def read_parquet(data: bytes, account: Account) -> JobTable:
+def read_parquet(data: bytes, tally: ReadTally) -> JobTable:
     """The table in a Parquet file; a complaint gives the row (from 1) in the place of a line.
 
     Args:
         data: The file.
-        account: Receives the counts.
+        tally: Receives the counts.
 
     Raises:
         TraceError: The file is damaged, a column is unknown or of the wrong type, or a job has no ``job_id``.
         ConfigurationError: pyarrow is not installed.
     """
     arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
-    account.unit = "record"
+    tally.unit = "record"
     try:
         content = parquet.read_table(io.BytesIO(data))
         names = content.column_names
     except (arrow.ArrowException, OSError, ValueError, MemoryError) as error:
-        raise TraceError(f"{account.path}:1: not a Parquet file that can be read: {error}") from error
+        raise TraceError(f"{tally.path}:1: not a Parquet file that can be read: {error}") from error
     for name in names:
         if name not in COLUMNS:
-            raise TraceError(f"{account.path}:1: {UnknownName('column', name, COLUMNS)}")
+            raise TraceError(f"{tally.path}:1: {UnknownName('column', name, COLUMNS)}")
     if "job_id" not in names or len(set(names)) < len(names):
-        raise TraceError(f"{account.path}:1: the columns are {', '.join(names)}; each once, and job_id among them")
-    account.lines += content.num_rows
-    columns = {name: _column(content.column(name), name, account) for name in names}
+        raise TraceError(f"{tally.path}:1: the columns are {', '.join(names)}; each once, and job_id among them")
+    tally.lines += content.num_rows
+    columns = {name: _column(content.column(name), name, tally) for name in names}
     table = JobTable.build(columns.pop("job_id"), **columns)
     named = np.asarray(table.job_id != "")
     for row in np.flatnonzero(~named).tolist():
-        account.reject(row + 1, LineError("no job id", "null", "every job needs one"))
-    return table if named.all() else table[named]
+        tally.reject(row + 1, LineError("no job id", "null", "every job needs one"))
+    rows = np.flatnonzero(named)
+    return without_impossible_times(table if named.all() else table[rows], rows + 1, tally)
 
 
-def _column(column: Any, name: str, account: Account) -> Any:
+def _column(column: Any, name: str, tally: ReadTally) -> Any:
     """A column of the file as ``JobTable.build`` takes it."""
     arrow = _pyarrow("pyarrow")
     try:
@@ -71,7 +75,7 @@ def _column(column: Any, name: str, account: Account) -> Any:
         codes = encoded.indices.fill_null(MISSING).to_numpy(zero_copy_only=False).astype(np.int64)
         names = tuple(encoded.dictionary.to_pylist())
     except (arrow.ArrowException, ValueError, MemoryError) as error:
-        raise TraceError(f"{account.path}:1: the column {name} is {column.type}: {error}") from error
+        raise TraceError(f"{tally.path}:1: the column {name} is {column.type}: {error}") from error
     if name == "state":
         return np.array([*(_STATES.get(word, JobState.UNKNOWN) for word in names), JobState.UNKNOWN])[codes]
     if name == "job_id":
@@ -92,7 +96,7 @@ def parquet_bytes(table: JobTable) -> bytes:
         ConfigurationError: pyarrow is not installed.
     """
     arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
-    columns: dict[str, Any] = {"job_id": arrow.array(table.job_id.tolist(), arrow.string())}
+    columns: dict[str, Any] = {"job_id": _strings(arrow, table.job_id.tolist())}
     for name in INT_COLUMNS:
         values = getattr(table, name)
         columns[name] = arrow.array(values, arrow.int64(), mask=values == MISSING)
@@ -106,4 +110,9 @@ def parquet_bytes(table: JobTable) -> bytes:
 
 def _dictionary(arrow: Any, labels: Labels) -> Any:
     indices = arrow.array(labels.codes, arrow.int32(), mask=labels.codes < 0)
-    return arrow.DictionaryArray.from_arrays(indices, arrow.array(labels.names, arrow.string()))
+    return arrow.DictionaryArray.from_arrays(indices, _strings(arrow, labels.names))
+
+
+def _strings(arrow: Any, texts: Sequence[str]) -> Any:
+    """Texts as Parquet can hold them: UTF-8."""
+    return arrow.array([valid_unicode(text) for text in texts], arrow.string())

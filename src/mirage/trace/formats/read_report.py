@@ -1,9 +1,9 @@
-"""Where did every line go? The account a reader keeps, and what it does with a line it cannot read."""
+"""What a reader read and skipped: the tally it keeps, and the report it makes of it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,6 +11,10 @@ from mirage.errors import ConfigurationError, LineError, TraceError
 
 OnError = Literal["strict", "skip"]
 Unit = Literal["line", "record"]
+Progress = Callable[[int, int], None]
+"""Told now and then how much has been read, and how much there is: bytes, or characters."""
+
+_COUNTS = ("header", "comment", "blank", "continued", "steps", "jobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class ReadReport:
         header: Lines that describe the file or name its columns.
         comment: Comment lines.
         blank: Empty lines.
+        continued: Further lines of a row that holds line ends of its own.
         steps: Parts of a job (Slurm's steps, partial executions of SWF), which are not jobs.
         jobs: Rows of the table.
         skipped: What could not be read, by reason.
@@ -52,6 +57,7 @@ class ReadReport:
     header: int
     comment: int
     blank: int
+    continued: int
     steps: int
     jobs: int
     skipped: Mapping[str, Skipped]
@@ -66,7 +72,14 @@ class ReadReport:
     @property
     def accounted(self) -> int:
         """The sum of all counts; equal to ``lines`` unless a reader has a bug."""
-        return self.header + self.comment + self.blank + self.steps + self.jobs + self.skipped_total
+        counted: list[int] = [getattr(self, name) for name in _COUNTS]
+        return sum(counted) + self.skipped_total
+
+    def skipped_in_words(self) -> str:
+        """How many lines were skipped and why: ``3 lines skipped (2 × not a number, the first in line 5; …)``."""
+        reasons = [f"{e.count:,} × {why}, the first in line {e.first_line}" for why, e in self.skipped.items()]
+        plural = "s" if self.skipped_total > 1 else ""
+        return f"{self.skipped_total:,} {self.unit}{plural} skipped ({'; '.join(reasons)})"
 
     def complaints(self) -> list[str]:
         """One sentence for every reason lines were skipped, and for every note."""
@@ -77,13 +90,12 @@ class ReadReport:
         return skipped + [f"{self.path}: {count:,} × {what}" for what, count in self.notes.items()]
 
     def to_json(self) -> dict[str, Any]:
-        """The account as plain values."""
-        counts = ("lines", "header", "comment", "blank", "steps", "jobs")
+        """The report as plain values."""
         return {
             "path": self.path,
             "format": self.format,
             "unit": self.unit,
-            **{name: getattr(self, name) for name in counts},
+            **{name: getattr(self, name) for name in ("lines", *_COUNTS)},
             "skipped": {
                 reason: {"count": entry.count, "first_line": entry.first_line} for reason, entry in self.skipped.items()
             },
@@ -92,23 +104,30 @@ class ReadReport:
         }
 
 
+def _no_progress(done: int, total: int) -> None:
+    """Nobody looks."""
+
+
 @dataclass(slots=True)
-class Account:
-    """The open account of one reading; readers count into it and ``close`` it.
+class ReadTally:
+    """The running tally of one reading; readers count into it and ``close`` it.
 
     Attributes:
         path: Named in every complaint.
         on_error: ``strict`` stops at the first bad line, ``skip`` counts it and goes on.
+        progress: Called now and then while a large trace is read.
     """
 
     path: str
     on_error: OnError = "strict"
+    progress: Progress = _no_progress
     format: str = ""
     unit: Unit = "line"
     lines: int = 0
     header: int = 0
     comment: int = 0
     blank: int = 0
+    continued: int = 0
     steps: int = 0
     skipped: dict[str, Skipped] = field(default_factory=dict)
     notes: Counter[str] = field(default_factory=Counter)
@@ -136,7 +155,7 @@ class Account:
             self.notes["row that repeats a job id (a further attempt of the same job)"] += repeats
 
     def close(self, jobs: int) -> ReadReport:
-        """The finished account.
+        """The finished tally.
 
         Args:
             jobs: Rows of the table.
@@ -149,6 +168,7 @@ class Account:
             header=self.header,
             comment=self.comment,
             blank=self.blank,
+            continued=self.continued,
             steps=self.steps,
             jobs=jobs,
             skipped=dict(self.skipped),

@@ -1,12 +1,17 @@
-"""One job as the readers that go line by line see it, and the step from many to a table."""
+"""One job as the readers that go row by row see it, and the table that grows from such rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from mirage.job_state import MISSING, JobState
-from mirage.trace.table import JobTable
+from mirage.trace.formats.plausible_times import without_impossible_times
+from mirage.trace.formats.read_report import ReadTally
+from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable, Labels
 
 
 class JobRecord(NamedTuple):
@@ -32,9 +37,54 @@ class JobRecord(NamedTuple):
     dependency: str = ""
 
 
-def table_of(records: Sequence[JobRecord]) -> JobTable:
-    """The table with one row a record, in their order."""
-    if not records:
-        return JobTable.build([])
-    columns = dict(zip(JobRecord._fields, zip(*records)))
-    return JobTable.build(**columns)
+class TableBuilder:
+    """A table that grows row by row, eight bytes a number and a name: no row is kept as an object.
+
+    Args:
+        names: The columns of the rows to come.
+    """
+
+    def __init__(self, names: Sequence[str] = JobRecord._fields) -> None:
+        self._names = names
+        self._columns: list[Any] = [_column(name) for name in names]
+        self.lines = array("q")
+
+    def append(self, line: int, row: Iterable[Any]) -> None:
+        """One more row, and the line it was read from."""
+        for column, value in zip(self._columns, row):
+            column.append(value)
+        self.lines.append(line)
+
+    def table(self, tally: ReadTally) -> JobTable:
+        """The table of all rows with possible times; repeated jobs are noted, the other rows rejected.
+
+        Raises:
+            TraceError: Reading is strict and a row has an impossible time.
+        """
+        columns = {name: column.labels() if name in LABEL_COLUMNS else column for name, column in self._by_name()}
+        table = without_impossible_times(JobTable.build(**columns), self.lines, tally)
+        tally.note_repeated(table.job_id.tolist())
+        return table
+
+    def _by_name(self) -> Iterable[tuple[str, Any]]:
+        return zip(self._names, self._columns)
+
+
+class _LabelColumn:
+    """A column of names that grows; each name is kept once."""
+
+    def __init__(self) -> None:
+        self._code: dict[str, int] = {}
+        self._codes = array("q")
+
+    def append(self, name: str) -> None:
+        self._codes.append(self._code.setdefault(name, len(self._code)) if name else MISSING)
+
+    def labels(self) -> Labels:
+        return Labels(np.array(self._codes, dtype=np.int64), tuple(self._code))
+
+
+def _column(name: str) -> Any:
+    if name in LABEL_COLUMNS:
+        return _LabelColumn()
+    return array("q") if name in INT_COLUMNS else []

@@ -7,6 +7,8 @@ allocated. The remaining columns: run time -> ``elapsed_s``, requested time -> `
 ``dependency`` (``afterany:N``; the think time has no place). Status 2, 3 and 4 mark partial executions of a
 job that has a line of its own: they are counted as steps.
 
+Some simulators (CQSim, Alea) append columns of their own: the first eighteen are read, and the report says so.
+
 A well-formed file is parsed whole, in C; only one with something odd in it is read again line by line, so
 that the complaint names the line.
 """
@@ -15,21 +17,27 @@ from __future__ import annotations
 
 import re
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mirage.errors import LineError
 from mirage.job_state import MISSING, Ints, JobState
-from mirage.trace.formats.decompress import decode, numbered_lines
-from mirage.trace.formats.read_report import Account
+from mirage.trace.formats.decompress import numbered_lines
+from mirage.trace.formats.plausible_times import without_impossible_times
+from mirage.trace.formats.read_report import ReadTally
 from mirage.trace.table import JobTable, Labels
 
 FIELDS = 18
+MOST_FIELDS = 30
+"""A line with more columns is something else."""
+
 PARTIAL_STATUS = (2, 3, 4)
 LARGEST = 2**40
 """Numbers from here on are mistakes: as seconds they would be 35,000 years."""
+
+WIDER = "row with more than eighteen fields (the first eighteen read)"
 
 STATES = {0: JobState.FAILED, 1: JobState.COMPLETED, 5: JobState.CANCELLED}
 
@@ -43,53 +51,64 @@ _HEADER_FIELD = re.compile(r";\s*([A-Za-z]\w*):\s*(.*)")
 _BOM = b"\xef\xbb\xbf"
 
 
-def read_swf(data: bytes, account: Account) -> JobTable:
+def read_swf(data: bytes, tally: ReadTally) -> JobTable:
     """The jobs of a workload file.
 
     Times are moved by ``UnixStartTime`` where the header gives one above 0.
 
     Args:
         data: The text.
-        account: Receives the counts, the header and what cannot be read.
+        tally: Receives the counts, the header and what cannot be read.
 
     Raises:
         TraceError: Reading is strict and a line is not eighteen numbers.
     """
     data = data.removeprefix(_BOM)
     comments = _COMMENT.findall(data)
-    _read_header(comments, account)
-    rows = _rows_at_once(_COMMENT.sub(b"", data) if comments else data)
-    if rows is None:
-        rows = _rows_by_line(data, account)
+    _read_header(comments, tally)
+    found = _rows_at_once(_COMMENT.sub(b"", data) if comments else data)
+    if found is None:
+        found = _rows_by_line(data, tally)
     else:
         lines = data.count(b"\n") + (not data.endswith(b"\n"))
-        account.lines += lines
-        account.blank += lines - len(comments) - len(rows)
-    partial = np.isin(rows[:, STATUS], PARTIAL_STATUS)
-    account.steps += int(partial.sum())
-    table = _table(rows[~partial], _unix_start_s(account))
-    account.note_repeated(table.job_id.tolist())
+        tally.lines += lines
+        tally.blank += lines - len(comments) - len(found.rows)
+    if found.wider:
+        tally.notes[WIDER] += found.wider
+    partial = np.isin(found.rows[:, STATUS], PARTIAL_STATUS)
+    tally.steps += int(partial.sum())
+    table = _table(found.rows[~partial], _unix_start_s(tally))
+    table = without_impossible_times(table, found.lines[~partial], tally)
+    tally.note_repeated(table.job_id.tolist())
     return table
 
 
-def _read_header(comments: list[bytes], account: Account) -> None:
+def _read_header(comments: list[bytes], tally: ReadTally) -> None:
     """Keep the fields of the header; of one that recurs (``Note``, ``Queue``), every line."""
-    account.comment += len(comments)
+    tally.comment += len(comments)
     for comment in comments:
         if field := _HEADER_FIELD.match(comment.decode("utf-8", errors="replace").strip()):
-            before = account.metadata.get(field[1])
-            account.metadata[field[1]] = f"{before}\n{field[2]}" if before is not None else field[2]
+            before = tally.metadata.get(field[1])
+            tally.metadata[field[1]] = f"{before}\n{field[2]}" if before is not None else field[2]
 
 
-def _unix_start_s(account: Account) -> int:
-    words = account.metadata.get("UnixStartTime", "").split()
+def _unix_start_s(tally: ReadTally) -> int:
+    words = tally.metadata.get("UnixStartTime", "").split()
     return int(words[0]) if words and re.fullmatch(r"\d{1,12}", words[0], re.ASCII) else 0
 
 
-def _rows_at_once(text: bytes) -> Ints | None:
-    """All rows, shape (n, 18), or ``None`` if any line is not eighteen numbers."""
+class _Found(NamedTuple):
+    """The rows of a file, shape (n, 18), the line of each, and how many had more columns than that."""
+
+    rows: Ints
+    lines: Ints
+    wider: int
+
+
+def _rows_at_once(text: bytes) -> _Found | None:
+    """All rows, or ``None`` if any line is not as many numbers as the first, eighteen or some more."""
     if not text.strip():
-        return np.zeros((0, FIELDS), dtype=np.int64)
+        return _Found(np.zeros((0, FIELDS), dtype=np.int64), np.zeros(0, dtype=np.int64), 0)
     octets = np.frombuffer(text, dtype=np.uint8)
     inside = octets > ord(" ")
     begins = inside.copy()
@@ -98,12 +117,14 @@ def _rows_at_once(text: bytes) -> Ints | None:
     if octets[-1] != ord("\n"):
         ends = np.append(ends, len(octets) - 1)
     words = np.diff(np.searchsorted(np.flatnonzero(begins), ends, side="right"), prepend=0)
-    if not ((words == 0) | (words == FIELDS)).all():
+    lines = np.flatnonzero(words)
+    width = int(words[lines[0]])
+    if not FIELDS <= width <= MOST_FIELDS or not (words[lines] == width).all():
         return None
     values = _numbers(text)
     if values is None or len(values) != words.sum():
         return None
-    return values.reshape(-1, FIELDS)
+    return _Found(values.reshape(-1, width)[:, :FIELDS], lines + 1, len(lines) if width > FIELDS else 0)
 
 
 def _numbers(text: bytes) -> Ints | None:
@@ -122,23 +143,34 @@ def _numbers(text: bytes) -> Ints | None:
     return None
 
 
-def _rows_by_line(data: bytes, account: Account) -> Ints:
-    """The rows of the lines that can be read, shape (n, 18); the others are rejected one by one."""
-    rows = []
-    for number, line in numbered_lines(decode(data, account), account):
+def _rows_by_line(data: bytes, tally: ReadTally) -> _Found:
+    """The rows of the lines that can be read; the others are rejected one by one.
+
+    All lines must have as many fields as the first that has eighteen or more.
+    """
+    rows, lines, width = [], [], 0
+    for number, line in numbered_lines(data, tally):
         if line.lstrip(" \t").startswith(";"):
             continue  # counted with the header
+        words = line.split()
+        if not width and FIELDS <= len(words) <= MOST_FIELDS:
+            width = len(words)
         try:
-            rows.append(_row(line.split()))
+            rows.append(_row(words, width or FIELDS))
         except LineError as bad:
-            account.reject(number, bad)
-    return np.array(rows, dtype=np.int64).reshape(-1, FIELDS)
+            tally.reject(number, bad)
+        else:
+            lines.append(number)
+    found = np.array(rows, dtype=np.int64).reshape(-1, FIELDS)
+    return _Found(found, np.array(lines, dtype=np.int64), len(lines) if width > FIELDS else 0)
 
 
-def _row(words: list[str]) -> list[int]:
-    if len(words) != FIELDS:
-        raise LineError("not eighteen fields", f"{len(words)} fields", "-1 stands for what is not known")
-    return [_integer(word, place) for place, word in enumerate(words, start=1)]
+def _row(words: list[str], width: int) -> list[int]:
+    if len(words) != width:
+        expected = "eighteen" if width == FIELDS else "as many"
+        like = "" if width == FIELDS else f" instead of {width} as in the first line"
+        raise LineError(f"not {expected} fields", f"{len(words)} fields{like}", "-1 stands for what is not known")
+    return [_integer(word, place) for place, word in enumerate(words[:FIELDS], start=1)]
 
 
 def _integer(word: str, place: int) -> int:
@@ -152,9 +184,9 @@ def _integer(word: str, place: int) -> int:
 
 
 def _table(rows: Ints, unix_start_s: int) -> JobTable:
-    submit_s = np.where(rows[:, SUBMIT] >= 0, rows[:, SUBMIT] + unix_start_s, MISSING)
+    submit_s = np.where(rows[:, SUBMIT] >= 0, rows[:, SUBMIT] + unix_start_s, rows[:, SUBMIT])
     wait_s, run_s, limit_s = rows[:, WAIT], rows[:, RUN], rows[:, TIME]
-    start_s = np.where((wait_s >= 0) & (submit_s >= 0), submit_s + wait_s, MISSING)
+    start_s = np.where((wait_s >= 0) & (submit_s >= 0), submit_s + wait_s, np.minimum(wait_s, MISSING))
     processors = np.where(rows[:, REQUESTED] > 0, rows[:, REQUESTED], np.maximum(rows[:, ALLOCATED], MISSING))
     state = np.full(len(rows), JobState.UNKNOWN, dtype=np.int64)
     for status, meaning in STATES.items():
@@ -164,8 +196,8 @@ def _table(rows: Ints, unix_start_s: int) -> JobTable:
         submit_s=submit_s,
         start_s=start_s,
         end_s=np.where((start_s >= 0) & (run_s >= 0), start_s + run_s, MISSING),
-        elapsed_s=np.maximum(run_s, MISSING),
-        limit_s=np.maximum(limit_s, MISSING),
+        elapsed_s=run_s,
+        limit_s=limit_s,
         nodes=processors,
         cpus=processors,
         state=state,

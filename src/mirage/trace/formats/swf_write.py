@@ -3,7 +3,8 @@
 A processor is a CPU where the CPUs of every job are known, and a node otherwise; the header says which.
 Times are relative to ``UnixStartTime``, the first submission. Users and the like are numbers in this
 format: a name that is a number keeps it, others are numbered in order of appearance, and the header says
-which is which. GPUs, eligibility, priority and unlimited limits have no place.
+which is which. Numbers of 2**40 or more, which its readers refuse, are left out, and the header says how
+many. GPUs, eligibility, priority and unlimited limits have no place.
 """
 
 from __future__ import annotations
@@ -48,8 +49,17 @@ def swf_bytes(table: JobTable) -> bytes:
     for place, column in (*named, (swf.QUEUE, "qos"), (swf.PARTITION, "partition")):
         rows[:, place] = _numbers(getattr(table, column), column, header)
     rows[:, swf.PRECEDING] = _preceding(table.dependency, table.job_id.tolist(), rows[:, swf.JOB].tolist())
+    rows = _within_range(rows, header)
     lines = [f"; {line}" for line in header] + [" ".join(map(str, row)) for row in rows.tolist()]
     return ("\n".join(lines) + "\n").encode()
+
+
+def _within_range(rows: Ints, header: list[str]) -> Ints:
+    """The rows, -1 for numbers that readers of the format refuse."""
+    too_large = rows >= swf.LARGEST
+    if count := int(too_large.sum()):
+        header.append(f"Note: {count} numbers of {swf.LARGEST} or more are written as -1")
+    return np.where(too_large, MISSING, rows)
 
 
 def _all_cpus_known(table: JobTable) -> bool:

@@ -84,7 +84,7 @@ class TraceStatistics:
         first_submit_s: When the first job was submitted.
         last_submit_s: When the last job was submitted.
         wait_s: From submission to start.
-        run_s: From start to end.
+        run_s: From start to end, of jobs that have ended.
         limit_s: Time limits, those without end left out.
         unlimited: Jobs with a limit without end.
         nodes: Nodes of a job.
@@ -144,7 +144,7 @@ def describe(table: JobTable) -> TraceStatistics:
         users=len(_by_label(table.user)),
         first_submit_s=int(submitted.min()) if len(submitted) else None,
         last_submit_s=int(submitted.max()) if len(submitted) else None,
-        wait_s=Distribution.of(table.wait_s[(table.start_s >= 0) & (table.submit_s >= 0)]),
+        wait_s=Distribution.of(table.wait_s[table.wait_s >= 0]),
         run_s=Distribution.of(run_s[(run_s >= 0) & ~never_started]),
         limit_s=Distribution.of(table.limit_s[limited]),
         unlimited=int((table.limit_s >= UNLIMITED_S).sum()),
@@ -175,7 +175,8 @@ def _sizes(table: JobTable) -> tuple[SizeClass, ...]:
         return ()
     nodes = table.nodes[known]
     power = np.ceil(np.log2(nodes)).astype(np.int64)
-    node_hours = nodes * np.maximum(table.run_s[known], 0) / HOUR_S
+    held_s = np.maximum(np.where(table.run_s >= 0, table.run_s, table.elapsed_s), 0)[known]
+    node_hours = nodes * held_s / HOUR_S
     jobs, hours = np.bincount(power), np.bincount(power, weights=node_hours)
     return tuple(SizeClass(2**p // 2 + 1, 2**p, int(jobs[p]), float(hours[p])) for p in range(len(jobs)) if jobs[p])
 

@@ -93,6 +93,9 @@ def test_a_chain_from_its_submission_to_its_report(terminal: Terminal) -> None:
         assert word in log
     terminal.type("chain", "report", "serve", "-o", "serve.html")
     assert "Hand-overs" in Path("serve.html").read_text()
+    terminal.served.slurm.sleep(DAY_S)
+    terminal.type("chain", "report", "serve", "-o", "later.html")
+    assert Path("later.html").read_text() == Path("serve.html").read_text(), "a finished chain has one report"
 
 
 def test_a_user_pauses_resumes_and_stops(terminal: Terminal) -> None:

@@ -2,11 +2,13 @@
 
 import io
 import json
+import sys
 
 import pytest
 from rich.console import Console
 
 from mirage.cli import main
+from mirage.cli.trace_reading import progress_bar
 from mirage.report.terminal.trace import print_trace, sparkline
 from mirage.trace.read import read_trace
 from mirage.trace.statistics.summary import describe
@@ -125,3 +127,46 @@ def test_convert_names_the_format_it_does_not_know(sacct, tmp_path, capsys):
     assert main(["trace", "convert", sacct, str(tmp_path / "jobs.xlsx")]) == 1
     assert "unknown format to write 'xlsx'" in capsys.readouterr().err
     assert main(["trace", "convert", sacct, str(tmp_path / "jobs.xlsx"), "--to", "csv"]) == 0
+
+
+@pytest.mark.parametrize(("given", "delimiter"), [(";", ";"), (r"\t", "\t"), ("@@", "@@")])
+def test_the_delimiter_of_sacct(tmp_path, capsys, given, delimiter):
+    path = tmp_path / "sacct.txt"
+    path.write_text(SACCT.replace("|", delimiter))
+    assert main(["trace", "info", "--json", "--delimiter", given, str(path)]) == 0
+    read = json.loads(capsys.readouterr().out)["read"]
+    assert (read["format"], read["jobs"], read["steps"], read["lines"]) == ("sacct", 2, 1, 4)
+
+
+def test_skipping_every_line_fails_and_says_why(tmp_path, capsys):
+    path = tmp_path / "sacct.txt"
+    path.write_text("JobID|User\nx|ada\ny|bo\n")
+    assert main(["trace", "info", "--skip-bad-lines", str(path)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "no job could be read: 2 lines skipped (2 × not a job id, the first in line 2)" in err
+    assert main(["trace", "convert", "--skip-bad-lines", str(path), str(tmp_path / "x.csv")]) == 1
+    assert not (tmp_path / "x.csv").exists()
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(("after_s", "shown"), [(1.9, False), (2.1, True)])
+def test_a_bar_appears_on_a_terminal_when_reading_takes_long(monkeypatch, after_s, shown):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    moments = iter([0.0, after_s])
+    with progress_bar(lambda: next(moments)) as progress:
+        progress(30, 120)
+    assert ("reading the trace" in terminal.getvalue()) == shown
+    assert ("25%" in terminal.getvalue()) == shown
+
+
+def test_no_bar_where_standard_error_is_no_terminal(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with progress_bar() as progress:
+        assert progress is None

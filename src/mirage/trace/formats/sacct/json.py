@@ -16,40 +16,39 @@ from mirage.slurm_words.hostlist import count_hosts
 from mirage.slurm_words.states import UNHEARD_STATE, is_known_state, job_state, true_lifetime_s
 from mirage.trace.formats.decompress import decode
 from mirage.trace.formats.json_records import job_records
-from mirage.trace.formats.read_report import Account
-from mirage.trace.formats.record import JobRecord, table_of
+from mirage.trace.formats.read_report import ReadTally
+from mirage.trace.formats.record import JobRecord, TableBuilder
 from mirage.trace.table import JobTable
 
 _NO_VAL = (2**16 - 2, 2**32 - 2, 2**64 - 2)
 _INFINITE = (2**16 - 1, 2**32 - 1, 2**64 - 1)
 
 
-def read_sacct_json(data: bytes, account: Account) -> JobTable:
+def read_sacct_json(data: bytes, tally: ReadTally) -> JobTable:
     """The jobs in the output of ``sacct --json``.
 
     Args:
         data: The text.
-        account: Receives the counts and what cannot be read; a record is a job or a step.
+        tally: Receives the counts and what cannot be read; a record is a job or a step.
 
     Raises:
         TraceError: There is no list of jobs; or reading is strict and a record cannot be read.
     """
-    account.unit = "record"
-    records = []
-    for line, job in job_records(decode(data, account), account):
-        account.lines += 1
+    tally.unit = "record"
+    rows = TableBuilder()
+    for line, job in job_records(decode(data, tally), tally):
+        tally.lines += 1
         try:
-            records.append(_record(job, account))
+            rows.append(line, _record(job, tally))
             steps = len(job.get("steps") or ())
         except LineError as bad:
-            account.reject(line, bad)
+            tally.reject(line, bad)
         except (AttributeError, KeyError, TypeError) as error:
-            account.reject(line, LineError("not a record of sacct", repr(error), "make it with sacct --json"))
+            tally.reject(line, LineError("not a record of sacct", repr(error), "make it with sacct --json"))
         else:
-            account.lines += steps
-            account.steps += steps
-    account.note_repeated(record.job_id for record in records)
-    return table_of(records)
+            tally.lines += steps
+            tally.steps += steps
+    return rows.table(tally)
 
 
 def number(value: Any, infinite: int = MISSING) -> int:
@@ -77,15 +76,15 @@ def number(value: Any, infinite: int = MISSING) -> int:
     return MISSING if integer in _NO_VAL or not 0 <= integer < 2**40 else integer
 
 
-def _record(job: Any, account: Account) -> JobRecord:
+def _record(job: Any, tally: ReadTally) -> JobRecord:
     time = job["time"]
-    state = _state(job["state"]["current"], account)
+    state = _state(job["state"]["current"], tally)
     submit_s, eligible_s, start_s, end_s = (
         number(time.get(name)) or MISSING for name in ("submission", "eligible", "start", "end")
     )
     elapsed_s = number(time.get("elapsed"))
     hosts = _text(job.get("nodes"))
-    start_s, end_s = true_lifetime_s(state, start_s, end_s, elapsed_s, hosts, account.notes)
+    start_s, end_s = true_lifetime_s(state, start_s, end_s, elapsed_s, hosts, tally.notes)
     limit_min = number(time.get("limit"), infinite=UNLIMITED_S)
     return JobRecord(
         job_id=_identifier(job),
@@ -114,12 +113,12 @@ def _text(value: Any) -> str:
     raise LineError("not a text", repr(value), "make the file with sacct --json")
 
 
-def _state(current: Any, account: Account) -> JobState:
+def _state(current: Any, tally: ReadTally) -> JobState:
     """The base state; since 23.02 a list of the base state and flags such as COMPLETING."""
     words = [_text(word) for word in ([current] if isinstance(current, str) else current)]
     known = next((word for word in words if word and is_known_state(word)), None)
     if known is None:
-        account.notes[UNHEARD_STATE] += 1
+        tally.notes[UNHEARD_STATE] += 1
         return JobState.UNKNOWN
     return job_state(known)
 

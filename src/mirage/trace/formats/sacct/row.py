@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -15,9 +14,7 @@ from mirage.slurm_words.states import UNHEARD_STATE, is_known_state, job_state, 
 from mirage.slurm_words.timestamps import LocalClock
 from mirage.slurm_words.tres import gres_gpus_per_node, tres_count, tres_gpus
 from mirage.trace.formats.record import JobRecord
-
-JOB_ID = re.compile(r"\d+(?:_(?:\d+|\[[\d,:%.-]*\]))?(?:\+\d+)?(?P<step>\.\S+)?", re.ASCII)
-"""``123``, array task ``123_4``, unsplit array ``123_[1,5%2]``, het component ``123+0``; a step has a dot."""
+from mirage.trace.formats.sacct.field_shapes import JOB_ID
 
 HOSTS_DIFFER = "row whose node list and NNodes differ (NNodes kept)"
 BAD_HOSTLIST = "row with a node list that cannot be read"
@@ -35,10 +32,10 @@ class RowParser:
     """
 
     def __init__(self, fields: Sequence[str], clock: LocalClock, notes: Counter[str]) -> None:
-        names = [field.partition("%")[0].strip().lower() for field in fields]
-        self.width = len(names)
-        self.at = {name: column for column, name in reversed(list(enumerate(names)))}
-        self._id_column = self.at["jobid"] if "jobid" in self.at else self.at["jobidraw"]
+        self.names = [field.partition("%")[0].strip().lower() for field in fields]
+        self.width = len(self.names)
+        self.at = {name: column for column, name in reversed(list(enumerate(self.names)))}
+        self.id_column = self.at["jobid"] if "jobid" in self.at else self.at["jobidraw"]
         self._clock = clock
         self._notes = notes
 
@@ -48,7 +45,7 @@ class RowParser:
         Raises:
             LineError: The identifier is none of Slurm's.
         """
-        identifier = cells[self._id_column].strip()
+        identifier = cells[self.id_column].strip()
         match = JOB_ID.fullmatch(identifier)
         if match is None:
             raise LineError("not a job id", repr(identifier), "expected 123, 123_4, 123_[1-3] or 123+0")
@@ -71,7 +68,7 @@ class RowParser:
             self._notes[UNHEARD_STATE] += 1
         nodes = self._nodes(cells)
         return JobRecord(
-            job_id=cells[self._id_column].strip(),
+            job_id=cells[self.id_column].strip(),
             submit_s=submit_s,
             eligible_s=eligible_s,
             start_s=start_s,

@@ -7,13 +7,14 @@ yet split (``123_[1-3]``) is one row, as Slurm keeps it. Steps are counted and l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from mirage.errors import LineError, TraceError
 from mirage.slurm_words.timestamps import LocalClock
-from mirage.trace.formats.decompress import decode, numbered_lines
-from mirage.trace.formats.read_report import Account
-from mirage.trace.formats.record import JobRecord, table_of
+from mirage.trace.formats.decompress import numbered_lines
+from mirage.trace.formats.read_report import ReadTally
+from mirage.trace.formats.record import TableBuilder
+from mirage.trace.formats.sacct.physical_lines import Lines, continuation
 from mirage.trace.formats.sacct.row import RowParser
 from mirage.trace.formats.sacct.torn_rows import Rejoiner
 from mirage.trace.table import JobTable
@@ -25,86 +26,143 @@ XDMOD_FIELDS = (
 )
 """The fields XDMoD's shredder asks for, which it stores without a header."""
 
-_REJOINED = "row with | inside a field, put together again"
+_REJOINED = "row with {} inside a field, put together again"
+_CONTINUED = "row with line ends inside a field, put together again"
 _IDENTIFIERS = frozenset({"jobid", "jobidraw"})
 
 
-def read_sacct(data: bytes, account: Account, clock: LocalClock, fields: Sequence[str] | None) -> JobTable:
+def read_sacct(
+    data: bytes, tally: ReadTally, clock: LocalClock, fields: Sequence[str] | None, delimiter: str = "|"
+) -> JobTable:
     """The jobs in the output of ``sacct -P`` (or ``-p``).
 
     Args:
         data: The text.
-        account: Receives the counts and what cannot be read.
+        tally: Receives the counts and what cannot be read.
         clock: The zone of the cluster.
         fields: The field list of a text without a header; 26 unnamed fields are taken for XDMoD's.
+        delimiter: What stands between the cells, as given to ``sacct --delimiter``.
 
     Raises:
         TraceError: The fields are unknown; or reading is strict and a row cannot be read.
     """
-    lines = numbered_lines(decode(data, account), account)
-    records = list(_records(lines, account, clock, fields))
-    account.note_repeated(record.job_id for record in records)
-    return table_of(records)
-
-
-def _records(
-    lines: Iterator[tuple[int, str]], account: Account, clock: LocalClock, fields: Sequence[str] | None
-) -> Iterator[JobRecord]:
+    lines = Lines(numbered_lines(data, tally))
+    rows = TableBuilder()
     first = next(lines, None)
-    if first is None:
-        return
-    names, has_header = _field_names(*first, account, fields)
-    parser, rejoiner = RowParser(names, clock, account.notes), Rejoiner(names, clock)
-    header = first[1] if has_header else None
-    for number, line in _from(first, lines):
-        if line == header:  # again where files were concatenated
-            account.header += 1
+    if first is not None:
+        header = _Header(*first, tally, fields, delimiter)
+        if not header.is_line:
+            lines.put_back([first])
+        tally.header += header.is_line
+        _read_rows(lines, header, tally, clock, rows)
+    return rows.table(tally)
+
+
+def _read_rows(lines: Lines, header: _Header, tally: ReadTally, clock: LocalClock, rows: TableBuilder) -> None:
+    parser = RowParser(header.names, clock, tally.notes)
+    form = _RowForm(header, Rejoiner(header.names, clock, header.delimiter), tally)
+    for number, line in lines:
+        if header.is_line and line == header.line:  # again where files were concatenated
+            tally.header += 1
             continue
         try:
-            cells = _cells(line, parser.width)
-            if len(cells) > parser.width:
-                cells = rejoiner.rejoin(cells)
-                account.notes[_REJOINED] += 1
+            cells = form.cells(line, lines)
             if parser.is_step(cells):
-                account.steps += 1
+                tally.steps += 1
             else:
-                yield parser.job(cells)
+                rows.append(number, parser.job(cells))
         except LineError as bad:
-            account.reject(number, bad)
+            tally.reject(number, bad)
 
 
-def _from(first: tuple[int, str], rest: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    yield first
-    yield from rest
+class _Header:
+    """The names of the columns, from the first line or from the caller.
+
+    Attributes:
+        names: As written.
+        is_line: Whether the first line is the header.
+        line: The first line.
+        trails: Whether rows end with a delimiter (``sacct -p``).
+    """
+
+    def __init__(self, number: int, line: str, tally: ReadTally, fields: Sequence[str] | None, delimiter: str) -> None:
+        self.line, self.delimiter, self.trails = line, delimiter, line.endswith(delimiter)
+        cells = line.removesuffix(delimiter).split(delimiter)
+        self.is_line = bool(_IDENTIFIERS & {cell.strip().lower() for cell in cells})
+        if self.is_line:
+            self.names: Sequence[str] = cells
+            return
+        self.names = XDMOD_FIELDS if fields is None else fields
+        self.trails = len(line.split(delimiter)) == len(self.names) + 1 and line.endswith(delimiter)
+        if fields is not None and not _IDENTIFIERS & {name.partition("%")[0].strip().lower() for name in fields}:
+            raise TraceError(f"{tally.path}:{number}: the fields {','.join(fields)} hold no JobID; name it too")
+        if fields is None and line.count(delimiter) < len(XDMOD_FIELDS) - 1:
+            raise TraceError(
+                f"{tally.path}:{number}: no header with a JobID, and {len(cells)} fields without names; "
+                "give the field list that sacct was called with, and its --delimiter if it had one"
+            )
 
 
-def _field_names(number: int, line: str, account: Account, fields: Sequence[str] | None) -> tuple[Sequence[str], bool]:
-    """The names of the columns, and whether this first line is a header."""
-    cells = line.split("|")
-    if not cells[-1]:
-        cells.pop()
-    if _IDENTIFIERS & {cell.strip().lower() for cell in cells}:
-        return cells, True
-    if fields is not None:
-        if not _IDENTIFIERS & {field.partition("%")[0].strip().lower() for field in fields}:
-            raise TraceError(f"{account.path}:{number}: the fields {','.join(fields)} hold no JobID; name it too")
-        return fields, False
-    if line.count("|") >= len(XDMOD_FIELDS) - 1:
-        return XDMOD_FIELDS, False
-    raise TraceError(
-        f"{account.path}:{number}: no header with a JobID, and {len(cells)} fields without names; "
-        "give the field list that sacct was called with"
-    )
+class _RowForm:
+    """Splits rows into cells, whatever stands inside them."""
 
+    def __init__(self, header: _Header, rejoiner: Rejoiner, tally: ReadTally) -> None:
+        self._delimiter, self._trails = header.delimiter, header.trails
+        self._header_line = header.line if header.is_line else None
+        self._width, self._rejoiner, self._tally = len(header.names), rejoiner, tally
+        self._ends_in_several_lines = rejoiner.ends_in_several_lines
+        self._rejoined = _REJOINED.format(header.delimiter)
 
-def _cells(line: str, width: int) -> list[str]:
-    cells = line.split("|")
-    if len(cells) == width + 1 and not cells[-1]:
-        cells.pop()
-    if len(cells) < width:
-        raise LineError(
-            "too few fields",
-            f"{len(cells)} of {width}",
-            "the line is cut short, or a name holds a line break",
-        )
-    return cells
+    def cells(self, line: str, lines: Lines) -> list[str]:
+        """The cells of the row that begins with this line; further lines are taken where it spans them.
+
+        Raises:
+            LineError: They cannot be told apart, or there are too few.
+        """
+        cells = self._split(line)
+        if len(cells) < self._width:
+            found, further = continuation(line, lines, self._begins_row, self._joined)
+            if found is None:
+                told = f"{len(cells)} of {self._width}"
+                raise LineError("too few fields", told, "the line is cut short, or a name holds a line break")
+            self._note_continued(further)
+            return found
+        if len(cells) > self._width:
+            cells = self._rejoiner.rejoin(cells)
+            self._tally.notes[self._rejoined] += 1
+        if self._ends_in_several_lines:
+            self._append_what_follows(cells, lines)
+        return cells
+
+    def _append_what_follows(self, cells: list[str], lines: Lines) -> None:
+        """Lines that are no rows belong to the last field, where that is free text."""
+        further = 0
+        for following in lines:
+            if self._begins_row(following[1]) or len(self._split(following[1])) >= self._width:
+                lines.put_back([following])
+                break
+            cells[-1] += f"\n{following[1]}"
+            further += 1
+        if further:
+            self._note_continued(further)
+
+    def _note_continued(self, further: int) -> None:
+        self._tally.continued += further
+        self._tally.notes[_CONTINUED] += 1
+
+    def _split(self, line: str) -> list[str]:
+        cells = line.split(self._delimiter)
+        if not cells[-1] and (self._trails or len(cells) == self._width + 1):
+            cells.pop()
+        return cells
+
+    def _begins_row(self, line: str) -> bool:
+        return line == self._header_line or self._rejoiner.begins_row(self._split(line))
+
+    def _joined(self, text: str) -> list[str] | None:
+        if text.count(self._delimiter) < self._width - 1:
+            return None
+        try:
+            return self._rejoiner.rejoin(self._split(text))
+        except LineError:
+            return None

@@ -1,86 +1,118 @@
-"""Rows of ``sacct -P`` with a ``|`` inside a field: put together again where there is only one way to."""
+"""Rows of ``sacct -P`` with a separator or a line end inside a field, put together again.
+
+The fields Slurm writes have forms (times, counts, lists of resources); those that users write have none. A row with
+too many cells is read in every way in which each of Slurm's fields keeps its form. Of these readings the ones with the
+fewest torn fields count; where they agree on the job, any of them will do.
+"""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from mirage.errors import LineError
 from mirage.slurm_words.states import is_known_state
 from mirage.slurm_words.timestamps import LocalClock
 from mirage.trace.formats.record import JobRecord
+from mirage.trace.formats.sacct.field_shapes import FREE_TEXT, LISTS, SEVERAL_LINES, shape_of
 from mirage.trace.formats.sacct.row import RowParser
 
-_FREE_TEXT = (
-    *("jobname", "comment", "admincomment", "systemcomment", "submitline", "constraints", "extra"),
-    *("workdir", "stdin", "stdout", "stderr"),
-)
-"""The fields a user writes, so that a ``|`` may stand in them."""
+_MOST_READINGS = 256
+"""A row that can be read in more ways than these is not read at all."""
 
-_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|Unknown|None|)", re.ASCII)
-_DURATION = re.compile(r"((\d+-)?\d+:\d\d(:\d\d)?(\.\d+)?|UNLIMITED|Partition_Limit|INVALID|)", re.ASCII)
-_DIGITS = re.compile(r"\d*", re.ASCII)
-_TRES = re.compile(r"([\w/:.-]+=[^,=|]+(,|$))*")
-_SHAPES = {
-    **dict.fromkeys(("submit", "eligible", "start", "end"), _TIME),
-    **dict.fromkeys(("elapsed", "timelimit"), _DURATION),
-    **dict.fromkeys(("elapsedraw", "uid", "gid", "nnodes", "ncpus", "alloccpus", "reqcpus"), _DIGITS),
-    **dict.fromkeys(("alloctres", "reqtres"), _TRES),
-    "exitcode": re.compile(r"(\d+:\d+|)", re.ASCII),
-}
-"""What a field must look like before a row with too many separators is believed."""
+_MOST_TORN = 3
+"""Fields torn at once: a comment stands in the submit line, too, and so may the job's name."""
 
 
 class Rejoiner:
-    """Finds the field of a row that holds separators of its own.
+    """Finds the fields of a row that hold separators of their own.
 
     Args:
         fields: The names of the columns.
         clock: Reads local times.
+        delimiter: What stands between the cells.
     """
 
-    def __init__(self, fields: Sequence[str], clock: LocalClock) -> None:
+    def __init__(self, fields: Sequence[str], clock: LocalClock, delimiter: str = "|") -> None:
         self._parser = RowParser(fields, clock, Counter())
+        self._delimiter = delimiter
+        self._names = self._parser.names
+        self._shapes = [shape_of(name) for name in self._names]
+        self._is_list = [delimiter == "," and (name in LISTS or "tres" in name) for name in self._names]
+        self._is_free = [name in FREE_TEXT for name in self._names]
 
     def rejoin(self, cells: Sequence[str]) -> list[str]:
         """The cells of the row, one a column.
 
-        Every field that a user writes is tried as the one that was torn. Readings that break the form of
-        some other field fall away; if those that are left agree on the job, any of them will do.
-
         Raises:
             LineError: No reading, or readings that differ.
         """
+        for torn in range(_MOST_TORN + 1):
+            candidates = list(islice(self._readings(cells, torn), _MOST_READINGS + 1))
+            readings = self._jobs(candidates)
+            if len(readings) > 1 or len(candidates) > _MOST_READINGS:
+                raise self._unreadable(cells, "can be read in more than one way; put JobName last in sacct -o")
+            if readings:
+                return next(iter(readings.values()))
+        raise self._unreadable(cells, "fits no field, or another field list than the header's")
+
+    @property
+    def ends_in_several_lines(self) -> bool:
+        """Whether the last field is one in which users write line ends."""
+        return self._names[-1] in SEVERAL_LINES
+
+    def begins_row(self, cells: Sequence[str]) -> bool:
+        """Whether the cells up to the job's number, or to the first free text behind it, are those of a new row."""
+        if len(cells) <= self._parser.id_column:
+            return False
+        free = (k for k, is_free in enumerate(self._is_free) if is_free and k > self._parser.id_column)
+        end = min(next(free, len(self._names)), len(cells), len(self._names))
+        return all(self._fits(k, cells[k]) for k in range(end))
+
+    def _jobs(self, candidates: Sequence[list[str]]) -> dict[JobRecord | None, list[str]]:
+        """The readings that make a job, by the job; ``None`` stands for a step."""
         readings: dict[JobRecord | None, list[str]] = {}
-        for candidate in self._candidates(cells):
+        for candidate in candidates:
             try:
                 is_step = self._parser.is_step(candidate)
                 readings.setdefault(None if is_step else self._parser.job(candidate), candidate)
             except LineError:
                 continue
-        if len(readings) != 1:
-            raise LineError(
-                "too many fields",
-                f"{len(cells)} of {self._parser.width}",
-                "a | inside a name that can be read in more than one way; put JobName last in sacct -o"
-                if readings
-                else "a | inside a name, or another field list than the header's",
-            )
-        return next(iter(readings.values()))
+        return readings
 
-    def _candidates(self, cells: Sequence[str]) -> Iterator[list[str]]:
-        surplus = len(cells) - self._parser.width
-        for name in _FREE_TEXT:
-            column = self._parser.at.get(name)
-            if column is None:
-                continue
-            torn = slice(column, column + surplus + 1)
-            candidate = [*cells[:column], "|".join(cells[torn]), *cells[torn.stop :]]
-            if self._is_plausible(candidate):
-                yield candidate
+    def _readings(self, cells: Sequence[str], torn: int) -> Iterator[list[str]]:
+        """Every way to read the row with so many free texts torn."""
+        dead_ends: set[tuple[int, int, int]] = set()
 
-    def _is_plausible(self, cells: Sequence[str]) -> bool:
-        at = self._parser.at
-        in_shape = all(shape.fullmatch(cells[at[name]]) for name, shape in _SHAPES.items() if name in at)
-        return in_shape and ("state" not in at or is_known_state(cells[at["state"]]))
+        def rest(column: int, cell: int, left: int) -> Iterator[list[str]]:
+            if column == len(self._names):
+                if cell == len(cells) and not left:
+                    yield []
+                return
+            if (column, cell, left) in dead_ends:
+                return
+            found = False
+            most = len(cells) - cell - (len(self._names) - column) + 1
+            wide = self._is_list[column] or (left and self._is_free[column])
+            for width in range(1, (most if wide else min(most, 1)) + 1):
+                text = self._delimiter.join(cells[cell : cell + width])
+                if not self._fits(column, text):
+                    continue
+                used = 1 if width > 1 and self._is_free[column] else 0
+                for tail in rest(column + 1, cell + width, left - used):
+                    found = True
+                    yield [text, *tail]
+            if not found:
+                dead_ends.add((column, cell, left))
+
+        return rest(0, 0, torn)
+
+    def _fits(self, column: int, text: str) -> bool:
+        if not self._shapes[column].fullmatch(text):
+            return False
+        return self._names[column] != "state" or is_known_state(text)
+
+    def _unreadable(self, cells: Sequence[str], why: str) -> LineError:
+        told = f"{len(cells)} of {self._parser.width}"
+        return LineError("too many fields", told, f"a {self._delimiter} inside a name that {why}")

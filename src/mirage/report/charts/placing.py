@@ -1,0 +1,59 @@
+"""Placing of labels beside the points of a chart, so that none lies on another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import product
+
+from mirage.report.axes import Frame
+from mirage.report.svg import FONT_PX, label, line, text_px
+
+_AWAY_PX = (10.0, 22.0, 36.0)
+_SIDES = ((1, 0), (-1, 0), (0, -1), (1, -1), (-1, -1), (0, 1), (1, 1), (-1, 1))
+"""Directions in which a label is tried: right, left, above, then the corners and below."""
+
+Box = tuple[float, float, float, float]
+
+
+@dataclass(slots=True)
+class Labels:
+    """The labels of one frame.
+
+    Attributes:
+        taken: What labels must not lie on, as (left, top, right, bottom).
+    """
+
+    frame: Frame
+    taken: list[Box] = field(default_factory=list)
+
+    def keep_clear(self, x: float, y: float, radius: float = 6.0) -> None:
+        """Reserve the place of a point."""
+        self.taken.append((x - radius, y - radius, x + radius, y + radius))
+
+    def beside(self, text: str, x: float, y: float, class_: str) -> list[str]:
+        """A label near a point, with a thin line to it where it stands apart; nothing where there is no room."""
+        for away, (right, down) in product(_AWAY_PX, _SIDES):
+            box = _box(text, x + right * away, y + down * away, right, down)
+            if self._is_free(box):
+                self.taken.append(box)
+                left, top, end, bottom = box
+                drawn = label(text, left, bottom - 3, class_=class_)
+                if away == _AWAY_PX[0]:
+                    return [drawn]
+                near_x, near_y = min(max(x, left), end), min(max(y, top), bottom)
+                return [line(x, y, near_x, near_y, "leader"), drawn]
+        return []
+
+    def _is_free(self, box: Box) -> bool:
+        left, top, right, bottom = box
+        if left < self.frame.left or right > self.frame.right or top < self.frame.top or bottom > self.frame.bottom:
+            return False
+        return all(right <= a or left >= c or bottom <= b or top >= d for a, b, c, d in self.taken)
+
+
+def _box(text: str, x: float, y: float, right: int, down: int) -> Box:
+    """Where a label would lie whose near edge, in the direction taken, is at a place."""
+    width, height = text_px(text), FONT_PX + 3
+    left = x if right > 0 else x - width if right < 0 else x - width / 2
+    top = y if down > 0 else y - height if down < 0 else y - height / 2
+    return left, top, left + width, top + height

@@ -1,0 +1,12 @@
+"""Text that UTF-8 can hold: JSON may spell half a character, which no file and no database takes."""
+
+from __future__ import annotations
+
+import re
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def valid_unicode(text: str) -> str:
+    r"""The text with U+FFFD for every lone surrogate (``"\ud800"`` in JSON)."""
+    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)

@@ -1,0 +1,66 @@
+"""Times that no job can have: rows with them are rejected, rows in an odd order are noted and kept.
+
+The rule is the same for every format. A row is rejected where an instant lies before 1970 or after 2099, where a
+duration is negative or longer than that span. A row that ends before it starts, or starts before it was submitted, is
+kept and counted: clocks of two machines differ, and a requeued job takes a new time of submission. Its run time, or
+its wait, is left out of all statistics (see ``JobTable.run_s`` and ``JobTable.wait_s``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mirage.duration import UNLIMITED_S
+from mirage.errors import LineError
+from mirage.job_state import MISSING, Ints
+from mirage.slurm_words.timestamps import LATEST_S
+from mirage.trace.formats.read_report import ReadTally
+from mirage.trace.table import JobTable
+
+ENDS_FIRST = "row that ends before it starts (run time unknown)"
+STARTS_FIRST = "row that starts before its submission (wait unknown)"
+
+_LARGEST = {
+    **dict.fromkeys(("submit_s", "eligible_s", "start_s", "end_s", "elapsed_s"), LATEST_S),
+    "limit_s": UNLIMITED_S,
+}
+
+
+def without_impossible_times(table: JobTable, lines: Sequence[int] | Ints, tally: ReadTally) -> JobTable:
+    """The rows whose times are possible; the others are rejected.
+
+    Args:
+        table: What was read.
+        lines: The line (or record) of every row.
+        tally: Receives the rejected rows and the odd ones.
+
+    Raises:
+        TraceError: Reading is strict and a row has an impossible time.
+    """
+    possible = np.ones(len(table), dtype=np.bool_)
+    for name, largest in _LARGEST.items():
+        values = getattr(table, name)
+        possible &= (values >= MISSING) & (values <= largest)
+    for row in np.flatnonzero(~possible).tolist():
+        tally.reject(int(lines[row]), _complaint(table, row))
+    table = table if possible.all() else table[possible]
+    _note(tally, ENDS_FIRST, (table.start_s >= 0) & (table.end_s >= 0) & (table.end_s < table.start_s))
+    _note(tally, STARTS_FIRST, (table.submit_s >= 0) & (table.start_s >= 0) & (table.start_s < table.submit_s))
+    return table
+
+
+def _note(tally: ReadTally, what: str, odd: np.ndarray) -> None:
+    if count := int(odd.sum()):
+        tally.notes[what] += count
+
+
+def _complaint(table: JobTable, row: int) -> LineError:
+    for name, largest in _LARGEST.items():
+        value = int(getattr(table, name)[row])
+        if value < MISSING:
+            return LineError("negative time", f"{name} is {value}", "leave out what is not known")
+        if value > largest:
+            return LineError("time out of range", f"{name} is {value}", "instants lie between 1970 and 2100")
+    raise AssertionError("only rows with an impossible time are asked about")

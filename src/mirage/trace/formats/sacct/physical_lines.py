@@ -1,0 +1,55 @@
+"""Rows that span several lines: scripts in ``--wrap``, comments and names may hold line ends, and sacct prints them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+_MOST_LINES = 200
+"""A row of more lines is taken for one that is cut short."""
+
+
+@dataclass
+class Lines:
+    """Numbered lines that can be put back.
+
+    Attributes:
+        source: The lines that hold something.
+    """
+
+    source: Iterator[tuple[int, str]]
+    _returned: deque[tuple[int, str]] = field(default_factory=deque)
+
+    def __iter__(self) -> Lines:
+        return self
+
+    def __next__(self) -> tuple[int, str]:
+        return self._returned.popleft() if self._returned else next(self.source)
+
+    def put_back(self, lines: Sequence[tuple[int, str]]) -> None:
+        """These lines come next again."""
+        self._returned.extendleft(reversed(lines))
+
+
+def continuation(
+    line: str, lines: Lines, begins_row: Callable[[str], bool], read: Callable[[str], list[str] | None]
+) -> tuple[list[str] | None, int]:
+    """The cells of a row that begins with a line too short, and how many further lines it takes.
+
+    Args:
+        line: The first line.
+        lines: Those that follow; what does not belong to the row is put back.
+        begins_row: Whether a line begins a row of its own.
+        read: The cells of a row in these lines, ``None`` where they make none.
+    """
+    taken: list[tuple[int, str]] = []
+    while len(taken) < _MOST_LINES and (following := next(lines, None)) is not None:
+        if begins_row(following[1]):
+            lines.put_back([following])
+            break
+        taken.append(following)
+        if (cells := read("\n".join([line, *(text for _, text in taken)]))) is not None:
+            return cells, len(taken)
+    lines.put_back(taken)
+    return None, 0

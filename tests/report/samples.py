@@ -1,0 +1,124 @@
+"""Data for reports with figures that can be checked by hand: a chain, a demonstration, an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mirage.demo.demonstration import Demonstration, Load
+from mirage.job_state import MISSING
+from mirage.policy.cost import Cost
+from mirage.provision.chain import Link
+from mirage.provision.chain_record import ChainRun, Decision, LinkRecord
+from mirage.provision.evaluation.candidate import Candidate
+from mirage.provision.evaluation.episode import Episode
+from mirage.provision.evaluation.evaluate import Evaluation, assess
+from mirage.provision.evaluation.study import Trial
+from mirage.trace.statistics.summary import Distribution
+
+HOUR, DAY = 3600, 86_400
+DAY0 = 20_000 * DAY
+FACTS = {"chain": "train", "state": "active", "policy": "what-if", "why": ""}
+KNOWN = {"wait_p05_s": 3600.0, "wait_p50_s": 7200.0, "wait_p95_s": 20000.0, "cost_now": 2.0, "cost_later": 1.0}
+
+
+def record(number: int, asked_h: float, start_h: float, end_h: float, held_h: float = -1) -> LinkRecord:
+    """A link by hours since ``DAY0``; a negative hour is one that has not come."""
+    times = [DAY0 + round(h * HOUR) if h >= 0 else MISSING for h in (asked_h, start_h, end_h, held_h)]
+    return LinkRecord(number, 40 + number, *times)
+
+
+def decision(hour: float, link: int, left_h: float, submits: bool, **estimate: float) -> Decision:
+    return Decision(DAY0 + round(hour * HOUR), link, round(left_h * HOUR), submits, "because", estimate)
+
+
+LINKS = (record(0, 0, 2, 12), record(1, 8, 16, 26, 3), record(2, 20, 24, 34, 17), record(3, 28, -1, -1, 25))
+DECISIONS = (
+    decision(4, 0, 8, False, **KNOWN),
+    decision(8, 0, 4, True, **KNOWN),
+    decision(18, 1, 8, False),
+    decision(20, 1, 6, True, **{**KNOWN, "wait_p95_s": float("inf"), "cost_later": float("nan")}),
+)
+RUN = ChainRun(Link(2, 10 * HOUR), DAY0, DAY0 + 30 * HOUR, LINKS, DECISIONS)
+"""Four links of ten hours on two nodes: an interruption of 4 h, an overlap of 2 h, and one link that waits."""
+
+MANY = ChainRun(
+    Link(2, 10 * HOUR), DAY0, DAY0 + 360 * HOUR, tuple(record(k, 9 * k, 9 * k, 9 * k + 10) for k in range(40)), ()
+)
+"""Forty links, an hour of overlap at every hand-over."""
+
+
+def _estimates(links: Sequence[LinkRecord]) -> tuple[Decision, ...]:
+    """A decision every hour of every link that started; the estimates rise to a peak that no axis shows."""
+    found = []
+    for link in links:
+        for hour in range(36):
+            left_h = 40 - hour
+            wait_h = 4 + 2 * abs(hour % 12 - 6) + (60 if hour == 20 else 0)
+            estimate = {
+                "wait_p50_s": wait_h / 2 * HOUR, "wait_p95_s": wait_h * HOUR, "cost_now": 6 - hour / 6,
+                "cost_later": hour / 6,
+            }  # fmt: skip
+            at_h = (link.started_s - DAY0) / HOUR + 8 + hour
+            found.append(decision(at_h, link.number, left_h, hour == 35, **estimate))
+    return tuple(found)
+
+
+def demonstration() -> Demonstration:
+    """Two weeks on 76 nodes: reactive loses 3 × 12 h, what-if holds 2 × 3 h twice; the last link of each waits."""
+    late = (record(0, 0, 0, 48), record(1, 48, 60, 108), record(2, 108, 120, 168), record(3, 168, 180, 228))
+    late = (*late, record(4, 228, 228, 276), record(5, 276, 276, 324), record(6, 336, -1, -1))
+    early = (record(0, 0, 0, 48), record(1, 43, 45, 93), record(2, 84, 93, 141), record(3, 120, 138, 186))
+    early = (
+        *early,
+        record(4, 170, 186, 234),
+        record(5, 220, 234, 282),
+        record(6, 270, 282, 330),
+        record(7, 329, -1, -1),
+    )
+    until_s = DAY0 + 336 * HOUR
+    runs = {
+        (8, "reactive"): ChainRun(Link(8), DAY0, until_s, late, ()),
+        (8, "what-if"): ChainRun(Link(8), DAY0, until_s, early, _estimates(early[:-1])),
+    }
+    times = np.arange(DAY0, until_s, HOUR)
+    busy = np.minimum(76, 60 + times // HOUR % 24)
+    load = Load(times, busy, (times // HOUR % 48) * 5, 1234, _waits())
+    return Demonstration(7, 76, "slurm", DAY0, until_s, Cost(3, 1), load, runs)
+
+
+def _waits() -> Distribution:
+    found = Distribution.of(np.arange(0, 100 * HOUR, HOUR))
+    assert found is not None
+    return found
+
+
+def evaluation(
+    costs: Sequence[Cost] = (Cost(1, 1), Cost(2, 1), Cost(5, 1), Cost(10, 1)), windows: int = 60
+) -> Evaluation:
+    """Hand-overs a day apart; a reactive link waits 1, 4, 16 or 22 h in turn, and an hour asked ahead saves one."""
+    policies = ("reactive", "average", "lead:4", "what-if", "oracle")
+    trials = tuple(_trial(window, (1, 4, 16, 22)[window % 4], policies, costs) for window in range(windows))
+    return assess({1: trials}, policies, costs, seed=0)
+
+
+def _trial(window: int, wait_h: int, policies: Sequence[str], costs: Sequence[Cost]) -> Trial:
+    starts_s = DAY0 + window * DAY
+    ends_s = starts_s + 48 * HOUR
+    lead_h = np.arange(47, -1, -1)
+    outcome_s = (wait_h - lead_h) * HOUR
+    episode = Episode(window, Link(1), starts_s, starts_s, ends_s, ends_s - lead_h * HOUR, outcome_s)
+    leads_h = {"average": 6, "lead:4": 4}
+    chosen = {policy: 47 - hours for policy, hours in leads_h.items()}
+    for cost in costs:
+        ahead_h = min(wait_h // 2 + round(2 * cost.interruption), 47)
+        chosen[Candidate("what-if", cost).key] = 47 - ahead_h
+    return Trial(episode, chosen, dict.fromkeys(chosen, 1))
+
+
+PROVENANCE = {
+    "trace": "data/jobs.csv", "nodes": 76, "discipline": "slurm", "settings": "lonestar6", "protocol": "warm",
+    "start": "2024-10-04T00:00:00Z", "windows": 60, "seed": 0, "version": "0.1.0",
+    "command": "mirage evaluate data/jobs.csv --nodes 76",
+}  # fmt: skip
