@@ -23,9 +23,8 @@ def use(name: str) -> None:
     jobs = workload(pool_workload(50, processors=16), cluster)
     if name != "what-if":
         sim = Simulation(cluster, jobs, name)
-        if sim.policy is None and name != "paused":
-            sim.fork().restore(sim)
-            sim.run()
+        sim.fork().restore(sim)
+        sim.run()
         return
     sim = Simulation(cluster, jobs, "slurm")
     sim.advance(HOUR_S)

@@ -29,7 +29,7 @@ from rich.table import Table
 
 import mirage
 from mirage.sim.cluster import Cluster
-from mirage.sim.disciplines import DISCIPLINES
+from mirage.sim.disciplines.registry import DISCIPLINES
 from mirage.sim.jobs import Workload, workload
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.settings import SlurmSettings
@@ -197,11 +197,11 @@ def _in_new_process(cache: str, names: list[str]) -> tuple[float, float]:
 def measure_environment(windows: int, steps: int, repetitions: int) -> dict[str, Any]:
     """Decisions a second of the vectorised environment, beside the single one stepped in a Python loop."""
     try:
-        from mirage.provision.environment.chain_env import ChainEnv, ChainVectorEnv, builtin_bank
+        from mirage.provision.environment.chain_env import ChainEnv, ChainVectorEnv, builtin_episode_table
     except ImportError as error:
         return {"skipped": str(error)}
-    build_cpu_s = best_cpu_s(1, lambda: builtin_bank(windows=windows))
-    bank, many = builtin_bank(windows=windows), 1024
+    build_cpu_s = best_cpu_s(1, lambda: builtin_episode_table(windows=windows))
+    bank, many = builtin_episode_table(windows=windows), 1024
     rng = np.random.default_rng(0)
     actions = (rng.random((steps, many)) < 0.02).astype(np.int64)
     vector, single = ChainVectorEnv(many, bank), ChainEnv(bank)

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 import mirage
+from mirage.cli import main
 from mirage.policy.registry import known_policies, policy_spec
-from mirage.sim.disciplines import DISCIPLINES
+from mirage.sim.disciplines.registry import DISCIPLINES
 from mirage.trace.read import READERS
 
 ROOT = Path(mirage.__file__).parent
@@ -144,6 +145,14 @@ def test_every_policy_can_be_had(name: str) -> None:
 
 def test_every_trace_reader_is_one() -> None:
     assert all(callable(reader) for reader in READERS.values())
+
+
+def test_the_help_names_every_trace_reader_and_every_discipline(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"What the trace is: {', '.join(READERS)}." in shown
+    *names, last = DISCIPLINES
+    assert f"How jobs queue: {', '.join(names)} or {last}." in shown
 
 
 def test_every_script_and_entry_point_of_the_package_resolves() -> None:

@@ -26,7 +26,7 @@ from mirage.provision.chain import Link
 from mirage.provision.evaluation.episode import play
 from mirage.provision.evaluation.protocol import Protocol
 from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition
-from mirage.sim.disciplines import DISCIPLINES
+from mirage.sim.disciplines.registry import DISCIPLINES
 from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import BY_PREEMPTION
 from mirage.sim.simulation import Simulation
@@ -63,7 +63,6 @@ CLUSTERS = {
 
 NOT_RUN_BY_A_SLURM = {
     "srtf": "knows true run times, and suspends jobs whose work is kept: done_s of what waits is nowhere told",
-    "paused": "asks a policy instead of scheduling",
 }
 PASS_TOLD = {"mirage-2023": ("phase_s",)}
 """The ten-minute pass of the published simulator, which has no Slurm behind it; everywhere else nobody tells."""

@@ -102,7 +102,12 @@ def roll_a_die(view: View) -> Plan:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: object(), "is no policy: it has no decide"),
+        (lambda: object(), "is no policy: a policy is an object with decide"),
+        (lambda: Forgetful, "is no policy: a policy is an object with decide"),
+        (
+            deciding(lambda view: Plan((Submit(reason="now"),))),
+            "submits the next link while the present one, job 0, is still waiting",
+        ),
         (deciding(lambda view: None), "answers None; a policy answers a Plan"),  # type: ignore[arg-type,return-value]
         (deciding(lambda view: Plan((Submit(),))), "plans Submit.* without a reason"),
         (deciding(lambda view: Plan((Unheard(reason="x"),))), "which nobody can carry out; there are Cancel, Lend"),

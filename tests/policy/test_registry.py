@@ -13,7 +13,7 @@ from mirage.policy.contract import PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.registry import known_policies, make_policy, policy_spec
 from mirage.policy.settings import PolicySettings
-from mirage.provision.evaluation.candidate import heeds_cost
+from mirage.provision.evaluation.candidate import weighs_cost
 
 MODULE = '''
 from mirage.policy import Plan, PolicySpec
@@ -66,12 +66,12 @@ def test_a_class_of_another_package_is_a_policy(install: Install) -> None:
     assert type(make_policy("quiet", PolicySettings(Cost(3, 1)))).__name__ == "Plain"
     with pytest.raises(ConfigurationError, match="'quiet' takes no parameter, got '4'"):
         make_policy("quiet:4")
-    assert not heeds_cost("quiet")
+    assert not weighs_cost("quiet")
 
 
 def test_a_policy_of_another_package_gets_its_parameter_and_what_it_needs(install: Install) -> None:
     install("told_pkg", told="told_pkg:TOLD")
-    assert heeds_cost("told:4")
+    assert weighs_cost("told:4")
     made = make_policy("told:a=1:b", PolicySettings(Cost(3, 1), seed=7, discipline="easy"))
     assert (made.parameter, made.cost, made.seed) == ("a=1:b", Cost(3, 1), 7)
 
@@ -81,7 +81,7 @@ def test_a_policy_of_another_package_gets_its_parameter_and_what_it_needs(instal
     [
         ("no_such_pkg:Plain", r"'poor' cannot be loaded from no_such_pkg:Plain: .*mend or uninstall"),
         ("poor_pkg:Absent", r"'poor' cannot be loaded from poor_pkg:Absent"),
-        ("poor_pkg:NOTHING", r"'poor': poor_pkg:NOTHING is no class, no function and no PolicySpec"),
+        ("poor_pkg:NOTHING", r"'poor': poor_pkg:NOTHING is 3, and not a class, a function or a PolicySpec"),
     ],
 )
 def test_a_package_that_cannot_be_used_is_named_and_does_no_harm_to_others(
@@ -98,7 +98,7 @@ def test_two_packages_cannot_have_one_name(install: Install) -> None:
     install("one_pkg", quiet="one_pkg:Plain", reactive="one_pkg:Plain")
     install("two_pkg", quiet="two_pkg:Plain")
     for name in ("quiet", "reactive"):
-        with pytest.raises(ConfigurationError, match=f"two policies want the name '{name}': .* and .*_pkg:Plain"):
+        with pytest.raises(ConfigurationError, match=f"the policy '{name}' is there twice: .* and .*_pkg:Plain"):
             make_policy(name)
     assert len(known_policies()) == len(set(known_policies()))
 

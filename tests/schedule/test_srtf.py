@@ -10,6 +10,7 @@ from mirage.policy.contract import Policy
 from mirage.schedule.srtf import Srtf
 from mirage.sim.check import check_schedule
 from mirage.sim.cluster import Cluster
+from mirage.sim.disciplines.registry import PAUSED
 from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import BY_PREEMPTION
 from mirage.sim.simulation import Simulation, simulate
@@ -54,7 +55,7 @@ def test_every_action_says_why() -> None:
     cluster = Cluster.pool(1)
     table = JobTable.build([1], submit_s=[0], elapsed_s=[100], limit_s=[200], nodes=[1])
     work = workload(table, cluster)
-    sim = Simulation(cluster, work, "paused")
+    sim = Simulation(cluster, work, PAUSED)
     sim.inject(nodes=1, limit_s=70)
     (action,) = Srtf([100, 70]).decide(sim.view()).actions
     assert action.reason == "shortest:left_s=70"

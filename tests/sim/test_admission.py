@@ -10,7 +10,7 @@ from mirage.duration import UNLIMITED_S
 from mirage.errors import ClusterError, ConfigurationError, JobRefused
 from mirage.sim.check import check_schedule
 from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition
-from mirage.sim.disciplines import DISCIPLINES
+from mirage.sim.disciplines.registry import DISCIPLINES
 from mirage.sim.jobs import Workload, workload
 from mirage.sim.simulation import Simulation, simulate
 from mirage.sim.slurm_conf.settings import SlurmSettings

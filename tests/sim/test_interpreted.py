@@ -11,7 +11,7 @@ from pathlib import Path
 from clusters import random_case
 
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
-from mirage.sim.disciplines import DISCIPLINES
+from mirage.sim.disciplines.registry import DISCIPLINES
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
@@ -32,7 +32,7 @@ def schedules() -> dict[str, list[list[int]]]:
     found = {}
     for name, spec in DISCIPLINES.items():
         for kind, cluster in CLUSTERS.items():
-            if name == "paused" or (spec.one_pool and kind != "pool"):
+            if spec.one_pool and kind != "pool":
                 continue
             case = random_case(cluster, 40, seed=1, waits=not spec.one_pool)
             sim = Simulation(cluster, case.jobs, name, SLURM)

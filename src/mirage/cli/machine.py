@@ -131,5 +131,8 @@ def _cluster(nodes: int, gpus: int | None, cpus: int | None) -> Cluster:
 
 
 def discipline_help() -> str:
-    """The names of the disciplines, for help texts, without loading the simulator."""
-    return "fcfs, easy, conservative, slurm, mirage-2023 or srtf"
+    """The disciplines by name, for help texts, without loading the simulator."""
+    from mirage.sim.disciplines.registry import DISCIPLINES
+
+    *names, last = DISCIPLINES
+    return f"{', '.join(names)} or {last}"

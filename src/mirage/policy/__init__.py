@@ -1,6 +1,7 @@
-"""The one contract: a policy looks at a view of a cluster and answers with a plan. It cannot tell which world it is in.
+"""The contract: a policy looks at a view of a cluster and answers with a plan.
 
-The simulator and the real cluster both produce ``View`` and both take ``Plan``; this room knows neither of them.
+It cannot tell a simulated cluster from a real one: both produce ``View`` and take ``Plan``, and this room knows
+neither.
 """
 
 from mirage.policy.contract import Policy, PolicySpec

@@ -1,4 +1,4 @@
-"""Whether a policy keeps its contract; run it over your own before you plug it in."""
+"""Check of a policy against its contract; run it over your own before you plug it in."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from unittest.mock import patch
 import numpy as np
 
 from mirage.errors import ContractBroken
+from mirage.job_state import MISSING
 from mirage.policy.contract import Policy
 from mirage.policy.example import example_views
 from mirage.policy.plan import Cancel, Lend, Plan, Preempt, Reclaim, Resize, Resume, Start, Submit, Wait
@@ -28,7 +29,8 @@ def check_policy(make: Callable[[], Policy], views: Iterable[View] | None = None
 
     Two policies are made and asked the same, the second with every clock far ahead and no file to be opened. Their
     plans must be equal: a policy is a function of what it has been shown and of the seed it was made with. Views must
-    stay as they are. Every action must be of a known kind and say why.
+    stay as they are. Every action must be of a known kind and say why, and no link is submitted while the present one
+    is still waiting.
 
     Args:
         make: Makes the policy, each time anew and with the same seed.
@@ -48,8 +50,8 @@ def check_policy(make: Callable[[], Policy], views: Iterable[View] | None = None
 
 
 def _answers(policy: Policy, views: list[View]) -> list[Plan]:
-    if not isinstance(policy, Policy):
-        raise ContractBroken(f"{policy!r} is no policy: it has no decide(view)")
+    if isinstance(policy, type) or not isinstance(policy, Policy):
+        raise ContractBroken(f"{policy!r} is no policy: a policy is an object with decide(view)")
     plans = []
     for view in views:
         before = _contents(view)
@@ -58,12 +60,12 @@ def _answers(policy: Policy, views: list[View]) -> list[Plan]:
             raise ContractBroken(
                 f"{type(policy).__name__} changed the view of second {view.now_s}; copy what you change"
             )
-        _check_plan(type(policy).__name__, plan)
+        _check_plan(type(policy).__name__, plan, view)
         plans.append(plan)
     return plans
 
 
-def _check_plan(who: str, plan: Any) -> None:
+def _check_plan(who: str, plan: Any, view: View) -> None:
     if not isinstance(plan, Plan):
         raise ContractBroken(f"{who} answers {plan!r}; a policy answers a Plan, an empty one to do nothing")
     for action in plan.actions:
@@ -72,6 +74,11 @@ def _check_plan(who: str, plan: Any) -> None:
             raise ContractBroken(f"{who} plans {action!r}, which nobody can carry out; there are {names}")
         if not action.reason:
             raise ContractBroken(f"{who} plans {action!r} without a reason; say why, as word or word:key=value,…")
+    if plan.submits and view.chain is not None and view.chain.started_s == MISSING:
+        raise ContractBroken(
+            f"{who} submits the next link while the present one, job {view.chain.predecessor}, is still waiting; "
+            "wait until chain.started_s is known"
+        )
     for name, value in plan.estimate.items():
         if not isinstance(name, str) or not isinstance(value, int | float | np.integer | np.floating):
             raise ContractBroken(f"{who} estimates {name!r} = {value!r}; estimates are numbers by name")

@@ -1,4 +1,4 @@
-"""Small views to try a policy on: one queue, and a chain in it from the submission of a link to its end."""
+"""Example views to try a policy on: one queue, and a chain from a submission to its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MISSING = -1
 
 
 def example_views(seed: int = 0) -> Iterator[View]:
-    """A chain's views in order: its link waits, has just started, is half-way, nears its end, has ended."""
+    """Views of a chain in order: its link waits, has started, is half-way, nears its end, ended."""
     yield _view(seed, BEGIN_S, _chain(BEGIN_S, _MISSING))
     for elapsed_s in (0, LIMIT_S // 2, LIMIT_S - 4 * HOUR_S, LIMIT_S - STEP_S, LIMIT_S):
         yield _view(seed, BEGIN_S + elapsed_s, _chain(BEGIN_S - HOUR_S, BEGIN_S))

@@ -1,4 +1,4 @@
-"""Policies by name; third-party ones come in through the entry-point group ``mirage.policies``.
+"""Policies by name, built-in or from the entry-point group ``mirage.policies``.
 
 A name may carry a parameter: ``lead:4`` is the policy ``lead`` made with the text ``4``. An entry point names a class
 or function that makes the policy and takes nothing, or a ``PolicySpec`` that says what the policy takes.
@@ -6,19 +6,28 @@ or function that makes the policy and takes nothing, or a ``PolicySpec`` that sa
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
-from mirage.errors import ConfigurationError, UnknownName
+from mirage.errors import ConfigurationError
 from mirage.policy.builtin import POLICIES
 from mirage.policy.contract import Policy, PolicySpec
 from mirage.policy.settings import PolicySettings
+from mirage.registry import Registry
 
-ENTRY_POINTS = "mirage.policies"
+
+def _declared(entry: str, found: Any) -> PolicySpec | None:
+    """What an installed package says of its policy."""
+    if isinstance(found, PolicySpec):
+        return found
+    return PolicySpec(entry, (found.__doc__ or entry).strip().splitlines()[0]) if callable(found) else None
+
+
+_REGISTRY = Registry("policy", "mirage.policies", POLICIES, _declared, "a class, a function or a PolicySpec")
 
 
 def known_policies() -> tuple[str, ...]:
     """Names of the built-in policies and of those of installed packages; nothing is imported."""
-    return tuple(dict.fromkeys([*POLICIES, *entry_points(group=ENTRY_POINTS).names]))
+    return _REGISTRY.names()
 
 
 def policy_spec(name: str) -> PolicySpec:
@@ -31,14 +40,7 @@ def policy_spec(name: str) -> PolicySpec:
         UnknownName: No such policy; the message lists the known ones.
         ConfigurationError: Two packages want the name, or one cannot be loaded.
     """
-    base = name.partition(":")[0]
-    points = {point.value: point for point in entry_points(group=ENTRY_POINTS, name=base)}
-    entries = [*([POLICIES[base].entry] if base in POLICIES else []), *points]
-    if not entries:
-        raise UnknownName("policy", base, known_policies())
-    if len(entries) > 1:
-        raise ConfigurationError(f"two policies want the name {base!r}: {' and '.join(entries)}; uninstall one")
-    return POLICIES[base] if base in POLICIES else _declared(next(iter(points.values())))
+    return _REGISTRY.spec(name.partition(":")[0])
 
 
 def make_policy(name: str, settings: PolicySettings | None = None) -> Policy:
@@ -57,18 +59,3 @@ def make_policy(name: str, settings: PolicySettings | None = None) -> Policy:
     if parameter and not spec.parameter:
         raise ConfigurationError(f"policy {base!r} takes no parameter, got {parameter!r}")
     return spec.make(parameter, settings or PolicySettings())
-
-
-def _declared(point: EntryPoint) -> PolicySpec:
-    """What an installed package says of its policy."""
-    try:
-        found = point.load()
-    except (ImportError, AttributeError) as error:
-        raise ConfigurationError(
-            f"policy {point.name!r} cannot be loaded from {point.value}: {error}; mend or uninstall its package"
-        ) from error
-    if isinstance(found, PolicySpec):
-        return found
-    if not callable(found):
-        raise ConfigurationError(f"policy {point.name!r}: {point.value} is no class, no function and no PolicySpec")
-    return PolicySpec(point.value, (found.__doc__ or point.value).strip().splitlines()[0])

@@ -1,4 +1,4 @@
-"""Settings of a policy: everything a policy is made with, the same in the simulator and on a real cluster."""
+"""Settings of a policy, the same in the simulator and on a real cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a chain, simulated or real: its links, the decisions about them, and what each hand-over lost."""
+"""Record of a chain, simulated or real: its links, decisions and hand-overs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Shortest remaining time first as a policy in plain Python: the discipline ``srtf``, from outside the compiled world.
 
-It knows true run times, so it is a bound, not something a cluster can run. It shows what a policy of the whole cluster
-looks like, and tests hold it to the schedule of the compiled one.
+It knows true run times, so it is something to compare with, not something a cluster can run. It shows what a policy of
+the whole cluster looks like, and tests hold it to the schedule of the compiled one.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ def _room(jobs: Records, cluster: Cluster, partition: Partition) -> tuple[Ints, 
 
 
 def to_minutes(jobs: Records, epoch_s: int) -> Records:
-    """Bring times to the minute grid of ``mirage-2023``: submissions down, run times up, at least a minute.
+    """Bring times to a grid of minutes: submissions down, run times up, at least a minute.
 
     Args:
         jobs: JOB records.

@@ -20,7 +20,7 @@ from mirage.policy.view import Chain, View
 from mirage.sim.cluster import Cluster
 from mirage.sim.contract.from_plan import write_plan
 from mirage.sim.contract.to_view import TEN_MINUTES_S, observe
-from mirage.sim.disciplines import discipline_spec
+from mirage.sim.disciplines.registry import PAUSED, DisciplineSpec, discipline_spec
 from mirage.sim.jobs import Workload, link_record, misfits, to_minutes
 from mirage.sim.kernel import engine
 from mirage.sim.kernel import plan_actions as actions
@@ -73,27 +73,26 @@ class Simulation:
     Args:
         cluster: The machine.
         jobs: What will be submitted.
-        discipline: Name of the queue discipline, or a ``Policy`` that is asked after every event.
+        discipline: Name or specification of the queue discipline, or a ``Policy`` that is asked after every event.
         settings: Parameters of the scheduler.
         begin_s: Where time begins; by default with the first submission. Jobs submitted earlier are not replayed.
 
     Raises:
         UnknownName: There is no such discipline.
-        ConfigurationError: The discipline does not know this kind of cluster.
+        ConfigurationError: It is none of the three, or the discipline does not know this kind of cluster.
     """
 
     def __init__(
         self,
         cluster: Cluster,
         jobs: Workload,
-        discipline: str | Policy = "slurm",
+        discipline: str | DisciplineSpec | Policy = "slurm",
         settings: SlurmSettings | None = None,
         begin_s: int | None = None,
     ) -> None:
-        self.policy = None if isinstance(discipline, str) else discipline
-        self.spec = discipline_spec(discipline if isinstance(discipline, str) else "paused")
+        self.spec, self.policy = _chosen(discipline)
         if self.spec.one_pool and (cluster.shared_nodes or len(cluster.groups) > 1):
-            raise ConfigurationError(f"{discipline!r} knows one pool of whole nodes only; use Cluster.pool(n)")
+            raise ConfigurationError(f"{self.spec.entry} knows one pool of whole nodes only; use Cluster.pool(n)")
         self.cluster, self.workload = cluster, jobs
         self.settings = settings or SlurmSettings()
         first_s = int(jobs.jobs.submit_s[0]) if len(jobs.jobs) else 0
@@ -106,10 +105,10 @@ class Simulation:
             replayed = to_minutes(replayed, now_s)
         accounts = np.zeros(jobs.users, dtype=np.int64)
         accounts[jobs.jobs.user] = jobs.jobs.account
-        self.world = make_world(cluster, replayed, self.settings, jobs.users, _dense(accounts), now_s)
-        self.state = make_state(self.world, cluster, self.spec, now_s, len(jobs.jobs))
+        self.world = make_world(cluster, replayed, self.settings.record(cluster, now_s), _dense(accounts))
+        self.state = make_state(self.world, cluster, self.spec.plans, now_s, len(jobs.jobs))
         self.state.fate[:skipped] = ENDED
-        self.scratch = make_scratch(self.world, len(self.state.live))
+        self.scratch = make_scratch(self.world, len(self.state.live), self.spec.scratch_rows)
         self.past: tuple[Records, ...] = ()
         self.next_id = len(jobs.jobs)
         self.kernel = self.spec.load()
@@ -173,7 +172,7 @@ class Simulation:
         copy.__dict__.update(self.__dict__)
         copy.state = empty_like(self.state)
         copy_state(copy.state, self.state)
-        copy.scratch = make_scratch(self.world, len(self.state.live))
+        copy.scratch = make_scratch(self.world, len(self.state.live), self.spec.scratch_rows)
         copy.past = self._ended_so_far()
         return copy
 
@@ -181,7 +180,7 @@ class Simulation:
         """Go back (or over) to where a fork of the same simulation stands; the fork is left untouched."""
         if len(earlier.state.live) != len(self.state.live):
             self.state = empty_like(earlier.state)
-            self.scratch = make_scratch(self.world, len(earlier.state.live))
+            self.scratch = make_scratch(self.world, len(earlier.state.live), self.spec.scratch_rows)
         else:
             self.state = self.state._replace(log=empty_log(earlier.state))
         copy_state(self.state, earlier.state)
@@ -301,7 +300,21 @@ class Simulation:
             self.state = with_longer_log(self.state)
             return
         self.state = enlarged(self.state)
-        self.scratch = make_scratch(self.world, len(self.state.live))
+        self.scratch = make_scratch(self.world, len(self.state.live), self.spec.scratch_rows)
+
+
+def _chosen(discipline: str | DisciplineSpec | Policy) -> tuple[DisciplineSpec, Policy | None]:
+    """The discipline, and the policy that decides in its place if one does."""
+    if isinstance(discipline, str):
+        return discipline_spec(discipline), None
+    if isinstance(discipline, DisciplineSpec):
+        return discipline, None
+    if isinstance(discipline, Policy) and not isinstance(discipline, type):
+        return PAUSED, discipline
+    raise ConfigurationError(
+        f"a discipline is a name, a DisciplineSpec or a policy (an object, not a class, with decide(view)); "
+        f"got {discipline!r}"
+    )
 
 
 def _dense(codes: Any) -> Any:
@@ -312,7 +325,7 @@ def _dense(codes: Any) -> Any:
 def simulate(
     cluster: Cluster,
     jobs: Workload,
-    discipline: str | Policy = "slurm",
+    discipline: str | DisciplineSpec | Policy = "slurm",
     settings: SlurmSettings | None = None,
 ) -> Schedule:
     """Replay a workload to its end under a discipline."""

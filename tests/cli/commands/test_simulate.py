@@ -92,7 +92,7 @@ def test_a_trace_without_a_job_to_simulate_is_an_error(tmp_path, capsys):
         (["--nodes", "3", "--processors", "3"], 2, "exclude each other"),
         (["--slurm-conf", "/no/slurm.conf"], 1, "cannot read /no/slurm.conf"),
         (["--slurm-conf", "x", "--settings", "lonestar6"], 2, "exclude each other"),
-        (["--processors", "3", "--discipline", "paused"], 2, "leaves every decision to a program"),
+        (["--processors", "3", "--discipline", "paused"], 1, "unknown queue discipline 'paused'"),
         (["--processors", "3", "-o", "/no/such/folder/x.csv"], 1, "cannot write /no/such/folder/x.csv"),
     ],
 )

@@ -12,7 +12,7 @@ from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
 from mirage.provision.chain import Link
 from mirage.provision.environment.chain_env import SUBMIT, WAIT, ChainEnv, ChainVectorEnv
-from mirage.provision.environment.episode_table import EpisodeTable, build_bank
+from mirage.provision.environment.episode_table import EpisodeTable, build_episode_table
 from mirage.provision.evaluation.episode import Scenario, play, warm_simulations
 from mirage.provision.evaluation.protocol import Protocol
 from mirage.sim.cluster import Cluster
@@ -30,28 +30,28 @@ def trial() -> tuple[Scenario, Protocol]:
 
 
 @pytest.fixture(scope="module")
-def bank(trial: tuple[Scenario, Protocol]) -> EpisodeTable:
-    return build_bank(*trial, Link(1), history=4)
+def table(trial: tuple[Scenario, Protocol]) -> EpisodeTable:
+    return build_episode_table(*trial, Link(1), history=4)
 
 
-def test_gymnasiums_checker_passes(bank: EpisodeTable) -> None:
-    check_env(ChainEnv(bank), skip_render_check=True)
+def test_gymnasiums_checker_passes(table: EpisodeTable) -> None:
+    check_env(ChainEnv(table), skip_render_check=True)
 
 
-def test_it_is_registered_single_and_vectorised(bank: EpisodeTable) -> None:
-    env = gym.make("mirage.provision.environment.chain_env:mirage/Chain-v1", bank=bank)
+def test_it_is_registered_single_and_vectorised(table: EpisodeTable) -> None:
+    env = gym.make("mirage.provision.environment.chain_env:mirage/Chain-v1", table=table)
     assert env.reset(seed=1)[0].shape == (4, 42)
-    many = gym.make_vec("mirage/Chain-v1", num_envs=3, vectorization_mode="vector_entry_point", bank=bank)
+    many = gym.make_vec("mirage/Chain-v1", num_envs=3, vectorization_mode="vector_entry_point", table=table)
     assert many.reset(seed=1)[0].shape == (3, 4, 42)
 
 
-def test_looking_up_is_playing(trial: tuple[Scenario, Protocol], bank: EpisodeTable) -> None:
+def test_looking_up_is_playing(trial: tuple[Scenario, Protocol], table: EpisodeTable) -> None:
     scenario, protocol = trial
     for k, (window, sim) in enumerate(warm_simulations(scenario, protocol, [0, 1, 2, 3])):
         episode = play(sim, protocol, Link(1), window)
-        assert bank.decisions[k] == len(episode.decisions_s)
-        np.testing.assert_array_equal(bank.outcome_s[k, : bank.decisions[k]], episode.outcome_s)
-        env = ChainEnv(bank, Cost(3.0, 1.0))
+        assert table.decisions[k] == len(episode.decisions_s)
+        np.testing.assert_array_equal(table.outcome_s[k, : table.decisions[k]], episode.outcome_s)
+        env = ChainEnv(table, Cost(3.0, 1.0))
         env.reset(options={"episode": k})
         for _ in range(5):
             _, reward, terminated, _, _ = env.step(np.int64(WAIT))
@@ -62,24 +62,24 @@ def test_looking_up_is_playing(trial: tuple[Scenario, Protocol], bank: EpisodeTa
         assert reward == pytest.approx(-float(Cost(3.0, 1.0).of(float(episode.outcome_s[5]))))
 
 
-def test_waiting_for_ever_is_reactive(bank: EpisodeTable) -> None:
-    env = ChainEnv(bank)
+def test_waiting_for_ever_is_reactive(table: EpisodeTable) -> None:
+    env = ChainEnv(table)
     env.reset(options={"episode": 2})
     steps, terminated, info = 0, False, {}
     while not terminated:
         _, _, terminated, _, info = env.step(np.int64(WAIT))
         steps += 1
-    assert steps == bank.decisions[2] - 1
+    assert steps == table.decisions[2] - 1
     assert info["x_h"] == info["reactive_x_h"]
 
 
-def test_vectorised_equals_single(bank: EpisodeTable) -> None:
-    many = ChainVectorEnv(3, bank)
+def test_vectorised_equals_single(table: EpisodeTable) -> None:
+    many = ChainVectorEnv(3, table)
     seen, start = many.reset(seed=7)
     rng = np.random.default_rng(0)
     singles = []
     for k in range(3):
-        env = ChainEnv(bank)
+        env = ChainEnv(table)
         first, _ = env.reset(options={"episode": int(start["episode"][k])})
         np.testing.assert_array_equal(first, seen[k])
         singles.append(env)
@@ -97,21 +97,21 @@ def test_vectorised_equals_single(bank: EpisodeTable) -> None:
         running &= ~terminated
 
 
-def test_an_ended_episode_begins_anew_in_the_next_step(bank: EpisodeTable) -> None:
-    many = ChainVectorEnv(2, bank)
+def test_an_ended_episode_begins_anew_in_the_next_step(table: EpisodeTable) -> None:
+    many = ChainVectorEnv(2, table)
     many.reset(seed=1)
     _, _, terminated, _, _ = many.step(np.array([SUBMIT, WAIT]))
     assert terminated.tolist() == [True, False]
     seen, rewards, terminated, _, _ = many.step(np.array([SUBMIT, WAIT]))
     assert (rewards[0], terminated[0]) == (0.0, False)
-    assert any(np.array_equal(seen[0], bank.seen[e, :4]) for e in range(len(bank)))
+    assert any(np.array_equal(seen[0], table.seen[e, :4]) for e in range(len(table)))
 
 
-def test_a_bank_survives_the_disk(bank: EpisodeTable, tmp_path: object) -> None:
-    path = f"{tmp_path}/bank.npz"
-    bank.save(path)
+def test_a_table_survives_the_disk(table: EpisodeTable, tmp_path: object) -> None:
+    path = f"{tmp_path}/table.npz"
+    table.save(path)
     again = EpisodeTable.load(path)
-    np.testing.assert_array_equal(again.seen, bank.seen)
-    assert (again.history, again.step_s) == (bank.history, bank.step_s)
-    with pytest.raises(ConfigurationError, match="no episode bank"):
+    np.testing.assert_array_equal(again.seen, table.seen)
+    assert (again.history, again.step_s) == (table.history, table.step_s)
+    with pytest.raises(ConfigurationError, match="no episode table"):
         EpisodeTable.load(__file__)

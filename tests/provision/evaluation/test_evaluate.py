@@ -10,7 +10,7 @@ from mirage.policy.contract import PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Submit, Wait
 from mirage.provision.chain import Link
-from mirage.provision.evaluation.candidate import candidates, heeds_cost, window_seed
+from mirage.provision.evaluation.candidate import candidates, weighs_cost, window_seed
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluate import evaluate
 from mirage.provision.evaluation.protocol import Protocol
@@ -129,7 +129,7 @@ def test_policies_that_weigh_costs_are_made_for_each():
     costs = [Cost(1, 1), Cost(5, 1)]
     keys = [c.key for c in candidates(["lead:4", "test-gambler", "oracle", "lead:4"], costs)]
     assert keys == ["lead:4", "test-gambler@1:1", "test-gambler@5:1"]
-    assert (heeds_cost("what-if"), heeds_cost("lead:4")) == (True, False)
+    assert (weighs_cost("what-if"), weighs_cost("lead:4")) == (True, False)
 
 
 def test_seeds_differ_by_window_and_link():

@@ -10,7 +10,7 @@ import pytest
 from mirage.duration import DAY_S, HOUR_S
 from mirage.sim.cluster import Cluster
 from mirage.sim.contract.from_view import revive
-from mirage.sim.disciplines import discipline_spec
+from mirage.sim.disciplines.registry import discipline_spec
 from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import ARRIVED, N_PENDING, N_RUNNING, QUEUE_HEAD
 from mirage.sim.kernel.engine import advance

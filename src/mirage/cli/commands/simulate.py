@@ -49,8 +49,6 @@ def simulate(
     Jobs are submitted when the trace says and run as long as it says, but no longer than their limit. Which job waits
     for which is up to the discipline.
     """
-    if discipline == "paused":
-        raise click.UsageError("the discipline 'paused' leaves every decision to a program; name another")
     simulated = machine.machine()
     if out is not None:
         check_output(out)

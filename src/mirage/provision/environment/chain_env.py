@@ -26,7 +26,7 @@ from mirage.duration import DAY_S, HOUR_S
 from mirage.job_state import Ints
 from mirage.policy.cost import Cost
 from mirage.provision.chain import Link
-from mirage.provision.environment.episode_table import EpisodeTable, build_bank
+from mirage.provision.environment.episode_table import EpisodeTable, build_episode_table
 from mirage.provision.environment.snapshot import COLUMNS
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.protocol import Protocol
@@ -41,7 +41,7 @@ Observations = NDArray[np.float32]
 
 
 @lru_cache(maxsize=4)
-def builtin_bank(link_nodes: int = 1, windows: int = 42, history: int = 1, seed: int = 0) -> EpisodeTable:
+def builtin_episode_table(link_nodes: int = 1, windows: int = 42, history: int = 1, seed: int = 0) -> EpisodeTable:
     """Episodes on the built-in ``lonestar6-like`` workload: one every four hours after two weeks of warm-up."""
     warm_up_days = 14
     model = load_builtin("lonestar6-like")
@@ -49,58 +49,58 @@ def builtin_bank(link_nodes: int = 1, windows: int = 42, history: int = 1, seed:
     cluster = Cluster.pool(76)
     scenario = Scenario(cluster, workload(table, cluster, refuse=False), "slurm", SlurmSettings.lonestar6())
     begin_s = int(table.submit_s.min()) + warm_up_days * DAY_S
-    return build_bank(scenario, Protocol.warm(begin_s, windows=windows), Link(link_nodes), history=history)
+    return build_episode_table(scenario, Protocol.warm(begin_s, windows=windows), Link(link_nodes), history=history)
 
 
-class _Rules:
-    """What single and vectorised environments share: spaces, and the books of many episodes at once."""
+class _Episodes:
+    """What both environments share: spaces, and the outcomes of many episodes at once."""
 
-    def __init__(self, bank: EpisodeTable, cost: Cost) -> None:
-        self.bank, self.cost = bank, cost
-        shape = (bank.history, COLUMNS)
+    def __init__(self, table: EpisodeTable, cost: Cost) -> None:
+        self.table, self.cost = table, cost
+        shape = (table.history, COLUMNS)
         self.observation_space = spaces.Box(0.0, 1e6, shape, np.float32)
         self.action_space = spaces.Discrete(2)
-        self._back = np.arange(bank.history)
+        self._back = np.arange(table.history)
 
     def seen(self, episode: Ints, decision: Ints) -> Observations:
         """Shape (n, history, 42): what is seen at these decisions."""
         seen: Observations
-        if self.bank.history == 1:
-            seen = self.bank.seen[episode, decision][:, None, :]
+        if self.table.history == 1:
+            seen = self.table.seen[episode, decision][:, None, :]
         else:
-            seen = self.bank.seen[episode[:, None], decision[:, None] + self._back]
+            seen = self.table.seen[episode[:, None], decision[:, None] + self._back]
         return seen
 
     def submit(self, episode: Ints, decision: Ints) -> tuple[NDArray[np.float64], Ints]:
         """Rewards and outcomes (seconds), shape (n,), of submitting at these decisions."""
-        x_s = self.bank.outcome_s[episode, decision]
+        x_s = self.table.outcome_s[episode, decision]
         return -self.cost.of(x_s.astype(np.float64)), x_s
 
     def best_s(self, episode: int) -> int:
         """The outcome of the cheapest decision of an episode."""
-        outcome_s = self.bank.outcome_s[episode, : self.bank.decisions[episode]]
+        outcome_s = self.table.outcome_s[episode, : self.table.decisions[episode]]
         return int(outcome_s[np.argmin(self.cost.of(outcome_s.astype(np.float64)))])
 
 
-def _prepare(bank: EpisodeTable | None, cost: Cost | None, builtin: dict[str, Any]) -> _Rules:
-    return _Rules(builtin_bank(**builtin) if bank is None else bank, cost or Cost())
+def _prepare(table: EpisodeTable | None, cost: Cost | None, builtin: dict[str, Any]) -> _Episodes:
+    return _Episodes(builtin_episode_table(**builtin) if table is None else table, cost or Cost())
 
 
 class ChainEnv(gym.Env[Observations, np.int64]):
     """One hand-over after another.
 
     Args:
-        bank: Episodes to play; by default on the built-in workload.
+        table: Episodes to play; by default on the built-in workload.
         cost: What an hour of interruption and of overlap costs.
-        builtin: ``link_nodes``, ``windows``, ``history``, ``seed`` of the built-in bank.
+        builtin: ``link_nodes``, ``windows``, ``history``, ``seed`` of the built-in table.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (gymnasium's own form)
 
-    def __init__(self, bank: EpisodeTable | None = None, cost: Cost | None = None, **builtin: Any) -> None:
-        self.rules = _prepare(bank, cost, builtin)
-        self.observation_space = self.rules.observation_space
-        self.action_space = self.rules.action_space
+    def __init__(self, table: EpisodeTable | None = None, cost: Cost | None = None, **builtin: Any) -> None:
+        self.episodes = _prepare(table, cost, builtin)
+        self.observation_space = self.episodes.observation_space
+        self.action_space = self.episodes.action_space
         self._episode, self._decision = 0, 0
 
     def reset(
@@ -108,23 +108,23 @@ class ChainEnv(gym.Env[Observations, np.int64]):
     ) -> tuple[Observations, dict[str, Any]]:
         """Begin an episode: ``options["episode"]`` or one drawn at random."""
         super().reset(seed=seed)
-        drawn = int(self.np_random.integers(len(self.rules.bank)))
+        drawn = int(self.np_random.integers(len(self.episodes.table)))
         self._episode, self._decision = int((options or {}).get("episode", drawn)), 0
         return self._seen(), {"episode": self._episode}
 
     def step(self, action: np.int64) -> tuple[Observations, float, bool, bool, dict[str, Any]]:
         """Wait or submit."""
-        bank = self.rules.bank
-        last = int(bank.decisions[self._episode]) - 1
+        table = self.episodes.table
+        last = int(table.decisions[self._episode]) - 1
         if action == WAIT and self._decision < last:
             self._decision += 1
             if self._decision < last:
                 return self._seen(), 0.0, False, False, {}
-        reward, x_s = self.rules.submit(*self._place())
+        reward, x_s = self.episodes.submit(*self._place())
         info = {
             "x_h": float(x_s[0]) / HOUR_S,
-            "reactive_x_h": float(bank.reactive_s[self._episode]) / HOUR_S,
-            "best_x_h": self.rules.best_s(self._episode) / HOUR_S,
+            "reactive_x_h": float(table.reactive_s[self._episode]) / HOUR_S,
+            "best_x_h": self.episodes.best_s(self._episode) / HOUR_S,
         }
         return self._seen(), float(reward[0]), True, False, info
 
@@ -132,16 +132,16 @@ class ChainEnv(gym.Env[Observations, np.int64]):
         return np.array([self._episode]), np.array([self._decision])
 
     def _seen(self) -> Observations:
-        seen: Observations = self.rules.seen(*self._place())[0]
+        seen: Observations = self.episodes.seen(*self._place())[0]
         return seen
 
 
 class ChainVectorEnv(VectorEnv[Observations, Ints, Any]):
-    """Many hand-overs at once; each begins anew in the step after it has ended (gymnasium's ``NEXT_STEP``).
+    """Many hand-overs at once; each begins anew in the step after its end (``NEXT_STEP``).
 
     Args:
         num_envs: How many.
-        bank: As ``ChainEnv``.
+        table: As ``ChainEnv``.
         cost: As ``ChainEnv``.
         builtin: As ``ChainEnv``.
     """
@@ -149,12 +149,12 @@ class ChainVectorEnv(VectorEnv[Observations, Ints, Any]):
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
 
     def __init__(
-        self, num_envs: int, bank: EpisodeTable | None = None, cost: Cost | None = None, **builtin: Any
+        self, num_envs: int, table: EpisodeTable | None = None, cost: Cost | None = None, **builtin: Any
     ) -> None:
-        self.rules = _prepare(bank, cost, builtin)
+        self.episodes = _prepare(table, cost, builtin)
         self.num_envs = num_envs
-        self.single_observation_space = self.rules.observation_space
-        self.single_action_space = self.rules.action_space
+        self.single_observation_space = self.episodes.observation_space
+        self.single_action_space = self.episodes.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._episode, self._decision = np.zeros(num_envs, np.int64), np.zeros(num_envs, np.int64)
@@ -165,29 +165,29 @@ class ChainVectorEnv(VectorEnv[Observations, Ints, Any]):
     ) -> tuple[Observations, dict[str, Any]]:
         """Begin an episode in every environment, drawn at random."""
         super().reset(seed=seed if isinstance(seed, int) else None, options=options)
-        self._episode = self.np_random.integers(len(self.rules.bank), size=self.num_envs)
+        self._episode = self.np_random.integers(len(self.episodes.table), size=self.num_envs)
         self._decision = np.zeros(self.num_envs, dtype=np.int64)
         self._ended[:] = False
-        return self.rules.seen(self._episode, self._decision), {"episode": self._episode.copy()}
+        return self.episodes.seen(self._episode, self._decision), {"episode": self._episode.copy()}
 
     def step(
         self, actions: Ints
     ) -> tuple[Observations, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         """Wait or submit in every environment."""
         begins = self._ended
-        last = self.rules.bank.decisions[self._episode] - 1
+        last = self.episodes.table.decisions[self._episode] - 1
         waits = (np.asarray(actions) == WAIT) & ~begins
         self._decision = np.where(waits, np.minimum(self._decision + 1, last), self._decision)
         submits = ~begins & (~waits | (self._decision == last))
-        rewards, x_s = self.rules.submit(self._episode, self._decision)
+        rewards, x_s = self.episodes.submit(self._episode, self._decision)
         rewards = np.where(submits, rewards, 0.0)
         if begins.any():
-            drawn = self.np_random.integers(len(self.rules.bank), size=int(begins.sum()))
+            drawn = self.np_random.integers(len(self.episodes.table), size=int(begins.sum()))
             self._episode[begins] = drawn
             self._decision[begins] = 0
         self._ended = submits
         info = {"x_h": np.where(submits, x_s / HOUR_S, 0.0), "_x_h": submits}
-        seen = self.rules.seen(self._episode, self._decision)
+        seen = self.episodes.seen(self._episode, self._decision)
         return seen, rewards, submits, np.zeros(self.num_envs, dtype=np.bool_), info
 
 

@@ -1,4 +1,4 @@
-"""A bank of episodes: what was seen and what would have become of every decision, as arrays to learn from.
+"""Table of episodes: what was seen at every decision, and its outcome, as arrays.
 
 Waiting changes nothing about the cluster, so an episode is a table: one row a decision, with what was seen and the
 exact outcome of submitting then. An environment that looks it up is the simulator itself, only played beforehand.
@@ -57,28 +57,30 @@ class EpisodeTable:
         return reactive
 
     def save(self, path: str | Path) -> None:
-        """Write the bank as a compressed ``.npz``; nothing in it is pickled."""
+        """Write the table as a compressed ``.npz``; nothing in it is pickled."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         np.savez_compressed(path, schema=_SCHEMA, **fields)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a bank.
+        """Read a table.
 
         Raises:
-            ConfigurationError: The file is no bank, or one of another schema.
+            ConfigurationError: The file is no table, or one of another schema.
         """
         try:
             with np.load(path, allow_pickle=False) as stored:
                 if int(stored["schema"]) != _SCHEMA:
-                    raise ConfigurationError(f"{path}: a bank of schema {int(stored['schema'])}, expected {_SCHEMA}")
+                    raise ConfigurationError(f"{path}: a table of schema {int(stored['schema'])}, expected {_SCHEMA}")
                 arrays = {name: stored[name] for name in cls.__slots__}
         except (OSError, KeyError, ValueError) as error:
-            raise ConfigurationError(f"{path} is no episode bank ({error}); build one with build_bank") from error
+            raise ConfigurationError(
+                f"{path} is no episode table ({error}); build one with build_episode_table"
+            ) from error
         return cls(**{**arrays, "history": int(arrays["history"]), "step_s": int(arrays["step_s"])})
 
 
-def build_bank(
+def build_episode_table(
     scenario: Scenario,
     protocol: Protocol,
     link: Link,

@@ -1,4 +1,6 @@
-"""What a learner sees of a view: 42 numbers, the columns of the published Mirage state, in hours and nodes.
+"""Snapshot of a view for learners: 42 numbers, the columns of the published Mirage state.
+
+In hours and nodes.
 
 0 pending jobs; 1 nodes they ask for; 2–6, 7–11, 12–16 minimum, quartiles and maximum of their limit, wait and run
 (always 0); 17 running jobs; 18 nodes they hold; 19–23, 24–28, 29–33 the same of their limit, past wait and run so far;

@@ -1,4 +1,6 @@
-"""Intervals from windows that resemble their neighbours: whole weeks are drawn again, not single windows.
+"""Block bootstrap: 95 % intervals from windows that resemble their neighbours.
+
+Whole weeks are drawn again, not single windows.
 
 Windows that lie hours apart meet nearly the same queue (lag-1 autocorrelation 0.8 on Lonestar6), so that an interval
 from single windows would be several times too narrow. A block bootstrap (Künsch 1989) keeps neighbours together.

@@ -1,4 +1,4 @@
-"""Candidates of an evaluation: policies asked at every decision of a window until they submit."""
+"""Candidates of an evaluation: policies asked at every decision until they submit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Candidate:
 
     Attributes:
         policy: As ``make_policy`` takes it.
-        cost: What it weighs; None where it heeds no cost, and decides alike whatever the cost.
+        cost: What it weighs; None where it weighs none, and decides alike whatever the cost.
     """
 
     policy: str
@@ -54,11 +54,11 @@ def candidates(policies: list[str], costs: list[Cost]) -> list[Candidate]:
     for policy in dict.fromkeys(policies):
         if policy == ORACLE:
             continue
-        found += [Candidate(policy, cost) for cost in costs] if heeds_cost(policy) else [Candidate(policy)]
+        found += [Candidate(policy, cost) for cost in costs] if weighs_cost(policy) else [Candidate(policy)]
     return found
 
 
-def heeds_cost(policy: str) -> bool:
+def weighs_cost(policy: str) -> bool:
     """Whether a policy says that it needs costs. Unknown ones count as if they did."""
     return policy.partition(":")[0] not in known_policies() or "cost" in policy_spec(policy).needs
 

@@ -1,4 +1,4 @@
-"""One hand-over, tried out: the predecessor in a real queue, and the exact outcome of every moment to submit.
+"""Episode: one hand-over in a real queue, with the outcome of every moment to submit.
 
 Waiting changes nothing about the cluster, so one replay serves every policy: at each decision time the replay is
 forked, the next link submitted in the fork, and the fork run until it starts. A policy that submits at decision k

@@ -1,4 +1,4 @@
-"""Policies judged by the hand-overs they would have made: every window of a trace, every policy, the same queue.
+"""Evaluation of policies by the hand-overs they would have made in a trace.
 
 evaluation = evaluate(scenario, Protocol.warm(begin_s), [Link(1), Link(8)], ["average", "what-if"], [Cost(3, 1)])
 """
@@ -20,7 +20,7 @@ from mirage.provision.evaluation.protocol import Protocol
 from mirage.provision.evaluation.score import REACTIVE, Row, score, submissions_s
 from mirage.provision.evaluation.study import Study, Trial
 from mirage.provision.evaluation.workers import play_windows
-from mirage.sim.disciplines import discipline_spec
+from mirage.sim.disciplines.registry import discipline_spec
 
 Progress = Callable[[int, int], None]
 """Called with how many windows are done, and how many there are."""

@@ -1,4 +1,4 @@
-"""The frontier of interruption and overlap: where policies stand, against every constant lead."""
+"""Frontier of interruption and overlap: every policy against all constant leads."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One policy, over the cost ratios it was told."""
+    """One policy, over the cost ratios."""
 
     policy: str
     points: tuple[Point, ...]

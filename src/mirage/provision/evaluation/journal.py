@@ -1,4 +1,4 @@
-"""Results kept as they come, so that an evaluation that was stopped goes on where it stood."""
+"""Journal of an evaluation: results kept as they come, to resume from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirage.provision.evaluation.study import Study, Trial
 
 
 class Journal:
-    """The windows of a study that have been played: a file of JSON lines, one a window, named after the study's key.
+    """Played windows of a study in a file of JSON lines, named after the study's key.
 
     A line that was cut off (the machine went down) is dropped and its window played again.
 

@@ -1,4 +1,4 @@
-"""Protocols of evaluation: which windows of a trace, how the queue gets warm, when a policy is asked."""
+"""Protocols of evaluation: windows, warm-up of the queue, times of decisions."""
 
 from __future__ import annotations
 

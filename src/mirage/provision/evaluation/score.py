@@ -1,4 +1,4 @@
-"""What evaluated policies come to: interruption, overlap, cost, and how far each is from what was possible."""
+"""Scores of evaluated policies: interruption, overlap, cost, and the gap to the optimum."""
 
 from __future__ import annotations
 
@@ -100,13 +100,13 @@ def constant_lead(trials: Sequence[Trial], hours: float) -> Outcome:
 
 
 def outcome(policy: str, trials: Sequence[Trial], cost: Cost) -> Outcome:
-    """What a policy made of the windows, told this cost where it heeds one."""
+    """What a policy made of the windows, at this cost where it weighs one."""
     if policy == ORACLE:
         return oracle(trials, cost)
     if policy == REACTIVE:
         return reactive(trials)
-    told, blind = Candidate(policy, cost).key, Candidate(policy).key
-    return Outcome.at(policy, trials, [t.chosen[told if told in t.chosen else blind] for t in trials])
+    with_cost, without = Candidate(policy, cost).key, Candidate(policy).key
+    return Outcome.at(policy, trials, [t.chosen[with_cost if with_cost in t.chosen else without] for t in trials])
 
 
 def loads(trials: Sequence[Trial]) -> NDArray[np.str_]:

@@ -1,4 +1,4 @@
-"""A study: everything that determines the outcome of an evaluation, and how one of its windows is played."""
+"""Study: everything that determines an evaluation, and how its windows are played."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any, Self
 import numpy as np
 
 import mirage
+from mirage.policy.registry import policy_spec
 from mirage.policy.view import View
 from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import NEVER, Candidate, WindowRun, window_seed
 from mirage.provision.evaluation.episode import Episode, Scenario, play, warm_simulations
 from mirage.provision.evaluation.protocol import Protocol
-
-_ROOMS = ("policy", "provision", "sim")
+from mirage.sim.disciplines.registry import discipline_spec
+from mirage.source_digest import source_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +39,16 @@ class Study:
 
     @property
     def key(self) -> str:
-        """A digest of all that determines the outcome of a window: two studies with one key agree window by window.
+        """Digest of all that determines a window: studies with one key agree window by window.
 
-        How many windows there are is not part of it; the code that plays them is.
+        How many windows there are is not part of it. The code that plays them is, without its docstrings and comments:
+        this module, the discipline, the policies, and what they import.
         """
         digest = hashlib.sha256()
         scenario = self.scenario
         for part in (
             mirage.__version__,
+            np.__version__,
             scenario.cluster,
             scenario.discipline,
             scenario.settings,
@@ -58,9 +61,9 @@ class Study:
         digest.update(scenario.jobs.jobs.tobytes())
         for candidate in self.candidates:
             digest.update(_content(candidate.policy.partition(":")[2]))
-        for room in _ROOMS:
-            for source in sorted((Path(mirage.__file__).parent / room).rglob("*.py")):
-                digest.update(source.read_bytes())
+        entries = [policy_spec(candidate.policy).entry for candidate in self.candidates]
+        entries.append(discipline_spec(scenario.discipline).entry)
+        digest.update(source_digest([__name__, *(entry.partition(":")[0] for entry in entries)]).encode())
         return digest.hexdigest()[:16]
 
 

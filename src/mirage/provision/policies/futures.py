@@ -1,4 +1,4 @@
-"""What may happen: run times of the jobs we see, and jobs that may yet come.
+"""Futures of a queue: run times of the jobs in sight, and jobs that may yet come.
 
 A run time is the job's limit times a *use of the limit* drawn from jobs that ended: the user's own with the same
 limit as far as there are any, everybody's with a like limit otherwise; a job that runs already has used up its

@@ -1,4 +1,4 @@
-"""Running the visible queue forward many times: the kernel behind ``what-if``."""
+"""Rollouts: the kernel that runs the visible queue forward many times."""
 
 from __future__ import annotations
 

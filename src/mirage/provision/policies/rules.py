@@ -42,7 +42,7 @@ def recent_waits_s(view: View, before_s: int, count: int) -> Ints:
 
 
 def plan_without_choice(view: View, chain: Chain) -> Plan | None:
-    """The plan for a link that has not started or has ended; None where there is something to decide."""
+    """The plan for a link that has not started or has ended; else None: there is a choice."""
     if chain.ends_s == MISSING:
         return Plan((Wait(reason="predecessor-pending"),))
     if chain.ends_s <= view.now_s:
@@ -51,7 +51,7 @@ def plan_without_choice(view: View, chain: Chain) -> Plan | None:
 
 
 class Lead:
-    """Submits a certain time before the present link ends; each subclass has its own rule for that time."""
+    """Submits a certain time before the present link ends; subclasses say what time."""
 
     def decide(self, view: View) -> Plan:
         """Submit when no more remains of the link than the lead."""

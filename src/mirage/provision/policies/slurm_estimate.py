@@ -1,4 +1,4 @@
-"""``slurm-estimate``: lead by the start that Slurm's own backfill plan promises (``squeue --start``)."""
+"""``slurm-estimate``: lead by the start that the backfill plan promises (``squeue --start``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirage.sim.slurm_conf.settings import SlurmSettings
 
 
 class SlurmEstimate(Lead):
-    """Leads by the wait under the backfill plan: every job runs to its limit, and no new ones come.
+    """Leads by the wait under the backfill plan: all jobs run to their limit, none are new.
 
     Args:
         discipline: How the cluster orders its queue.

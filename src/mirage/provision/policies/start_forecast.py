@@ -1,4 +1,4 @@
-"""Forecast of the next link's start: the visible queue, run forward many times in the simulator."""
+"""Forecast of the next link's start, from futures of the visible queue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirage.provision.policies.futures import UseHistory, Uses, chances, days_to
 from mirage.provision.policies.rollout_kernel import roll_out
 from mirage.provision.policies.rules import chain_of
 from mirage.sim.contract.from_view import newcomers_standing, revive
-from mirage.sim.disciplines import discipline_spec
+from mirage.sim.disciplines.registry import discipline_spec
 from mirage.sim.jobs import link_record
 from mirage.sim.kernel.allocate import empty_like
 from mirage.sim.slurm_conf.settings import SlurmSettings

@@ -1,4 +1,4 @@
-"""``what-if``: run the visible queue forward many times, read off when the next link would start, weigh the costs.
+"""``what-if``: weigh the costs of submitting now and later over futures of the queue.
 
 Needs no training, works on a cluster never seen before, and corrects itself at every decision.
 """
@@ -92,8 +92,8 @@ class WhatIf:
             return plan
         starts_s = self.forecast.starts_s(view, delays_s(remaining_s, chain.step_s))
         cost = self.cost.of((starts_s - chain.ends_s).astype(np.float64))
-        now, blind, seeing = cost[:, 0].mean(), cost[:, 1:].mean(axis=0).min(), cost[:, 1:].min(axis=1).mean()
-        later = blind + self.information * (seeing - blind)
+        now, fixed, hindsight = cost[:, 0].mean(), cost[:, 1:].mean(axis=0).min(), cost[:, 1:].min(axis=1).mean()
+        later = fixed + self.information * (hindsight - fixed)
         waits_s = starts_s[:, 0] - view.now_s
         estimate = forecast_estimate(remaining_s, waits_s) | {"cost_now": float(now), "cost_later": float(later)}
         if now < later - _NOTHING:

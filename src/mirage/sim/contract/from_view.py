@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mirage.policy.view import Jobs, View
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
-from mirage.sim.disciplines import DisciplineSpec
+from mirage.sim.disciplines.registry import DisciplineSpec
 from mirage.sim.kernel.allocate import FIRST_SLOTS, enlarged, make_scratch, make_state, make_world
 from mirage.sim.kernel.arrays import (
     JOB,
@@ -108,14 +108,14 @@ def revive(
     users = int(max([0, *pending.user, *running.user, *view.ended.user])) + 2
     future = records(JOB, arrivals)
     fixed = replace(settings, weight_fairshare=0.0)  # it is in the standing of each job
-    world = make_world(cluster, future, fixed, users, np.zeros(users), view.now_s - pass_phase_s)
-    state = make_state(world, cluster, spec, view.now_s, n + arrivals)
+    world = make_world(cluster, future, fixed.record(cluster, view.now_s - pass_phase_s), np.zeros(users))
+    state = make_state(world, cluster, spec.plans, view.now_s, n + arrivals)
     state.allowed[:] = view.nodes.allowed[:, rows_in_use(view)]  # a partition may have lost all its nodes
     slots = FIRST_SLOTS
     while slots < n + arrivals + 8:
         state = enlarged(state)
         slots = len(state.live)
-    scratch = make_scratch(world, slots)
+    scratch = make_scratch(world, slots, spec.scratch_rows)
     waiting = job_records(pending, 0)
     waiting.boost = standing(pending, view, settings)
     _seat(world, state, scratch, waiting, np.ascontiguousarray(pending.eligible_s))

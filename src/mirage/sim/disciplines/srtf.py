@@ -1,7 +1,8 @@
 """Shortest remaining time first, preemptive: the running set is always the shortest jobs that fit.
 
-It knows true run times, so it is a bound and a proof of the seam, not something to run. It writes a plan and leaves
-checking and applying to the engine, as every policy that preempts, resizes or lends does. One pool of whole nodes.
+It knows true run times, so it is something to compare with and a proof of the seam, not something to run. It is no
+bound where jobs have widths: another order can wait less. It writes a plan and leaves checking and applying to the
+engine, as every policy that preempts, resizes or lends does. One pool of whole nodes.
 """
 
 from __future__ import annotations

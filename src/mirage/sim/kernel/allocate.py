@@ -9,8 +9,6 @@ from numba import void
 from numpy.typing import NDArray
 
 from mirage.sim.cluster import Cluster
-from mirage.sim.disciplines import DisciplineSpec
-from mirage.sim.disciplines.mirage_2023 import SLOTS
 from mirage.sim.kernel.arrays import (
     ACTION,
     CAPACITY,
@@ -40,6 +38,7 @@ from mirage.sim.kernel.arrays import (
     TIMER,
     WATCH,
     WATCH_SLOT,
+    Records,
     Scratch,
     State,
     World,
@@ -47,7 +46,6 @@ from mirage.sim.kernel.arrays import (
 )
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import REPLAN
-from mirage.sim.slurm_conf.settings import SlurmSettings
 
 SPARE_IDS = 1024
 """Room for ids of injected jobs beyond those of the trace."""
@@ -56,14 +54,13 @@ FIRST_SLOTS, FIRST_LOG = 256, 1024
 """Room for jobs, and for segments beyond one a job, to begin with; it is doubled as needed."""
 
 
-def make_world(cluster: Cluster, jobs: Any, settings: SlurmSettings, users: int, accounts: Any, epoch_s: int) -> World:
+def make_world(cluster: Cluster, jobs: Any, settings: Records, accounts: Any) -> World:
     """The fixed arrays of a simulation.
 
     Args:
         jobs: JOB records by submit time.
-        users: How many users there are; codes run below this.
-        accounts: Shape (users,), the account of each.
-        epoch_s: Periodic passes are counted from here.
+        settings: The one SETTINGS record.
+        accounts: Shape (users,), the account of each user; codes of users run below its length.
     """
     bins = cluster.bins()
     if cluster.shared_nodes:
@@ -76,7 +73,7 @@ def make_world(cluster: Cluster, jobs: Any, settings: SlurmSettings, users: int,
         jobs=jobs,
         capacity=capacity,
         changes=_changes(cluster),
-        settings=settings.record(cluster, epoch_s),
+        settings=settings,
         partition_factor=factors / max(factors.max(), 1e-12),
         partition_tier=np.array([p.tier for p in cluster.partitions], dtype=np.int64),
         qos_factor=qos / max(qos.max(), 1e-12),
@@ -112,15 +109,16 @@ def _changes(cluster: Cluster) -> Any:
     return made
 
 
-def make_state(world: World, cluster: Cluster, spec: DisciplineSpec, now_s: int, ids: int) -> State:
+def make_state(world: World, cluster: Cluster, plans: bool, now_s: int, ids: int) -> State:
     """A cluster at rest at ``now_s``: nothing submitted yet, every node free.
 
     Args:
+        plans: Whether the discipline keeps an availability profile.
         ids: Job ids run below this; room for ``SPARE_IDS`` more is made.
     """
     slots = FIRST_SLOTS
     bins, users = len(world.capacity), len(world.user_account)
-    points = 4 * slots + 8 if spec.plans else 1
+    points = 4 * slots + 8 if plans else 1
     one_pool = bins == 1 and not cluster.shared_nodes
     clock = np.zeros(CLOCK_SIZE, dtype=np.int64)
     clock[[NOW, PASSED_AT, PRIORITY_AT]] = now_s
@@ -158,10 +156,10 @@ def _most_chunks(world: World) -> int:
     return int(world.capacity.sum()) + growth
 
 
-def make_scratch(world: World, slots: int) -> Scratch:
-    """Working room for a state of so many slots."""
+def make_scratch(world: World, slots: int, rows: int) -> Scratch:
+    """Working room for a state of so many slots, and for a discipline that needs so many rows."""
     bins = len(world.capacity)
-    size = max(slots, bins, len(world.partition_tier), len(world.user_account) + 1, SLOTS)
+    size = max(slots, bins, len(world.partition_tier), len(world.user_account) + 1, rows)
     return Scratch(
         low=np.zeros((bins, 2), dtype=np.int64),
         picked=np.zeros(bins, dtype=np.int64),

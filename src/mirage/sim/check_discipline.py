@@ -1,0 +1,79 @@
+"""Check of a queue discipline on small clusters; run it over your own before you plug it in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from mirage.errors import ContractBroken, MirageError
+from mirage.sim.check import check_schedule
+from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.disciplines.registry import DisciplineSpec, discipline_spec
+from mirage.sim.jobs import Workload, workload
+from mirage.sim.simulation import Simulation
+from mirage.trace.table import JobTable
+
+JOBS = 60
+_CROWD_S = (5, 100, 500)
+"""Jobs come within so many seconds: the fewer, the more of them meet."""
+
+
+def check_discipline(discipline: str | DisciplineSpec, seeds: int = 4) -> None:
+    """Play a discipline on every kind of cluster that it knows and judge its schedules.
+
+    Every job runs, none early, beyond its limit, or on nodes that there are not (``check_schedule``). Played twice it
+    gives the same schedule, and so does a fork taken on the way.
+
+    Args:
+        discipline: Its name or its specification.
+        seeds: How many workloads on each cluster.
+
+    Raises:
+        ContractBroken: The first thing found.
+    """
+    spec = discipline_spec(discipline) if isinstance(discipline, str) else discipline
+    for kind, cluster in _clusters(spec):
+        for seed in range(seeds):
+            try:
+                _check(spec, cluster, _jobs(cluster, seed))
+            except MirageError as error:
+                raise ContractBroken(f"{spec.entry} on {kind}, seed {seed}: {error}") from error
+
+
+def _check(spec: DisciplineSpec, cluster: Cluster, jobs: Workload) -> None:
+    sim = Simulation(cluster, jobs, spec)
+    sim.advance(sim.now_s + 60)
+    fork = sim.fork()
+    schedule = sim.run()
+    check_schedule(schedule, cluster)
+    for again, what in ((fork, "a fork"), (Simulation(cluster, jobs, spec), "a second run")):
+        if again.run().segments.tobytes() != schedule.segments.tobytes():
+            raise ContractBroken(f"{what} gives another schedule; a discipline decides by what it is handed alone")
+
+
+def _clusters(spec: DisciplineSpec) -> Iterator[tuple[str, Cluster]]:
+    yield "one pool", Cluster.pool(7)
+    if not spec.one_pool:
+        over_both = (Partition("p0"), Partition("p1", ("b",)))
+        yield "two pools", Cluster((NodeGroup("a", 3), NodeGroup("b", 4)), over_both)
+        yield "shared nodes", Cluster((NodeGroup("a", 3, 2, 4), NodeGroup("b", 2, 4, 8)), over_both, shared_nodes=True)
+
+
+def _jobs(cluster: Cluster, seed: int) -> Workload:
+    """Jobs that fit the cluster, crowded more or less; half of them end long before their limit."""
+    random = np.random.default_rng(seed)
+    nodes = random.integers(1, 3, JOBS, endpoint=True)
+    limit_s = random.integers(1, 120, JOBS)
+    table = JobTable.build(
+        np.arange(JOBS),
+        submit_s=np.sort(random.integers(0, _CROWD_S[seed % len(_CROWD_S)], JOBS)),
+        elapsed_s=limit_s * random.integers(0, 2, JOBS) + random.integers(0, 5, JOBS),
+        limit_s=limit_s,
+        nodes=nodes,
+        gpus=nodes * random.integers(0, 2, JOBS, endpoint=True) if cluster.shared_nodes else [-1] * JOBS,
+        cpus=nodes * random.integers(1, 4, JOBS, endpoint=True),
+        user=[f"user{k}" for k in random.integers(0, 4, JOBS)],
+        partition=[f"p{k % len(cluster.partitions)}" if len(cluster.partitions) > 1 else "" for k in range(JOBS)],
+    )
+    return workload(table, cluster, refuse=False)

@@ -1,0 +1,94 @@
+"""Queue disciplines by name, built-in or from the entry-point group ``mirage.disciplines``.
+
+An entry point names a ``DisciplineSpec``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from mirage.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class DisciplineSpec:
+    """What the simulator must know of a queue discipline.
+
+    Attributes:
+        entry: ``module:function`` of the kernel.
+        summary: One line for menus.
+        plans: Whether it keeps an availability profile.
+        one_pool: Whether it knows anonymous whole nodes only.
+        minutes: Whether its time is a grid of minutes.
+        tiers: Whether jobs of a partition of a higher tier come first.
+        scratch_rows: Rows it needs in the arrays of ``Scratch``, beyond those for jobs, bins, partitions and users.
+    """
+
+    entry: str
+    summary: str
+    plans: bool = False
+    one_pool: bool = False
+    minutes: bool = False
+    tiers: bool = False
+    scratch_rows: int = 0
+
+    def load(self) -> Callable[..., Any]:
+        """The compiled function."""
+        module, _, name = self.entry.partition(":")
+        function: Callable[..., Any] = getattr(import_module(module), name)
+        return function
+
+
+_HERE = "mirage.sim.disciplines"
+DISCIPLINES: dict[str, DisciplineSpec] = {
+    "fcfs": DisciplineSpec(f"{_HERE}.fcfs:fcfs", "first come, first served, no backfill"),
+    "easy": DisciplineSpec(f"{_HERE}.easy:easy", "EASY backfill: the head of the queue has a reservation"),
+    "conservative": DisciplineSpec(
+        f"{_HERE}.conservative:conservative",
+        "every job has a reservation, re-planned at every event",
+        plans=True,
+    ),
+    "slurm": DisciplineSpec(
+        f"{_HERE}.slurm:slurm", "Slurm's main and backfill loops with multifactor priority", plans=True, tiers=True
+    ),
+    "mirage-2023": DisciplineSpec(
+        f"{_HERE}.mirage_2023:mirage_2023",
+        "the published Mirage simulator, to the minute; for comparison",
+        one_pool=True,
+        minutes=True,
+        scratch_rows=288,
+    ),
+    "srtf": DisciplineSpec(
+        f"{_HERE}.srtf:srtf", "shortest remaining time first, preemptive, knows run times", one_pool=True
+    ),
+}
+"""Name → specification; ``srtf`` knows run times, which no scheduler does: something to compare with, not to run."""
+
+PAUSED = DisciplineSpec(f"{_HERE}.paused:paused", "stops after every event: a policy outside decides")
+"""The discipline of a simulation that is given a policy in the place of one."""
+
+_REGISTRY = Registry(
+    "queue discipline",
+    "mirage.disciplines",
+    DISCIPLINES,
+    lambda _, found: found if isinstance(found, DisciplineSpec) else None,
+    "a DisciplineSpec",
+)
+
+
+def known_disciplines() -> tuple[str, ...]:
+    """Names of the built-in disciplines and of those of installed packages; nothing is imported."""
+    return _REGISTRY.names()
+
+
+def discipline_spec(name: str) -> DisciplineSpec:
+    """Look a discipline up.
+
+    Raises:
+        UnknownName: No discipline has that name.
+        ConfigurationError: Two packages want the name, or one cannot be loaded.
+    """
+    return _REGISTRY.spec(name)

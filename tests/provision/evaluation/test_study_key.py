@@ -1,0 +1,78 @@
+"""Results are kept under a key of what determines them: not of docstrings, and not of code that plays no part."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mirage
+
+SCRIPT = """
+import sys
+from mirage.policy.cost import Cost
+from mirage.provision.chain import Link
+from mirage.provision.evaluation.candidate import candidates
+from mirage.provision.evaluation.episode import Scenario
+from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.study import Study
+from mirage.sim.cluster import Cluster
+from mirage.sim.jobs import workload
+from mirage.trace.table import JobTable
+
+cluster = Cluster.pool(4)
+table = JobTable.build([1], submit_s=[0], elapsed_s=[9], limit_s=[9], nodes=[1])
+found = candidates(sys.argv[2].split(","), [Cost(1, 1)])
+print(Study(Scenario(cluster, workload(table, cluster), sys.argv[1]), Protocol.warm(0), (Link(),), tuple(found)).key)
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of the package, to be changed."""
+    return Path(
+        shutil.copytree(Path(mirage.__file__).parent, tmp_path / "mirage", ignore=shutil.ignore_patterns("*.pyc"))
+    )
+
+
+def key(package: Path, discipline: str = "easy", policies: str = "average,lead:4") -> str:
+    """A study's key, as a new process finds it."""
+    changed = {"PYTHONPATH": str(package.parent), "NUMBA_DISABLE_JIT": "1", "XDG_CACHE_HOME": str(package.parent)}
+    found = subprocess.run(
+        [sys.executable, "-c", SCRIPT, discipline, policies],
+        env=os.environ | changed, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr[-2000:]
+    return found.stdout.strip()
+
+
+def replace(file: Path, old: str, new: str) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_docstrings_and_code_that_plays_no_part_keep_the_key_and_a_constant_changes_it(package: Path) -> None:
+    before = key(package)
+    assert len(before) == 16
+    rules = package / "provision" / "policies" / "rules.py"
+    replace(rules, '"""Submits when the present link has ended', '"""Asks when the present link has ended')
+    engine = package / "sim" / "kernel" / "engine.py"
+    engine.write_text("# a comment\n" + engine.read_text(encoding="utf-8"), encoding="utf-8")
+    replace(package / "sim" / "disciplines" / "conservative.py", "return 0", "return 1")
+    replace(package / "provision" / "policies" / "what_if.py", "FUTURES = 64", "FUTURES = 32")
+    assert key(package) == before
+    replace(rules, "RECENT_STARTS = 100", "RECENT_STARTS = 99")
+    assert key(package) != before
+
+
+def test_the_discipline_and_the_policies_that_play_are_part_of_it(package: Path) -> None:
+    before = key(package, "conservative", "what-if")
+    replace(package / "provision" / "policies" / "futures.py", "LEVELS = 64", "LEVELS = 32")
+    with_other_levels = key(package, "conservative", "what-if")
+    replace(package / "sim" / "disciplines" / "conservative.py", "return 0", "return 1")
+    assert len({before, with_other_levels, key(package, "conservative", "what-if")}) == 3

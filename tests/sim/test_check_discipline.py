@@ -1,0 +1,122 @@
+"""The checker of disciplines finds what breaks the contract, and every registered discipline passes it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mirage.errors import ConfigurationError, ContractBroken, UnknownName
+from mirage.policy.plan import Plan
+from mirage.sim.check_discipline import check_discipline
+from mirage.sim.cluster import Cluster
+from mirage.sim.disciplines.mirage_2023 import SLOTS
+from mirage.sim.disciplines.registry import (
+    DISCIPLINES,
+    PAUSED,
+    DisciplineSpec,
+    discipline_spec,
+    known_disciplines,
+)
+from mirage.sim.jobs import workload
+from mirage.sim.kernel.arrays import DISCIPLINE, N_PENDING, Reference
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.lifecycle import fits, pending, start, unqueue
+from mirage.sim.kernel.reference import dereference
+from mirage.sim.simulation import Simulation
+from mirage.trace.table import JobTable
+
+MINE = DisciplineSpec("some_package:kernel", "of another package")
+
+
+@kernel(DISCIPLINE)
+def idle(situation: Reference) -> int:
+    """Starts nothing."""
+    return 0
+
+
+@kernel(DISCIPLINE)
+def never_wide(situation: Reference) -> int:
+    """Starts the head of the queue while it fits, but no job of three nodes."""
+    world, state, scratch = dereference(situation)
+    while state.clock[N_PENDING] > 0:
+        slot = pending(state)[0]
+        job = state.live[slot]
+        if job.nodes == 3 or not fits(world, state, scratch, job):
+            return 0
+        unqueue(state, 0)
+        start(world, state, scratch, slot, job.nodes, 1.0)
+    return 0
+
+
+@pytest.mark.parametrize("name", [name for name in DISCIPLINES if name != "mirage-2023"])
+def test_every_discipline_passes(name: str) -> None:
+    check_discipline(name)
+
+
+def test_the_published_simulator_passes_too() -> None:
+    check_discipline("mirage-2023")
+
+
+@pytest.mark.parametrize("name", ["idle", "never_wide"])
+def test_one_that_starts_nothing_or_forgets_jobs_is_found(name: str) -> None:
+    with pytest.raises(ContractBroken, match=rf"{name} on one pool, seed 0: job \d+ never ran"):
+        check_discipline(DisciplineSpec(f"{__name__}:{name}", "broken"))
+
+
+def test_one_that_decides_by_more_than_it_is_handed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels = iter([discipline_spec(name).load() for name in ("fcfs", "easy") * 9])
+    monkeypatch.setattr(DisciplineSpec, "load", lambda _: next(kernels))
+    with pytest.raises(ContractBroken, match="a second run gives another schedule"):
+        check_discipline("fcfs")
+
+
+def test_scratch_has_the_rows_that_a_discipline_declares() -> None:
+    assert DISCIPLINES["mirage-2023"].scratch_rows == SLOTS
+    table = JobTable.build([1], submit_s=[0], elapsed_s=[9], limit_s=[9], nodes=[1])
+    cluster = Cluster.pool(1)
+    few, many = (
+        Simulation(cluster, workload(table, cluster), replace(DISCIPLINES["fcfs"], scratch_rows=rows))
+        for rows in (0, 5000)
+    )
+    assert len(few.scratch.timeline) < 5000 == len(many.scratch.timeline) == len(many.fork().scratch.slots)
+
+
+class Patient:
+    def decide(self, view: object) -> Plan:
+        return Plan()
+
+
+@pytest.mark.parametrize("wrong", [None, 3, Patient, lambda view: Plan(), "fcsf"])
+def test_a_simulation_takes_a_name_a_specification_or_a_policy(wrong: Any) -> None:
+    table = JobTable.build([1], submit_s=[0], elapsed_s=[9], limit_s=[9], nodes=[1])
+    cluster = Cluster.pool(1)
+    jobs = workload(table, cluster)
+    for right in ("fcfs", DISCIPLINES["fcfs"]):
+        assert Simulation(cluster, jobs, right).run().end_s.tolist() == [9]
+    assert Simulation(cluster, jobs, Patient()).spec == PAUSED
+    refusal, complaint = (
+        (UnknownName, "Did you mean 'fcfs'")
+        if isinstance(wrong, str)
+        else (ConfigurationError, r"a discipline is a name, a DisciplineSpec or a policy .*; got")
+    )
+    with pytest.raises(refusal, match=complaint):
+        Simulation(cluster, jobs, wrong)
+
+
+def test_a_discipline_of_another_package_is_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [
+        importlib.metadata.EntryPoint("mine", f"{__name__}:MINE", "mirage.disciplines"),
+        importlib.metadata.EntryPoint("wrong", f"{__name__}:idle", "mirage.disciplines"),
+    ]
+
+    def found(**wanted: str) -> importlib.metadata.EntryPoints:
+        return importlib.metadata.EntryPoints(points).select(**wanted)
+
+    monkeypatch.setattr("mirage.registry.entry_points", found)
+    assert known_disciplines() == (*DISCIPLINES, "mine", "wrong")
+    assert discipline_spec("mine") == MINE
+    with pytest.raises(ConfigurationError, match=r"'wrong': .*:idle is .*, and not a DisciplineSpec"):
+        discipline_spec("wrong")
