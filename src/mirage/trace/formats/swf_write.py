@@ -14,7 +14,7 @@ import re
 import numpy as np
 
 from mirage.duration import UNLIMITED_S
-from mirage.job_state import MISSING, Ints, JobState
+from mirage.job_state import MISSING, UNFINISHED, Ints, JobState
 from mirage.trace.formats import swf
 from mirage.trace.table import JobTable, Labels
 
@@ -68,7 +68,7 @@ def _all_cpus_known(table: JobTable) -> bool:
 
 def _status(states: Ints) -> Ints:
     """1 completed, 5 cancelled, 0 failed in any other way, -1 not known or not ended."""
-    unknown = (JobState.UNKNOWN, JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED)
+    unknown = [int(state) for state in UNFINISHED | {JobState.UNKNOWN}]
     status = np.where(np.isin(states, unknown), MISSING, 0)
     status[states == JobState.COMPLETED] = 1
     status[states == JobState.CANCELLED] = 5
