@@ -1,4 +1,7 @@
-"""Slurm through its own commands: no library to match, no rights to ask for, any version since 21.08."""
+"""Slurm through its own client commands, in any version since 21.08.
+
+There is no library to match, and no rights are needed.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ _GONE = re.compile(r"invalid job id|already (completing or )?completed|job/step 
 
 
 class SlurmClient:
-    """A cluster behind ``sbatch``, ``squeue``, ``sacct``, ``scancel``, ``scontrol`` and ``sinfo``.
+    """A cluster behind Slurm's commands: sbatch, squeue, sacct, scancel, scontrol, sinfo.
 
     Args:
         runner: Runs the commands.

@@ -1,4 +1,4 @@
-"""Slurm's JSON, of ``--json`` and of slurmrestd alike: one reader for each shape a value has had.
+"""Slurm's JSON, of ``--json`` and of slurmrestd: a reader for each shape of a value.
 
 Up to 22.05 numbers are plain, or null, and states are words; later a number is ``{"set", "infinite", "number"}`` and a
 state a list of words, the base state first and its flags after it.
@@ -58,7 +58,7 @@ def minutes_as_s(value: Any) -> int:
 
 
 def queued_job(record: Record) -> QueuedJob:
-    """A job of ``squeue --json``, of ``scontrol show job --json`` or of slurmrestd's ``/jobs``."""
+    """A job of ``squeue --json``, ``scontrol show job --json`` or slurmrestd's ``/jobs``."""
     state = _state(words(record.get("job_state")))
     nodes = max(count(record.get("node_count"), 1), 1)
     code, sign = exit_of(record.get("exit_code"))
@@ -124,7 +124,7 @@ def accounted_job(record: Record) -> AccountedJob:
 
 
 def node(record: Record) -> Node:
-    """A node of ``scontrol show node --json``, of ``sinfo --json`` (22.05) or of slurmrestd's ``/nodes``."""
+    """A node of ``scontrol show node --json``, ``sinfo --json`` or slurmrestd's ``/nodes``."""
     state = "+".join([*words(record.get("state")), *words(record.get("state_flags"))])
     word, usable = word_and_use(state)
     gres = text(record.get("gres"))
@@ -172,7 +172,7 @@ def exit_of(value: Any) -> tuple[int, int]:
 
 
 def records(listed: Any, read: Callable[[Record], Read], key: str) -> tuple[tuple[Read, ...], Skipped]:
-    """What a list of records holds, and the records that are none.
+    """The records of a list, and how many of its elements are none.
 
     Args:
         listed: The list.

@@ -1,4 +1,4 @@
-"""What slurmrestd tells: the same views as from Slurm's commands, for places where these are not installed.
+"""Queue, accounting and nodes through slurmrestd, without Slurm's commands.
 
 Only for looking: jobs are submitted and changed by the commands, which take every option that a site knows.
 
@@ -87,7 +87,10 @@ class RestViews:
     def _read(
         self, part: str, what: str, read: Callable[[Mapping[str, Any]], json_values.Read], key: str
     ) -> tuple[json_values.Read, ...]:
-        """The records of an answer; what is none is logged, and if nothing else came, the answer cannot be read."""
+        """The records of an answer; those that cannot be read are logged.
+
+        Where nothing else came, the answer cannot be read.
+        """
         listed = self._get(part, what).get(what.partition("?")[0])
         found, skipped = json_values.records(listed, read, key)
         if skipped.count:

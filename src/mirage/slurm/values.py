@@ -1,4 +1,4 @@
-"""Jobs, nodes and partitions as Slurm tells them, whichever version, command or format they came from.
+"""Jobs, nodes and partitions as Slurm tells them, in any version and format.
 
 Times are seconds since 1970-01-01 UTC, ``MISSING`` where Slurm has none (``N/A``, ``Unknown``).
 """
@@ -136,7 +136,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the cluster is made of."""
+    """Nodes and partitions of a cluster."""
 
     nodes: tuple[Node, ...]
     partitions: tuple[Partition, ...]
@@ -156,7 +156,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What ``sbatch`` is to be told.
+    """A submission: the options, script and environment for ``sbatch``.
 
     Attributes:
         options: Long name without dashes → value, None for a flag: ``{"partition": "gpu", "exclusive": None}``. They

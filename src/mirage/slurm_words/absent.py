@@ -1,4 +1,4 @@
-"""Words for "there is nothing" in Slurm's text: ``N/A``, ``(null)``, ``None assigned``, ``Unknown``."""
+"""Words of Slurm that stand for a missing value: ``N/A``, ``(null)``, ``Unknown`` …."""
 
 from __future__ import annotations
 

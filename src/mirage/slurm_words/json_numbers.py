@@ -1,4 +1,4 @@
-"""Numbers in Slurm's JSON: plain, as text, null, or ``{"set": true, "infinite": false, "number": 5}``.
+"""Numbers in Slurm's JSON: plain, as text, null, or with ``set`` and ``infinite``.
 
 Slurm keeps "no value" and "infinite" as the two largest numbers but one and as the largest but zero of a field's width
 (slurm.h: ``NO_VAL16`` 0xfffe, ``INFINITE16`` 0xffff, ``NO_VAL`` 0xfffffffe, ``INFINITE`` 0xffffffff, ``NO_VAL64`` and
@@ -23,7 +23,9 @@ _LARGEST = 2**40
 
 
 def json_number(value: Any, *, infinite: int = UNLIMITED_S, bits: int = 32) -> float:
-    """A number in any of Slurm's shapes; ``MISSING`` where it is unset, null, NO_VAL, negative or far too large.
+    """A number in any of Slurm's shapes; ``MISSING`` where there is none.
+
+    There is none where it is unset, null, NO_VAL, negative or too large for any field.
 
     Args:
         value: ``5``, ``"5"``, ``null`` or ``{"set": true, "infinite": false, "number": 5}``.

@@ -1,4 +1,4 @@
-"""Time limits in Slurm's text: ``2-00:00:00``, ``UNLIMITED``, ``Partition_Limit``, and minutes in ``TimelimitRaw``."""
+"""Time limits in Slurm's text: ``2-00:00:00``, ``UNLIMITED``, minutes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ def tells_no_limit(text: str) -> bool:
 
 
 def limit_s(text: str) -> int:
-    """A time limit as Slurm prints it; ``MISSING`` where there is none to read, or the partition's is meant."""
+    """A time limit as Slurm prints it; ``MISSING`` where it names none.
+
+    It names none where the partition's is meant, too.
+    """
     if tells_no_limit(text):
         return MISSING
     try:
@@ -25,7 +28,7 @@ def limit_s(text: str) -> int:
 
 
 def limit_in_minutes_s(text: str) -> int:
-    """A time limit of so many minutes; ``MISSING`` where there is none to read, or the partition's is meant."""
+    """A time limit in minutes (``TimelimitRaw``), in seconds; ``MISSING`` for none."""
     if text.strip().upper() == "UNLIMITED":
         return UNLIMITED_S
     minutes = whole_number(text.strip())

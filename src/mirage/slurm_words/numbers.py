@@ -1,4 +1,4 @@
-"""Numbers in the text of Slurm and of traces, where anything may stand instead."""
+"""Numbers in the text of Slurm and of traces, plain or with a suffix."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def count_or_missing(text: str) -> int:
 
 
 def count_of(text: str, otherwise: int = 0) -> int:
-    """A count as the clients show it: ``8``, ``2-4`` (the least), ``1K``, ``4.0``; else the default."""
+    """A count as the clients show it: ``8``, ``2-4`` (the least), ``1K``, ``4.0``.
+
+    Anything else is the default.
+    """
     word = text.strip().partition("-")[0]
     if (count := count_or_missing(word)) != MISSING:
         return count

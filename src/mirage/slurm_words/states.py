@@ -1,4 +1,4 @@
-"""Job states as Slurm writes them, and what they say about the times beside them."""
+"""Job states as Slurm writes them, and corrections to the times beside them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BY_NAME = {state.name: state for state in JobState}
 
 
 def job_state(text: str) -> JobState:
-    """The state a word stands for: ``CANCELLED by 123`` is ``CANCELLED``; an unheard-of word ``UNKNOWN``."""
+    """The state of a word; ``CANCELLED by 123`` is ``CANCELLED``, an unknown word ``UNKNOWN``."""
     words = text.split(maxsplit=1)
     return _BY_NAME.get(words[0].rstrip("+").upper(), JobState.UNKNOWN) if words else JobState.UNKNOWN
 
@@ -34,7 +34,10 @@ def is_known_state(text: str) -> bool:
 
 
 def state_of(text: str) -> JobState:
-    """A state of the queue in one of the base states: a completing job still runs, a requeued one is pending."""
+    """The base state of a state of the queue.
+
+    A completing job still runs, a requeued one is pending.
+    """
     word = text.strip().upper()
     if word in HOLDS_NODES:
         return JobState.RUNNING
@@ -46,7 +49,9 @@ def state_of(text: str) -> JobState:
 def cancelled_while_pending(
     state: JobState, start_s: int, end_s: int, elapsed_s: int = MISSING, hosts: str | None = None
 ) -> bool:
-    """Whether a job never started, though accounting shows the time of its cancellation as its start.
+    """Whether a job was cancelled before it started.
+
+    Accounting shows the time of the cancellation as its start then.
 
     It ran for no time, and on no host; where the hosts are not known, no time between start and end tells it.
 

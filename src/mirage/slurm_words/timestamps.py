@@ -42,7 +42,7 @@ class LocalClock:
         self._minutes: dict[str, int] = {}
 
     def seconds(self, text: str) -> int:
-        """Seconds since 1970 of ``2023-03-09T12:48:05``, of a time with an offset, or of a bare integer.
+        """Seconds since 1970 of an ISO time, with or without an offset, or of a bare integer.
 
         ``Unknown``, ``None`` and the empty string are ``MISSING``.
 
@@ -75,7 +75,10 @@ class LocalClock:
 
 
 def instant_s(text: str) -> int:
-    """Seconds since 1970 of a number or of an ISO time in this machine's zone; ``MISSING`` for none or for nonsense."""
+    """Seconds since 1970 of a number or an ISO time in this machine's zone.
+
+    ``MISSING`` for none and for nonsense.
+    """
     word = text.strip()
     if (number := whole_number(word)) is not None:
         return number or MISSING

@@ -1,4 +1,4 @@
-"""GPUs, CPUs and nodes in Slurm's lists of trackable resources (TRES) and generic resources (GRES)."""
+"""GPUs, CPUs and nodes in Slurm's lists of resources (TRES, GRES)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _GPU = re.compile(r"(?:gres/|gres:)?gpu(?::[^=:,()]+)?[=:](\d+)(?:\([^)]*\))?")
 
 
 def tres_count(tres: str, name: str) -> int:
-    """The count of a resource (``cpu``, ``node``) in ``cpu=64,mem=62.50G,node=8``; else ``MISSING``."""
+    """The count of a resource in ``cpu=64,mem=62.50G,node=8``, else ``MISSING``."""
     for entry in tres.split(","):
         key, _, value = entry.partition("=")
         if key == name:
@@ -43,7 +43,10 @@ def gres_gpus_per_node(gres: str) -> int:
 
 
 def gpus_of(tres: str, gres: str, nodes: int) -> int:
-    """GPUs of a job in all, from what it was given or asked for; ``gres/gpu=8`` and ``gres:gpu:8`` alike."""
+    """GPUs of a job in all, allocated or asked for.
+
+    ``gres/gpu=8`` and ``gres:gpu:8`` count alike.
+    """
     allocated = tres_gpus(tres)
     if allocated > 0:
         return allocated

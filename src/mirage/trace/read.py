@@ -1,4 +1,4 @@
-"""Reading a trace of any known format, told apart by content."""
+"""The reader of traces: any known format, told by its content."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """All a reader may need: the content, the open tally, and what the caller knows about the content."""
+    """The content, the tally, and what the caller knows about the content."""
 
     data: bytes
     tally: ReadTally
@@ -139,6 +139,9 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
 
 
 def _looks_like_swf(words: Sequence[str]) -> bool:
-    """Whether a line has the fields of SWF and most of them are numbers: a bad word is for the reader to name."""
+    """Whether a line has the fields of SWF and most of them are numbers.
+
+    A bad word is for the reader to name.
+    """
     numbers = sum(re.fullmatch(r"[-+]?\d+(\.\d+)?", word) is not None for word in words[:FIELDS])
     return FIELDS <= len(words) <= MOST_FIELDS and 2 * numbers > FIELDS

@@ -1,4 +1,4 @@
-"""Writing a trace: whole or not at all."""
+"""The writer of traces: a file is whole or not there at all."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def write_trace(table: JobTable, path: str | os.PathLike[str], format: str | Non
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    """Write beside the file, then put it in its place; a pipe or a device is written to directly."""
+    """Write beside the file, then put it in its place.
+
+    A pipe or a device is written to directly.
+    """
     try:
         if path.exists() and not stat.S_ISREG(path.stat().st_mode):
             path.write_bytes(content)

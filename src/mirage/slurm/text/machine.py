@@ -100,7 +100,7 @@ def pairs(line: str) -> dict[str, str]:
 
 
 def read_config(output: str) -> dict[str, str]:
-    """Options in what ``CONFIG_COMMAND`` printed, keys in lower case, without those that have no value."""
+    """Options in the output of ``CONFIG_COMMAND``, keys in lower case; empty ones left out."""
     options: dict[str, str] = {}
     for line in output.splitlines():
         found = _OPTION.match(line)
@@ -139,5 +139,5 @@ def _hosts(text: str) -> tuple[str, ...]:
 
 
 def gpus_of_gres(gres: str) -> int:
-    """GPUs of a node in sinfo's or scontrol's list, with the sockets left out: ``gpu:h100:8(S:0-1)``."""
+    """GPUs of a node in sinfo's or scontrol's list: ``gpu:h100:8(S:0-1)`` is 8."""
     return gres_gpus_per_node(re.sub(r"\([^)]*\)", "", text_of(gres)))

@@ -26,7 +26,10 @@ _ROW = re.compile(rf"\n(?=[0-9]+{DELIMITER})")
 
 
 def command(since_s: int, everybody: bool, fields: tuple[str, ...]) -> tuple[str, ...]:
-    """What asks for every job alive at or after a time; it is written as Slurm reads it, in this machine's zone."""
+    """The command that asks for every job alive at or after a time.
+
+    The time is written as Slurm reads it, in this machine's zone.
+    """
     import time
 
     begin = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(max(since_s, 0)))
@@ -36,7 +39,7 @@ def command(since_s: int, everybody: bool, fields: tuple[str, ...]) -> tuple[str
 
 
 def read_accounts(output: str, fields: tuple[str, ...]) -> tuple[tuple[AccountedJob, ...], Skipped]:
-    """The jobs in what such a command printed, the last attempt of each, and what could not be read of it."""
+    """The jobs in the output, the last attempt of each, and what could not be read."""
     known: dict[int, AccountedJob] = {}
     skipped = Skipped()
     for row in _ROW.split(output.removesuffix("\n")):

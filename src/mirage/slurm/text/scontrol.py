@@ -1,4 +1,7 @@
-"""Jobs and nodes as ``scontrol --oneliner show`` prints them, for sites where squeue is wrapped or restricted."""
+"""Jobs and nodes from ``scontrol --oneliner show``.
+
+For sites where squeue is wrapped or restricted.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing the Standard Workload Format: what the job table holds that eighteen numbers can say.
+"""The writer of the Standard Workload Format: what eighteen numbers can say.
 
 A processor is a CPU where the CPUs of every job are known, and a node otherwise; the header says which.
 Times are relative to ``UnixStartTime``, the first submission. Users and the like are numbers in this
@@ -97,7 +97,7 @@ def _numbers(labels: Labels, column: str, header: list[str]) -> Ints:
 
 
 def _preceding(dependencies: Labels, job_ids: list[str], job_numbers: list[int]) -> Ints:
-    """The number of the job that has to end first, where the dependency is ``afterany`` on one job."""
+    """The number of the job to end first, where the dependency is ``afterany`` on one job."""
     number_of = dict(zip(job_ids, job_numbers))
     kept = all(job_id == str(number) for job_id, number in number_of.items())
     preceding = []

@@ -1,4 +1,4 @@
-"""How a cluster is used, small enough to ship: what `mirage trace generate` draws from.
+"""The workload model that `mirage trace generate` draws from.
 
 A workload is a sequence of *bursts*: one user submits a few jobs that behave alike within minutes. Users fall
 into *habits*, classes of at least a handful of users, so that a model holds nobody's jobs, names or numbers.
@@ -33,7 +33,7 @@ DEFAULT_START_S = 1_704_067_200
 
 @dataclass(frozen=True, slots=True)
 class UserClass:
-    """How one class of users submits.
+    """Submissions of one class of users.
 
     Attributes:
         users: How many users.
@@ -64,7 +64,7 @@ class UserClass:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadModel:
-    """What a synthetic trace is drawn from; fitted to a real one by ``fit``.
+    """The workload model of a synthetic trace, fitted to a real one by ``fit``.
 
     Attributes:
         name: What the model imitates.
@@ -145,7 +145,10 @@ class WorkloadModel:
 
     @classmethod
     def from_json(cls, text: str, *, source: str = "model") -> WorkloadModel:
-        """Read back what ``to_json`` wrote; see :func:`mirage.trace.workload.model_json.model_from_json`."""
+        """A model from the value that ``to_json`` wrote.
+
+        See :func:`mirage.trace.workload.model_json.model_from_json`.
+        """
         from mirage.trace.workload.model_json import model_from_json
 
         return model_from_json(text, source=source)

@@ -1,4 +1,4 @@
-"""JSON of ``sacct --json``, from 21.08 (plain numbers) to 25.11 (``{"set", "infinite", "number"}``).
+"""Jobs in the JSON of ``sacct --json``, from 21.08 to 25.11.
 
 Identifiers are put together as sacct's text shows them: ``123_4``, ``123_[1-3]``, ``123+0``. Attempts of a
 requeued job and steps are treated as in ``mirage.trace.formats.sacct.text``.

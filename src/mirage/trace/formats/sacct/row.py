@@ -1,4 +1,4 @@
-"""One row of ``sacct -P`` to one job, whatever the fields and whatever the version wrote into them."""
+"""One row of ``sacct -P`` to one job, whatever the fields and the version."""
 
 from __future__ import annotations
 

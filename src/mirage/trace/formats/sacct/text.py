@@ -114,7 +114,7 @@ class _RowForm:
         self._rejoined = _REJOINED.format(header.delimiter)
 
     def cells(self, line: str, lines: Lines) -> list[str]:
-        """The cells of the row that begins with this line; further lines are taken where it spans them.
+        """The cells of a row; further lines are taken where it spans them.
 
         Raises:
             LineError: They cannot be told apart, or there are too few.
