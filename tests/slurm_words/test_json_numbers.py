@@ -49,9 +49,17 @@ def test_what_is_no_number(value):
     assert number_or(value if value != wrapped({}) else "x", 3) == 3
 
 
-@pytest.mark.parametrize("value", [-1, -5.0, 2**40, 10**400])
-def test_what_no_field_of_slurm_can_hold(value):
+@pytest.mark.parametrize("value", [-1, -5.0])
+def test_negative_numbers_are_missing(value):
     assert json_number(value) == MISSING
+
+
+@pytest.mark.parametrize("value", [2**40, 10**15, 10**400, 1e300])
+def test_numbers_too_large_for_any_field_are_no_numbers(value):
+    with pytest.raises(ValueError, match="larger than anything Slurm counts"):
+        json_number(value)
+    assert json_number(2**40 - 1) == 2**40 - 1
+    assert number_or(wrapped(value), 3) == 3
 
 
 noise = st.recursive(

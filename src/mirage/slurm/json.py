@@ -185,8 +185,15 @@ def records(listed: Any, read: Callable[[Record], Read], key: str) -> tuple[tupl
         if named:
             found.append(read(record))
         else:
-            skipped = skipped.and_one(repr(record)[:200])
+            skipped = skipped.and_one(_shown(record))
     return tuple(found), skipped
+
+
+def _shown(record: Any) -> str:
+    try:
+        return repr(record)
+    except ValueError:  # integers of thousands of digits have no repr
+        return type(record).__name__
 
 
 def _hosts(listed: str) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ _LARGEST = 2**40
 def json_number(value: Any, *, infinite: int = UNLIMITED_S, bits: int = 32) -> float:
     """A number in any of Slurm's shapes; ``MISSING`` where there is none.
 
-    There is none where it is unset, null, NO_VAL, negative or too large for any field.
+    There is none where it is unset, null, NO_VAL or negative.
 
     Args:
         value: ``5``, ``"5"``, ``null`` or ``{"set": true, "infinite": false, "number": 5}``.
@@ -33,7 +33,7 @@ def json_number(value: Any, *, infinite: int = UNLIMITED_S, bits: int = 32) -> f
         bits: The width of the field in Slurm; the largest numbers of this and greater widths have their own meaning.
 
     Raises:
-        ValueError: It is none of these.
+        ValueError: It is none of these, or larger than anything Slurm counts.
     """
     if isinstance(value, Mapping):
         if value.get("infinite") is True:
@@ -50,7 +50,11 @@ def json_number(value: Any, *, infinite: int = UNLIMITED_S, bits: int = 32) -> f
     widths = [2**width for width in _WIDTHS if width >= bits]
     if any(number == width - 1 for width in widths):
         return infinite
-    return MISSING if any(number == width - 2 for width in widths) or not 0 <= number < _LARGEST else number
+    if number < 0 or any(number == width - 2 for width in widths):
+        return MISSING
+    if number >= _LARGEST:
+        raise ValueError("the number is larger than anything Slurm counts")
+    return number
 
 
 def number_or(value: Any, otherwise: float = MISSING, *, bits: int = 32) -> float:

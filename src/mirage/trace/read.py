@@ -16,7 +16,7 @@ from mirage.trace.formats.mirage_log import read_mirage_log
 from mirage.trace.formats.parquet import read_parquet
 from mirage.trace.formats.read_report import OnError, Progress, ReadReport, ReadTally
 from mirage.trace.formats.sacct.json import read_sacct_json
-from mirage.trace.formats.sacct.text import read_sacct
+from mirage.trace.formats.sacct.text import IDENTIFIERS, read_sacct
 from mirage.trace.formats.swf import FIELDS, MOST_FIELDS, read_swf
 from mirage.trace.table import JobTable
 
@@ -55,7 +55,6 @@ READERS: dict[str, Callable[[_Reading], JobTable]] = {
 }
 """The formats that can be read, by name."""
 
-_IDENTIFIERS = frozenset({"jobid", "jobidraw"})
 _SACCT_HEADER = re.compile(r"(^|\W)JobID(Raw)?[^\w\s]", re.IGNORECASE)
 
 _HEAD_BYTES = 65_536
@@ -128,7 +127,7 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
     if lines and delimiter is None and _looks_like_swf(lines[0].split()):
         return "swf"
     first = lines[0].strip("\r\n").split(delimiter or "|") if lines else []
-    if len(first) >= 26 or _IDENTIFIERS & {name.strip().lower() for name in first} or has_fields:
+    if len(first) >= 26 or IDENTIFIERS & {name.strip().lower() for name in first} or has_fields:
         return "sacct"
     if lines and "job_id" in [name.strip('"') for name in lines[0].strip().split(",")]:
         return "csv"

@@ -70,6 +70,16 @@ def test_half_a_character_in_a_name_is_replaced(read, tmp_path):
     assert (table.name.values(), table.job_id.tolist()) == (["a\ufffdb"], ["9_[1\ufffd]"])
 
 
+@pytest.mark.parametrize("value", ["1" + "0" * 15, "1" + "0" * 5_000, '"' + "9" * 5_000 + '"', "1e300"], ids=len)
+def test_a_wild_number_is_refused_not_dropped(tmp_path, value):
+    text = json.dumps({"jobs": [job(), job(priority="@"), job()]}).replace('"@"', value)
+    (tmp_path / "sacct.json").write_text(text)
+    with pytest.raises(TraceError, match=r"sacct\.json:1: not a number: "):
+        read_trace(tmp_path / "sacct.json")
+    trace = read_trace(tmp_path / "sacct.json", on_error="skip")
+    assert (len(trace.table), trace.report.skipped_total) == (2, 1)
+
+
 def test_jobs_whose_numbers_look_like_sentinels_of_16_bits(read):
     table = read(job(job_id=65_534), job(job_id=65_535, allocation_nodes=65_535)).table
     assert (table.job_id.tolist(), table.nodes.tolist()) == (["65534", "65535"], [2, 65_535])

@@ -58,7 +58,15 @@ def _number(value: Any, infinite: int = MISSING) -> int:
     try:
         return int(json_number(value, infinite=infinite))
     except (ValueError, OverflowError) as error:
-        raise LineError("not a number", repr(value)[:60], "make the file with sacct --json") from error
+        raise LineError("not a number", _shown(value), "make the file with sacct --json") from error
+
+
+def _shown(value: Any) -> str:
+    """The value in a message, cut where it is long; integers of thousands of digits have no repr."""
+    try:
+        return repr(value)[:60]
+    except ValueError:
+        return "a number of thousands of digits"
 
 
 def _record(job: Any, tally: ReadTally) -> JobRecord:
@@ -95,7 +103,7 @@ def _record(job: Any, tally: ReadTally) -> JobRecord:
 def _text(value: Any) -> str:
     if value is None or isinstance(value, str):
         return valid_unicode(value or "")
-    raise LineError("not a text", repr(value)[:60], "make the file with sacct --json")
+    raise LineError("not a text", _shown(value), "make the file with sacct --json")
 
 
 def _state(current: Any, tally: ReadTally) -> JobState:
@@ -124,7 +132,7 @@ def _identifier(job: Any) -> str:
         return f"{het_id}+{offset}"
     plain = _number(job["job_id"])
     if plain <= 0:
-        raise LineError("not a job id", repr(job["job_id"]), "expected a positive number")
+        raise LineError("not a job id", _shown(job["job_id"]), "expected a positive number")
     return str(plain)
 
 

@@ -69,6 +69,8 @@ class Rejoiner:
         """
         if len(cells) <= self._parser.id_column:
             return False
+        if self._parser.id_column < len(cells) - 1 < len(self._names) - 1:
+            cells = cells[:-1]  # a line end, or the end of the file, may have cut it
         free = (k for k, is_free in enumerate(self._is_free) if is_free and k > self._parser.id_column)
         end = min(next(free, len(self._names)), len(cells), len(self._names))
         return all(self._fits(k, cells[k]) for k in range(end))
