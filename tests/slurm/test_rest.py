@@ -167,6 +167,34 @@ def test_a_source_that_is_unknown_is_refused(commands: Callable[..., SystemRunne
         client_from({"MIRAGE_QUEUE": "squeu"}, commands(), time.time)
 
 
+def test_odd_answers_are_skipped_with_a_count_or_refused(
+    serve: Callable[[Answers], RestViews], caplog: pytest.LogCaptureFixture
+) -> None:
+    def answering(**parts: object) -> RestViews:
+        openapi = (200, json.dumps({"paths": {"/slurm/v0.0.38/jobs": {}}}))
+        said = {f"/slurm/v0.0.38/{name}": (200, json.dumps({name: part})) for name, part in parts.items()}
+        return serve({"/openapi/v3": openapi, **said})
+
+    mixed = answering(jobs=[{"job_id": 7, "exit_code": [1], "time_limit": 10**400}, 5, {"job_state": "RUNNING"}, None])
+    assert [job.id for job in mixed.observe().jobs] == [7]
+    assert [record.count for record in caplog.records] == [3]  # type: ignore[attr-defined]
+    with pytest.raises(SlurmUnreachable, match=r"/slurm/…/jobs with 1 records that cannot be read: 'none'"):
+        answering(jobs="none").observe()
+    assert answering(jobs=None).observe().jobs == ()
+    odd = [{"name": "p", "maximums": 5, "defaults": [], "priority": 3, "nodes": {"configured": "n[1-"}}]
+    (partition,) = answering(nodes=[], partitions=odd).machine().partitions
+    assert (partition.name, partition.nodes, partition.priority_tier) == ("p", (), 1)
+    with pytest.raises(SlurmRefused, match="is it slurmrestd"):
+        serve({"/openapi/v3": (200, json.dumps({"paths": 5}))}).observe()
+    with pytest.raises(SlurmRefused, match="refused /slurm/…/jobs: no"):
+        serve(
+            {
+                "/openapi/v3": (200, json.dumps({"paths": {"/slurm/v0.0.38/jobs": {}}})),
+                "/slurm/v0.0.38/jobs": (200, json.dumps({"errors": "no"})),
+            }
+        ).observe()
+
+
 @pytest.mark.real_slurm
 @pytest.mark.slow
 def test_a_real_slurmrestd_tells_what_squeue_tells(private_cluster: Callable[..., object], tmp_path: Path) -> None:

@@ -44,6 +44,6 @@ def test_gpus_of_gres(gres, gpus):
 
 def test_counts():
     assert tres_count("billing=256,cpu=256,mem=3000M,node=32", "node") == 32
-    assert tres_count("billing=256,cpu=1.5K,node=32", "cpu") == 1500
+    assert tres_count("billing=256,cpu=1.5K,node=32", "cpu") == 1536  # Slurm shortens by 1024
     assert tres_count("mem=3000M", "node") == MISSING
     assert tres_count("node=", "node") == MISSING

@@ -1,1 +1,1 @@
-"""What is the real cluster doing? The only room that runs Slurm's commands and reads their output."""
+"""The real cluster: the only room that runs Slurm's commands and reads their output."""

@@ -27,7 +27,10 @@ class Backend(Protocol):
         ...
 
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
-        """Jobs that were alive at or after ``since_s``. One client command; empty where the site keeps no accounts."""
+        """Jobs that were alive at or after ``since_s``; empty where the site keeps no accounts.
+
+        It costs one client command.
+        """
         ...
 
     def machine(self) -> Machine:
@@ -43,11 +46,16 @@ class Backend(Protocol):
         ...
 
     def signal(self, job: int, name: str) -> None:
-        """Send a signal (``USR2``) to the batch script and to all its steps; a job that has ended is no error."""
+        """Send a signal (``USR2``) to the batch script and to all its steps.
+
+        A job that has ended is no error.
+        """
         ...
 
     def update(self, job: int | Sequence[int], changes: Mapping[str, str]) -> None:
-        """Change a job, or several, as ``scontrol update`` does, ``{"Dependency": "", "TimeLimit": "30"}`` for example.
+        """Change a job, or several, as ``scontrol update`` does.
+
+        For example ``{"Dependency": "", "TimeLimit": "30"}``.
 
         One client command. A refusal says that at least one of them was not changed.
         """
@@ -62,5 +70,8 @@ class Backend(Protocol):
         ...
 
     def move_nodes(self, partition: str, nodes: tuple[str, ...]) -> None:
-        """Make a partition consist of these nodes, until the next reconfiguration; needs an operator's rights."""
+        """Set the nodes of a partition, until the next reconfiguration.
+
+        It needs an operator's rights.
+        """
         ...

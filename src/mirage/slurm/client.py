@@ -1,4 +1,7 @@
-"""Slurm through its own commands: no library to match, no rights to ask for, any version since 21.08."""
+"""Slurm through its own client commands, in any version since 21.08.
+
+There is no library to match, and no rights are needed.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from mirage.slurm.runner import Completed, Runner, SystemRunner
 from mirage.slurm.text import machine as machine_text
 from mirage.slurm.text import sacct as sacct_text
 from mirage.slurm.text import squeue as squeue_text
-from mirage.slurm.values import AccountedJob, Machine, Queue, Submission
+from mirage.slurm.values import AccountedJob, Machine, Queue, Skipped, Submission
 
 log = logging.getLogger("mirage.slurm")
 
@@ -28,7 +31,7 @@ _GONE = re.compile(r"invalid job id|already (completing or )?completed|job/step 
 
 
 class SlurmClient:
-    """A cluster behind ``sbatch``, ``squeue``, ``sacct``, ``scancel``, ``scontrol`` and ``sinfo``.
+    """A cluster behind Slurm's commands: sbatch, squeue, sacct, scancel, scontrol, sinfo.
 
     Args:
         runner: Runs the commands.
@@ -42,7 +45,7 @@ class SlurmClient:
         self.runner = runner or SystemRunner()
         self.clock, self.everybody = clock, everybody
         self._accounting_fields: tuple[str, ...] = (*sacct_text.FIELDS, *sacct_text.LATE_FIELDS)
-        self._warned = False
+        self._warned: set[str] = set()
 
     def submit(self, submission: Submission) -> int:
         """``sbatch --parsable``."""
@@ -59,9 +62,7 @@ class SlurmClient:
         """One squeue."""
         done = self._run(squeue_text.COMMAND)
         jobs, skipped = squeue_text.read_queue(done.stdout)
-        if skipped.count and not self._warned:
-            self._warned = True
-            log.warning("records of squeue skipped", extra={"count": skipped.count, "detail": skipped.first})
+        self._warn_once("squeue", skipped)
         if skipped.count and not jobs:
             raise SlurmUnreachable(f"squeue printed {skipped.count} records that cannot be read", skipped.first)
         return Queue(int(self.clock()) if self.clock is not None else 0, jobs)
@@ -75,11 +76,15 @@ class SlurmClient:
         if done.status and "accounting storage is disabled" in done.stderr.lower():
             return ()
         self._checked(done, "sacct")
-        return sacct_text.read_accounts(done.stdout, self._accounting_fields)
+        jobs, skipped = sacct_text.read_accounts(done.stdout, self._accounting_fields)
+        self._warn_once("sacct", skipped)
+        return jobs
 
     def machine(self) -> Machine:
         """One sinfo."""
-        return machine_text.read_machine(self._run(machine_text.NODES_COMMAND).stdout)
+        machine, skipped = machine_text.read_machine(self._run(machine_text.NODES_COMMAND).stdout)
+        self._warn_once("sinfo", skipped)
+        return machine
 
     def configuration(self) -> Mapping[str, str]:
         """``scontrol show config``."""
@@ -109,6 +114,12 @@ class SlurmClient:
     def move_nodes(self, partition: str, nodes: tuple[str, ...]) -> None:
         """``scontrol update PartitionName=… Nodes=…``."""
         self._run(["scontrol", "update", f"PartitionName={partition}", f"Nodes={','.join(nodes)}"])
+
+    def _warn_once(self, command: str, skipped: Skipped) -> None:
+        """Log what a command printed and nobody could read, the first time it happens."""
+        if skipped.count and command not in self._warned:
+            self._warned.add(command)
+            log.warning(f"records of {command} skipped", extra={"count": skipped.count, "detail": skipped.first})
 
     def _on_job(self, argv: Sequence[str]) -> None:
         done = self.runner.run(argv)

@@ -1,4 +1,4 @@
-"""Slurm's JSON, of ``--json`` and of slurmrestd alike: one reader for each shape a value has had.
+"""Slurm's JSON, of ``--json`` and of slurmrestd: a reader for each shape of a value.
 
 Up to 22.05 numbers are plain, or null, and states are words; later a number is ``{"set", "infinite", "number"}`` and a
 state a list of words, the base state first and its flags after it.
@@ -6,41 +6,34 @@ state a list of words, the base state first and its flags after it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.text.machine import word_and_use
-from mirage.slurm.values import AccountedJob, Node, Partition, QueuedJob
+from mirage.slurm.values import AccountedJob, Node, Partition, QueuedJob, Skipped
+from mirage.slurm_words.absent import text_of
+from mirage.slurm_words.exit_status import exit_of_wait_status
 from mirage.slurm_words.hostlist import expand_hosts
-from mirage.slurm_words.states import job_state
-from mirage.slurm_words.tres import gres_gpus_per_node
-from mirage.slurm_words.values import gpus_of, state_of, text_of
+from mirage.slurm_words.json_numbers import number_or
+from mirage.slurm_words.states import ALIVE, cancelled_while_pending, job_state, state_of
+from mirage.slurm_words.tres import gpus_of, gres_gpus_per_node
+from mirage.slurm_words.unicode import valid_unicode
 
 Record = Mapping[str, Any]
-
-_NO_VALUE = 0xFFFFFFFE
-_INFINITE = 0xFFFFFFFF
-_UNFINISHED = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED, JobState.UNKNOWN})
-
-
-def number(value: Any, otherwise: float = MISSING) -> float:
-    """A number in either shape; ``UNLIMITED_S`` where it is infinite, the default where it is not set."""
-    if isinstance(value, Mapping):
-        if value.get("infinite"):
-            return UNLIMITED_S
-        return number(value.get("number"), otherwise) if value.get("set") else otherwise
-    if isinstance(value, bool) or not isinstance(value, int | float) or value == _NO_VALUE:
-        return otherwise
-    return UNLIMITED_S if value == _INFINITE else value
+Read = TypeVar("Read")
 
 
 def words(value: Any) -> list[str]:
     """A word, or words, as a list."""
-    if isinstance(value, str):
-        return [value]
-    return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []
+    listed = value if isinstance(value, list) else [value]
+    return [valid_unicode(word) for word in listed if isinstance(word, str)]
+
+
+def group(value: Any) -> Record:
+    """A group of values; an empty one where there is something else."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def text(value: Any) -> str:
@@ -48,28 +41,33 @@ def text(value: Any) -> str:
     return text_of(value) if isinstance(value, str) else ""
 
 
+def count(value: Any, otherwise: int = MISSING, *, bits: int = 32) -> int:
+    """A whole number, or the default."""
+    return int(number_or(value, otherwise, bits=bits))
+
+
 def instant(value: Any) -> int:
     """Seconds since 1970; ``MISSING`` for 0 and for none."""
-    return int(number(value)) or MISSING
+    return count(value) or MISSING
 
 
 def minutes_as_s(value: Any) -> int:
     """A limit given in minutes, in seconds."""
-    limit = number(value)
+    limit = number_or(value)
     return UNLIMITED_S if limit >= UNLIMITED_S else int(limit) * 60 if limit >= 0 else MISSING
 
 
 def queued_job(record: Record) -> QueuedJob:
-    """A job of ``squeue --json``, of ``scontrol show job --json`` or of slurmrestd's ``/jobs``."""
+    """A job of ``squeue --json``, ``scontrol show job --json`` or slurmrestd's ``/jobs``."""
     state = _state(words(record.get("job_state")))
-    nodes = max(int(number(record.get("node_count"), 1)), 1)
+    nodes = max(count(record.get("node_count"), 1), 1)
     code, sign = exit_of(record.get("exit_code"))
     start = instant(record.get("start_time"))
-    ended = state not in _UNFINISHED
+    ended = state not in ALIVE
     tasks = text(record.get("array_task_string"))
     tres = text(record.get("tres_alloc_str")) or text(record.get("tres_req_str"))
     return QueuedJob(
-        id=int(number(record.get("job_id"))),
+        id=count(record.get("job_id")),
         state=state,
         name=text(record.get("name")),
         user=text(record.get("user_name")),
@@ -78,9 +76,9 @@ def queued_job(record: Record) -> QueuedJob:
         qos=text(record.get("qos")),
         array=tasks if state is JobState.PENDING else "",
         reason=text(record.get("state_reason")),
-        priority=max(number(record.get("priority"), 0.0), 0.0),
+        priority=number_or(record.get("priority"), 0.0),
         nodes=nodes,
-        cpus=int(number(record.get("cpus"), 1)),
+        cpus=count(record.get("cpus"), 1),
         gpus=gpus_of(tres, text(record.get("tres_per_node")), nodes),
         limit_s=minutes_as_s(record.get("time_limit")),
         submit_s=instant(record.get("submit_time")),
@@ -98,26 +96,26 @@ def queued_job(record: Record) -> QueuedJob:
 
 def accounted_job(record: Record) -> AccountedJob:
     """A job of ``sacct --json`` or of slurmdbd's ``/jobs``."""
-    times, said = record.get("time") or {}, record.get("comment") or {}
-    state = job_state((words((record.get("state") or {}).get("current")) or [""])[0])
+    times, said = group(record.get("time")), record.get("comment")
+    state = job_state((words(group(record.get("state")).get("current")) or [""])[0])
     start, end = instant(times.get("start")), instant(times.get("end"))
-    if state is JobState.CANCELLED and start == end:
+    if cancelled_while_pending(state, start, end):
         start = MISSING
     code, sign = exit_of(record.get("exit_code"))
     return AccountedJob(
-        id=int(number(record.get("job_id"))),
+        id=count(record.get("job_id")),
         state=state,
         name=text(record.get("name")),
-        user=text(record.get("user")) or text((record.get("association") or {}).get("user")),
+        user=text(record.get("user")) or text(group(record.get("association")).get("user")),
         account=text(record.get("account")),
         partition=text(record.get("partition")),
         qos=text(record.get("qos")),
-        nodes=int(number(record.get("allocation_nodes"), 0)) or 1,
+        nodes=count(record.get("allocation_nodes"), 0) or 1,
         limit_s=minutes_as_s(times.get("limit")),
         submit_s=instant(times.get("submission")),
         eligible_s=instant(times.get("eligible")),
         start_s=start,
-        end_s=MISSING if state in _UNFINISHED else end,
+        end_s=MISSING if state in ALIVE else end,
         exit_code=code,
         exit_signal=sign,
         comment=text(said.get("job") if isinstance(said, Mapping) else said),
@@ -126,15 +124,15 @@ def accounted_job(record: Record) -> AccountedJob:
 
 
 def node(record: Record) -> Node:
-    """A node of ``scontrol show node --json``, of ``sinfo --json`` (22.05) or of slurmrestd's ``/nodes``."""
+    """A node of ``scontrol show node --json``, ``sinfo --json`` or slurmrestd's ``/nodes``."""
     state = "+".join([*words(record.get("state")), *words(record.get("state_flags"))])
     word, usable = word_and_use(state)
-    gres = text(record.get("gres")).replace("gres/", "gres:")
+    gres = text(record.get("gres"))
     return Node(
         text(record.get("name")),
         word.partition("+")[0],
         usable,
-        int(number(record.get("cpus"), 1)),
+        count(record.get("cpus"), 1, bits=16),
         gres_gpus_per_node(gres),
         tuple(words(record.get("partitions"))),
     )
@@ -147,20 +145,20 @@ def partition(record: Record) -> Partition:
         flags, tier, nodes = words(record.get("flags")), record.get("priority_tier"), record.get("nodes")
         whole = False
     else:
-        most, least = record["maximums"], record.get("defaults") or {}
+        most, least = group(record["maximums"]), group(record.get("defaults"))
         longest, usual = most.get("time"), least.get("time")
-        flags = words((record.get("partition") or {}).get("state")) + words(record.get("flags"))
-        tier, nodes = (record.get("priority") or {}).get("tier"), (record.get("nodes") or {}).get("configured")
-        shares = most.get("oversubscribe") or {}
-        whole = number(shares.get("jobs"), 1) == 0 or "EXCLUSIVE" in words(shares.get("flags"))
+        flags = words(group(record.get("partition")).get("state")) + words(record.get("flags"))
+        tier, nodes = group(record.get("priority")).get("tier"), group(record.get("nodes")).get("configured")
+        shares = group(most.get("oversubscribe"))
+        whole = count(shares.get("jobs"), 1, bits=16) == 0 or "EXCLUSIVE" in words(shares.get("flags"))
     longest_s = minutes_as_s(longest)
     return Partition(
         name=text(record.get("name")),
         default=any(flag.lower() == "default" for flag in flags),
         max_time_s=UNLIMITED_S if longest_s == MISSING else longest_s,
         default_time_s=minutes_as_s(usual),
-        nodes=tuple(expand_hosts(text(nodes))),
-        priority_tier=int(number(tier, 1)),
+        nodes=_hosts(text(nodes)),
+        priority_tier=count(tier, 1, bits=16),
         whole_nodes=whole,
     )
 
@@ -168,10 +166,41 @@ def partition(record: Record) -> Partition:
 def exit_of(value: Any) -> tuple[int, int]:
     """Exit code and signal; 22.05's queue gives the raw wait status."""
     if isinstance(value, Mapping):
-        sign = value.get("signal") or {}
-        return int(number(value.get("return_code"), 0)), int(number(sign.get("id", sign.get("signal_id")), 0))
-    status = int(number(value, 0))
-    return status >> 8, status & 0x7F
+        sign = group(value.get("signal"))
+        return count(value.get("return_code"), 0), count(sign.get("id", sign.get("signal_id")), 0)
+    return exit_of_wait_status(count(value, 0))
+
+
+def records(listed: Any, read: Callable[[Record], Read], key: str) -> tuple[tuple[Read, ...], Skipped]:
+    """The records of a list, and how many of its elements are none.
+
+    Args:
+        listed: The list.
+        read: Reads a record.
+        key: What every record has: a positive number or a name.
+    """
+    found, skipped = [], Skipped()
+    for record in listed if isinstance(listed, list) else [listed] if listed is not None else []:
+        named = isinstance(record, Mapping) and (count(record.get(key)) > 0 or text(record.get(key)))
+        if named:
+            found.append(read(record))
+        else:
+            skipped = skipped.and_one(_shown(record))
+    return tuple(found), skipped
+
+
+def _shown(record: Any) -> str:
+    try:
+        return repr(record)
+    except ValueError:  # integers of thousands of digits have no repr
+        return type(record).__name__
+
+
+def _hosts(listed: str) -> tuple[str, ...]:
+    try:
+        return tuple(expand_hosts(listed))
+    except ValueError:
+        return ()
 
 
 def _state(said: list[str]) -> JobState:

@@ -1,4 +1,4 @@
-"""The options of sbatch as data, and how it reads its command line and the ``#SBATCH`` lines of a script.
+"""Options of sbatch as data, from its command line and from ``#SBATCH`` lines.
 
 From sbatch(1) of Slurm 21.08 to 25.11; an option that the site's own sbatch does not know is refused by that one, in
 its words.
@@ -72,7 +72,9 @@ Chosen = dict[str, str | None]
 
 
 def parse_sbatch(argv: Sequence[str]) -> tuple[Chosen, str | None, tuple[str, ...]]:
-    """Read a command line as sbatch does: options up to the first word that is none, which is the script.
+    """Read a command line as sbatch does.
+
+    Options end at the first word that is none, which is the script.
 
     Args:
         argv: The words after ``sbatch``.

@@ -1,4 +1,4 @@
-"""A cluster seen through slurmrestd: the same views as from Slurm's commands.
+"""Queue, accounting and nodes through slurmrestd, without Slurm's commands.
 
 Only for looking: jobs are submitted and changed by the commands, which take every option that a site knows.
 
@@ -9,6 +9,7 @@ Only for looking: jobs are submitted and changed by the commands, which take eve
 from __future__ import annotations
 
 import json
+import logging
 import re
 import urllib.error
 import urllib.request
@@ -21,13 +22,15 @@ from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import Runner
 from mirage.slurm.values import AccountedJob, Machine, Queue
 
+log = logging.getLogger("mirage.slurm")
+
 TIMEOUT_S = 60.0
 TOKEN_S = 86_400
 """How long a token is good that is made here."""
 
 _T = TypeVar("_T")
 
-_VERSIONED = re.compile(r"/slurm/v(\d+)\.(\d+)\.(\d+)/jobs/?$")
+_VERSIONED = re.compile(r"/slurm/v(\d{1,9})\.(\d{1,9})\.(\d{1,9})/jobs/?$", re.ASCII)
 
 
 class TokenRefused(SlurmRefused):
@@ -60,24 +63,24 @@ class RestViews:
 
     def observe(self) -> Queue:
         """Every job the controller knows, those that ended lately among them."""
-        jobs = self._get("slurm", "jobs").get("jobs") or []
-        return Queue(int(self.clock()), tuple(map(json_values.queued_job, jobs)))
+        jobs = self._read("slurm", "jobs", json_values.queued_job, "job_id")
+        return Queue(int(self.clock()), jobs)
 
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
         """Jobs that were alive at or after a time."""
-        jobs = self._get("slurmdb", f"jobs?start_time={since_s}").get("jobs") or []
-        return tuple(map(json_values.accounted_job, jobs))
+        return self._read("slurmdb", f"jobs?start_time={since_s}", json_values.accounted_job, "job_id")
 
     def machine(self) -> Machine:
         """Nodes and partitions."""
-        nodes = self._get("slurm", "nodes").get("nodes") or []
-        partitions = self._get("slurm", "partitions").get("partitions") or []
-        return Machine(tuple(map(json_values.node, nodes)), tuple(map(json_values.partition, partitions)))
+        nodes = self._read("slurm", "nodes", json_values.node, "name")
+        partitions = self._read("slurm", "partitions", json_values.partition, "name")
+        return Machine(nodes, partitions)
 
     def version(self) -> str:
         """The newest version of the interface that is served, ``v0.0.38``."""
         if not self._version:
-            found = [_VERSIONED.search(path) for path in self._ask("/openapi/v3").get("paths") or {}]
+            paths = self._ask("/openapi/v3").get("paths")
+            found = [_VERSIONED.search(path) for path in (paths if isinstance(paths, dict) else {})]
             served = sorted(tuple(map(int, one.groups())) for one in found if one is not None)
             if not served:
                 raise SlurmRefused(f"{self.url} serves no /slurm/v…/jobs; is it slurmrestd?")
@@ -87,8 +90,26 @@ class RestViews:
     def _get(self, part: str, what: str) -> Mapping[str, Any]:
         answer = self._ask(f"/{part}/{self.version()}/{what}")
         if errors := answer.get("errors"):
-            raise SlurmRefused(f"slurmrestd refused /{part}/…/{what}", "; ".join(map(_words, errors)))
+            said = "; ".join(map(_words, errors if isinstance(errors, list) else [errors]))
+            raise SlurmRefused(f"slurmrestd refused /{part}/…/{what}", said)
         return answer
+
+    def _read(
+        self, part: str, what: str, read: Callable[[Mapping[str, Any]], json_values.Read], key: str
+    ) -> tuple[json_values.Read, ...]:
+        """The records of an answer; those that cannot be read are logged.
+
+        Where nothing else came, the answer cannot be read.
+        """
+        listed = self._get(part, what).get(what.partition("?")[0])
+        found, skipped = json_values.records(listed, read, key)
+        if skipped.count:
+            log.warning("records of slurmrestd skipped", extra={"count": skipped.count, "detail": skipped.first})
+        if skipped.count and not found:
+            raise SlurmUnreachable(
+                f"slurmrestd answered /{part}/…/{what} with {skipped.count} records that cannot be read", skipped.first
+            )
+        return found
 
     def _ask(self, path: str) -> Mapping[str, Any]:
         headers = {"X-SLURM-USER-NAME": self.user, "X-SLURM-USER-TOKEN": self.token, "Accept": "application/json"}
@@ -107,7 +128,7 @@ class RestViews:
             raise SlurmUnreachable(f"no answer from slurmrestd at {self.url}", str(error)) from error
         try:
             found = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SlurmUnreachable(f"{self.url}{path} answered no JSON", str(error)) from error
         if not isinstance(found, dict):
             raise SlurmUnreachable(f"{self.url}{path} answered a {type(found).__name__}, not an object")

@@ -1,4 +1,4 @@
-"""The one place where Slurm's commands are run."""
+"""The runner of Slurm's commands, the one place where they are run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """What a command left behind."""
+    """Status and output of a command."""
 
     status: int
     stdout: str
@@ -109,7 +109,10 @@ class SystemRunner:
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """What a child calls first so that the kernel ends it with us; None where there is no such call (not Linux)."""
+    """The call by which a child asks the kernel to end it together with its parent.
+
+    None where there is no such call (not Linux).
+    """
     try:
         prctl = ctypes.CDLL(None).prctl
     except (OSError, AttributeError):

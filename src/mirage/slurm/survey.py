@@ -1,4 +1,4 @@
-"""Will Mirage work on this cluster? What a site's configuration means for chains."""
+"""Survey of a site: what its configuration means for chains."""
 
 from __future__ import annotations
 

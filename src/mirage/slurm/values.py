@@ -1,4 +1,4 @@
-"""What Slurm tells, typed: the same values whichever version, command or format they came from.
+"""Jobs, nodes and partitions as Slurm tells them, in any version and format.
 
 Times are seconds since 1970-01-01 UTC, ``MISSING`` where Slurm has none (``N/A``, ``Unknown``).
 """
@@ -9,6 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mirage.job_state import MISSING, JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Records of Slurm that could not be read: how many, and the first of them."""
+
+    count: int = 0
+    first: str = ""
+
+    def and_one(self, record: str) -> Skipped:
+        """One more."""
+        return Skipped(self.count + 1, self.first if self.count else record[:200])
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +136,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the cluster is made of."""
+    """Nodes and partitions of a cluster."""
 
     nodes: tuple[Node, ...]
     partitions: tuple[Partition, ...]
@@ -144,7 +156,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What ``sbatch`` is to be told.
+    """A submission: the options, script and environment for ``sbatch``.
 
     Attributes:
         options: Long name without dashes → value, None for a flag: ``{"partition": "gpu", "exclusive": None}``. They

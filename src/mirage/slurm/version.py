@@ -1,4 +1,4 @@
-"""Which Slurm this is."""
+"""The version of Slurm."""
 
 from __future__ import annotations
 

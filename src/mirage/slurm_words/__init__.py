@@ -1,1 +1,1 @@
-"""Slurm's words: host lists, TRES, states, numbers, times and limits as its commands write them."""
+"""The vocabulary of Slurm's output: hosts, TRES, states, numbers, times, limits."""

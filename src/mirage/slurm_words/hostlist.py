@@ -1,4 +1,4 @@
-"""Which hosts, and how many, does a Slurm host list name? ``d09n08s[01-02],d13n[03,05,07-08,16]`` names 7."""
+"""Slurm's host lists: ``d09n08s[01-02],d13n[03,05,07-08,16]`` names 7 hosts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from itertools import product
 
 from mirage.errors import shown
+from mirage.slurm_words.absent import is_absent
 
-_NOBODY = frozenset({"", "none assigned", "none", "(null)", "n/a", "unknown"})
 _TOO_MANY = 10**9
 _GROUP = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15}))?")
@@ -22,7 +22,7 @@ def count_hosts(hostlist: str) -> int:
     Raises:
         ValueError: Brackets do not match, a name is empty, a range runs backwards, or it is far too long.
     """
-    if hostlist.strip().lower() in _NOBODY:
+    if is_absent(hostlist):
         return 0
     count = sum(_count_one(name, hostlist) for name in _OUTSIDE_BRACKETS.split(hostlist.strip()))
     if count >= _TOO_MANY:

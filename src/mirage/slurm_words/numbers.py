@@ -1,4 +1,4 @@
-"""Whole numbers in the text of a trace, where anything may stand instead."""
+"""Numbers in the text of Slurm and of traces, plain or with a suffix."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from mirage.job_state import MISSING
 _DIGITS = re.compile(r"[0-9]{1,15}")
 """Longer numbers are mistakes, and would not survive a multiplication in 64 bits."""
 
+_SUFFIXED = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([KMGT])", re.IGNORECASE)
+_SUFFIX = {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+"""Slurm's clients shorten numbers by 1024 (convert_num_unit), pieces as well as bytes."""
+
 
 def whole_number(text: str) -> int | None:
     """The number that up to fifteen digits make, ``None`` for any other text."""
@@ -16,5 +20,29 @@ def whole_number(text: str) -> int | None:
 
 
 def count_or_missing(text: str) -> int:
-    """The number that the digits make, ``MISSING`` for any other text."""
+    """The number of ``8`` or of ``1.5K``; ``MISSING`` for any other text."""
+    if suffixed := _SUFFIXED.fullmatch(text):
+        return round(float(suffixed[1]) * _SUFFIX[suffixed[2].upper()])
     return int(text) if _DIGITS.fullmatch(text) else MISSING
+
+
+def count_of(text: str, otherwise: int = 0) -> int:
+    """A count as the clients show it: ``8``, ``2-4`` (the least), ``1K``, ``4.0``.
+
+    Anything else is the default.
+    """
+    word = text.strip().partition("-")[0]
+    if (count := count_or_missing(word)) != MISSING:
+        return count
+    try:
+        return int(float(word))
+    except (ValueError, OverflowError):
+        return otherwise
+
+
+def decimal(text: str) -> float:
+    """A number; 0 where there is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

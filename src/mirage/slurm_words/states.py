@@ -1,21 +1,29 @@
-"""Job states as Slurm writes them, and what they say about the times beside them."""
+"""Job states as Slurm writes them, and corrections to the times beside them."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from mirage.job_state import MISSING, JobState
+from mirage.job_state import MISSING, UNFINISHED, JobState
+from mirage.slurm_words.absent import is_absent
 
 NEVER_STARTED = "job cancelled while it was pending (no start, whatever sacct shows)"
 UNHEARD_STATE = "row in a state that is not one of Slurm's base states (read as UNKNOWN)"
 
+ALIVE = UNFINISHED | {JobState.REQUEUED, JobState.UNKNOWN}
+"""States of a job that may run, or run again; one in an unheard-of state is not given up."""
+
+HOLDS_NODES = frozenset({"COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "RESIZING", "STOPPED"})
+"""States that squeue shows for jobs that hold nodes, beyond RUNNING."""
+
+WAITS = frozenset({"REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
+"""States that squeue shows for jobs that are in the queue again."""
+
 _BY_NAME = {state.name: state for state in JobState}
-_UNFINISHED = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED})
-_NO_HOSTS = frozenset({"", "none assigned"})
 
 
 def job_state(text: str) -> JobState:
-    """The state a word stands for: ``CANCELLED by 123`` is ``CANCELLED``; an unheard-of word ``UNKNOWN``."""
+    """The state of a word; ``CANCELLED by 123`` is ``CANCELLED``, an unknown word ``UNKNOWN``."""
     words = text.split(maxsplit=1)
     return _BY_NAME.get(words[0].rstrip("+").upper(), JobState.UNKNOWN) if words else JobState.UNKNOWN
 
@@ -25,13 +33,46 @@ def is_known_state(text: str) -> bool:
     return not text.strip() or job_state(text) is not JobState.UNKNOWN
 
 
+def state_of(text: str) -> JobState:
+    """The base state of a state of the queue.
+
+    A completing job still runs, a requeued one is pending.
+    """
+    word = text.strip().upper()
+    if word in HOLDS_NODES:
+        return JobState.RUNNING
+    if word in WAITS:
+        return JobState.PENDING
+    return job_state(word)
+
+
+def cancelled_while_pending(
+    state: JobState, start_s: int, end_s: int, elapsed_s: int = MISSING, hosts: str | None = None
+) -> bool:
+    """Whether a job was cancelled before it started.
+
+    Accounting shows the time of the cancellation as its start then.
+
+    It ran for no time, and on no host; where the hosts are not known, no time between start and end tells it.
+
+    Args:
+        state: How the attempt ended.
+        start_s: As shown.
+        end_s: As shown.
+        elapsed_s: As shown, ``MISSING`` where it was not asked for.
+        hosts: The node list, ``None`` where it was not asked for.
+    """
+    if state is not JobState.CANCELLED or start_s < 0 or elapsed_s > 0:
+        return False
+    return start_s == end_s if hosts is None else is_absent(hosts)
+
+
 def true_lifetime_s(
     state: JobState, start_s: int, end_s: int, elapsed_s: int, hosts: str | None, notes: Counter[str]
 ) -> tuple[int, int]:
     """The start and the end of an attempt as they were, which is not always what sacct shows.
 
-    A job that has not ended has no end, and a pending one no start. A job cancelled while pending never
-    started; sacct shows the time of its cancellation as its start.
+    A job that has not ended has no end, a pending one no start, and neither has one cancelled while pending.
 
     Args:
         state: How the attempt stands.
@@ -41,12 +82,11 @@ def true_lifetime_s(
         hosts: The node list, ``None`` where it was not asked for.
         notes: Counts the jobs that never started.
     """
-    if state in _UNFINISHED:
+    if state in UNFINISHED:
         end_s = MISSING
     if state is JobState.PENDING:
         start_s = MISSING
-    unassigned = hosts is not None and hosts.strip().lower() in _NO_HOSTS
-    if state is JobState.CANCELLED and elapsed_s <= 0 and unassigned and start_s >= 0:
+    if cancelled_while_pending(state, start_s, end_s, elapsed_s, hosts):
         notes[NEVER_STARTED] += 1
         start_s = MISSING
     return start_s, end_s

@@ -1,15 +1,16 @@
-"""Instants as traces write them: ISO dates without a zone, read in the zone of the cluster."""
+"""Instants in Slurm's text: seconds since 1970, or ISO dates without a zone."""
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from mirage.errors import ConfigurationError, LineError, shown
 from mirage.job_state import MISSING
+from mirage.slurm_words.absent import is_absent
 from mirage.slurm_words.numbers import whole_number
 
-_NEVER = frozenset({"", "unknown", "none", "n/a", "null", "invalid"})
 LATEST_S = 4_102_444_800
 """2100-01-01: no job of a trace is submitted, starts or ends later. A date beyond is a mistake, and would make every
 step through the weeks of a trace an endless one."""
@@ -41,7 +42,7 @@ class LocalClock:
         self._minutes: dict[str, int] = {}
 
     def seconds(self, text: str) -> int:
-        """Seconds since 1970 of ``2023-03-09T12:48:05``, of a time with an offset, or of a bare integer.
+        """Seconds since 1970 of an ISO time, with or without an offset, or of a bare integer.
 
         ``Unknown``, ``None`` and the empty string are ``MISSING``.
 
@@ -57,7 +58,7 @@ class LocalClock:
 
     def _uncached(self, text: str) -> int:
         word = text.strip()
-        if word.lower() in _NEVER:
+        if is_absent(word):
             return MISSING
         if (instant_s := whole_number(word)) is not None:
             return instant_s or MISSING
@@ -71,3 +72,19 @@ class LocalClock:
         if len(word) == 19:
             self._minutes[word[:_MINUTE_END]] = seconds - moment.second
         return seconds
+
+
+def instant_s(text: str) -> int:
+    """Seconds since 1970 of a number or an ISO time in this machine's zone.
+
+    ``MISSING`` for none and for nonsense.
+    """
+    word = text.strip()
+    if (number := whole_number(word)) is not None:
+        return number or MISSING
+    if is_absent(word):
+        return MISSING
+    try:
+        return int(time.mktime(time.strptime(word[:19], "%Y-%m-%dT%H:%M:%S")))
+    except (ValueError, OverflowError):
+        return MISSING

@@ -1,4 +1,4 @@
-"""GPUs, CPUs and nodes in Slurm's lists of trackable resources (TRES) and generic resources (GRES)."""
+"""GPUs, CPUs and nodes in Slurm's lists of resources (TRES, GRES)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from mirage.job_state import MISSING
 from mirage.slurm_words.numbers import count_or_missing
 
 _GPU = re.compile(r"(?:gres/|gres:)?gpu(?::[^=:,()]+)?[=:](\d+)(?:\([^)]*\))?")
-_SUFFIX = {"K": 10**3, "M": 10**6, "G": 10**9}
 
 
 def tres_count(tres: str, name: str) -> int:
-    """The count of a resource (``cpu``, ``node``) in ``cpu=64,mem=62.50G,node=8``; else ``MISSING``."""
+    """The count of a resource in ``cpu=64,mem=62.50G,node=8``, else ``MISSING``."""
     for entry in tres.split(","):
         key, _, value = entry.partition("=")
         if key == name:
-            return _count(value)
+            return count_or_missing(value)
     return MISSING
 
 
@@ -32,9 +31,9 @@ def tres_gpus(tres: str) -> int:
     for entry in tres.split(","):
         key, _, value = entry.partition("=")
         if key == "gres/gpu":
-            return max(_count(value), 0)
+            return max(count_or_missing(value), 0)
         if key.startswith("gres/gpu:"):
-            typed += max(_count(value), 0)
+            typed += max(count_or_missing(value), 0)
     return typed
 
 
@@ -43,8 +42,12 @@ def gres_gpus_per_node(gres: str) -> int:
     return sum(max(count_or_missing(entry[1]), 0) for entry in map(_GPU.fullmatch, gres.split(",")) if entry)
 
 
-def _count(text: str) -> int:
-    number, suffix = text[:-1], text[-1:].upper()
-    if suffix in _SUFFIX and re.fullmatch(r"\d{1,6}(?:\.\d{1,6})?", number, re.ASCII):
-        return round(float(number) * _SUFFIX[suffix])
-    return count_or_missing(text)
+def gpus_of(tres: str, gres: str, nodes: int) -> int:
+    """GPUs of a job in all, allocated or asked for.
+
+    ``gres/gpu=8`` and ``gres:gpu:8`` count alike.
+    """
+    allocated = tres_gpus(tres)
+    if allocated > 0:
+        return allocated
+    return gres_gpus_per_node(gres) * max(nodes, 1)

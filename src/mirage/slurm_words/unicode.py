@@ -1,4 +1,4 @@
-"""Text that UTF-8 can hold: JSON may spell half a character, which no file and no database takes."""
+"""Text that UTF-8 can hold, without the lone surrogates that JSON may spell."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What ran? One job table, its readers, its statistics, and a generator of workloads like a real one."""
+"""Traces: the job table, its readers and statistics, and a generator of workloads."""

@@ -1,4 +1,4 @@
-"""Reading a trace of any known format, told apart by content."""
+"""The reader of traces: any known format, told by its content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mirage.trace.formats.mirage_log import read_mirage_log
 from mirage.trace.formats.parquet import read_parquet
 from mirage.trace.formats.read_report import OnError, Progress, ReadReport, ReadTally
 from mirage.trace.formats.sacct.json import read_sacct_json
-from mirage.trace.formats.sacct.text import read_sacct
+from mirage.trace.formats.sacct.text import IDENTIFIERS, read_sacct
 from mirage.trace.formats.swf import FIELDS, MOST_FIELDS, read_swf
 from mirage.trace.table import JobTable
 
@@ -36,7 +36,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """All a reader may need: the content, the open tally, and what the caller knows about the content."""
+    """The content, the tally, and what the caller knows about the content."""
 
     data: bytes
     tally: ReadTally
@@ -55,7 +55,6 @@ READERS: dict[str, Callable[[_Reading], JobTable]] = {
 }
 """The formats that can be read, by name."""
 
-_IDENTIFIERS = frozenset({"jobid", "jobidraw"})
 _SACCT_HEADER = re.compile(r"(^|\W)JobID(Raw)?[^\w\s]", re.IGNORECASE)
 
 _HEAD_BYTES = 65_536
@@ -128,7 +127,7 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
     if lines and delimiter is None and _looks_like_swf(lines[0].split()):
         return "swf"
     first = lines[0].strip("\r\n").split(delimiter or "|") if lines else []
-    if len(first) >= 26 or _IDENTIFIERS & {name.strip().lower() for name in first} or has_fields:
+    if len(first) >= 26 or IDENTIFIERS & {name.strip().lower() for name in first} or has_fields:
         return "sacct"
     if lines and "job_id" in [name.strip('"') for name in lines[0].strip().split(",")]:
         return "csv"
@@ -139,6 +138,9 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
 
 
 def _looks_like_swf(words: Sequence[str]) -> bool:
-    """Whether a line has the fields of SWF and most of them are numbers: a bad word is for the reader to name."""
+    """Whether a line has the fields of SWF and most of them are numbers.
+
+    A bad word is for the reader to name.
+    """
     numbers = sum(re.fullmatch(r"[-+]?\d+(\.\d+)?", word) is not None for word in words[:FIELDS])
     return FIELDS <= len(words) <= MOST_FIELDS and 2 * numbers > FIELDS

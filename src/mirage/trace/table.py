@@ -1,4 +1,4 @@
-"""The job table: what ran, as one struct of arrays.
+"""The job table: one row an attempt to run, as a struct of arrays.
 
 Every reader fills it and every room below reads it. Units are in the names; a missing integer is
 ``MISSING``, a missing label has code ``MISSING``; a limit without end is ``UNLIMITED_S``.
@@ -117,7 +117,7 @@ class JobTable:
 
     @property
     def run_s(self) -> Ints:
-        """Seconds run, shape (n,): end less start, else ``elapsed_s``; ``MISSING`` where neither is known.
+        """Seconds run, shape (n,): end less start, else ``elapsed_s``, else ``MISSING``.
 
         A job that has not ended has no run time yet. An end before the start tells nothing: then ``elapsed_s`` counts.
         """
@@ -127,7 +127,10 @@ class JobTable:
 
     @property
     def wait_s(self) -> Ints:
-        """Seconds from submission to start, shape (n,); ``MISSING`` without both, or with the start first."""
+        """Seconds from submission to start, shape (n,); ``MISSING`` where unknown.
+
+        A start before the submission tells no wait.
+        """
         known = (self.submit_s >= 0) & (self.start_s >= self.submit_s)
         return np.where(known, self.start_s - self.submit_s, MISSING)
 

@@ -1,4 +1,4 @@
-"""Traces written to a file, whole or not at all."""
+"""The writer of traces: a file is whole or not there at all."""
 
 from __future__ import annotations
 

@@ -14,7 +14,9 @@ from mirage.slurm.text import sacct as sacct_text
 from mirage.slurm.text import scontrol as scontrol_text
 from mirage.slurm.text import squeue as squeue_text
 from mirage.slurm.view import array_tasks
-from mirage.slurm_words.values import instant_s, limit_s, state_of
+from mirage.slurm_words.limits import limit_s
+from mirage.slurm_words.states import state_of
+from mirage.slurm_words.timestamps import instant_s
 
 CELLS = [
     "17", "RUNNING", "ada", "(null)", "gpu", "normal", "N/A", "None", "4031", "2", "128",
@@ -87,8 +89,82 @@ def test_accounting_keeps_the_last_attempt_and_survives_line_ends_in_comments() 
         "sbatch x",
     ]
     output = sacct_text.DELIMITER.join(row) + "\nstray\n"
-    (job,) = sacct_text.read_accounts(output, fields)
-    assert (job.limit_s, job.start_s, job.end_s, job.exit_code, job.submit_line) == (172_800, 200, 300, 1, "sbatch x")
+    (job,), _ = sacct_text.read_accounts(output, fields)
+    assert (job.limit_s, job.start_s, job.end_s, job.exit_code, job.submit_line) == (
+        *(172_800, 200, 300, 1),
+        "sbatch x\nstray",  # a line end in the submit line, as sacct prints it
+    )
+
+
+def account(number: int, **changed: str) -> str:
+    cells = ["FAILED", "ada", "lab", "gpu", "normal", "2", "2880", "100", "100", "200", "300", "1:0", "train"]
+    named = dict(zip(sacct_text.FIELDS[1:-1], cells)) | {"Comment": "", "SubmitLine": "sbatch x"} | changed
+    return sacct_text.DELIMITER.join([str(number), *named.values()])
+
+
+def test_line_ends_in_comments_and_submit_lines_cost_no_job() -> None:
+    fields = (*sacct_text.FIELDS, *sacct_text.LATE_FIELDS)
+    rows = [account(1, Comment="two\nlines\x0b\x1c"), account(2, SubmitLine="sbatch a\n3 b\n"), account(4), account(5)]
+    jobs, skipped = sacct_text.read_accounts("\n".join(rows) + "\n", fields)
+    assert ([job.id for job in jobs], skipped.count) == ([1, 2, 4, 5], 0)
+    assert (jobs[0].comment, jobs[1].submit_line, jobs[2].submit_line) == (
+        "two\nlines",
+        "sbatch a\n3 b\n",
+        "sbatch x",
+    )
+
+
+def test_rows_of_accounting_that_cannot_be_read_are_counted() -> None:
+    fields = (*sacct_text.FIELDS, *sacct_text.LATE_FIELDS)
+    short = sacct_text.DELIMITER.join(["7", "FAILED"])
+    endless = account(1).replace("1", "9" * 5_000, 1)
+    jobs, skipped = sacct_text.read_accounts("\n".join([account(1), short, account(2), endless, short]), fields)
+    assert [job.id for job in jobs] == [1, 2]
+    assert (skipped.count, skipped.first) == (3, short)
+
+
+@pytest.mark.parametrize(
+    ("raw", "seconds"),
+    [
+        ("2880", 172_800),
+        ("UNLIMITED", UNLIMITED_S),
+        ("Partition_Limit", MISSING),
+        ("", MISSING),
+        ("9" * 5_000, MISSING),
+    ],
+)
+def test_limits_of_accounting_are_minutes(raw: str, seconds: int) -> None:
+    fields = (*sacct_text.FIELDS, *sacct_text.LATE_FIELDS)
+    (job,), _ = sacct_text.read_accounts(account(1, TimelimitRaw=raw), fields)
+    assert job.limit_s == seconds
+
+
+@pytest.mark.parametrize(
+    ("state", "start", "end", "expected"),
+    [
+        ("CANCELLED by 5", "300", "300", (MISSING, 300)),
+        ("CANCELLED", "200", "300", (200, 300)),
+        ("COMPLETED", "300", "300", (300, 300)),
+        ("RUNNING", "200", "300", (200, MISSING)),
+        ("REQUEUED", "200", "300", (200, MISSING)),
+        ("EXPEDITING", "200", "300", (200, MISSING)),
+    ],
+)
+def test_starts_and_ends_of_accounting_in_text_and_json(
+    state: str, start: str, end: str, expected: tuple[int, int]
+) -> None:
+    fields = (*sacct_text.FIELDS, *sacct_text.LATE_FIELDS)
+    (text,), _ = sacct_text.read_accounts(account(1, State=state, Start=start, End=end), fields)
+    times = {"start": int(start), "end": int(end)}
+    json = json_values.accounted_job({"job_id": 1, "state": {"current": [state]}, "time": times})
+    assert (text.start_s, text.end_s) == (json.start_s, json.end_s) == expected
+
+
+def test_lines_of_sinfo_that_cannot_be_read_are_counted() -> None:
+    line = machine_text.FIELD.join(["n1", "a*", "mixed", "64", "gpu:8", "infinite", "n/a", "NO", "10"])
+    machine, skipped = machine_text.read_machine(f"{line}\nsinfo: error: rubbish\n\nn2{machine_text.FIELD}a\n")
+    assert [node.name for node in machine.nodes] == ["n1"]
+    assert (skipped.count, skipped.first) == (2, "sinfo: error: rubbish")
 
 
 def test_nodes_of_several_partitions_are_one() -> None:
@@ -100,7 +176,8 @@ def test_nodes_of_several_partitions_are_one() -> None:
         ["n3", "b", "drained", "64", "gpu:2,mps:100", "infinite", "n/a", "EXCLUSIVE", "1"],
     )
     output = "\n".join(map(line, rows))
-    machine = machine_text.read_machine(output)
+    machine, skipped = machine_text.read_machine(output)
+    assert skipped.count == 0
     one, two, three = machine.nodes
     first, second = machine.partitions
     assert (first.name, first.default, first.max_time_s, first.default_time_s, first.whole_nodes) == (
@@ -142,7 +219,9 @@ def test_no_text_breaks_a_reader_or_goes_unaccounted(noise: str, changed: list[t
         assert all(isinstance(job.state, JobState) and job.nodes >= 0 for job in jobs)
     row = sacct_text.DELIMITER.join(["7", *[noise] * 14])
     for text in (noise, row):
-        assert all(isinstance(job.state, JobState) for job in sacct_text.read_accounts(text, sacct_text.FIELDS))
+        jobs, skipped = sacct_text.read_accounts(text, sacct_text.FIELDS)
+        assert all(isinstance(job.state, JobState) for job in jobs)
+        assert len(jobs) + skipped.count >= bool(text.strip())
     for node in machine_text.read_nodes(noise + "\n" + machine_text.FIELD.join(["n1", *[noise] * 8])):
         assert node.name
         assert node.gpus >= 0
@@ -175,3 +254,54 @@ def test_no_json_breaks_a_reader(noise: dict) -> None:
     assert json_values.node({**noise, "name": "n1"}).name == "n1"
     few = {key: noise[key] for key in noise if key in ("name", "exit_code")}
     assert json_values.accounted_job({"job_id": 1, **few}).id == 1
+
+
+ANY_FIELD = st.sampled_from(
+    [
+        *FIELDS,
+        "job_id",
+        "time",
+        "state",
+        "current",
+        "association",
+        "maximums",
+        "defaults",
+        "partition",
+        "oversubscribe",
+        "limit",
+        "start",
+        "end",
+        "signal",
+        "id",
+        "return_code",
+        "configured",
+        "tier",
+        "tres_per_node",
+        "jobs",
+        "flags",
+    ]
+)
+any_json = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(), max_size=8)
+    | st.sampled_from([10**400, "\ud800", "n[1-", "9" * 5_000]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_FIELD, inner, max_size=6),
+    max_leaves=12,
+)
+READERS = (
+    (json_values.queued_job, "job_id"), (json_values.accounted_job, "job_id"), (json_values.node, "name"),
+    (json_values.partition, "name"),
+)  # fmt: skip
+
+
+@given(any_json, st.dictionaries(ANY_FIELD, any_json))
+def test_any_json_is_records_read_or_skipped(listed: object, record: dict) -> None:
+    for read, key in READERS:
+        for given_ in (listed, [{**record, key: 5 if key == "job_id" else "n1"}, listed]):
+            found, skipped = json_values.records(given_, read, key)
+            expected = len(given_) if isinstance(given_, list) else given_ is not None
+            assert len(found) + skipped.count == expected
+            repr(found).encode()  # nothing that cannot be written down

@@ -7,24 +7,12 @@ import pytest
 from mirage.duration import UNLIMITED_S
 from mirage.errors import TraceError
 from mirage.job_state import MISSING, JobState
-from mirage.trace.formats.sacct.json import number
 from mirage.trace.read import read_trace
 from mirage.trace.table import INT_COLUMNS, JobTable
 
 
 def wrapped(value, *, infinite=False):
     return {"set": value is not None, "infinite": infinite, "number": value or 0}
-
-
-@pytest.mark.parametrize(
-    ("value", "known"),
-    [
-        (5, 5), ("5", 5), (0, 0), (None, MISSING), (wrapped(5), 5), (wrapped(None), MISSING),
-        (wrapped(7, infinite=True), -7), (4_294_967_294, MISSING), (4_294_967_295, -7), (-2, MISSING),
-    ],
-)  # fmt: skip
-def test_numbers_in_every_shape(value, known):
-    assert number(value, infinite=-7) == known
 
 
 def job(**changes):
@@ -75,6 +63,26 @@ def test_states_and_times(read):
     assert trace.table.end_s.tolist() == [MISSING, 220, MISSING]
     assert trace.table.limit_s.tolist() == [600, 600, UNLIMITED_S]
     assert (trace.report.lines, trace.report.jobs, trace.report.steps) == (9, 3, 6)
+
+
+def test_half_a_character_in_a_name_is_replaced(read, tmp_path):
+    table = read(job(name="a\ud800b", array={"job_id": 9, "task_id": None, "task": "1\udfff"})).table
+    assert (table.name.values(), table.job_id.tolist()) == (["a\ufffdb"], ["9_[1\ufffd]"])
+
+
+@pytest.mark.parametrize("value", ["1" + "0" * 15, "1" + "0" * 5_000, '"' + "9" * 5_000 + '"', "1e300"], ids=len)
+def test_a_wild_number_is_refused_not_dropped(tmp_path, value):
+    text = json.dumps({"jobs": [job(), job(priority="@"), job()]}).replace('"@"', value)
+    (tmp_path / "sacct.json").write_text(text)
+    with pytest.raises(TraceError, match=r"sacct\.json:1: not a number: "):
+        read_trace(tmp_path / "sacct.json")
+    trace = read_trace(tmp_path / "sacct.json", on_error="skip")
+    assert (len(trace.table), trace.report.skipped_total) == (2, 1)
+
+
+def test_jobs_whose_numbers_look_like_sentinels_of_16_bits(read):
+    table = read(job(job_id=65_534), job(job_id=65_535, allocation_nodes=65_535)).table
+    assert (table.job_id.tolist(), table.nodes.tolist()) == (["65534", "65535"], [2, 65_535])
 
 
 def test_a_bad_record_names_its_line(read, tmp_path):

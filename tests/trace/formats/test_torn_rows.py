@@ -127,6 +127,8 @@ def test_line_ends_in_a_last_field_that_users_write(read):
     trace = read(lines({"SubmitLine": "sbatch --wrap a\nb | c\n"}, {"SubmitLine": "x\ny"}, {}, fields=fields))
     assert trace.table.job_id.tolist() == ["1", "2", "3"]
     assert (trace.report.continued, trace.report.accounted) == (2, trace.report.lines)
+    cut = read(lines({}, {}, fields=fields) + "3|COMPL", on_error="skip")
+    assert (cut.table.job_id.tolist(), cut.report.skipped["too few fields"].first_line) == (["1", "2"], 4)
     named = read(lines({"JobName": "a\nb|c"}, {"JobName": "d"}, fields=["JobID", "State", "JobName"]))
     assert named.table.name.values() == ["a\nb|c", "d"]
 

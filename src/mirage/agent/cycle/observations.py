@@ -10,9 +10,7 @@ from mirage.agent.chain.tag import parse_tag
 from mirage.agent.model import EventRecord, Link, LinkState
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.values import AccountedJob, QueuedJob
-
-ALIVE = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED, JobState.UNKNOWN, JobState.REQUEUED})
-"""States a job may still run in; a word we do not know is taken for life, never for death."""
+from mirage.slurm_words.states import ALIVE
 
 _HELD_BY_SLURM = re.compile(r"requeued[ _]held|JobHoldMaxRequeue", re.IGNORECASE)
 """Reasons that squeue gives for a job which Slurm, not a person, has put on hold."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.cycle.observations import ALIVE, Change, held_by_slurm, seen_in_accounting, seen_in_queue, vanished
+from mirage.agent.cycle.observations import Change, held_by_slurm, seen_in_accounting, seen_in_queue, vanished
 from mirage.agent.cycle.submit import settle
 from mirage.agent.model import Chain, Link, LinkState
 from mirage.errors import SlurmRefused
 from mirage.job_state import MISSING
 from mirage.slurm.values import QueuedJob
+from mirage.slurm_words.states import ALIVE
 
 SLACK_S = 60
 """The controller's clock may be so far behind ours."""

@@ -19,8 +19,9 @@ from mirage.sim.cluster import Cluster
 from mirage.sim.kernel.arrays import AFTER_ANY, AFTER_OK, AFTER_START, NOBODY, WHOLE_NODE
 from mirage.slurm.options import directives
 from mirage.slurm.values import Submission
+from mirage.slurm_words.numbers import count_of
+from mirage.slurm_words.timestamps import instant_s
 from mirage.slurm_words.tres import gres_gpus_per_node
-from mirage.slurm_words.values import instant_s, whole
 
 DEFAULT_TIME_S = HOUR_S
 AFTER = {"after": AFTER_START, "afterany": AFTER_ANY, "afterok": AFTER_OK}
@@ -111,11 +112,11 @@ def read_request(submission: Submission, cluster: Cluster, now_s: int, *, known:
         gpus=gpus,
         cpus=cpus,
         limit_s=limit_s,
-        nice=whole(given.get("nice") or "0"),
+        nice=count_of(given.get("nice") or "0"),
         held="hold" in given,
         wait=read_wait(given.get("begin") or "", given.get("dependency") or "", now_s, known),
         warning=warning.removeprefix("SIG"),
-        warning_s=whole(lead, 60) if warning else MISSING,
+        warning_s=count_of(lead, 60) if warning else MISSING,
     )
 
 
@@ -197,16 +198,16 @@ def _default_s(cluster: Cluster, partition: int) -> int:
 
 def _size(given: Mapping[str, str | None], cluster: Cluster) -> tuple[int, int, int]:
     """Nodes, and GPUs and CPUs of each."""
-    tasks = whole(given.get("ntasks") or "0")
-    of_node = whole(given.get("ntasks-per-node") or "0")
-    nodes = whole(given.get("nodes") or "0") or -(-tasks // of_node if tasks and of_node else -1)
+    tasks = count_of(given.get("ntasks") or "0")
+    of_node = count_of(given.get("ntasks-per-node") or "0")
+    nodes = count_of(given.get("nodes") or "0") or -(-tasks // of_node if tasks and of_node else -1)
     of_node = of_node or -(-max(tasks, 1) // nodes)
-    cpus = max(of_node, 1) * whole(given.get("cpus-per-task") or "1", 1)
+    cpus = max(of_node, 1) * count_of(given.get("cpus-per-task") or "1", 1)
     if not cluster.shared_nodes or ("exclusive" in given and given["exclusive"] is None):
         return nodes, WHOLE_NODE, max(cpus, 1)
-    gpus = whole((given.get("gpus-per-node") or "0").rpartition(":")[2])
+    gpus = count_of((given.get("gpus-per-node") or "0").rpartition(":")[2])
     gpus = gpus or gres_gpus_per_node(given.get("gres") or "")
-    gpus = gpus or -(-whole((given.get("gpus") or "0").rpartition(":")[2]) // nodes)
+    gpus = gpus or -(-count_of((given.get("gpus") or "0").rpartition(":")[2]) // nodes)
     return nodes, gpus, max(cpus, 1)
 
 

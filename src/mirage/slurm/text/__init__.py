@@ -1,1 +1,1 @@
-"""Parsers of what Slurm's commands print."""
+"""Parsers of the output of Slurm's commands."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING
-from mirage.slurm.values import Machine, Node, Partition
+from mirage.slurm.values import Machine, Node, Partition, Skipped
+from mirage.slurm_words.absent import text_of
 from mirage.slurm_words.hostlist import expand_hosts
+from mirage.slurm_words.limits import limit_s
+from mirage.slurm_words.numbers import count_of
 from mirage.slurm_words.tres import gres_gpus_per_node
-from mirage.slurm_words.values import limit_s, text_of, whole
 
 FIELD = "\x1f"
 NODES_COMMAND = (
@@ -34,13 +36,26 @@ _OPTION = re.compile(r"^\s*([A-Za-z][\w/().-]*?)\s*=\s?(.*?)\s*$")
 
 def read_nodes(output: str) -> tuple[Node, ...]:
     """Nodes in what ``NODES_COMMAND`` printed: a line a node and partition."""
-    rows: dict[str, tuple[str, int, int, list[str]]] = {}
-    for line in output.splitlines():
+    return _nodes(read_rows(output)[0])
+
+
+def read_rows(output: str) -> tuple[list[list[str]], Skipped]:
+    """The cells of every line of ``NODES_COMMAND``, and the lines that are none."""
+    rows, skipped = [], Skipped()
+    for line in output.split("\n"):
         cells = line.split(FIELD)
-        if len(cells) != _CELLS:
-            continue
+        if len(cells) == _CELLS and cells[0].strip():
+            rows.append(cells)
+        elif line.strip():
+            skipped = skipped.and_one(line)
+    return rows, skipped
+
+
+def _nodes(lines: Iterable[list[str]]) -> tuple[Node, ...]:
+    rows: dict[str, tuple[str, int, int, list[str]]] = {}
+    for cells in lines:
         name, partition, state, cpus, gres, *_ = cells
-        row = rows.setdefault(name, (state, whole(cpus, 1), gres_gpus_per_node(_plain(gres)), []))
+        row = rows.setdefault(name, (state, count_of(cpus, 1), gpus_of_gres(gres), []))
         row[3].append(partition.rstrip("*"))
     return tuple(
         Node(name, *word_and_use(state), cpus, gpus, tuple(partitions))
@@ -74,7 +89,7 @@ def partition_of(row: Mapping[str, str]) -> Partition:
         max_time_s=UNLIMITED_S if longest_s == MISSING else longest_s,
         default_time_s=limit_s(row.get("DefaultTime", "NONE")),
         nodes=_hosts(row.get("Nodes", "")),
-        priority_tier=whole(row.get("PriorityTier", "1"), 1),
+        priority_tier=count_of(row.get("PriorityTier", "1"), 1),
         whole_nodes=row.get("OverSubscribe", "").upper() == "EXCLUSIVE",
     )
 
@@ -85,7 +100,7 @@ def pairs(line: str) -> dict[str, str]:
 
 
 def read_config(output: str) -> dict[str, str]:
-    """Options in what ``CONFIG_COMMAND`` printed, keys in lower case, without those that have no value."""
+    """Options in the output of ``CONFIG_COMMAND``, keys in lower case; empty ones left out."""
     options: dict[str, str] = {}
     for line in output.splitlines():
         found = _OPTION.match(line)
@@ -94,13 +109,14 @@ def read_config(output: str) -> dict[str, str]:
     return options
 
 
-def read_machine(output: str) -> Machine:
-    """The machine in what ``NODES_COMMAND`` printed."""
-    nodes = read_nodes(output)
+def read_machine(output: str) -> tuple[Machine, Skipped]:
+    """The machine in what ``NODES_COMMAND`` printed, and what could not be read of it."""
+    lines, skipped = read_rows(output)
+    nodes = _nodes(lines)
     found: dict[str, Partition] = {}
-    for line in output.splitlines():
-        cells = line.split(FIELD)
-        if len(cells) != _CELLS or (name := cells[1].rstrip("*")) in found:
+    for cells in lines:
+        name = cells[1].rstrip("*")
+        if name in found:
             continue
         longest_s = limit_s(cells[5])
         found[name] = Partition(
@@ -109,10 +125,10 @@ def read_machine(output: str) -> Machine:
             max_time_s=UNLIMITED_S if longest_s == MISSING else longest_s,
             default_time_s=limit_s(cells[6]),
             nodes=tuple(node.name for node in nodes if name in node.partitions),
-            priority_tier=whole(cells[8], 1),
+            priority_tier=count_of(cells[8], 1),
             whole_nodes=cells[7].upper() == "EXCLUSIVE",
         )
-    return Machine(nodes, tuple(found.values()))
+    return Machine(nodes, tuple(found.values())), skipped
 
 
 def _hosts(text: str) -> tuple[str, ...]:
@@ -122,5 +138,6 @@ def _hosts(text: str) -> tuple[str, ...]:
         return ()
 
 
-def _plain(gres: str) -> str:
-    return re.sub(r"\([^)]*\)", "", text_of(gres)).replace("gres/", "gres:")
+def gpus_of_gres(gres: str) -> int:
+    """GPUs of a node in sinfo's or scontrol's list: ``gpu:h100:8(S:0-1)`` is 8."""
+    return gres_gpus_per_node(re.sub(r"\([^)]*\)", "", text_of(gres)))

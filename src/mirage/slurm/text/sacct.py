@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from mirage.job_state import MISSING, JobState
-from mirage.slurm.values import AccountedJob
-from mirage.slurm_words.states import job_state
-from mirage.slurm_words.values import exit_of, instant_s, text_of, whole
+import re
+
+from mirage.job_state import MISSING
+from mirage.slurm.values import AccountedJob, Skipped
+from mirage.slurm_words.absent import text_of
+from mirage.slurm_words.exit_status import exit_of
+from mirage.slurm_words.limits import limit_in_minutes_s
+from mirage.slurm_words.numbers import count_of, whole_number
+from mirage.slurm_words.states import ALIVE, cancelled_while_pending, job_state
+from mirage.slurm_words.timestamps import instant_s
 
 DELIMITER = "\x1f"
 FIELDS = (
@@ -15,12 +21,15 @@ FIELDS = (
 LATE_FIELDS = ("SubmitLine",)
 """Known from 21.08 on."""
 
-_UNFINISHED = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED, JobState.REQUEUED})
-_NO_LIMIT = frozenset({"UNLIMITED", "Partition_Limit", ""})
+_ROW = re.compile(rf"\n(?=[0-9]+{DELIMITER})")
+"""The end of a row: comments and submit lines hold line ends of their own, but no number and delimiter behind."""
 
 
 def command(since_s: int, everybody: bool, fields: tuple[str, ...]) -> tuple[str, ...]:
-    """What asks for every job alive at or after a time; it is written as Slurm reads it, in this machine's zone."""
+    """The command that asks for every job alive at or after a time.
+
+    The time is written as Slurm reads it, in this machine's zone.
+    """
     import time
 
     begin = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(max(since_s, 0)))
@@ -29,27 +38,29 @@ def command(since_s: int, everybody: bool, fields: tuple[str, ...]) -> tuple[str
             f"--starttime={begin}", f"--format={','.join(fields)}")  # fmt: skip
 
 
-def read_accounts(output: str, fields: tuple[str, ...]) -> tuple[AccountedJob, ...]:
-    """The jobs in what such a command printed; lines that are none are passed over (a comment may hold line ends)."""
+def read_accounts(output: str, fields: tuple[str, ...]) -> tuple[tuple[AccountedJob, ...], Skipped]:
+    """The jobs in the output, the last attempt of each, and what could not be read."""
     known: dict[int, AccountedJob] = {}
-    for line in output.splitlines():
-        cells = line.split(DELIMITER)
-        if len(cells) == len(fields) and cells[0].isdecimal():
+    skipped = Skipped()
+    for row in _ROW.split(output.removesuffix("\n")):
+        cells = row.split(DELIMITER)
+        if len(cells) == len(fields) and whole_number(cells[0]) is not None:
             job = accounted_job(dict(zip(fields, cells)))
             known[job.id] = job
-    return tuple(known.values())
+        elif row.strip():
+            skipped = skipped.and_one(row)
+    return tuple(known.values()), skipped
 
 
 def accounted_job(cells: dict[str, str]) -> AccountedJob:
     """A job from its cells by name."""
     state = job_state(cells["State"])
     start_s, end_s = instant_s(cells["Start"]), instant_s(cells["End"])
-    if state in _UNFINISHED:
+    if state in ALIVE:
         end_s = MISSING
-    if state is JobState.CANCELLED and start_s == end_s:  # cancelled while pending: sacct shows that as its start
+    if cancelled_while_pending(state, start_s, end_s):
         start_s = MISSING
     code, sign = exit_of(cells["ExitCode"])
-    limit = cells["TimelimitRaw"]
     return AccountedJob(
         id=int(cells["JobIDRaw"]),
         state=state,
@@ -58,8 +69,8 @@ def accounted_job(cells: dict[str, str]) -> AccountedJob:
         account=cells["Account"],
         partition=cells["Partition"],
         qos=cells["QOS"],
-        nodes=whole(cells["NNodes"], 1),
-        limit_s=MISSING if limit in _NO_LIMIT else whole(limit, -1) * 60 if limit.isdecimal() else MISSING,
+        nodes=count_of(cells["NNodes"], 1),
+        limit_s=limit_in_minutes_s(cells["TimelimitRaw"]),
         submit_s=instant_s(cells["Submit"]),
         eligible_s=instant_s(cells["Eligible"]),
         start_s=start_s,

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 
 from mirage.job_state import MISSING, JobState
-from mirage.slurm.values import QueuedJob
-from mirage.slurm_words.values import decimal, gpus_of, instant_s, limit_s, state_of, text_of, whole
+from mirage.slurm.values import QueuedJob, Skipped
+from mirage.slurm_words.absent import text_of
+from mirage.slurm_words.exit_status import exit_of_wait_status
+from mirage.slurm_words.limits import limit_s
+from mirage.slurm_words.numbers import count_of, decimal, whole_number
+from mirage.slurm_words.states import ALIVE, state_of
+from mirage.slurm_words.timestamps import instant_s
+from mirage.slurm_words.tres import gpus_of
 
 FIELD, RECORD = "\x1f", "\x1e"
 """Separators that nobody types into a comment: comments and job names may hold commas, bars and line ends."""
@@ -23,16 +28,6 @@ COMMAND = (
     ",".join(f"{name}:{RECORD if name == FIELDS[-1] else FIELD}" for name in FIELDS),
 )  # fmt: skip
 
-_RAN = frozenset({JobState.RUNNING, JobState.SUSPENDED})
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """Records that could not be read: how many, and the first of them."""
-
-    count: int = 0
-    first: str = ""
-
 
 def read_queue(output: str) -> tuple[tuple[QueuedJob, ...], Skipped]:
     """The jobs in what ``COMMAND`` printed, and what could not be read of it."""
@@ -42,7 +37,7 @@ def read_queue(output: str) -> tuple[tuple[QueuedJob, ...], Skipped]:
         cells = record.lstrip("\n").split(FIELD)
         if cells == [""]:
             continue
-        if len(cells) != len(FIELDS) or not cells[0].isdecimal():
+        if len(cells) != len(FIELDS) or whole_number(cells[0]) is None:
             skipped, first = skipped + 1, first or record.strip()
             continue
         jobs.append(queued_job(cells))
@@ -53,10 +48,9 @@ def queued_job(cells: list[str]) -> QueuedJob:
     """A job from its cells, in the order of ``FIELDS``."""
     (number, word, user, account, partition, qos, array, reason, priority, nodes, cpus, tres, gres, shared, limit,
      submit, eligible, start, end, dependency, exit_status, nodelist, comment, name) = cells  # fmt: skip
-    state, width = state_of(word), whole(nodes, 1)
-    status = whole(exit_status)
+    state, width = state_of(word), count_of(nodes, 1)
+    code, sign = exit_of_wait_status(count_of(exit_status))
     started_s = instant_s(start)
-    ended = state not in _RAN and state not in (JobState.PENDING, JobState.UNKNOWN)
     return QueuedJob(
         id=int(number),
         state=state,
@@ -69,17 +63,17 @@ def queued_job(cells: list[str]) -> QueuedJob:
         reason=sys.intern(text_of(reason)),
         priority=decimal(priority),
         nodes=width,
-        cpus=whole(cpus, 1),
+        cpus=count_of(cpus, 1),
         gpus=gpus_of(tres, text_of(gres), width),
         limit_s=limit_s(limit),
         submit_s=instant_s(submit),
         eligible_s=instant_s(eligible),
         start_s=started_s,
-        end_s=instant_s(end) if ended or started_s != MISSING else MISSING,
+        end_s=instant_s(end) if state not in ALIVE or started_s != MISSING else MISSING,
         dependency=text_of(dependency),
         comment=text_of(comment),
-        exit_code=status >> 8,
-        exit_signal=status & 0x7F,
+        exit_code=code,
+        exit_signal=sign,
         nodelist=text_of(nodelist),
         whole_nodes=shared == "NO",
     )

@@ -1,4 +1,4 @@
-"""The job table as CSV: its own columns by name, whole seconds, nothing where a value is missing.
+"""The job table as CSV: columns by name, whole seconds, empty cells for missing values.
 
 ``UNLIMITED`` is spelled out and states go by name. Columns may come in any order and any may be absent except
 ``job_id``; one that the table does not have is an error, not a loss. Reading back what was written gives the

@@ -1,4 +1,4 @@
-"""The bytes of a trace: read whole, decompressed by what they are, not by what the file is called."""
+"""Decompression of traces, by content, and their text line by line."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def _decompressed(data: bytes, tally: ReadTally) -> bytes:
 
 
 def _pieces(data: bytes, magic: bytes) -> Iterator[bytes]:
-    """What the compressed streams hold, one behind the other; zeros behind the last are padding.
+    """The content of compressed streams, one behind the other, in pieces.
+
+    Zeros behind the last are padding.
 
     Raises:
         EOFError: The last stream breaks off.
@@ -89,13 +91,16 @@ def _pieces(data: bytes, magic: bytes) -> Iterator[bytes]:
 
 
 def _whole_lines(data: bytes) -> bytes:
-    """The data without the line it breaks off in; JSON is left as it is, its reader knows where it breaks off."""
+    """The data without the line in which it breaks off.
+
+    JSON is left as it is: its reader knows where it breaks off.
+    """
     is_json = data.lstrip()[:1] in (b"{", b"[")
     return data if is_json else data[: data.rfind(b"\n") + 1]
 
 
 def _zstd() -> Callable[[], Any]:
-    """What makes a decompressor of zstd: of the package, else of the standard library (Python 3.14)."""
+    """The maker of zstd decompressors: the package, else Python 3.14 itself."""
     try:
         make = importlib.import_module("zstandard").ZstdDecompressor
         return lambda: make().decompressobj()
@@ -112,7 +117,7 @@ def _zstd() -> Callable[[], Any]:
 
 
 def _zstd_error() -> type[Exception]:
-    """What a damaged zstd stream raises, where zstd can be read."""
+    """The error of a damaged zstd stream, where zstd can be read."""
     for name in ("zstandard", "compression.zstd"):
         try:
             error: type[Exception] = importlib.import_module(name).ZstdError

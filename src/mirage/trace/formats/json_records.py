@@ -11,7 +11,15 @@ from mirage.trace.formats.read_report import ReadTally
 
 _WHITESPACE = " \t\r\n"
 _PROGRESS_RECORDS = 512
-_DECODER = json.JSONDecoder()
+_LONGEST_INTEGER = 20
+
+
+def _integer(digits: str) -> float:
+    """An integer; one too long for any field as a float, so that its record is refused and not the whole document."""
+    return int(digits) if len(digits) <= _LONGEST_INTEGER else float(digits)
+
+
+_DECODER = json.JSONDecoder(parse_int=_integer)
 
 
 def job_records(text: str, tally: ReadTally) -> Iterator[tuple[int, Any]]:

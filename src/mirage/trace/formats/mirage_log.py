@@ -1,4 +1,4 @@
-"""The log published with the Mirage paper (SC'23): one line a job, tab separated, local times.
+"""The log published with the Mirage paper (SC'23): a line a job, tabs, local times.
 
 Line 1 counts the lines below it, line 2 names the columns, line 3 is a rule. The columns are ``JobID
 JobName UID Start Submit End Priority TimelimitR ExitCode NNodes``; the limit is in minutes. A job name may
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from mirage.duration import MINUTE_S
 from mirage.errors import LineError, TraceError
 from mirage.job_state import MISSING
+from mirage.slurm_words.limits import tells_no_limit
 from mirage.slurm_words.numbers import whole_number
 from mirage.slurm_words.timestamps import LocalClock
 from mirage.trace.formats.decompress import numbered_lines
@@ -61,7 +62,7 @@ def read_mirage_log(data: bytes, tally: ReadTally, clock: LocalClock) -> JobTabl
 
 
 def _read_header(lines: Iterator[tuple[int, str]], tally: ReadTally) -> int:
-    """Read the count, the column names and the rule; the number of the line that has the count."""
+    """Read count, column names and rule; the number of the line with the count."""
     counted_from = 0
     expected: dict[str, Callable[[str], bool]] = {
         "the number of lines": lambda line: whole_number(line.strip()) is not None,
@@ -107,6 +108,6 @@ def _number(text: str, column: str) -> int:
     word = text.strip()
     if (number := whole_number(word)) is not None:
         return number
-    if word in ("", "Unknown", "None", "Partition_Limit"):
+    if tells_no_limit(word):
         return MISSING
     raise LineError("not a number", f"{column} is {text!r}", "check that the columns are in order")

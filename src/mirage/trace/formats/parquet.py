@@ -1,4 +1,4 @@
-"""The job table as Parquet: its own columns, null where a value is missing. Needs the extra ``parquet``.
+"""The job table as Parquet, null where a value is missing; needs the extra ``parquet``.
 
 Integers are int64 (an unlimited limit is ``UNLIMITED_S``), states and names are dictionary-encoded text.
 """

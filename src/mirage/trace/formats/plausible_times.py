@@ -1,4 +1,4 @@
-"""Times that no job can have: rows with them are rejected, rows in an odd order are noted and kept.
+"""Impossible times, which are rejected, and odd ones, which are noted.
 
 The rule is the same for every format. A row is rejected where an instant lies before 1970 or after 2099, where a
 duration is negative or longer than that span. A row that ends before it starts, or starts before it was submitted, is

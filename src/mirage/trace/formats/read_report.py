@@ -1,4 +1,4 @@
-"""What a reader read and skipped: the tally it keeps, and the report it makes of it."""
+"""The tally of a reader: what was read, what was skipped, and the report of it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class ReadReport:
-    """What became of every line (or record) of a trace.
+    """The fate of every line (or record) of a trace.
 
     Attributes:
         path: The file as it was asked for.
@@ -76,7 +76,7 @@ class ReadReport:
         return sum(counted) + self.skipped_total
 
     def skipped_in_words(self) -> str:
-        """How many lines were skipped and why: ``3 lines skipped (2 × not a number, the first in line 5; …)``."""
+        """The number of skipped lines and the reasons, in words."""
         reasons = [f"{e.count:,} × {why}, the first in line {e.first_line}" for why, e in self.skipped.items()]
         plural = "s" if self.skipped_total > 1 else ""
         return f"{self.skipped_total:,} {self.unit}{plural} skipped ({'; '.join(reasons)})"
@@ -149,7 +149,7 @@ class ReadTally:
         self.skipped[bad.reason] = Skipped(before.count + 1, before.first_line) if before else Skipped(1, line)
 
     def note_repeated(self, job_ids: Iterable[str]) -> None:
-        """Note how many rows bear the identifier of an earlier row: further attempts of the same job."""
+        """Note how many rows repeat the identifier of an earlier row, as further attempts do."""
         counts = Counter(job_ids)
         if repeats := sum(counts.values()) - len(counts):
             self.notes["row that repeats a job id (a further attempt of the same job)"] += repeats

@@ -1,4 +1,4 @@
-"""One job as the readers that go row by row see it, and the table that grows from such rows."""
+"""A job as readers of rows see it, and the table that grows from such rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class JobRecord(NamedTuple):
 
 
 class TableBuilder:
-    """A table that grows row by row, eight bytes a number and a name: no row is kept as an object.
+    """A table that grows row by row, without an object a row.
 
     Args:
         names: The columns of the rows to come.
@@ -56,7 +56,9 @@ class TableBuilder:
         self.lines.append(line)
 
     def table(self, tally: ReadTally) -> JobTable:
-        """The table of all rows with possible times; repeated jobs are noted, the other rows rejected.
+        """The table of all rows with possible times; the others are rejected.
+
+        Repeated jobs are noted.
 
         Raises:
             TraceError: Reading is strict and a row has an impossible time.

@@ -1,4 +1,4 @@
-"""The Standard Workload Format, version 2.2 (Feitelson et al., Parallel Workloads Archive).
+"""The Standard Workload Format 2.2 (Feitelson et al., Parallel Workloads Archive).
 
 Eighteen numbers a line, ``-1`` for what is not known, ``;`` before comments. A pool of processors is what
 the simulator calls nodes, so processors fill both ``cpus`` and ``nodes``: those requested, else those
@@ -98,7 +98,7 @@ def _unix_start_s(tally: ReadTally) -> int:
 
 
 class _Found(NamedTuple):
-    """The rows of a file, shape (n, 18), the line of each, and how many had more columns than that."""
+    """Rows of a file, shape (n, 18), the line of each, and how many had more columns."""
 
     rows: Ints
     lines: Ints
@@ -106,7 +106,7 @@ class _Found(NamedTuple):
 
 
 def _rows_at_once(text: bytes) -> _Found | None:
-    """All rows, or ``None`` if any line is not as many numbers as the first, eighteen or some more."""
+    """All rows, or ``None`` if some line is not as many numbers as the first."""
     if not text.strip():
         return _Found(np.zeros((0, FIELDS), dtype=np.int64), np.zeros(0, dtype=np.int64), 0)
     octets = np.frombuffer(text, dtype=np.uint8)

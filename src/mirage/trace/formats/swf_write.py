@@ -1,4 +1,4 @@
-"""Writing the Standard Workload Format: what the job table holds that eighteen numbers can say.
+"""The writer of the Standard Workload Format: what eighteen numbers can say.
 
 A processor is a CPU where the CPUs of every job are known, and a node otherwise; the header says which.
 Times are relative to ``UnixStartTime``, the first submission. Users and the like are numbers in this
@@ -14,7 +14,7 @@ import re
 import numpy as np
 
 from mirage.duration import UNLIMITED_S
-from mirage.job_state import MISSING, Ints, JobState
+from mirage.job_state import MISSING, UNFINISHED, Ints, JobState
 from mirage.trace.formats import swf
 from mirage.trace.table import JobTable, Labels
 
@@ -68,7 +68,7 @@ def _all_cpus_known(table: JobTable) -> bool:
 
 def _status(states: Ints) -> Ints:
     """1 completed, 5 cancelled, 0 failed in any other way, -1 not known or not ended."""
-    unknown = (JobState.UNKNOWN, JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED)
+    unknown = [int(state) for state in UNFINISHED | {JobState.UNKNOWN}]
     status = np.where(np.isin(states, unknown), MISSING, 0)
     status[states == JobState.COMPLETED] = 1
     status[states == JobState.CANCELLED] = 5
@@ -97,7 +97,7 @@ def _numbers(labels: Labels, column: str, header: list[str]) -> Ints:
 
 
 def _preceding(dependencies: Labels, job_ids: list[str], job_numbers: list[int]) -> Ints:
-    """The number of the job that has to end first, where the dependency is ``afterany`` on one job."""
+    """The number of the job to end first, where the dependency is ``afterany`` on one job."""
     number_of = dict(zip(job_ids, job_numbers))
     kept = all(job_id == str(number) for job_id, number in number_of.items())
     preceding = []

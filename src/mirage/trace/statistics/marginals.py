@@ -1,4 +1,4 @@
-"""What two traces have in common: a handful of marginals, side by side."""
+"""Marginals of two traces, side by side."""
 
 from __future__ import annotations
 

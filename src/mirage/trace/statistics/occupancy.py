@@ -1,4 +1,4 @@
-"""How many nodes were busy at each instant: an exact step function, its means, peaks and quantiles."""
+"""Busy nodes over time: an exact step function, its means, peaks and quantiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trace is like: its waits, limits, sizes and states, and how busy it kept the machine."""
+"""Summary of a trace: waits, limits, sizes, states and busy nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ AT_LIMIT = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A column of numbers, summed up; quantiles interpolate linearly. The unit is the column's."""
+    """Count, mean and quantiles of a column, in its unit.
+
+    Quantiles interpolate linearly.
+    """
 
     count: int
     mean: float
@@ -61,7 +64,7 @@ class SizeClass:
 
 @dataclass(frozen=True, slots=True)
 class LimitUse:
-    """How much of their limit jobs used: run / limit, over the jobs of which both are known.
+    """Use of limits: run / limit, over the jobs of which both are known.
 
     Attributes:
         use: The distribution of run / limit.
@@ -76,7 +79,9 @@ class LimitUse:
 
 @dataclass(frozen=True, slots=True)
 class TraceStatistics:
-    """A trace, summed up. Durations in seconds; ``None`` where the trace does not hold what is needed.
+    """Summary of a trace, durations in seconds.
+
+    ``None`` stands where the trace does not hold what is needed.
 
     Attributes:
         jobs: Rows of the table.
@@ -127,7 +132,7 @@ class TraceStatistics:
 
 
 def iso_utc(instant_s: int | None) -> str | None:
-    """An instant as ``2023-03-09T12:48:05Z``; ``None``, and what no calendar holds, is ``None``."""
+    """An instant as ``2023-03-09T12:48:05Z``; ``None`` for none and beyond the calendar."""
     try:
         return None if instant_s is None else datetime.fromtimestamp(instant_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):

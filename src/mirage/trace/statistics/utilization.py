@@ -1,4 +1,4 @@
-"""How busy was the machine, month by month and week by week, and how large must it have been?"""
+"""Utilization by month and week, and the size the machine must have had."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class BusyNodes:
-    """How busy the machine was.
+    """Busy nodes of a trace.
 
     Attributes:
         mean: Busy nodes, mean over the span the trace covers, see ``covered_s``.
@@ -54,7 +54,7 @@ class BusyNodes:
 
 
 def busy_nodes(table: JobTable) -> BusyNodes | None:
-    """How busy the machine was, ``None`` if the trace does not tell who held what when."""
+    """Busy nodes of a trace, ``None`` if it does not tell when jobs held nodes."""
     occupancy = Occupancy.of(table)
     if not occupancy:
         return None
@@ -70,7 +70,9 @@ def busy_nodes(table: JobTable) -> BusyNodes | None:
 
 
 def covered_s(table: JobTable, occupancy: Occupancy) -> tuple[int, int]:
-    """The span the trace covers, at least a second: from the first submission (else start) to the last.
+    """The span a trace covers: from the first submission (else start) to the last.
+
+    It is at least a second.
 
     What runs on after the last submission is not the machine as it was, only what the trace knows of it:
     it is left out, unless it is most of the work, as in a trace of one burst.
@@ -88,7 +90,7 @@ def covered_s(table: JobTable, occupancy: Occupancy) -> tuple[int, int]:
 
 
 def inferred_capacity(table: JobTable, occupancy: Occupancy | None = None) -> int:
-    """How many nodes the machine must have had; 0 if the trace does not tell.
+    """The nodes the machine must have had; 0 if the trace does not tell.
 
     The nodes that were not exceeded for 95 % of the time, and at least those of the largest job that ran. On
     a machine that was never full for 5 % of the time this is what was used, not what there was.

@@ -1,4 +1,4 @@
-"""When jobs arrive: the pieces of a workload model that a trace's submission times give."""
+"""Arrivals of jobs: the pieces of a workload model that submission times give."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def gaps(subs: Submissions) -> Floats:
 
 
 def same_gap(subs: Submissions) -> float:
-    """Probability that a gap in a burst is like the one before: for copies, the correlation of ranks."""
+    """Probability that a gap in a burst is like the one before (correlation of ranks)."""
     gap_s = np.diff(subs.submit_s, prepend=subs.submit_s[:1])
     within = ~subs.opens
     rank = np.zeros(len(gap_s))
@@ -44,7 +44,7 @@ def same_gap(subs: Submissions) -> float:
 
 
 def returns(subs: Submissions) -> tuple[float, Floats]:
-    """How often a burst's user was there a short while ago, beyond chance, and how many bursts ago."""
+    """Frequency of users who return shortly after a burst, and after how many bursts."""
     opens = np.flatnonzero(subs.opens)
     place = np.empty(len(opens), dtype=np.int64)  # of each burst among all, by time
     place[np.argsort(subs.submit_s[opens], kind="stable")] = np.arange(len(opens))
@@ -61,7 +61,7 @@ def returns(subs: Submissions) -> tuple[float, Floats]:
 
 
 def even_out(model: WorkloadModel, jobs: JobTable) -> WorkloadModel:
-    """The model with the pace and the weekly level at which work arrives as evenly as in the trace.
+    """The model with the pace and weekly level that make work as even as in the trace.
 
     The pace is the one at which traces drawn from the model spread the work of two days, four days and a
     week most nearly as the trace does; the weekly level is what the trace's weeks vary beyond that.

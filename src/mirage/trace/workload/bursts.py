@@ -1,4 +1,4 @@
-"""The sequence of bursts that a workload model stands for, before it has a calendar."""
+"""The sequence of bursts of a workload model, before it has a calendar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a recorded trace to a workload model: each piece of the model by its own moments."""
+"""The fit of a workload model to a trace: each piece by its own moments."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _habits(subs: Submissions, habit_of_job: Ints) -> tuple[tuple[UserClass, ...
 
 
 def _use(subs: Submissions, rows: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """How far some jobs use their limits, for each class of limits.
+    """Use of the limit by some jobs, for each class of limits.
 
     Returns:
         The share that use it up, shape (3,), and quantiles of the use of the others, shape (3, q).

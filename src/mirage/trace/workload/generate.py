@@ -34,7 +34,9 @@ def generate_workload(
     load: float | None = None,
     nodes: int | None = None,
 ) -> JobTable:
-    """Draw a trace that queues like the one the model was fitted to; the same arguments give the same table.
+    """Draw a trace that queues like the one the model was fitted to.
+
+    The same arguments give the same table.
 
     One sequence of bursts is drawn, whatever the load; the load sets how fast it arrives. A span is filled
     with as many bursts, from the first on, as bring the load: the node-seconds that the jobs submitted in the

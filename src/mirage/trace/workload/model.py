@@ -1,4 +1,4 @@
-"""How a cluster is used, small enough to ship: what `mirage trace generate` draws from.
+"""The workload model that `mirage trace generate` draws from.
 
 A workload is a sequence of *bursts*: one user submits a few jobs that behave alike within minutes. Users fall
 into *habits*, classes of at least a handful of users, so that a model holds nobody's jobs, names or numbers.
@@ -32,7 +32,7 @@ DEFAULT_START_S = 1_704_067_200
 
 @dataclass(frozen=True, slots=True)
 class UserClass:
-    """How one class of users submits.
+    """Submissions of one class of users.
 
     Attributes:
         users: How many users.
@@ -63,7 +63,7 @@ class UserClass:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadModel:
-    """What a synthetic trace is drawn from; fitted to a real one by ``fit``.
+    """The workload model of a synthetic trace, fitted to a real one by ``fit``.
 
     Attributes:
         name: What the model imitates.

@@ -1,4 +1,4 @@
-"""Workload models as files: versioned, readable JSON, and the models that ship with the package."""
+"""Workload models as versioned, readable JSON, and the models that ship with Mirage."""
 
 from __future__ import annotations
 

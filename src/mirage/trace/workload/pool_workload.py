@@ -26,7 +26,9 @@ DAILY_SWING, PEAK_HOUR, WEEKEND = 0.6, 13.5, 0.58
 
 
 def pool_workload(jobs: int, processors: int = 352, load: float = 0.9, seed: int = 0) -> JobTable:
-    """A workload of independent jobs that queues, under EASY on 352 processors, over an hour on average.
+    """A workload of independent jobs that queues for over an hour on average.
+
+    That holds under EASY on 352 processors.
 
     Matched, at the defaults and 20,000 jobs, is the character of a reference workload with a known schedule:
     mean size 6.0 processors (45 % single), mean run time 5,450 s (log-normal, median 1,800 s, none over 2

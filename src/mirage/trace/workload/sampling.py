@@ -1,4 +1,4 @@
-"""Drawing whole arrays at once: discrete choices, quantile functions, repetition."""
+"""Draws of whole arrays: discrete choices, quantile functions, repetition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Mask = NDArray[np.bool_]
 
 
 class Choice:
-    """Several discrete distributions laid end to end; a draw is an index into all of them joined."""
+    """Several discrete distributions laid end to end; a draw is an index into all."""
 
     def __init__(self, weights: list[Floats]) -> None:
         self._edge = np.concatenate([c + np.cumsum(w) / w.sum() for c, w in enumerate(weights)])

@@ -1,4 +1,4 @@
-"""The jobs of a trace as their users submitted them: in bursts."""
+"""Submissions of a trace: the bursts in which users submitted its jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which users behave alike: bursts, and the grouping of users into anonymous habits."""
+"""Classes of users who behave alike, anonymous."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIZE_STEPS = np.unique(np.round(1.35 ** np.arange(40)).astype(np.int64))
 
 
 def user_traits(user: Ints, nodes: Ints, limit_s: Ints, use: Floats, opens: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """What sets users apart.
+    """Traits of users, by which they are grouped.
 
     Args:
         user: Shape (n,), the user of each job, 0 … users-1.

@@ -1,4 +1,7 @@
-"""What the fields of ``sacct -o ALL`` look like, from 20.11 to 25.11: what tells the parts of a torn row apart."""
+"""The form of every field of ``sacct -o ALL``, from 20.11 to 25.11.
+
+It tells the parts of a torn row apart.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ _SHAPES = {
 
 
 def shape_of(field: str) -> re.Pattern[str]:
-    """What the cells of a field (lower case) match from end to end."""
+    """The pattern that cells of a field (lower case) match from end to end."""
     if field in SEVERAL_LINES:
         return _ANYTHING
     return _TRES if field.startswith("tresusage") else _SHAPES.get(field, _LINE)

@@ -1,4 +1,4 @@
-"""JSON of ``sacct --json``, from 21.08 (plain numbers) to 25.11 (``{"set", "infinite", "number"}``).
+"""Jobs in the JSON of ``sacct --json``, from 21.08 to 25.11.
 
 Identifiers are put together as sacct's text shows them: ``123_4``, ``123_[1-3]``, ``123+0``. Attempts of a
 requeued job and steps are treated as in ``mirage.trace.formats.sacct.text``.
@@ -6,22 +6,20 @@ requeued job and steps are treated as in ``mirage.trace.formats.sacct.text``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from mirage.duration import MINUTE_S, UNLIMITED_S
 from mirage.errors import LineError
 from mirage.job_state import MISSING, JobState
 from mirage.slurm_words.hostlist import count_hosts
+from mirage.slurm_words.json_numbers import json_number
 from mirage.slurm_words.states import UNHEARD_STATE, is_known_state, job_state, true_lifetime_s
+from mirage.slurm_words.unicode import valid_unicode
 from mirage.trace.formats.decompress import decode
 from mirage.trace.formats.json_records import job_records
 from mirage.trace.formats.read_report import ReadTally
 from mirage.trace.formats.record import JobRecord, TableBuilder
 from mirage.trace.table import JobTable
-
-_NO_VAL = (2**16 - 2, 2**32 - 2, 2**64 - 2)
-_INFINITE = (2**16 - 1, 2**32 - 1, 2**64 - 1)
 
 
 def read_sacct_json(data: bytes, tally: ReadTally) -> JobTable:
@@ -51,41 +49,36 @@ def read_sacct_json(data: bytes, tally: ReadTally) -> JobTable:
     return rows.table(tally)
 
 
-def number(value: Any, infinite: int = MISSING) -> int:
-    """An integer in any of Slurm's shapes; unset, null and NO_VAL are ``MISSING``.
-
-    Args:
-        value: ``5``, ``"5"``, ``null`` or ``{"set": true, "infinite": false, "number": 5}``.
-        infinite: Returned for a number that Slurm calls infinite.
+def _number(value: Any, infinite: int = MISSING) -> int:
+    """A whole number.
 
     Raises:
-        LineError: It is none of these.
+        LineError: It is none.
     """
-    if isinstance(value, Mapping):
-        if value.get("infinite"):
-            return infinite
-        return number(value.get("number"), infinite) if value.get("set") else MISSING
-    if value is None or value == "":
-        return MISSING
     try:
-        integer = int(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise LineError("not a number", repr(value), "make the file with sacct --json") from error
-    if integer in _INFINITE:
-        return infinite
-    return MISSING if integer in _NO_VAL or not 0 <= integer < 2**40 else integer
+        return int(json_number(value, infinite=infinite))
+    except (ValueError, OverflowError) as error:
+        raise LineError("not a number", _shown(value), "make the file with sacct --json") from error
+
+
+def _shown(value: Any) -> str:
+    """The value in a message, cut where it is long; integers of thousands of digits have no repr."""
+    try:
+        return repr(value)[:60]
+    except ValueError:
+        return "a number of thousands of digits"
 
 
 def _record(job: Any, tally: ReadTally) -> JobRecord:
     time = job["time"]
     state = _state(job["state"]["current"], tally)
     submit_s, eligible_s, start_s, end_s = (
-        number(time.get(name)) or MISSING for name in ("submission", "eligible", "start", "end")
+        _number(time.get(name)) or MISSING for name in ("submission", "eligible", "start", "end")
     )
-    elapsed_s = number(time.get("elapsed"))
+    elapsed_s = _number(time.get("elapsed"))
     hosts = _text(job.get("nodes"))
     start_s, end_s = true_lifetime_s(state, start_s, end_s, elapsed_s, hosts, tally.notes)
-    limit_min = number(time.get("limit"), infinite=UNLIMITED_S)
+    limit_min = _number(time.get("limit"), infinite=UNLIMITED_S)
     return JobRecord(
         job_id=_identifier(job),
         submit_s=submit_s,
@@ -97,7 +90,7 @@ def _record(job: Any, tally: ReadTally) -> JobRecord:
         nodes=_nodes(job, hosts),
         gpus=_gpus(job),
         cpus=_cpus(job),
-        priority=number(job.get("priority")),
+        priority=_number(job.get("priority")),
         state=state,
         user=_text(job.get("user")) or _text((job.get("association") or {}).get("user")),
         account=_text(job.get("account")),
@@ -109,8 +102,8 @@ def _record(job: Any, tally: ReadTally) -> JobRecord:
 
 def _text(value: Any) -> str:
     if value is None or isinstance(value, str):
-        return value or ""
-    raise LineError("not a text", repr(value), "make the file with sacct --json")
+        return valid_unicode(value or "")
+    raise LineError("not a text", _shown(value), "make the file with sacct --json")
 
 
 def _state(current: Any, tally: ReadTally) -> JobState:
@@ -126,25 +119,25 @@ def _state(current: Any, tally: ReadTally) -> JobState:
 def _identifier(job: Any) -> str:
     array, het = job.get("array") or {}, job.get("het") or {}
     array_id, task_id, tasks = (
-        number(array.get("job_id")),
-        number(array.get("task_id")),
+        _number(array.get("job_id")),
+        _number(array.get("task_id")),
         _text(array.get("task")),
     )
     if array_id > 0 and task_id >= 0:
         return f"{array_id}_{task_id}"
     if array_id > 0 and tasks:
         return f"{array_id}_[{tasks}]"
-    het_id, offset = number(het.get("job_id")), number(het.get("job_offset"))
+    het_id, offset = _number(het.get("job_id")), _number(het.get("job_offset"))
     if het_id > 0 and offset >= 0:
         return f"{het_id}+{offset}"
-    plain = number(job["job_id"])
+    plain = _number(job["job_id"])
     if plain <= 0:
-        raise LineError("not a job id", repr(job["job_id"]), "expected a positive number")
+        raise LineError("not a job id", _shown(job["job_id"]), "expected a positive number")
     return str(plain)
 
 
 def _nodes(job: Any, hosts: str) -> int:
-    if (told := number(job.get("allocation_nodes"))) > 0:
+    if (told := _number(job.get("allocation_nodes"))) > 0:
         return told
     try:
         listed = count_hosts(hosts)
@@ -157,7 +150,7 @@ def _cpus(job: Any) -> int:
     for kind in ("allocated", "requested"):
         if (count := _tres(job, kind, "cpu")) >= 0:
             return count
-    return number((job.get("required") or {}).get("CPUs"))
+    return _number((job.get("required") or {}).get("CPUs"))
 
 
 def _gpus(job: Any) -> int:
@@ -167,7 +160,7 @@ def _gpus(job: Any) -> int:
         if tres.get(kind):
             total = _tres(job, kind, "gres", "gpu")
             typed = [
-                number(entry.get("count"))
+                _number(entry.get("count"))
                 for entry in tres[kind]
                 if entry.get("type") == "gres" and str(entry.get("name")).startswith("gpu:")
             ]
@@ -179,5 +172,5 @@ def _tres(job: Any, kind: str, resource: str, name: str = "") -> int:
     """The count of one trackable resource, ``MISSING`` where it is not listed."""
     for entry in (job.get("tres") or {}).get(kind) or ():
         if entry.get("type") == resource and (entry.get("name") or "") == name:
-            return number(entry.get("count"))
+            return _number(entry.get("count"))
     return MISSING

@@ -1,4 +1,7 @@
-"""Rows that span several lines: scripts in ``--wrap``, comments and names may hold line ends, and sacct prints them."""
+"""Rows of sacct that span several lines.
+
+Scripts in ``--wrap``, comments and names may hold line ends, and sacct prints them.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ class Lines:
 def continuation(
     line: str, lines: Lines, begins_row: Callable[[str], bool], read: Callable[[str], list[str] | None]
 ) -> tuple[list[str] | None, int]:
-    """The cells of a row that begins with a line too short, and how many further lines it takes.
+    """The cells of a row that begins with a short line, and how many more lines it takes.
 
     Args:
         line: The first line.

@@ -1,14 +1,16 @@
-"""One row of ``sacct -P`` to one job, whatever the fields and whatever the version wrote into them."""
+"""One row of ``sacct -P`` to one job, whatever the fields and the version."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-from mirage.duration import MINUTE_S, UNLIMITED_S, parse_duration_s
+from mirage.duration import UNLIMITED_S, parse_duration_s
 from mirage.errors import ConfigurationError, LineError
 from mirage.job_state import MISSING
+from mirage.slurm_words.absent import is_absent
 from mirage.slurm_words.hostlist import count_hosts
+from mirage.slurm_words.limits import limit_in_minutes_s, tells_no_limit
 from mirage.slurm_words.numbers import whole_number
 from mirage.slurm_words.states import UNHEARD_STATE, is_known_state, job_state, true_lifetime_s
 from mirage.slurm_words.timestamps import LocalClock
@@ -18,8 +20,6 @@ from mirage.trace.formats.sacct.field_shapes import JOB_ID
 
 HOSTS_DIFFER = "row whose node list and NNodes differ (NNodes kept)"
 BAD_HOSTLIST = "row with a node list that cannot be read"
-
-_NO_LIMIT_KNOWN = frozenset({"", "partition_limit", "invalid", "unknown", "none", "n/a"})
 
 
 class RowParser:
@@ -98,7 +98,7 @@ class RowParser:
             text = self._text(cells, name).strip()
             if (number := whole_number(text)) is not None:
                 return number
-            if text and text.lower() not in ("unknown", "none", "n/a"):
+            if not is_absent(text):
                 raise LineError("not a number", f"{name} is {text!r}", "check the fields and their order")
         return MISSING
 
@@ -114,20 +114,20 @@ class RowParser:
     def _elapsed_s(self, cells: Sequence[str]) -> int:
         seconds = self._number(cells, "elapsedraw")
         text = self._text(cells, "elapsed").strip()
-        if seconds >= 0 or text.lower() in _NO_LIMIT_KNOWN:
+        if seconds >= 0 or tells_no_limit(text):
             return seconds
         return self._duration_s(text, "Elapsed")
 
     def _limit_s(self, cells: Sequence[str]) -> int:
         text = self._text(cells, "timelimit").strip()
-        if text.lower() not in _NO_LIMIT_KNOWN:
+        if not tells_no_limit(text):
             return self._duration_s(text, "Timelimit")
         minutes = self._text(cells, "timelimitraw").strip()
-        if minutes.lower() in _NO_LIMIT_KNOWN:
+        if tells_no_limit(minutes):
             return MISSING
-        if minutes.upper() == "UNLIMITED":
-            return UNLIMITED_S
-        return self._number(cells, "timelimitraw") * MINUTE_S
+        if (limit_s := limit_in_minutes_s(minutes)) == MISSING:
+            raise LineError("not a number", f"timelimitraw is {minutes!r}", "check the fields and their order")
+        return limit_s
 
     def _nodes(self, cells: Sequence[str]) -> int:
         """``NNodes``, else the hosts of the node list, else what was asked for."""

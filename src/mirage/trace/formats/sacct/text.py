@@ -28,7 +28,7 @@ XDMOD_FIELDS = (
 
 _REJOINED = "row with {} inside a field, put together again"
 _CONTINUED = "row with line ends inside a field, put together again"
-_IDENTIFIERS = frozenset({"jobid", "jobidraw"})
+IDENTIFIERS = frozenset({"jobid", "jobidraw"})
 
 
 def read_sacct(
@@ -88,13 +88,13 @@ class _Header:
     def __init__(self, number: int, line: str, tally: ReadTally, fields: Sequence[str] | None, delimiter: str) -> None:
         self.line, self.delimiter, self.trails = line, delimiter, line.endswith(delimiter)
         cells = line.removesuffix(delimiter).split(delimiter)
-        self.is_line = bool(_IDENTIFIERS & {cell.strip().lower() for cell in cells})
+        self.is_line = bool(IDENTIFIERS & {cell.strip().lower() for cell in cells})
         if self.is_line:
             self.names: Sequence[str] = cells
             return
         self.names = XDMOD_FIELDS if fields is None else fields
         self.trails = len(line.split(delimiter)) == len(self.names) + 1 and line.endswith(delimiter)
-        if fields is not None and not _IDENTIFIERS & {name.partition("%")[0].strip().lower() for name in fields}:
+        if fields is not None and not IDENTIFIERS & {name.partition("%")[0].strip().lower() for name in fields}:
             raise TraceError(f"{tally.path}:{number}: the fields {','.join(fields)} hold no JobID; name it too")
         if fields is None and line.count(delimiter) < len(XDMOD_FIELDS) - 1:
             raise TraceError(
@@ -114,7 +114,7 @@ class _RowForm:
         self._rejoined = _REJOINED.format(header.delimiter)
 
     def cells(self, line: str, lines: Lines) -> list[str]:
-        """The cells of the row that begins with this line; further lines are taken where it spans them.
+        """The cells of a row; further lines are taken where it spans them.
 
         Raises:
             LineError: They cannot be told apart, or there are too few.

@@ -63,9 +63,14 @@ class Rejoiner:
         return self._names[-1] in SEVERAL_LINES
 
     def begins_row(self, cells: Sequence[str]) -> bool:
-        """Whether the cells up to the job's number, or to the first free text behind it, are those of a new row."""
+        """Whether the cells begin a new row, judged up to the job's number and beyond.
+
+        The first free text behind the number ends the judgement.
+        """
         if len(cells) <= self._parser.id_column:
             return False
+        if self._parser.id_column < len(cells) - 1 < len(self._names) - 1:
+            cells = cells[:-1]  # a line end, or the end of the file, may have cut it
         free = (k for k, is_free in enumerate(self._is_free) if is_free and k > self._parser.id_column)
         end = min(next(free, len(self._names)), len(cells), len(self._names))
         return all(self._fits(k, cells[k]) for k in range(end))
