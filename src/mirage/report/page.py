@@ -144,7 +144,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], numbers_from: 
     def aligned(k: int, class_: str = "") -> str | None:
         return " ".join(filter(None, ["n" if k >= numbers_from else "", class_])) or None
 
-    head = "".join(element("th", words(name), class_=aligned(k)) for k, name in enumerate(columns))
+    head = "".join(element("th", words(name) or "&nbsp;", class_=aligned(k)) for k, name in enumerate(columns))
     lines = []
     for row in rows:
         cells = [(cell, "" if cell else "empty") if isinstance(cell, str) else cell for cell in row]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import DAY0, DECISIONS, FACTS, HOUR, LINKS, MANY, RUN, decision
+from markup import classes, headings, paragraphs, tables, tiles
+from samples import DAY0, DECISIONS, FACTS, HOUR, LINKS, MANY, RUN, decision, record
 
 from mirage.provision.chain import Link
 from mirage.provision.chain_record import ChainRun, Decision, LinkRecord
@@ -72,6 +74,89 @@ def test_the_page_says_everything() -> None:
     ):  # fmt: skip
         assert words in page, words
     assert not re.search(r"(src|href)=|https?://(?!www\.w3\.org)", page), "nothing is fetched"
+
+
+EVENTS = [(DAY0, 1, "submitted", "job 40"), (DAY0 + HOUR, 0, "paused", "rain")]
+PAGE = chain_page(RUN, FACTS, [told(d) for d in DECISIONS], EVENTS, "0.1.0")
+
+
+def test_the_tiles_say_how_the_chain_fared() -> None:
+    assert tiles(PAGE) == [
+        ("alive", "85.71%", "of the time since the first start"),
+        ("interrupted", "4.0 h", "longest 4.0 h"),
+        ("held twice", "2.0 h", "4.0 node-hours"),
+        ("links", "3", "have started"),
+    ]
+    fresh = chain_page(replace(RUN, links=LINKS[3:], decisions=()), FACTS, [], [], "0.1.0")
+    assert tiles(fresh)[0] == ("alive", "–", "of the time since the first start")
+    assert tiles(fresh)[1:] == [
+        ("interrupted", "0 s", "without a link"), ("held twice", "0 s", "0.0 node-hours"),
+        ("links", "0", "have started"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lost_s", "said"), [(119, "119 s"), (120, "2 min"), (7199, "120 min"), (7200, "2.0 h")])
+def test_a_loss_is_told_as_one_would_say_it(lost_s: int, said: str) -> None:
+    links = (LINKS[0], replace(LINKS[1], started_s=LINKS[0].ends_s + lost_s))
+    run = replace(RUN, links=links, until_s=links[1].ends_s)
+    assert tiles(chain_page(run, FACTS, [], [], "0.1.0"))[1] == ("interrupted", said, f"longest {said}")
+
+
+def test_the_tables_hold_every_hand_over_decision_and_event() -> None:
+    hand_overs, decisions, log = tables(PAGE)
+    assert hand_overs == [
+        ["links", "end (UTC)", "interruption", "overlap", "node-hours twice", ""],
+        ["2 → 3", "2024-10-05 02:00", "", "02:00:00", "4.00", ""],
+        ["1 → 2", "2024-10-04 12:00", "04:00:00", "", "", ""],
+    ]
+    assert [[c.replace("n ", "") for c in row[2:4]] for row in classes(PAGE)[:2]] == [
+        ["empty", "overlap"], ["gap", "empty"]
+    ]  # fmt: skip
+    assert decisions[0] == [
+        "time (UTC)", "link", "choice", "why", "cost later", "cost now", "wait p05", "wait p50", "wait p95",
+        "pending nodes",
+    ]  # fmt: skip
+    assert decisions[2:] == [
+        ["2024-10-04 08:00", "1", "compete", "because", "1", "2", "01:00:00", "02:00:00", "05:33:20", "5"],
+        ["2024-10-04 18:00", "2", "wait", "because", "", "", "", "", "", "5"],
+        ["2024-10-04 20:00", "2", "compete", "because", "–", "2", "01:00:00", "02:00:00", "∞", "5"],
+    ]
+    assert log == [
+        ["time (UTC)", "link", "what", "detail"],
+        ["2024-10-04 00:00", "1", "submitted", "job 40"],
+        ["2024-10-04 01:00", "", "paused", "rain"],
+    ]
+
+
+def test_a_hand_over_that_is_open_says_so() -> None:
+    waiting = replace(RUN, links=(LINKS[0], record(1, 8, -1, -1)), until_s=DAY0 + 15 * HOUR)
+    page = chain_page(waiting, FACTS, [], [], "0.1.0")
+    assert tables(page)[0][1:] == [["1 → ?", "2024-10-04 12:00", "03:00:00", "", "", "still open"]]
+    assert tiles(page)[1] == ("interrupted", "3.0 h", "longest 3.0 h")
+
+
+def test_decisions_to_compete_are_all_listed_and_the_last_thirty_others() -> None:
+    asked = [told(decision(k, 0, 9, k == 3)) for k in range(50)]
+    page = chain_page(RUN, FACTS, asked, [], "0.1.0")
+    assert "31 of 50 decisions" in page
+    listed = tables(page)[1][1:]
+    assert [row[2] for row in listed] == ["compete", *["wait"] * 30]
+    assert [row[0] for row in listed][:2] == ["2024-10-04 03:00", "2024-10-04 20:00"]
+
+
+def test_the_words_say_what_is_shown() -> None:
+    assert headings(PAGE) == ["Links", "Hand-overs", "Decisions", "Log"]
+    assert paragraphs(PAGE)[:2] == ["active; policy what-if; Mirage 0.1.0", "A row each; times are UTC."]
+    long = chain_page(MANY, {**FACTS, "state": "done", "why": "the end"}, [], [], "0.1.0")
+    assert headings(long) == ["Links", "The whole life", "Hand-overs", "Log"]
+    assert paragraphs(long)[0] == "done: the end; policy what-if; Mirage 0.1.0"
+    assert paragraphs(long)[1] == "The last 14, a row each; times are UTC."
+    assert len(tables(long)[0]) == 40
+
+
+def test_a_key_shows_the_marks_of_its_chart() -> None:
+    for mark in ('class="waiting"', 'class="held"', 'class="link-b ahead"', 'class="gap-band"', 'class="median"'):
+        assert mark in PAGE.split('class="place"')[0] + PAGE.split("<h2>Decisions")[1].split('class="place"')[0]
 
 
 @pytest.mark.parametrize("links", [(), LINKS[3:], LINKS[:1], MANY.links])

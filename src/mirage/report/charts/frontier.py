@@ -54,7 +54,7 @@ def _panel(frontier: Frontier, width: float, y: float) -> tuple[list[str], float
     top = y + _HEAD + rows * _LEGEND_ROW + _ABOVE
     frame = _frame(frontier, width, top)
     parts = [
-        label(f"mean hours over {frontier.windows} hand-overs; lower left is best", 0, y + 14),
+        label(f"means of {frontier.windows} hand-overs; lower left is best", 0, y + 14),
         *legend,
         label("interruption, h", 0, top - 14, class_="strong"),
         label("overlap, h", width - _RIGHT, frame.bottom + 40, text_anchor="end", class_="strong"),

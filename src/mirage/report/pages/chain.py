@@ -130,7 +130,9 @@ def _heading(name: str) -> str:
 def _number(name: str, value: float | None) -> str:
     if value is None:
         return ""
-    return format_duration(round(value)) if name.endswith("_s") and math.isfinite(value) else f"{value:.3g}"
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "–"
+    return format_duration(round(value)) if name.endswith("_s") else f"{value:.3g}"
 
 
 def _when(at_s: int) -> str:
