@@ -128,6 +128,18 @@ def test_the_tables_hold_every_hand_over_decision_and_event() -> None:
     ]
 
 
+def test_numbers_stand_at_the_right_and_words_at_the_left() -> None:
+    rows = classes(PAGE)
+    assert rows[2] == ["", "", "", "", *["n"] * 6]
+    assert [name.replace("empty", "") for name in rows[-1]] == ["", "", "", ""]
+
+
+def test_a_hand_over_without_loss_is_neither() -> None:
+    links = (LINKS[0], replace(LINKS[1], started_s=LINKS[0].ends_s))
+    page = chain_page(replace(RUN, links=links, until_s=links[1].ends_s), FACTS, [], [], "0.1.0")
+    assert tables(page)[0][1:] == [["1 → 2", "2024-10-04 12:00", "", "", "", ""]]
+
+
 def test_a_hand_over_that_is_open_says_so() -> None:
     waiting = replace(RUN, links=(LINKS[0], record(1, 8, -1, -1)), until_s=DAY0 + 15 * HOUR)
     page = chain_page(waiting, FACTS, [], [], "0.1.0")
@@ -146,11 +158,22 @@ def test_decisions_to_compete_are_all_listed_and_the_last_thirty_others() -> Non
 
 def test_the_words_say_what_is_shown() -> None:
     assert headings(PAGE) == ["Links", "Hand-overs", "Decisions", "Log"]
-    assert paragraphs(PAGE)[:2] == ["active; policy what-if; Mirage 0.1.0", "A row each; times are UTC."]
+    assert paragraphs(PAGE) == [
+        "active; policy what-if; Mirage 0.1.0",
+        "A row each; times are UTC.",
+        "From the end of one job to the start of the next.",
+        "What was left of the link that ran, what the next was expected to wait, what was chosen and why.",
+        "Everything that happened.",
+    ]
     long = chain_page(MANY, {**FACTS, "state": "done", "why": "the end"}, [], [], "0.1.0")
     assert headings(long) == ["Links", "The whole life", "Hand-overs", "Log"]
     assert paragraphs(long)[0] == "done: the end; policy what-if; Mirage 0.1.0"
-    assert paragraphs(long)[1] == "The last 14, a row each; times are UTC."
+    assert paragraphs(long)[1:3] == [
+        "The last 14, a row each; times are UTC.",
+        "From the first link on. Times are UTC.",
+    ]
+    assert ">40 links<" in long
+    assert "<title>Chain train</title>" in long
     assert len(tables(long)[0]) == 40
 
 

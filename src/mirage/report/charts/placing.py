@@ -31,7 +31,7 @@ class Labels:
         self.taken.append((x - radius, y - radius, x + radius, y + radius))
 
     def beside(self, text: str, x: float, y: float, class_: str) -> list[str]:
-        """A label near a point, with a thin line to it where it stands apart; nothing where there is no room."""
+        """Label near a point, joined by a line where it stands apart; none without room."""
         for away, (right, down) in product(_AWAY_PX, _SIDES):
             box = _box(text, x + right * away, y + down * away, right, down)
             if self._is_free(box):
@@ -52,7 +52,7 @@ class Labels:
 
 
 def _box(text: str, x: float, y: float, right: int, down: int) -> Box:
-    """Where a label would lie whose near edge, in the direction taken, is at a place."""
+    """Box of a label whose near edge, in the direction taken, is at a place."""
     width, height = text_px(text), FONT_PX + 3
     left = x if right > 0 else x - width if right < 0 else x - width / 2
     top = y if down > 0 else y - height if down < 0 else y - height / 2
