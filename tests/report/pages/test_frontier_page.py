@@ -58,7 +58,12 @@ def test_a_page_says_where_it_comes_from() -> None:
     told = paragraphs(evaluation_page(shown, FOUR))
     assert told[0] == (
         "jobs.csv under slurm on 76 nodes, 4 windows, 2024-10-04 to 2024-10-07. "
-        "Cost in hours of overlap; an hour of interruption costs 1, 2 or 5."
+        "Cost of an hour of interruption to one of overlap: 1:1, 2:1 or 5:1."
+    )
+    assert told[1] == (
+        "The grey line is every constant lead; below and left of it is better than any of them. Bars and brackets are "
+        "95 % intervals, where there are enough windows. A ratio at a point is what the policy was told an hour of "
+        "interruption costs, in hours of overlap."
     )
     assert told[-1].startswith("Protocol warm, seed 0, Mirage 0.1.0. Brackets: 95 % block bootstrap over 4 days")
     assert "<pre>mirage evaluate data/jobs.csv --nodes 76</pre>" in evaluation_page(shown, FOUR)
@@ -74,7 +79,7 @@ def test_a_picture_says_so_too() -> None:
     assert texts[:4] == [
         "Interruption against overlap",
         "jobs.csv under slurm on 76 nodes, 60 windows, 2024-10-04 to 2024-12-02",
-        "Cost in hours of overlap; an hour of interruption costs 1, 2, 5 or 10.",
+        "Cost of an hour of interruption to one of overlap: 1:1, 2:1, 5:1 or 10:1.",
         "Links of 1 node",
     ]
 

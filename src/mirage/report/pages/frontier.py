@@ -131,8 +131,8 @@ def _dates(evaluation: Evaluation) -> str:
 def _costs(evaluation: Evaluation) -> str:
     """The unit of cost in a sentence."""
     if len(evaluation.costs) > 1:
-        ratios = ["free" if not c.overlap else f"{c.interruption / c.overlap:g}" for c in evaluation.costs]
-        return f"Cost in hours of overlap; an hour of interruption costs {', '.join(ratios[:-1])} or {ratios[-1]}."
+        ratios = [f"{cost.interruption:g}:{cost.overlap:g}" for cost in evaluation.costs]
+        return f"Cost of an hour of interruption to one of overlap: {', '.join(ratios[:-1])} or {ratios[-1]}."
     (cost,) = evaluation.costs
     unit = " in hours of overlap" if _in_hours(evaluation) else ""
     return f"Cost{unit}: {cost.interruption:g} for an hour of interruption, {cost.overlap:g} for one of overlap."
