@@ -44,6 +44,12 @@ def test_what_was_lost_is_red_and_what_was_wasted_yellow() -> None:
     assert [row.split("\x1b[")[3][:3] for row in rows] == ["32m", "33m"]
 
 
+def test_standard_output_is_where_it_goes(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    print_demonstration(demonstration(), "out.html")
+    assert capsys.readouterr().out.splitlines() == printed(100)
+
+
 def test_stages_are_silent_where_nobody_looks(capsys) -> None:
     with stages() as told:
         told("loading")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -93,19 +94,30 @@ def test_overlap_that_is_free_says_so() -> None:
     assert [row[1] for row in cells if row[:1] == ["what-if"]][:2] == ["free", "2:1"]
 
 
-def styled(shown: Evaluation) -> list[tuple[str, str]]:
-    """The first escape of every row of the table of all loads, and its policy."""
+def styled(shown: Evaluation) -> list[list[tuple[str, str]]]:
+    """The style of the title and of every row that has one, with its first word, of each table."""
     out = io.StringIO()
     console = Console(file=out, width=140, highlight=False, force_terminal=True, color_system="standard")
     print_evaluation(shown, PROVENANCE, console)
-    table = out.getvalue().split("\n\n")[1].splitlines()[2:]
-    return [
-        (row.split("m")[0].removeprefix("\x1b["), row.split("m", 1)[1].split()[0]) for row in table if "\x1b" in row
-    ]
+    tables = [one.splitlines() for one in out.getvalue().split("\n\n")[1:-1]]
+    styled_line = re.compile(r"^\x1b\[([\d;]+)m(\S+)")
+    return [[found.groups() for row in one if (found := styled_line.match(row))] for one in tables]
 
 
 def test_the_cheapest_of_every_cost_is_marked_and_the_oracle_is_pale() -> None:
-    assert styled(FEW) == [("1;32", "what-if"), ("2", "oracle"), ("1;32", "what-if"), ("2", "oracle")]
+    every, light, *_ = styled(FEW)
+    head, oracle = [("1", "links"), ("2", "policy")], ("2", "oracle")
+    assert every == [*head, ("1;32", "what-if"), oracle, ("1;32", "what-if"), oracle]
+    assert light == [*head, ("1;32", "reactive"), oracle, ("1;32", "lead:4"), oracle]
+
+
+def test_links_of_several_nodes_are_named_so() -> None:
+    assert "links of 2 nodes, all loads: 4 windows" in printed(evaluation([Cost(1, 1)], windows=4, nodes=2), 140)
+
+
+def test_a_file_gets_plain_lines_of_a_hundred_and_forty(capsys: pytest.CaptureFixture[str]) -> None:
+    print_evaluation(FEW, PROVENANCE)
+    assert capsys.readouterr().out.splitlines() == printed(FEW, 140)
 
 
 def test_the_bar_is_silent_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:

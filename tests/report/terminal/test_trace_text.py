@@ -110,6 +110,11 @@ def test_what_is_not_recorded_and_what_is_odd_is_said(tmp_path: Path, monkeypatc
     assert [line for line in lines if line.startswith("oddities")] == ["oddities    zero duration 1, never started 1"]
 
 
+def test_a_file_gets_plain_lines_of_a_hundred_and_ten(trace: Trace, capsys: pytest.CaptureFixture[str]) -> None:
+    print_trace(trace, describe(trace.table))
+    assert capsys.readouterr().out.splitlines() == printed(trace, 110)
+
+
 def test_bars_are_as_high_as_their_share() -> None:
     assert sparkline([-1, 0, 5, 10, 99], 10, "abc") == "aabcc"
     assert sparkline([1, 2], 0, "abc") == "aa"

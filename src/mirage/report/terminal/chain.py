@@ -133,7 +133,7 @@ def _cells(link: LinkRecord, over: HandOver | None, now_s: int, scale: _Scale) -
 
 def _line(link: LinkRecord, over: HandOver | None, cells: list[Mark | None], now_s: int, plain: bool) -> Text:
     job = f"job {link.job}" if link.job != MISSING else ""
-    text = Text(f"link {link.number + 1:<4} {job:<13} "[:_NAMES].ljust(_NAMES), no_wrap=True)
+    text = Text(f"link {link.number + 1:<4} {job:<13} "[:_NAMES].ljust(_NAMES))
     for mark in cells:
         text.append(" " if mark is None else _sign(mark, plain), style="" if mark is None else mark.style)
     if over is not None and over.x_s:
@@ -155,7 +155,7 @@ def _axis(scale: _Scale) -> Text:
         place = _NAMES + scale.width * k // count - (len(name) if k == count else 0)
         if place > len(text.rstrip()) or k == 0:
             text = text.ljust(place)[:place] + name
-    return Text(text, style="dim", no_wrap=True)
+    return Text(text, style="dim")
 
 
 def _legend(marks: list[Mark], plain: bool) -> Text:
