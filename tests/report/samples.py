@@ -95,20 +95,20 @@ def _waits() -> Distribution:
 
 
 def evaluation(
-    costs: Sequence[Cost] = (Cost(1, 1), Cost(2, 1), Cost(5, 1), Cost(10, 1)), windows: int = 60
+    costs: Sequence[Cost] = (Cost(1, 1), Cost(2, 1), Cost(5, 1), Cost(10, 1)), windows: int = 60, nodes: int = 1
 ) -> Evaluation:
     """Hand-overs a day apart; a reactive link waits 1, 4, 16 or 22 h in turn, and an hour asked ahead saves one."""
     policies = ("reactive", "average", "lead:4", "what-if", "oracle")
-    trials = tuple(_trial(window, (1, 4, 16, 22)[window % 4], policies, costs) for window in range(windows))
-    return assess({1: trials}, policies, costs, seed=0)
+    trials = tuple(_trial(window, (1, 4, 16, 22)[window % 4], Link(nodes), costs) for window in range(windows))
+    return assess({nodes: trials}, policies, costs, seed=0)
 
 
-def _trial(window: int, wait_h: int, policies: Sequence[str], costs: Sequence[Cost]) -> Trial:
+def _trial(window: int, wait_h: int, link: Link, costs: Sequence[Cost]) -> Trial:
     starts_s = DAY0 + window * DAY
     ends_s = starts_s + 48 * HOUR
     lead_h = np.arange(47, -1, -1)
     outcome_s = (wait_h - lead_h) * HOUR
-    episode = Episode(window, Link(1), starts_s, starts_s, ends_s, ends_s - lead_h * HOUR, outcome_s)
+    episode = Episode(window, link, starts_s, starts_s, ends_s, ends_s - lead_h * HOUR, outcome_s)
     leads_h = {"average": 6, "lead:4": 4}
     chosen = {policy: 47 - hours for policy, hours in leads_h.items()}
     for cost in costs:

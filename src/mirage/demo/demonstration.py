@@ -1,4 +1,4 @@
-"""Demonstration: two weeks of a service on a busy synthetic cluster, reactive and with foresight.
+"""Demonstration: two weeks of a service on a busy cluster, reactive and with foresight.
 
 The agent keeps the chains alive, as it would on a real cluster; only Slurm is simulated.
 """

@@ -1,1 +1,1 @@
-"""What do I see? Tables, plots and reports."""
+"""Reports: pages, charts and tables."""

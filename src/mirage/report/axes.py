@@ -1,4 +1,4 @@
-"""Axes: where a value lies, which values get a tick, and the lines behind a chart."""
+"""Axes of charts: places of values, ticks, and the lines behind a chart."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Axis:
     end_px: float
 
     def place(self, value: float) -> float:
-        """Where a value lies."""
+        """Pixel of a value."""
         share = (value - self.low) / (self.high - self.low) if self.high > self.low else 0.0
         return self.begin_px + share * (self.end_px - self.begin_px)
 
     def clip(self, value: float) -> float:
-        """Where a value lies, kept within the axis."""
+        """Pixel of a value, kept within the axis."""
         return self.place(min(max(value, self.low), self.high))
 
 
@@ -72,7 +72,7 @@ class Frame:
         return self.y.end_px
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """Where a point lies, kept within the frame."""
+        """Pixels of a point, kept within the frame."""
         return self.x.clip(x), self.y.clip(y)
 
 
@@ -88,7 +88,7 @@ def ticks(low: float, high: float, about: int = 6) -> list[float]:
 
 
 def midnights_s(low_s: float, high_s: float, most: int = 16) -> list[int]:
-    """Midnights (UTC) within a span, every day, or every few days so that there are no more than ``most``."""
+    """Midnights (UTC) within a span, ``most`` at most: of every day or of every few days."""
     first = math.ceil(low_s / DAY_S)
     days = list(range(first, math.floor(high_s / DAY_S) + 1))
     every = max(1, math.ceil(len(days) / most))
@@ -96,13 +96,13 @@ def midnights_s(low_s: float, high_s: float, most: int = 16) -> list[int]:
 
 
 def instants_s(low_s: float, high_s: float, most: int = 8) -> list[int]:
-    """Round instants (UTC) within a span, as near to one another as ``most`` allows."""
+    """Round instants (UTC) within a span, ``most`` at most."""
     step_s = next((step for step in _STEPS_S if (high_s - low_s) / step <= most), _STEPS_S[-1])
     return [k * step_s for k in range(math.ceil(low_s / step_s), math.floor(high_s / step_s) + 1)]
 
 
 def instant_names(instants: list[int]) -> list[str]:
-    """The time of day of each, with the date where a new day begins; dates alone where all are midnights."""
+    """Names of instants: the time of day, with the date where a new day begins."""
     if all(instant_s % DAY_S == 0 for instant_s in instants):
         return [date_name(instant_s) for instant_s in instants]
     names, day = [], None
@@ -114,7 +114,7 @@ def instant_names(instants: list[int]) -> list[str]:
 
 
 def date_name(instant_s: float) -> str:
-    """``Mar 1``."""
+    """Date of an instant, as in ``Mar 1``."""
     date = datetime.fromtimestamp(instant_s, UTC)
     return f"{date:%b} {date.day}"
 
@@ -142,7 +142,7 @@ def clock(frame: Frame, *, named: bool = True) -> list[str]:
 
 
 def _instants(frame: Frame, instants: list[int], names: list[str], *, named: bool) -> list[str]:
-    """Lines with names, as far out as a chart's margin allows; one that would touch the one before is left out."""
+    """Lines with names; a name that would touch the one before is left out."""
     parts, free_px = [], -math.inf
     for instant_s, name in zip(instants, names):
         x, half = frame.x.place(instant_s), text_px(name) / 2
@@ -155,7 +155,7 @@ def _instants(frame: Frame, instants: list[int], names: list[str], *, named: boo
 
 
 def cut_marks(frame: Frame, points: Sequence[tuple[float, float]], unit: str) -> list[str]:
-    """Marks at the upper edge for every stretch of a curve that lies above it, with the highest value there.
+    """Marks where a curve lies above the frame, each with the highest value there.
 
     Args:
         points: The curve, in order of x.

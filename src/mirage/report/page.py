@@ -1,4 +1,4 @@
-"""HTML page that stands alone: no network, no fonts to fetch, light and dark, readable on a phone."""
+"""HTML page that stands alone: nothing to fetch, light and dark, readable on a phone."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ Cell = str | tuple[str, str]
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], numbers_from: int = 1, *, cards: bool = False) -> str:
-    """A table that scrolls within its own box where it is too wide; a cell may be (text, class).
+    """Table that scrolls within its own box; a cell may be (text, class).
 
     Args:
         columns: Their names.
@@ -144,7 +144,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], numbers_from: 
     def aligned(k: int, class_: str = "") -> str | None:
         return " ".join(filter(None, ["n" if k >= numbers_from else "", class_])) or None
 
-    head = "".join(element("th", words(name), class_=aligned(k)) for k, name in enumerate(columns))
+    head = "".join(element("th", words(name) or "&nbsp;", class_=aligned(k)) for k, name in enumerate(columns))
     lines = []
     for row in rows:
         cells = [(cell, "" if cell else "empty") if isinstance(cell, str) else cell for cell in row]
@@ -159,12 +159,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], numbers_from: 
 
 
 def key(entries: Sequence[tuple[str, str]]) -> str:
-    """What the marks of a chart mean, each with a sample: (class of the mark, words)."""
+    """Key of a chart's marks, each with a sample: (class of the mark, words)."""
     return element("div", *[element("span", _sample(mark), words(meaning)) for mark, meaning in entries], class_="key")
 
 
 def _sample(mark: str) -> str:
-    """A small drawing of a mark, in the very class that the chart draws it in."""
+    """Sample of a mark, in the very class that the chart draws it in."""
     if mark in LINES:
         drawn = line(0, 6, 24, 6, mark)
     elif mark in DOTS:

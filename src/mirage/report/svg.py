@@ -1,4 +1,4 @@
-"""SVG as text: elements, numbers, escaping. Nothing here knows what a chart is."""
+"""SVG as text: elements, numbers and escaping."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Attribute = str | float | int | None
 
 
 def element(tag: str, *children: str, **attributes: Attribute) -> str:
-    """An element; underscores in attribute names become hyphens, a trailing one is dropped, None is left out.
+    """Element with attributes: ``_`` becomes a hyphen, a trailing one is dropped.
 
     Args:
         children: Markup, already escaped (``words`` escapes text).
-        attributes: Numbers are written with at most two decimals.
+        attributes: Numbers are written with at most two decimals; None is left out.
     """
     told = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(number(value) if not isinstance(value, str) else value)}"'
@@ -71,12 +71,19 @@ def title(hint: str) -> tuple[str, ...]:
 
 
 def text_px(text: str, size: float = FONT_PX) -> float:
-    """About how wide a line of text is."""
+    """Estimated width of a line of text."""
     return _ADVANCE * size * len(text)
 
 
 def drawing(width: float, height: float, *children: str, describes: str) -> str:
-    """A picture that grows and shrinks with its place; ``describes`` is read to those who cannot see it."""
+    """Picture that grows and shrinks with its place.
+
+    Args:
+        width: Of its own coordinates.
+        height: Of its own coordinates.
+        children: Markup.
+        describes: Read to those who cannot see it.
+    """
     return element(
         "svg",
         element("title", words(describes)),

@@ -1,4 +1,4 @@
-"""How reports look: one set of colours by role, in a light and a dark version."""
+"""Theme of the reports: one set of colours by role, in a light and a dark version."""
 
 from __future__ import annotations
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import DAY0, DECISIONS, FACTS, HOUR, LINKS, MANY, RUN, decision
+from markup import classes, headings, paragraphs, tables, tiles
+from samples import DAY0, DECISIONS, FACTS, HOUR, LINKS, MANY, RUN, decision, record
 
 from mirage.provision.chain import Link
 from mirage.provision.chain_record import ChainRun, Decision, LinkRecord
@@ -74,20 +76,110 @@ def test_the_page_says_everything() -> None:
     assert not re.search(r"(src|href)=|https?://(?!www\.w3\.org)", page), "nothing is fetched"
 
 
-def test_every_hand_over_says_in_its_own_column_what_was_lost_and_what_was_held_twice() -> None:
-    """Rows by heading: an interruption under "interruption", an overlap and its node-hours under theirs."""
-    tables = re.findall(r"<table.*?</table>", chain_page(RUN, FACTS, [], [], "0.1.0"), re.DOTALL)
-    (found,) = (ElementTree.fromstring(one.replace("&nbsp;", "")) for one in tables if "interruption" in one)
-    headings = ["".join(cell.itertext()) for cell in found.iter("th")]
-    rows = [list(row.iter("td")) for row in found.iter("tr")]
-    told = [dict(zip(headings, ("".join(cell.itertext()) for cell in row))) for row in rows if row]
-    second, first = told  # the newest first
-    assert (first["links"], first["end (UTC)"]) == ("1 → 2", "2024-10-04 12:00")
-    assert (first["interruption"], first["overlap"], first["node-hours twice"]) == ("04:00:00", "", "")
-    assert (second["links"], second["end (UTC)"]) == ("2 → 3", "2024-10-05 02:00")
-    assert (second["interruption"], second["overlap"], second["node-hours twice"]) == ("", "02:00:00", "4.00")
-    coloured = {(cell.get("class") or "").split()[-1]: "".join(cell.itertext()) for row in rows for cell in row[2:4]}
-    assert (coloured["gap"], coloured["overlap"]) == ("04:00:00", "02:00:00")
+EVENTS = [(DAY0, 1, "submitted", "job 40"), (DAY0 + HOUR, 0, "paused", "rain")]
+PAGE = chain_page(RUN, FACTS, [told(d) for d in DECISIONS], EVENTS, "0.1.0")
+
+
+def test_the_tiles_say_how_the_chain_fared() -> None:
+    assert tiles(PAGE) == [
+        ("alive", "85.71%", "of the time since the first start"),
+        ("interrupted", "4.0 h", "longest 4.0 h"),
+        ("held twice", "2.0 h", "4.0 node-hours"),
+        ("links", "3", "have started"),
+    ]
+    fresh = chain_page(replace(RUN, links=LINKS[3:], decisions=()), FACTS, [], [], "0.1.0")
+    assert tiles(fresh)[0] == ("alive", "–", "of the time since the first start")
+    assert tiles(fresh)[1:] == [
+        ("interrupted", "0 s", "without a link"), ("held twice", "0 s", "0.0 node-hours"),
+        ("links", "0", "have started"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lost_s", "said"), [(119, "119 s"), (120, "2 min"), (7199, "120 min"), (7200, "2.0 h")])
+def test_a_loss_is_told_as_one_would_say_it(lost_s: int, said: str) -> None:
+    links = (LINKS[0], replace(LINKS[1], started_s=LINKS[0].ends_s + lost_s))
+    run = replace(RUN, links=links, until_s=links[1].ends_s)
+    assert tiles(chain_page(run, FACTS, [], [], "0.1.0"))[1] == ("interrupted", said, f"longest {said}")
+
+
+def test_the_tables_hold_every_hand_over_decision_and_event() -> None:
+    hand_overs, decisions, log = tables(PAGE)
+    assert hand_overs == [
+        ["links", "end (UTC)", "interruption", "overlap", "node-hours twice", ""],
+        ["2 → 3", "2024-10-05 02:00", "", "02:00:00", "4.00", ""],
+        ["1 → 2", "2024-10-04 12:00", "04:00:00", "", "", ""],
+    ]
+    assert [[c.replace("n ", "") for c in row[2:4]] for row in classes(PAGE)[:2]] == [
+        ["empty", "overlap"], ["gap", "empty"]
+    ]  # fmt: skip
+    assert decisions[0] == [
+        "time (UTC)", "link", "choice", "why", "cost later", "cost now", "wait p05", "wait p50", "wait p95",
+        "pending nodes",
+    ]  # fmt: skip
+    assert decisions[2:] == [
+        ["2024-10-04 08:00", "1", "compete", "because", "1", "2", "01:00:00", "02:00:00", "05:33:20", "5"],
+        ["2024-10-04 18:00", "2", "wait", "because", "", "", "", "", "", "5"],
+        ["2024-10-04 20:00", "2", "compete", "because", "–", "2", "01:00:00", "02:00:00", "∞", "5"],
+    ]
+    assert log == [
+        ["time (UTC)", "link", "what", "detail"],
+        ["2024-10-04 00:00", "1", "submitted", "job 40"],
+        ["2024-10-04 01:00", "", "paused", "rain"],
+    ]
+
+
+def test_numbers_stand_at_the_right_and_words_at_the_left() -> None:
+    rows = classes(PAGE)
+    assert rows[2] == ["", "", "", "", *["n"] * 6]
+    assert [name.replace("empty", "") for name in rows[-1]] == ["", "", "", ""]
+
+
+def test_a_hand_over_without_loss_is_neither() -> None:
+    links = (LINKS[0], replace(LINKS[1], started_s=LINKS[0].ends_s))
+    page = chain_page(replace(RUN, links=links, until_s=links[1].ends_s), FACTS, [], [], "0.1.0")
+    assert tables(page)[0][1:] == [["1 → 2", "2024-10-04 12:00", "", "", "", ""]]
+
+
+def test_a_hand_over_that_is_open_says_so() -> None:
+    waiting = replace(RUN, links=(LINKS[0], record(1, 8, -1, -1)), until_s=DAY0 + 15 * HOUR)
+    page = chain_page(waiting, FACTS, [], [], "0.1.0")
+    assert tables(page)[0][1:] == [["1 → ?", "2024-10-04 12:00", "03:00:00", "", "", "still open"]]
+    assert tiles(page)[1] == ("interrupted", "3.0 h", "longest 3.0 h")
+
+
+def test_decisions_to_compete_are_all_listed_and_the_last_thirty_others() -> None:
+    asked = [told(decision(k, 0, 9, k == 3)) for k in range(50)]
+    page = chain_page(RUN, FACTS, asked, [], "0.1.0")
+    assert "31 of 50 decisions" in page
+    listed = tables(page)[1][1:]
+    assert [row[2] for row in listed] == ["compete", *["wait"] * 30]
+    assert [row[0] for row in listed][:2] == ["2024-10-04 03:00", "2024-10-04 20:00"]
+
+
+def test_the_words_say_what_is_shown() -> None:
+    assert headings(PAGE) == ["Links", "Hand-overs", "Decisions", "Log"]
+    assert paragraphs(PAGE) == [
+        "active; policy what-if; Mirage 0.1.0",
+        "A row each; times are UTC.",
+        "From the end of one job to the start of the next.",
+        "What was left of the link that ran, what the next was expected to wait, what was chosen and why.",
+        "Everything that happened.",
+    ]
+    long = chain_page(MANY, {**FACTS, "state": "done", "why": "the end"}, [], [], "0.1.0")
+    assert headings(long) == ["Links", "The whole life", "Hand-overs", "Log"]
+    assert paragraphs(long)[0] == "done: the end; policy what-if; Mirage 0.1.0"
+    assert paragraphs(long)[1:3] == [
+        "The last 14, a row each; times are UTC.",
+        "From the first link on. Times are UTC.",
+    ]
+    assert ">40 links<" in long
+    assert "<title>Chain train</title>" in long
+    assert len(tables(long)[0]) == 40
+
+
+def test_a_key_shows_the_marks_of_its_chart() -> None:
+    for mark in ('class="waiting"', 'class="held"', 'class="link-b ahead"', 'class="gap-band"', 'class="median"'):
+        assert mark in PAGE.split('class="place"')[0] + PAGE.split("<h2>Decisions")[1].split('class="place"')[0]
 
 
 @pytest.mark.parametrize("links", [(), LINKS[3:], LINKS[:1], MANY.links])

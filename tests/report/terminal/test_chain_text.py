@@ -101,6 +101,38 @@ def test_a_new_chain_and_a_long_one() -> None:
     assert len([line for line in lines if line.startswith("link ")]) == LAST_LINKS
 
 
+def test_every_sign_has_its_style() -> None:
+    styles = {
+        text.plain[span.start : span.end]: span.style for text in timeline(LIFE, 24 + 34 + 14) for span in text.spans
+    }
+    signs = {sign: style for text, style in styles.items() for sign in [text[0]] if text.strip(sign) == ""}
+    assert signs == {"┄": "dim", "·": "yellow", "█": "green", "▒": "green", "×": "bold red", "▓": "bold yellow"}
+    assert styles[" +04:00:00"] == "bold red"
+    assert styles[" -02:00:00"] == "bold yellow"
+
+
+def test_as_many_links_as_there_is_room_for_are_all_of_them() -> None:
+    for count, told in ((LAST_LINKS, []), (LAST_LINKS + 1, ["(1 earlier links are not drawn)"])):
+        life = run(*[link(k, 10 * k, 10 * k, 10 * k + 10) for k in range(count)], until_h=500)
+        assert [line for line in printed(life, FACTS, None).splitlines() if line.startswith("(")] == told
+
+
+def test_a_hand_over_without_loss_says_nothing() -> None:
+    lines = timeline(run(link(0, 0, 0, 10), link(1, 5, 10, 20), until_h=20), 24 + 20 + 14, plain=True)
+    assert lines[1].plain == f"link 2    job 41        {'.....##########':>20}"
+
+
+@pytest.mark.parametrize(("hours", "axis"), [
+    (23, "01-01T00:00              07:40                    15:20               23:00"),
+    (24, "01-01T00:00              01-01T08:00              01-01T16:00   01-02T00:00"),
+    (240, "01-01T00:00              01-04T08:00              01-07T16:00   01-11T00:00"),
+])  # fmt: skip
+def test_the_axis_names_instants_where_they_are(hours: int, axis: str) -> None:
+    lines = timeline(run(link(0, 0, 0, hours), until_h=hours), 24 + 75 + 14, plain=True)
+    assert lines[-2].plain == 24 * " " + axis
+    assert lines[-2].style == "dim"
+
+
 spans = st.lists(
     st.tuples(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(1, 10**6)), min_size=1, max_size=30
 )

@@ -1,4 +1,4 @@
-"""Chart of a chain over time: its links in two lanes, interruptions in red, overlaps in amber."""
+"""Chart of a chain over time: links in two lanes, interruptions red, overlaps amber."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LEAST_DRAWN_S, _LEAST_NAMED_H = 10 * MINUTE_S, 0.5
 
 
 def chain_chart(runs: Mapping[str, ChainRun], width: float = WIDE) -> str:
-    """The same chain under several policies, one below the other, on one time axis."""
+    """Chart of the same chain under several policies, one below the other."""
     first = next(iter(runs.values()))
     head = _HEAD if width >= MIDDLE else _HEAD + _SECOND_LINE
     each = head + 2 * _LANE + _SPACE + _FOOT
@@ -43,7 +43,7 @@ def chain_chart(runs: Mapping[str, ChainRun], width: float = WIDE) -> str:
 
 
 def _heading(run: ChainRun, policy: str, top: float, width: float) -> list[str]:
-    """The policy and what became of the chain, on one line or, where that is too narrow, on two."""
+    """Name of the policy and figures of the chain, on one line or on two."""
     lost = f"{run.interruption_s / HOUR_S:.1f} h interrupted"
     twice = f"{run.overlap_s / HOUR_S:.1f} h held twice"
     told = f"{lost} · {twice} · alive {run.availability:.1%}"
@@ -79,7 +79,7 @@ def _band(run: ChainRun, time: Axis, top: float) -> list[str]:
 
 
 def _link(record: LinkRecord, until_s: int, time: Axis, top: float, clear_s: int) -> list[str]:
-    """A link; its name stands behind ``clear_s``, where the link before has ended."""
+    """Bar of a link; its name stands behind ``clear_s``, where the link before has ended."""
     begin = time.clip(record.submitted_s)
     start = time.clip(until_s if record.started_s == MISSING else record.started_s)
     waiting = line(begin, top + _LANE / 2, start, top + _LANE / 2, "waiting") if start - begin > 1 else ""

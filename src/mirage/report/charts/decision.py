@@ -1,4 +1,4 @@
-"""Chart of the decisions before a submission: expected wait against what was left of the link."""
+"""Chart of the decisions before a submission: expected wait against time left."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AFTER = 0.04
 
 
 def telling_link(run: ChainRun) -> int | None:
-    """The link whose successor waited longest among those that estimates were made for; None where there is none."""
+    """Number of the link with estimates whose successor waited longest; None if none has any."""
     waited_s = {
         before.number: after.started_s - after.submitted_s
         for before, after in pairwise(run.links)
@@ -36,7 +36,7 @@ def telling_link(run: ChainRun) -> int | None:
 
 
 def decision_chart(run: ChainRun, link: int, width: float = WIDE) -> str:
-    """The last decisions while one link ran, up to the one that asked for the next, and how long that waited."""
+    """Chart of the last decisions while one link ran, and how long the next then waited."""
     decisions = _estimated(run, link)
     times = [float(d.now_s) for d in decisions]
     left = [d.remaining_s / HOUR_S for d in decisions]
@@ -68,6 +68,6 @@ def decision_chart(run: ChainRun, link: int, width: float = WIDE) -> str:
 
 
 def _estimated(run: ChainRun, link: int) -> list[Decision]:
-    """Decisions of a link with estimates, of the last day and a half of asking."""
+    """Decisions with estimates in the last day and a half before a link's submission."""
     found = [d for d in run.decisions if d.link == link and d.estimate.keys() >= NEEDED]
     return [d for d in found if found[-1].now_s - d.now_s <= SHOWN_S]

@@ -1,4 +1,4 @@
-"""Chart of decisions over time: what was left, the expected wait of the next link, what each choice would cost."""
+"""Chart of decisions over time: time left, expected wait, and expected costs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Point = tuple[float, float]
 
 
 def estimate_key(decisions: Sequence[Decision]) -> tuple[tuple[str, str], ...]:
-    """What the marks of the chart mean: (class, words), of those that it draws."""
+    """Key of the marks that the chart draws: (class, words)."""
     weighed = any(_known(decision, name) for decision in decisions for name in _COSTS)
     expected = any(_known(decision, "wait_p50_s") for decision in decisions)
     hours = _KEY if expected else (_KEY[0], _KEY[-1])
@@ -36,7 +36,7 @@ def estimate_key(decisions: Sequence[Decision]) -> tuple[tuple[str, str], ...]:
 
 
 def estimate_chart(decisions: Sequence[Decision], width: float = WIDE) -> str:
-    """Hours above, costs below where the policy weighed any; a green line where it let the next link compete."""
+    """Chart of hours above and costs below, a green line at every submission."""
     links = sorted({decision.link for decision in decisions})[-SHOWN:]
     shown = [decision for decision in decisions if decision.link in links]
     rows = [list(row) for _, row in groupby(shown, key=lambda decision: decision.link)]
@@ -94,7 +94,7 @@ def _costs(row: Sequence[Decision], frame: Frame) -> list[str]:
 
 
 def _drawn(points: list[Point], class_: str) -> str:
-    """A line through points; a single one is drawn as a dash, so that it can be seen."""
+    """Line through points; a single one is drawn as a dash, so that it can be seen."""
     if not points:
         return ""
     (x, y), alone = points[0], len(points) == 1
@@ -102,7 +102,7 @@ def _drawn(points: list[Point], class_: str) -> str:
 
 
 def _asked(submitting: Sequence[Decision], frames: Sequence[Frame]) -> list[str]:
-    """A line through all frames for every decision that submitted, with the link's name above where there is room."""
+    """Lines through all frames where a decision submitted, named where there is room."""
     frame = frames[0]
     parts, free_px = [], _LEFT + text_px("hours")  # clear of the name of the axis
     for decision in submitting:

@@ -1,4 +1,4 @@
-"""Chart of the frontier: overlap to the right, interruption upwards; the lower left corner is best."""
+"""Chart of the frontier: overlap to the right, interruption upwards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Placed = tuple[float, float]
 
 
 def frontier_chart(frontier: Frontier, width: float = WIDE) -> str:
-    """One size of link: constant leads as a line, policies as points with their 95 % intervals."""
+    """Chart of one size of link: leads as a line, policies as points with 95 % intervals."""
     parts, height = _panel(frontier, width, 0)
     told = "; ".join(
         f"{s.policy}: interruption {p.interruption_h:.2f} h, overlap {p.overlap_h:.2f} h"
@@ -30,7 +30,7 @@ def frontier_chart(frontier: Frontier, width: float = WIDE) -> str:
 
 
 def stacked(shown: Sequence[Frontier], heading: str, told: Sequence[str], width: float = WIDE) -> str:
-    """Frontiers below each other as one picture, under a heading and lines that say where they come from."""
+    """Picture of several frontiers, under a heading and lines that name their source."""
     parts = [label(heading, 12, 30, class_="strong", font_size=18)]
     parts += [label(text, 12, 52 + 18 * k) for k, text in enumerate(told)]
     y = 60.0 + 18 * len(told)
@@ -49,12 +49,12 @@ def _name(frontier: Frontier) -> str:
 
 
 def _panel(frontier: Frontier, width: float, y: float) -> tuple[list[str], float]:
-    """The parts of one frontier from a height on, and where it ends."""
+    """Parts of one frontier from a height on, and where it ends."""
     legend, rows = _legend(frontier, width, y + _HEAD)
     top = y + _HEAD + rows * _LEGEND_ROW + _ABOVE
     frame = _frame(frontier, width, top)
     parts = [
-        label(f"mean hours over {frontier.windows} hand-overs; lower left is best", 0, y + 14),
+        label(f"means of {frontier.windows} hand-overs; lower left is best", 0, y + 14),
         *legend,
         label("interruption, h", 0, top - 14, class_="strong"),
         label("overlap, h", width - _RIGHT, frame.bottom + 40, text_anchor="end", class_="strong"),
@@ -78,7 +78,7 @@ def _colour(k: int) -> int:
 
 
 def _legend(frontier: Frontier, width: float, top: float) -> tuple[list[str], int]:
-    """A sample and a name each, in as many rows as they need."""
+    """Samples with names, in as many rows as they need, and the number of rows."""
     entries = [("constant lead", "lead")]
     entries += [(series.policy, f"s{_colour(k)}") for k, series in enumerate(frontier.series)]
     entries += [("oracle", "oracle")] if frontier.oracle is not None else []
@@ -101,7 +101,7 @@ def _legend(frontier: Frontier, width: float, top: float) -> tuple[list[str], in
 
 
 def _frame(frontier: Frontier, width: float, top: float) -> Frame:
-    """Axes that show the mean of every policy, and the constant leads as far as they are of interest."""
+    """Axes that show the mean of every policy, and the leads that still interrupt."""
     points = [point for series in frontier.series for point in series.points]
     points += list(frontier.oracle.points) if frontier.oracle else []
     near = [lead for lead in frontier.leads if lead.interruption_h > 0.1 * frontier.leads[0].interruption_h]
@@ -120,7 +120,7 @@ def _grid(frame: Frame) -> list[str]:
 
 
 def _leads(frame: Frame, leads: Sequence[Point], labels: Labels) -> list[str]:
-    """The constant leads within the frame as a line; an arrow where it goes on beyond."""
+    """Line of the constant leads within the frame; an arrow where it goes on beyond."""
     shown = _within(frame, leads)
     path = [frame.at(lead.overlap_h, lead.interruption_h) for lead in shown]
     parts, more = [], leads[len(shown) :]
@@ -182,7 +182,7 @@ def _diamond(x: float, y: float, hint: str = "") -> str:
 
 
 def _ratios(frame: Frame, series: Series, class_: str, labels: Labels) -> list[str]:
-    """The cost ratios of a policy beside its points, one label for points that lie together; none for a single one."""
+    """Cost ratios beside the points of a policy, one label for points that lie together."""
     if len(series.points) < 2:
         return []
     groups: list[list[tuple[Point, Placed]]] = []
@@ -201,7 +201,7 @@ def _ratios(frame: Frame, series: Series, class_: str, labels: Labels) -> list[s
 
 
 def _intervals(frame: Frame, point: Point, colour: int) -> list[str]:
-    """The 95 % intervals as a cross; an arrow at the edge where one goes on beyond."""
+    """Cross of the 95 % intervals; an arrow at the edge where one goes on beyond."""
     parts = []
     x, y = frame.at(point.overlap_h, point.interruption_h)
     if point.overlap_95 is not None:

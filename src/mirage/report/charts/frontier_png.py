@@ -1,4 +1,7 @@
-"""Chart of the frontier as a bitmap, drawn by matplotlib. Needs the extra ``plot``."""
+"""Chart of the frontier as a bitmap, drawn by matplotlib.
+
+Needs the extra ``plot``.
+"""
 
 from __future__ import annotations
 

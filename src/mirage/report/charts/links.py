@@ -1,4 +1,4 @@
-"""Chart of a chain's links, a row each: held, waiting, running, and what each hand-over lost."""
+"""Chart of a chain's links, a row each, with what every hand-over lost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LEAST_PX = 1.5
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where things stand: names beside the bars, or above them where that is too narrow.
+    """Layout of the rows: names beside the bars, or above them on a narrow screen.
 
     Attributes:
         left: Where bars may begin.
@@ -48,13 +48,13 @@ class _Layout:
 
     @classmethod
     def of(cls, width: float) -> Self:
-        """The layout for a width."""
+        """Layout for a width."""
         if width < MIDDLE:
             return cls(width, 8, width - 8, 40, 18, 14)
         return cls(width, 112, width - 86, 28, 6, 18)
 
     def top(self, row: int) -> float:
-        """The upper edge of a row."""
+        """Upper edge of a row."""
         return _TOP + row * self.row
 
 
@@ -62,7 +62,7 @@ _BAR = 16.0
 
 
 def link_chart(run: ChainRun, width: float = WIDE) -> str:
-    """The last links; what is still to come of one that runs is pale."""
+    """Chart of the last links; what is still to come of one that runs is pale."""
     shown = run.links[-SHOWN:]
     row_of = {record.number: k for k, record in enumerate(shown)}
     layout = _Layout.of(width)
@@ -89,7 +89,7 @@ def _first_s(record: LinkRecord) -> int:
 
 
 def _row(record: LinkRecord, now_s: int, row: int, time: Axis, layout: _Layout) -> list[str]:
-    """Name, held, waiting, running."""
+    """Parts of a row: name, held, waiting, running."""
     top, text = layout.top(row) + layout.bar, layout.top(row) + layout.text
     middle, name = top + _BAR / 2, f"link {record.number + 1}"
     parts = [label(name, 0, text, class_="strong halo")]
@@ -115,7 +115,7 @@ def _row(record: LinkRecord, now_s: int, row: int, time: Axis, layout: _Layout) 
 
 
 def _band(over: HandOver, row_of: dict[int, int], time: Axis, layout: _Layout) -> list[str]:
-    """What was lost at a hand-over, across the rows of both links."""
+    """Band of an interruption or overlap across the rows of both links."""
     if over.x_s == 0:
         return []
     first, last = sorted((row_of[over.link], row_of.get(over.following, row_of[over.link])))
@@ -126,7 +126,7 @@ def _band(over: HandOver, row_of: dict[int, int], time: Axis, layout: _Layout) -
 
 
 def _lost(over: HandOver, row: int, layout: _Layout) -> str:
-    """How much, at the right end of the row of the link that took over."""
+    """Length of an interruption or overlap, at the right of the row that took over."""
     if over.x_s == 0:
         return ""
     kind, sign = ("gap", "+") if over.x_s > 0 else ("overlap", "−")

@@ -1,4 +1,4 @@
-"""Chart of a cluster's load: nodes in use above, nodes asked for by the queue below, on one time axis."""
+"""Chart of a cluster's load: busy nodes above, the queue below, on one time axis."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEFT, _RIGHT = 40.0, 8.0
 
 
 def load_chart(load: Load, nodes: int, until_s: int, width: float = WIDE) -> str:
-    """Busy nodes and the queue, as steps."""
+    """Chart of busy nodes and of the queue, as steps."""
     time = Axis(float(load.time_s[0]), float(until_s), _LEFT, width - _RIGHT)
     upper = Frame(time, Axis(0, nodes * 1.05, 150, 26))
     lower = Frame(time, Axis(0, max(float(load.queued.max()), 1.0) * 1.05, HEIGHT - 28, 192))

@@ -9,8 +9,8 @@ from mirage.report.axes import Frame
 from mirage.report.svg import FONT_PX, label, line, text_px
 
 _AWAY_PX = (10.0, 22.0, 36.0)
-_SIDES = ((1, 0), (-1, 0), (0, -1), (1, -1), (-1, -1), (0, 1), (1, 1), (-1, 1))
-"""Directions in which a label is tried: right, left, above, then the corners and below."""
+_SIDES = ((0.6, -0.6), (1, 0), (-1, 0), (0, -1), (-0.6, -0.6), (0, 1), (0.6, 0.6), (-0.6, 0.6))
+"""Directions in which a label is tried; above to the right first, where a falling line leaves room."""
 
 Box = tuple[float, float, float, float]
 
@@ -31,7 +31,7 @@ class Labels:
         self.taken.append((x - radius, y - radius, x + radius, y + radius))
 
     def beside(self, text: str, x: float, y: float, class_: str) -> list[str]:
-        """A label near a point, with a thin line to it where it stands apart; nothing where there is no room."""
+        """Label near a point, joined by a line where it stands apart; none without room."""
         for away, (right, down) in product(_AWAY_PX, _SIDES):
             box = _box(text, x + right * away, y + down * away, right, down)
             if self._is_free(box):
@@ -51,8 +51,8 @@ class Labels:
         return all(right <= a or left >= c or bottom <= b or top >= d for a, b, c, d in self.taken)
 
 
-def _box(text: str, x: float, y: float, right: int, down: int) -> Box:
-    """Where a label would lie whose near edge, in the direction taken, is at a place."""
+def _box(text: str, x: float, y: float, right: float, down: float) -> Box:
+    """Box of a label whose near edge, in the direction taken, is at a place."""
     width, height = text_px(text), FONT_PX + 3
     left = x if right > 0 else x - width if right < 0 else x - width / 2
     top = y if down > 0 else y - height if down < 0 else y - height / 2

@@ -1,4 +1,7 @@
-"""A picture of a trace: busy nodes over time, and the distribution of waits. Needs the extra ``plot``."""
+"""Picture of a trace: busy nodes over time, and the distribution of waits.
+
+Needs the extra ``plot``.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,7 @@ def _draw_busy(axes: Any, table: JobTable, statistics: TraceStatistics) -> None:
 
 
 def _as_days(instant_s: Any) -> Any:
-    """Matplotlib's dates: days since 1970."""
+    """Dates of matplotlib: days since 1970."""
     return np.asarray(instant_s) / (24 * HOUR_S)
 
 

@@ -1,4 +1,4 @@
-"""Report of a chain as one HTML file: its links, what was lost between them, what each decision saw."""
+"""Report of a chain as one HTML file: links, hand-overs, decisions and events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def chain_page(
     events: Sequence[Told],
     version: str,
 ) -> str:
-    """The page.
+    """HTML of the report.
 
     Args:
         facts: As ``mirage chain list --json`` gives them.
@@ -61,14 +61,14 @@ def _tiles(run: ChainRun) -> str:
 
 
 def _span(seconds: int) -> str:
-    """Seconds, minutes or hours, as one would say it."""
+    """Duration in seconds, minutes or hours, as one would say it."""
     if seconds < 2 * MINUTE_S:
         return f"{seconds} s"
     return f"{seconds / MINUTE_S:.0f} min" if seconds < 2 * HOUR_S else f"{seconds / HOUR_S:.1f} h"
 
 
 def _links(run: ChainRun) -> list[str]:
-    """The links over time, and from one to the next."""
+    """Sections about the links over time and their hand-overs."""
     if not run.links:
         return [section("Links", "None has been submitted yet.")]
     shown = min(SHOWN, len(run.links))
@@ -89,7 +89,7 @@ def _estimates(decisions: Sequence[Decision]) -> list[str]:
 
 
 def _hand_overs(run: ChainRun) -> str:
-    """A table of the hand-overs, newest first."""
+    """Table of the hand-overs, newest first."""
     rows: list[list[Cell]] = []
     for over in reversed(run.hand_overs):
         following = "?" if over.following == MISSING else str(over.following + 1)
@@ -103,7 +103,7 @@ def _hand_overs(run: ChainRun) -> str:
 
 
 def _decisions(decisions: Sequence[Mapping[str, Any]]) -> str:
-    """The decisions that let a link compete, and the last thirty that did not."""
+    """Table of the decisions that let a link compete, and of the last thirty that did not."""
     telling = [d for d in decisions if d["submits"]]
     shown = sorted([*telling, *[d for d in decisions if not d["submits"]][-30:]], key=lambda d: d["time_s"])
     names = sorted({name for d in shown for name in d["estimate"]})
@@ -130,7 +130,9 @@ def _heading(name: str) -> str:
 def _number(name: str, value: float | None) -> str:
     if value is None:
         return ""
-    return format_duration(round(value)) if name.endswith("_s") and math.isfinite(value) else f"{value:.3g}"
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "–"
+    return format_duration(round(value)) if name.endswith("_s") else f"{value:.3g}"
 
 
 def _when(at_s: int) -> str:

@@ -70,7 +70,7 @@ def _chain_section(demo: Demonstration, nodes: int) -> str:
     runs = {policy: demo.runs[nodes, policy] for policy in POLICIES}
     columns = ("policy", "links", "interrupted", "longest", "held twice", "node-hours twice", "alive", "cost")
     return section(
-        f"A chain of {nodes}-node links" if nodes > 1 else "A chain of single-node links",
+        f"A chain of {nodes}-node links",
         "The same cluster and the same other users; only the moment at which the next link is asked for differs.",
         key(CHAIN_KEY),
         chart(partial(chain_chart, runs)),
@@ -93,29 +93,18 @@ def _row(policy: str, run: ChainRun, demo: Demonstration) -> list[Cell]:
 
 
 def _why_section(demo: Demonstration) -> str:
-    told = {nodes: telling_link(demo.runs[nodes, _AHEAD]) for nodes in (link.nodes for link in LINKS)}
-    nodes = max(
-        (n for n in told if told[n] is not None), key=lambda n: _waited_s(demo, n, told[n]), default=LINKS[0].nodes
-    )
-    run, link = demo.runs[nodes, _AHEAD], told[nodes]
+    nodes = LINKS[0].nodes
+    run = demo.runs[nodes, _AHEAD]
+    link = telling_link(run)
     explained = (
         "At every decision the visible queue is run forward many times: run times drawn from what jobs like these have "
         "used of their limits, new jobs from the recent past. The next link is asked for when waiting one step more is "
         "expected to cost more than asking now."
     )
     drawn = [] if link is None else [key(DECISION_KEY), chart(partial(decision_chart, run, link))]
-    logs = [
-        folded(f"All {len(found.decisions)} decisions of {_AHEAD} for links of {n} node{'s'[: n > 1]}", _log(found))
-        for (n, policy), found in sorted(demo.runs.items())
-        if policy == _AHEAD
-    ]
+    log = folded(f"All {len(run.decisions)} decisions of {_AHEAD} for links of {nodes} nodes", _log(run))
     heading = "Why then?" if link is None else f"Why then? Link {link + 1} of the {nodes}-node chain nears its end"
-    return section(heading, explained, *drawn, *logs)
-
-
-def _waited_s(demo: Demonstration, nodes: int, link: int | None) -> int:
-    following = demo.runs[nodes, _AHEAD].links[(link or 0) + 1]
-    return following.started_s - following.submitted_s
+    return section(heading, explained, *drawn, log)
 
 
 def _log(run: ChainRun) -> str:

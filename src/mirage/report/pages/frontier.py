@@ -24,7 +24,7 @@ KINDS = (".svg", ".html", *_BY_MATPLOTLIB)
 
 
 def kind_of(path: str) -> str:
-    """What a file's name says it is to be; to be asked before the work that is to be drawn.
+    """Kind of picture that a file's name asks for.
 
     Raises:
         ConfigurationError: An unknown kind, or matplotlib is missing for it.
@@ -41,7 +41,7 @@ def kind_of(path: str) -> str:
 
 
 def draw_frontiers(evaluation: Evaluation, path: str, provenance: dict[str, Any]) -> None:
-    """Draw the frontier of every size of link into a file; what its name ends in says its kind.
+    """Draw the frontier of every size of link into a file of the kind its name ends in.
 
     Args:
         provenance: As ``mirage evaluate --json`` gives it.
@@ -63,13 +63,13 @@ def draw_frontiers(evaluation: Evaluation, path: str, provenance: dict[str, Any]
 
 
 def evaluation_svg(evaluation: Evaluation, provenance: dict[str, Any]) -> str:
-    """The frontiers of an evaluation as one picture that says where they come from."""
+    """Picture of an evaluation's frontiers that names their source."""
     told = (f"{_where(provenance)}, {_dates(evaluation)}", _costs(evaluation))
     return standalone(stacked(frontiers(evaluation), _HEADING, told))
 
 
 def evaluation_page(evaluation: Evaluation, provenance: dict[str, Any]) -> str:
-    """An evaluation as a page: the frontier of every load class, the rows, and how they came about."""
+    """Page of an evaluation: a frontier and a table for every load class."""
     sections = [
         _frontier_section(evaluation, frontier, load) for load in CLASSES for frontier in frontiers(evaluation, load)
     ]
@@ -122,7 +122,7 @@ def _where(provenance: dict[str, Any]) -> str:
 
 
 def _dates(evaluation: Evaluation) -> str:
-    """When the windows' first links were submitted: the first and the last."""
+    """Dates of the first and the last submission."""
     instants = [trial.episode.submitted_s for trials in evaluation.trials.values() for trial in trials]
     days = [datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d") for at_s in (min(instants), max(instants))]
     first, last = days
@@ -132,8 +132,8 @@ def _dates(evaluation: Evaluation) -> str:
 def _costs(evaluation: Evaluation) -> str:
     """The unit of cost in a sentence."""
     if len(evaluation.costs) > 1:
-        ratios = ["free" if not c.overlap else f"{c.interruption / c.overlap:g}" for c in evaluation.costs]
-        return f"Cost in hours of overlap; an hour of interruption costs {', '.join(ratios[:-1])} or {ratios[-1]}."
+        ratios = [f"{cost.interruption:g}:{cost.overlap:g}" for cost in evaluation.costs]
+        return f"Cost of an hour of interruption to one of overlap: {', '.join(ratios[:-1])} or {ratios[-1]}."
     (cost,) = evaluation.costs
     unit = " in hours of overlap" if _in_hours(evaluation) else ""
     return f"Cost{unit}: {cost.interruption:g} for an hour of interruption, {cost.overlap:g} for one of overlap."

@@ -1,4 +1,4 @@
-"""Chain on the terminal: a bar for each link on one time axis, interruptions and overlaps marked."""
+"""Chain on the terminal: a bar for each link, interruptions and overlaps marked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMES, _LOSSES, _LEAST = 24, 14, 20
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How a stretch of time is drawn; the signs differ, so that nothing hangs on colour alone."""
+    """Mark for a stretch of time; the signs differ, so that nothing hangs on colour alone."""
 
     sign: str
     plain: str
@@ -38,7 +38,7 @@ OVERLAP = Mark("▓", "%", "bold yellow", "two links")
 
 
 def print_chain(run: ChainRun, facts: Mapping[str, Any], decision: Any, console: Console | None = None) -> None:
-    """Print how a chain stands.
+    """Print the links of a chain over time and what was lost between them.
 
     Args:
         facts: As ``mirage chain list --json`` gives them.
@@ -68,7 +68,7 @@ def _summary(run: ChainRun) -> str:
 
 
 def timeline(run: ChainRun, width: int, *, plain: bool = False) -> list[Text]:
-    """The last links, a line each, then the axis and what the marks mean.
+    """Lines of the last links, then the axis and the key of the marks.
 
     Args:
         width: Of the terminal, in columns.
@@ -92,7 +92,7 @@ def timeline(run: ChainRun, width: int, *, plain: bool = False) -> list[Text]:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Instants to columns."""
+    """Scale from instants to columns."""
 
     begin_s: int
     end_s: int
@@ -108,7 +108,7 @@ def _first_s(link: LinkRecord) -> int:
 
 
 def _cells(link: LinkRecord, over: HandOver | None, now_s: int, scale: _Scale) -> list[Mark | None]:
-    """What stands in each column; what is shorter than a column still gets one, if it was a loss."""
+    """Marks of every column; a loss shorter than a column still gets one."""
     cells: list[Mark | None] = [None] * scale.width
 
     def fill(mark: Mark, begin_s: int, end_s: int, least: int = 0) -> None:
@@ -133,7 +133,7 @@ def _cells(link: LinkRecord, over: HandOver | None, now_s: int, scale: _Scale) -
 
 def _line(link: LinkRecord, over: HandOver | None, cells: list[Mark | None], now_s: int, plain: bool) -> Text:
     job = f"job {link.job}" if link.job != MISSING else ""
-    text = Text(f"link {link.number + 1:<4} {job:<13} "[:_NAMES].ljust(_NAMES), no_wrap=True)
+    text = Text(f"link {link.number + 1:<4} {job:<13} "[:_NAMES].ljust(_NAMES))
     for mark in cells:
         text.append(" " if mark is None else _sign(mark, plain), style="" if mark is None else mark.style)
     if over is not None and over.x_s:
@@ -145,7 +145,7 @@ def _line(link: LinkRecord, over: HandOver | None, cells: list[Mark | None], now
 
 
 def _axis(scale: _Scale) -> Text:
-    """Instants below the bars, as many as there is room for."""
+    """Line of instants below the bars, as many as there is room for."""
     day_long = scale.end_s - scale.begin_s < DAY_S
     count = max(scale.width // 24, 1)
     text = " " * _NAMES
@@ -155,7 +155,7 @@ def _axis(scale: _Scale) -> Text:
         place = _NAMES + scale.width * k // count - (len(name) if k == count else 0)
         if place > len(text.rstrip()) or k == 0:
             text = text.ljust(place)[:place] + name
-    return Text(text, style="dim", no_wrap=True)
+    return Text(text, style="dim")
 
 
 def _legend(marks: list[Mark], plain: bool) -> Text:

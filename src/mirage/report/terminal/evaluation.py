@@ -23,7 +23,7 @@ _BOUNDS = {"light": "reactive up to 2 h", "medium": "2 to 12 h", "heavy": "more 
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Told]:
-    """A bar on standard error, told how much is done of how much; nothing where that is no terminal."""
+    """Progress bar on standard error; nothing where that is no terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:

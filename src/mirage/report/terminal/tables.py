@@ -17,7 +17,7 @@ _ANY = 10_000
 def print_table(
     console: Console, names: Sequence[str], rows: Sequence[Sequence[Cell]], *, left: int = 1, styles: Sequence[str] = ()
 ) -> None:
-    """Print a table as it is; where that is too wide, with folded heads; else a line for every cell.
+    """Print a table; with folded heads or a line for every cell where it is too wide.
 
     Args:
         console: Where to.

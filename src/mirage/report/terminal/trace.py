@@ -34,7 +34,7 @@ Told = tuple[str, Distribution | None, Callable[[float], str]]
 
 
 def print_trace(trace: Trace, statistics: TraceStatistics, console: Console | None = None) -> None:
-    """Print what a trace is like to standard output, as wide as the terminal, plain where it is none."""
+    """Print the summary of a trace, as wide as the terminal, plain where it is none."""
     if console is None:
         console = Console(highlight=False)
         if not console.is_terminal:
@@ -65,7 +65,7 @@ def _when_and_by_whom(statistics: TraceStatistics) -> str:
 
 
 def _print_distributions(statistics: TraceStatistics, console: Console) -> None:
-    """As many columns as there is room for; what is not recorded is pale."""
+    """Print as many columns as there is room for; what is not recorded is pale."""
     told = _distributions(statistics)
     for shown in _COLUMNS:
         names = ["", "jobs", *("median" if name == "p50" else name for name in shown)]
@@ -150,6 +150,6 @@ def _print_busy(table: JobTable, busy: BusyNodes, console: Console) -> None:
 
 
 def sparkline(values: list[float], top: float, bars: str = _BARS) -> str:
-    """A line of bars, one character for each value; a value above ``top`` gets the highest bar."""
+    """Line of bars, one character for each value; those above ``top`` are as high as it."""
     highest = len(bars) - 1
     return "".join(bars[min(round(max(value, 0) / top * highest), highest)] if top > 0 else bars[0] for value in values)

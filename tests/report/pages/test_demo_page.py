@@ -1,0 +1,121 @@
+"""The report of the demonstration: every figure where it belongs, and as many links as are drawn."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from markup import classes, headings, paragraphs, tables, tiles
+from samples import DAY0, HOUR, decision, demonstration, record
+
+from mirage.report.charts.chain import chain_chart
+from mirage.report.charts.decision import decision_chart, telling_link
+from mirage.report.pages.demo import demo_page
+
+DEMO = demonstration()
+PAGE = demo_page(DEMO, "mirage demo --seed <7>", "0.1.0")
+
+
+def test_the_tiles_say_what_was_lost_and_what_it_cost() -> None:
+    assert tiles(PAGE) == [
+        ("interrupted, reactive", "48.0 h", "8-node links, alive 85.7%"),
+        ("interrupted, what-if", "6.0 h", "alive 98.2%"),
+        ("held twice, what-if", "6.0 h", "the price of being early"),
+        ("95 % of jobs waited up to", "94.0 h", "1,234 jobs in two weeks"),
+    ]
+
+
+def test_the_table_compares_the_policies() -> None:
+    policies, decisions = tables(PAGE)
+    assert policies == [
+        ["policy", "links", "interrupted", "longest", "held twice", "node-hours twice", "alive", "cost"],
+        ["reactive", "6", "48.0 h", "12.0 h", "0.0 h", "0.0", "85.7%", "144.0"],
+        ["what-if", "7", "6.0 h", "6.0 h", "6.0 h", "48.0", "98.2%", "24.0"],
+    ]
+    assert [[row[2], row[4]] for row in classes(PAGE)[:2]] == [["n gap", "n good"], ["n gap", "n overlap"]]
+    assert decisions[:2] == [
+        ["time", "link", "left", "median wait", "95 % wait", "cost now", "cost later", "says", "because"],
+        ["Oct 4 08:00", "1", "1-16:00:00", "08:00:00", "16:00:00", "6.00", "0.00", "wait", "because"],
+    ]
+    assert decisions[36] == [
+        "Oct 5 19:00", "1", "05:00:00", "07:00:00", "14:00:00", "0.17", "5.83", "submit", "because"
+    ]  # fmt: skip
+    assert len(decisions) == 1 + 7 * 36
+    assert classes(PAGE)[2 + 35][7] == "n good"
+
+
+def test_the_table_counts_the_links_that_the_chart_draws() -> None:
+    for (_, policy), run in DEMO.runs.items():
+        drawn = len(re.findall(r'<rect[^>]*class="link-[ab]"', chain_chart({policy: run})))
+        (row,) = [row for row in tables(PAGE)[0] if row[0] == policy]
+        assert row[1] == str(drawn) == str(len(run.links) - 1), "the last link waits, and is neither drawn nor counted"
+
+
+def test_a_link_that_starts_at_the_horizon_is_drawn_and_counted() -> None:
+    run = DEMO.runs[8, "reactive"]
+    late = replace(run, links=(*run.links[:-1], record(6, 330, 336, 384)))
+    after = replace(run, links=(*run.links[:-1], record(6, 330, 337, 385)))
+    for one, count in ((late, 7), (after, 6)):
+        assert len(one.started) == count
+        assert len(re.findall(r'<rect[^>]*class="link-[ab]"', chain_chart({"reactive": one}))) == count
+
+
+@pytest.mark.parametrize(
+    ("x_s", "lost", "twice"),
+    [(179, "good", "good"), (180, "gap", "good"), (-179, "good", "good"), (-180, "good", "overlap")],
+)
+def test_a_loss_too_short_to_speak_of_is_good(x_s: int, lost: str, twice: str) -> None:
+    links = (record(0, 0, 0, 48), replace(record(1, 40, 48, 96), started_s=DAY0 + 48 * HOUR + x_s))
+    run = replace(DEMO.runs[8, "reactive"], links=links, until_s=DAY0 + 90 * HOUR)
+    page = demo_page(replace(DEMO, runs={**DEMO.runs, (8, "reactive"): run}), "mirage demo", "0.1.0")
+    assert [classes(page)[0][k] for k in (2, 4)] == [f"n {lost}", f"n {twice}"]
+
+
+def test_a_decision_without_estimates_leaves_their_cells_empty() -> None:
+    blank = replace(decision(5.25, 1, 2.5, False, wait_p50_s=60.0), reason="plenty-of-time")
+    run = replace(DEMO.runs[8, "what-if"], decisions=(blank,))
+    page = demo_page(replace(DEMO, runs={**DEMO.runs, (8, "what-if"): run}), "mirage demo", "0.1.0")
+    assert tables(page)[1][1] == ["Oct 4 05:15", "2", "02:30:00", "00:01:00", "", "", "", "wait", "plenty-of-time"]
+
+
+def test_the_words_say_what_was_done() -> None:
+    assert headings(PAGE) == [
+        "A chain of 8-node links", "Why then? Link 3 of the 8-node chain nears its end", "The cluster",
+        "How this was made",
+    ]  # fmt: skip
+    assert paragraphs(PAGE) == [
+        "A service that runs in 48-hour batch jobs, on a simulated cluster of 76 nodes with the queue of a busy A100 "
+        "partition. Between two jobs it is down for as long as the next one waits, unless that is asked for in time.",
+        "The same cluster and the same other users; only the moment at which the next link is asked for differs.",
+        "At every decision the visible queue is run forward many times: run times drawn from what jobs like these have "
+        "used of their limits, new jobs from the recent past. The next link is asked for when waiting one step more is "
+        "expected to cost more than asking now.",
+        "1,234 jobs of other users; median wait 49.5 h, 90 % up to 89.1 h, longest 99.0 h. On average 93% of the nodes "
+        "are busy.",
+        "Workload: built-in model lonestar6-like, seed 7, three weeks of warm-up. Queue: slurm, Lonestar6's "
+        "parameters. The chains are kept alive by the agent itself, on a simulated Slurm. An hour of interruption "
+        "against an hour of overlap costs 3:1. The same command gives the same report. mirage evaluate compares "
+        "policies over many hand-overs of a trace. Mirage 0.1.0.",
+    ]
+    assert "<title>Two weeks of a service on a busy cluster</title>" in PAGE
+    assert "<pre>mirage demo --seed &lt;7&gt;</pre>" in PAGE
+    assert "All 252 decisions of what-if for links of 8 nodes" in PAGE
+
+
+def test_without_an_estimate_there_is_no_picture_of_one() -> None:
+    blind = {key: replace(run, decisions=()) for key, run in DEMO.runs.items()}
+    page = demo_page(replace(DEMO, runs=blind), "mirage demo", "0.1.0")
+    assert "Why then?" in headings(page)
+    assert page.count('class="place"') == 2
+    assert PAGE.count('class="place"') == 3
+
+
+def test_a_tail_that_is_cut_off_is_marked_with_its_height() -> None:
+    run = DEMO.runs[8, "what-if"]
+    link = telling_link(run)
+    assert link == 2
+    svg = decision_chart(run, link)
+    assert svg.count('class="cut"') == 1
+    assert ">up to 68 h<" in svg
+    assert "It waited 18.0 h." in svg

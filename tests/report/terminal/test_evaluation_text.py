@@ -1,0 +1,126 @@
+"""An evaluation on the terminal, sign by sign: figures that can be worked out by hand."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+from samples import PROVENANCE, evaluation
+
+from mirage.policy.cost import Cost
+from mirage.provision.evaluation.evaluate import Evaluation
+from mirage.report.terminal.evaluation import print_evaluation, progress_bar
+
+FEW = evaluation([Cost(1, 1), Cost(5, 1)], windows=8)
+"""Waits of 1, 4, 16 and 22 h, twice each; an hour asked ahead saves an hour."""
+
+
+def printed(shown: Evaluation, width: int) -> list[str]:
+    out = io.StringIO()
+    print_evaluation(shown, PROVENANCE, Console(file=out, width=width, highlight=False))
+    return out.getvalue().splitlines()
+
+
+def test_the_whole_of_it() -> None:
+    lines = printed(FEW, 140)
+    assert lines[:14] == [
+        "data/jobs.csv: 60 windows from 2024-10-04T00:00:00Z, protocol warm, slurm on 76 nodes, settings lonestar6",
+        "",
+        "links of 1 node, all loads: 8 windows",
+        "policy    cost ratio       interruption h          overlap h  x ≤ 0  p95 int/ovl  lead h                  cost"
+        "  gap closed",
+        "reactive         1:1  10.75 [4.75, 16.75]  0.00 [0.00, 0.00]     0%     22.0/0.0     0.0   10.75 [4.75, 16.75]"
+        "          0%",
+        "average          1:1   6.50 [2.00, 11.25]  1.75 [0.50, 3.38]    50%     16.0/5.0     6.0    8.25 [4.75, 12.12]"
+        "         23%",
+        "lead:4           1:1   7.50 [2.25, 12.75]  0.75 [0.00, 1.88]    50%     18.0/3.0     4.0    8.25 [3.38, 13.12]"
+        "         23%",
+        "what-if          1:1    3.75 [1.12, 6.38]  0.25 [0.00, 0.62]    50%      9.0/1.0     7.2     4.00 [1.50, 6.50]"
+        "         63%",
+        "oracle           1:1    0.00 [0.00, 0.00]  0.00 [0.00, 0.00]   100%      0.0/0.0    10.8     0.00 [0.00, 0.00]"
+        "        100%",
+        "reactive         5:1  10.75 [4.75, 16.75]  0.00 [0.00, 0.00]     0%     22.0/0.0     0.0  53.75 [23.75, 83.75]"
+        "          0%",
+        "average          5:1   6.50 [2.00, 11.25]  1.75 [0.50, 3.38]    50%     16.0/5.0     6.0  34.25 [12.88, 57.12]"
+        "         36%",
+        "lead:4           5:1   7.50 [2.25, 12.75]  0.75 [0.00, 1.88]    50%     18.0/3.0     4.0  38.25 [12.38, 64.12]"
+        "         29%",
+        "what-if          5:1    0.25 [0.00, 0.62]  4.75 [2.12, 7.50]    75%      1.0/9.0    15.2     6.00 [4.12, 7.88]"
+        "         89%",
+        "oracle           5:1    0.00 [0.00, 0.00]  0.00 [0.00, 0.00]   100%      0.0/0.0    10.8     0.00 [0.00, 0.00]"
+        "        100%",
+    ]
+    titles = [line for line in lines if line.startswith("links of")]
+    assert titles == [
+        "links of 1 node, all loads: 8 windows",
+        "links of 1 node, light load (reactive up to 2 h): 2 windows",
+        "links of 1 node, medium load (2 to 12 h): 2 windows",
+        "links of 1 node, heavy load (more than 12 h): 4 windows",
+    ]
+    assert " ".join(lines[-3:-1]).startswith("hours per hand-over; brackets, where there is room: 95 % block bootstrap")
+    assert lines[-1] == "gap closed: of the cost between reactive and the oracle; seed 0"
+
+
+def test_a_narrow_terminal_shows_every_mean_whole() -> None:
+    lines = printed(FEW, 60)
+    assert lines[4:11] == [
+        "           cost  interruption  overlap   x ≤            gap",
+        "policy    ratio             h        h     0   cost  closed",
+        "reactive    1:1         10.75     0.00    0%  10.75      0%",
+        "average     1:1          6.50     1.75   50%   8.25     23%",
+        "lead:4      1:1          7.50     0.75   50%   8.25     23%",
+        "what-if     1:1          3.75     0.25   50%   4.00     63%",
+        "oracle      1:1          0.00     0.00  100%   0.00    100%",
+    ]
+    assert all(len(line) <= 60 for line in lines)
+    assert "…" not in "".join(lines)
+
+
+@pytest.mark.parametrize(("width", "head"), [
+    (119, "policy    interruption h  overlap h  x ≤ 0  cost  gap closed"),
+    (120, "policy    interruption h  overlap h  x ≤ 0  p95 int/ovl  lead h  cost  gap closed"),
+])  # fmt: skip
+def test_one_cost_needs_no_column_and_more_is_told_where_there_is_room(width: int, head: str) -> None:
+    lines = printed(evaluation([Cost(1, 1)], windows=2), width)
+    light = lines.index("links of 1 node, light load (reactive up to 2 h): 1 windows")
+    assert lines[light + 1] == head
+    assert lines[light + 3].split()[:4] == ["average", "0.00", "5.00", "100%"]
+
+
+def test_overlap_that_is_free_says_so() -> None:
+    cells = [line.split() for line in printed(evaluation([Cost(1, 0), Cost(2, 1)], windows=4), 140)]
+    assert [row[1] for row in cells if row[:1] == ["what-if"]][:2] == ["free", "2:1"]
+
+
+def styled(shown: Evaluation) -> list[list[tuple[str, str]]]:
+    """The style of the title and of every row that has one, with its first word, of each table."""
+    out = io.StringIO()
+    console = Console(file=out, width=140, highlight=False, force_terminal=True, color_system="standard")
+    print_evaluation(shown, PROVENANCE, console)
+    tables = [one.splitlines() for one in out.getvalue().split("\n\n")[1:-1]]
+    styled_line = re.compile(r"^\x1b\[([\d;]+)m([^\s\x1b]+)")
+    return [[found.groups() for row in one if (found := styled_line.match(row))] for one in tables]
+
+
+def test_the_cheapest_of_every_cost_is_marked_and_the_oracle_is_pale() -> None:
+    every, light, *_ = styled(FEW)
+    head, oracle = [("1", "links"), ("2", "policy")], ("2", "oracle")
+    assert every == [*head, ("1;32", "what-if"), oracle, ("1;32", "what-if"), oracle]
+    assert light == [*head, ("1;32", "reactive"), oracle, ("1;32", "lead:4"), oracle]
+
+
+def test_links_of_several_nodes_are_named_so() -> None:
+    assert "links of 2 nodes, all loads: 4 windows" in printed(evaluation([Cost(1, 1)], windows=4, nodes=2), 140)
+
+
+def test_a_file_gets_plain_lines_of_a_hundred_and_forty(capsys: pytest.CaptureFixture[str]) -> None:
+    print_evaluation(FEW, PROVENANCE)
+    assert capsys.readouterr().out.splitlines() == printed(FEW, 140)
+
+
+def test_the_bar_is_silent_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar("windows") as told:
+        told(1, 2)
+    assert capsys.readouterr() == ("", "")

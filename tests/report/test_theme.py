@@ -1,0 +1,35 @@
+"""Colours by role: every text can be read on what it stands on, in both themes."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirage.report.theme import DARK, LIGHT, SERIES
+
+LEAST = 4.5
+"""WCAG 2.1, level AA, for text of any size."""
+
+INKS = ("ink", "muted", "gap", "overlap-ink", "good", *(f"series-{k}" for k in range(1, SERIES + 1)))
+PAIRS = [(ink, ground) for ink in INKS for ground in ("card", "page")] + [("on-link", "link"), ("on-link", "link-2")]
+
+
+def luminance(colour: str) -> float:
+    shares = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [share / 12.92 if share <= 0.03928 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_contrast_is_that_of_the_standard() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#ffffff", "#7ea6ef") == pytest.approx(2.45, abs=0.01)
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize(("ink", "ground"), PAIRS)
+def test_every_text_can_be_read(theme: dict[str, str], ink: str, ground: str) -> None:
+    assert contrast(theme[ink], theme[ground]) >= LEAST
