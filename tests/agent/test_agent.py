@@ -16,8 +16,8 @@ from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.duration import DAY_S, HOUR_S
 from mirage.job_state import MISSING, JobState
+from mirage.lab.virtual.faults import FaultySlurm
 from mirage.lab.virtual.program import Program
-from mirage.lab.virtual.slurm import VirtualSlurm
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
@@ -43,7 +43,7 @@ class World:
         table = generate_workload(load_builtin("lonestar6-like"), days=12, seed=4, load=load)
         sim = Simulation(cluster, workload(table, cluster, refuse=False), discipline="easy")
         sim.advance(int(table.submit_s[0]) + 2 * DAY_S)
-        self.store, self.slurm = store, VirtualSlurm(sim, lambda _: program)
+        self.store, self.slurm = store, FaultySlurm(sim, lambda _: program)
         (folder / "job.sh").write_text("#!/bin/sh\n#SBATCH -N 1\n")
         self.script = str(folder / "job.sh")
         self.agent = self.new_agent()

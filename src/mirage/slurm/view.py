@@ -75,7 +75,7 @@ def view_of(
 def in_order(pending: Iterable[QueuedJob], machine: Machine) -> list[QueuedJob]:
     """Jobs as Slurm considers them: by tier of their partition, then by priority; as they came where both are equal."""
     tiers = {partition.name: partition.priority_tier for partition in machine.partitions}
-    return sorted(pending, key=lambda job: (-tiers[_first(job.partition)], -job.priority))
+    return sorted(pending, key=lambda job: (-tiers.get(_first(job.partition), 1), -job.priority))
 
 
 def is_blocked(job: QueuedJob, now_s: int) -> bool:
@@ -131,8 +131,8 @@ def node_rows(machine: Machine, running: Sequence[QueuedJob], partitions: dict[s
     capacity = np.array([_capacity(node) for node in machine.nodes], dtype=np.int64).reshape(-1, 2)
     free = capacity.copy()
     for job in running:
-        hosts = [where[name] for name in _hosts(job) if name in where]
-        for k in hosts:
+        hosts = _hosts(job)
+        for k in (where[name] for name in hosts if name in where):
             free[k] -= capacity[k] if job.whole_nodes else (-(-job.gpus // len(hosts)), -(-job.cpus // len(hosts)))
     rows = [_codes(node.partitions, partitions) for node in machine.nodes]
     return Nodes(False, _fixed(capacity), _fixed(np.maximum(free, 0)), _fixed(_allowed(rows, len(partitions))))

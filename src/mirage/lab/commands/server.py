@@ -4,7 +4,7 @@
         slurm = SlurmClient(SystemRunner(served.environment), clock=served.slurm.clock)
 
 Time passes when ``fake-slurm advance 2h`` says so or ``served.slurm.sleep`` is called. What is to go wrong is said to
-``served.slurm``.
+the ``FaultySlurm`` that is served.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from mirage.duration import UNLIMITED_S, parse_duration_s
-from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible, SlurmRefused, SlurmUnreachable
+from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible, SlurmRefused
 from mirage.job_state import MISSING, JobState
 from mirage.lab.virtual.job import VirtualJob
 from mirage.lab.virtual.program import DEADLY, Program
@@ -53,8 +53,6 @@ MIN_JOB_AGE_S = 300
 REQUEUE_HOLD_S = 121
 """A requeued job does not start before its old credential has expired, and a second more."""
 
-_SILENCE = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
-
 
 class VirtualSlurm:
     """Implements ``mirage.slurm.backend.Backend``.
@@ -68,12 +66,6 @@ class VirtualSlurm:
 
     Attributes:
         own: Jobs submitted here, by number.
-        unreachable: While true, every command goes unanswered.
-        outages: Periods from, until in which the same is so.
-        lose_answers: So many of the next submissions happen without an answer.
-        refuse: Words in which sbatch refuses; empty while it does not.
-        refusals: How many submissions it refuses with them; None for all.
-        commands: How many commands were given.
     """
 
     def __init__(
@@ -88,10 +80,6 @@ class VirtualSlurm:
         self.sim, self.programs = simulation, programs
         self.min_job_age_s, self.requeue_hold_s = min_job_age_s, requeue_hold_s
         self.own: dict[int, VirtualJob] = {}
-        self.unreachable, self.outages = False, list[tuple[float, float]]()
-        self.lose_answers, self.refuse = 0, ""
-        self.refusals: int | None = None
-        self.commands = 0
         self.showing = Queries(simulation, self.own, user)
         self._time = float(simulation.now_s)
         self._noted = len(simulation.segments())
@@ -113,36 +101,37 @@ class VirtualSlurm:
         self.sim.advance(int(self._time))
         self._take_note()
 
+    def arrive(self) -> None:
+        """A command arrives: what is due by now has happened."""
+        self._take_note()
+
     # -- looking ----------------------------------------------------------------------------------------------
 
     def observe(self) -> Queue:
         """Every job that waits or runs, and those that ended lately."""
-        self._answer()
+        self.arrive()
         return self.showing.queue(self.min_job_age_s)
 
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
         """Every job alive since, of the trace and ours."""
-        self._answer()
+        self.arrive()
         return self.showing.accounts(since_s)
 
     def machine(self) -> Machine:
         """Nodes and partitions."""
-        self._answer()
+        self.arrive()
         return self.showing.machine()
 
     def configuration(self) -> Mapping[str, str]:
         """The scheduler's parameters, as the simulation has them."""
-        self._answer()
+        self.arrive()
         return self.showing.configuration(self.min_job_age_s)
 
     # -- submitting -------------------------------------------------------------------------------------------
 
     def submit(self, submission: Submission) -> int:
         """As sbatch: options of the command line over ``#SBATCH`` lines."""
-        self._answer()
-        if self.refuse and self.refusals != 0:
-            self.refusals = None if self.refusals is None else self.refusals - 1
-            raise SlurmRefused("sbatch failed with status 1", f"sbatch: error: {self.refuse}")
+        self.arrive()
         request = read_request(submission, self.sim.cluster, self.now_s, known=self._counts)
         program = self.programs(submission)
         wait = request.wait
@@ -169,16 +158,13 @@ class VirtualSlurm:
             number, request, submission, program, request.name, request.comment, request.partition, request.limit_s,
             self.now_s, wait, request.held, exits=(program.exit_code, 0),
         )  # fmt: skip
-        if self.lose_answers:
-            self.lose_answers -= 1
-            raise SlurmUnreachable("sbatch had no answer from Slurm", "Socket timed out on send/recv operation")
         return number
 
     # -- changing ---------------------------------------------------------------------------------------------
 
     def cancel(self, job: int) -> None:
         """End a job of ours; one that has ended is no error."""
-        self._answer()
+        self.arrive()
         own = self._mine(job, "scancel: error: Kill job error on job id {}: ")
         if own is None or own.over:
             return
@@ -190,7 +176,7 @@ class VirtualSlurm:
 
     def signal(self, job: int, name: str) -> None:
         """A job that leaves on it begins its checkpoint; one that does not care ends of a deadly one."""
-        self._answer()
+        self.arrive()
         own = self._mine(job, "scancel: error: Kill job error on job id {}: ")
         name = name.removeprefix("SIG")
         if own is None or own.over or self.sim.state.fate[job - 1] != RUNNING:
@@ -206,7 +192,7 @@ class VirtualSlurm:
 
     def update(self, job: int | Sequence[int], changes: Mapping[str, str]) -> None:
         """As ``scontrol update``: dependency, comment, time limit, partition, begin time, priority 0 (hold), name."""
-        self._answer()
+        self.arrive()
         refused: list[SlurmRefused] = []
         for number in [job] if isinstance(job, int) else job:
             try:
@@ -235,7 +221,7 @@ class VirtualSlurm:
 
     def requeue(self, job: int, *, hold: bool = False) -> None:
         """Put a running job back into the queue."""
-        self._answer()
+        self.arrive()
         own = self._mine(job, "", said=" for job {}")
         if own is None:
             raise _refused(f"Invalid job id specified for job {job}")
@@ -251,7 +237,7 @@ class VirtualSlurm:
 
     def move_nodes(self, partition: str, nodes: tuple[str, ...]) -> None:
         """Make a partition consist of these nodes; nodes that the simulator counts as one move together."""
-        self._answer()
+        self.arrive()
         place = self._partition(partition)
         node_names = self.showing.node_names
         if unknown := [name for name in nodes if name not in node_names.bin_of]:
@@ -265,28 +251,11 @@ class VirtualSlurm:
                 moves.append((Lend if wanted else Reclaim)(node=b, partition=place))
         self.sim.apply(Plan(tuple(moves)))
 
-    # -- what tests ask for -----------------------------------------------------------------------------------
-
     def say(self, job: int, words: str) -> None:
         """What a job does with ``mirage link``: add words to its own comment."""
         self.own[job].say(words)
 
-    def fail_launch(self, job: int) -> None:
-        """The node would not start a running job: Slurm puts it back and holds it."""
-        self.requeue(job, hold=True)
-        self.own[job].why_held = "launch failed requeued held"
-
-    def restart_controller(self, silent_s: float) -> None:
-        """Nothing is answered for so long; jobs go on and nothing is forgotten."""
-        self.outages.append((self._time, self._time + silent_s))
-
     # -- pieces -----------------------------------------------------------------------------------------------
-
-    def _answer(self) -> None:
-        self.commands += 1
-        if self.unreachable or any(begin <= self._time < end for begin, end in self.outages):
-            raise SlurmUnreachable("the command had no answer from Slurm", _SILENCE)
-        self._take_note()
 
     def _mine(self, job: int, before: str, said: str = "") -> VirtualJob | None:
         """A job of ours; None for a number that Slurm does not know."""

@@ -19,7 +19,7 @@ from mirage.cli import context as cluster
 from mirage.cli import main
 from mirage.duration import DAY_S, HOUR_S
 from mirage.lab.commands.server import Served, served_slurm
-from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.lab.virtual.faults import FaultySlurm
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
@@ -67,7 +67,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         limit_s=[4 * HOUR_S] * 40,
         nodes=[2] * 40,
     )
-    slurm = VirtualSlurm(Simulation(machine, workload(others, machine), "slurm"))
+    slurm = FaultySlurm(Simulation(machine, workload(others, machine), "slurm"))
     slurm.sleep(BEGIN_S)
     with served_slurm(slurm) as served:
         monkeypatch.setenv("PATH", served.environment["PATH"])
