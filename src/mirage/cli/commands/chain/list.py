@@ -37,8 +37,8 @@ def find(store: Store, name: str) -> Chain:
     context_settings=CONTEXT,
     epilog=examples("mirage chain list", "mirage chain list --all --json", "mirage chain list -P -o chain,job"),
 )
-@click.option("--all", "everything", is_flag=True, help="Those that are done, too.")
-@click.option("-P", "--parsable2", is_flag=True, help="Columns apart by |, no alignment.")
+@click.option("--all", "everything", is_flag=True, help="Also chains that are done.")
+@click.option("-P", "--parsable2", is_flag=True, help="Columns separated by '|', not aligned.")
 @click.option("-n", "--noheader", is_flag=True, help="No line of column names.")
 @click.option("-o", "--format", "columns", metavar="LIST", help=f"Which columns: {','.join(COLUMNS)}.")
 @json_output
