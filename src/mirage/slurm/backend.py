@@ -19,7 +19,7 @@ class Backend(Protocol):
     """A cluster under Slurm, or what behaves like one."""
 
     def submit(self, submission: Submission) -> int:
-        """Hand a job in; its id."""
+        """Submit a job; its id."""
         ...
 
     def observe(self) -> Queue:
@@ -27,7 +27,10 @@ class Backend(Protocol):
         ...
 
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
-        """Jobs that were alive at or after ``since_s``. One client command; empty where the site keeps no accounts."""
+        """The jobs that were alive at or after ``since_s``; none where there is no accounting.
+
+        One client command.
+        """
         ...
 
     def machine(self) -> Machine:
@@ -43,11 +46,14 @@ class Backend(Protocol):
         ...
 
     def signal(self, job: int, name: str) -> None:
-        """Send a signal (``USR2``) to the batch script and to all its steps; a job that has ended is no error."""
+        """Send a signal (``USR2``) to the batch script and all steps of a job.
+
+        A job that has ended is no error.
+        """
         ...
 
     def update(self, job: int | Sequence[int], changes: Mapping[str, str]) -> None:
-        """Change a job, or several, as ``scontrol update`` does, ``{"Dependency": "", "TimeLimit": "30"}`` for example.
+        """Change jobs as ``scontrol update`` does: ``{"Dependency": "", "TimeLimit": "30"}``.
 
         One client command. A refusal says that at least one of them was not changed.
         """
@@ -62,5 +68,5 @@ class Backend(Protocol):
         ...
 
     def move_nodes(self, partition: str, nodes: tuple[str, ...]) -> None:
-        """Make a partition consist of these nodes, until the next reconfiguration; needs an operator's rights."""
+        """Set the nodes of a partition until the next reconfiguration, as an operator may."""
         ...

@@ -1,4 +1,4 @@
-"""Slurm through its own commands: no library to match, no rights to ask for, any version since 21.08."""
+"""Slurm through its own commands, without a library or rights, since 21.08."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GONE = re.compile(r"invalid job id|already (completing or )?completed|job/step 
 
 
 class SlurmClient:
-    """A cluster behind ``sbatch``, ``squeue``, ``sacct``, ``scancel``, ``scontrol`` and ``sinfo``.
+    """A cluster behind Slurm's commands: ``sbatch``, ``squeue``, ``sacct``, ``scancel`` ….
 
     Args:
         runner: Runs the commands.

@@ -1,4 +1,4 @@
-"""Slurm's JSON, of ``--json`` and of slurmrestd alike: one reader for each shape a value has had.
+"""Slurm's JSON, from ``--json`` and from slurmrestd, in all shapes of its values.
 
 Up to 22.05 numbers are plain, or null, and states are words; later a number is ``{"set", "infinite", "number"}`` and a
 state a list of words, the base state first and its flags after it.

@@ -1,4 +1,4 @@
-"""The options of sbatch as data, and how it reads its command line and the ``#SBATCH`` lines of a script.
+"""The options of sbatch, read from a command line and from ``#SBATCH`` lines.
 
 From sbatch(1) of Slurm 21.08 to 25.11; an option that the site's own sbatch does not know is refused by that one, in
 its words.
@@ -72,7 +72,7 @@ Chosen = dict[str, str | None]
 
 
 def parse_sbatch(argv: Sequence[str]) -> tuple[Chosen, str | None, tuple[str, ...]]:
-    """Read a command line as sbatch does: options up to the first word that is none, which is the script.
+    """The options, the script and its arguments in a command line of sbatch.
 
     Args:
         argv: The words after ``sbatch``.

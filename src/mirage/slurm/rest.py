@@ -31,7 +31,7 @@ _VERSIONED = re.compile(r"/slurm/v(\d+)\.(\d+)\.(\d+)/jobs/?$")
 
 
 class TokenRefused(SlurmRefused):
-    """The token is not, or no longer, good."""
+    """A token that is not, or no longer, good."""
 
 
 class RestViews:

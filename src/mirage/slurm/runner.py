@@ -25,7 +25,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """What a command left behind."""
+    """The status and the output of a command."""
 
     status: int
     stdout: str
@@ -33,7 +33,7 @@ class Completed:
 
 
 class Runner(Protocol):
-    """Runs a command to its end."""
+    """A runner of commands."""
 
     def run(
         self,
@@ -59,7 +59,7 @@ class Runner(Protocol):
 
 @dataclass
 class SystemRunner:
-    """Runs commands of this machine.
+    """A runner of this machine's commands.
 
     A command does not outlive us: an ``sbatch`` left behind by a killed agent would submit when nobody listens.
 
@@ -109,7 +109,7 @@ class SystemRunner:
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """What a child calls first so that the kernel ends it with us; None where there is no such call (not Linux)."""
+    """The call by which a child asks the kernel to end it with us; None without prctl."""
     try:
         prctl = ctypes.CDLL(None).prctl
     except (OSError, AttributeError):

@@ -1,4 +1,4 @@
-"""What Slurm tells, typed: the same values whichever version, command or format they came from.
+"""The values that Slurm tells: one type for all versions, commands and formats.
 
 Times are seconds since 1970-01-01 UTC, ``MISSING`` where Slurm has none (``N/A``, ``Unknown``).
 """
@@ -124,7 +124,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the cluster is made of."""
+    """The nodes and partitions of a cluster."""
 
     nodes: tuple[Node, ...]
     partitions: tuple[Partition, ...]
@@ -132,7 +132,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """All the controller knows of jobs at a moment.
+    """The jobs that the controller knows at a moment.
 
     Attributes:
         time_s: When, on the cluster's clock.
@@ -144,7 +144,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What ``sbatch`` is to be told.
+    """A submission for ``sbatch``.
 
     Attributes:
         options: Long name without dashes → value, None for a flag: ``{"partition": "gpu", "exclusive": None}``. They

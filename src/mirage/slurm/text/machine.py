@@ -85,7 +85,7 @@ def pairs(line: str) -> dict[str, str]:
 
 
 def read_config(output: str) -> dict[str, str]:
-    """Options in what ``CONFIG_COMMAND`` printed, keys in lower case, without those that have no value."""
+    """The options in what ``CONFIG_COMMAND`` printed, keys in lower case."""
     options: dict[str, str] = {}
     for line in output.splitlines():
         found = _OPTION.match(line)

@@ -20,7 +20,10 @@ _NO_LIMIT = frozenset({"UNLIMITED", "Partition_Limit", ""})
 
 
 def command(since_s: int, everybody: bool, fields: tuple[str, ...]) -> tuple[str, ...]:
-    """What asks for every job alive at or after a time; it is written as Slurm reads it, in this machine's zone."""
+    """The command that asks for every job alive at or after a time.
+
+    The time is written as Slurm reads it, in this machine's zone.
+    """
     import time
 
     begin = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(max(since_s, 0)))
@@ -30,7 +33,10 @@ def command(since_s: int, everybody: bool, fields: tuple[str, ...]) -> tuple[str
 
 
 def read_accounts(output: str, fields: tuple[str, ...]) -> tuple[AccountedJob, ...]:
-    """The jobs in what such a command printed; lines that are none are passed over (a comment may hold line ends)."""
+    """The jobs in what such a command printed.
+
+    Lines that are none are passed over: a comment may hold line ends.
+    """
     known: dict[int, AccountedJob] = {}
     for line in output.splitlines():
         cells = line.split(DELIMITER)

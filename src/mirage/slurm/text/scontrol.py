@@ -1,4 +1,4 @@
-"""Jobs and nodes as ``scontrol --oneliner show`` prints them, for sites where squeue is wrapped or restricted."""
+"""Jobs and nodes as ``scontrol --oneliner show`` prints them."""
 
 from __future__ import annotations
 
