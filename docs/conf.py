@@ -1,8 +1,9 @@
-"""Sphinx configuration; `scripts/docs` builds the pages. Those in `reference/` are made at every build."""
+"""Sphinx configuration; `scripts/docs` builds the pages, and those in `reference/` from the code."""
 
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
@@ -21,10 +22,21 @@ man_pages = [
 ]
 
 autodoc_default_options = {"members": True, "member-order": "bysource", "undoc-members": False}
-
 autodoc_typehints = "signature"
 napoleon_google_docstring, napoleon_numpy_docstring = True, False
 napoleon_use_ivar = True
-nitpicky = False
+suppress_warnings = ["ref.python"]  # several classes have an attribute of one name: a link to it is ambiguous
 
 write_pages(DOCS.parent / "src" / "mirage", DOCS / "reference")
+
+
+def examples_as_they_are_typed(_app: object, _context: object, lines: list[str]) -> None:
+    """Show the examples of a command as a literal block, not as lines of text."""
+    plain = [line.removeprefix("| ") for line in lines]
+    if "Examples:" in plain:
+        lines[:] = ["Examples::", "", *plain[plain.index("Examples:") + 1 :]]
+
+
+def setup(app: Any) -> None:
+    """Connect to what sphinx-click reports."""
+    app.connect("sphinx-click-process-epilog", examples_as_they_are_typed)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+
+INTERNAL = {("sim", "kernel"), ("lab", "commands"), ("agent", "policy_runner")}
+"""Folders that hold nothing for others to call."""
 
 COMMANDS = """Commands
 ========
@@ -29,11 +33,11 @@ def write_pages(package: Path, folder: Path) -> None:
             path.write_text(text, encoding="utf-8")
 
 
-def _modules(package: Path, files: object) -> list[tuple[str, bool]]:
+def _modules(package: Path, files: Iterable[Path]) -> list[tuple[str, bool]]:
     """The dotted names of modules, and whether each is a package, without those that hold nothing to call."""
     found = []
-    for path in sorted(files):  # type: ignore[call-overload]
-        if path.name == "__main__.py" or "migrations" in path.parts:
+    for path in sorted(files):
+        if path.name == "__main__.py" or "migrations" in path.parts or path.relative_to(package).parts[:2] in INTERNAL:
             continue
         parts = ("mirage", *path.relative_to(package).with_suffix("").parts)
         is_package = parts[-1] == "__init__"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +20,34 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no development data at {folder}; set MIRAGE_DATA to where they are")
     return folder
+
+
+MARK = "MIRAGE_TEST_PROCESS"
+"""A variable by which the processes that tests start, and theirs, are known."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    """Fails where a process that a test started, an agent or a clock, still runs when all tests are over."""
+    mark = f"{MARK}={os.getpid()}"
+    os.environ[MARK] = str(os.getpid())
+    yield
+    end = time.monotonic() + 10
+    while (left := _marked(mark.encode())) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert left == []
+
+
+def _marked(mark: bytes) -> list[str]:
+    """Command lines of the processes that have this in their environment, but for those that end with us."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (entry / "environ").read_bytes().split(b"\0"):
+                found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue  # it is gone, or another user's
+    return [command for command in found if command and "resource_tracker" not in command]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

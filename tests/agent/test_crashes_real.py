@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -41,6 +41,18 @@ def cluster(private_cluster) -> object:
     return private_cluster(nodes=4, min_job_age_s=36_000)
 
 
+AGENTS: list[subprocess.Popen[bytes]] = []
+
+
+@pytest.fixture(autouse=True)
+def no_agent_outlives_its_test() -> Iterator[None]:
+    """End the agents of a test that failed before it could."""
+    yield
+    while AGENTS:
+        with AGENTS.pop() as agent:
+            agent.kill()
+
+
 class Chain:
     """One chain on the cluster, an agent that can be killed, and what the cluster says of it."""
 
@@ -62,10 +74,12 @@ class Chain:
     def agent(self, point: str = "never", **settings) -> subprocess.Popen[bytes]:
         program = Path(__file__).with_name("dying_agent.py")
         with (self.folder / "agent.log").open("ab") as log:
-            return subprocess.Popen(
+            agent = subprocess.Popen(
                 [sys.executable, str(program), self.url, point, json.dumps({**QUICK, **settings})],
                 env=self.environment, stdout=log, stderr=log,
             )  # fmt: skip
+        AGENTS.append(agent)
+        return agent
 
     def jobs(self) -> dict[int, list[QueuedJob]]:
         """Every job that ever carried a tag of this chain, by link."""

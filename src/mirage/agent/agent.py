@@ -1,4 +1,7 @@
-"""The agent: look, follow, steer, decide, hand over; then sleep. Everything it knows is in the store and in Slurm."""
+"""The agent: a loop that polls, reconciles, submits, decides and hands over, then sleeps.
+
+Everything it knows is in the store and in Slurm.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ JUMP_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """What one cycle did.
+    """The result of one cycle.
 
     Attributes:
         chains: Chains looked after.
@@ -48,7 +51,7 @@ class Cycle:
 
 
 class Agent:
-    """Looks after every chain of a store.
+    """The agent of a store, which keeps all its chains alive.
 
     Args:
         clock: Wall-clock seconds, on the cluster's time.
@@ -82,7 +85,7 @@ class Agent:
         self._last: tuple[float, float] | None = None
 
     def cycle(self) -> Cycle:
-        """One look and all that follows from it; trouble with Slurm or the disk is told, not raised.
+        """One poll and all that follows from it; trouble with Slurm or the disk is logged.
 
         Raises:
             LeaseHeld: Another agent looks after this store.
@@ -102,7 +105,7 @@ class Agent:
         return cycle
 
     def pause_s(self, cycle: Cycle, took_s: float) -> float:
-        """How long to sleep: longer the slower the controller answers, and ever longer while it does not."""
+        """The pause until the next cycle, longer the slower the controller answers."""
         if cycle.trouble:
             return min(self.settings.poll_s * 2.0 ** min(self.troubles, 8), self.settings.longest_poll_s)
         shortest_s = self.settings.busy_poll_s if cycle.busy else self.settings.poll_s
@@ -148,7 +151,7 @@ class Agent:
         return Cycle(len(chains), busy or put_off > 0, put_off, trouble)
 
     def _update_chain(self, context: CycleContext, chain: Chain) -> bool:
-        """Take one chain as far as what was seen allows; whether a hand-over is under way."""
+        """Update one chain from the snapshot; whether a hand-over is under way."""
         before = {link.number for link in context.links.get(chain.id, ()) if link.state is LinkState.ENDED}
         self.reconciler.follow(context, chain)
         ended = [link for link in context.of(chain, LinkState.ENDED) if link.number not in before]

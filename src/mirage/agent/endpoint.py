@@ -1,4 +1,4 @@
-"""Where a chain's service is now, for the proxy before it: an upstream file that follows the live link."""
+"""The upstream file of a proxy, which follows a chain's live link."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOWHERE = "127.0.0.1:9"
 
 
 def live_link(links: Sequence[Link]) -> Link | None:
-    """The link that serves now: the newest that is ready, else the oldest that runs, which is nearest to it."""
+    """The link that serves now: the newest that is ready, else the oldest that runs."""
     running = [link for link in links if link.state is LinkState.RUNNING]
     ready = [link for link in running if link.ready_s != MISSING]
     return ready[-1] if ready else next(iter(running), None)
@@ -69,7 +69,7 @@ def write_if_changed(path: Path, text: str) -> bool:
 
 
 def _replace(path: Path, wanted: bytes, mode: int) -> None:
-    """Write beside the file and rename: a reader finds the old text or the new, after a crash too."""
+    """The file replaced in one step: a reader finds the old text or the new."""
     number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(number, "wb") as file:

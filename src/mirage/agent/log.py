@@ -1,4 +1,4 @@
-"""What the agent says: one JSON object a line, or plain lines for a person who watches."""
+"""The agent's log: one JSON object a line, or plain lines for a person."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prometheus metrics of the agent: what it counted itself, and what the store says of its chains."""
+"""Prometheus metrics of the agent, from its own counts and from the store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Labelled = Mapping[Any, float]
 
 
 class Metrics(Collector):
-    """What was known after the last cycle; a scrape between two cycles asks neither the store nor Slurm.
+    """The metrics after the last cycle; a scrape asks neither the store nor Slurm.
 
     Totals of decisions and refusals are the store's: they survive a restart.
 
@@ -48,7 +48,7 @@ class Metrics(Collector):
         self.registry.register(self)
 
     def record_cycle(self, cycle: Cycle, took_s: float) -> None:
-        """Take note of a cycle; where Slurm or the store had trouble, what was known of chains stands."""
+        """Record a cycle; where Slurm or the store had trouble, the chains stay as known."""
         self.took_s, self.put_off = took_s, self.put_off + cycle.put_off
         try:
             if not cycle.trouble:
@@ -61,11 +61,11 @@ class Metrics(Collector):
         self._families = (*self._of_process(), *self._of_store)
 
     def collect(self) -> Iterable[Metric]:
-        """What a scrape gets."""
+        """The metric families of a scrape."""
         return self._families
 
     def serve(self, port: int, address: str = "127.0.0.1") -> Callable[[], None]:
-        """Answer scrapes, aside; what is returned ends that.
+        """Answer scrapes in a thread; the returned function ends it.
 
         Raises:
             ConfigurationError: The port cannot be had.
@@ -89,7 +89,7 @@ class Metrics(Collector):
         return generate_latest(self.registry).decode()
 
     def write(self, path: Path) -> None:
-        """Write the text to a file, in one step, for node-exporter's textfile collector (its name ends in .prom).
+        """The text in a file, replaced in one step, for node-exporter's textfile collector.
 
         Raises:
             ConfigurationError: It cannot be written.

@@ -19,7 +19,7 @@ from mirage.slurm.values import Submission
 
 
 class ChainState(StrEnum):
-    """How a chain stands."""
+    """The state of a chain."""
 
     ACTIVE = "active"
     PAUSED = "paused"  # a link that runs goes on; none waits in the queue
@@ -28,7 +28,7 @@ class ChainState(StrEnum):
 
 
 class LinkState(StrEnum):
-    """How a link stands."""
+    """The state of a link."""
 
     PLANNED = "planned"
     HELD = "held"
@@ -39,7 +39,7 @@ class LinkState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChainSpec:
-    """What the user asked for; never changes.
+    """The specification of a chain by its user, which never changes.
 
     Attributes:
         submission: Of every link; the environment as it was when the chain was submitted, the script a copy of ours.
@@ -128,7 +128,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """What a policy said about a chain, and what it saw.
+    """A decision of a policy about a chain, with what it saw.
 
     Attributes:
         link: Number of the link that ran.
@@ -149,7 +149,7 @@ class DecisionRecord:
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """Something that happened to a chain, for its log.
+    """An event in the log of a chain.
 
     Attributes:
         kind: A stable word: ``submitted``, ``refused``, ``released``, ``started``, ``ready``, ``signalled`` …

@@ -1,4 +1,4 @@
-"""Where the agent's things lie: ``MIRAGE_HOME``, by default ``~/.mirage``, for its owner's eyes only."""
+"""The agent's folder: ``MIRAGE_HOME``, by default ``~/.mirage``, closed to others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Home:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Home:
-        """As the environment says.
+        """The folder and the store that the environment names.
 
         Raises:
             StoreError: The folder cannot be made.
@@ -36,11 +36,11 @@ class Home:
 
     @property
     def log(self) -> Path:
-        """What the agent says when it runs in the background."""
+        """The log file of an agent in the background."""
         return self.folder / "agent.log"
 
     def spool(self, chain: str, name: str, text: str) -> Path:
-        """Keep our own copy of a chain's script: later links run what was submitted, whatever becomes of the file.
+        """Our own copy of a chain's script, which its later links run.
 
         Raises:
             StoreError: It cannot be written.

@@ -1,4 +1,4 @@
-"""Start, stop and find the agent: a background process, a systemd user unit, or a small job that follows itself."""
+"""The agent as a service: a background process, a systemd unit, or a Slurm job."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def running_agent(store: Store, now_s: float) -> RunningAgent | None:
 
 
 def start(home: Home, environment: Mapping[str, str], words: Sequence[str] = ()) -> int:
-    """Start an agent that outlives this terminal, and wait until it has the lease; its process.
+    """Start an agent in the background, and wait until it has the lease; its process.
 
     Raises:
         StoreError: It ended at once; the end of its log is quoted.
@@ -117,14 +117,16 @@ def systemd_unit(environment: Mapping[str, str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A word of a unit file, whatever is in it (systemd.syntax(7); systemd.unit(5), specifiers)."""
+    """A quoted word of a unit file (systemd.syntax(7); systemd.unit(5), specifiers)."""
     for plain, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("%", "%%")):
         text = text.replace(plain, escaped)
     return f'"{text}"'
 
 
 def install_unit(environment: Mapping[str, str]) -> Path:
-    """Write the unit, enable it and start it; only its owner may read it, as it may hold a password of the store.
+    """Write the unit, enable it and start it.
+
+    Only its owner may read it: it may hold a password of the store.
 
     Raises:
         ConfigurationError: There is no systemd for users here.

@@ -1,4 +1,4 @@
-"""How the agent goes about its work; the reasons stand beside the numbers."""
+"""The agent's settings, each with its reason."""
 
 from __future__ import annotations
 
@@ -52,5 +52,5 @@ class AgentSettings:
     ready_timeout_s: float = 20.0
 
     def retry_after_s(self, refusals: int) -> int:
-        """How long to wait after so many refusals in a row: 1, 2, 4 … minutes."""
+        """The wait after so many refusals in a row: 1, 2, 4 … minutes."""
         return int(min(self.first_retry_s * 2 ** max(refusals - 1, 0), self.longest_retry_s))

@@ -99,5 +99,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _discard_stdout() -> None:
-    """Point standard output nowhere: it cannot be written, and Python would complain once more at exit."""
+    """Point standard output nowhere, so that Python does not complain again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -27,7 +27,7 @@ class Machine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MachineOptions:
-    """What a cluster and its scheduler are like; None where nothing was said."""
+    """The options of a simulated machine; None where nothing was said."""
 
     nodes: int | None
     processors: int | None

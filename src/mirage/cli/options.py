@@ -49,7 +49,7 @@ def option_group(name: str, kind: type[Any], *options: Decorator[Any]) -> Decora
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """How a trace is to be read."""
+    """The options of reading a trace."""
 
     format: str | None
     fields: str | None
@@ -95,7 +95,7 @@ trace_options = option_group(
 
 @dataclass(frozen=True, slots=True)
 class CostOptions:
-    """What interruption and overlap cost; None where nothing was said."""
+    """The costs of interruption and overlap; None where nothing was said."""
 
     interruption_cost: float | None
     overlap_cost: float | None

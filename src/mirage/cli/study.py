@@ -1,4 +1,4 @@
-"""The study that ``mirage evaluate`` makes: its links, policies, windows and costs, from options."""
+"""The study of ``mirage evaluate``: links, policies, windows and costs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEFAULT_POLICIES = "reactive,average,lead:4,what-if,oracle"
 
 @dataclass(frozen=True, slots=True)
 class StudyOptions:
-    """Which hand-overs are played, and how; None where nothing was said."""
+    """The options of a study; None where nothing was said."""
 
     link_nodes: tuple[int, ...]
     link_limit: int
@@ -68,7 +68,10 @@ class StudyOptions:
         return [Cost(ratio, 1.0) for ratio in self.cost_ratios]
 
     def plan(self, table: JobTable) -> Protocol:
-        """The protocol over the windows asked for; by default those that fit behind two thirds of the trace."""
+        """The protocol over the windows asked for.
+
+        By default they are those that fit behind two thirds of the trace.
+        """
         from mirage.provision.evaluation.protocol import Protocol
 
         changes = {"every_s": self.every} | ({} if self.step is None else {"step_s": self.step})

@@ -1,1 +1,1 @@
-"""The real cluster: the only room that runs Slurm's commands and reads their output."""
+"""What is the real cluster doing? Slurm's commands, run and read here only."""

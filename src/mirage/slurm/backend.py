@@ -19,7 +19,7 @@ class Backend(Protocol):
     """A cluster under Slurm, or what behaves like one."""
 
     def submit(self, submission: Submission) -> int:
-        """Hand a job in; its id."""
+        """Submit a job; its id."""
         ...
 
     def observe(self) -> Queue:

@@ -1,4 +1,4 @@
-"""The source of what is seen of a cluster, as ``MIRAGE_QUEUE`` says: squeue, scontrol or slurmrestd.
+"""The source of the queue, as ``MIRAGE_QUEUE`` says: squeue, scontrol or slurmrestd.
 
 Whatever is looked at, jobs are submitted and changed by Slurm's commands: they take every option that a site knows.
 """
@@ -19,7 +19,7 @@ SOURCES = ("squeue", "scontrol", "http://HOST:PORT of slurmrestd")
 
 
 class ScontrolClient(SlurmClient):
-    """A cluster seen through ``scontrol show``, for sites where squeue or sinfo is wrapped or restricted."""
+    """A cluster seen through ``scontrol show``, where squeue or sinfo is restricted."""
 
     def observe(self) -> Queue:
         """``scontrol show job``."""

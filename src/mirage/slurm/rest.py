@@ -34,7 +34,7 @@ _VERSIONED = re.compile(r"/slurm/v(\d{1,9})\.(\d{1,9})\.(\d{1,9})/jobs/?$", re.A
 
 
 class TokenRefused(SlurmRefused):
-    """The token is not, or no longer, good."""
+    """A token that is not, or no longer, good."""
 
 
 class RestViews:

@@ -33,7 +33,7 @@ class Completed:
 
 
 class Runner(Protocol):
-    """Runs a command to its end."""
+    """A runner of commands."""
 
     def run(
         self,
@@ -59,7 +59,7 @@ class Runner(Protocol):
 
 @dataclass
 class SystemRunner:
-    """Runs commands of this machine.
+    """A runner of this machine's commands.
 
     A command does not outlive us: an ``sbatch`` left behind by a killed agent would submit when nobody listens.
 

@@ -19,7 +19,7 @@ SHORT_MEMORY_S = 120
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing about the site.
+    """A finding about the site.
 
     Attributes:
         level: ``ok``, ``warn`` (works, but know this) or ``fail`` (will not work).
@@ -33,7 +33,7 @@ class Finding:
 
 
 def survey(slurm: SlurmClient) -> list[Finding]:
-    """Everything that can be seen without rights and without submitting anything."""
+    """The findings that need no rights and no submission."""
     found: list[Finding] = []
     try:
         version = detect(slurm.runner)

@@ -144,7 +144,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """All the controller knows of jobs at a moment.
+    """The jobs that the controller knows at a moment.
 
     Attributes:
         time_s: When, on the cluster's clock.

@@ -35,6 +35,9 @@ def parse_version(text: str) -> Version:
 
 
 def detect(runner: Runner) -> Version:
-    """Of the commands on PATH; they speak to controllers up to two releases apart."""
+    """The version of the commands on PATH.
+
+    They speak to controllers up to two releases apart.
+    """
     done = runner.run(["sinfo", "--version"])
     return parse_version(done.stdout or done.stderr)

@@ -1,4 +1,4 @@
-"""From the words of ``mirage submit`` to a chain whose first link is in the queue."""
+"""The creation of a chain, from the words of ``mirage submit`` to its first job."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def read_request(
 def create_chain(
     store: Store, backend: Backend, home: Home, request: Request, spec: ChainSpec, name: str, now_s: int
 ) -> int:
-    """Make the chain and submit its first link; its job.
+    """A new chain with its first link submitted; the job of that link.
 
     Args:
         spec: What the user wants; its submission is filled in here.
@@ -107,7 +107,7 @@ def name_for(job_name: str) -> str:
 
 
 def _script(chosen: Chosen, script: str | None, directory: Path) -> tuple[str, str]:
-    """Text of the batch script, and its name."""
+    """The text of the batch script, and its name."""
     wrapped = chosen.pop("wrap", None)
     if wrapped is not None:
         if script is not None:

@@ -1,4 +1,7 @@
-"""What became of a chain, from its links: the record that the simulator keeps too, so that one chart shows both."""
+"""The history of a chain as a ``ChainRun``, made from its links.
+
+The simulator keeps the same record, so that one chart shows both.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from mirage.provision.chain_record import ChainRun, Decision, LinkRecord
 def chain_run(
     chain: Chain, links: Sequence[Link], decisions: Sequence[DecisionRecord], now_s: int, nodes: int | None = None
 ) -> ChainRun:
-    """Links that were submitted, as they ran, up to now; of a chain that is to have no further link, up to its end.
+    """The links that were submitted, as they ran, until now or until the chain's end.
 
     A chain that is done has the same record for ever: whoever reads it, and whatever their clock says.
 
@@ -47,7 +50,7 @@ def chain_run(
 
 
 def nodes_asked(spec: ChainSpec) -> int:
-    """Nodes of a link as sbatch's ``--nodes`` has it, the smallest number of a range; 1 where it says nothing."""
+    """The nodes of a link: the smallest number of sbatch's ``--nodes``, else 1."""
     said = re.match(r"(\d+)([km]?)", spec.submission.options.get("nodes") or "", re.IGNORECASE)
     return max(int(said[1]) * {"": 1, "k": 1024, "m": 1024**2}[said[2].lower()], 1) if said else 1
 
@@ -64,7 +67,7 @@ def _last_known_s(chain: Chain, links: Sequence[Link]) -> int:
 
 
 def _until_s(chain: Chain, records: Sequence[LinkRecord], now_s: int) -> int:
-    """Now; of a chain that is to have no further link, the end of its last."""
+    """The end of the record: now, or the end of the last link of a finished chain."""
     if chain.state not in (ChainState.ENDING, ChainState.DONE):
         return now_s
     return min(now_s, max((record.ends_s for record in records), default=chain.created_s))
@@ -75,14 +78,14 @@ def _first_s(record: LinkRecord) -> int:
 
 
 def _asked_s(link: Link, now_s: int) -> int:
-    """From when on it competed for nodes; one that is held has not begun to."""
+    """The time from which the link competed for nodes; a held one has not begun to."""
     if link.released_s != MISSING:
         return link.released_s
     return now_s if link.state is LinkState.HELD else link.submitted_s
 
 
 def _held_s(link: Link) -> int:
-    """From when on it was held behind its predecessor."""
+    """The time from which the link was held behind its predecessor."""
     held = link.released_s > link.submitted_s or link.state is LinkState.HELD
     return link.submitted_s if held else MISSING
 
@@ -94,7 +97,7 @@ def _ends_s(link: Link, now_s: int) -> int:
 
 
 def _limit_ends_s(link: Link) -> int:
-    """When its limit ends it; of one without a limit what is known of its end."""
+    """The time at which its limit ends it; without a limit, what is known of its end."""
     if link.started_s == MISSING or not 0 <= link.limit_s < UNLIMITED_S:
         return link.ended_s
     return link.started_s + link.limit_s

@@ -1,4 +1,4 @@
-"""From what the user asked for to what ``sbatch`` is told for one link."""
+"""The submission of one link: the user's options and what the agent adds to them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def link_submission(spec: ChainSpec, chain: str, number: int, previous_job: int,
 
 
 def _export(wanted: str, own: dict[str, str]) -> dict[str, str | None]:
-    """Options that hand our variables to the job whatever the user exports; nothing where all is handed on anyway."""
+    """The ``--export`` option that hands our variables to the job beside the user's."""
     if not wanted or wanted.upper() == "ALL":
         return {}
     if wanted.lower() in _NOTHING:

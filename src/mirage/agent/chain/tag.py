@@ -1,4 +1,4 @@
-"""The mark every link carries in its job's comment: by it a job is known again whatever else is forgotten.
+"""The tag in a job's comment, by which the job of a link is recognised.
 
     mirage:CHAIN:NUMBER[ ready][ done][ | the user's own comment]
 
@@ -20,7 +20,7 @@ _TAG = re.compile(rf"mirage:({NAME.pattern}):(\d{{1,9}})((?: ready| done)*)(?: \
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """Which link of which chain a job is, and what it said of itself."""
+    """The chain and the link that a job is, and what the job said of itself."""
 
     chain: str
     link: int
@@ -33,7 +33,7 @@ class Tag:
         return f"{PREFIX}{self.chain}:{self.link}{words}" + (f" | {self.rest}" if self.rest else "")
 
     def saying(self, *, ready: bool = False, done: bool = False) -> Tag:
-        """The same with more said."""
+        """The tag with more words added."""
         return replace(self, ready=self.ready or ready, done=self.done or done)
 
 
@@ -49,7 +49,7 @@ def parse_tag(comment: str) -> Tag | None:
 
 
 def tag_in_line(submit_line: str) -> Tag | None:
-    """The tag in the command line of an ``sbatch``, which accounting keeps where it does not keep comments."""
+    """The tag in the command line of an ``sbatch``, which accounting keeps."""
     found = re.search(rf"--comment[= ]'?\"?mirage:({NAME.pattern}):(\d{{1,9}})", submit_line)
     return Tag(found[1], int(found[2])) if found else None
 

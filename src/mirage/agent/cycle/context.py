@@ -1,4 +1,4 @@
-"""What every part of one cycle needs at hand."""
+"""The context of a cycle: what every part of it needs."""
 
 from __future__ import annotations
 

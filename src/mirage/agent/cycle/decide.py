@@ -1,4 +1,7 @@
-"""When to let the next link compete: ask each chain's policy, and clear the dependency when it says so."""
+"""Decisions: policies are asked, and the links they submit are released.
+
+A release clears the dependency of a held job.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ Due = tuple[Chain, Link, Link]
 
 
 class Decider:
-    """Asks policies, within a budget of real time, the most urgent chain first."""
+    """The decider asks policies within a budget of real time, most urgent chains first."""
 
     def __init__(self, monotonic: Callable[[], float], runner: PolicyRunner) -> None:
         self.monotonic, self.runner = monotonic, runner
@@ -67,7 +70,7 @@ class Decider:
         return put_off
 
     def _decide_one(self, context: CycleContext, chain: Chain, present: Link, view: View) -> tuple[Plan, str]:
-        """What the policy says and why; nothing where it fails."""
+        """The plan of a policy with its reason; an empty plan where it fails."""
         spec = chain.spec
         request = PolicyRequest(spec.policy, spec.interruption_cost, spec.overlap_cost)
         try:
@@ -95,7 +98,7 @@ def _due(context: CycleContext, chain: Chain) -> Due | None:
 
 
 def _release(context: CycleContext, links: list[tuple[Chain, Link]]) -> None:
-    """Let links compete from now on, all by one command where none is refused; doing it twice changes nothing."""
+    """Release links, all by one command where none is refused; twice changes nothing."""
     if not links:
         return
     refused: dict[int, SlurmRefused] = {}
@@ -113,7 +116,7 @@ def _release(context: CycleContext, links: list[tuple[Chain, Link]]) -> None:
 
 
 def _release_each(context: CycleContext, links: list[tuple[Chain, Link]]) -> dict[int, SlurmRefused]:
-    """One by one, to see which of them is refused."""
+    """The refusals by job, after each link is released on its own."""
     refused: dict[int, SlurmRefused] = {}
     for _, link in links:
         try:
@@ -135,7 +138,10 @@ _FROM_JOB = ("user", "partition", "gpus", "cpus")
 
 
 def _chain_view(context: CycleContext, chain: Chain, present: Link, view: View) -> ChainView:
-    """The chain as its policy sees it: the link that runs ends, for it, when the next must be *ready*, not started."""
+    """The chain as its policy sees it.
+
+    The running link ends, for the policy, when the next must be *ready*, not started.
+    """
     job = context.snapshot.by_id[present.job]
     mine = view.running.id == present.job
     ends_s = present.started_s + present.limit_s - load_time_s(context, chain)
@@ -153,7 +159,7 @@ def _chain_view(context: CycleContext, chain: Chain, present: Link, view: View) 
 
 
 def load_time_s(context: CycleContext, chain: Chain) -> int:
-    """From a link's start until it can take over: as the user says, else as earlier links took."""
+    """The load time of a link: as the user says, else as earlier links took."""
     if not chain.spec.ready_command:
         return chain.spec.warmup_s
     took = [x.ready_s - x.started_s for x in context.links.get(chain.id, ()) if MISSING not in (x.ready_s, x.started_s)]
@@ -161,7 +167,7 @@ def load_time_s(context: CycleContext, chain: Chain) -> int:
 
 
 def summary(view: View) -> dict[str, float]:
-    """What a decision saw, in numbers that a person can check against squeue."""
+    """The numbers that a decision saw, which a person can check against squeue."""
     free = view.nodes.free[:, 0].sum() if view.nodes.pools else (view.nodes.free >= view.nodes.capacity).all(1).sum()
     return {
         "pending_jobs": float(len(view.pending)),

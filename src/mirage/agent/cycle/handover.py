@@ -1,4 +1,4 @@
-"""From one link to the next: when the next is ready, the previous is told, given its grace, and ended."""
+"""The hand-over from one link to the next: readiness, signal, grace, end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOST, JOB = "MIRAGE_HOST", "MIRAGE_JOB"
 
 
 class Shell(Protocol):
-    """Runs a user's command."""
+    """A shell that runs a user's command."""
 
     def succeeds(self, command: str, environment: Mapping[str, str], directory: str, timeout_s: float) -> bool:
         """Whether it exits with 0 within the time."""
@@ -24,7 +24,7 @@ class Shell(Protocol):
 
 
 class ReadinessProbes:
-    """Ready commands, run aside so that a slow one delays nobody."""
+    """The readiness probes: ready commands in threads, so that a slow one delays nobody."""
 
     def __init__(self, shell: Shell, at_once: int = 8) -> None:
         self.shell = shell
@@ -32,7 +32,7 @@ class ReadinessProbes:
         self.asked: dict[tuple[int, int], Future[bool]] = {}
 
     def is_ready(self, context: CycleContext, chain: Chain, link: Link) -> bool:
-        """What the last command said; a new one is started where none is under way."""
+        """Whether the last command succeeded; a new one is started where none is under way."""
         key = (link.chain, link.number)
         future = self.asked.get(key)
         if future is not None and not future.done():
@@ -49,19 +49,19 @@ class ReadinessProbes:
         return False
 
     def close(self) -> None:
-        """Wait for nobody."""
+        """Stop the probes without waiting for them."""
         self.pool.shutdown(wait=False, cancel_futures=True)
 
 
 def job_environment(context: CycleContext, link: Link) -> dict[str, str]:
-    """Where a link runs, as a ready command finds it in its environment."""
+    """The variables that tell a ready command where a link runs."""
     job = context.snapshot.by_id.get(link.job)
     hosts = expand_hosts(job.nodelist) if job is not None and job.nodelist else []
     return {JOB: str(link.job), HOST: hosts[0] if hosts else ""}
 
 
 def hand_over(context: CycleContext, chain: Chain, probes: ReadinessProbes) -> bool:
-    """Take the hand-over of a chain a step further; whether one is under way."""
+    """One step of a chain's hand-over; whether one is under way."""
     running = context.of(chain, LinkState.RUNNING)
     if not running:
         return False
@@ -88,7 +88,7 @@ def _with_readiness(context: CycleContext, chain: Chain, link: Link, probes: Rea
 
 
 def _end_previous(context: CycleContext, chain: Chain, link: Link) -> None:
-    """Signal a link that is to leave; end it when its grace is over.
+    """Signal the previous link, and end it when its grace is over.
 
     The signal is sent before it is written down: killed in between, the agent sends it twice, which a checkpoint
     survives; the other way round the link would be ended without having been told.

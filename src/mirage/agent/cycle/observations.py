@@ -1,4 +1,4 @@
-"""What changed about a link, seen in the queue or in accounting: values in, values out."""
+"""The changes of a link that follow from the queue or from accounting."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Change:
 
 
 def seen_in_queue(link: Link, job: QueuedJob, now_s: int) -> Change:
-    """What the queue says about a link that it shows."""
+    """The change of a link that the queue shows."""
     columns: dict[str, Any] = {}
     if link.job != job.id:
         columns |= {"job": job.id, "submitted_s": job.submit_s if job.submit_s != MISSING else now_s}
@@ -50,7 +50,7 @@ def seen_in_queue(link: Link, job: QueuedJob, now_s: int) -> Change:
 
 
 def seen_in_accounting(link: Link, job: AccountedJob, now_s: int) -> Change:
-    """What accounting says about a link that the queue has forgotten; nothing while it still counts as alive."""
+    """The change of a link that only accounting knows; none while it counts as alive."""
     if job.state in ALIVE:
         return Change()
     columns: dict[str, Any] = {} if link.job == job.id else {"job": job.id, "submitted_s": job.submit_s}
@@ -64,7 +64,7 @@ def seen_in_accounting(link: Link, job: AccountedJob, now_s: int) -> Change:
 
 
 def vanished(link: Link, now_s: int) -> Change:
-    """A link that nobody knows any more: over, at its limit if that has passed, else now at the latest."""
+    """The change of a link that Slurm knows no more: it ended at its limit, or by now."""
     limit_ends_s = link.started_s + link.limit_s if MISSING not in (link.started_s, link.limit_s) else MISSING
     past_limit = limit_ends_s != MISSING and limit_ends_s <= now_s
     columns = {
@@ -77,7 +77,7 @@ def vanished(link: Link, now_s: int) -> Change:
 
 
 def held_by_slurm(job: QueuedJob) -> bool:
-    """Whether Slurm holds a job for its own failure to launch it; what a person holds stays held."""
+    """Whether Slurm holds a job because it could not launch it."""
     return job.state is JobState.PENDING and _HELD_BY_SLURM.search(job.reason) is not None
 
 

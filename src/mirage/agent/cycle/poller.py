@@ -1,4 +1,4 @@
-"""One polite look at the cluster for all chains: one squeue, and at most one more command a poll."""
+"""The poller: one squeue for all chains, and at most one more command a poll."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OVERLAP_S = 600
 
 @dataclass(slots=True)
 class Snapshot:
-    """What is known of the cluster after a poll.
+    """The state of the cluster after a poll.
 
     Attributes:
         tagged: Jobs of ours in the queue, by (chain name, link number); more than one where something went wrong.
@@ -35,7 +35,7 @@ class Snapshot:
 
 
 class Poller:
-    """Looks at the cluster and remembers what lasts longer than a poll: the machine, its options, who ended."""
+    """The poller remembers the machine, its options and the jobs that ended."""
 
     def __init__(self, backend: Backend, settings: AgentSettings) -> None:
         self.backend, self.settings = backend, settings

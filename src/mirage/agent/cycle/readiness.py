@@ -1,4 +1,4 @@
-"""Runs a user's ready command."""
+"""The ready command of a user, run by a shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bring the links up to what the cluster shows: adopt, follow, give up, and undo what must never be."""
+"""Reconciliation of the links in the store with the jobs of the cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SLACK_S = 60
 
 
 class Reconciler:
-    """Follows every open link; remembers since when it has not seen one, and how often it has let one go again."""
+    """The reconciler updates open links, and remembers those unseen and those released."""
 
     def __init__(self) -> None:
         self.unseen: dict[tuple[int, int], int] = {}
@@ -47,7 +47,7 @@ class Reconciler:
         return min(times)
 
     def _release_held(self, context: CycleContext, link: Link, job: QueuedJob) -> None:
-        """Release a job that Slurm holds because it could not launch it; replace it where that does not help."""
+        """Release a job that Slurm could not launch and holds; cancel it after some tries."""
         key = (link.chain, link.number)
         self.releases[key] += 1
         why = f"job {job.id}: {job.reason}"
@@ -91,7 +91,7 @@ def candidates(context: CycleContext, chain: Chain, link: Link) -> list[QueuedJo
 
 
 def cancel_doubles(context: CycleContext, link: Link, jobs: list[QueuedJob]) -> None:
-    """A link has one job: any other that carries its tag is ended."""
+    """Cancel every job that carries a link's tag beside the link's own."""
     for job in jobs:
         if job.id != link.job and link.job != MISSING and job.state in ALIVE:
             context.backend.cancel(job.id)

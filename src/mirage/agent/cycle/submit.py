@@ -1,4 +1,4 @@
-"""Every link exactly once.
+"""The submission of links, each exactly once.
 
 The intention is written first (``attempted_s``), then sbatch runs, then its answer is written. Whatever is lost in
 between, the tag in the job's comment tells: a link whose intention stands without an answer is looked for in the queue
@@ -46,7 +46,7 @@ def previous_of(context: CycleContext, link: Link) -> Link | None:
 
 
 def refused(context: CycleContext, chain: Chain, link: Link, error: SlurmRefused) -> Chain:
-    """Wait longer after each refusal; give up after many."""
+    """The chain after a refusal of sbatch: it waits longer each time, then is paused."""
     refusals = chain.refusals + 1
     event = context.event(chain.id, link.number, "refused", str(error))
     if refusals >= context.settings.refusals:
@@ -67,7 +67,7 @@ def refresh(context: CycleContext, link: Link) -> None:
 
 
 def settle(context: CycleContext, chain: Chain, link: Link, settings: AgentSettings) -> None:
-    """Allow a link whose submission was never answered to be tried again, once it certainly has no job."""
+    """Let a link be submitted again once it certainly has no job."""
     waited_s = context.now_s - link.attempted_s
     if waited_s < 0:  # the clock was set back: wait anew
         context.store.change_link(chain.id, link.number, attempted_s=context.now_s)

@@ -1,4 +1,4 @@
-"""Where a chain goes from here: another link, a pause, or its end."""
+"""The transitions of a chain: another link, a pause, or its end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AT_THE_LIMIT_S = 180
 
 
 def steer(context: CycleContext, chain: Chain, newly_ended: list[Link]) -> Chain:
-    """Take account of links that have just ended, then plan the next link or wind the chain up."""
+    """The chain after links have ended: its next link is planned, or it winds up."""
     if chain.state is ChainState.ACTIVE and (why := _finished(context, chain)):
         chain = context.change_chain(chain, context.event(chain.id, 0, "ending", why), state=ChainState.ENDING, why=why)
     if chain.state is ChainState.ACTIVE:
@@ -30,7 +30,7 @@ def steer(context: CycleContext, chain: Chain, newly_ended: list[Link]) -> Chain
 
 
 def withdraw(context: CycleContext, chain: Chain) -> None:
-    """Take every waiting link of a chain out of the queue; one whose job is not known yet when it is known."""
+    """Cancel every waiting link of a chain, each as soon as its job is known."""
     for link in context.of(chain, *WAITING):
         if link.job != MISSING and link.cancelled_s == MISSING:
             context.backend.cancel(link.job)
@@ -58,7 +58,7 @@ def _is_past_end(context: CycleContext, chain: Chain) -> bool:
 
 
 def _finished(context: CycleContext, chain: Chain) -> str:
-    """Why the chain is to have no further link; empty while it is."""
+    """The reason why a chain gets no further link; empty while it does."""
     links = context.links.get(chain.id, [])
     for link in links:
         if link.finished:
@@ -86,7 +86,7 @@ def _done_by_exit(chain: Chain, links: list[Link]) -> str:
 
 
 def _count_failure(context: CycleContext, chain: Chain, link: Link) -> Chain:
-    """Pause after several early failures in a row, or when somebody took a waiting link out of the queue."""
+    """The chain paused after early failures in a row, or after a cancellation from outside."""
     if link.outcome is JobState.CANCELLED and link.started_s == MISSING and link.cancelled_s == MISSING:
         why = f"job {link.job} (link {link.number}) was cancelled from outside while it waited"
         return pause(context, chain, f"{why}; `mirage chain resume {chain.name}` goes on")
@@ -104,5 +104,5 @@ def _count_failure(context: CycleContext, chain: Chain, link: Link) -> Chain:
 
 
 def pause(context: CycleContext, chain: Chain, why: str) -> Chain:
-    """Stop submitting until the user says otherwise."""
+    """The chain paused until its user resumes it."""
     return context.change_chain(chain, context.event(chain.id, 0, "paused", why), state=ChainState.PAUSED, why=why)

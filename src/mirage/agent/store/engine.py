@@ -1,4 +1,4 @@
-"""How to speak to the data base a store lies in: a SQLite file, private and durable, or PostgreSQL."""
+"""The database engine of a store: a private, durable SQLite file, or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def journal_mode(path: Path, mounts: str | None = None) -> str:
 
 
 def _file_system(path: Path, mounts: str) -> str:
-    """Type of the file system a path is on: of the last mount (proc(5)) at the longest place that leads there."""
+    """The type of the file system that a path is on, from the mounts (proc(5))."""
     found, longest = "", -1
     for line in mounts.splitlines():
         place, _, rest = line.partition(" - ")

@@ -1,4 +1,4 @@
-"""Who holds the lease: a name by which a process of this host can be told dead, so that a restart need not wait."""
+"""The holder of the lease, named so that a dead process of this host is recognised."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def holder_name(pid: int | None = None) -> str:
 
 
 def is_gone(holder: str) -> bool:
-    """Whether the holder certainly lives no more: it ran on this host, and no such process does."""
+    """Whether the holder is certainly dead: it ran on this host, and runs no more."""
     match holder.rsplit(":", 2):
         case [host, pid, start] if host == socket.gethostname() and pid.isdecimal():
             return _start_ticks(int(pid)) != start
@@ -28,7 +28,7 @@ def is_gone(holder: str) -> bool:
 
 
 def drop_if_gone(store: Store) -> str | None:
-    """Take the lease from a holder that lives no more; its name, or None where there was nothing to take."""
+    """Drop the lease of a dead holder; its name, or None where there was none."""
     held = store.lease()
     if held is None or not is_gone(held[0]):
         return None
@@ -37,7 +37,7 @@ def drop_if_gone(store: Store) -> str | None:
 
 
 def _start_ticks(pid: int) -> str:
-    """When a process began, in clock ticks since boot (proc(5), field 22 of stat); empty where there is none."""
+    """The start of a process in clock ticks since boot (proc(5)); empty where there is none."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""The agent's memory: chains, links, decisions, events, and the lease that only one agent may hold.
+"""The agent's store: chains, links, decisions, events, and the lease of one agent.
 
 SQLite in WAL mode by default, PostgreSQL by URL. Every method is one transaction: after ``kill -9`` it has happened or
 it has not.
@@ -13,7 +13,7 @@ from mirage.agent.model import Chain, ChainSpec, DecisionRecord, EventRecord, Li
 
 
 class Store(Protocol):
-    """What the agent needs of its memory. Times are the agent's own clock, seconds since 1970."""
+    """A store for the agent; times are the agent's own clock, seconds since 1970."""
 
     def add_chain(self, name: str, spec: ChainSpec, now_s: int) -> Chain:
         """A new chain with its first link planned; ``ConfigurationError`` where the name is taken."""
@@ -56,7 +56,7 @@ class Store(Protocol):
         ...
 
     def add_decisions(self, decisions: list[DecisionRecord]) -> None:
-        """Write what policies said."""
+        """Write decisions of policies."""
         ...
 
     def decisions(self, chain: int, *, last: int | None = None) -> list[DecisionRecord]:
@@ -80,11 +80,11 @@ class Store(Protocol):
         ...
 
     def decided_since(self, last: int) -> tuple[int, Counter[tuple[str, bool]]]:
-        """How often each reason was given, and whether it submitted, by decisions after ``last``; the new last."""
+        """The newest decision, and how many since ``last`` by reason and submission."""
         ...
 
     def happened_since(self, last: int) -> tuple[int, Counter[str]]:
-        """How often each kind of event was written after ``last``; the new last."""
+        """The newest event, and how many since ``last`` by kind."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The tables of the agent's store, as they are now; ``migrations`` says how they came to be."""
+"""The tables of the agent's store in their newest version."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def open_store(url: str) -> SqlStore:
 
 
 class SqlStore:
-    """Implements ``mirage.agent.store.protocol.Store``; every public method is one transaction."""
+    """A store in a database; every public method is one transaction."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -161,7 +161,7 @@ class SqlStore:
     # -- what happened --------------------------------------------------------------------------------------
 
     def add_decisions(self, decisions: list[DecisionRecord]) -> None:
-        """Write what policies said."""
+        """Write decisions of policies."""
         if decisions:
             with self._writing() as connection:
                 connection.execute(_decisions.insert(), [_row(decision) for decision in decisions])
@@ -181,7 +181,7 @@ class SqlStore:
             return [dict(row._mapping) for row in connection.execute(asked)][::-1]
 
     def decided_since(self, last: int) -> tuple[int, Counter[tuple[str, bool]]]:
-        """How often each reason was given, and whether it submitted, by decisions after the ``last``; the new last."""
+        """The newest decision, and how many since ``last`` by reason and submission."""
         number = sa.func.max(_decisions.c.id)
         asked = sa.select(_decisions.c.reason, _decisions.c.submits, sa.func.count(), number)
         asked = asked.where(_decisions.c.id > last).group_by(_decisions.c.reason, _decisions.c.submits)
@@ -190,7 +190,7 @@ class SqlStore:
         return max((row[3] for row in rows), default=last), Counter({(row[0], bool(row[1])): row[2] for row in rows})
 
     def happened_since(self, last: int) -> tuple[int, Counter[str]]:
-        """How often each kind of event was written after the ``last``; the new last."""
+        """The newest event, and how many since ``last`` by kind."""
         number = sa.func.max(_events.c.id)
         asked = sa.select(_events.c.kind, sa.func.count(), number).where(_events.c.id > last).group_by(_events.c.kind)
         with self._reading() as connection:
@@ -233,7 +233,7 @@ class SqlStore:
     # -- tables ---------------------------------------------------------------------------------------------
 
     def migrate(self) -> None:
-        """Bring the tables up to date, all or nothing; agents that open a new store at once wait for each other."""
+        """Bring the tables up to date, all or nothing; agents wait for each other."""
         with self._reading() as connection:
             present = _version(connection)
         if present == NEWEST:
@@ -266,7 +266,7 @@ class SqlStore:
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
-        """Errors of the data base in our own words."""
+        """Errors of the database in our own words."""
         try:
             yield
         except IntegrityError as error:
@@ -313,7 +313,7 @@ def _row(value: Any, *without: str) -> dict[str, Any]:
 
 
 def _storable(value: Any) -> Any:
-    """What both data bases take: no NUL nor half a surrogate pair in a text, no infinity in JSON."""
+    """A value as both databases take it: without NUL, lone surrogates and infinity."""
     if isinstance(value, str):
         return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
     if isinstance(value, dict):

@@ -16,7 +16,7 @@ from mirage.cli.options import CONTEXT, examples, json_output
 
 
 class StopSignals:
-    """SIGTERM and SIGINT end a sleep at once, and are remembered."""
+    """SIGTERM and SIGINT: they end a sleep at once, and are remembered."""
 
     def __init__(self) -> None:
         self._read, write = os.pipe()
@@ -35,7 +35,7 @@ class StopSignals:
         select.select([self._read], [], [], seconds)
 
     def arrived(self) -> bool:
-        """Whether one has come."""
+        """Whether one has arrived."""
         return self._arrived
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @workers_option
 @json_output
 def demo(out: str, seed: int, costs: CostOptions, workers: int | None, as_json: bool) -> None:
-    """Keep a service alive for two weeks on a simulated cluster, with and without foresight, and compare.
+    """Keep a service alive for two weeks on a simulated cluster, with and without foresight.
 
     The cluster, its users and its queue are synthetic, modelled on the A100 partition of a large machine. The
     agent keeps a chain of 48-hour jobs alive twice: once it asks for the next job when the last has ended, once it runs

@@ -1,4 +1,4 @@
-"""``mirage doctor``: will it work here?"""
+"""``mirage doctor``: a check of this cluster for what Mirage needs."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def directory(command: Any) -> Any:
     epilog=examples("mirage lab up --nodes 8", 'eval "$(mirage lab env)"', "mirage lab down"),
 )
 def lab() -> None:
-    """A private real Slurm cluster in one directory: loopback only, no rights needed, gone without a trace."""
+    """A private real Slurm cluster in one directory, on loopback, without rights."""
 
 
 @lab.command(

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 def simulate(
     trace: str, discipline: str, machine: MachineOptions, out: str | None, as_json: bool, reading: TraceOptions
 ) -> None:
-    """Replay TRACE (a file, or - for standard input) on a simulated cluster and say how long jobs waited.
+    """Replay TRACE (a file, or - for standard input) on a cluster, and show how jobs waited.
 
     Jobs are submitted when the trace says and run as long as it says, but no longer than their limit. Which job waits
     for which is up to the discipline.
@@ -96,7 +96,10 @@ def _origin_s(read: Trace) -> int:
 
 
 def _as_csv(schedule: Schedule, origin_s: int) -> str:
-    """CSV in order of submission, in the trace's own seconds; empty where a job did not start or end."""
+    """The schedule as CSV in order of submission, in the trace's own seconds.
+
+    A cell is empty where a job did not start or end.
+    """
     from mirage.job_state import MISSING
 
     ids = schedule.table.job_id.tolist()

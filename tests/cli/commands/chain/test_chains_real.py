@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,17 @@ trap 'echo "$MIRAGE_LINK checkpoint" >> service.log; exit 0' USR2
 echo "$MIRAGE_LINK start $MIRAGE_PREVIOUS_JOB $1" >> service.log
 while true; do sleep 0.2; done
 """
+
+AGENTS: list[subprocess.Popen[bytes]] = []
+
+
+@pytest.fixture(autouse=True)
+def no_agent_outlives_its_test() -> Iterator[None]:
+    """End the agents of a test that failed before it could."""
+    yield
+    while AGENTS:
+        with AGENTS.pop() as agent:
+            agent.kill()
 
 
 class Shell:
@@ -51,10 +62,12 @@ class Shell:
 
     def agent(self, *words: str) -> subprocess.Popen[bytes]:
         with (self.folder / "agent.log").open("ab") as log:
-            return subprocess.Popen(
+            agent = subprocess.Popen(
                 [sys.executable, "-m", "mirage", "agent", "run", "--poll", "1", *words], env=self.environment,
                 cwd=self.folder, stderr=log,
             )  # fmt: skip
+        AGENTS.append(agent)
+        return agent
 
     def jobs(self, chain: str) -> dict[int, list[JobState]]:
         found: dict[int, list[JobState]] = {}

@@ -41,7 +41,7 @@ def done() -> None:
 
 
 def _say(*, ready: bool = False, done: bool = False) -> tuple[str, int]:
-    """Add a word to this job's comment; its chain and number."""
+    """The chain and the number of this job, after a word is added to its comment."""
     from mirage.agent.chain.tag import Tag, parse_tag
 
     chain, number, job = (os.environ.get(name, "") for name in ("MIRAGE_CHAIN", "MIRAGE_LINK", "SLURM_JOB_ID"))

@@ -37,13 +37,13 @@ def find(store: Store, name: str) -> Chain:
     context_settings=CONTEXT,
     epilog=examples("mirage chain list", "mirage chain list --all --json", "mirage chain list -P -o chain,job"),
 )
-@click.option("--all", "everything", is_flag=True, help="Those that are done, too.")
-@click.option("-P", "--parsable2", is_flag=True, help="Columns apart by |, no alignment.")
+@click.option("--all", "everything", is_flag=True, help="Also chains that are done.")
+@click.option("-P", "--parsable2", is_flag=True, help="Columns separated by '|', not aligned.")
 @click.option("-n", "--noheader", is_flag=True, help="No line of column names.")
 @click.option("-o", "--format", "columns", metavar="LIST", help=f"Which columns: {','.join(COLUMNS)}.")
 @json_output
 def list_(everything: bool, parsable2: bool, noheader: bool, columns: str | None, as_json: bool) -> None:
-    """Show chains, and how they stand: the last link that was submitted, what it has left, what was lost."""
+    """Show chains: the last link of each, the time it has left, and what was lost."""
     chosen = columns.split(",") if columns else list(COLUMNS)
     if unknown := [name for name in chosen if name not in COLUMNS]:
         raise click.UsageError(f"there is no column {shown(unknown[0])}; there are {', '.join(COLUMNS)}")

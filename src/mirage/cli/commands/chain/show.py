@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.argument("name")
 @json_output
 def show(name: str, as_json: bool) -> None:
-    """Draw the links of chain NAME over time, say what was lost between them, and what comes next."""
+    """Show the links of chain NAME over time, what was lost between them, and what is next."""
     now_s = int(cluster.clock())
     with cluster.store() as store:
         chain = find(store, name)
@@ -71,7 +71,7 @@ def log(name: str, follow: bool, as_json: bool) -> None:
 @click.option("-n", "last", default=1, show_default=True, type=click.IntRange(1), help="How many decisions.")
 @json_output
 def explain(name: str, last: int, as_json: bool) -> None:
-    """Say what the last decisions about chain NAME saw, what they expected, and why they chose as they did."""
+    """Show what the last decisions about chain NAME saw, expected and chose, and why."""
     with cluster.store() as store:
         chain = find(store, name)
         decisions = store.decisions(chain.id, last=last)
@@ -88,7 +88,7 @@ def explain(name: str, last: int, as_json: bool) -> None:
 @click.argument("name")
 @click.option("-o", "out", metavar="FILE", type=click.Path(path_type=Path), help="[default: NAME.html]")
 def report(name: str, out: Path | None) -> None:
-    """Write chain NAME as one HTML file: links, hand-overs, what each decision saw, what happened."""
+    """Write chain NAME as one HTML file: links, hand-overs, decisions and events."""
     from mirage.agent.chain.history import chain_run
     from mirage.report.pages.chain import chain_page
 

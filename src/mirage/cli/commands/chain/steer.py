@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command(context_settings=CONTEXT, epilog=examples("mirage chain pause train-k3f9"))
 @click.argument("name")
 def pause(name: str) -> None:
-    """Let the running job of chain NAME run on, take the waiting one out of the queue, and submit nothing more."""
+    """Pause chain NAME: its job runs on, the waiting one is cancelled, none is submitted."""
     with cluster.store() as store:
         chain = find(store, name)
         _change(store, chain, "paused", "paused by hand", "active")
@@ -58,7 +58,7 @@ def stop(name: str, after_this_link: bool) -> None:
 
 
 def withdraw(store: Store, chain: Chain) -> None:
-    """Take the waiting job of a chain out of the queue at once; the agent sees to one that is not known yet."""
+    """Cancel the waiting job of a chain; the agent cancels one that is not known yet."""
     from mirage.agent.model import EventRecord, LinkState
     from mirage.job_state import MISSING
 

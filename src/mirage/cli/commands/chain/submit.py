@@ -1,4 +1,4 @@
-"""``mirage submit``: as sbatch, for a job that is to live longer than its limit."""
+"""``mirage submit``: a job submitted as by sbatch, and kept alive beyond its limit."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
 
 
 def _spec(words: dict[str, Any], cost: Cost, request: Request, now_s: int) -> ChainSpec:
-    """What the user wants, checked before anything is submitted."""
+    """The specification of the chain, checked before anything is submitted."""
     from mirage.agent.chain.tag import chain_name
     from mirage.agent.model import ChainSpec
     from mirage.errors import UnknownName
@@ -168,7 +168,7 @@ def _spec(words: dict[str, Any], cost: Cost, request: Request, now_s: int) -> Ch
 
 
 def _agent(store: Any, now_s: int) -> str:
-    """Start an agent where none runs; what to say of it."""
+    """The agent in words; one is started where none runs."""
     from mirage.agent.service import running_agent, start
 
     if (found := running_agent(store, now_s)) is not None:
@@ -188,7 +188,7 @@ def _tell(words: dict[str, Any], name: str, job: int, agent: str | None) -> None
 
 
 def _show(request: Request, spec: ChainSpec, name: str, as_json: bool) -> None:
-    """What would happen: both command lines, and what sbatch says of the first."""
+    """Print both command lines, and what sbatch says of the first."""
     from mirage.agent.chain.submission import link_submission
     from mirage.job_state import MISSING
     from mirage.slurm.options import to_argv
@@ -209,7 +209,7 @@ def _show(request: Request, spec: ChainSpec, name: str, as_json: bool) -> None:
 
 
 def _test_only(request: Request) -> str:
-    """What ``sbatch --test-only`` says; it submits nothing."""
+    """The answer of ``sbatch --test-only``, which submits nothing."""
     import tempfile
 
     from mirage.slurm.options import to_argv

@@ -1,0 +1,74 @@
+"""What is shipped, and what it says of itself."""
+
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from mirage.cli import main
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+
+
+def test_all_is_every_extra_that_a_user_may_want():
+    (every,) = EXTRAS["all"]
+    assert set(re.fullmatch(r"mirage-hpc\[(.*)\]", every)[1].split(",")) == EXTRAS.keys() - {"all", "docs", "test"}
+
+
+def test_every_python_that_is_named_is_looked_for():
+    named = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+    assert f">={named[0]}" == PROJECT["requires-python"]
+    setup = (ROOT / "scripts" / "setup").read_text()
+    assert [version for version in named if f"python{version}" not in setup] == []
+
+
+def test_every_dependency_is_pinned():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pinned = {re.sub(r"[-_.]+", "-", line.partition("==")[0]).lower() for line in lines}
+    named = [re.split(r"[><=\[ ]", line)[0].lower() for group in EXTRAS.values() for line in group]
+    assert {name for name in named if name != "mirage-hpc"} <= pinned
+
+
+def test_the_source_distribution_holds_what_is_needed_and_no_workplace(tmp_path):
+    hatchling = pytest.importorskip("hatchling.build", reason="hatchling is not installed; pip install hatchling")
+    command = "import sys; from hatchling.build import build_sdist; print(build_sdist(sys.argv[1]))"
+    done = subprocess.run(
+        [sys.executable, "-c", command, tmp_path], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert hatchling
+    with tarfile.open(tmp_path / done.stdout.split()[-1]) as archive:
+        tops = {name.split("/")[1] for name in archive.getnames()}
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert tops == {
+        ".gitignore", "CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "benchmarks", "constraints.txt", "docs",
+        "pyproject.toml", "scripts", "src", "tests",
+    }  # fmt: skip
+    assert {"src/mirage/py.typed", "src/mirage/trace/workload/models/lonestar6-like.json", "scripts/test"} <= names
+    assert not [name for name in names if "_build" in name or "__pycache__" in name]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_completes_commands(shell, monkeypatch, capsys):
+    monkeypatch.setenv("_MIRAGE_COMPLETE", f"{shell}_source")
+    if shell == "bash":
+        monkeypatch.setattr("click.shell_completion.BashComplete._check_version", lambda *_: None)
+    with pytest.raises(SystemExit) as end:
+        main([])
+    assert end.value.code == 0
+    assert "_MIRAGE_COMPLETE" in capsys.readouterr().out
+
+
+def test_what_is_completed_are_the_commands(monkeypatch, capsys):
+    monkeypatch.setenv("_MIRAGE_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "mirage trace co")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    with pytest.raises(SystemExit) as end:
+        main([])
+    assert end.value.code == 0
+    assert capsys.readouterr().out.split() == ["plain,convert"]
