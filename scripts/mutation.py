@@ -34,10 +34,12 @@ class Scope:
     Attributes:
         code: Patterns of files below ``src/mirage``.
         tests: Files and folders below ``tests``; tests marked slow are left out.
+        without: Words in the names of tests that take too long to be run for every mutant.
     """
 
     code: tuple[str, ...]
     tests: tuple[str, ...]
+    without: tuple[str, ...] = ()
 
 
 SCOPES = {
@@ -52,6 +54,7 @@ SCOPES = {
     "agent": Scope(
         code=tuple(f"agent/cycle/{name}.py" for name in ("transitions", "observations", "handover", "reconcile")),
         tests=("agent/cycle", "agent/chain", "agent/test_agent.py"),
+        without=("lives_for_days", "what_if", "reactive_chain", "leaves_nothing", "refusals", "forgotten", "at_once"),
     ),
     "scoring": Scope(
         code=tuple(f"provision/evaluation/{name}.py" for name in ("score", "bootstrap", "frontier")),
@@ -117,12 +120,13 @@ def _lay_out(tree: Path, scope: Scope, seed: int) -> None:
     tree.mkdir(parents=True)
     for name in ("src", "tests", "benchmarks", "docs", "README.md"):
         (tree / name).symlink_to(ROOT / name)
+    chosen = ["-k", f"not ({' or '.join(scope.without)})"] if scope.without else []
     settings = {
         "source_paths": ["src"],
         "only_mutate": [f"src/mirage/{pattern}" for pattern in scope.code],
         "also_copy": ["benchmarks", "docs", "README.md"],
         "pytest_add_cli_args_test_selection": [f"tests/{path}" for path in scope.tests],
-        "pytest_add_cli_args": ["-m", "not slow", "-p", "no:cacheprovider", f"--hypothesis-seed={seed}"],
+        "pytest_add_cli_args": ["-m", "not slow", "-p", "no:cacheprovider", f"--hypothesis-seed={seed}", *chosen],
         "timeout_multiplier": 10.0,
         "track_dependencies": False,
         "use_git_change_detection": False,

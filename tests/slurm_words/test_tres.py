@@ -47,3 +47,57 @@ def test_counts():
     assert tres_count("billing=256,cpu=1.5K,node=32", "cpu") == 1500
     assert tres_count("mem=3000M", "node") == MISSING
     assert tres_count("node=", "node") == MISSING
+
+
+@pytest.mark.parametrize(
+    ("tres", "name", "count"),
+    [
+        ("cpu=64", "cpu", 64),
+        ("cpu=64,node=8", "mem", MISSING),
+        ("", "cpu", MISSING),
+        ("cpu", "cpu", MISSING),
+        ("xcpu=3,cpu=4", "cpu", 4),
+        ("cpu=4,cpu=5", "cpu", 4),
+        ("cpu=2k", "cpu", 2000),
+        ("cpu=1.25M", "cpu", 1_250_000),
+        ("cpu=1G", "cpu", 10**9),
+        ("cpu=K", "cpu", MISSING),
+        ("cpu=1.2.3K", "cpu", MISSING),
+        ("cpu=1234567K", "cpu", MISSING),
+        ("cpu=123456K", "cpu", 123_456_000),
+        ("cpu=1.5", "cpu", MISSING),
+        ("cpu=a=4", "cpu", MISSING),
+    ],
+)
+def test_a_count_of_tres(tres, name, count):
+    assert tres_count(tres, name) == count
+
+
+@pytest.mark.parametrize(
+    ("tres", "gpus"),
+    [
+        ("gres/gpu=many", 0),
+        ("gres/gpu:a100=many,gres/gpu:v100=1", 1),
+        ("gres/gpu=1K", 1000),
+        ("gres/gpu:a100=1,gres/gpu=5,gres/gpu:v100=9", 5),
+    ],
+)
+def test_odd_counts_of_gpus(tres, gpus):
+    assert tres_gpus(tres) == gpus
+
+
+@pytest.mark.parametrize(
+    ("gres", "gpus"),
+    [
+        ("gpu:a100:2,gpu:v100:1", 3),
+        ("gpu:2,mps:100", 2),
+        ("gpu=4", 4),
+        ("gpu", 0),
+        ("gpu:a100:", 0),
+        ("gpu:9999999999999999", 0),
+        ("mygpu:2", 0),
+        ("gpu:2(S:0),gpu:1(IDX:0-3)", 3),
+    ],
+)
+def test_more_of_gres(gres, gpus):
+    assert gres_gpus_per_node(gres) == gpus
