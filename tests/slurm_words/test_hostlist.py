@@ -59,3 +59,38 @@ def test_the_count_is_the_length_of_the_expanded_list(hosts):
 )
 def test_hosts_by_name(hostlist, hosts):
     assert expand_hosts(hostlist) == hosts
+
+
+@pytest.mark.parametrize("nobody", ["", "None assigned", "none", "(null)", "N/A", "Unknown", " (null)\n"])
+def test_nobody(nobody):
+    assert count_hosts(nobody) == 0
+    assert expand_hosts(nobody) == []
+
+
+@pytest.mark.parametrize(
+    ("hostlist", "complaint"),
+    [
+        ("n[1-9999999999]", "names 9999999999 hosts"),
+        ("n[1-1000000000]", "names 1000000000 hosts"),
+        ("n[3-1]", "the range '3-1' of the host list 'n\\[3-1\\]' runs backwards"),
+        ("n[a]", "'a' is no range in the host list"),
+        ("n[1", "'n\\[1' is no host list"),
+        ("n1]", "is no host list"),
+        ("a,,b", "is no host list"),
+        ("n[1-2-3]", "is no range"),
+        ("n[1234567890123456]", "is no range"),
+    ],
+)
+def test_what_is_wrong_with_a_list_is_said(hostlist, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        count_hosts(hostlist)
+
+
+def test_a_billion_hosts_are_too_many_and_one_less_is_not():
+    assert count_hosts("n[1-999999999]") == 999_999_999
+    assert count_hosts(" n[3-3],m ") == 2
+
+
+def test_hosts_keep_their_zeros_and_their_order():
+    assert expand_hosts("n[9-11],n[009-010]") == ["n9", "n10", "n11", "n009", "n010"]
+    assert expand_hosts(" b2,a[3,1] ") == ["b2", "a3", "a1"]

@@ -1,3 +1,4 @@
+import time
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from mirage.errors import ConfigurationError, LineError
 from mirage.job_state import MISSING
-from mirage.slurm_words.timestamps import LocalClock
+from mirage.slurm_words.timestamps import LocalClock, instant_s
 
 
 def test_known_instants():
@@ -40,3 +41,64 @@ def test_the_zone_is_applied_as_the_standard_library_does(moments):
     clock, zone = LocalClock("America/Chicago"), ZoneInfo("America/Chicago")
     for moment in (moment.replace(microsecond=0, fold=0) for moment in moments):
         assert clock.seconds(moment.isoformat()) == int(moment.replace(tzinfo=zone).timestamp())
+
+
+@pytest.mark.parametrize("text", ["Unknown", "None", "", "N/A", "NULL", "invalid", " none ", "0"])
+def test_every_word_for_never(text):
+    assert LocalClock().seconds(text) == MISSING
+
+
+def test_a_known_minute_gives_its_other_seconds():
+    clock = LocalClock("America/Chicago")
+    first = clock.seconds("2023-03-09T12:48:05")
+    assert [clock.seconds(f"2023-03-09T12:48:{second:02d}") - first for second in (0, 5, 59)] == [-5, 0, 54]
+    assert clock.seconds("2023-03-09T12:49:05") - first == 60
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("2023-03-09 12:48:05", 1_678_366_085),
+        (" 2023-03-09T12:48:05 ", 1_678_366_085),
+        ("2023-03-09T12:48:05.900", 1_678_366_085),
+        ("2023-03-09T12:48", 1_678_366_080),
+        ("2023-03-09", 1_678_320_000),
+        ("2023-03-09T12:48:05+01:00", 1_678_362_485),
+        ("1969-12-31T23:59:50", -10),
+    ],
+)
+def test_other_ways_to_write_a_time(text, seconds):
+    clock = LocalClock()
+    assert clock.seconds(text) == seconds
+    assert clock.seconds("2023-03-09T12:48:07") == 1_678_366_087
+
+
+def test_summer_time_ends_and_begins():
+    clock = LocalClock("America/Chicago")
+    assert clock.seconds("2023-11-05T01:30:00") == 1_699_165_800  # of two, the first
+    assert clock.seconds("2023-03-12T02:30:00") == 1_678_609_800  # of none, by the offset before
+
+
+def test_what_is_no_time_says_how_to_write_one():
+    with pytest.raises(LineError, match=r"not a time.*'soon'.*2023-03-09T12:48:05"):
+        LocalClock().seconds("soon")
+    with pytest.raises(ConfigurationError, match="UTC or America/Chicago"):
+        LocalClock("../etc")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1795255200", 1795255200),
+        ("0", MISSING),
+        ("2026-11-21T10:00:00", 1795255200 + 3.5 * 3600),
+        ("2026-11-21T10:00:00.5", 1795255200 + 3.5 * 3600),
+        (" 2026-07-21T10:00:00\n", 1784628000 + 2.5 * 3600),
+        ("2026-11-21", MISSING),
+        ("2026-13-21T10:00:00", MISSING),
+    ],
+)
+def test_an_instant_in_this_machine_s_zone(text: str, expected: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/St_Johns")
+    time.tzset()
+    assert instant_s(text) == expected

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from mirage.job_state import MISSING
-from mirage.slurm_words.tres import gres_gpus_per_node, tres_count, tres_gpus
+from mirage.slurm_words.tres import gpus_of, gres_gpus_per_node, tres_count, tres_gpus
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,74 @@ def test_counts():
     assert tres_count("billing=256,cpu=1.5K,node=32", "cpu") == 1536  # Slurm shortens by 1024
     assert tres_count("mem=3000M", "node") == MISSING
     assert tres_count("node=", "node") == MISSING
+
+
+@pytest.mark.parametrize(
+    ("tres", "name", "count"),
+    [
+        ("cpu=64", "cpu", 64),
+        ("cpu=64,node=8", "mem", MISSING),
+        ("", "cpu", MISSING),
+        ("cpu", "cpu", MISSING),
+        ("xcpu=3,cpu=4", "cpu", 4),
+        ("cpu=4,cpu=5", "cpu", 4),
+        ("cpu=2k", "cpu", 2048),
+        ("cpu=1.25M", "cpu", 1_310_720),
+        ("cpu=1G", "cpu", 2**30),
+        ("cpu=K", "cpu", MISSING),
+        ("cpu=1.2.3K", "cpu", MISSING),
+        ("cpu=1234567890K", "cpu", MISSING),
+        ("cpu=123456K", "cpu", 126_418_944),
+        ("cpu=1.5", "cpu", MISSING),
+        ("cpu=a=4", "cpu", MISSING),
+    ],
+)
+def test_a_count_of_tres(tres, name, count):
+    assert tres_count(tres, name) == count
+
+
+@pytest.mark.parametrize(
+    ("tres", "gpus"),
+    [
+        ("gres/gpu=many", 0),
+        ("gres/gpu:a100=many,gres/gpu:v100=1", 1),
+        ("gres/gpu=1K", 1024),
+        ("gres/gpu:a100=1,gres/gpu=5,gres/gpu:v100=9", 5),
+    ],
+)
+def test_odd_counts_of_gpus(tres, gpus):
+    assert tres_gpus(tres) == gpus
+
+
+@pytest.mark.parametrize(
+    ("gres", "gpus"),
+    [
+        ("gpu:a100:2,gpu:v100:1", 3),
+        ("gpu:2,mps:100", 2),
+        ("gpu=4", 4),
+        ("gpu", 0),
+        ("gpu:a100:", 0),
+        ("gpu:9999999999999999", 0),
+        ("mygpu:2", 0),
+        ("gpu:2(S:0),gpu:1(IDX:0-3)", 3),
+    ],
+)
+def test_more_of_gres(gres, gpus):
+    assert gres_gpus_per_node(gres) == gpus
+
+
+@pytest.mark.parametrize(
+    ("tres", "gres", "nodes", "gpus"),
+    [
+        ("gres/gpu=16", "gpu:4", 2, 16),
+        ("cpu=4", "gpu:4", 2, 8),
+        ("", "gres:gpu:4", 2, 8),
+        ("", "gres/gpu:a100:4", 2, 8),
+        ("", "gpu:4", 0, 4),
+        ("", "", 2, 0),
+        ("cpu=4,gres/gpu=0", "", 2, 0),
+        ("gres/gpu=1", "", 1, 1),
+    ],
+)
+def test_gpus_in_all(tres: str, gres: str, nodes: int, gpus: int) -> None:
+    assert gpus_of(tres, gres, nodes) == gpus

@@ -32,7 +32,7 @@ class QueuedJob:
         array: Task expression of an array that still waits as one (``4-9%4``); empty otherwise.
         reason: Why it waits, in Slurm's words.
         priority: As Slurm last computed it.
-        nodes: Invocation for while pending, held while running.
+        nodes: Requested while pending, held while running.
         cpus: In all.
         gpus: In all, 0 for none.
         start_s: Of a running or ended job; of a pending one what Slurm's backfill plan expects, if anything.

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirage.agent.cycle.observations import seen_in_accounting, seen_in_queue, vanished
-from mirage.agent.model import Link, LinkState
+from mirage.agent.cycle.observations import (
+    ALIVE,
+    Change,
+    held_by_slurm,
+    seen_in_accounting,
+    seen_in_queue,
+    vanished,
+)
+from mirage.agent.model import EventRecord, Link, LinkState
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.values import AccountedJob, QueuedJob
 
@@ -93,3 +101,197 @@ def test_seen_twice_changes_once(link: Link, state: JobState, start_s: int, end_
     once = replace(link, **seen_in_queue(link, seen, 1_000).columns)
     again = seen_in_queue(once, seen, 1_000)
     assert once.state is LinkState.ENDED or not again.events
+
+
+# -- column by column ---------------------------------------------------------------------------------------
+
+
+def accounted(state: JobState, **known) -> AccountedJob:
+    return AccountedJob(7, state, **{"submit_s": 90, **known})
+
+
+def told(change: Change) -> list[tuple[str, str]]:
+    assert {(event.chain, event.link) for event in change.events} <= {(1, 2)}
+    return [(event.kind, event.detail) for event in change.events]
+
+
+def test_the_limit_is_followed_when_it_changes_only() -> None:
+    pending = {"dependency": "afterany:6(unfulfilled)"}
+    assert seen_in_queue(HELD, job(JobState.PENDING, limit_s=900, **pending), 100).columns == {"limit_s": 900}
+    assert not seen_in_queue(HELD, job(JobState.PENDING, limit_s=MISSING, **pending), 100)
+
+
+def test_a_job_found_by_its_tag_without_a_time_was_submitted_now() -> None:
+    planned = Link(1, 2, attempted_s=90)
+    change = seen_in_queue(planned, job(JobState.PENDING, submit_s=MISSING, dependency="x", limit_s=MISSING), 100)
+    assert change.columns == {"job": 7, "submitted_s": 100, "state": LinkState.HELD}
+
+
+def test_a_job_that_replaces_another_is_not_found_anew() -> None:
+    change = seen_in_queue(replace(HELD, job=6), job(JobState.PENDING, dependency="x"), 100)
+    assert (change.columns, change.events) == ({"job": 7, "submitted_s": 90}, ())
+
+
+@pytest.mark.parametrize(
+    ("comment", "columns", "kinds"),
+    [
+        ("mirage:x:2", {}, []),
+        ("mirage:x:2 ready", {"ready_s": 300}, ["ready"]),
+        ("mirage:x:2 done", {"finished": True}, ["done"]),
+        ("ready done", {}, []),
+    ],
+)
+def test_each_word_is_heard_for_itself(comment: str, columns: dict[str, object], kinds: list[str]) -> None:
+    change = seen_in_queue(RUNNING, job(JobState.RUNNING, start_s=100, comment=comment), 300)
+    assert (change.columns, [kind for kind, _ in told(change)]) == (columns, kinds)
+
+
+def test_words_already_heard_are_not_heard_again() -> None:
+    link = replace(RUNNING, finished=True, ready_s=250)
+    assert not seen_in_queue(link, job(JobState.RUNNING, start_s=100, comment="mirage:x:2 ready done"), 300)
+
+
+@pytest.mark.parametrize(("eligible_s", "released_s"), [(95, 95), (MISSING, 100), (0, 100)])
+def test_free_from_when_slurm_says_or_from_now(eligible_s: int, released_s: int) -> None:
+    columns = seen_in_queue(HELD, job(JobState.PENDING, eligible_s=eligible_s), 100).columns
+    assert columns == {"state": LinkState.QUEUED, "released_s": released_s}
+    again = replace(HELD, state=LinkState.QUEUED, released_s=40)
+    assert not seen_in_queue(again, job(JobState.PENDING, eligible_s=eligible_s), 100)
+
+
+def test_a_link_put_back_forgets_that_it_ran_and_keeps_since_when_it_waits() -> None:
+    link = replace(RUNNING, ready_s=150, signalled_s=160)
+    change = seen_in_queue(link, job(JobState.PENDING, dependency="afterany:6", reason="Dependency"), 300)
+    assert change.columns == {
+        "state": LinkState.HELD, "started_s": MISSING, "ready_s": MISSING, "signalled_s": MISSING,
+    }  # fmt: skip
+    assert told(change) == [("requeued", "job 7: Dependency")]
+    assert {event.time_s for event in change.events} == {300}
+
+
+@pytest.mark.parametrize(
+    ("start_s", "eligible_s", "started_s", "released_s"),
+    [(120, 110, 120, 110), (120, 125, 120, 120), (120, 0, 120, 120), (120, MISSING, 120, 120), (MISSING, 1, 130, 1)],
+)
+def test_a_start_by_the_queue(start_s: int, eligible_s: int, started_s: int, released_s: int) -> None:
+    change = seen_in_queue(HELD, job(JobState.RUNNING, start_s=start_s, eligible_s=eligible_s), 130)
+    assert change.columns == {"state": LinkState.RUNNING, "started_s": started_s, "released_s": released_s}
+    assert told(change) == [("started", "job 7")]
+
+
+@pytest.mark.parametrize("state", [JobState.SUSPENDED, JobState.REQUEUED])
+def test_states_a_job_may_run_on_from_count_as_running(state: JobState) -> None:
+    assert seen_in_queue(HELD, job(state, start_s=120), 130).columns["state"] is LinkState.RUNNING
+
+
+def test_a_state_nobody_heard_of_with_a_start_runs() -> None:
+    assert seen_in_queue(HELD, job(JobState.UNKNOWN, start_s=120), 130).columns["state"] is LinkState.RUNNING
+
+
+def test_an_end_by_the_queue() -> None:
+    change = seen_in_queue(RUNNING, job(JobState.FAILED, start_s=100, end_s=250, exit_code=3, reason="NonZero"), 300)
+    assert change.columns == {
+        "state": LinkState.ENDED, "ended_s": 250, "outcome": JobState.FAILED, "exit_code": 3, "started_s": 100,
+    }  # fmt: skip
+    assert told(change) == [("ended", "job 7: NonZero, FAILED 3")]
+
+
+def test_an_end_without_a_time_is_now_and_without_a_code_says_none() -> None:
+    change = seen_in_queue(RUNNING, job(JobState.CANCELLED, start_s=MISSING), 300)
+    assert change.columns == {
+        "state": LinkState.ENDED, "ended_s": 300, "outcome": JobState.CANCELLED, "exit_code": 0,
+    }  # fmt: skip
+    assert told(change) == [("ended", "job 7, CANCELLED")]
+
+
+@pytest.mark.parametrize(
+    ("link", "start_s", "started_s"),
+    [
+        (HELD, 150, None),  # as Slurm writes it for a job cancelled while it waited
+        (HELD, 149, 149),
+        (RUNNING, 150, 150),
+        (RUNNING, MISSING, None),
+    ],
+)
+def test_whether_a_job_that_is_over_ran(link: Link, start_s: int, started_s: int | None) -> None:
+    columns = seen_in_queue(link, job(JobState.CANCELLED, start_s=start_s, end_s=150), 300).columns
+    assert columns.get("started_s") == started_s
+
+
+@pytest.mark.parametrize(("eligible_s", "released_s"), [(95, 95), (101, 100), (0, 100), (MISSING, 100), (1, 1)])
+def test_an_end_nobody_saw_begin(eligible_s: int, released_s: int) -> None:
+    change = seen_in_queue(HELD, job(JobState.COMPLETED, start_s=100, end_s=150, eligible_s=eligible_s), 300)
+    assert (change.columns["started_s"], change.columns["released_s"]) == (100, released_s)
+    assert told(change) == [("ended", "job 7, COMPLETED")]
+
+
+def test_an_end_by_accounting() -> None:
+    known = accounted(JobState.TIMEOUT, start_s=100, end_s=700, limit_s=600, comment="mirage:x:2 done")
+    change = seen_in_accounting(replace(RUNNING, limit_s=500), known, 900)
+    assert change.columns == {
+        "finished": True, "limit_s": 600, "state": LinkState.ENDED, "ended_s": 700, "outcome": JobState.TIMEOUT,
+        "exit_code": 0, "started_s": 100,
+    }  # fmt: skip
+    assert told(change) == [("ended", "job 7, by accounting, TIMEOUT"), ("done", "job 7, by accounting, TIMEOUT")]
+
+
+def test_accounting_adopts_a_job_whose_answer_was_lost() -> None:
+    known = accounted(JobState.FAILED, start_s=100, end_s=120, exit_code=1, comment="mirage:x:2 ready")
+    change = seen_in_accounting(Link(1, 2, attempted_s=80), known, 900)
+    assert change.columns == {
+        "job": 7, "submitted_s": 90, "state": LinkState.ENDED, "ended_s": 120, "outcome": JobState.FAILED,
+        "exit_code": 1, "started_s": 100, "released_s": 100,
+    }  # fmt: skip
+    assert told(change) == [
+        ("found", "job 7, by accounting, FAILED 1"),
+        ("ended", "job 7, by accounting, FAILED 1"),
+    ]
+
+
+@pytest.mark.parametrize("state", sorted(ALIVE))
+def test_accounting_of_a_living_job_says_nothing(state: JobState) -> None:
+    assert seen_in_accounting(RUNNING, accounted(state, start_s=100), 300) == Change()
+
+
+@pytest.mark.parametrize(
+    ("link", "now_s", "ended_s", "outcome"),
+    [
+        (RUNNING, 700, 700, JobState.TIMEOUT),
+        (RUNNING, 699, 699, JobState.UNKNOWN),
+        (RUNNING, 5_000, 700, JobState.TIMEOUT),
+        (HELD, 5_000, 5_000, JobState.UNKNOWN),
+        (replace(RUNNING, limit_s=MISSING), 5_000, 5_000, JobState.UNKNOWN),
+    ],
+)
+def test_how_a_link_vanished(link: Link, now_s: int, ended_s: int, outcome: JobState) -> None:
+    change = vanished(link, now_s)
+    assert change.columns == {"state": LinkState.ENDED, "ended_s": ended_s, "outcome": outcome}
+    assert change.events == (EventRecord(1, 2, now_s, "vanished", "Slurm knows no job 7 any more"),)
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "held"),
+    [
+        (JobState.PENDING, "launch failed requeued held", True),
+        (JobState.PENDING, "launch_failed_requeued_held", True),
+        (JobState.PENDING, "JobHoldMaxRequeue", True),
+        (JobState.PENDING, "JobHeldUser", False),
+        (JobState.PENDING, "JobHeldAdmin", False),
+        (JobState.PENDING, "", False),
+        (JobState.RUNNING, "launch failed requeued held", False),
+    ],
+)
+def test_who_holds_a_job(state: JobState, reason: str, held: bool) -> None:
+    assert held_by_slurm(job(state, reason=reason)) is held
+
+
+@pytest.mark.parametrize(
+    ("change", "something"),
+    [
+        (Change(), False),
+        (Change({"job": 7}), True),
+        (Change(events=(EventRecord(1, 2, 0, "ended"),)), True),
+    ],
+)
+def test_a_change_is_columns_or_events(change: Change, something: bool) -> None:
+    assert bool(change) is something

@@ -67,3 +67,75 @@ def test_a_mean_lies_within_the_extremes(weeks, seed):
     low, high = blocks.mean(values, everyone(values))
     assert values.min() <= low <= high <= values.max()
     assert blocks.mean(values, everyone(values)) == (low, high)
+
+
+def test_three_weeks_are_enough_for_weeks():
+    assert (Blocks.of(windows_s(3), 0).unit, Blocks.of(windows_s(3), 0).count) == ("week", 3)
+
+
+def test_blocks_change_at_midnight_utc(monkeypatch):
+    import time
+
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        around_sunday = MONDAY_S + np.array([-1, 0, WEEK_S - 1, WEEK_S, 2 * WEEK_S])
+        blocks = Blocks.of(around_sunday, 0)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert blocks.unit == "week"
+    assert blocks.of_window.tolist() == [0, 1, 1, 2, 3]
+
+
+def test_weeks_of_two_years_keep_their_order():
+    """ISO week 1 of 2025 begins in 2024; weeks are told apart by the year they count for."""
+    end_of_2024_s = 1_735_516_800  # Monday 2024-12-30
+    blocks = Blocks.of(end_of_2024_s + np.array([-1, 0, 3 * DAY_S, WEEK_S, 52 * WEEK_S]), 0)
+    assert blocks.of_window.tolist() == [0, 1, 1, 2, 3]
+
+
+def test_a_draw_is_as_many_blocks_as_there_are_each_as_likely():
+    blocks = Blocks.of(windows_s(5), 0)
+    assert blocks.drawn.shape == (2000, 5)
+    assert blocks.drawn.dtype == np.float64
+    assert set(blocks.drawn.sum(axis=1)) == {5.0}
+    assert blocks.drawn.mean(axis=0) == pytest.approx(np.ones(5), abs=0.08)
+    assert Blocks.of(windows_s(5), 0, resamples=7).drawn.shape == (7, 5)
+
+
+def test_draws_depend_on_the_seed_alone():
+    first, again, other = (Blocks.of(windows_s(5), seed).drawn for seed in (3, 3, 4))
+    assert (first == again).all()
+    assert (first != other).any()
+
+
+def test_no_windows_make_no_blocks():
+    blocks = Blocks.of(np.array([], dtype=np.int64), 0)
+    assert (blocks.count, blocks.drawn.shape, blocks.unit) == (0, (2000, 0), "day")
+    assert blocks.mean(np.array([]), np.array([], dtype=bool)) is None
+
+
+def test_totals_are_of_the_members_as_often_as_their_block_was_drawn():
+    blocks = Blocks.of(MONDAY_S + np.array([0, 1, WEEK_S, 2 * WEEK_S]), 0, resamples=50)
+    values = np.array([1.0, 10.0, 100.0, 1000.0])
+    totals = blocks.totals(values, np.array([True, False, True, True]))
+    assert totals == pytest.approx(blocks.drawn @ np.array([1.0, 100.0, 1000.0]))
+
+
+def test_draws_with_nothing_below_have_no_ratio():
+    """Only the first week has anything below; draws without it are left out rather than divided by nothing."""
+    blocks = Blocks.of(windows_s(3), 0)
+    first = (blocks.of_window == 0).astype(float)
+    assert (blocks.drawn[:, 0] == 0).any()
+    assert blocks.ratio(2 * first, first, everyone(first)) == (2, 2)
+    assert blocks.ratio(-2 * first, -first, everyone(first)) == (2, 2)
+
+
+def test_an_interval_leaves_two_and_a_half_percent_on_each_side():
+    blocks = Blocks.of(windows_s(4), 0)
+    values = blocks.of_window.astype(float) ** 2
+    drawn = np.sort(blocks.drawn @ np.array([0.0, 1.0, 4.0, 9.0]) / 4)
+    low, high = blocks.mean(values, everyone(values))
+    assert np.mean(drawn < low) <= 0.025 <= np.mean(drawn <= low)
+    assert np.mean(drawn > high) <= 0.025 <= np.mean(drawn >= high)

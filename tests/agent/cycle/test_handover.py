@@ -1,0 +1,238 @@
+"""From one link to the next: ready, told, given its grace, ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import Event
+
+import pytest
+from one_chain import NOW_S, OneChain, held, planned, queued, running
+
+from mirage.agent.cycle.handover import ReadinessProbes, hand_over, job_environment
+from mirage.agent.model import ChainState, Link
+from mirage.agent.settings import AgentSettings
+from mirage.job_state import JobState
+from mirage.slurm.values import QueuedJob, Submission
+
+
+class Scripted:
+    """A shell whose commands end as they are told to, when they are let go."""
+
+    def __init__(self, *outcomes: bool | Exception) -> None:
+        self.outcomes, self.asked, self.go_on = list(outcomes), [], Event()
+        self.go_on.set()
+
+    def succeeds(self, command: str, environment: Mapping[str, str], directory: str, timeout_s: float) -> bool:
+        self.asked.append((command, dict(environment), directory, timeout_s))
+        assert self.go_on.wait(30)
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+@contextmanager
+def probes(*outcomes: bool | Exception) -> Iterator[tuple[ReadinessProbes, Scripted]]:
+    shell = Scripted(*outcomes)
+    asking = ReadinessProbes(shell)
+    try:
+        yield asking, shell
+    finally:
+        shell.go_on.set()
+        asking.close()
+
+
+def handed_over(world: OneChain, asking: ReadinessProbes | None = None) -> bool:
+    """A hand-over of a chain without a ready command needs no probes."""
+    return hand_over(world.context, world.context.chains[1], asking)
+
+
+def answered(asking: ReadinessProbes) -> None:
+    """Wait for the commands under way."""
+    for future in asking.asked.values():
+        future.exception(timeout=30)
+
+
+# -- ready --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("links", [(), (queued(1),), (planned(1), held(2))])
+def test_nothing_is_handed_over_where_nothing_runs(links: tuple[Link, ...]) -> None:
+    world = OneChain(*links)
+    assert handed_over(world) is False
+    assert (world.links, world.events, world.slurm.calls) == (list(links), [], [])
+
+
+@pytest.mark.parametrize(("warmup_s", "ready_s"), [(0, 9_000), (999, 9_999), (1_000, 10_000), (1_001, -1)])
+def test_a_link_is_ready_after_its_warm_up(warmup_s: int, ready_s: int) -> None:
+    world = OneChain(running(1, started_s=9_000), warmup_s=warmup_s)
+    assert handed_over(world) is (ready_s < 0)
+    assert world.links == [running(1, started_s=9_000, ready_s=ready_s)]
+    assert world.events == ([(1, "ready", "")] if ready_s >= 0 else [])
+    assert world.slurm.calls == []
+
+
+def test_a_link_that_is_ready_stays_so() -> None:
+    world = OneChain(running(1, ready_s=9_100), warmup_s=5_000)
+    assert handed_over(world) is False
+    assert world.events == []
+
+
+# -- told, then ended ---------------------------------------------------------------------------------------
+
+
+def test_the_previous_link_is_told_once_the_next_is_ready() -> None:
+    world = OneChain(running(1, ready_s=5_000), running(2, ready_s=9_500))
+    assert handed_over(world) is True
+    assert world.slurm.calls == [("signal", 101, "USR2")]
+    assert world.events == [(1, "signalled", "USR2 to job 101")]
+    assert world.links == [running(1, ready_s=5_000, signalled_s=NOW_S), running(2, ready_s=9_500)]
+
+
+def test_the_previous_link_is_told_nothing_before_the_next_is_ready() -> None:
+    world = OneChain(running(1, ready_s=5_000), running(2), warmup_s=5_000)
+    assert handed_over(world) is True
+    assert (world.slurm.calls, world.events) == ([], [])
+
+
+def test_ready_and_told_in_one_cycle() -> None:
+    world = OneChain(running(1, ready_s=5_000), running(2))
+    assert handed_over(world) is True
+    assert [(link, kind) for link, kind, _ in world.events] == [(2, "ready"), (1, "signalled")]
+
+
+@pytest.mark.parametrize(("signalled_s", "over"), [(NOW_S - 119, False), (NOW_S - 120, True), (NOW_S - 121, True)])
+def test_a_link_is_ended_when_its_grace_is_over(signalled_s: int, over: bool) -> None:
+    world = OneChain(running(1, signalled_s=signalled_s), running(2, ready_s=9_500), grace_s=120)
+    assert handed_over(world) is True
+    assert world.slurm.calls == ([("cancel", 101)] if over else [])
+    assert world.events == ([(1, "ended-by-us", "job 101, grace of 120 s over")] if over else [])
+    assert world.links[0].cancelled_s == (NOW_S if over else -1)
+
+
+def test_without_a_grace_it_is_ended_as_it_is_told() -> None:
+    world = OneChain(running(1), running(2, ready_s=9_500), grace_s=0, signal="TERM")
+    handed_over(world)
+    assert world.slurm.calls == [("signal", 101, "TERM"), ("cancel", 101)]
+    assert world.links[0] == running(1, signalled_s=NOW_S, cancelled_s=NOW_S)
+
+
+def test_without_a_signal_there_is_no_grace() -> None:
+    world = OneChain(running(1), running(2, ready_s=9_500), signal="", grace_s=600)
+    handed_over(world)
+    assert world.slurm.calls == [("cancel", 101)]
+    assert world.events == [
+        (1, "signalled", "no signal to job 101"),
+        (1, "ended-by-us", "job 101, grace of 0 s over"),
+    ]
+
+
+@pytest.mark.parametrize("known", [{"signalled_s": 9_990}, {"signalled_s": 5_000, "cancelled_s": 6_000}])
+def test_nobody_is_told_nor_ended_twice(known: dict[str, int]) -> None:
+    world = OneChain(running(1, **known), running(2, ready_s=9_500))
+    assert handed_over(world) is True
+    assert (world.slurm.calls, world.events) == ([], [])
+
+
+def test_of_three_that_run_the_newest_stays() -> None:
+    world = OneChain(running(1), running(2), running(3, ready_s=9_500))
+    assert handed_over(world) is True
+    assert world.slurm.calls == [("signal", 101, "USR2"), ("signal", 102, "USR2")]
+
+
+@pytest.mark.parametrize(
+    ("state", "until_s", "leaves"),
+    [
+        (ChainState.ENDING, NOW_S, True),
+        (ChainState.ENDING, NOW_S + 1, False),
+        (ChainState.ENDING, -1, False),
+        (ChainState.PAUSED, NOW_S, False),
+    ],
+)
+def test_at_the_end_of_its_time_the_last_link_leaves_too(state: ChainState, until_s: int, leaves: bool) -> None:
+    world = OneChain(running(1, ready_s=9_500), chain={"state": state}, until_s=until_s)
+    assert handed_over(world) is False
+    assert world.slurm.calls == ([("signal", 101, "USR2")] if leaves else [])
+
+
+# -- ready commands -----------------------------------------------------------------------------------------
+
+
+def asks(*links: Link) -> OneChain:
+    submission = Submission("job.sh", directory="/home/ada/run", environment={"PORT": "8080"})
+    settings = AgentSettings(ready_timeout_s=7.5)
+    return OneChain(*links, settings=settings, ready_command="curl -sf localhost", submission=submission, warmup_s=0)
+
+
+def test_a_ready_command_is_asked_aside_and_heard_a_cycle_later() -> None:
+    world = asks(running(3)).shows(QueuedJob(103, JobState.RUNNING, nodelist="gpu[07-09]"))
+    with probes(True) as (asking, shell):
+        assert handed_over(world, asking) is True
+        assert world.events == []
+        answered(asking)
+        assert handed_over(world, asking) is False
+        assert world.events == [(3, "ready", "")]
+        assert world.links == [running(3, ready_s=NOW_S)]
+        assert asking.asked == {}
+    environment = {
+        "PORT": "8080",
+        "MIRAGE_CHAIN": "train",
+        "MIRAGE_LINK": "3",
+        "MIRAGE_JOB": "103",
+        "MIRAGE_HOST": "gpu07",
+    }
+    assert shell.asked == [("curl -sf localhost", environment, "/home/ada/run", 7.5)]
+
+
+def test_a_command_under_way_is_not_asked_again() -> None:
+    world = asks(running(1))
+    with probes(True) as (asking, shell):
+        shell.go_on.clear()
+        for _ in range(3):
+            assert handed_over(world, asking) is True
+        assert list(asking.asked) == [(1, 1)]
+        shell.go_on.set()
+        answered(asking)
+    assert len(shell.asked) == 1
+
+
+@pytest.mark.parametrize("first", [False, OSError("no such directory")])
+def test_a_command_that_fails_is_asked_again_each_cycle(first: bool | Exception) -> None:
+    world = asks(running(1))
+    with probes(first, True) as (asking, shell):
+        for _ in range(2):
+            assert handed_over(world, asking) is True
+            answered(asking)
+        assert len(shell.asked) == 2
+        assert handed_over(world, asking) is False
+    assert world.links[0].ready_s == NOW_S
+
+
+def test_each_link_is_asked_for_itself() -> None:
+    with probes(True, True) as (asking, shell):
+        for number in (1, 2):
+            handed_over(asks(running(number)), asking)
+            answered(asking)
+        assert list(asking.asked) == [(1, 1), (1, 2)]
+    assert [environment["MIRAGE_LINK"] for _, environment, _, _ in shell.asked] == ["1", "2"]
+
+
+def test_where_a_link_runs() -> None:
+    world = OneChain(running(1))
+    assert job_environment(world.context, running(1)) == {"MIRAGE_JOB": "101", "MIRAGE_HOST": ""}
+    world.shows(QueuedJob(101, JobState.RUNNING))
+    assert job_environment(world.context, running(1)) == {"MIRAGE_JOB": "101", "MIRAGE_HOST": ""}
+    world.shows(QueuedJob(101, JobState.RUNNING, nodelist="n[2,5]"), QueuedJob(102, JobState.RUNNING, nodelist="n9"))
+    assert job_environment(world.context, running(1)) == {"MIRAGE_JOB": "101", "MIRAGE_HOST": "n2"}
+
+
+def test_closing_waits_for_no_command() -> None:
+    world = asks(running(1))
+    with probes(True) as (asking, shell):
+        shell.go_on.clear()
+        handed_over(world, asking)
+        asking.close()
+        assert not asking.asked[1, 1].done()
+        with pytest.raises(RuntimeError, match="after shutdown"):
+            handed_over(asks(running(2)), asking)

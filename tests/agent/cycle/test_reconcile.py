@@ -1,0 +1,234 @@
+"""Links brought up to what the cluster shows: adopted, followed, given up, let go."""
+
+from __future__ import annotations
+
+import pytest
+from one_chain import NOW_S, OneChain, Slurm, ended, held, planned, queued, running
+
+from mirage.agent.cycle.reconcile import Reconciler, cancel_doubles, candidates
+from mirage.agent.model import Link, LinkState
+from mirage.agent.settings import AgentSettings
+from mirage.job_state import JobState
+from mirage.slurm.values import AccountedJob, QueuedJob
+
+SETTINGS = AgentSettings(settle_s=90, vanish_s=120, failures=2)
+
+
+def followed(world: OneChain, reconciler: Reconciler | None = None) -> Reconciler:
+    reconciler = reconciler or Reconciler()
+    reconciler.follow(world.context, world.context.chains[1])
+    return reconciler
+
+
+def job(number: int, state: JobState = JobState.PENDING, link: int = 0, **known: object) -> QueuedJob:
+    comment = f"mirage:train:{link}" if link else ""
+    return QueuedJob(number, state, comment=comment, **{"submit_s": 50, "eligible_s": 60, **known})
+
+
+def accounted(number: int, state: JobState, link: int = 0, **known: object) -> AccountedJob:
+    comment = f"mirage:train:{link}" if link else ""
+    return AccountedJob(number, state, comment=comment, **{"submit_s": 50, **known})
+
+
+# -- followed -----------------------------------------------------------------------------------------------
+
+
+def test_a_link_follows_its_job() -> None:
+    world = OneChain(queued(1)).shows(job(101, JobState.RUNNING, start_s=9_900))
+    reconciler = followed(world)
+    assert (world.links[0].state, world.links[0].started_s) == (LinkState.RUNNING, 9_900)
+    assert [(link, kind) for link, kind, _ in world.events] == [(1, "started")]
+    assert reconciler.unseen == {}
+
+
+def test_links_follow_their_own_jobs() -> None:
+    world = OneChain(running(1), queued(2)).shows(
+        job(101, JobState.TIMEOUT, start_s=9_000, end_s=9_990), job(102, JobState.RUNNING, start_s=9_995)
+    )
+    followed(world)
+    assert [link.state for link in world.links] == [LinkState.ENDED, LinkState.RUNNING]
+
+
+@pytest.mark.parametrize("link", [ended(1), planned(1)])
+def test_what_is_over_or_was_never_tried_is_not_looked_for(link: Link) -> None:
+    world = OneChain(link, settings=SETTINGS).shows(job(101, JobState.RUNNING, start_s=5, link=1), looked_up=True)
+    assert followed(world).unseen == {}
+    assert (world.links, world.events, world.slurm.calls) == ([link], [], [])
+
+
+def test_a_chain_without_links_is_left_alone() -> None:
+    assert followed(OneChain()).unseen == {}
+
+
+def test_nothing_new_is_nothing_written() -> None:
+    world = OneChain(held(1)).shows(job(101, dependency="afterany:7(unfulfilled)"))
+    followed(world)
+    assert (world.links, world.events) == ([held(1)], [])
+
+
+# -- adopted ------------------------------------------------------------------------------------------------
+
+
+def test_a_link_without_an_answer_finds_its_job_by_the_tag() -> None:
+    link = planned(2, attempted_s=9_900)
+    world = OneChain(running(1), link).shows(
+        job(101, JobState.RUNNING, start_s=9_000, link=1, eligible_s=60), job(250, link=2, submit_s=9_901)
+    )
+    followed(world)
+    assert (world.links[1].job, world.links[1].state) == (250, LinkState.QUEUED)
+    assert [(number, kind) for number, kind, _ in world.events] == [(2, "found")]
+
+
+def test_a_job_older_than_the_attempt_is_of_an_attempt_before() -> None:
+    world = OneChain(planned(2, attempted_s=9_900)).shows(
+        job(252, link=2, submit_s=9_839), job(251, link=2, submit_s=9_840), job(250, link=2, submit_s=9_950)
+    )
+    chain, (link,) = world.context.chains[1], world.links
+    assert [found.id for found in candidates(world.context, chain, link)] == [250, 251]
+    assert candidates(world.context, chain, planned(3)) == []
+
+
+def test_of_two_jobs_with_one_tag_the_first_is_kept_and_the_other_ended() -> None:
+    world = OneChain(planned(2, attempted_s=40)).shows(job(300, link=2), job(299, link=2))
+    followed(world)
+    assert world.links[0].job == 299
+    assert world.slurm.calls == [("cancel", 300)]
+    assert world.events[-1] == (2, "double-cancelled", "job 300 beside job 299")
+
+
+@pytest.mark.parametrize(
+    ("link", "double", "ends"),
+    [
+        (running(1), job(7, JobState.RUNNING), True),
+        (running(1), job(7, JobState.SUSPENDED), True),
+        (running(1), job(7, JobState.CANCELLED), False),
+        (running(1), job(101, JobState.RUNNING), False),
+        (planned(1, attempted_s=40), job(7, JobState.RUNNING), False),
+    ],
+)
+def test_only_another_living_job_is_a_double(link: Link, double: QueuedJob, ends: bool) -> None:
+    world = OneChain(link)
+    cancel_doubles(world.context, link, [double])
+    assert world.slurm.calls == ([("cancel", 7)] if ends else [])
+    assert len(world.events) == int(ends)
+
+
+def test_accounting_finds_a_job_that_came_and_went() -> None:
+    known = accounted(250, JobState.FAILED, 2, submit_s=9_840, start_s=9_905, end_s=9_950, exit_code=3)
+    world = OneChain(planned(2, attempted_s=9_900)).shows(ended=(known,))
+    reconciler = followed(world)
+    (link,) = world.links
+    assert (link.job, link.state, link.outcome, link.exit_code) == (250, LinkState.ENDED, JobState.FAILED, 3)
+    assert reconciler.unseen == {}
+
+
+def test_accounting_of_an_attempt_before_is_not_this_one() -> None:
+    known = accounted(250, JobState.FAILED, 2, submit_s=9_839, start_s=9_840, end_s=9_850)
+    world = OneChain(planned(2, attempted_s=9_900)).shows(ended=(known,))
+    assert followed(world).unseen == {(1, 2): NOW_S}
+    assert world.links[0].job == -1
+
+
+# -- given up -----------------------------------------------------------------------------------------------
+
+
+def test_accounting_tells_how_a_forgotten_job_ended() -> None:
+    world = OneChain(running(1)).shows(
+        ended=(accounted(101, JobState.OUT_OF_MEMORY, start_s=9_000, end_s=9_500), accounted(9, JobState.FAILED))
+    )
+    reconciler = Reconciler()
+    reconciler.unseen[1, 1] = 9_000
+    followed(world, reconciler)
+    assert (world.links[0].outcome, world.links[0].ended_s) == (JobState.OUT_OF_MEMORY, 9_500)
+    assert reconciler.unseen == {}
+
+
+def test_a_job_that_accounting_takes_for_alive_is_waited_for() -> None:
+    world = OneChain(running(1), settings=SETTINGS).shows(ended=(accounted(101, JobState.RUNNING, start_s=9_000),))
+    reconciler = Reconciler()
+    reconciler.unseen[1, 1] = 1_000
+    followed(world, reconciler)
+    assert (world.links, world.events) == ([running(1)], [])
+    assert reconciler.unseen == {(1, 1): 1_000}
+
+
+@pytest.mark.parametrize(
+    ("since_s", "looked_up", "gone"),
+    [(NOW_S - 120, True, True), (NOW_S - 119, True, False), (NOW_S - 120, False, False)],
+)
+def test_a_job_nobody_knows_is_given_up_after_a_while(since_s: int, looked_up: bool, gone: bool) -> None:
+    world = OneChain(running(1), settings=SETTINGS).shows(looked_up=looked_up)
+    reconciler = Reconciler()
+    reconciler.unseen[1, 1] = since_s
+    followed(world, reconciler)
+    assert (world.links[0].state is LinkState.ENDED) is gone
+    assert reconciler.unseen == ({} if gone else {(1, 1): since_s})
+    assert world.events == ([(1, "vanished", "Slurm knows no job 101 any more")] if gone else [])
+
+
+def test_a_job_seen_again_is_not_missing_any_more() -> None:
+    reconciler = followed(OneChain(running(1)))
+    assert reconciler.unseen == {(1, 1): NOW_S}
+    followed(OneChain(running(1)).shows(job(101, JobState.RUNNING, start_s=9_000)), reconciler)
+    assert reconciler.unseen == {}
+
+
+@pytest.mark.parametrize(
+    ("attempted_s", "looked_up", "again"),
+    [(NOW_S - 90, True, True), (NOW_S - 89, True, False), (NOW_S - 90, False, False)],
+)
+def test_a_submission_of_which_nothing_is_seen_is_tried_again(attempted_s: int, looked_up: bool, again: bool) -> None:
+    world = OneChain(planned(2, attempted_s=attempted_s), settings=SETTINGS).shows(looked_up=looked_up)
+    followed(world)
+    assert world.links == [planned(2, attempted_s=-1 if again else attempted_s)]
+    text = "no job carries its tag; it will be submitted again"
+    assert world.events == ([(2, "unsubmitted", text)] if again else [])
+
+
+def test_the_oldest_link_not_seen_says_how_far_back_to_look() -> None:
+    reconciler = Reconciler()
+    links = [running(1, attempted_s=700), running(2, attempted_s=300), running(3, attempted_s=100)]
+    assert reconciler.missing_since_s(links) is None
+    reconciler.unseen = {(1, 1): 5, (1, 2): 6, (2, 3): 7}
+    assert reconciler.missing_since_s(links) == 300
+    assert reconciler.missing_since_s(links[:1]) == 700
+    assert reconciler.missing_since_s([running(9)]) is None
+
+
+# -- let go -------------------------------------------------------------------------------------------------
+
+HELD_UP = job(101, reason="launch failed requeued held")
+
+
+def test_a_job_slurm_holds_is_released() -> None:
+    world = OneChain(queued(1), settings=SETTINGS).shows(HELD_UP)
+    reconciler = followed(world)
+    assert world.slurm.calls == [("release", 101)]
+    assert world.events == [(1, "let-go", "job 101: launch failed requeued held")]
+    assert reconciler.releases == {(1, 1): 1}
+
+
+def test_a_job_held_by_a_person_stays_held() -> None:
+    world = OneChain(queued(1)).shows(job(101, reason="JobHeldUser"))
+    assert followed(world).releases == {}
+    assert world.slurm.calls == []
+
+
+def test_a_job_released_in_vain_is_replaced() -> None:
+    reconciler = Reconciler()
+    for _ in range(2):
+        followed(OneChain(queued(1), settings=SETTINGS).shows(HELD_UP), reconciler)
+    world = OneChain(queued(1), settings=SETTINGS).shows(HELD_UP)
+    followed(world, reconciler)
+    assert world.slurm.calls == [("cancel", 101)]
+    assert world.events == [(1, "replaced", "job 101: launch failed requeued held; released 2 times in vain")]
+    assert world.links == [queued(1, cancelled_s=NOW_S)]
+    assert reconciler.releases == {}
+
+
+def test_a_job_that_may_not_be_released_is_replaced() -> None:
+    world = OneChain(queued(1), settings=SETTINGS).shows(HELD_UP)
+    world.context.backend = world.slurm = Slurm(refuses_release="Access/permission denied")
+    assert followed(world).releases == {}
+    assert world.slurm.calls == [("cancel", 101)]
+    assert world.events == [(1, "replaced", "job 101: launch failed requeued held; Access/permission denied")]

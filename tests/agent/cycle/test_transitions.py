@@ -1,0 +1,240 @@
+"""Where a chain goes from here: one decision at a time."""
+
+from __future__ import annotations
+
+import pytest
+from one_chain import NOW_S, OneChain, ended, held, planned, queued, running
+
+from mirage.agent.cycle.transitions import pause, steer, withdraw
+from mirage.agent.model import ChainState, Link, LinkState
+from mirage.agent.settings import AgentSettings
+from mirage.job_state import MISSING, JobState
+
+WAITING = [planned(2), planned(2, attempted_s=90), held(2), queued(2)]
+
+
+def steered(world: OneChain, *newly_ended: Link) -> OneChain:
+    assert steer(world.context, world.context.chains[1], list(newly_ended)) == world.chain
+    return world
+
+
+def failed(number: int, ran_s: int, outcome: JobState = JobState.FAILED, **known: object) -> Link:
+    return ended(number, outcome, started_s=5_000, ended_s=5_000 + ran_s, **known)
+
+
+# -- the next link ------------------------------------------------------------------------------------------
+
+
+def test_a_chain_begins_with_its_first_link() -> None:
+    assert steered(OneChain()).links == [Link(1, 1)]
+
+
+@pytest.mark.parametrize("last", [running(4), ended(4)])
+def test_the_next_link_is_planned_once_the_last_runs_or_has_ended(last: Link) -> None:
+    world = steered(OneChain(last))
+    assert world.links == [last, Link(1, 5)]
+    assert (world.events, world.slurm.calls, world.chain.state) == ([], [], ChainState.ACTIVE)
+
+
+@pytest.mark.parametrize("waiting", WAITING)
+def test_no_link_is_planned_while_one_waits(waiting: Link) -> None:
+    world = steered(OneChain(running(1), waiting))
+    assert world.links == [running(1), waiting]
+
+
+@pytest.mark.parametrize(("asked", "links"), [(0, 3), (2, 2), (3, 3), (4, 3)])
+def test_no_more_links_than_asked_for(asked: int, links: int) -> None:
+    assert len(steered(OneChain(ended(1), running(2), links=asked)).links) == links
+
+
+# -- the end ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("until_s", "state"), [(NOW_S + 1, "active"), (NOW_S, "ending"), (NOW_S - 1, "ending")])
+def test_a_chain_ends_at_its_time(until_s: int, state: str) -> None:
+    world = steered(OneChain(running(1), queued(2), until_s=until_s))
+    assert world.chain.state == state
+    if state == "ending":
+        assert world.chain.why == "its time is over"
+        assert world.events == [(0, "ending", "its time is over"), (2, "withdrawn", "job 102: its time is over")]
+
+
+def test_a_job_that_says_it_is_done_ends_the_chain() -> None:
+    world = steered(OneChain(ended(1), running(2, finished=True), held(3)))
+    assert (world.chain.state, world.chain.why) == (ChainState.ENDING, "link 2 said that the work is done")
+    assert world.events[0] == (0, "ending", "link 2 said that the work is done")
+    assert len(world.links) == 3
+
+
+def test_the_last_link_ends_the_chain_and_nothing_is_left() -> None:
+    world = steered(OneChain(ended(1), ended(2), links=2))
+    assert (world.chain.state, world.chain.why) == (ChainState.DONE, "all 2 links have run")
+    assert world.events == [(0, "ending", "all 2 links have run"), (0, "done", "all 2 links have run")]
+
+
+def test_a_link_before_the_last_is_not_the_last() -> None:
+    world = steered(OneChain(ended(1), links=2))
+    assert (world.chain.state, len(world.links)) == (ChainState.ACTIVE, 2)
+
+
+@pytest.mark.parametrize("open_link", [running(2), planned(2, attempted_s=90), held(2, cancelled_s=99)])
+def test_a_chain_is_done_only_when_nothing_of_it_is_left(open_link: Link) -> None:
+    world = steered(OneChain(ended(1), open_link, chain={"state": ChainState.ENDING, "why": "enough"}))
+    assert (world.chain.state, world.links, world.events) == (ChainState.ENDING, [ended(1), open_link], [])
+
+
+def test_a_paused_chain_is_not_done_and_gets_no_link() -> None:
+    world = steered(OneChain(ended(1), chain={"state": ChainState.PAUSED, "why": "wait"}))
+    assert (world.chain.state, world.links, world.events) == (ChainState.PAUSED, [ended(1)], [])
+
+
+def completed(ended_s: int, **known: object) -> Link:
+    return ended(1, JobState.COMPLETED, **{"started_s": 5_000, "limit_s": 3_600, "ended_s": ended_s, **known})
+
+
+@pytest.mark.parametrize(
+    ("link", "until_done", "state"),
+    [
+        (completed(8_419), True, "done"),  # 181 s before its limit
+        (completed(8_420), True, "active"),  # 180 s before it: a drain
+        (completed(8_419), False, "active"),
+        (completed(8_419, signalled_s=8_000), True, "active"),
+        (completed(8_600, limit_s=MISSING), True, "done"),
+        (completed(8_600, started_s=MISSING), True, "done"),
+        (failed(1, 100, JobState.TIMEOUT), True, "active"),
+    ],
+)
+def test_an_exit_with_0_well_before_the_limit_ends_a_chain_that_asked_for_it(
+    link: Link, until_done: bool, state: str
+) -> None:
+    world = steered(OneChain(link, until_done=until_done))
+    assert world.chain.state == state
+    if state == "done":
+        assert world.chain.why == "link 1 ended by itself with exit code 0"
+
+
+def test_the_work_is_done_though_the_last_link_runs_on() -> None:
+    world = steered(OneChain(completed(6_000), running(2), until_done=True, links=2))
+    assert (world.chain.state, world.chain.why) == (ChainState.ENDING, "link 1 ended by itself with exit code 0")
+
+
+# -- failures -----------------------------------------------------------------------------------------------
+
+BROKEN = [
+    JobState.FAILED,
+    JobState.OUT_OF_MEMORY,
+    JobState.BOOT_FAIL,
+    JobState.NODE_FAIL,
+    JobState.DEADLINE,
+]
+
+
+@pytest.mark.parametrize("outcome", BROKEN)
+def test_an_early_failure_is_counted(outcome: JobState) -> None:
+    link = failed(1, 600, outcome)
+    world = steered(OneChain(link), link)
+    assert (world.chain.failures, world.chain.state, world.events) == (1, ChainState.ACTIVE, [])
+
+
+@pytest.mark.parametrize(
+    ("link", "failures"),
+    [
+        (failed(1, 600), 3),
+        (failed(1, 601), 0),  # not early
+        (failed(1, 100, JobState.TIMEOUT), 0),
+        (failed(1, 1, JobState.COMPLETED), 0),
+        (failed(1, 0, JobState.COMPLETED), 2),  # it did not run: it says nothing
+        (ended(1, JobState.FAILED, started_s=MISSING), 3),
+        (ended(1, JobState.FAILED, ended_s=MISSING), 3),
+        (ended(1, JobState.CANCELLED, cancelled_s=8_000), 0),
+        (ended(1, JobState.CANCELLED, started_s=MISSING, cancelled_s=8_000), 2),
+    ],
+)
+def test_failures_in_a_row(link: Link, failures: int) -> None:
+    world = OneChain(link, chain={"failures": 2}, settings=AgentSettings(failures=9, early_s=600))
+    assert steered(world, link).chain.failures == failures
+
+
+def test_a_chain_without_failures_is_not_written_to() -> None:
+    link = failed(1, 3_000, JobState.TIMEOUT)
+    world = OneChain(link)
+    before = world.context.chains[1]
+    assert steer(world.context, before, [link]) is before
+
+
+def test_too_many_early_failures_pause_the_chain_and_say_what_to_do() -> None:
+    link = failed(3, 42, exit_code=7)
+    world = steered(OneChain(ended(2), link, held(4), chain={"failures": 2}), link)
+    assert (world.chain.state, world.chain.failures) == (ChainState.PAUSED, 3)
+    assert world.chain.why == (
+        "3 links in a row failed soon after their start, the last (job 103) after 42 s with FAILED 7; "
+        "mend the cause, then `mirage chain resume train`"
+    )
+    assert world.events == [(0, "paused", world.chain.why), (4, "withdrawn", f"job 104: {world.chain.why}")]
+    assert world.slurm.calls == [("cancel", 104)]
+
+
+def test_one_failure_is_enough_where_the_settings_say_so() -> None:
+    link = failed(1, 42)
+    assert steered(OneChain(link, settings=AgentSettings(failures=1)), link).chain.state is ChainState.PAUSED
+
+
+def test_failures_are_counted_link_by_link() -> None:
+    links = failed(1, 42), failed(2, 42)
+    world = steered(OneChain(*links, settings=AgentSettings(failures=2)), *links)
+    assert (world.chain.failures, world.chain.state) == (2, ChainState.PAUSED)
+    assert len(world.links) == 2
+
+
+def test_a_waiting_link_cancelled_from_outside_pauses_the_chain() -> None:
+    link = ended(2, JobState.CANCELLED, started_s=MISSING)
+    world = steered(OneChain(running(1), link), link)
+    assert world.chain.state is ChainState.PAUSED
+    assert world.chain.why == (
+        "job 102 (link 2) was cancelled from outside while it waited; `mirage chain resume train` goes on"
+    )
+    assert world.events == [(0, "paused", world.chain.why)]
+
+
+@pytest.mark.parametrize("state", [ChainState.PAUSED, ChainState.ENDING])
+def test_failures_of_a_chain_that_is_not_active_count_for_nothing(state: ChainState) -> None:
+    link = failed(1, 42)
+    assert steered(OneChain(link, running(2), chain={"state": state}), link).chain.failures == 0
+
+
+# -- out of the queue ---------------------------------------------------------------------------------------
+
+
+def test_what_waits_is_withdrawn_and_what_runs_stays() -> None:
+    world = OneChain(running(1), held(2), queued(3), chain={"state": ChainState.PAUSED, "why": "enough"})
+    withdraw(world.context, world.context.chains[1])
+    assert world.slurm.calls == [("cancel", 102), ("cancel", 103)]
+    assert world.events == [(2, "withdrawn", "job 102: enough"), (3, "withdrawn", "job 103: enough")]
+    assert world.links == [running(1), held(2, cancelled_s=NOW_S), queued(3, cancelled_s=NOW_S)]
+
+
+def test_a_link_that_was_never_submitted_is_over_at_once() -> None:
+    world = OneChain(running(1), planned(2))
+    withdraw(world.context, world.context.chains[1])
+    assert world.links[1] == Link(1, 2, LinkState.ENDED, outcome=JobState.CANCELLED, ended_s=NOW_S)
+    assert (world.events, world.slurm.calls) == ([(2, "withdrawn", "never submitted")], [])
+
+
+@pytest.mark.parametrize("link", [planned(2, attempted_s=90), held(2, cancelled_s=9_990), queued(2, cancelled_s=0)])
+def test_nothing_is_withdrawn_twice_nor_before_its_job_is_known(link: Link) -> None:
+    world = OneChain(link)
+    withdraw(world.context, world.context.chains[1])
+    assert (world.links, world.events, world.slurm.calls) == ([link], [], [])
+
+
+def test_a_planned_link_whose_job_is_known_is_cancelled() -> None:
+    world = OneChain(planned(2, job=102, attempted_s=90))
+    withdraw(world.context, world.context.chains[1])
+    assert world.slurm.calls == [("cancel", 102)]
+
+
+def test_a_pause_says_why() -> None:
+    world = OneChain(running(1))
+    assert pause(world.context, world.context.chains[1], "the user's wish") == world.chain
+    assert (world.chain.state, world.chain.why) == (ChainState.PAUSED, "the user's wish")
+    assert world.events == [(0, "paused", "the user's wish")]

@@ -1,0 +1,208 @@
+"""Scores of hand-made windows: every column of a row, by pencil."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hand_made import MONDAY_S, four_windows, trial
+
+from mirage.duration import HOUR_S, WEEK_S
+from mirage.policy.cost import Cost
+from mirage.provision.evaluation.bootstrap import Blocks
+from mirage.provision.evaluation.score import (
+    Outcome,
+    Row,
+    constant_lead,
+    loads,
+    oracle,
+    outcome,
+    reactive,
+    score,
+    submissions_s,
+)
+
+COST = Cost(3, 1)
+
+
+def hours(result: Outcome) -> list[float]:
+    return (result.x_s / HOUR_S).tolist()
+
+
+def leads_h(result: Outcome) -> list[float]:
+    return (result.lead_s / HOUR_S).tolist()
+
+
+def row_of(rows: list[Row], policy: str, load: str = "all") -> Row:
+    (row,) = [row for row in rows if row.policy == policy and row.load == load]
+    return row
+
+
+def interval(blocks: Blocks, above: list[float], below: list[float]) -> tuple[float, float]:
+    """Draw by draw, each window as often as its block came up."""
+    ratios = []
+    for times in blocks.drawn.astype(int):
+        drawn = [window for window, block in enumerate(blocks.of_window) for _ in range(times[block])]
+        if abs(under := sum(below[window] for window in drawn)) > 1e-9:
+            ratios.append(sum(above[window] for window in drawn) / under)
+    low, high = np.percentile(ratios, [2.5, 97.5])
+    return pytest.approx(low), pytest.approx(high)
+
+
+def test_reactive_takes_the_last_decision() -> None:
+    result = reactive(four_windows())
+    assert (result.policy, hours(result), leads_h(result)) == ("reactive", [1, 5, 13, 0], [0, 0, 0, 0])
+    assert (result.x_s.dtype, result.lead_s.dtype) == (np.float64, np.float64)
+
+
+def test_the_oracle_takes_the_cheapest_decision_of_each_window() -> None:
+    result = oracle(four_windows(), COST)
+    assert (result.policy, hours(result), leads_h(result)) == ("oracle", [-2, -3, 1, 0], [4, 8, 8, 0])
+
+
+def test_the_oracle_takes_the_earliest_of_two_that_cost_the_same() -> None:
+    result = oracle([trial(0, [5, -3, 1])], COST)
+    assert (hours(result), leads_h(result)) == ([-3], [4])
+
+
+@pytest.mark.parametrize(
+    ("lead_h", "policy", "taken_h"),
+    [
+        (0, "lead:0", [0, 0]),
+        (3.9, "lead:3.9", [0, 0]),
+        (4, "lead:4", [4, 4]),
+        (7.5, "lead:7.5", [4, 4]),
+        (8, "lead:8", [8, 8]),
+        (24, "lead:24", [8, 8]),
+    ],
+)
+def test_a_constant_lead_takes_the_first_decision_within_it(lead_h: float, policy: str, taken_h: list[float]) -> None:
+    result = constant_lead(four_windows()[:2], lead_h)
+    assert (result.policy, leads_h(result)) == (policy, taken_h)
+
+
+def test_a_policy_told_a_cost_is_judged_by_what_it_chose_then() -> None:
+    windows = four_windows()
+    assert hours(outcome("told", windows, COST)) == [-6, -3, 1, -4]
+    assert hours(outcome("told", windows, Cost(1, 1))) == [1, 5, 13, 0]
+    assert hours(outcome("early", windows, COST)) == [-2, 2, 1, -8]
+    assert outcome("early", windows, COST).policy == "early"
+
+
+def test_the_bounds_go_by_their_names() -> None:
+    windows = four_windows()
+    assert hours(outcome("reactive", windows, COST)) == [1, 5, 13, 0]
+    assert hours(outcome("oracle", windows, COST)) == [-2, -3, 1, 0]
+
+
+def test_windows_know_their_load_and_their_time() -> None:
+    assert loads(four_windows()).tolist() == ["light", "medium", "heavy", "light"]
+    assert submissions_s(four_windows()).tolist() == [MONDAY_S + k * (WEEK_S + HOUR_S) for k in range(4)]
+
+
+def test_every_column_of_a_row() -> None:
+    windows = four_windows()
+    row = row_of(score(windows, ["early"], [COST], seed=5), "early")
+    assert replace(row, interruption_95=None, overlap_95=None, cost_95=None, gap_closed_95=None) == Row(
+        policy="early",
+        link_nodes=2,
+        load="all",
+        cost_ratio=3.0,
+        windows=4,
+        interruption_h=0.75,  # of 0, 2, 1, 0
+        overlap_h=2.5,  # of 2, 0, 0, 8
+        interruption_median_h=0.5,
+        overlap_median_h=1.0,
+        interruption_p95_h=pytest.approx(1.85),
+        overlap_p95_h=pytest.approx(7.1),
+        lead_h=6.0,  # of 4, 4, 8, 8
+        zero_share=0.5,
+        cost=4.75,  # of 2, 6, 3, 8
+        gap_closed=pytest.approx((57 - 19) / (57 - 8)),  # reactive costs 3, 15, 39, 0; the oracle 2, 3, 3, 0
+        interruption_95=None,
+        overlap_95=None,
+        cost_95=None,
+        gap_closed_95=None,
+    )
+
+
+def test_intervals_are_those_of_the_blocks() -> None:
+    windows = four_windows()
+    row = row_of(score(windows, ["early"], [COST], seed=5), "early")
+    blocks = Blocks.of(submissions_s(windows), 5)
+    assert blocks.unit == "week"
+    assert row.interruption_95 == interval(blocks, [0, 2, 1, 0], [1, 1, 1, 1])
+    assert row.overlap_95 == interval(blocks, [2, 0, 0, 8], [1, 1, 1, 1])
+    assert row.cost_95 == interval(blocks, [2, 6, 3, 8], [1, 1, 1, 1])
+    assert row.gap_closed_95 == interval(blocks, [1, 9, 36, -8], [1, 12, 36, 0])
+
+
+def test_a_window_that_ends_on_the_second_has_no_interruption() -> None:
+    windows = [trial(0, [0, 0, 2], {"p": 0}), trial(1, [2, 2, 2], {"p": 1})]
+    row = row_of(score(windows, ["p"], [COST], seed=0), "p")
+    assert (row.zero_share, row.interruption_h, row.overlap_h) == (0.5, 1.0, 0.0)
+
+
+def test_a_load_class_counts_its_windows_only() -> None:
+    rows = score(four_windows(), ["early"], [COST], seed=0)
+    light = row_of(rows, "early", "light")
+    assert (light.windows, light.interruption_h, light.overlap_h, light.lead_h) == (2, 0, 5, 6)
+    assert (light.cost, light.zero_share) == (5, 1)
+    assert light.gap_closed == pytest.approx((3 - 10) / (3 - 2))
+    assert row_of(rows, "early", "heavy").interruption_h == 1
+    assert row_of(rows, "early", "medium").gap_closed == pytest.approx((15 - 6) / (15 - 3))
+
+
+def test_two_windows_are_too_few_for_an_interval() -> None:
+    light = row_of(score(four_windows(), ["early"], [COST], seed=0), "early", "light")
+    assert (light.interruption_95, light.overlap_95, light.cost_95, light.gap_closed_95) == (None,) * 4
+
+
+def test_where_waiting_was_best_there_is_no_gap_to_close() -> None:
+    windows = [trial(k, [-9, -5, 0], {"p": 0}) for k in range(4)]
+    row = row_of(score(windows, ["p"], [COST], seed=0), "p")
+    assert (row.gap_closed, row.gap_closed_95) == (None, None)
+    assert row.cost_95 == (pytest.approx(9), pytest.approx(9))
+
+
+def test_without_a_price_of_overlap_there_is_no_ratio() -> None:
+    row = row_of(score(four_windows(), ["early"], [Cost(2, 0)], seed=0), "early")
+    assert (row.cost_ratio, row.cost) == (None, 1.5)
+    assert row_of(score(four_windows(), ["early"], [Cost(1, 4)], seed=0), "early").cost_ratio == 0.25
+
+
+def test_rows_come_by_cost_then_load_then_policy() -> None:
+    windows = four_windows()[:2]
+    rows = score(windows, ["oracle", "early"], [Cost(1, 1), Cost(5, 1)], seed=0)
+    assert [(row.cost_ratio, row.load, row.policy) for row in rows] == [
+        (ratio, load, policy)
+        for ratio in (1, 5)
+        for load in ("all", "light", "medium")
+        for policy in ("oracle", "early")
+    ]
+
+
+def test_the_bounds_close_nothing_and_everything() -> None:
+    rows = score(four_windows(), ["reactive", "oracle"], [COST], seed=0)
+    worst, best = row_of(rows, "reactive"), row_of(rows, "oracle")
+    assert (worst.gap_closed, worst.gap_closed_95) == (0, (0, 0))
+    assert best.gap_closed == pytest.approx(1)
+    assert best.gap_closed_95 == (pytest.approx(1), pytest.approx(1))
+
+
+def test_the_same_seed_gives_the_same_intervals_and_another_seed_others() -> None:
+    windows = [trial(k, [k * k, 0, 0], {"p": 0}) for k in range(9)]
+
+    def intervals(seed: int) -> object:
+        return row_of(score(windows, ["p"], [COST], seed), "p").cost_95
+
+    assert intervals(1) == intervals(1)
+    assert len({intervals(seed) for seed in range(4)}) > 1
+
+
+def test_a_row_as_plain_values() -> None:
+    row = row_of(score(four_windows(nodes=8), ["early"], [COST], seed=0), "early")
+    plain = row.to_json()
+    assert (plain["policy"], plain["link_nodes"], plain["windows"], plain["lead_h"]) == ("early", 8, 4, 6)
+    assert Row(**plain) == row
