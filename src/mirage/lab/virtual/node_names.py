@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mirage.sim.kernel.arrays import CHANGED_CAPACITY, NOBODY, RUNNING, SUSPENDING
+from mirage.sim.kernel.arrays import NOBODY, RUNNING, SUSPENDING
 from mirage.sim.simulation import Simulation
 
 
@@ -41,8 +41,8 @@ class NodeNames:
 
     def level(self, b: int) -> int:
         """How many nodes of a bin there are now."""
-        clock, changes = self.sim.state.clock, self.sim.world.changes
-        change = sum(int(c.nodes) for c in changes[: clock[CHANGED_CAPACITY]] if c.bin == b)
+        clock, changes = self.sim.state.clock[0], self.sim.world.changes
+        change = sum(int(c.nodes) for c in changes[: clock.changed_capacity] if c.bin == b)
         return (int(self.sim.world.capacity[b, 0]) if self._whole() else 1) + change
 
     def _whole(self) -> bool:

@@ -10,12 +10,6 @@ from mirage.job_state import MISSING
 from mirage.policy.view import Chain, Ended, Jobs, Nodes, View
 from mirage.sim.kernel.arrays import (
     HELD,
-    N_HELD,
-    N_LOG,
-    N_PENDING,
-    N_RUNNING,
-    NOW,
-    QUEUE_HEAD,
     RUNNING,
     SUSPENDING,
     Records,
@@ -33,7 +27,7 @@ def observe(world: World, state: State, past: tuple[Records, ...], chain: Chain 
     Args:
         past: Segments that ended before those in the state's own log.
     """
-    now_s, head = int(state.clock[NOW]), state.clock[QUEUE_HEAD]
+    now_s, head = int(state.clock[0].now_s), state.clock[0].queue_head
     return View(
         now_s=now_s,
         nodes=Nodes(
@@ -42,9 +36,9 @@ def observe(world: World, state: State, past: tuple[Records, ...], chain: Chain 
             free=_frozen(state.free.copy()),
             allowed=_frozen(state.allowed.copy()),
         ),
-        pending=jobs_of(state, state.queue[head : head + state.clock[N_PENDING]], now_s),
-        running=jobs_of(state, state.running[: state.clock[N_RUNNING]], now_s),
-        held=jobs_of(state, state.held[: state.clock[N_HELD]], now_s),
+        pending=jobs_of(state, state.queue[head : head + state.clock[0].n_pending], now_s),
+        running=jobs_of(state, state.running[: state.clock[0].n_running], now_s),
+        held=jobs_of(state, state.held[: state.clock[0].n_held], now_s),
         ended=_ended(state, past),
         chain=chain,
         phase_s=int((now_s - world.settings[0].epoch_s) % 600),
@@ -81,7 +75,7 @@ def jobs_of(state: State, slots: Any, now_s: int) -> Jobs:
 
 
 def _ended(state: State, past: tuple[Records, ...]) -> Ended:
-    chunks: list[Records] = [state.log[: state.clock[N_LOG]]]
+    chunks: list[Records] = [state.log[: state.clock[0].n_log]]
     for chunk in reversed(past):
         if sum(map(len, chunks)) >= RECENT:
             break

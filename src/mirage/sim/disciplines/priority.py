@@ -8,11 +8,6 @@ them, and the factor is the rank. Usage is node-seconds, halved every ``Priority
 from __future__ import annotations
 
 from mirage.sim.kernel.arrays import (
-    ARRIVED_SINCE,
-    N_PENDING,
-    N_RUNNING,
-    NOW,
-    PRIORITY_AT,
     Scratch,
     State,
     World,
@@ -27,15 +22,15 @@ UNKNOWN = -1.0
 @kernel()
 def decay_usage(world: World, state: State) -> None:
     """Add what running jobs have used since the last computation, then let old usage fade."""
-    clock, live, usage = state.clock, state.live, state.usage
-    now, before = clock[NOW], clock[PRIORITY_AT]
-    for k in range(clock[N_RUNNING]):
+    clock, live, usage = state.clock[0], state.live, state.usage
+    now, before = clock.now_s, clock.priority_at_s
+    for k in range(clock.n_running):
         job = live[state.running[k]]
         usage[job.user] += job.width * float(now - max(before, job.start_s))
     fade = 0.5 ** ((now - before) / world.settings[0].half_life_s)
     for user in range(len(usage)):
         usage[user] *= fade
-    clock[PRIORITY_AT] = now
+    clock.priority_at_s = now
 
 
 @kernel()
@@ -79,19 +74,19 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
     Returns:
         Whether the whole queue was computed anew.
     """
-    clock, live, queue = state.clock, state.live, pending(state)
+    clock, live, queue = state.clock[0], state.live, pending(state)
     setting = world.settings[0]
-    now = clock[NOW]
+    now = clock.now_s
     period_s, epoch_s = setting.calc_period_s, setting.epoch_s
-    due = (now - epoch_s) // period_s > (clock[PRIORITY_AT] - epoch_s) // period_s
+    due = (now - epoch_s) // period_s > (clock.priority_at_s - epoch_s) // period_s
     if due:
         decay_usage(world, state)
-    elif clock[ARRIVED_SINCE] == 0:
+    elif clock.arrived_since == 0:
         return False
     fair = setting.weight_fairshare > 0.0
     if fair:
         sum_by_account(world, state, scratch)
-    n = clock[N_PENDING]
+    n = clock.n_pending
     for k in range(n):
         slot = queue[k]
         job = live[slot]

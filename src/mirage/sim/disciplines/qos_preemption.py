@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.sim.kernel.arrays import N_RUNNING, NOBODY, NOW, RUNNING, Scratch, State, World
+from mirage.sim.kernel.arrays import NOBODY, RUNNING, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import put_back
 from mirage.sim.kernel.resources import pick, release_into
@@ -37,10 +37,10 @@ def next_to_go(world: World, state: State, job: Any, last: int) -> int:
     Who started in this very second is left alone.
     """
     live, best = state.live, NOBODY
-    for k in range(state.clock[N_RUNNING]):
+    for k in range(state.clock[0].n_running):
         slot = state.running[k]
         one = live[slot]
-        if one.status != RUNNING or not world.displaces[job.qos, one.qos] or one.start_s >= state.clock[NOW]:
+        if one.status != RUNNING or not world.displaces[job.qos, one.qos] or one.start_s >= state.clock[0].now_s:
             continue
         if last != NOBODY and not goes_before(world, live[last], one):
             continue
@@ -78,7 +78,7 @@ def displace_for(world: World, state: State, scratch: Scratch, job: Any) -> bool
             return False
         release_into(world, state, last, low)
         enough = pick(world, state, scratch, low, job, job.nodes)
-    begin_s = state.clock[NOW] + world.settings[0].requeue_hold_s
+    begin_s = state.clock[0].now_s + world.settings[0].requeue_hold_s
     slot = NOBODY
     while slot != last:
         slot = next_to_go(world, state, job, slot)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.sim.kernel.arrays import CHUNKS_USED, FREE_CHUNK, NOBODY, WHOLE_NODE, Scratch, State, World
+from mirage.sim.kernel.arrays import NOBODY, WHOLE_NODE, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
 
 
@@ -159,7 +159,7 @@ def room(world: World, state: State, free: Any, job: Any) -> int:
 def take(world: World, state: State, scratch: Scratch, slot: int) -> None:
     """Give the job in ``slot`` the nodes in ``scratch.picked``, on top of those it holds."""
     job = state.live[slot]
-    clock = state.clock
+    clock = state.clock[0]
     bins = world.capacity.shape[0]
     if bins == 1 and world.settings[0].stacked == 1:
         state.free[0, 0] -= scratch.picked[0]
@@ -171,12 +171,12 @@ def take(world: World, state: State, scratch: Scratch, slot: int) -> None:
         gpus, cpus = need(world, b, job)
         state.free[b, 0] -= count * gpus
         state.free[b, 1] -= count * cpus
-        chunk = clock[FREE_CHUNK]
+        chunk = clock.free_chunk
         if chunk == NOBODY:
-            chunk = clock[CHUNKS_USED]
-            clock[CHUNKS_USED] += 1
+            chunk = clock.chunks_used
+            clock.chunks_used += 1
         else:
-            clock[FREE_CHUNK] = state.chunks[chunk].next
+            clock.free_chunk = state.chunks[chunk].next
         held = state.chunks[chunk]
         held.bin = b
         held.count = count
@@ -190,7 +190,7 @@ def take(world: World, state: State, scratch: Scratch, slot: int) -> None:
 def give(world: World, state: State, slot: int, nodes: int) -> None:
     """Take so many nodes from the job in ``slot``, those it got last first."""
     job = state.live[slot]
-    clock = state.clock
+    clock = state.clock[0]
     if world.capacity.shape[0] == 1 and world.settings[0].stacked == 1:
         state.free[0, 0] += nodes
         return
@@ -204,8 +204,8 @@ def give(world: World, state: State, slot: int, nodes: int) -> None:
         nodes -= count
         if held.count == 0:
             job.chunk = held.next
-            held.next = clock[FREE_CHUNK]
-            clock[FREE_CHUNK] = chunk
+            held.next = clock.free_chunk
+            clock.free_chunk = chunk
 
 
 @kernel()
