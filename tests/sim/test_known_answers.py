@@ -11,7 +11,7 @@ from event_by_event import replay_event_by_event
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.provision.chain import Link
-from mirage.provision.evaluation.episode import Setting, play, warm_simulations
+from mirage.provision.evaluation.episode import Scenario, play, warm_simulations
 from mirage.provision.evaluation.protocol import Protocol
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import Workload, workload
@@ -163,7 +163,7 @@ def test_reactive_interruption_of_the_published_simulator(lonestar6: JobTable, w
 
 def test_episodes_have_the_published_reactive_interruption(lonestar6: JobTable) -> None:
     cluster = Cluster.pool(88)
-    setting = Setting(cluster, workload(lonestar6, cluster), "mirage-2023", SlurmSettings.lonestar6())
+    setting = Scenario(cluster, workload(lonestar6, cluster), "mirage-2023", SlurmSettings.lonestar6())
     protocol = Protocol.published(BEGIN_S)
     windows = sorted(REACTIVE_H)
     found_h = {

@@ -1,4 +1,4 @@
-"""A cluster in simulated time: replay a trace, inject jobs, fork, look, and let a policy act.
+"""The simulation of a cluster: replay a trace, inject jobs, fork, look, apply plans.
 
 sim = Simulation(Cluster.pool(76), workload(table, cluster), discipline="slurm")
 sim.advance(until_s)
@@ -116,7 +116,7 @@ class Simulation:
         return int(self.state.clock["now_s"][0])
 
     def advance(self, until_s: int) -> int:
-        """Let time pass until ``until_s`` inclusive, or until a watched job starts; returns the time then.
+        """Advance to ``until_s`` inclusive, or to the start of a watched job; returns the time.
 
         Raises:
             PlanInfeasible: The policy asked for something that cannot be done.
@@ -136,7 +136,7 @@ class Simulation:
                 return self.now_s
 
     def approach(self, time_s: int) -> None:
-        """Let time pass to just before ``time_s``: all that is due earlier has happened, what is due then has not.
+        """Advance to just before ``time_s``: what is due then has not happened yet.
 
         A job injected now is looked at together with what happens in this second.
         """
@@ -148,7 +148,7 @@ class Simulation:
         self.state.clock[0].now_s = time_s
 
     def step(self) -> int:
-        """Let time pass to the next event and let it happen; returns its time, ``NEVER_S`` if there is none."""
+        """Advance over the next event; returns its time, ``NEVER_S`` if there is none."""
         due_s = int(engine.next_event_s(self.world, self.state))
         return self.advance(due_s) if due_s < NEVER_S else NEVER_S
 
@@ -171,7 +171,7 @@ class Simulation:
         return copy
 
     def restore(self, earlier: Simulation) -> None:
-        """Go back (or over) to where a fork of the same simulation stands; the fork is left untouched."""
+        """Return to the state of a fork of the same simulation; the fork is left untouched."""
         if len(earlier.state.live) != len(self.state.live):
             self.state = empty_like(earlier.state)
             self.scratch = make_scratch(self.world, len(earlier.state.live))
@@ -216,7 +216,7 @@ class Simulation:
         return self.next_id - 1
 
     def run_until_started(self, job_id: int, until_s: int = NEVER_S - 1) -> int | None:
-        """Let time pass until the job injected last starts; its start, or None if it has not started by then."""
+        """Advance until the job injected last starts; returns its start, or None."""
         clock = self.state.clock[0]
         if clock.watch != job_id or clock.watch_slot == NOBODY:
             raise ValueError(f"job {job_id} is not the one injected last, or has ended")

@@ -1,4 +1,4 @@
-"""Conservative backfill: every job tested has a reservation, all planned anew at every event.
+"""Conservative backfill: every job tested has a reservation, planned anew at every event.
 
 This is the re-planning variant: at each event the queue is planned in order on an exact availability profile, each
 job at the earliest time that delays none before it. (The other variant keeps reservations and compresses them.)
@@ -74,7 +74,7 @@ def start_planned(world: World, state: State, scratch: Scratch) -> int:
 
 @kernel()
 def plan_on(world: World, state: State, scratch: Scratch, tested: int) -> None:
-    """Go on planning where the plan ends, among the first ``tested`` jobs; start those planned for now."""
+    """Continue the plan over the first ``tested`` jobs, and start those planned for now."""
     clock, live, queue = state.clock[0], state.live, pending(state)
     now, n = clock.now_s, clock.n_pending
     k = clock.known

@@ -1,4 +1,6 @@
-"""EASY backfill (Lifka 1995; Mu'alem & Feitelson 2001): only the head of the queue has a reservation.
+"""EASY backfill: only the head of the queue has a reservation.
+
+Lifka 1995; Mu'alem & Feitelson 2001.
 
 The *shadow time* is the earliest at which the blocked head fits if running jobs use up their limits; *extra* is what is
 left beside it then. A later job may start now if it fits and either ends by the shadow time or stays within extra.

@@ -1,4 +1,4 @@
-"""First come, first served, without backfill: the head starts when it fits; nobody passes it."""
+"""First come, first served, without backfill: no job passes the head of the queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queue of the published Mirage simulator (SC'23), to the minute; for comparison with it only.
+"""The queue of the published Mirage simulator (SC'23), to the minute, for comparison.
 
 Whole anonymous nodes, time in minutes counted from ``epoch_s``. Each minute jobs start in strict priority order until
 one does not fit; every tenth minute instead, the queue is planned on 288 slots of 600 s by requested limits, and what
@@ -36,7 +36,7 @@ MAX_AGE_S = 7.0 * 86_400
 
 @kernel()
 def order_by_priority(world: World, state: State) -> None:
-    """Move the jobs queued since the last look to their places (stable; the tail of the queue is new)."""
+    """Sort the jobs queued since the last look, the tail of the queue, into it; stable."""
     clock, live, queue = state.clock[0], state.live, pending(state)
     setting = world.settings[0]
     n = clock.n_pending
@@ -82,7 +82,7 @@ def fill_timeline(state: State, timeline: Any) -> None:
 
 @kernel()
 def first_gap(timeline: Any, nodes: int, length: int) -> int:
-    """The first slot from which ``length`` slots (or all to the end) have ``nodes`` free; ``SLOTS`` if none."""
+    """The first slot with ``nodes`` free for ``length`` slots, or to the end; else ``SLOTS``."""
     begin = 0
     run = 0
     for slot in range(SLOTS):

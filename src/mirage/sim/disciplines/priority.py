@@ -1,4 +1,6 @@
-"""Slurm's multifactor priority: Σ weight × factor, each factor in 0 … 1 (slurm.conf(5), priority_multifactor).
+"""Slurm's multifactor priority: Σ weight × factor, each factor in 0 … 1.
+
+slurm.conf(5), priority_multifactor.
 
 Age counts from when the job became eligible, up to ``PriorityMaxAge``. Fair-share follows the fair-tree algorithm with
 one equal share for every account and, in it, for every user: accounts are ranked by how little they used, users within
@@ -35,7 +37,10 @@ def decay_usage(world: World, state: State) -> None:
 
 @kernel()
 def fair_share(world: World, state: State, scratch: Scratch, user: int) -> float:
-    """The fair-tree factor of a user, worked out the first time it is asked for: most users have nothing queued."""
+    """The fair-tree factor of a user, computed when first asked for.
+
+    Most users have nothing queued.
+    """
     if scratch.share[user] == UNKNOWN:
         scratch.share[user] = share_after(world, state, scratch, user)
     return float(scratch.share[user])
@@ -57,7 +62,7 @@ def share_after(world: World, state: State, scratch: Scratch, user: int) -> floa
 
 @kernel()
 def sum_by_account(world: World, state: State, scratch: Scratch) -> None:
-    """Usage of every account into ``scratch.keys``; the factors of all users are to be worked out anew."""
+    """Sum usage by account into ``scratch.keys``, and mark all users' factors as unknown."""
     for user in range(len(state.usage)):
         scratch.keys[world.user_account[user]] = 0.0
         scratch.share[user] = UNKNOWN
@@ -67,7 +72,7 @@ def sum_by_account(world: World, state: State, scratch: Scratch) -> None:
 
 @kernel()
 def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
-    """Compute the priority of every pending job and sort the queue by partition tier and priority.
+    """Compute the priority of pending jobs, and sort the queue by partition tier and priority.
 
     Age moves all waiting jobs alike, so between two periods of ``PriorityCalcPeriod`` only new jobs are put in place.
 
@@ -110,7 +115,7 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
 
 @kernel()
 def insert_by_priority(world: World, state: State, k: int, slot: int) -> None:
-    """Move the job at place k forward to its place among those before it; ties stay in order of submission."""
+    """Move the job at place k forward to its place; ties stay in order of submission."""
     live, queue = state.live, pending(state)
     job = live[slot]
     tier, priority = world.partition_tier[job.partition], job.priority

@@ -1,4 +1,4 @@
-"""Shortest remaining time first, preemptive: the running set is always the shortest jobs that fit.
+"""Shortest remaining time first, preemptive: the shortest jobs that fit always run.
 
 It knows true run times, so it is a bound and a proof of the seam, not something to run. It writes a plan and leaves
 checking and applying to the engine, as every policy that preempts, resizes or lends does. One pool of whole nodes.
@@ -17,7 +17,7 @@ from mirage.sim.kernel.reference import dereference
 
 @kernel()
 def remaining_s(state: State, slot: int) -> float:
-    """Run time a job still needs on the nodes it asked for, what resuming it would cost included."""
+    """Run time a job still needs on the nodes it asked for, the cost of resuming included."""
     job = state.live[slot]
     if job.status == RUNNING:
         return float(job.end_s - state.clock[0].now_s)
@@ -46,7 +46,7 @@ def write(scratch: Scratch, at: int, kind: int, job_id: int) -> None:
 
 @kernel(DISCIPLINE)
 def srtf(situation: Reference) -> int:
-    """Rank everybody by what is left to do, fill the machine from the top, exchange whoever is on the wrong side."""
+    """Rank all jobs by remaining time, fill the machine from the top, and exchange the others."""
     _, state, scratch = dereference(situation)
     clock = state.clock[0]
     n = clock.n_pending + clock.n_running

@@ -137,7 +137,7 @@ def make_state(world: World, cluster: Cluster, spec: DisciplineSpec, now_s: int,
 
 
 def _most_chunks(world: World) -> int:
-    """How many chunks there can be at once: each holds a node, or at least a GPU or a CPU of one."""
+    """The most chunks there can be at once: each holds a node, or a GPU or CPU of one."""
     growth = int(np.maximum(world.changes.nodes, 0).sum()) if world.settings[0].stacked else 0
     return int(world.capacity.sum()) + growth
 

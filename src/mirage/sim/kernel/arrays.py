@@ -1,4 +1,4 @@
-"""What a simulation knows, as arrays: ``World`` (fixed), ``State`` (forked), ``Scratch`` (neither).
+"""Arrays of a simulation: ``World`` (fixed), ``State`` (forked), ``Scratch`` (neither).
 
 A *bin* is where a job's nodes are placed. On a cluster whose jobs take whole nodes, all nodes that are alike
 form one bin and are counted; where jobs share nodes, every node is a bin with its own free GPUs and CPUs, so
@@ -220,7 +220,7 @@ class Scratch(NamedTuple):
 
 
 def records(dtype: np.dtype[Any], n: int) -> Records:
-    """N zeroed records whose fields read as attributes, compiled or not."""
+    """N zeroed records, whose columns read as attributes too."""
     return np.zeros(n, dtype).view(np.recarray)
 
 

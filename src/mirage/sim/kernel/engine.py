@@ -1,4 +1,4 @@
-"""The event loop: what happens next, and who is asked about it.
+"""The event loop: what happens next, and when the discipline is asked.
 
 Within one second the order is fixed: segments end, capacity changes, held jobs become eligible, jobs are submitted, and
 then the discipline looks once at the result.
@@ -74,7 +74,7 @@ def change_capacity(world: World, state: State) -> None:
 
 @kernel()
 def happen(world: World, state: State) -> bool:
-    """Let everything due now happen; False when the arrays are too small to go on."""
+    """Process everything due now; False when the arrays are too small to go on."""
     clock, heap = state.clock[0], state.heap
     now = clock.now_s
     while clock.n_heap > 0 and heap[0].end_s <= now:

@@ -1,4 +1,4 @@
-"""What happens to one job: admitted, queued, started, stopped."""
+"""The life of a job: admitted, queued, started, stopped."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROUNDING_S = 1e-6
 
 @kernel()
 def push_end(state: State, slot: int, end_s: int) -> None:
-    """Enter the true end of a segment into the heap; earlier entries of the slot are dead from now on."""
+    """Enter the true end of a segment into the heap; earlier entries of the slot are dead."""
     clock, heap = state.clock[0], state.heap
     clock.stamp += 1
     stamp = clock.stamp
@@ -82,7 +82,10 @@ def pop_end(state: State) -> None:
 
 @kernel()
 def purge_heap(state: State) -> int:
-    """Drop dead entries from a full heap; returns how many are left (an end-sorted array is a heap)."""
+    """Drop dead entries from a full heap; returns how many are left.
+
+    An array sorted by end is a heap.
+    """
     clock, heap = state.clock[0], state.heap
     kept = 0
     for k in range(clock.n_heap):
@@ -107,7 +110,7 @@ def has_slot(state: State) -> bool:
 
 @kernel()
 def admit(world: World, state: State, asked: Any) -> int:
-    """A job is submitted now; it is queued, or held until it is eligible. Returns its slot."""
+    """Submit a job now: it is queued, or held until it is eligible. Returns its slot."""
     clock = state.clock[0]
     slot = clock.free_slot
     if slot == NOBODY:
@@ -147,7 +150,7 @@ def met(state: State, job: Any) -> bool:
 
 @kernel()
 def wake_held(state: State) -> None:
-    """Queue the held jobs that have become eligible, in the order they were admitted, behind those already waiting.
+    """Queue the held jobs that have become eligible, in the order of admission.
 
     A held job gains no place in the queue, as it gains no age priority.
     """
@@ -168,7 +171,7 @@ def wake_held(state: State) -> None:
 
 @kernel(inline="always")
 def pending(state: State) -> Any:
-    """The queue, head first: slots of pending jobs; what lies beyond ``clock[N_PENDING]`` is room."""
+    """The queue, head first: slots of pending jobs. Beyond ``clock.n_pending`` is spare room."""
     return state.queue[state.clock[0].queue_head :]
 
 
@@ -271,7 +274,9 @@ def call_at(state: State, time_s: int) -> None:
 
 @kernel()
 def set_end(world: World, state: State, slot: int) -> None:
-    """Work out when the present segment ends: the rest of the work, or the first check of limits after its own.
+    """Compute the end of the present segment: by its work, or by its limit.
+
+    Limits are enforced at the first check after them.
 
     Slurm looks every ``PERIODIC_TIMEOUT`` (30 s) who is over his limit: a job overruns by less than that. Plans go by
     the limit itself.
@@ -323,7 +328,7 @@ def remove_running(state: State, slot: int) -> None:
 
 @kernel()
 def leave_nodes(world: World, state: State, slot: int, why: int) -> None:
-    """A running job gives its nodes back; the segment is logged."""
+    """Take a running job off its nodes, and log the segment."""
     clock = state.clock[0]
     job = state.live[slot]
     now = clock.now_s
@@ -354,7 +359,7 @@ def log_segment(state: State, job: Any, why: int) -> None:
 
 @kernel()
 def free_slot(state: State, slot: int) -> None:
-    """The job is gone; its slot may be used again."""
+    """Release the slot of a job that is gone."""
     state.live[slot].chunk = state.clock[0].free_slot
     state.live[slot].status = ENDED
     state.clock[0].free_slot = slot
@@ -364,7 +369,7 @@ def free_slot(state: State, slot: int) -> None:
 
 @kernel()
 def finish(world: World, state: State, slot: int) -> None:
-    """The end of a segment has come: the job is done, at its limit, or suspended at last."""
+    """End a segment: the job is done, at its limit, or finally suspended."""
     job = state.live[slot]
     if job.status == SUSPENDING:
         suspended(world, state, slot)
@@ -387,7 +392,7 @@ def bank_work(state: State, job: Any) -> None:
 
 @kernel()
 def suspended(world: World, state: State, slot: int) -> None:
-    """A preempted job has let go of its nodes and is queued again, at its old place in the order."""
+    """Queue a preempted job that has left its nodes again, at its old place in the order."""
     job = state.live[slot]
     leave_nodes(world, state, slot, BY_PREEMPTION)
     job.resume_s = job.next_resume_s
@@ -408,7 +413,7 @@ def hold(state: State, slot: int) -> None:
 
 @kernel()
 def put_back(world: World, state: State, slot: int, begin_s: int) -> None:
-    """A running job goes back among the held ones; it begins anew, its work lost, and not before ``begin_s``."""
+    """Put a running job back among the held ones, its work lost, until ``begin_s``."""
     leave_nodes(world, state, slot, BY_PREEMPTION)
     job = state.live[slot]
     job.submit_s = state.clock[0].now_s

@@ -1,4 +1,4 @@
-"""The actions of a plan, checked and then applied; the same ones a real cluster takes.
+"""Actions of a plan, checked and then applied; a real cluster takes the same ones.
 
 An action that cannot be applied leaves the state as it was and says why in the clock; the caller turns that
 into a ``PlanInfeasible`` with names. The actions before it in the plan stay applied, as they would on a cluster.
@@ -106,7 +106,7 @@ def apply_start(world: World, state: State, scratch: Scratch, action: Any) -> bo
 
 @kernel()
 def apply_preempt(world: World, state: State, action: Any) -> bool:
-    """Suspend a running job: its nodes are held ``suspend_s`` longer, its next start loses ``resume_s``."""
+    """Suspend a running job: it holds nodes ``suspend_s`` longer and then loses ``resume_s``."""
     at = find_slot(state.running, state.clock[0].n_running, state.live, action.id)
     if at == NOBODY:
         return refuse(state, NOT_RUNNING, action.id, 0)
@@ -130,7 +130,7 @@ def apply_preempt(world: World, state: State, action: Any) -> bool:
 
 @kernel()
 def apply_resize(world: World, state: State, scratch: Scratch, action: Any) -> bool:
-    """Give a running job more nodes or take some; it goes on at ``action.speed`` (0: linear in nodes)."""
+    """Give a running job more nodes or take some; its speed is ``action.speed``, 0 for linear."""
     at = find_slot(state.running, state.clock[0].n_running, state.live, action.id)
     if at == NOBODY:
         return refuse(state, NOT_RUNNING, action.id, 0)
@@ -202,7 +202,10 @@ def apply_move(state: State, action: Any) -> bool:
 
 @kernel()
 def apply_plan(world: World, state: State, scratch: Scratch, n: int) -> bool:
-    """Apply the first n actions of ``scratch.plan``; False, with the fault in the clock, at the first that fails."""
+    """Apply the first n actions of ``scratch.plan``; False at the first that fails.
+
+    The fault is then in the clock.
+    """
     state.clock[0].fault = NO_FAULT
     state.clock[0].ended_since |= FREED | REPLAN  # no earlier plan foresaw what follows
     for k in range(n):

@@ -13,7 +13,7 @@ from mirage.sim.kernel.sorted_array import put_in
 
 @kernel()
 def rebuild_level(state: State) -> None:
-    """Start afresh from the running jobs."""
+    """Rebuild the profile from the running jobs."""
     clock, live, running = state.clock[0], state.live, state.running
     times, level = state.profile_s, state.level
     now = clock.now_s
@@ -52,7 +52,7 @@ def forget_past_level(state: State) -> None:
 
 @kernel()
 def earliest_level(state: State, nodes: int, limit_s: int) -> int:
-    """The earliest stretch from whose beginning ``nodes`` are free for ``limit_s``, or ``NOBODY``.
+    """The earliest stretch that begins ``limit_s`` with ``nodes`` free, or ``NOBODY``.
 
     A stretch too full rules out every start before it.
     """

@@ -29,7 +29,7 @@ def one_pool(world: World) -> bool:
 
 @kernel()
 def rebuild(world: World, state: State) -> None:
-    """Start afresh from the running jobs."""
+    """Rebuild the profile from the running jobs."""
     if one_pool(world):
         rebuild_level(state)
         return
@@ -78,7 +78,7 @@ def forget_past(world: World, state: State) -> None:
 
 @kernel()
 def earliest(world: World, state: State, scratch: Scratch, job: Any) -> int:
-    """The earliest stretch at whose beginning a job can start and run to its limit, or ``NOBODY``.
+    """The earliest stretch at which a job can start and run to its limit, or ``NOBODY``.
 
     ``scratch.picked`` then says where.
     """
@@ -118,7 +118,7 @@ def lasts_from(world: World, state: State, scratch: Scratch, job: Any, first: in
 
 @kernel()
 def last_to_start(world: World, state: State, scratch: Scratch, first: int, last: int) -> int:
-    """The last place from ``first`` to ``last`` of the queue whose job could start now beside all that is planned.
+    """The last place from ``first`` to ``last`` in the queue whose job may start in the plan.
 
     Below ``first`` if there is none. Plans only ever take nodes away, so no job after it will start now, however the
     jobs before it are planned.
@@ -135,7 +135,7 @@ def last_to_start(world: World, state: State, scratch: Scratch, first: int, last
 
 @kernel()
 def last_that_fits(world: World, state: State, first: int, last: int) -> int:
-    """The last place from ``first`` to ``last`` of the queue whose job what is free now would hold, plans aside.
+    """The last place from ``first`` to ``last`` in the queue whose job fits now, plans aside.
 
     Below ``first`` if there is none.
     """
@@ -178,7 +178,10 @@ def split(world: World, state: State, time_s: int) -> int:
 
 @kernel()
 def reserve(world: World, state: State, scratch: Scratch, job: Any, near: int, from_s: int, to_s: int) -> None:
-    """Take the nodes in ``scratch.picked`` out of the profile between two times, the first near stretch ``near``."""
+    """Take the nodes in ``scratch.picked`` out of the profile between two times.
+
+    The first of them is near stretch ``near``.
+    """
     if one_pool(world):
         reserve_level(state, job.nodes, near, from_s, to_s)
         return
