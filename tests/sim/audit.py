@@ -10,22 +10,11 @@ from mirage.sim.kernel.arrays import (
     AFTER_OK,
     AFTER_START,
     CANCELLED,
-    CHANGED_CAPACITY,
-    CHUNKS_USED,
     ENDED,
-    FREE_CHUNK,
-    FREE_SLOT,
     HELD,
-    N_HEAP,
-    N_HELD,
-    N_PENDING,
-    N_RUNNING,
     NOBODY,
-    NOW,
     PENDING,
-    QUEUE_HEAD,
     RUNNING,
-    SLOTS_USED,
     SUSPENDING,
 )
 from mirage.sim.simulation import Simulation
@@ -39,12 +28,12 @@ def audit(sim: Simulation) -> None:
 
 
 def queue_of(sim: Simulation) -> np.ndarray:
-    clock = sim.state.clock
-    return sim.state.queue[clock[QUEUE_HEAD] : clock[QUEUE_HEAD] + clock[N_PENDING]]
+    clock = sim.state.clock[0]
+    return sim.state.queue[clock.queue_head : clock.queue_head + clock.n_pending]
 
 
 def running_of(sim: Simulation) -> np.ndarray:
-    return sim.state.running[: sim.state.clock[N_RUNNING]]
+    return sim.state.running[: sim.state.clock[0].n_running]
 
 
 def _chain(first: int, following: np.ndarray) -> list[int]:
@@ -57,11 +46,11 @@ def _chain(first: int, following: np.ndarray) -> list[int]:
 
 
 def _audit_slots(sim: Simulation) -> None:
-    state, clock = sim.state, sim.state.clock
-    queue, running, held = queue_of(sim), running_of(sim), state.held[: clock[N_HELD]]
-    spare = _chain(clock[FREE_SLOT], state.live.chunk)
+    state, clock = sim.state, sim.state.clock[0]
+    queue, running, held = queue_of(sim), running_of(sim), state.held[: clock.n_held]
+    spare = _chain(clock.free_slot, state.live.chunk)
     everybody = [*queue, *running, *held, *spare]
-    assert sorted(everybody) == list(range(clock[SLOTS_USED])), "a slot is lost or in two places"
+    assert sorted(everybody) == list(range(clock.slots_used)), "a slot is lost or in two places"
     assert set(state.live.status[queue]) <= {PENDING}
     assert set(state.live.status[running]) <= {RUNNING, SUSPENDING}
     assert set(state.live.status[held]) <= {HELD}
@@ -72,10 +61,10 @@ def _audit_slots(sim: Simulation) -> None:
 
 
 def _audit_resources(sim: Simulation) -> None:
-    state, clock, world = sim.state, sim.state.clock, sim.world
+    state, clock, world = sim.state, sim.state.clock[0], sim.world
     stacked = world.settings[0].stacked == 1
     capacity = world.capacity.copy()
-    for change in world.changes[: clock[CHANGED_CAPACITY]]:
+    for change in world.changes[: clock.changed_capacity]:
         if stacked:
             capacity[change.bin, 0] += change.nodes
         else:
@@ -89,7 +78,7 @@ def _audit_resources(sim: Simulation) -> None:
     if one_pool:
         in_use[0, 0] = running["width"].sum()
     following = state.chunks["next"]
-    chunks = _chain(clock[FREE_CHUNK], following)
+    chunks = _chain(clock.free_chunk, following)
     for first, width in () if one_pool else zip(running["chunk"], running["width"]):
         own = _chain(first, following)
         held = state.chunks[own]
@@ -98,7 +87,7 @@ def _audit_resources(sim: Simulation) -> None:
         np.add.at(in_use, held["bin"], np.stack([held["count"] * held["gpus"], held["count"] * held["cpus"]], axis=1))
         chunks += own
     if not one_pool:
-        assert sorted(chunks) == list(range(clock[CHUNKS_USED])), "a chunk is lost or held twice"
+        assert sorted(chunks) == list(range(clock.chunks_used)), "a chunk is lost or held twice"
     np.testing.assert_array_equal(state.free + in_use, capacity)
     if not len(world.changes):
         assert (state.free >= 0).all(), "more is held than there is"
@@ -109,15 +98,15 @@ def _audit_resources(sim: Simulation) -> None:
 
 
 def _audit_running(sim: Simulation) -> None:
-    state, clock = sim.state, sim.state.clock
+    state, clock = sim.state, sim.state.clock[0]
     running = running_of(sim)
     live = state.live[running]
     assert (np.diff(live.limit_end_s) >= 0).all(), "running jobs are out of order"
     assert (live.end_s <= live.limit_end_s).all(), "a job would run past its limit"
     assert (live.limit_end_s == live.start_s + live.limit_s).all() or sim.policy is not None
     assert (live.start_s >= np.maximum(live.submit_s, live.begin_s)).all(), "a job runs before its time"
-    assert (live.end_s >= clock[NOW]).all()
-    heap = state.heap[: clock[N_HEAP]]
+    assert (live.end_s >= clock.now_s).all()
+    heap = state.heap[: clock.n_heap]
     alive = heap[state.live.stamp[heap.slot] == heap.stamp]
     assert sorted(zip(alive.slot, alive.end_s)) == sorted(zip(running, live.end_s))
     for job in live[live.after_kind != AFTER_NONE]:

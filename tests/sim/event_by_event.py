@@ -16,7 +16,7 @@ import numpy as np
 from mirage.sim.cluster import Cluster
 from mirage.sim.disciplines.easy import easy
 from mirage.sim.jobs import Workload
-from mirage.sim.kernel.arrays import N_LOG, N_RUNNING, NOW, STAMP, Scratch, State, World
+from mirage.sim.kernel.arrays import Scratch, State, World
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import admit, finish, has_slot
 from mirage.sim.kernel.reference import reference
@@ -44,11 +44,11 @@ def replay_event_by_event(jobs: Workload, nodes: int) -> np.ndarray:
 
     while events:
         now_s, kind, order = heapq.heappop(events)
-        while not has_slot(sim.state) or len(sim.state.log) - sim.state.clock[N_LOG] <= sim.state.clock[N_RUNNING]:
+        while not has_slot(sim.state) or len(sim.state.log) - sim.state.clock[0].n_log <= sim.state.clock[0].n_running:
             sim.grow()
-        state, clock = sim.state, sim.state.clock
-        clock[NOW] = now_s
-        while clock[N_RUNNING] and state.live[state.running[0]].limit_end_s <= now_s:
+        state, clock = sim.state, sim.state.clock[0]
+        clock.now_s = now_s
+        while clock.n_running and state.live[state.running[0]].limit_end_s <= now_s:
             leave(int(state.live[state.running[0]].id))
         if kind == SUBMIT:
             slot = admit(sim.world, state, sim.world.jobs[order])
@@ -57,9 +57,9 @@ def replay_event_by_event(jobs: Workload, nodes: int) -> np.ndarray:
                 continue
         else:
             leave(stamped.pop(order))
-        before = clock[STAMP]
+        before = clock.stamp
         look(sim.world, state, sim.scratch)
-        running = state.running[: clock[N_RUNNING]]
+        running = state.running[: clock.n_running]
         for slot in running[state.live.stamp[running] > before]:
             job = state.live[slot]
             starts_s[job.id] = now_s

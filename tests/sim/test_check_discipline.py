@@ -21,7 +21,7 @@ from mirage.sim.disciplines.registry import (
     known_disciplines,
 )
 from mirage.sim.jobs import workload
-from mirage.sim.kernel.arrays import DISCIPLINE, N_PENDING, Reference
+from mirage.sim.kernel.arrays import DISCIPLINE, Reference
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import fits, pending, start, unqueue
 from mirage.sim.kernel.reference import dereference
@@ -41,7 +41,7 @@ def idle(situation: Reference) -> int:
 def never_wide(situation: Reference) -> int:
     """Starts the head of the queue while it fits, but no job of three nodes."""
     world, state, scratch = dereference(situation)
-    while state.clock[N_PENDING] > 0:
+    while state.clock[0].n_pending > 0:
         slot = pending(state)[0]
         job = state.live[slot]
         if job.nodes == 3 or not fits(world, state, scratch, job):

@@ -16,11 +16,9 @@ from mirage.sim.cluster import CapacityChange, Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import (
     ENDED,
-    ENDED_SINCE,
     FUTURE,
     HELD,
     NEVER_S,
-    SHADOW,
     Records,
 )
 from mirage.sim.kernel.lifecycle import FREED, REPLAN
@@ -114,7 +112,7 @@ def test_backfill_never_delays_the_head(kind: str, data: st.DataObject) -> None:
     while sim.step() < NEVER_S:
         if len(queue := queue_of(sim)):
             head = int(sim.state.live[queue[0]].id)
-            promised_s.setdefault(head, int(sim.state.clock[SHADOW]))
+            promised_s.setdefault(head, int(sim.state.clock[0].shadow_s))
     starts_s = sim.schedule().start_s
     late = {job: (starts_s[job], by_s) for job, by_s in promised_s.items() if starts_s[job] > by_s}
     assert not late
@@ -155,7 +153,7 @@ def starts_with_full_passes(case: Case, name: str) -> np.ndarray:
     """Every pass told that everything has changed."""
     sim = simulation(case, name)
     while True:
-        sim.state.clock[ENDED_SINCE] |= FREED | REPLAN
+        sim.state.clock[0].ended_since |= FREED | REPLAN
         if sim.step() >= NEVER_S:
             return sim.schedule().start_s
 

@@ -15,9 +15,11 @@ from collections.abc import Sequence
 import click
 
 from mirage import __version__
+from mirage.cli.first_compile import FirstCompilation
 from mirage.cli.lazy import LazyCommand, LazyGroup
 from mirage.cli.options import CONTEXT, examples
 from mirage.errors import LONGEST_SHOWN, MirageError, shortened
+from mirage.sim.first_compile import told
 
 COMMANDS = {
     "demo": LazyCommand("mirage.cli.commands.demo:demo", "See a service stay alive on a busy cluster, in a minute."),
@@ -30,6 +32,7 @@ COMMANDS = {
     "lab": LazyCommand("mirage.cli.commands.lab:lab", "A private real Slurm on this machine."),
     "simulate": LazyCommand("mirage.cli.commands.simulate:simulate", "Replay a trace under a queue discipline."),
     "evaluate": LazyCommand("mirage.cli.commands.evaluate:evaluate", "Judge policies by interruption and overlap."),
+    "compile": LazyCommand("mirage.cli.commands.compile:compile_kernels", "Compile the simulator before it is needed."),
     "trace": LazyCommand("mirage.cli.commands.trace:trace", "Look into traces, convert them, generate new ones."),
 }
 
@@ -73,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a name the terminal cannot show must not end the command
     try:
-        status = root.main(args=arguments, prog_name="mirage", standalone_mode=False)
+        with told(FirstCompilation(sys.stderr)):
+            status = root.main(args=arguments, prog_name="mirage", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
         said = io.StringIO()

@@ -1,4 +1,4 @@
-"""Whether a schedule could have happened: nobody runs twice at once, too early, too long, or on nodes nobody has."""
+"""Check of a schedule: no job runs twice at once, too early, too long, or without nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirage.sim.schedule import Schedule
 
 
 def check_schedule(schedule: Schedule, cluster: Cluster, *, complete: bool = True) -> None:
-    """Go through a schedule and find what cannot be.
+    """Check that a schedule could have happened.
 
     Holds for every discipline and policy. Where jobs share nodes, GPUs and CPUs are added up over the nodes a partition
     has; which node a job sat on is not in a schedule.
@@ -65,7 +65,7 @@ def _check_one_at_a_time(schedule: Schedule) -> None:
 
 
 def _levels(segments: Records, amount: Ints) -> tuple[Ints, Ints]:
-    """What the segments hold together, by time: (times of starts, level once all of that second have started)."""
+    """What all segments hold together: (times of starts, level after each such second)."""
     lasting = segments.end_s > segments.start_s
     starts_s, ends_s = segments.start_s[lasting], segments.end_s[lasting]
     times = np.unique(starts_s)
@@ -88,7 +88,7 @@ def _check_users(segments: Records, cluster: Cluster) -> None:
 
 
 def _unions_of_partitions(cluster: Cluster) -> list[frozenset[str]]:
-    """Every set of groups that some partitions cover together (at most five partitions are combined)."""
+    """Every set of groups that up to five partitions cover together."""
     own = [frozenset(g.name for g in cluster.groups_of(p)) for p in cluster.partitions]
     unions = {frozenset[str]().union(*some) for n in range(1, min(len(own), 5) + 1) for some in combinations(own, n)}
     return sorted({*unions, frozenset(g.name for g in cluster.groups)}, key=sorted)

@@ -1,4 +1,4 @@
-"""A cluster as the simulator sees it: groups of like nodes, partitions over them, limits, and changes in time."""
+"""A simulated cluster: groups of like nodes, partitions, limits, changes of capacity."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class CapacityChange:
-    """From ``time_s`` on a group has ``nodes`` more (negative: fewer; those in use leave as they fall free)."""
+    """A change of capacity: from ``time_s`` on a group has ``nodes`` more, or fewer.
+
+    Where it has fewer, nodes in use leave as they fall free.
+    """
 
     time_s: int
     group: str
@@ -128,7 +131,7 @@ class Cluster:
         return tuple(g for g in self.groups if not partition.groups or g.name in partition.groups)
 
     def bins(self) -> list[tuple[NodeGroup, int]]:
-        """The simulator's bins: (group, nodes in the bin); one bin a group, or one a node when nodes are shared."""
+        """Bins of the simulator: (group, nodes); one a group, or one a node that jobs share."""
         if not self.shared_nodes:
             return [(g, g.count) for g in self.groups]
         return [(g, 1) for g in self.groups for _ in range(g.count)]

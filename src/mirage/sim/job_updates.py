@@ -16,15 +16,8 @@ from mirage.sim.kernel.arrays import (
     AFTER_ANY,
     AFTER_NONE,
     ENDED,
-    ENDED_SINCE,
-    N_HELD,
-    N_LOG,
-    N_PENDING,
-    N_RUNNING,
     NOBODY,
-    NOW,
     RUNNING,
-    SLOTS_USED,
     Records,
     State,
     World,
@@ -99,7 +92,7 @@ def change_partition(sim: Simulation, job_id: int, partition: int) -> None:
     asked["partition"] = partition
     _fits(sim, asked)
     job["partition"][:] = partition
-    sim.state.clock[ENDED_SINCE] |= FREED | REPLAN
+    sim.state.clock[0].ended_since |= FREED | REPLAN
     wake_now(sim.state)
 
 
@@ -126,7 +119,7 @@ def requeue(sim: Simulation, job_id: int, begin_s: int) -> None:
     Raises:
         PlanInfeasible: It does not run.
     """
-    if sim.state.clock[N_LOG] == len(sim.state.log):
+    if sim.state.clock[0].n_log == len(sim.state.log):
         sim.state = with_longer_log(sim.state)
     if not requeued(sim.world, sim.state, job_id, begin_s):
         raise PlanInfeasible(f"job {job_id} is not running")
@@ -136,56 +129,56 @@ def requeue(sim: Simulation, job_id: int, begin_s: int) -> None:
 @kernel()
 def change_wait(state: State, job_id: int, begin_s: int, after: int, after_kind: int) -> None:
     """As ``wait_for``, for a job that waits."""
-    clock = state.clock
-    at = find_slot(state.held, clock[N_HELD], state.live, job_id)
+    clock = state.clock[0]
+    at = find_slot(state.held, clock.n_held, state.live, job_id)
     queued = at == NOBODY
     if queued:
-        at = find_slot(pending(state), clock[N_PENDING], state.live, job_id)
+        at = find_slot(pending(state), clock.n_pending, state.live, job_id)
     slot = pending(state)[at] if queued else state.held[at]
     job = state.live[slot]
     job.begin_s = begin_s
     job.after = after
     job.after_kind = after_kind
-    if queued and (begin_s > clock[NOW] or (after_kind != AFTER_NONE and not met(state, job))):
+    if queued and (begin_s > clock.now_s or (after_kind != AFTER_NONE and not met(state, job))):
         unqueue(state, at)
         hold(state, slot)
-    clock[ENDED_SINCE] |= FREED | REPLAN
+    clock.ended_since |= FREED | REPLAN
     wake_held(state)
 
 
 @kernel()
 def new_limit(world: World, state: State, job_id: int, limit_s: int) -> None:
     """As ``change_limit``, for a job that waits or runs."""
-    clock = state.clock
-    clock[ENDED_SINCE] |= FREED | REPLAN
-    at = find_slot(state.running, clock[N_RUNNING], state.live, job_id)
+    clock = state.clock[0]
+    clock.ended_since |= FREED | REPLAN
+    at = find_slot(state.running, clock.n_running, state.live, job_id)
     if at != NOBODY:
         slot = state.running[at]
         job = state.live[slot]
         remove_running(state, slot)
-        job.limit_s = max(limit_s, clock[NOW] - job.start_s)
+        job.limit_s = max(limit_s, clock.now_s - job.start_s)
         job.limit_end_s = job.start_s + job.limit_s
         insert_running(state, slot)
         if job.status == RUNNING:
             set_end(world, state, slot)
         return
-    at = find_slot(state.held, clock[N_HELD], state.live, job_id)
+    at = find_slot(state.held, clock.n_held, state.live, job_id)
     if at != NOBODY:
         state.live[state.held[at]].limit_s = limit_s
         return
-    at = find_slot(pending(state), clock[N_PENDING], state.live, job_id)
+    at = find_slot(pending(state), clock.n_pending, state.live, job_id)
     state.live[pending(state)[at]].limit_s = limit_s
 
 
 @kernel()
 def new_end(world: World, state: State, job_id: int, time_s: int, failed: bool) -> bool:
     """As ``end_at``; False when it does not run."""
-    at = find_slot(state.running, state.clock[N_RUNNING], state.live, job_id)
+    at = find_slot(state.running, state.clock[0].n_running, state.live, job_id)
     if at == NOBODY or state.live[state.running[at]].status != RUNNING:
         return False
     slot = state.running[at]
     job = state.live[slot]
-    works_s = max(time_s, state.clock[NOW]) - job.start_s - job.resume_s
+    works_s = max(time_s, state.clock[0].now_s) - job.start_s - job.resume_s
     job.run_s = int(job.done_s + max(works_s, 0) * job.speed)
     job.failed = 1 if failed else 0
     set_end(world, state, slot)
@@ -195,7 +188,7 @@ def new_end(world: World, state: State, job_id: int, time_s: int, failed: bool) 
 @kernel()
 def requeued(world: World, state: State, job_id: int, begin_s: int) -> bool:
     """As ``requeue``; False when it does not run."""
-    at = find_slot(state.running, state.clock[N_RUNNING], state.live, job_id)
+    at = find_slot(state.running, state.clock[0].n_running, state.live, job_id)
     if at == NOBODY:
         return False
     put_back(world, state, state.running[at], begin_s)
@@ -205,7 +198,7 @@ def requeued(world: World, state: State, job_id: int, begin_s: int) -> bool:
 
 def _place(sim: Simulation, job_id: int) -> int:
     """The slot of a job that waits or runs, else ``NOBODY``."""
-    live, used = sim.state.live, sim.state.clock[SLOTS_USED]
+    live, used = sim.state.live, sim.state.clock[0].slots_used
     here = (live.id[:used] == job_id) & (live.status[:used] != ENDED)
     return int(here.argmax()) if here.any() else NOBODY
 

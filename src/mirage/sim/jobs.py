@@ -1,4 +1,4 @@
-"""From a job table to what the simulator replays: validated records, in order of submission."""
+"""The workload of a simulation: a job table as checked records, in order of submission."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def _room(jobs: Records, cluster: Cluster, partition: Partition) -> tuple[Ints, 
 
 
 def to_minutes(jobs: Records, epoch_s: int) -> Records:
-    """Bring times to a grid of minutes: submissions down, run times up, at least a minute.
+    """Round times to minutes for ``mirage-2023``: submissions down, run times up to 1 or more.
 
     Args:
         jobs: JOB records.
@@ -226,5 +226,5 @@ def link_record(
 
 
 def never_in_force(limit: int | None) -> int:
-    """A limit as the kernels hold it: a number nobody reaches where there is none."""
+    """A limit as the kernels hold it: where there is none, a number that is never reached."""
     return NEVER_S if limit is None else limit

@@ -1,4 +1,4 @@
-"""What came out of a simulation: who ran when, and the figures people compare."""
+"""The schedule of a simulation: starts and ends of jobs, and the figures to compare."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Schedule:
         return slowdown
 
     def metrics(self) -> dict[str, Any]:
-        """Jobs, waits (s), makespan from the first submission (s), utilisation, mean bounded slowdown."""
+        """Jobs, waits (s), makespan from the first submission, utilisation, bounded slowdown."""
         waits = self.wait_s
         if len(waits) == 0:
             return {"jobs": 0, "mean_wait_s": 0.0, "max_wait_s": 0, "makespan_s": 0, "utilisation": 0.0}

@@ -1,4 +1,4 @@
-"""A cluster in simulated time: replay a trace, inject jobs, fork, look, and let a policy act.
+"""The simulation of a cluster: replay a trace, inject jobs, fork, look, apply plans.
 
 sim = Simulation(Cluster.pool(76), workload(table, cluster), discipline="slurm")
 sim.advance(until_s)
@@ -38,17 +38,10 @@ from mirage.sim.kernel.arrays import (
     AFTER_NONE,
     ASKS_POLICY,
     ENDED,
-    FAULT,
-    FAULT_ID,
-    FAULT_VALUE,
-    N_LOG,
     NEEDS_ROOM,
     NEVER_S,
     NOBODY,
-    NOW,
     REFUSED_PLAN,
-    WATCH,
-    WATCH_SLOT,
     WHOLE_NODE,
     Records,
 )
@@ -119,10 +112,10 @@ class Simulation:
     @property
     def now_s(self) -> int:
         """The present second."""
-        return int(self.state.clock[NOW])
+        return int(self.state.clock["now_s"][0])
 
     def advance(self, until_s: int) -> int:
-        """Let time pass until ``until_s`` inclusive, or until a watched job starts; returns the time then.
+        """Advance to ``until_s`` inclusive, or to the start of a watched job; returns the time.
 
         Raises:
             PlanInfeasible: The policy asked for something that cannot be done.
@@ -142,19 +135,19 @@ class Simulation:
                 return self.now_s
 
     def approach(self, time_s: int) -> None:
-        """Let time pass to just before ``time_s``: all that is due earlier has happened, what is due then has not.
+        """Advance to just before ``time_s``: what is due then has not happened yet.
 
         A job injected now is looked at together with what happens in this second.
         """
         if time_s <= self.now_s:
             return
         self.advance(time_s - 1)
-        while self.state.clock[WATCH_SLOT] != NOBODY and engine.next_event_s(self.world, self.state) < time_s:
+        while self.state.clock[0].watch_slot != NOBODY and engine.next_event_s(self.world, self.state) < time_s:
             self.advance(time_s - 1)  # the start of a watched job had stopped the clock
-        self.state.clock[NOW] = time_s
+        self.state.clock[0].now_s = time_s
 
     def step(self) -> int:
-        """Let time pass to the next event and let it happen; returns its time, ``NEVER_S`` if there is none."""
+        """Advance over the next event; returns its time, ``NEVER_S`` if there is none."""
         due_s = int(engine.next_event_s(self.world, self.state))
         return self.advance(due_s) if due_s < NEVER_S else NEVER_S
 
@@ -177,7 +170,7 @@ class Simulation:
         return copy
 
     def restore(self, earlier: Simulation) -> None:
-        """Go back (or over) to where a fork of the same simulation stands; the fork is left untouched."""
+        """Return to the state of a fork of the same simulation; the fork is left untouched."""
         if len(earlier.state.live) != len(self.state.live):
             self.state = empty_like(earlier.state)
             self.scratch = make_scratch(self.world, len(earlier.state.live), self.spec.scratch_rows)
@@ -188,7 +181,7 @@ class Simulation:
         self.next_id = earlier.next_id
 
     def _ended_so_far(self) -> tuple[Records, ...]:
-        logged = self.state.clock[N_LOG]
+        logged = int(self.state.clock["n_log"][0])
         return (*self.past, self.state.log[:logged]) if logged else self.past
 
     # -- jobs from outside ------------------------------------------------------------------------------------------
@@ -215,21 +208,21 @@ class Simulation:
             self.grow()
         slot = admit(self.world, self.state, job[0])
         if watched:
-            self.state.clock[WATCH] = self.next_id
-            self.state.clock[WATCH_SLOT] = slot
+            self.state.clock[0].watch = self.next_id
+            self.state.clock[0].watch_slot = slot
         self.next_id += 1
         engine.wake_now(self.state)
         return self.next_id - 1
 
     def run_until_started(self, job_id: int, until_s: int = NEVER_S - 1) -> int | None:
-        """Let time pass until the job injected last starts; its start, or None if it has not started by then."""
-        clock = self.state.clock
-        if clock[WATCH] != job_id or clock[WATCH_SLOT] == NOBODY:
+        """Advance until the job injected last starts; returns its start, or None."""
+        clock = self.state.clock[0]
+        if clock.watch != job_id or clock.watch_slot == NOBODY:
             raise ValueError(f"job {job_id} is not the one injected last, or has ended")
         if not self._watched_runs():
             self.advance(until_s)
-        started, slot = self._watched_runs(), clock[WATCH_SLOT]
-        self.state.clock[WATCH_SLOT] = NOBODY
+        started, slot = self._watched_runs(), clock.watch_slot
+        self.state.clock[0].watch_slot = NOBODY
         return int(self.state.live[slot].first_start_s) if started else None
 
     def _admissible(self, job: Records) -> None:
@@ -268,7 +261,7 @@ class Simulation:
         Raises:
             PlanInfeasible: An action cannot be applied; those before it have been.
         """
-        while len(self.state.log) - self.state.clock[N_LOG] < len(plan.actions):  # each may end a segment
+        while len(self.state.log) - self.state.clock[0].n_log < len(plan.actions):  # each may end a segment
             self.state = with_longer_log(self.state)
         n = write_plan(plan, self.scratch)
         if not actions.apply_plan(self.world, self.state, self.scratch, n):
@@ -277,17 +270,17 @@ class Simulation:
             engine.wake_now(self.state)
 
     def _infeasible(self) -> PlanInfeasible:
-        clock = self.state.clock
-        row = int(clock[FAULT_ID])
+        clock = self.state.clock[0]
+        row = int(clock.fault_id)
         table = self.workload.table
         name = str(table.job_id[row]) if 0 <= row < len(table) else str(row)
-        return PlanInfeasible(_FAULTS[int(clock[FAULT])].format(id=name, row=row, value=int(clock[FAULT_VALUE])))
+        return PlanInfeasible(_FAULTS[int(clock.fault)].format(id=name, row=row, value=int(clock.fault_value)))
 
     # -- results ------------------------------------------------------------------------------------------------
 
     def segments(self) -> Records:
         """Every stretch of running that has ended, in order."""
-        present = self.state.log[: self.state.clock[N_LOG]]
+        present = self.state.log[: self.state.clock[0].n_log]
         return np.concatenate([*self.past, present]).view(np.recarray) if self.past else present
 
     def schedule(self) -> Schedule:

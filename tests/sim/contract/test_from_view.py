@@ -12,7 +12,6 @@ from mirage.sim.cluster import Cluster
 from mirage.sim.contract.from_view import revive
 from mirage.sim.disciplines.registry import discipline_spec
 from mirage.sim.jobs import workload
-from mirage.sim.kernel.arrays import ARRIVED, N_PENDING, N_RUNNING, QUEUE_HEAD
 from mirage.sim.kernel.engine import advance
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.settings import SlurmSettings
@@ -36,8 +35,8 @@ def test_the_revived_cluster_stands_where_the_view_does(discipline: str) -> None
     view = busy(discipline).view()
     _, state, _ = revive(view, discipline_spec(discipline), SETTINGS, 16, view.phase_s)
     assert len(view.pending) > 10
-    assert state.clock[N_PENDING] == len(view.pending)
-    assert state.clock[N_RUNNING] == len(view.running)
+    assert state.clock[0].n_pending == len(view.pending)
+    assert state.clock[0].n_running == len(view.running)
     assert state.free[0, 0] == view.nodes.free[0, 0]
     ends_s = np.sort(state.live.limit_end_s[state.running[: len(view.running)]])
     np.testing.assert_array_equal(ends_s, np.sort(view.running.start_s + view.running.limit_s))
@@ -48,8 +47,8 @@ def test_slurms_order_of_the_queue_is_kept_though_nobody_tells_it_the_usage() ->
     view = sim.view()
     world, state, scratch = revive(view, discipline_spec("slurm"), SETTINGS, 16, view.phase_s)
     advance(world, state, scratch, discipline_spec("slurm").load(), view.now_s + SETTINGS.bf_interval_s)
-    head = state.clock[QUEUE_HEAD]
-    slots = state.queue[head : head + state.clock[N_PENDING]]
+    head = state.clock[0].queue_head
+    slots = state.queue[head : head + state.clock[0].n_pending]
     kept = slots[slots < len(view.pending)]
     assert len(kept) > 10
     priority = view.pending.priority[kept]
@@ -69,17 +68,17 @@ def test_told_the_true_run_times_it_goes_on_as_the_cluster_does(discipline: str)
         job.run_s = true_s[int(job_id)]
         if slot >= len(view.pending):
             job.end_s = job.start_s + job.run_s
-    for k in range(int(state.clock[N_RUNNING])):  # the heap of ends, in the order of the running jobs
+    for k in range(int(state.clock[0].n_running)):  # the heap of ends, in the order of the running jobs
         entry = state.heap[k]
         entry.end_s = state.live[entry.slot].end_s
-    order = np.argsort(state.heap.end_s[: int(state.clock[N_RUNNING])], kind="stable")
+    order = np.argsort(state.heap.end_s[: int(state.clock[0].n_running)], kind="stable")
     state.heap[: len(order)] = state.heap[: len(order)][order]
     until_s = view.now_s + 2 * HOUR_S
     advance(world, state, scratch, discipline_spec(discipline).load(), until_s)
     alone = sim.fork()
-    alone.state.clock[ARRIVED] = len(alone.world.jobs)  # nobody comes after the view
+    alone.state.clock[0].arrived = len(alone.world.jobs)  # nobody comes after the view
     alone.advance(until_s)
-    started = {int(alone.state.live[s].id) for s in alone.state.running[: alone.state.clock[N_RUNNING]]}
-    ours = {int(ids[state.live[s].id]) for s in state.running[: state.clock[N_RUNNING]]}
+    started = {int(alone.state.live[s].id) for s in alone.state.running[: alone.state.clock[0].n_running]}
+    ours = {int(ids[state.live[s].id]) for s in state.running[: state.clock[0].n_running]}
     assert len(ours) > 10
     assert ours == started

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mirage.sim.kernel.arrays import CHANGED_CAPACITY, N_RUNNING, NOBODY, RUNNING, SUSPENDING
+from mirage.sim.kernel.arrays import NOBODY, RUNNING, SUSPENDING
 from mirage.sim.simulation import Simulation
 
 
@@ -41,7 +41,7 @@ class NodeNames:
 
     def in_use(self) -> set[str]:
         """Names of the nodes that running jobs have."""
-        running = self.sim.state.running[: self.sim.state.clock[N_RUNNING]]
+        running = self.sim.state.running[: self.sim.state.clock[0].n_running]
         return {name for slot in running for name in self.of(int(slot))}
 
     def gone(self, in_use: set[str]) -> set[str]:
@@ -58,8 +58,8 @@ class NodeNames:
 
     def _level(self, b: int) -> int:
         """How many nodes of a bin there are now."""
-        clock, changes = self.sim.state.clock, self.sim.world.changes
-        change = sum(int(c.nodes) for c in changes[: clock[CHANGED_CAPACITY]] if c.bin == b)
+        clock, changes = self.sim.state.clock[0], self.sim.world.changes
+        change = sum(int(c.nodes) for c in changes[: clock.changed_capacity] if c.bin == b)
         return (int(self.sim.world.capacity[b, 0]) if self._whole() else 1) + change
 
     def _whole(self) -> bool:

@@ -20,12 +20,8 @@ from mirage.sim.kernel.arrays import (
     BY_LIMIT,
     CANCELLED,
     HELD,
-    N_HELD,
-    N_PENDING,
-    N_RUNNING,
     NEVER_S,
     NOBODY,
-    QUEUE_HEAD,
     Records,
 )
 from mirage.sim.simulation import Simulation
@@ -60,8 +56,8 @@ class Queries:
 
     def look(self) -> None:
         """Note in our jobs who has come to compete, and who runs since when and where."""
-        state, clock = self.sim.state, self.sim.state.clock
-        for slot in state.running[: clock[N_RUNNING]]:
+        state, clock = self.sim.state, self.sim.state.clock[0]
+        for slot in state.running[: clock.n_running]:
             own = self.own.get(int(state.live.id[slot]) + 1)
             if own is not None and own.start_s == MISSING:
                 own.start_s, own.wait = int(state.live.start_s[slot]), Wait()
@@ -94,8 +90,8 @@ class Queries:
         return self.qos.index(name) if name in self.qos else 0
 
     def _pending(self) -> Iterator[QueuedJob]:
-        state, clock = self.sim.state, self.sim.state.clock
-        queue = state.queue[clock[QUEUE_HEAD] : clock[QUEUE_HEAD] + clock[N_PENDING]]
+        state, clock = self.sim.state, self.sim.state.clock[0]
+        queue = state.queue[clock.queue_head : clock.queue_head + clock.n_pending]
         reached = limits_reached(self.sim.world, state, queue).tolist()
         first: set[int] = set()
         for job, limit in zip(_rows(state.live, queue), reached):
@@ -104,7 +100,7 @@ class Queries:
             if limit == WITHIN_LIMITS:
                 first.add(place)
             yield self._waiting(job, reason, job["eligible_s"])
-        for job in _rows(state.live, state.held[: clock[N_HELD]]):
+        for job in _rows(state.live, state.held[: clock.n_held]):
             yield self._waiting(job, *self._held(job))
 
     def _held(self, job: dict[str, Any]) -> tuple[str, int]:
@@ -133,8 +129,8 @@ class Queries:
         )
 
     def _running(self) -> Iterator[QueuedJob]:
-        state, clock = self.sim.state, self.sim.state.clock
-        slots = state.running[: clock[N_RUNNING]]
+        state, clock = self.sim.state, self.sim.state.clock[0]
+        slots = state.running[: clock.n_running]
         for slot, job in zip(slots.tolist(), _rows(state.live, slots)):
             own = self.own.get(job["id"] + 1)
             described = self._described(job, own)

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
+from mirage.provision.compile_ahead import use
 from mirage.provision.evaluation.study import Player, Study, Trial
 
 _player: Player | None = None
@@ -30,6 +31,7 @@ def play_windows(study: Study, windows: list[int], workers: int) -> Iterator[tup
         for window in windows:
             yield window, player.play(window)
         return
+    use(study.scenario.discipline)  # compiled once here, where it is told, rather than once by each worker
     context = multiprocessing.get_context("spawn")  # a fork would copy whatever threads the caller has
     pool = ProcessPoolExecutor(min(workers, len(windows)), context, initializer=_begin, initargs=(study,))
     try:

@@ -9,17 +9,12 @@ from numba import float64, int64, void
 from mirage.duration import DAY_S
 from mirage.sim.kernel.allocate import copy_state
 from mirage.sim.kernel.arrays import (
-    ARRIVED,
     DISCIPLINE_TYPE,
     JOBS_TYPE,
-    N_HEAP,
-    N_RUNNING,
     NEVER_S,
-    NOW,
     SCRATCH_TYPE,
     STARTED_WATCHED,
     STATE_TYPE,
-    WATCH_SLOT,
     WORLD_TYPE,
     Scratch,
     State,
@@ -38,15 +33,15 @@ def draw_runs(state: State, samples: Any, stretch: Any, chance: Any, sure: int) 
         chance: Shape (jobs,), uniform in [0, 1).
         sure: Slot of the one job known to run until its limit: the present link.
     """
-    clock, live = state.clock, state.live
-    now = clock[NOW]
+    clock, live = state.clock[0], state.live
+    now = clock.now_s
     for slot in range(len(chance)):
         job = live[slot]
         first, last = stretch[slot, 0], stretch[slot, 1]
         use = 1.0 if slot == sure else samples[first + int(chance[slot] * (last - first))]
         job.run_s = max(int(use * job.limit_s), 1)
-    clock[N_HEAP] = 0
-    for k in range(clock[N_RUNNING]):
+    clock.n_heap = 0
+    for k in range(clock.n_running):
         slot = state.running[k]
         job = live[slot]
         job.end_s = max(min(job.start_s + job.run_s, job.limit_end_s), now + 1)
@@ -87,17 +82,17 @@ def draw_arrivals(world: World, past: Any, days: Any, now: int) -> None:
 @kernel()
 def submit_link(world: World, state: State, link: Any) -> None:
     """The next link is submitted now, and watched."""
-    link[0].submit_s = state.clock[NOW]
-    state.clock[WATCH_SLOT] = admit(world, state, link[0])
+    link[0].submit_s = state.clock[0].now_s
+    state.clock[0].watch_slot = admit(world, state, link[0])
     wake_now(state)
 
 
 @kernel()
 def approach(world: World, state: State, scratch: Scratch, discipline: Any, time_s: int) -> None:
     """Let time pass to just before ``time_s``."""
-    if time_s > state.clock[NOW]:
+    if time_s > state.clock[0].now_s:
         advance(world, state, scratch, discipline, time_s - 1)
-        state.clock[NOW] = time_s
+        state.clock[0].now_s = time_s
 
 
 @kernel(
@@ -139,15 +134,15 @@ def roll_out(
         until_s: A link that has not started by then is taken to start then.
         starts_s: Shape (futures, delays), written: when the link starts.
     """
-    now = seen.clock[NOW]
+    now = seen.clock[0].now_s
     for future in range(starts_s.shape[0]):
         copy_state(base, seen)
         draw_runs(base, samples, stretch, chance[future], sure)
         draw_arrivals(world, past, days[future], now)
-        base.clock[ARRIVED] = 0
+        base.clock[0].arrived = 0
         for k in range(len(offsets_s)):
             approach(world, base, scratch, discipline, now + offsets_s[k])
             copy_state(branch, base)
             submit_link(world, branch, link)
             came_back = advance(world, branch, scratch, discipline, until_s)
-            starts_s[future, k] = branch.clock[NOW] if came_back == STARTED_WATCHED else until_s
+            starts_s[future, k] = branch.clock[0].now_s if came_back == STARTED_WATCHED else until_s

@@ -18,11 +18,8 @@ from mirage.sim.disciplines.registry import DisciplineSpec
 from mirage.sim.kernel.allocate import FIRST_SLOTS, enlarged, make_scratch, make_state, make_world
 from mirage.sim.kernel.arrays import (
     JOB,
-    N_PENDING,
     NOBODY,
-    NOW,
     PENDING,
-    PRIORITY_AT,
     RUNNING,
     Records,
     Scratch,
@@ -120,7 +117,7 @@ def revive(
     waiting.boost = standing(pending, view, settings)
     _seat(world, state, scratch, waiting, np.ascontiguousarray(pending.eligible_s))
     _run(world, state, scratch, job_records(running, len(pending)), np.ascontiguousarray(running.start_s))
-    state.clock[PRIORITY_AT] = view.now_s
+    state.clock[0].priority_at_s = view.now_s
     return world, state, scratch
 
 
@@ -136,11 +133,11 @@ def _seat(world: World, state: State, scratch: Scratch, jobs: Any, eligible_s: A
 @kernel()
 def _run(world: World, state: State, scratch: Scratch, jobs: Any, start_s: Any) -> None:
     """Put the running jobs on nodes, each with its own start in the past."""
-    clock = state.clock
-    waiting = clock[N_PENDING]
+    clock = state.clock[0]
+    waiting = clock.n_pending
     for k in range(len(jobs)):
         slot = admit(world, state, jobs[k])
-        clock[N_PENDING] = waiting
+        clock.n_pending = waiting
         job = state.live[slot]
         if not pick(world, state, scratch, state.free, job, job.nodes):
             continue
@@ -149,7 +146,7 @@ def _run(world: World, state: State, scratch: Scratch, jobs: Any, start_s: Any) 
         job.width = job.nodes
         job.start_s = start_s[k]
         job.first_start_s = start_s[k]
-        job.limit_end_s = max(start_s[k] + job.limit_s, clock[NOW] + 1)
+        job.limit_end_s = max(start_s[k] + job.limit_s, clock.now_s + 1)
         job.end_s = job.limit_end_s
         insert_running(state, slot)
         push_end(state, slot, job.end_s)

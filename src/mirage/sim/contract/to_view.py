@@ -11,14 +11,7 @@ from mirage.policy.view import MOST_ENDED, MOST_PENDING, Chain, Ended, Jobs, Nod
 from mirage.sim.kernel.arrays import (
     BY_PREEMPTION,
     BY_RESIZE,
-    CHANGED_CAPACITY,
-    N_HELD,
-    N_LOG,
-    N_PENDING,
-    N_RUNNING,
     NEVER_S,
-    NOW,
-    QUEUE_HEAD,
     RUNNING,
     SUSPENDING,
     WHOLE_NODE,
@@ -44,9 +37,10 @@ def observe(
         chain: The chain to decide about.
         phase_s: As in ``View``.
     """
-    now_s, head = int(state.clock[NOW]), state.clock[QUEUE_HEAD]
-    waiting = state.queue[head : head + state.clock[N_PENDING]]
-    held = state.held[: state.clock[N_HELD]]
+    clock = state.clock[0]
+    now_s = int(clock.now_s)
+    waiting = state.queue[clock.queue_head : clock.queue_head + clock.n_pending]
+    held = state.held[: clock.n_held]
     blocked = limits_reached(world, state, waiting) != WITHIN_LIMITS
     if blocked.any():
         waiting, held = waiting[~blocked], np.concatenate([waiting[blocked], held])
@@ -61,7 +55,7 @@ def observe(
             allowed=_frozen(state.allowed.copy()),
         ),
         pending=jobs_of(world, state, waiting),
-        running=jobs_of(world, state, state.running[: state.clock[N_RUNNING]]),
+        running=jobs_of(world, state, state.running[: clock.n_running]),
         held=jobs_of(world, state, held, held=True),
         ended=_ended(state, past),
         chain=chain,
@@ -72,7 +66,7 @@ def observe(
 def capacity_now(world: World, state: State) -> Any:
     """Capacity of every bin, without the nodes that are gone or leave as soon as they fall free."""
     capacity = world.capacity.copy()
-    for change in world.changes[: state.clock[CHANGED_CAPACITY]]:
+    for change in world.changes[: state.clock[0].changed_capacity]:
         if world.settings[0].stacked:
             capacity[change.bin, 0] += change.nodes
         else:
@@ -98,7 +92,7 @@ def jobs_of(world: World, state: State, slots: Any, held: bool = False) -> Jobs:
     Args:
         held: Whether they do not compete.
     """
-    live, now_s = state.live[slots], int(state.clock[NOW])
+    live, now_s = state.live[slots], int(state.clock[0].now_s)
     runs = (live.status == RUNNING) | (live.status == SUSPENDING)
     worked = np.maximum(now_s - live.start_s - live.resume_s, 0) * live.speed * (live.status == RUNNING)
     whole = (live.gpus == WHOLE_NODE) | bool(world.settings[0].stacked)
@@ -118,7 +112,7 @@ def jobs_of(world: World, state: State, slots: Any, held: bool = False) -> Jobs:
 def _ended(state: State, past: tuple[Records, ...]) -> Ended:
     """The jobs that ended last; a stretch that ended by preemption or a change of size is no end of a job."""
     chunks: list[Records] = []
-    for chunk in (state.log[: state.clock[N_LOG]], *reversed(past)):
+    for chunk in (state.log[: state.clock[0].n_log], *reversed(past)):
         chunks.insert(0, _ends(chunk))
         if sum(map(len, chunks)) >= MOST_ENDED:
             break

@@ -1,4 +1,4 @@
-"""Conservative backfill: every job tested has a reservation, all planned anew at every event.
+"""Conservative backfill: every job tested has a reservation, planned anew at every event.
 
 This is the re-planning variant: at each event the queue is planned in order on an exact availability profile, each
 job at the earliest time that delays none before it. (The other variant keeps reservations and compresses them.)
@@ -12,14 +12,9 @@ beside the jobs planned so far.
 from __future__ import annotations
 
 from mirage.sim.kernel.arrays import (
-    ARRIVED_SINCE,
     DISCIPLINE,
-    ENDED_SINCE,
-    KNOWN,
-    N_PENDING,
     NEVER_S,
     NOBODY,
-    NOW,
     Reference,
     Scratch,
     State,
@@ -49,7 +44,7 @@ def plan_stands(world: World, state: State) -> bool:
     since comes last.
     """
     return bool(
-        state.clock[ENDED_SINCE] & REPLAN == 0
+        state.clock[0].ended_since & REPLAN == 0
         and one_pool(world)  # on several bins the plan does not remember which nodes it chose
         and not users_are_limited(world)  # nor whose limit a job waits for
     )
@@ -58,13 +53,13 @@ def plan_stands(world: World, state: State) -> bool:
 @kernel()
 def start_planned(world: World, state: State, scratch: Scratch) -> int:
     """Start the jobs in the plan whose time has come; returns how many."""
-    clock, live, queue = state.clock, state.live, pending(state)
-    planned, n = clock[KNOWN], clock[N_PENDING]
+    clock, live, queue = state.clock[0], state.live, pending(state)
+    planned, n = clock.known, clock.n_pending
     k = 0
     while k < planned:
         slot = queue[k]
         job = live[slot]
-        if job.planned_s <= clock[NOW]:
+        if job.planned_s <= clock.now_s:
             take_out(queue, k, n)
             n -= 1
             planned -= 1
@@ -72,17 +67,17 @@ def start_planned(world: World, state: State, scratch: Scratch) -> int:
             start(world, state, scratch, slot, job.nodes, 1.0)
         else:
             k += 1
-    started = clock[KNOWN] - planned
-    clock[N_PENDING], clock[KNOWN] = n, planned
+    started = clock.known - planned
+    clock.n_pending, clock.known = n, planned
     return int(started)
 
 
 @kernel()
 def plan_on(world: World, state: State, scratch: Scratch, tested: int) -> None:
-    """Go on planning where the plan ends, among the first ``tested`` jobs; start those planned for now."""
-    clock, live, queue = state.clock, state.live, pending(state)
-    now, n = clock[NOW], clock[N_PENDING]
-    k = clock[KNOWN]
+    """Continue the plan over the first ``tested`` jobs, and start those planned for now."""
+    clock, live, queue = state.clock[0], state.live, pending(state)
+    now, n = clock.now_s, clock.n_pending
+    k = clock.known
     last = last_to_start(world, state, scratch, k, tested - 1)
     stands = True
     while k <= last:
@@ -103,26 +98,26 @@ def plan_on(world: World, state: State, scratch: Scratch, tested: int) -> None:
         else:
             k += 1
         last = last_to_start(world, state, scratch, k, last)
-    clock[N_PENDING], clock[KNOWN] = n, k if stands else 0
+    clock.n_pending, clock.known = n, k if stands else 0
 
 
 @kernel(DISCIPLINE)
 def conservative(situation: Reference) -> int:
     """Start the jobs whose planned time has come."""
     world, state, scratch = dereference(situation)
-    clock = state.clock
-    clock[ARRIVED_SINCE] = 0
-    tested = min(clock[N_PENDING], world.settings[0].max_job_test)
-    settled = clock[ENDED_SINCE] == 0 and not users_are_limited(world)  # who is at a limit is not planned, and frees
-    unsettled = clock[KNOWN] if settled else 0  # what others were planned around
+    clock = state.clock[0]
+    clock.arrived_since = 0
+    tested = min(clock.n_pending, world.settings[0].max_job_test)
+    settled = clock.ended_since == 0 and not users_are_limited(world)  # who is at a limit is not planned, and frees
+    unsettled = clock.known if settled else 0  # what others were planned around
     if last_that_fits(world, state, unsettled, tested - 1) < unsettled:
         return 0  # and what has ended is still to be planned for
     if plan_stands(world, state):
         forget_past(world, state)
     else:
         rebuild(world, state)
-        clock[KNOWN] = 0
-    clock[ENDED_SINCE] = 0
+        clock.known = 0
+    clock.ended_since = 0
     tested -= start_planned(world, state, scratch)
     plan_on(world, state, scratch, tested)
     return 0

@@ -1,4 +1,6 @@
-"""EASY backfill (Lifka 1995; Mu'alem & Feitelson 2001): only the head of the queue has a reservation.
+"""EASY backfill: only the head of the queue has a reservation.
+
+Lifka 1995; Mu'alem & Feitelson 2001.
 
 The *shadow time* is the earliest at which the blocked head fits if running jobs use up their limits; *extra* is what is
 left beside it then. A later job may start now if it fits and either ends by the shadow time or stays within extra.
@@ -10,15 +12,8 @@ from typing import Any
 
 from mirage.sim.disciplines.fcfs import start_heads
 from mirage.sim.kernel.arrays import (
-    ARRIVED_SINCE,
     DISCIPLINE,
-    ENDED_SINCE,
-    KNOWN,
-    N_PENDING,
-    N_RUNNING,
     NEVER_S,
-    NOW,
-    SHADOW,
     Reference,
     Scratch,
     State,
@@ -37,13 +32,13 @@ def find_shadow(world: World, state: State, scratch: Scratch, head: Any) -> None
 
     Everything whose limit ends at the shadow time counts as free at it.
     """
-    clock, live, running, extra = state.clock, state.live, state.running, state.extra
+    clock, live, running, extra = state.clock[0], state.live, state.running, state.extra
     bins = world.capacity.shape[0]
     for b in range(bins):
         extra[b, 0] = state.free[b, 0]
         extra[b, 1] = state.free[b, 1]
-    n = clock[N_RUNNING]
-    clock[SHADOW] = NEVER_S
+    n = clock.n_running
+    clock.shadow_s = NEVER_S
     k = 0
     while k < n:
         end_s = live[running[k]].limit_end_s
@@ -51,7 +46,7 @@ def find_shadow(world: World, state: State, scratch: Scratch, head: Any) -> None
             release_into(world, state, running[k], extra)
             k += 1
         if pick(world, state, scratch, extra, head, head.nodes):
-            clock[SHADOW] = end_s
+            clock.shadow_s = end_s
             subtract_picked(world, scratch, extra, head)
             return
 
@@ -82,9 +77,9 @@ def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
     On shared nodes, which ones the head would take depends on how full the others are: once a job has been started
     beside it, nothing is known of what is left.
     """
-    clock, live, queue = state.clock, state.live, pending(state)
-    now, shadow_s = clock[NOW], clock[SHADOW]
-    n = clock[N_PENDING]
+    clock, live, queue = state.clock[0], state.live, pending(state)
+    now, shadow_s = clock.now_s, clock.shadow_s
+    n = clock.n_pending
     k = first
     most = most_nodes(world, state.free)
     most_beside = min(most, most_nodes(world, state.extra))
@@ -107,8 +102,8 @@ def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
             most_beside = min(most, most_nodes(world, state.extra))
         else:
             k += 1
-    clock[N_PENDING] = n
-    clock[KNOWN] = n if stands else 0
+    clock.n_pending = n
+    clock.known = n if stands else 0
 
 
 @kernel(DISCIPLINE)
@@ -120,18 +115,18 @@ def easy(situation: Reference) -> int:
     may have been its user's last: then another is the head.)
     """
     world, state, scratch = dereference(situation)
-    clock = state.clock
-    known = clock[KNOWN]
-    if clock[ENDED_SINCE] != 0 or known == 0 or users_are_limited(world):
-        clock[KNOWN] = 0
+    clock = state.clock[0]
+    known = clock.known
+    if clock.ended_since != 0 or known == 0 or users_are_limited(world):
+        clock.known = 0
         blocked = start_heads(world, state, scratch)
-        known = clock[N_PENDING]
+        known = clock.n_pending
         if blocked < known:
             find_shadow(world, state, scratch, state.live[pending(state)[blocked]])
             known = blocked + 1
             backfill(world, state, scratch, known)
-    elif known < clock[N_PENDING]:
+    elif known < clock.n_pending:
         backfill(world, state, scratch, known)
-    clock[ENDED_SINCE] = 0
-    clock[ARRIVED_SINCE] = 0
+    clock.ended_since = 0
+    clock.arrived_since = 0
     return 0

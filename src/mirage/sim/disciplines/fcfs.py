@@ -1,8 +1,8 @@
-"""First come, first served, without backfill: the head starts when it fits; nobody passes it."""
+"""First come, first served, without backfill: no job passes the head of the queue."""
 
 from __future__ import annotations
 
-from mirage.sim.kernel.arrays import ARRIVED_SINCE, DISCIPLINE, ENDED_SINCE, N_PENDING, Reference, Scratch, State, World
+from mirage.sim.kernel.arrays import DISCIPLINE, Reference, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import fits, pending, permitted, start, unqueue
 from mirage.sim.kernel.reference import dereference
@@ -18,7 +18,7 @@ def start_heads(world: World, state: State, scratch: Scratch) -> int:
         The place of the first job that does not fit: the blocked head. The queue's length when there is none.
     """
     at = 0
-    while at < state.clock[N_PENDING]:
+    while at < state.clock[0].n_pending:
         slot = pending(state)[at]
         job = state.live[slot]
         if fits(world, state, scratch, job):
@@ -36,6 +36,6 @@ def fcfs(situation: Reference) -> int:
     """Start heads while they fit."""
     world, state, scratch = dereference(situation)
     start_heads(world, state, scratch)
-    state.clock[ENDED_SINCE] = 0
-    state.clock[ARRIVED_SINCE] = 0
+    state.clock[0].ended_since = 0
+    state.clock[0].arrived_since = 0
     return 0

@@ -1,4 +1,4 @@
-"""The queue of the published Mirage simulator (SC'23), to the minute; for comparison with it only.
+"""The queue of the published Mirage simulator (SC'23), to the minute, for comparison.
 
 Whole anonymous nodes, time in minutes counted from ``epoch_s``. Each minute jobs start in strict priority order until
 one does not fit; every tenth minute instead, the queue is planned on 288 slots of 600 s by requested limits, and what
@@ -13,13 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 from mirage.sim.kernel.arrays import (
-    ARRIVED_SINCE,
     DISCIPLINE,
-    ENDED_SINCE,
-    N_PENDING,
-    N_RUNNING,
     NOBODY,
-    NOW,
     Reference,
     Scratch,
     State,
@@ -41,11 +36,11 @@ MAX_AGE_S = 7.0 * 86_400
 
 @kernel()
 def order_by_priority(world: World, state: State) -> None:
-    """Move the jobs queued since the last look to their places (stable; the tail of the queue is new)."""
-    clock, live, queue = state.clock, state.live, pending(state)
+    """Sort the jobs queued since the last look, the tail of the queue, into it; stable."""
+    clock, live, queue = state.clock[0], state.live, pending(state)
     setting = world.settings[0]
-    n = clock[N_PENDING]
-    for k in range(max(n - clock[ARRIVED_SINCE], 0), n):
+    n = clock.n_pending
+    for k in range(max(n - clock.arrived_since, 0), n):
         slot = queue[k]
         job = live[slot]
         at_submission = WEIGHT_SIZE * job.nodes / setting.nodes
@@ -57,7 +52,7 @@ def order_by_priority(world: World, state: State) -> None:
             at -= 1
         queue[at] = slot
         job.priority = priority
-    clock[ARRIVED_SINCE] = 0
+    clock.arrived_since = 0
 
 
 @kernel()
@@ -73,12 +68,12 @@ def last_candidate(state: State, tested: int) -> int:
 @kernel()
 def fill_timeline(state: State, timeline: Any) -> None:
     """Free nodes slot by slot, as running jobs reach their limits."""
-    clock, live = state.clock, state.live
+    clock, live = state.clock[0], state.live
     level = state.free[0, 0]
     done = 0
-    n = clock[N_RUNNING]
+    n = clock.n_running
     for slot in range(SLOTS):
-        begins_s = clock[NOW] + slot * SLOT_S
+        begins_s = clock.now_s + slot * SLOT_S
         while done < n and live[state.running[done]].limit_end_s <= begins_s:
             level += live[state.running[done]].width
             done += 1
@@ -87,7 +82,7 @@ def fill_timeline(state: State, timeline: Any) -> None:
 
 @kernel()
 def first_gap(timeline: Any, nodes: int, length: int) -> int:
-    """The first slot from which ``length`` slots (or all to the end) have ``nodes`` free; ``SLOTS`` if none."""
+    """The first slot with ``nodes`` free for ``length`` slots, or to the end; else ``SLOTS``."""
     begin = 0
     run = 0
     for slot in range(SLOTS):
@@ -107,9 +102,9 @@ def replan(world: World, state: State, scratch: Scratch) -> None:
 
     Nothing but starts comes of it, so planning ends with the last job that could start now.
     """
-    clock, live, queue = state.clock, state.live, pending(state)
+    clock, live, queue = state.clock[0], state.live, pending(state)
     timeline = scratch.timeline
-    n = clock[N_PENDING]
+    n = clock.n_pending
     last = last_candidate(state, min(n, JOBS_PLANNED))
     if last == NOBODY:
         return
@@ -130,20 +125,20 @@ def replan(world: World, state: State, scratch: Scratch) -> None:
         else:
             queue[kept] = slot
             kept += 1
-    clock[N_PENDING] = kept
+    clock.n_pending = kept
 
 
 @kernel(DISCIPLINE)
 def mirage_2023(situation: Reference) -> int:
     """One minute of the published simulator."""
     world, state, scratch = dereference(situation)
-    clock = state.clock
+    clock = state.clock[0]
     order_by_priority(world, state)
-    since_s = clock[NOW] - world.settings[0].epoch_s
+    since_s = clock.now_s - world.settings[0].epoch_s
     if since_s % REPLAN_EVERY_S == 0:
         replan(world, state, scratch)
     else:
-        while clock[N_PENDING] > 0:
+        while clock.n_pending > 0:
             slot = pending(state)[0]
             nodes = state.live[slot].nodes
             if nodes > state.free[0, 0]:
@@ -151,8 +146,8 @@ def mirage_2023(situation: Reference) -> int:
             unqueue(state, 0)
             scratch.picked[0] = nodes
             start(world, state, scratch, slot, nodes, 1.0)
-    clock[ENDED_SINCE] = 0
-    hopeless = clock[N_RUNNING] == 0 and since_s % REPLAN_EVERY_S == 0  # all is free and still nobody starts
-    if clock[N_PENDING] > 0 and not hopeless:
-        call_at(state, clock[NOW] + REPLAN_EVERY_S - since_s % REPLAN_EVERY_S)
+    clock.ended_since = 0
+    hopeless = clock.n_running == 0 and since_s % REPLAN_EVERY_S == 0  # all is free and still nobody starts
+    if clock.n_pending > 0 and not hopeless:
+        call_at(state, clock.now_s + REPLAN_EVERY_S - since_s % REPLAN_EVERY_S)
     return 0

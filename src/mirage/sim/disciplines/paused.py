@@ -1,4 +1,4 @@
-"""No discipline of its own: the clock stops after every event and somebody outside decides."""
+"""The discipline that stops the clock after every event, for a policy outside to decide."""
 
 from __future__ import annotations
 

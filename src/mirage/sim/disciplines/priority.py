@@ -1,4 +1,6 @@
-"""Slurm's multifactor priority: Σ weight × factor, each factor in 0 … 1 (slurm.conf(5), priority_multifactor).
+"""Slurm's multifactor priority: Σ weight × factor, each factor in 0 … 1.
+
+slurm.conf(5), priority_multifactor.
 
 Age counts from when the job became eligible, up to ``PriorityMaxAge``. Fair-share follows the fair-tree algorithm with
 one equal share for every account and, in it, for every user: accounts are ranked by how little they used, users within
@@ -8,11 +10,6 @@ them, and the factor is the rank. Usage is node-seconds, halved every ``Priority
 from __future__ import annotations
 
 from mirage.sim.kernel.arrays import (
-    ARRIVED_SINCE,
-    N_PENDING,
-    N_RUNNING,
-    NOW,
-    PRIORITY_AT,
     Scratch,
     State,
     World,
@@ -27,20 +24,23 @@ UNKNOWN = -1.0
 @kernel()
 def decay_usage(world: World, state: State) -> None:
     """Add what running jobs have used since the last computation, then let old usage fade."""
-    clock, live, usage = state.clock, state.live, state.usage
-    now, before = clock[NOW], clock[PRIORITY_AT]
-    for k in range(clock[N_RUNNING]):
+    clock, live, usage = state.clock[0], state.live, state.usage
+    now, before = clock.now_s, clock.priority_at_s
+    for k in range(clock.n_running):
         job = live[state.running[k]]
         usage[job.user] += job.width * float(now - max(before, job.start_s))
     fade = 0.5 ** ((now - before) / world.settings[0].half_life_s)
     for user in range(len(usage)):
         usage[user] *= fade
-    clock[PRIORITY_AT] = now
+    clock.priority_at_s = now
 
 
 @kernel()
 def fair_share(world: World, state: State, scratch: Scratch, user: int) -> float:
-    """The fair-tree factor of a user, worked out the first time it is asked for: most users have nothing queued."""
+    """The fair-tree factor of a user, computed when first asked for.
+
+    Most users have nothing queued.
+    """
     if scratch.share[user] == UNKNOWN:
         scratch.share[user] = share_after(world, state, scratch, user)
     return float(scratch.share[user])
@@ -62,7 +62,7 @@ def share_after(world: World, state: State, scratch: Scratch, user: int) -> floa
 
 @kernel()
 def sum_by_account(world: World, state: State, scratch: Scratch) -> None:
-    """Usage of every account into ``scratch.keys``; the factors of all users are to be worked out anew."""
+    """Sum usage by account into ``scratch.keys``, and mark all users' factors as unknown."""
     for user in range(len(state.usage)):
         scratch.keys[world.user_account[user]] = 0.0
         scratch.share[user] = UNKNOWN
@@ -72,26 +72,26 @@ def sum_by_account(world: World, state: State, scratch: Scratch) -> None:
 
 @kernel()
 def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
-    """Compute the priority of every pending job and sort the queue by partition tier and priority.
+    """Compute the priority of pending jobs, and sort the queue by partition tier and priority.
 
     Age moves all waiting jobs alike, so between two periods of ``PriorityCalcPeriod`` only new jobs are put in place.
 
     Returns:
         Whether the whole queue was computed anew.
     """
-    clock, live, queue = state.clock, state.live, pending(state)
+    clock, live, queue = state.clock[0], state.live, pending(state)
     setting = world.settings[0]
-    now = clock[NOW]
+    now = clock.now_s
     period_s, epoch_s = setting.calc_period_s, setting.epoch_s
-    due = (now - epoch_s) // period_s > (clock[PRIORITY_AT] - epoch_s) // period_s
+    due = (now - epoch_s) // period_s > (clock.priority_at_s - epoch_s) // period_s
     if due:
         decay_usage(world, state)
-    elif clock[ARRIVED_SINCE] == 0:
+    elif clock.arrived_since == 0:
         return False
     fair = setting.weight_fairshare > 0.0
     if fair:
         sum_by_account(world, state, scratch)
-    n = clock[N_PENDING]
+    n = clock.n_pending
     for k in range(n):
         slot = queue[k]
         job = live[slot]
@@ -115,7 +115,7 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
 
 @kernel()
 def insert_by_priority(world: World, state: State, k: int, slot: int) -> None:
-    """Move the job at place k forward to its place among those before it; ties stay in order of submission."""
+    """Move the job at place k forward to its place; ties stay in order of submission."""
     live, queue = state.live, pending(state)
     job = live[slot]
     tier, priority = world.partition_tier[job.partition], job.priority

@@ -1,4 +1,4 @@
-"""Preemption by QOS, as the scheduler itself does it (``PreemptType=preempt/qos``, ``PreemptMode=REQUEUE``).
+"""Preemption by QOS: ``PreemptType=preempt/qos``, ``PreemptMode=REQUEUE``.
 
 A job that does not fit takes the nodes of running jobs whose QOS it may displace: they are given up one after another,
 in Slurm's order, until it would fit, and those among them that hold nodes it then gets are put back into the queue.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.sim.kernel.arrays import N_RUNNING, NOBODY, NOW, RUNNING, Scratch, State, World
+from mirage.sim.kernel.arrays import NOBODY, RUNNING, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import put_back
 from mirage.sim.kernel.resources import pick, release_into
@@ -22,7 +22,10 @@ def may_displace(world: World, job: Any) -> bool:
 
 @kernel()
 def goes_before(world: World, one: Any, other: Any) -> bool:
-    """Whether a running job is displaced before another: of the lower QOS, then the younger; or the younger at once."""
+    """Whether a running job is displaced before another: by lower QOS, then by later start.
+
+    By later start alone where the settings say so.
+    """
     if world.settings[0].youngest_first == 0:
         mine, theirs = world.qos_factor[one.qos], world.qos_factor[other.qos]
         if mine != theirs:
@@ -32,15 +35,17 @@ def goes_before(world: World, one: Any, other: Any) -> bool:
 
 @kernel()
 def next_to_go(world: World, state: State, job: Any, last: int) -> int:
-    """The slot of the running job to be displaced after the one in slot ``last`` (``NOBODY``: first), or ``NOBODY``.
+    """The slot of the running job displaced next after the one in ``last``, or ``NOBODY``.
+
+    ``last`` is ``NOBODY`` for the first.
 
     Who started in this very second is left alone.
     """
     live, best = state.live, NOBODY
-    for k in range(state.clock[N_RUNNING]):
+    for k in range(state.clock[0].n_running):
         slot = state.running[k]
         one = live[slot]
-        if one.status != RUNNING or not world.displaces[job.qos, one.qos] or one.start_s >= state.clock[NOW]:
+        if one.status != RUNNING or not world.displaces[job.qos, one.qos] or one.start_s >= state.clock[0].now_s:
             continue
         if last != NOBODY and not goes_before(world, live[last], one):
             continue
@@ -65,7 +70,7 @@ def holds_picked(world: World, state: State, scratch: Scratch, slot: int) -> boo
 
 @kernel()
 def displace_for(world: World, state: State, scratch: Scratch, job: Any) -> bool:
-    """Make room for a job at the cost of others; False, and nothing has changed, where that would not be enough."""
+    """Displace running jobs to make room for a job; False, and no change, if not enough."""
     low = scratch.low
     for b in range(world.capacity.shape[0]):
         low[b, 0] = state.free[b, 0]
@@ -78,7 +83,7 @@ def displace_for(world: World, state: State, scratch: Scratch, job: Any) -> bool
             return False
         release_into(world, state, last, low)
         enough = pick(world, state, scratch, low, job, job.nodes)
-    begin_s = state.clock[NOW] + world.settings[0].requeue_hold_s
+    begin_s = state.clock[0].now_s + world.settings[0].requeue_hold_s
     slot = NOBODY
     while slot != last:
         slot = next_to_go(world, state, job, slot)

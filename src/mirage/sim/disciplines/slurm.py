@@ -16,16 +16,9 @@ from __future__ import annotations
 from mirage.sim.disciplines.priority import compute_priorities
 from mirage.sim.disciplines.qos_preemption import displace_for, may_displace
 from mirage.sim.kernel.arrays import (
-    ARRIVED_SINCE,
-    DIRTY,
     DISCIPLINE,
-    ENDED_SINCE,
-    N_PENDING,
-    N_RUNNING,
     NEVER_S,
     NOBODY,
-    NOW,
-    PASSED_AT,
     Reference,
     Scratch,
     State,
@@ -41,12 +34,12 @@ from mirage.sim.kernel.sorted_array import take_out
 @kernel()
 def main_loop(world: World, state: State, scratch: Scratch, depth: int) -> None:
     """Start jobs in priority order; a partition is closed by its first job that does not fit."""
-    clock, live, queue = state.clock, state.live, pending(state)
+    clock, live, queue = state.clock[0], state.live, pending(state)
     partitions = state.allowed.shape[0]
     closed = scratch.timeline
     for p in range(partitions):
         closed[p] = 0
-    n = clock[N_PENDING]
+    n = clock.n_pending
     open_partitions = partitions
     kept = 0
     for k in range(n):
@@ -65,20 +58,20 @@ def main_loop(world: World, state: State, scratch: Scratch, depth: int) -> None:
         else:
             queue[kept] = slot
             kept += 1
-    clock[N_PENDING] = kept
+    clock.n_pending = kept
 
 
 @kernel()
 def backfill_loop(world: World, state: State, scratch: Scratch) -> None:
     """Plan the queue on the availability profile; start what can start now."""
-    clock, live, queue = state.clock, state.live, pending(state)
+    clock, live, queue = state.clock[0], state.live, pending(state)
     setting = world.settings[0]
-    n = clock[N_PENDING]
+    n = clock.n_pending
     last = last_that_fits(world, state, 0, min(n, setting.max_job_test) - 1)
     if last < 0:
         return
     rebuild(world, state)
-    now = clock[NOW]
+    now = clock.now_s
     step = setting.bf_resolution_s
     k = 0
     while k <= last:
@@ -100,34 +93,34 @@ def backfill_loop(world: World, state: State, scratch: Scratch) -> None:
         else:
             k += 1
         last = last_to_start(world, state, scratch, k, last)
-    clock[N_PENDING] = n
+    clock.n_pending = n
 
 
 @kernel(DISCIPLINE)
 def slurm(situation: Reference) -> int:
     """Both loops, each when it is due."""
     world, state, scratch = dereference(situation)
-    clock = state.clock
+    clock = state.clock[0]
     setting = world.settings[0]
-    now = clock[NOW]
-    if clock[ENDED_SINCE] != 0 or clock[ARRIVED_SINCE] != 0:
-        clock[DIRTY] = 1
-    if clock[N_PENDING] > 0:
+    now = clock.now_s
+    if clock.ended_since != 0 or clock.arrived_since != 0:
+        clock.dirty = 1
+    if clock.n_pending > 0:
         if compute_priorities(world, state, scratch):
-            clock[DIRTY] = 1
-        if clock[DIRTY] == 1:
+            clock.dirty = 1
+        if clock.dirty == 1:
             main_loop(world, state, scratch, setting.default_queue_depth)
         since_s = now - setting.epoch_s
-        if since_s % setting.bf_interval_s == 0 and (clock[DIRTY] == 1 or setting.every_pass == 1):
-            waiting = clock[N_PENDING]
+        if since_s % setting.bf_interval_s == 0 and (clock.dirty == 1 or setting.every_pass == 1):
+            waiting = clock.n_pending
             backfill_loop(world, state, scratch)
-            clock[DIRTY] = 1 if clock[N_PENDING] < waiting else 0  # the next pass sees whoever started unrounded
-            clock[PASSED_AT] = now
-        hopeless = clock[N_RUNNING] == 0 and clock[DIRTY] == 0  # all is free and nobody starts: time will not help
-        if clock[N_PENDING] > 0 and not hopeless:
+            clock.dirty = 1 if clock.n_pending < waiting else 0  # the next pass sees whoever started unrounded
+            clock.passed_at_s = now
+        hopeless = clock.n_running == 0 and clock.dirty == 0  # all is free and nobody starts: time will not help
+        if clock.n_pending > 0 and not hopeless:
             call_at(state, now + setting.calc_period_s - since_s % setting.calc_period_s)
-            if clock[DIRTY] == 1 or setting.every_pass == 1:
+            if clock.dirty == 1 or setting.every_pass == 1:
                 call_at(state, now + setting.bf_interval_s - since_s % setting.bf_interval_s)
-    clock[ENDED_SINCE] = 0
-    clock[ARRIVED_SINCE] = 0
+    clock.ended_since = 0
+    clock.arrived_since = 0
     return 0

@@ -1,4 +1,4 @@
-"""Shortest remaining time first, preemptive: the running set is always the shortest jobs that fit.
+"""Shortest remaining time first, preemptive: the shortest jobs that fit always run.
 
 It knows true run times, so it is something to compare with and a proof of the seam, not something to run. It is no
 bound where jobs have widths: another order can wait less. It writes a plan and leaves checking and applying to the
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.sim.kernel.arrays import DISCIPLINE, N_PENDING, N_RUNNING, NOW, RUNNING, Reference, Scratch, State
+from mirage.sim.kernel.arrays import DISCIPLINE, RUNNING, Reference, Scratch, State
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import pending
 from mirage.sim.kernel.plan_actions import PREEMPT, START
@@ -18,10 +18,10 @@ from mirage.sim.kernel.reference import dereference
 
 @kernel()
 def remaining_s(state: State, slot: int) -> float:
-    """Run time a job still needs on the nodes it asked for, what resuming it would cost included."""
+    """Run time a job still needs on the nodes it asked for, the cost of resuming included."""
     job = state.live[slot]
     if job.status == RUNNING:
-        return float(job.end_s - state.clock[NOW])
+        return float(job.end_s - state.clock[0].now_s)
     return float(job.run_s - job.done_s + job.resume_s)
 
 
@@ -47,13 +47,13 @@ def write(scratch: Scratch, at: int, kind: int, job_id: int) -> None:
 
 @kernel(DISCIPLINE)
 def srtf(situation: Reference) -> int:
-    """Rank everybody by what is left to do, fill the machine from the top, exchange whoever is on the wrong side."""
+    """Rank all jobs by remaining time, fill the machine from the top, and exchange the others."""
     _, state, scratch = dereference(situation)
-    clock = state.clock
-    n = clock[N_PENDING] + clock[N_RUNNING]
+    clock = state.clock[0]
+    n = clock.n_pending + clock.n_running
     ranked, left = scratch.slots, scratch.keys
     for k in range(n):
-        slot = pending(state)[k] if k < clock[N_PENDING] else state.running[k - clock[N_PENDING]]
+        slot = pending(state)[k] if k < clock.n_pending else state.running[k - clock.n_pending]
         left[slot] = remaining_s(state, slot)
         at = k
         while at > 0 and comes_before(state, left, slot, ranked[at - 1]):
@@ -61,7 +61,7 @@ def srtf(situation: Reference) -> int:
             at -= 1
         ranked[at] = slot
     room = state.free[0, 0]
-    for k in range(clock[N_RUNNING]):
+    for k in range(clock.n_running):
         room += state.live[state.running[k]].width
     actions = 0
     starts = 0

@@ -13,35 +13,18 @@ from mirage.sim.kernel.arrays import (
     ACTION,
     CAPACITY,
     CHUNK,
-    CHUNKS_USED,
-    CLOCK_SIZE,
-    ENDED_SINCE,
-    FREE_CHUNK,
-    FREE_SLOT,
+    CLOCK,
     HEAP,
     JOB,
-    N_HEAP,
-    N_HELD,
-    N_LOG,
-    N_PENDING,
-    N_PROFILE,
-    N_RUNNING,
     NEVER_S,
     NOBODY,
-    NOW,
-    PASSED_AT,
-    PRIORITY_AT,
-    QUEUE_HEAD,
     SEGMENT,
-    SLOTS_USED,
     STATE_TYPE,
-    TIMER,
-    WATCH,
-    WATCH_SLOT,
     Records,
     Scratch,
     State,
     World,
+    empty_records,
     records,
 )
 from mirage.sim.kernel.compile import kernel
@@ -120,11 +103,11 @@ def make_state(world: World, cluster: Cluster, plans: bool, now_s: int, ids: int
     bins, users = len(world.capacity), len(world.user_account)
     points = 4 * slots + 8 if plans else 1
     one_pool = bins == 1 and not cluster.shared_nodes
-    clock = np.zeros(CLOCK_SIZE, dtype=np.int64)
-    clock[[NOW, PASSED_AT, PRIORITY_AT]] = now_s
-    clock[[FREE_SLOT, FREE_CHUNK, WATCH, WATCH_SLOT]] = NOBODY
-    clock[TIMER] = NEVER_S
-    clock[ENDED_SINCE] = REPLAN
+    clock = np.zeros(1, CLOCK)
+    clock[["now_s", "passed_at_s", "priority_at_s"]] = now_s
+    clock[["free_slot", "free_chunk", "watch", "watch_slot"]] = NOBODY
+    clock["timer_s"] = NEVER_S
+    clock["ended_since"] = REPLAN
     allowed = np.array(
         [[g in cluster.groups_of(p) for g, _ in cluster.bins()] for p in cluster.partitions], dtype=np.bool_
     )
@@ -151,7 +134,7 @@ def make_state(world: World, cluster: Cluster, plans: bool, now_s: int, ids: int
 
 
 def _most_chunks(world: World) -> int:
-    """How many chunks there can be at once: each holds a node, or at least a GPU or a CPU of one."""
+    """The most chunks there can be at once: each holds a node, or a GPU or CPU of one."""
     growth = int(np.maximum(world.changes.nodes, 0).sum()) if world.settings[0].stacked else 0
     return int(world.capacity.sum()) + growth
 
@@ -189,22 +172,22 @@ def copy_table(target: Any, source: Any, rows: int) -> None:
 @kernel(void(STATE_TYPE, STATE_TYPE))
 def copy_state(target: State, source: State) -> None:
     """Copy all that is in use, the log aside, into arrays that are at least as large."""
-    clock = source.clock
-    copy_part(target.clock, clock, 0, CLOCK_SIZE)
-    target.clock[N_LOG] = 0
-    copy_part(target.live, source.live, 0, clock[SLOTS_USED])
-    copy_part(target.queue, source.queue, clock[QUEUE_HEAD], clock[N_PENDING])
-    target.clock[QUEUE_HEAD] = 0
-    copy_part(target.running, source.running, 0, clock[N_RUNNING])
-    copy_part(target.held, source.held, 0, clock[N_HELD])
-    copy_part(target.heap, source.heap, 0, clock[N_HEAP])
-    copy_part(target.chunks, source.chunks, 0, clock[CHUNKS_USED])
+    clock = source.clock[0]
+    copy_part(target.clock, source.clock, 0, 1)
+    target.clock[0].n_log = 0
+    copy_part(target.live, source.live, 0, clock.slots_used)
+    copy_part(target.queue, source.queue, clock.queue_head, clock.n_pending)
+    target.clock[0].queue_head = 0
+    copy_part(target.running, source.running, 0, clock.n_running)
+    copy_part(target.held, source.held, 0, clock.n_held)
+    copy_part(target.heap, source.heap, 0, clock.n_heap)
+    copy_part(target.chunks, source.chunks, 0, clock.chunks_used)
     bins = len(source.free)
     copy_table(target.free, source.free, bins)
     copy_table(target.extra, source.extra, bins)
     copy_table(target.allowed, source.allowed, len(source.allowed))
     copy_part(target.fate, source.fate, 0, len(source.fate))
-    points = clock[N_PROFILE]
+    points = clock.n_profile
     copy_part(target.profile_s, source.profile_s, 0, points)
     if len(source.level) > 1:
         copy_part(target.level, source.level, 0, points)
@@ -219,23 +202,24 @@ def copy_state(target: State, source: State) -> None:
     copy_part(target.user_nodes, source.user_nodes, 0, users)
 
 
-def empty_log(state: State) -> Any:
+def empty_log(state: State) -> Records:
     """Room for the segments of a branch."""
-    return np.empty(256 + 2 * int(state.clock[N_RUNNING]), SEGMENT).view(np.recarray)
+    return empty_records(SEGMENT, 256 + 2 * int(state.clock["n_running"][0])).view(np.recarray)
 
 
 def empty_like(state: State) -> State:
     """Arrays of the same sizes with anything in them, and an empty log."""
     parts: dict[str, Any] = {
-        name: empty_log(state) if name == "log" else np.empty_like(array) for name, array in zip(State._fields, state)
+        name: empty_records(array.dtype, len(array)).view(type(array)) if array.dtype.names else np.empty_like(array)
+        for name, array in zip(State._fields, state)
     }
-    return State(**parts)
+    return State(**parts | {"log": empty_log(state)})
 
 
 def with_longer_log(state: State) -> State:
     """The same state with twice the room for segments."""
-    used = state.clock[N_LOG]
-    log = np.empty(2 * len(state.log) + 2 * int(state.clock[N_RUNNING]), SEGMENT).view(np.recarray)
+    used = state.clock[0].n_log
+    log = empty_records(SEGMENT, 2 * len(state.log) + 2 * int(state.clock[0].n_running)).view(np.recarray)
     log[:used] = state.log[:used]
     return state._replace(log=log)
 

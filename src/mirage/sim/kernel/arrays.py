@@ -1,4 +1,4 @@
-"""What a simulation knows, as arrays: ``World`` (fixed), ``State`` (forked), ``Scratch`` (neither).
+"""Arrays of a simulation: ``World`` (fixed), ``State`` (forked), ``Scratch`` (neither).
 
 A *bin* is where a job's nodes are placed. On a cluster whose jobs take whole nodes, all nodes that are alike
 form one bin and are counted; where jobs share nodes, every node is a bin with its own free GPUs and CPUs, so
@@ -35,7 +35,13 @@ BY_ITSELF, BY_LIMIT, BY_PREEMPTION, BY_CANCEL, BY_RESIZE = range(5)
 
 _I, _F = np.int64, np.float64
 
-JOB = np.dtype(
+
+def _record(fields: list[tuple[str, type]]) -> np.dtype[Any]:
+    """A kind of record whose fields read as attributes, compiled or not."""
+    return np.dtype((np.record, np.dtype(fields, align=True)))
+
+
+JOB = _record(
     [
         # what was asked for
         ("id", _I),  # row of the trace, or a number of the caller's for an injected job
@@ -71,34 +77,31 @@ JOB = np.dtype(
         ("speed", _F),  # run time done per second
         ("chunk", _I),  # first chunk held
         ("stamp", _I),  # tells live entries of the end heap from dead ones
-    ],
-    align=True,
+    ]
 )
 
 WHOLE_NODE = -1
 
-CHUNK = np.dtype([("bin", _I), ("count", _I), ("gpus", _I), ("cpus", _I), ("next", _I)], align=True)
+CHUNK = _record([("bin", _I), ("count", _I), ("gpus", _I), ("cpus", _I), ("next", _I)])
 """``count`` nodes of one job on one bin, each holding so many GPUs and CPUs."""
 
-SEGMENT = np.dtype(
+SEGMENT = _record(
     [("id", _I), ("start_s", _I), ("end_s", _I), ("width", _I), ("why", _I), ("user", _I), ("submit_s", _I),
-     ("limit_s", _I)],
-    align=True,
+     ("limit_s", _I)]
 )  # fmt: skip
 """One stretch of running, from a start to an end; a job never preempted has one."""
 
-HEAP = np.dtype([("end_s", _I), ("slot", _I), ("stamp", _I)], align=True)
+HEAP = _record([("end_s", _I), ("slot", _I), ("stamp", _I)])
 
-ACTION = np.dtype(
+ACTION = _record(
     [("kind", _I), ("id", _I), ("nodes", _I), ("speed", _F), ("suspend_s", _I), ("resume_s", _I),
-     ("bin", _I), ("partition", _I)],
-    align=True,
+     ("bin", _I), ("partition", _I)]
 )  # fmt: skip
 
-CAPACITY = np.dtype([("time_s", _I), ("bin", _I), ("nodes", _I)], align=True)
+CAPACITY = _record([("time_s", _I), ("bin", _I), ("nodes", _I)])
 """From ``time_s`` on the bin has so many nodes more (or fewer, as they fall free)."""
 
-SETTINGS = np.dtype(
+SETTINGS = _record(
     [
         ("nodes", _I),  # of the whole machine
         ("stacked", _I),  # 1: bins are pools of whole nodes; 0: bins are nodes
@@ -125,43 +128,43 @@ SETTINGS = np.dtype(
         ("requeue_hold_s", _I),  # a displaced job competes again only after so long
         ("youngest_first", _I),  # 1: whoever started last is displaced first; 0: whoever has the lowest QOS
         ("every_pass", _I),  # 1: also run the passes in which nothing can have changed
-    ],
-    align=True,
+    ]
 )
 
-# -- State.clock ------------------------------------------------------------------------------------------------
-(
-    NOW,  # the present second
-    ARRIVED,  # rows of the trace admitted so far
-    CHANGED_CAPACITY,  # capacity changes applied so far
-    QUEUE_HEAD,  # where the queue begins in its array
-    N_PENDING,
-    N_RUNNING,
-    N_HELD,
-    N_HEAP,
-    N_LOG,
-    SLOTS_USED,  # slots ever used; those given back form a list
-    FREE_SLOT,
-    CHUNKS_USED,
-    FREE_CHUNK,
-    SEQUENCE,  # of admissions: breaks ties
-    STAMP,  # of starts
-    TIMER,  # when the discipline wants to be called without an event
-    ENDED_SINCE,  # resources were freed since the discipline last looked
-    ARRIVED_SINCE,  # jobs queued since
-    KNOWN,  # pending jobs already judged under the present shadow, or planned
-    SHADOW,  # earliest start of the blocked head
-    N_PROFILE,
-    WATCH,  # id whose start stops the clock
-    WATCH_SLOT,
-    PRIORITY_AT,  # when priorities were last computed
-    FAULT,  # why a plan was refused
-    FAULT_ID,
-    FAULT_VALUE,
-    PASSED_AT,  # last time of the periodic pass
-    DIRTY,  # something changed since the periodic pass
-    CLOCK_SIZE,
-) = range(30)
+CLOCK = _record(
+    [
+        ("now_s", _I),  # the present second
+        ("arrived", _I),  # rows of the trace admitted so far
+        ("changed_capacity", _I),  # capacity changes applied so far
+        ("queue_head", _I),  # where the queue begins in its array
+        ("n_pending", _I),
+        ("n_running", _I),
+        ("n_held", _I),
+        ("n_heap", _I),
+        ("n_log", _I),
+        ("slots_used", _I),  # slots ever used; those given back form a list
+        ("free_slot", _I),
+        ("chunks_used", _I),
+        ("free_chunk", _I),
+        ("sequence", _I),  # of admissions: breaks ties
+        ("stamp", _I),  # of starts
+        ("timer_s", _I),  # when the discipline wants to be called without an event
+        ("ended_since", _I),  # resources were freed since the discipline last looked
+        ("arrived_since", _I),  # jobs queued since
+        ("known", _I),  # pending jobs already judged under the present shadow, or planned
+        ("shadow_s", _I),  # earliest start of the blocked head
+        ("n_profile", _I),
+        ("watch", _I),  # id whose start stops the clock
+        ("watch_slot", _I),
+        ("priority_at_s", _I),  # when priorities were last computed
+        ("fault", _I),  # why a plan was refused
+        ("fault_id", _I),
+        ("fault_value", _I),
+        ("passed_at_s", _I),  # last time of the periodic pass
+        ("dirty", _I),  # something changed since the periodic pass
+    ]
+)
+"""The present, and how much of each array of a state is in use."""
 
 # -- how Simulation.advance comes back --------------------------------------------------------------------------
 REACHED, STARTED_WATCHED, ASKS_POLICY, NEEDS_ROOM, REFUSED_PLAN = range(5)
@@ -184,9 +187,9 @@ class World(NamedTuple):
 class State(NamedTuple):
     """Everything that changes; a fork is a copy of this."""
 
-    clock: NDArray[np.int64]  # (CLOCK_SIZE,)
+    clock: NDArray[Any]  # CLOCK, one record
     live: Records  # JOB: held, pending and running jobs, by slot
-    queue: NDArray[np.int64]  # slots of pending jobs in queue order, from clock[QUEUE_HEAD] on
+    queue: NDArray[np.int64]  # slots of pending jobs in queue order, from queue_head on
     running: NDArray[np.int64]  # slots of running jobs, by limit_end_s
     held: NDArray[np.int64]  # slots of jobs not yet eligible
     heap: Records  # HEAP: true ends to come
@@ -217,8 +220,16 @@ class Scratch(NamedTuple):
 
 
 def records(dtype: np.dtype[Any], n: int) -> Records:
-    """N zeroed records whose fields read as attributes, compiled or not."""
+    """N zeroed records, whose columns read as attributes too."""
     return np.zeros(n, dtype).view(np.recarray)
+
+
+def empty_records(dtype: np.dtype[Any], n: int) -> Records:
+    """N records with anything in them.
+
+    ``np.empty`` looks at every field first, which costs more than copying the records.
+    """
+    return np.frombuffer(np.empty(n * dtype.itemsize, dtype=np.int8), dtype)
 
 
 def _example_types() -> tuple[Any, Any, Any]:
@@ -226,7 +237,7 @@ def _example_types() -> tuple[Any, Any, Any]:
     f1, b2 = np.zeros(1, np.float64), np.zeros((1, 1), np.bool_)
     world = World(records(JOB, 1), i2, records(CAPACITY, 1), records(SETTINGS, 1), f1, i1, f1, i1, b2)
     state = State(
-        i1, records(JOB, 1), i1, i1, i1, records(HEAP, 1), records(CHUNK, 1), i2, i2,
+        np.zeros(1, CLOCK), records(JOB, 1), i1, i1, i1, records(HEAP, 1), records(CHUNK, 1), i2, i2,
         b2, np.zeros(1, np.int8), records(SEGMENT, 1), i1, i1,
         np.zeros((1, 1, 2), np.int64), f1, i1, i1,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The cache of compiled kernels on disk: keyed by what a kernel does, not by how its file reads.
+"""The cache of compiled kernels on disk, keyed by what a kernel does.
 
 An entry belongs to a kernel, the types it was compiled for, the source digest of its module with all that it imports
 (``mirage.source_digest``), this processor and the versions of Python, numba and llvmlite. numba's own cache looks at
@@ -26,6 +26,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 
 from mirage.cache_folder import cache_folder
 from mirage.duration import DAY_S
+from mirage.sim.first_compile import compiled, compiling
 from mirage.source_digest import source_digest
 
 UNUSED_S = 30 * DAY_S
@@ -35,13 +36,13 @@ _config: Any = numba.config
 
 
 def kernel_folder() -> Path:
-    """Where compiled kernels lie: ``kernels`` in the cache folder, or in the one that ``NUMBA_CACHE_DIR`` names."""
+    """The folder of compiled kernels, in the cache folder or in ``NUMBA_CACHE_DIR``."""
     chosen = _config.CACHE_DIR
     return (Path(chosen) / "mirage" if chosen else cache_folder()) / "kernels"
 
 
 def keep_on_disk(dispatcher: Any) -> None:
-    """Have a function of ``numba.njit`` load its compiled form from the folder, and leave it there.
+    """Have a function of ``numba.njit`` load its compiled form from the cache, and store it.
 
     A function without a source file, as one typed into a notebook, is compiled anew in every process.
     """
@@ -86,17 +87,25 @@ class _KernelCache(FunctionCache):
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
-        name = f"{function.__module__}.{function.__qualname__}".replace("<", "").replace(">", "")
+        self._kernel = f"{function.__module__}.{function.__qualname__}"
+        name = self._kernel.replace("<", "").replace(">", "")
         self._cache_file: Any = _Entries(kernel_folder(), name, self._impl.locator.get_source_stamp())
 
-    def _save_overload(self, signature: Any, compiled: Any) -> None:
+    def _load_overload(self, signature: Any, target: Any) -> Any:
+        found = super()._load_overload(signature, target)  # type: ignore[no-untyped-call]
+        if found is None:
+            compiling(self._kernel)
+        return found
+
+    def _save_overload(self, signature: Any, result: Any) -> None:
+        compiled(self._kernel)
         with suppress(OSError):  # a folder that cannot be written costs compiling again, no more
-            super()._save_overload(signature, compiled)  # type: ignore[no-untyped-call]
+            super()._save_overload(signature, result)  # type: ignore[no-untyped-call]
             _sweep(kernel_folder())
 
 
 class _Entries:
-    """The entries of one function; numba's index file has one entry only, so no process overwrites another's."""
+    """The entries of one function, each with an index of its own that no process shares."""
 
     def __init__(self, folder: Path, name: str, stamp: str) -> None:
         self._folder, self._name, self._stamp = folder, name, stamp
@@ -104,17 +113,17 @@ class _Entries:
     def load(self, key: Any) -> Any:
         file = self._file(key)
         try:
-            compiled = file.load(key)
-            if compiled is not None:
+            result = file.load(key)
+            if result is not None:
                 for path in (file._index_path, file._data_path(file._data_name(1))):
                     os.utime(path)  # it has been used
         except Exception:  # a damaged entry raises almost anything when it is read; it costs compiling again
             return None
-        return compiled
+        return result
 
-    def save(self, key: Any, compiled: Any) -> None:
+    def save(self, key: Any, result: Any) -> None:
         file = self._file(key)
-        file._save_data(file._data_name(1), compiled)
+        file._save_data(file._data_name(1), result)
         file._save_index({key: file._data_name(1)})
 
     def _file(self, key: Any) -> Any:
@@ -129,7 +138,7 @@ class _Entries:
 
 @cache
 def _sweep(folder: Path) -> None:
-    """Delete, once a process, what has not been used for long; another process may be doing the same."""
+    """Delete, once a process, what has not been used for long; others may do so at once."""
     now_s = folder.stat().st_mtime  # something has just been written into it
     for file in folder.iterdir():
         with suppress(OSError):

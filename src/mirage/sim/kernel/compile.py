@@ -1,4 +1,4 @@
-"""How kernels are compiled: Python functions over arrays, by numba, cached on disk.
+"""The decorator of kernels: Python functions over arrays, compiled by numba and cached.
 
 ``NUMBA_DISABLE_JIT=1`` runs the very same functions as plain Python, under any debugger.
 """
@@ -14,7 +14,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def kernel(*signature: Any, **options: Any) -> Callable[[Function], Function]:
-    """Compile a function over arrays: cached, without the interpreter lock, divisions as numpy does them.
+    """Compile a function over arrays: cached, without the interpreter lock, dividing as numpy.
 
     Args:
         signature: Types to compile for at once; needed where the function is handed over as a value.

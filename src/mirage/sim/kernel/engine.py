@@ -1,4 +1,4 @@
-"""The event loop: what happens next, and who is asked about it.
+"""The event loop: what happens next, and when the discipline is asked.
 
 Within one second the order is fixed: segments end, capacity changes, held jobs become eligible, jobs are submitted, and
 then the discipline looks once at the result.
@@ -12,27 +12,17 @@ from numba import int64
 
 from mirage.sim.kernel.arrays import (
     AFTER_NONE,
-    ARRIVED,
     ASKS_POLICY,
-    CHANGED_CAPACITY,
     DISCIPLINE_TYPE,
-    ENDED_SINCE,
-    N_HEAP,
-    N_HELD,
-    N_LOG,
-    N_RUNNING,
     NEEDS_ROOM,
     NEVER_S,
     NOBODY,
-    NOW,
     REACHED,
     REFUSED_PLAN,
     RUNNING,
     SCRATCH_TYPE,
     STARTED_WATCHED,
     STATE_TYPE,
-    TIMER,
-    WATCH_SLOT,
     WORLD_TYPE,
     Scratch,
     State,
@@ -47,30 +37,30 @@ from mirage.sim.kernel.reference import reference
 @kernel()
 def next_event_s(world: World, state: State) -> int:
     """When something happens next; ``NEVER_S`` when nothing will."""
-    clock, heap = state.clock, state.heap
-    while clock[N_HEAP] > 0 and state.live[heap[0].slot].stamp != heap[0].stamp:
+    clock, heap = state.clock[0], state.heap
+    while clock.n_heap > 0 and state.live[heap[0].slot].stamp != heap[0].stamp:
         pop_end(state)
-    soonest = clock[TIMER]
-    if clock[N_HEAP] > 0:
+    soonest = clock.timer_s
+    if clock.n_heap > 0:
         soonest = min(soonest, heap[0].end_s)
-    if clock[ARRIVED] < len(world.jobs):
-        soonest = min(soonest, world.jobs[clock[ARRIVED]].submit_s)
-    if clock[CHANGED_CAPACITY] < len(world.changes):
-        soonest = min(soonest, world.changes[clock[CHANGED_CAPACITY]].time_s)
-    for k in range(clock[N_HELD]):
+    if clock.arrived < len(world.jobs):
+        soonest = min(soonest, world.jobs[clock.arrived].submit_s)
+    if clock.changed_capacity < len(world.changes):
+        soonest = min(soonest, world.changes[clock.changed_capacity].time_s)
+    for k in range(clock.n_held):
         job = state.live[state.held[k]]
-        if job.begin_s > clock[NOW] or job.after_kind == AFTER_NONE or met(state, job):
+        if job.begin_s > clock.now_s or job.after_kind == AFTER_NONE or met(state, job):
             soonest = min(soonest, job.begin_s)
-    return int(max(soonest, clock[NOW]))
+    return int(max(soonest, clock.now_s))
 
 
 @kernel()
 def change_capacity(world: World, state: State) -> None:
     """Apply the capacity changes that are due; nodes in use leave as they fall free."""
-    clock = state.clock
-    while clock[CHANGED_CAPACITY] < len(world.changes):
-        change = world.changes[clock[CHANGED_CAPACITY]]
-        if change.time_s > clock[NOW]:
+    clock = state.clock[0]
+    while clock.changed_capacity < len(world.changes):
+        change = world.changes[clock.changed_capacity]
+        if change.time_s > clock.now_s:
             break
         b = change.bin
         if world.settings[0].stacked == 1:
@@ -78,43 +68,43 @@ def change_capacity(world: World, state: State) -> None:
         else:
             state.free[b, 0] += change.nodes * world.capacity[b, 0]
             state.free[b, 1] += change.nodes * world.capacity[b, 1]
-        clock[ENDED_SINCE] |= FREED | REPLAN
-        clock[CHANGED_CAPACITY] += 1
+        clock.ended_since |= FREED | REPLAN
+        clock.changed_capacity += 1
 
 
 @kernel()
 def happen(world: World, state: State) -> bool:
-    """Let everything due now happen; False when the arrays are too small to go on."""
-    clock, heap = state.clock, state.heap
-    now = clock[NOW]
-    while clock[N_HEAP] > 0 and heap[0].end_s <= now:
+    """Process everything due now; False when the arrays are too small to go on."""
+    clock, heap = state.clock[0], state.heap
+    now = clock.now_s
+    while clock.n_heap > 0 and heap[0].end_s <= now:
         slot, stamp = heap[0].slot, heap[0].stamp
         pop_end(state)
         if state.live[slot].stamp == stamp:
             finish(world, state, slot)
     change_capacity(world, state)
-    if clock[N_HELD] > 0:
+    if clock.n_held > 0:
         wake_held(state)
-    while clock[ARRIVED] < len(world.jobs) and world.jobs[clock[ARRIVED]].submit_s <= now:
+    while clock.arrived < len(world.jobs) and world.jobs[clock.arrived].submit_s <= now:
         if not has_slot(state):
             return False
-        admit(world, state, world.jobs[clock[ARRIVED]])
-        clock[ARRIVED] += 1
-    if clock[TIMER] <= now:
-        clock[TIMER] = NEVER_S
+        admit(world, state, world.jobs[clock.arrived])
+        clock.arrived += 1
+    if clock.timer_s <= now:
+        clock.timer_s = NEVER_S
     return True
 
 
 @kernel()
 def wake_now(state: State) -> None:
     """Have the discipline look at once, whatever happens next."""
-    call_at(state, state.clock[NOW])
+    call_at(state, state.clock[0].now_s)
 
 
 @kernel()
 def watched_runs(state: State) -> bool:
     """Whether the watched job is running."""
-    slot = state.clock[WATCH_SLOT]
+    slot = state.clock[0].watch_slot
     return bool(slot != NOBODY and state.live[slot].status == RUNNING)
 
 
@@ -126,22 +116,22 @@ def advance(world: World, state: State, scratch: Scratch, discipline: Any, until
         ``REACHED``, ``STARTED_WATCHED`` (the watched job runs), ``ASKS_POLICY`` (the discipline wants its
         caller to decide), ``NEEDS_ROOM`` (enlarge the arrays and call again) or ``REFUSED_PLAN``.
     """
-    clock = state.clock
+    clock = state.clock[0]
     situation = reference(world, state, scratch)
     while True:
         due_s = next_event_s(world, state)
         if due_s > until_s:
-            clock[NOW] = max(clock[NOW], until_s)
+            clock.now_s = max(clock.now_s, until_s)
             return REACHED
-        if len(state.log) - clock[N_LOG] < 2 * clock[N_RUNNING] + 2:
+        if len(state.log) - clock.n_log < 2 * clock.n_running + 2:
             return NEEDS_ROOM
-        clock[NOW] = due_s
+        clock.now_s = due_s
         if not happen(world, state):
             return NEEDS_ROOM
         actions = discipline(situation)
         if actions < 0:
             return ASKS_POLICY
-        if actions > len(state.log) - clock[N_LOG]:  # each may end a segment
+        if actions > len(state.log) - clock.n_log:  # each may end a segment
             wake_now(state)
             return NEEDS_ROOM
         if actions > 0 and not apply_plan(world, state, scratch, actions):

@@ -1,4 +1,4 @@
-"""What happens to one job: admitted, queued, started, stopped."""
+"""The life of a job: admitted, queued, started, stopped."""
 
 from __future__ import annotations
 
@@ -9,34 +9,17 @@ from mirage.sim.kernel.arrays import (
     AFTER_NONE,
     AFTER_OK,
     AFTER_START,
-    ARRIVED_SINCE,
     BY_ITSELF,
     BY_LIMIT,
     BY_PREEMPTION,
     CANCELLED,
     ENDED,
-    ENDED_SINCE,
-    FREE_SLOT,
     HELD,
-    KNOWN,
-    N_HEAP,
-    N_HELD,
-    N_LOG,
-    N_PENDING,
-    N_RUNNING,
     NEVER_S,
     NOBODY,
-    NOW,
     PENDING,
-    PRIORITY_AT,
-    QUEUE_HEAD,
     RUNNING,
-    SEQUENCE,
-    SLOTS_USED,
-    STAMP,
     SUSPENDING,
-    TIMER,
-    WATCH_SLOT,
     Scratch,
     State,
     World,
@@ -46,7 +29,7 @@ from mirage.sim.kernel.resources import give, pick, take
 from mirage.sim.kernel.sorted_array import put_in, take_out
 
 FREED, REPLAN = 1, 2
-"""Bits of ``clock[ENDED_SINCE]``: something fell free; it did so earlier than any plan foresaw."""
+"""Bits of ``clock.ended_since``: something fell free; it did so earlier than any plan foresaw."""
 
 ROUNDING_S = 1e-6
 """Work done at a speed that is no binary fraction comes out this much short of the run time, or less."""
@@ -54,15 +37,15 @@ ROUNDING_S = 1e-6
 
 @kernel()
 def push_end(state: State, slot: int, end_s: int) -> None:
-    """Enter the true end of a segment into the heap; earlier entries of the slot are dead from now on."""
-    clock, heap = state.clock, state.heap
-    clock[STAMP] += 1
-    stamp = clock[STAMP]
+    """Enter the true end of a segment into the heap; earlier entries of the slot are dead."""
+    clock, heap = state.clock[0], state.heap
+    clock.stamp += 1
+    stamp = clock.stamp
     state.live[slot].stamp = stamp
-    k = clock[N_HEAP]
+    k = clock.n_heap
     if k == len(heap):
         k = purge_heap(state)
-    clock[N_HEAP] = k + 1
+    clock.n_heap = k + 1
     while k > 0:
         parent = (k - 1) >> 1
         if heap[parent].end_s <= end_s:
@@ -77,9 +60,9 @@ def push_end(state: State, slot: int, end_s: int) -> None:
 @kernel()
 def pop_end(state: State) -> None:
     """Drop the first entry of the heap of ends."""
-    clock, heap = state.clock, state.heap
-    n = clock[N_HEAP] - 1
-    clock[N_HEAP] = n
+    clock, heap = state.clock[0], state.heap
+    n = clock.n_heap - 1
+    clock.n_heap = n
     end_s, slot, stamp = heap[n].end_s, heap[n].slot, heap[n].stamp
     k = 0
     while True:
@@ -99,10 +82,13 @@ def pop_end(state: State) -> None:
 
 @kernel()
 def purge_heap(state: State) -> int:
-    """Drop dead entries from a full heap; returns how many are left (an end-sorted array is a heap)."""
-    clock, heap = state.clock, state.heap
+    """Drop dead entries from a full heap; returns how many are left.
+
+    An array sorted by end is a heap.
+    """
+    clock, heap = state.clock[0], state.heap
     kept = 0
-    for k in range(clock[N_HEAP]):
+    for k in range(clock.n_heap):
         if state.live[heap[k].slot].stamp == heap[k].stamp:
             end_s, slot, stamp = heap[k].end_s, heap[k].slot, heap[k].stamp
             at = kept
@@ -119,32 +105,32 @@ def purge_heap(state: State) -> int:
 @kernel()
 def has_slot(state: State) -> bool:
     """Whether one more job can be admitted."""
-    return bool(state.clock[FREE_SLOT] != NOBODY or state.clock[SLOTS_USED] < len(state.live))
+    return bool(state.clock[0].free_slot != NOBODY or state.clock[0].slots_used < len(state.live))
 
 
 @kernel()
 def admit(world: World, state: State, asked: Any) -> int:
-    """A job is submitted now; it is queued, or held until it is eligible. Returns its slot."""
-    clock = state.clock
-    slot = clock[FREE_SLOT]
+    """Submit a job now: it is queued, or held until it is eligible. Returns its slot."""
+    clock = state.clock[0]
+    slot = clock.free_slot
     if slot == NOBODY:
-        slot = clock[SLOTS_USED]
-        clock[SLOTS_USED] += 1
+        slot = clock.slots_used
+        clock.slots_used += 1
     else:
-        clock[FREE_SLOT] = state.live[slot].chunk
+        clock.free_slot = state.live[slot].chunk
     state.live[slot] = asked
     job = state.live[slot]
-    clock[SEQUENCE] += 1
-    job.order = float(clock[SEQUENCE])
+    clock.sequence += 1
+    job.order = float(clock.sequence)
     job.chunk = NOBODY
     job.stamp = NOBODY
     job.speed = 1.0
     job.first_start_s = NOBODY
-    if job.begin_s > clock[NOW] or (job.after_kind != AFTER_NONE and not met(state, job)):
+    if job.begin_s > clock.now_s or (job.after_kind != AFTER_NONE and not met(state, job)):
         job.status = HELD
         job.eligible_s = NEVER_S
-        state.held[clock[N_HELD]] = slot
-        clock[N_HELD] += 1
+        state.held[clock.n_held] = slot
+        clock.n_held += 1
         state.fate[job.id] = HELD
     else:
         enqueue(state, slot)
@@ -164,69 +150,69 @@ def met(state: State, job: Any) -> bool:
 
 @kernel()
 def wake_held(state: State) -> None:
-    """Queue the held jobs that have become eligible, in the order they were admitted, behind those already waiting.
+    """Queue the held jobs that have become eligible, in the order of admission.
 
     A held job gains no place in the queue, as it gains no age priority.
     """
-    clock = state.clock
+    clock = state.clock[0]
     kept = 0
-    for k in range(clock[N_HELD]):
+    for k in range(clock.n_held):
         slot = state.held[k]
         job = state.live[slot]
-        if job.begin_s <= clock[NOW] and (job.after_kind == AFTER_NONE or met(state, job)):
-            clock[SEQUENCE] += 1
-            job.order = float(clock[SEQUENCE])
+        if job.begin_s <= clock.now_s and (job.after_kind == AFTER_NONE or met(state, job)):
+            clock.sequence += 1
+            job.order = float(clock.sequence)
             enqueue(state, slot)
         else:
             state.held[kept] = slot
             kept += 1
-    clock[N_HELD] = kept
+    clock.n_held = kept
 
 
 @kernel(inline="always")
 def pending(state: State) -> Any:
-    """The queue, head first: slots of pending jobs; what lies beyond ``clock[N_PENDING]`` is room."""
-    return state.queue[state.clock[QUEUE_HEAD] :]
+    """The queue, head first: slots of pending jobs. Beyond ``clock.n_pending`` is spare room."""
+    return state.queue[state.clock[0].queue_head :]
 
 
 @kernel()
 def enqueue(state: State, slot: int) -> None:
     """Put an eligible job in the queue, at its place in the order."""
-    clock, live = state.clock, state.live
+    clock, live = state.clock[0], state.live
     job = live[slot]
     job.status = PENDING
-    job.eligible_s = clock[NOW]
+    job.eligible_s = clock.now_s
     job.planned_s = NEVER_S
     state.fate[job.id] = PENDING
-    n = clock[N_PENDING]
-    if clock[QUEUE_HEAD] + n == len(state.queue):
+    n = clock.n_pending
+    if clock.queue_head + n == len(state.queue):
         for k in range(n):
-            state.queue[k] = state.queue[clock[QUEUE_HEAD] + k]
-        clock[QUEUE_HEAD] = 0
+            state.queue[k] = state.queue[clock.queue_head + k]
+        clock.queue_head = 0
     queue = pending(state)
     at = n
     while at > 0 and live[queue[at - 1]].order > job.order:
         queue[at] = queue[at - 1]
         at -= 1
     queue[at] = slot
-    clock[N_PENDING] = n + 1
-    clock[ARRIVED_SINCE] += 1
-    if at < clock[KNOWN]:
-        clock[ENDED_SINCE] |= REPLAN
+    clock.n_pending = n + 1
+    clock.arrived_since += 1
+    if at < clock.known:
+        clock.ended_since |= REPLAN
 
 
 @kernel()
 def unqueue(state: State, at: int) -> None:
     """Take the job at place ``at`` out of the queue."""
-    clock = state.clock
-    n = clock[N_PENDING] - 1
+    clock = state.clock[0]
+    n = clock.n_pending - 1
     if at == 0:
-        clock[QUEUE_HEAD] += 1
+        clock.queue_head += 1
     else:
         take_out(pending(state), at, n + 1)
-    clock[N_PENDING] = n
-    if at < clock[KNOWN]:
-        clock[KNOWN] -= 1
+    clock.n_pending = n
+    if at < clock.known:
+        clock.known -= 1
 
 
 @kernel()
@@ -260,9 +246,9 @@ def start(world: World, state: State, scratch: Scratch, slot: int, width: int, s
         width: Nodes it gets; the size asked for unless it is elastic.
         speed: Run time it does per second on them; 1 on the size asked for.
     """
-    clock, live = state.clock, state.live
+    clock, live = state.clock[0], state.live
     job = live[slot]
-    now = clock[NOW]
+    now = clock.now_s
     take(world, state, scratch, slot)
     job.status = RUNNING
     job.start_s = now
@@ -276,38 +262,40 @@ def start(world: World, state: State, scratch: Scratch, slot: int, width: int, s
     state.user_jobs[job.user] += 1
     state.user_nodes[job.user] += width
     insert_running(state, slot)
-    if clock[N_HELD] > 0:  # an after: dependency may be met; the queue must not change under the discipline
+    if clock.n_held > 0:  # an after: dependency may be met; the queue must not change under the discipline
         call_at(state, now)
 
 
 @kernel()
 def call_at(state: State, time_s: int) -> None:
     """Ask to be called at a time even if nothing happens then."""
-    state.clock[TIMER] = min(state.clock[TIMER], time_s)
+    state.clock[0].timer_s = min(state.clock[0].timer_s, time_s)
 
 
 @kernel()
 def set_end(world: World, state: State, slot: int) -> None:
-    """Work out when the present segment ends: the rest of the work, or the first check of limits after its own.
+    """Compute the end of the present segment: by its work, or by its limit.
+
+    Limits are enforced at the first check after them.
 
     Slurm looks every ``PERIODIC_TIMEOUT`` (30 s) who is over his limit: a job overruns by less than that. Plans go by
     the limit itself.
     """
-    clock, setting = state.clock, world.settings[0]
+    clock, setting = state.clock[0], world.settings[0]
     job = state.live[slot]
     left_s = math.ceil(max(job.run_s - job.done_s, 0.0) / job.speed - ROUNDING_S)
     enforced_s = job.limit_end_s
     if setting.limit_check_s > 1:
         enforced_s += (setting.epoch_s - job.limit_end_s) % setting.limit_check_s
-    job.end_s = max(min(job.start_s + job.resume_s + left_s, enforced_s), clock[NOW])
+    job.end_s = max(min(job.start_s + job.resume_s + left_s, enforced_s), clock.now_s)
     push_end(state, slot, job.end_s)
 
 
 @kernel()
 def insert_running(state: State, slot: int) -> None:
     """Enter a job among the running ones, which are sorted by the end of their limit."""
-    clock, running, live = state.clock, state.running, state.live
-    n = clock[N_RUNNING]
+    clock, running, live = state.clock[0], state.running, state.live
+    n = clock.n_running
     until = live[slot].limit_end_s
     low, high = 0, n
     while low < high:
@@ -317,15 +305,15 @@ def insert_running(state: State, slot: int) -> None:
         else:
             high = middle
     put_in(running, low, n, slot)
-    clock[N_RUNNING] = n + 1
+    clock.n_running = n + 1
 
 
 @kernel()
 def remove_running(state: State, slot: int) -> None:
     """Drop a job from the running ones."""
-    clock, running, live = state.clock, state.running, state.live
+    clock, running, live = state.clock[0], state.running, state.live
     until = live[slot].limit_end_s
-    low, high = 0, clock[N_RUNNING]
+    low, high = 0, clock.n_running
     while low < high:
         middle = (low + high) >> 1
         if live[running[middle]].limit_end_s < until:
@@ -334,22 +322,22 @@ def remove_running(state: State, slot: int) -> None:
             high = middle
     while running[low] != slot:
         low += 1
-    take_out(running, low, clock[N_RUNNING])
-    clock[N_RUNNING] -= 1
+    take_out(running, low, clock.n_running)
+    clock.n_running -= 1
 
 
 @kernel()
 def leave_nodes(world: World, state: State, slot: int, why: int) -> None:
-    """A running job gives its nodes back; the segment is logged."""
-    clock = state.clock
+    """Take a running job off its nodes, and log the segment."""
+    clock = state.clock[0]
     job = state.live[slot]
-    now = clock[NOW]
+    now = clock.now_s
     remove_running(state, slot)
     give(world, state, slot, job.width)
     state.user_jobs[job.user] -= 1
     state.user_nodes[job.user] -= job.width
-    state.usage[job.user] += job.width * float(now - max(clock[PRIORITY_AT], job.start_s))
-    clock[ENDED_SINCE] |= FREED if now >= job.limit_end_s else FREED | REPLAN
+    state.usage[job.user] += job.width * float(now - max(clock.priority_at_s, job.start_s))
+    clock.ended_since |= FREED if now >= job.limit_end_s else FREED | REPLAN
     log_segment(state, job, why)
     job.stamp = NOBODY
 
@@ -357,31 +345,31 @@ def leave_nodes(world: World, state: State, slot: int, why: int) -> None:
 @kernel()
 def log_segment(state: State, job: Any, why: int) -> None:
     """Write down the stretch of running that ends now."""
-    segment = state.log[state.clock[N_LOG]]
+    segment = state.log[state.clock[0].n_log]
     segment.id = job.id
     segment.start_s = job.start_s
-    segment.end_s = state.clock[NOW]
+    segment.end_s = state.clock[0].now_s
     segment.width = job.width
     segment.why = why
     segment.user = job.user
     segment.submit_s = job.submit_s
     segment.limit_s = job.limit_s
-    state.clock[N_LOG] += 1
+    state.clock[0].n_log += 1
 
 
 @kernel()
 def free_slot(state: State, slot: int) -> None:
-    """The job is gone; its slot may be used again."""
-    state.live[slot].chunk = state.clock[FREE_SLOT]
+    """Release the slot of a job that is gone."""
+    state.live[slot].chunk = state.clock[0].free_slot
     state.live[slot].status = ENDED
-    state.clock[FREE_SLOT] = slot
-    if state.clock[WATCH_SLOT] == slot:  # or whoever gets the slot next would be taken for the watched job
-        state.clock[WATCH_SLOT] = NOBODY
+    state.clock[0].free_slot = slot
+    if state.clock[0].watch_slot == slot:  # or whoever gets the slot next would be taken for the watched job
+        state.clock[0].watch_slot = NOBODY
 
 
 @kernel()
 def finish(world: World, state: State, slot: int) -> None:
-    """The end of a segment has come: the job is done, at its limit, or suspended at last."""
+    """End a segment: the job is done, at its limit, or finally suspended."""
     job = state.live[slot]
     if job.status == SUSPENDING:
         suspended(world, state, slot)
@@ -391,20 +379,20 @@ def finish(world: World, state: State, slot: int) -> None:
     leave_nodes(world, state, slot, BY_LIMIT if by_limit else BY_ITSELF)
     state.fate[job.id] = CANCELLED if by_limit or job.failed == 1 else ENDED
     free_slot(state, slot)
-    if state.clock[N_HELD] > 0:
+    if state.clock[0].n_held > 0:
         wake_held(state)
 
 
 @kernel()
 def bank_work(state: State, job: Any) -> None:
     """Credit a running job with what it has done since it started or was resized."""
-    worked_s = max(state.clock[NOW] - job.start_s - job.resume_s, 0)
+    worked_s = max(state.clock[0].now_s - job.start_s - job.resume_s, 0)
     job.done_s = min(job.done_s + worked_s * job.speed, float(job.run_s))
 
 
 @kernel()
 def suspended(world: World, state: State, slot: int) -> None:
-    """A preempted job has let go of its nodes and is queued again, at its old place in the order."""
+    """Queue a preempted job that has left its nodes again, at its old place in the order."""
     job = state.live[slot]
     leave_nodes(world, state, slot, BY_PREEMPTION)
     job.resume_s = job.next_resume_s
@@ -415,20 +403,20 @@ def suspended(world: World, state: State, slot: int) -> None:
 @kernel()
 def hold(state: State, slot: int) -> None:
     """Put a job that is in no list among the held ones."""
-    clock, job = state.clock, state.live[slot]
+    clock, job = state.clock[0], state.live[slot]
     job.status = HELD
     job.eligible_s = NEVER_S
-    state.held[clock[N_HELD]] = slot
-    clock[N_HELD] += 1
+    state.held[clock.n_held] = slot
+    clock.n_held += 1
     state.fate[job.id] = HELD
 
 
 @kernel()
 def put_back(world: World, state: State, slot: int, begin_s: int) -> None:
-    """A running job goes back among the held ones; it begins anew, its work lost, and not before ``begin_s``."""
+    """Put a running job back among the held ones, its work lost, until ``begin_s``."""
     leave_nodes(world, state, slot, BY_PREEMPTION)
     job = state.live[slot]
-    job.submit_s = state.clock[NOW]
+    job.submit_s = state.clock[0].now_s
     job.begin_s = begin_s
     job.after, job.after_kind = NOBODY, AFTER_NONE
     job.done_s, job.resume_s, job.width = 0.0, 0, 0

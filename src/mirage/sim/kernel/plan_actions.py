@@ -1,4 +1,4 @@
-"""The actions of a plan, checked and then applied; the same ones a real cluster takes.
+"""Actions of a plan, checked and then applied; a real cluster takes the same ones.
 
 An action that cannot be applied leaves the state as it was and says why in the clock; the caller turns that
 into a ``PlanInfeasible`` with names. The actions before it in the plan stay applied, as they would on a cluster.
@@ -12,16 +12,7 @@ from mirage.sim.kernel.arrays import (
     BY_CANCEL,
     BY_RESIZE,
     CANCELLED,
-    ENDED_SINCE,
-    FAULT,
-    FAULT_ID,
-    FAULT_VALUE,
-    N_HELD,
-    N_PENDING,
-    N_RUNNING,
     NOBODY,
-    NOW,
-    PRIORITY_AT,
     RUNNING,
     SUSPENDING,
     Scratch,
@@ -75,9 +66,9 @@ def find_slot(slots: Any, n: int, live: Any, job_id: int) -> int:
 @kernel()
 def refuse(state: State, fault: int, job_id: int, value: int) -> bool:
     """Note why an action cannot be applied; returns False for the caller to return."""
-    state.clock[FAULT] = fault
-    state.clock[FAULT_ID] = job_id
-    state.clock[FAULT_VALUE] = value
+    state.clock[0].fault = fault
+    state.clock[0].fault_id = job_id
+    state.clock[0].fault_value = value
     return False
 
 
@@ -94,7 +85,7 @@ def may_hold(world: World, state: State, user: int, jobs: int, nodes: int) -> bo
 @kernel()
 def apply_start(world: World, state: State, scratch: Scratch, action: Any) -> bool:
     """Start (or resume) a pending job on ``action.nodes`` nodes, 0 for the size asked for."""
-    at = find_slot(pending(state), state.clock[N_PENDING], state.live, action.id)
+    at = find_slot(pending(state), state.clock[0].n_pending, state.live, action.id)
     if at == NOBODY:
         known = 0 <= action.id < len(state.fate)
         return refuse(state, NOT_PENDING if known else NO_SUCH_JOB, action.id, 0)
@@ -115,8 +106,8 @@ def apply_start(world: World, state: State, scratch: Scratch, action: Any) -> bo
 
 @kernel()
 def apply_preempt(world: World, state: State, action: Any) -> bool:
-    """Suspend a running job: its nodes are held ``suspend_s`` longer, its next start loses ``resume_s``."""
-    at = find_slot(state.running, state.clock[N_RUNNING], state.live, action.id)
+    """Suspend a running job: it holds nodes ``suspend_s`` longer and then loses ``resume_s``."""
+    at = find_slot(state.running, state.clock[0].n_running, state.live, action.id)
     if at == NOBODY:
         return refuse(state, NOT_RUNNING, action.id, 0)
     slot = state.running[at]
@@ -132,15 +123,15 @@ def apply_preempt(world: World, state: State, action: Any) -> bool:
         return True
     job.status = SUSPENDING
     state.fate[job.id] = SUSPENDING
-    job.end_s = min(state.clock[NOW] + action.suspend_s, job.limit_end_s)
+    job.end_s = min(state.clock[0].now_s + action.suspend_s, job.limit_end_s)
     push_end(state, slot, job.end_s)
     return True
 
 
 @kernel()
 def apply_resize(world: World, state: State, scratch: Scratch, action: Any) -> bool:
-    """Give a running job more nodes or take some; it goes on at ``action.speed`` (0: linear in nodes)."""
-    at = find_slot(state.running, state.clock[N_RUNNING], state.live, action.id)
+    """Give a running job more nodes or take some; its speed is ``action.speed``, 0 for linear."""
+    at = find_slot(state.running, state.clock[0].n_running, state.live, action.id)
     if at == NOBODY:
         return refuse(state, NOT_RUNNING, action.id, 0)
     slot = state.running[at]
@@ -155,9 +146,9 @@ def apply_resize(world: World, state: State, scratch: Scratch, action: Any) -> b
     if change > 0 and not pick(world, state, scratch, state.free, job, change):
         return refuse(state, NO_ROOM, action.id, change - room(world, state, state.free, job))
     bank_work(state, job)
-    lost_s = max(job.start_s + job.resume_s - state.clock[NOW], 0) + action.resume_s
+    lost_s = max(job.start_s + job.resume_s - state.clock[0].now_s, 0) + action.resume_s
     log_segment(state, job, BY_RESIZE)
-    state.usage[job.user] += job.width * float(state.clock[NOW] - max(state.clock[PRIORITY_AT], job.start_s))
+    state.usage[job.user] += job.width * float(state.clock[0].now_s - max(state.clock[0].priority_at_s, job.start_s))
     if change > 0:
         take(world, state, scratch, slot)
     else:
@@ -165,7 +156,7 @@ def apply_resize(world: World, state: State, scratch: Scratch, action: Any) -> b
     state.user_nodes[job.user] += change
     job.width = action.nodes
     job.speed = action.speed if action.speed > 0 else action.nodes / job.nodes
-    job.start_s = state.clock[NOW]
+    job.start_s = state.clock[0].now_s
     job.resume_s = lost_s
     set_end(world, state, slot)
     return True
@@ -174,27 +165,27 @@ def apply_resize(world: World, state: State, scratch: Scratch, action: Any) -> b
 @kernel()
 def apply_cancel(world: World, state: State, action: Any) -> bool:
     """Cancel a job wherever it stands; a running one gives its nodes back at once."""
-    clock, live = state.clock, state.live
-    at = find_slot(pending(state), clock[N_PENDING], live, action.id)
+    clock, live = state.clock[0], state.live
+    at = find_slot(pending(state), clock.n_pending, live, action.id)
     if at != NOBODY:
         slot = pending(state)[at]
         unqueue(state, at)
     else:
-        at = find_slot(state.running, clock[N_RUNNING], live, action.id)
+        at = find_slot(state.running, clock.n_running, live, action.id)
         if at != NOBODY:
             slot = state.running[at]
             leave_nodes(world, state, slot, BY_CANCEL)
         else:
-            at = find_slot(state.held, clock[N_HELD], live, action.id)
+            at = find_slot(state.held, clock.n_held, live, action.id)
             if at == NOBODY:
                 return refuse(state, NO_SUCH_JOB, action.id, 0)
             slot = state.held[at]
-            for k in range(at, clock[N_HELD] - 1):
+            for k in range(at, clock.n_held - 1):
                 state.held[k] = state.held[k + 1]
-            clock[N_HELD] -= 1
+            clock.n_held -= 1
     state.fate[action.id] = CANCELLED
     free_slot(state, slot)
-    if clock[N_HELD] > 0:
+    if clock.n_held > 0:
         wake_held(state)
     return True
 
@@ -211,9 +202,12 @@ def apply_move(state: State, action: Any) -> bool:
 
 @kernel()
 def apply_plan(world: World, state: State, scratch: Scratch, n: int) -> bool:
-    """Apply the first n actions of ``scratch.plan``; False, with the fault in the clock, at the first that fails."""
-    state.clock[FAULT] = NO_FAULT
-    state.clock[ENDED_SINCE] |= FREED | REPLAN  # no earlier plan foresaw what follows
+    """Apply the first n actions of ``scratch.plan``; False at the first that fails.
+
+    The fault is then in the clock.
+    """
+    state.clock[0].fault = NO_FAULT
+    state.clock[0].ended_since |= FREED | REPLAN  # no earlier plan foresaw what follows
     for k in range(n):
         action = scratch.plan[k]
         if action.kind == START:
@@ -227,7 +221,7 @@ def apply_plan(world: World, state: State, scratch: Scratch, n: int) -> bool:
         elif action.kind == MOVE:
             done = apply_move(state, action)
         elif action.kind == WAKE:
-            call_at(state, max(action.id, state.clock[NOW] + 1))
+            call_at(state, max(action.id, state.clock[0].now_s + 1))
             done = True
         else:
             done = refuse(state, BAD_VALUE, action.id, action.kind)

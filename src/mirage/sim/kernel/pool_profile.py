@@ -6,22 +6,22 @@ that give out whole nodes, need, and it is ten times as fast.
 
 from __future__ import annotations
 
-from mirage.sim.kernel.arrays import N_PROFILE, N_RUNNING, NEVER_S, NOBODY, NOW, State
+from mirage.sim.kernel.arrays import NEVER_S, NOBODY, State
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.sorted_array import put_in
 
 
 @kernel()
 def rebuild_level(state: State) -> None:
-    """Start afresh from the running jobs."""
-    clock, live, running = state.clock, state.live, state.running
+    """Rebuild the profile from the running jobs."""
+    clock, live, running = state.clock[0], state.live, state.running
     times, level = state.profile_s, state.level
-    now = clock[NOW]
+    now = clock.now_s
     free = state.free[0, 0]
     times[0] = now
     level[0] = free
     n = 1
-    for k in range(clock[N_RUNNING]):
+    for k in range(clock.n_running):
         job = live[running[k]]
         end_s = max(job.limit_end_s, now + 1)  # a job at its limit goes at once
         free += job.width
@@ -29,16 +29,16 @@ def rebuild_level(state: State) -> None:
             times[n] = end_s
             n += 1
         level[n - 1] = free
-    clock[N_PROFILE] = n
+    clock.n_profile = n
 
 
 @kernel()
 def forget_past_level(state: State) -> None:
     """Drop the stretches that are over, so that the first begins now."""
-    clock, times, level = state.clock, state.profile_s, state.level
-    n = clock[N_PROFILE]
+    clock, times, level = state.clock[0], state.profile_s, state.level
+    n = clock.n_profile
     gone = 0
-    while gone + 1 < n and times[gone + 1] <= clock[NOW]:
+    while gone + 1 < n and times[gone + 1] <= clock.now_s:
         gone += 1
     if gone > 0:
         n -= gone
@@ -46,18 +46,18 @@ def forget_past_level(state: State) -> None:
             times[k] = times[k + gone]
         for k in range(n):
             level[k] = level[k + gone]
-        clock[N_PROFILE] = n
-    times[0] = clock[NOW]
+        clock.n_profile = n
+    times[0] = clock.now_s
 
 
 @kernel()
 def earliest_level(state: State, nodes: int, limit_s: int) -> int:
-    """The earliest stretch from whose beginning ``nodes`` are free for ``limit_s``, or ``NOBODY``.
+    """The earliest stretch that begins ``limit_s`` with ``nodes`` free, or ``NOBODY``.
 
     A stretch too full rules out every start before it.
     """
     times, level = state.profile_s, state.level
-    n = state.clock[N_PROFILE]
+    n = state.clock[0].n_profile
     k = 0
     while True:
         while k < n and level[k] < nodes:
@@ -77,7 +77,7 @@ def earliest_level(state: State, nodes: int, limit_s: int) -> int:
 def lasts_from_now(state: State, nodes: int, limit_s: int) -> bool:
     """Whether ``nodes`` are free from now on for ``limit_s``."""
     times, level = state.profile_s, state.level
-    n = state.clock[N_PROFILE]
+    n = state.clock[0].n_profile
     end_s = times[0] + limit_s
     k = 0
     while k < n and level[k] >= nodes and times[k] < end_s:
@@ -88,24 +88,24 @@ def lasts_from_now(state: State, nodes: int, limit_s: int) -> bool:
 @kernel()
 def reserve_level(state: State, nodes: int, near: int, from_s: int, to_s: int) -> None:
     """Take nodes out of the profile between two times, the first near stretch ``near``."""
-    clock, times, level = state.clock, state.profile_s, state.level
+    clock, times, level = state.clock[0], state.profile_s, state.level
     k = near
     while times[k] > from_s:
         k -= 1
     if times[k] < from_s:
         k += 1
         insert_level(state, k, from_s, level[k - 1])
-    while k < clock[N_PROFILE] and times[k] < to_s:
+    while k < clock.n_profile and times[k] < to_s:
         level[k] -= nodes
         k += 1
-    if to_s < NEVER_S and (k == clock[N_PROFILE] or times[k] > to_s):
+    if to_s < NEVER_S and (k == clock.n_profile or times[k] > to_s):
         insert_level(state, k, to_s, level[k - 1] + nodes)
 
 
 @kernel()
 def insert_level(state: State, k: int, time_s: int, nodes: int) -> None:
     """Have a stretch with so many nodes free begin at a time, as the k-th."""
-    n = state.clock[N_PROFILE]
+    n = state.clock[0].n_profile
     put_in(state.profile_s, k, n, time_s)
     put_in(state.level, k, n, nodes)
-    state.clock[N_PROFILE] = n + 1
+    state.clock[0].n_profile = n + 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.sim.kernel.arrays import N_PROFILE, N_RUNNING, NEVER_S, NOBODY, NOW, Scratch, State, World
+from mirage.sim.kernel.arrays import NEVER_S, NOBODY, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import pending
 from mirage.sim.kernel.pool_profile import (
@@ -29,21 +29,21 @@ def one_pool(world: World) -> bool:
 
 @kernel()
 def rebuild(world: World, state: State) -> None:
-    """Start afresh from the running jobs."""
+    """Rebuild the profile from the running jobs."""
     if one_pool(world):
         rebuild_level(state)
         return
-    clock, live = state.clock, state.live
+    clock, live = state.clock[0], state.live
     profile_s, profile = state.profile_s, state.profile
     bins = world.capacity.shape[0]
-    profile_s[0] = clock[NOW]
+    profile_s[0] = clock.now_s
     for b in range(bins):
         profile[0, b, 0] = state.free[b, 0]
         profile[0, b, 1] = state.free[b, 1]
     n = 1
-    for k in range(clock[N_RUNNING]):
+    for k in range(clock.n_running):
         slot = state.running[k]
-        end_s = max(live[slot].limit_end_s, clock[NOW] + 1)  # a job at its limit goes at once
+        end_s = max(live[slot].limit_end_s, clock.now_s + 1)  # a job at its limit goes at once
         if end_s > profile_s[n - 1]:
             profile_s[n] = end_s
             for b in range(bins):
@@ -51,7 +51,7 @@ def rebuild(world: World, state: State) -> None:
                 profile[n, b, 1] = profile[n - 1, b, 1]
             n += 1
         release_into(world, state, slot, profile[n - 1])
-    clock[N_PROFILE] = n
+    clock.n_profile = n
 
 
 @kernel()
@@ -60,10 +60,10 @@ def forget_past(world: World, state: State) -> None:
     if one_pool(world):
         forget_past_level(state)
         return
-    clock, profile_s, profile = state.clock, state.profile_s, state.profile
-    n = clock[N_PROFILE]
+    clock, profile_s, profile = state.clock[0], state.profile_s, state.profile
+    n = clock.n_profile
     gone = 0
-    while gone + 1 < n and profile_s[gone + 1] <= clock[NOW]:
+    while gone + 1 < n and profile_s[gone + 1] <= clock.now_s:
         gone += 1
     if gone > 0:
         n -= gone
@@ -72,13 +72,13 @@ def forget_past(world: World, state: State) -> None:
             for b in range(world.capacity.shape[0]):
                 profile[k, b, 0] = profile[k + gone, b, 0]
                 profile[k, b, 1] = profile[k + gone, b, 1]
-        clock[N_PROFILE] = n
-    profile_s[0] = clock[NOW]
+        clock.n_profile = n
+    profile_s[0] = clock.now_s
 
 
 @kernel()
 def earliest(world: World, state: State, scratch: Scratch, job: Any) -> int:
-    """The earliest stretch at whose beginning a job can start and run to its limit, or ``NOBODY``.
+    """The earliest stretch at which a job can start and run to its limit, or ``NOBODY``.
 
     ``scratch.picked`` then says where.
     """
@@ -87,7 +87,7 @@ def earliest(world: World, state: State, scratch: Scratch, job: Any) -> int:
         if not state.allowed[job.partition, 0]:
             return NOBODY
         return earliest_level(state, job.nodes, job.limit_s)
-    for k in range(state.clock[N_PROFILE]):
+    for k in range(state.clock[0].n_profile):
         if lasts_from(world, state, scratch, job, k) and pick(world, state, scratch, scratch.low, job, job.nodes):
             return k
     return NOBODY
@@ -107,7 +107,7 @@ def lasts_from(world: World, state: State, scratch: Scratch, job: Any, first: in
         low[b, 1] = profile[first, b, 1]
     possible = room(world, state, low, job) >= job.nodes
     k = first + 1
-    while possible and k < state.clock[N_PROFILE] and profile_s[k] < end_s:
+    while possible and k < state.clock[0].n_profile and profile_s[k] < end_s:
         for b in range(bins):
             low[b, 0] = min(low[b, 0], profile[k, b, 0])
             low[b, 1] = min(low[b, 1], profile[k, b, 1])
@@ -118,7 +118,7 @@ def lasts_from(world: World, state: State, scratch: Scratch, job: Any, first: in
 
 @kernel()
 def last_to_start(world: World, state: State, scratch: Scratch, first: int, last: int) -> int:
-    """The last place from ``first`` to ``last`` of the queue whose job could start now beside all that is planned.
+    """The last place from ``first`` to ``last`` in the queue whose job may start in the plan.
 
     Below ``first`` if there is none. Plans only ever take nodes away, so no job after it will start now, however the
     jobs before it are planned.
@@ -135,7 +135,7 @@ def last_to_start(world: World, state: State, scratch: Scratch, first: int, last
 
 @kernel()
 def last_that_fits(world: World, state: State, first: int, last: int) -> int:
-    """The last place from ``first`` to ``last`` of the queue whose job what is free now would hold, plans aside.
+    """The last place from ``first`` to ``last`` in the queue whose job fits now, plans aside.
 
     Below ``first`` if there is none.
     """
@@ -151,8 +151,8 @@ def last_that_fits(world: World, state: State, first: int, last: int) -> int:
 @kernel()
 def split(world: World, state: State, time_s: int) -> int:
     """Make a stretch begin at a time (if none does) and return which."""
-    clock, profile_s, profile = state.clock, state.profile_s, state.profile
-    n = clock[N_PROFILE]
+    clock, profile_s, profile = state.clock[0], state.profile_s, state.profile
+    n = clock.n_profile
     low, high = 0, n
     while low < high:
         middle = (low + high) >> 1
@@ -172,18 +172,21 @@ def split(world: World, state: State, time_s: int) -> int:
     for b in range(bins):
         profile[low, b, 0] = profile[low - 1, b, 0]
         profile[low, b, 1] = profile[low - 1, b, 1]
-    clock[N_PROFILE] = n + 1
+    clock.n_profile = n + 1
     return low
 
 
 @kernel()
 def reserve(world: World, state: State, scratch: Scratch, job: Any, near: int, from_s: int, to_s: int) -> None:
-    """Take the nodes in ``scratch.picked`` out of the profile between two times, the first near stretch ``near``."""
+    """Take the nodes in ``scratch.picked`` out of the profile between two times.
+
+    The first of them is near stretch ``near``.
+    """
     if one_pool(world):
         reserve_level(state, job.nodes, near, from_s, to_s)
         return
     first = split(world, state, from_s)
-    last = state.clock[N_PROFILE] if to_s >= NEVER_S else split(world, state, to_s)
+    last = state.clock[0].n_profile if to_s >= NEVER_S else split(world, state, to_s)
     for b in range(world.capacity.shape[0]):
         count = scratch.picked[b]
         if count > 0:

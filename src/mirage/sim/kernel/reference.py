@@ -1,4 +1,4 @@
-"""Handing world, state and scratch to a discipline by reference.
+"""World, state and scratch as one reference, for the call of a discipline.
 
 The engine does not know which discipline it calls, so the call cannot be inlined, and by value it would push the
 pointers, lengths and strides of 32 arrays at every event: two kilobytes, a sixth of all the time EASY takes.

@@ -1,16 +1,16 @@
-"""Which nodes can hold a job, and taking and giving them back."""
+"""Nodes for a job: which can hold it, taking them and giving them back."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from mirage.sim.kernel.arrays import CHUNKS_USED, FREE_CHUNK, NOBODY, WHOLE_NODE, Scratch, State, World
+from mirage.sim.kernel.arrays import NOBODY, WHOLE_NODE, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
 
 
 @kernel()
 def hosts(world: World, b: int, gpus: int, cpus: int, job: Any) -> int:
-    """How many nodes of a job bin ``b`` holds when it has so many GPUs and CPUs (or whole nodes) free."""
+    """How many nodes of a job fit bin ``b`` with so many GPUs and CPUs (or nodes) free."""
     if world.settings[0].stacked == 1:
         return max(gpus, 0)
     if job.gpus == WHOLE_NODE:
@@ -30,7 +30,7 @@ def need(world: World, b: int, job: Any) -> tuple[int, int]:
 
 @kernel()
 def pick_consecutive(scratch: Scratch, free: Any, nodes: int) -> None:
-    """Choose nodes as ``select/cons_tres`` does: the smallest sufficient run of neighbours, from its beginning.
+    """Choose nodes as ``select/cons_tres`` does: the smallest sufficient run of neighbours.
 
     Of the runs of neighbouring nodes that could take the job, the one with the fewest free CPUs that suffices is
     used; where none does, the one with the most is used up and the rest is looked for among the others. On real
@@ -67,7 +67,7 @@ def pick_consecutive(scratch: Scratch, free: Any, nodes: int) -> None:
 
 @kernel()
 def pick(world: World, state: State, scratch: Scratch, free: Any, job: Any, nodes: int) -> bool:
-    """Choose where a job goes: best fit, the bins it leaves fullest first, ties by number; or as Slurm does.
+    """Choose bins for a job: best fit, ties by number; or as Slurm does.
 
     Args:
         free: Shape (bins, 2), what may be used; a plan passes what is free throughout.
@@ -115,7 +115,7 @@ def pick(world: World, state: State, scratch: Scratch, free: Any, job: Any, node
 
 @kernel()
 def choice_is_stable(world: World) -> bool:
-    """Whether a job would still take the same nodes after others have been given to somebody else.
+    """Whether a job would take the same nodes after other jobs have taken other nodes.
 
     Pools are used up in their order; among shared nodes the fullest is best, and that changes with every start.
     """
@@ -124,7 +124,7 @@ def choice_is_stable(world: World) -> bool:
 
 @kernel()
 def most_nodes(world: World, free: Any) -> int:
-    """No job of more nodes than this can start on what is free: a bound found without looking at the job."""
+    """A bound on the nodes of any job that can start on what is free."""
     bins = world.capacity.shape[0]
     if world.settings[0].stacked == 0:
         return int(bins)
@@ -159,7 +159,7 @@ def room(world: World, state: State, free: Any, job: Any) -> int:
 def take(world: World, state: State, scratch: Scratch, slot: int) -> None:
     """Give the job in ``slot`` the nodes in ``scratch.picked``, on top of those it holds."""
     job = state.live[slot]
-    clock = state.clock
+    clock = state.clock[0]
     bins = world.capacity.shape[0]
     if bins == 1 and world.settings[0].stacked == 1:
         state.free[0, 0] -= scratch.picked[0]
@@ -171,12 +171,12 @@ def take(world: World, state: State, scratch: Scratch, slot: int) -> None:
         gpus, cpus = need(world, b, job)
         state.free[b, 0] -= count * gpus
         state.free[b, 1] -= count * cpus
-        chunk = clock[FREE_CHUNK]
+        chunk = clock.free_chunk
         if chunk == NOBODY:
-            chunk = clock[CHUNKS_USED]
-            clock[CHUNKS_USED] += 1
+            chunk = clock.chunks_used
+            clock.chunks_used += 1
         else:
-            clock[FREE_CHUNK] = state.chunks[chunk].next
+            clock.free_chunk = state.chunks[chunk].next
         held = state.chunks[chunk]
         held.bin = b
         held.count = count
@@ -190,7 +190,7 @@ def take(world: World, state: State, scratch: Scratch, slot: int) -> None:
 def give(world: World, state: State, slot: int, nodes: int) -> None:
     """Take so many nodes from the job in ``slot``, those it got last first."""
     job = state.live[slot]
-    clock = state.clock
+    clock = state.clock[0]
     if world.capacity.shape[0] == 1 and world.settings[0].stacked == 1:
         state.free[0, 0] += nodes
         return
@@ -204,8 +204,8 @@ def give(world: World, state: State, slot: int, nodes: int) -> None:
         nodes -= count
         if held.count == 0:
             job.chunk = held.next
-            held.next = clock[FREE_CHUNK]
-            clock[FREE_CHUNK] = chunk
+            held.next = clock.free_chunk
+            clock.free_chunk = chunk
 
 
 @kernel()

@@ -1,1 +1,1 @@
-"""Slurm's configuration as the simulator reads it: scheduler settings, nodes, partitions, QOS."""
+"""Slurm's configuration for the simulator: scheduler settings, nodes, partitions, QOS."""

@@ -1,4 +1,4 @@
-"""The cluster that a ``slurm.conf`` describes: nodes alike in groups, and the partitions over them."""
+"""The cluster of a ``slurm.conf``: groups of like nodes, and the partitions over them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def cluster_from_slurm_conf(path: str | Path) -> Cluster:
 
 
 def _blocks(lines: Iterable[tuple[str, str]], key: str) -> dict[str, Options]:
-    """Name → options of all lines of a kind; ``DEFAULT`` lines fill in what later ones leave open."""
+    """Name → options of all lines of a kind, ``DEFAULT`` lines applied to later ones."""
     default: Options = {}
     blocks: dict[str, Options] = {}
     for found, text in lines:
@@ -138,7 +138,7 @@ def _features(options: Options) -> list[str]:
 
 
 def _grouped(nodes: Mapping[str, Options], members: list[set[str]]) -> tuple[list[NodeGroup], list[tuple[str, ...]]]:
-    """Groups of nodes that are alike, named after their first node, and the groups of each partition."""
+    """Groups of like nodes, named after their first node, and the groups of each partition."""
     kinds: dict[_Node, list[str]] = {}
     for host, options in nodes.items():
         inside = tuple(host in hosts for hosts in members)
@@ -161,7 +161,7 @@ def _gpus(options: Options) -> int:
 
 
 def _cpus(options: Options) -> int:
-    """Processors of a node, by ``CPUs`` or by its sockets, cores and threads; one by default, as in Slurm."""
+    """Processors of a node, by ``CPUs`` or by sockets, cores and threads; one by default."""
     given = options.get("cpus", options.get("procs"))
     if given is not None:
         return _whole(given)

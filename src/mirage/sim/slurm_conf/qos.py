@@ -1,4 +1,4 @@
-"""The QOS of a cluster: they stand in the accounting database, not in slurm.conf."""
+"""The QOS of a cluster, which are in the accounting database, not in slurm.conf."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirage.sim.cluster import Cluster
 
 
 def with_qos(cluster: Cluster, path: str | Path) -> Cluster:
-    """The cluster with the QOS that ``sacctmgr -P show qos`` printed: their priorities, and whom each may displace.
+    """The cluster with the QOS of ``sacctmgr -P show qos``: priorities and preemption.
 
     Raises:
         ConfigurationError: The file cannot be read, or lacks the columns Name, Priority and Preempt.

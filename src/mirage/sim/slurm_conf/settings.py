@@ -1,4 +1,4 @@
-"""How a cluster's scheduler is set: Slurm's own parameters, under Slurm's own names."""
+"""Settings of a scheduler: Slurm's own parameters, under Slurm's own names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CREDENTIAL_S = 120
 
 @dataclass(frozen=True, slots=True)
 class SlurmSettings:
-    """Parameters of the two loops and of the multifactor priority; defaults are Slurm's (slurm.conf(5)).
+    """Parameters of the two loops and of the multifactor priority, with Slurm's defaults.
 
     Attributes:
         bf_interval_s: Seconds between passes of the backfill loop.
@@ -60,7 +60,7 @@ class SlurmSettings:
 
     @classmethod
     def lonestar6(cls) -> Self:
-        """What TACC's Lonestar6 used for the gpu-a100 queue of the published trace."""
+        """Settings of TACC's Lonestar6 for the gpu-a100 queue of the published trace."""
         return cls(
             bf_interval_s=10, bf_resolution_s=600, bf_window_s=2880 * MINUTE_S, max_job_test=3000,
             default_queue_depth=1000, half_life_s=2.0 * DAY_S, weight_age=7000, weight_fairshare=4000,
@@ -69,7 +69,7 @@ class SlurmSettings:
 
     @classmethod
     def from_slurm_conf(cls, path: str | Path) -> Self:
-        """Read the scheduler's parameters out of a ``slurm.conf``; what it does not say keeps Slurm's default.
+        """Settings of a ``slurm.conf``; what it does not say keeps Slurm's default.
 
         Raises:
             ConfigurationError: A value cannot be read.
@@ -78,7 +78,7 @@ class SlurmSettings:
 
     @classmethod
     def from_options(cls, options: Mapping[str, str], path: str | Path) -> Self:
-        """The same from options already read, keys in lower case: ``scontrol show config`` has them too.
+        """Settings from options, keys in lower case, as ``scontrol show config`` has them too.
 
         Args:
             path: Where they are from, for messages.
@@ -142,7 +142,7 @@ _OPTION = re.compile(r"\s*([A-Za-z]+)\s*=\s*(\S.*?)\s*$")
 
 
 def read_options(path: str | Path) -> dict[str, str]:
-    """The one-a-line options of a ``slurm.conf``, keys in lower case; node and partition lines are not among them.
+    """Options of a ``slurm.conf``, keys in lower case, without nodes and partitions.
 
     Raises:
         ConfigurationError: The file cannot be read.
@@ -151,7 +151,9 @@ def read_options(path: str | Path) -> dict[str, str]:
 
 
 def option_lines(path: str | Path) -> list[tuple[str, str]]:
-    """Every ``Key=value`` line of a ``slurm.conf`` in order, comments gone, keys in lower case, ``Include`` followed.
+    """Lines of ``Key=value`` of a ``slurm.conf`` in order, keys in lower case.
+
+    Comments are dropped, and ``Include`` is followed.
 
     Raises:
         ConfigurationError: A file cannot be read.

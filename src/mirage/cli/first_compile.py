@@ -1,0 +1,30 @@
+"""A first compilation, told on standard error: it takes most of a minute, and nothing else seems to happen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TextIO
+
+import click
+
+
+@dataclass
+class FirstCompilation:
+    """Says that the simulator is being compiled: a line that counts in a terminal, one plain line elsewhere."""
+
+    stream: TextIO
+    kernels: int = 0
+
+    def __call__(self, kernel: str | None) -> None:
+        """As ``mirage.sim.first_compile.Listener`` says."""
+        in_terminal = self.stream.isatty()
+        if kernel is None:
+            if in_terminal:
+                click.echo("\r\033[K", file=self.stream, nl=False)
+            return
+        self.kernels += 1
+        text = "mirage: compiling the simulator, once (about a minute; mirage compile does it ahead)"
+        if in_terminal:
+            click.echo(f"\r\033[K{text}: {self.kernels} kernels", file=self.stream, nl=False)
+        elif self.kernels == 1:
+            click.echo(f"{text} ...", file=self.stream)

@@ -1,0 +1,138 @@
+"""Compiling all kernels ahead: the engine, each discipline, what-if forecasts, and changes to single jobs."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import Any
+
+from mirage.sim.disciplines.registry import DISCIPLINES, discipline_spec
+from mirage.sim.first_compile import told
+
+ENGINE, FORECASTS, CHANGES = "engine", "what-if", "job changes"
+PROCESSES = 2
+"""Disciplines share little once the engine is compiled; more processes compile the same parts."""
+
+
+class NotCompiled(Exception):
+    """A kernel is not in the cache."""
+
+
+def parts_named(disciplines: Iterable[str] = ()) -> list[str]:
+    """What is to be compiled, the engine first; by default everything.
+
+    Args:
+        disciplines: Names of disciplines, ``what-if`` among them.
+
+    Raises:
+        UnknownName: There is no such discipline.
+    """
+    names = list(dict.fromkeys(disciplines))
+    for name in names:
+        if name != FORECASTS:
+            discipline_spec(name)
+    return [ENGINE, *(names or [FORECASTS, *reversed(DISCIPLINES), CHANGES])]
+
+
+def compile_ahead(parts: list[str], processes: int = PROCESSES) -> Iterator[str]:
+    """Compile parts and leave them in the cache; each is named when it is done.
+
+    Args:
+        parts: As ``parts_named`` says.
+        processes: How many at once; the engine comes first, as all others need it.
+    """
+    use(parts[0])
+    yield parts[0]
+    if processes == 1 or len(parts) < 3 or are_compiled(parts):
+        for part in parts[1:]:
+            use(part)
+            yield part
+        return
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        waiting = {pool.submit(use, part): part for part in parts[1:]}
+        for done in as_completed(waiting):
+            done.result()
+            yield waiting[done]
+
+
+def are_compiled(parts: Iterable[str]) -> bool:
+    """Whether all kernels of some parts are in the cache."""
+    try:
+        with told(_refuse):
+            for part in parts:
+                use(part)
+    except NotCompiled:
+        return False
+    return True
+
+
+def _refuse(kernel: str | None) -> None:
+    if kernel is not None:
+        raise NotCompiled(kernel)
+
+
+def use(part: str) -> None:
+    """Do once, on a tiny cluster, everything that a part is compiled for."""
+    special: dict[str, Callable[[], None]] = {ENGINE: _use_engine, FORECASTS: _use_forecasts, CHANGES: _use_changes}
+    if part in special:
+        special[part]()
+        return
+    sim = _simulation(part)
+    if part != "paused":
+        sim.run()
+
+
+def _simulation(discipline: str) -> Any:
+    from mirage.sim.cluster import Cluster
+    from mirage.sim.jobs import workload
+    from mirage.sim.simulation import Simulation
+    from mirage.trace.workload.pool_workload import pool_workload
+
+    cluster = Cluster.pool(4)
+    return Simulation(cluster, workload(pool_workload(8, processors=4), cluster), discipline)
+
+
+def _use_engine() -> None:
+    from mirage.policy.plan import Cancel, Plan
+
+    sim = _simulation("fcfs")
+    link = sim.inject(nodes=1, limit_s=60)
+    branch = sim.fork()
+    branch.apply(Plan((Cancel(job=link),)))
+    sim.step()
+    sim.restore(branch)
+
+
+def _use_forecasts() -> None:
+    from mirage.policy.view import Chain
+    from mirage.provision.policies.start_forecast import StartForecast
+
+    sim = _simulation("fcfs")
+    sim.advance(sim.now_s + 60)
+    link = sim.inject(nodes=1, limit_s=600)
+    chain = Chain(1, 600, link, sim.now_s, sim.now_s, sim.now_s + 600, step_s=60)
+    StartForecast(1, discipline="fcfs").starts_s(sim.view(chain), _zero())
+
+
+def _zero() -> Any:
+    import numpy as np
+
+    return np.zeros(1, dtype=np.int64)
+
+
+def _use_changes() -> None:
+    from mirage.sim.job_updates import change_limit, end_at, requeue, wait_for
+    from mirage.sim.kernel.arrays import NEVER_S
+
+    sim = _simulation("fcfs")
+    job = sim.inject(nodes=1, limit_s=600, run_s=600)
+    wait_for(sim, job, begin_s=NEVER_S)
+    wait_for(sim, job)
+    sim.run_until_started(job)
+    change_limit(sim, job, 300)
+    requeue(sim, job, sim.now_s)
+    sim.advance(NEVER_S - 1)
+    job = sim.inject(nodes=1, limit_s=600, run_s=600)
+    sim.run_until_started(job)
+    end_at(sim, job, sim.now_s + 1)
