@@ -51,10 +51,10 @@ class World:
     def new_agent(self, holder: str = "me", **settings: int) -> Agent:
         return Agent(
             self.store, self.slurm, NoShell(), clock=self.slurm.clock, monotonic=self.slurm.clock, holder=holder,
-            settings=AgentSettings(**settings),
+            settings=AgentSettings(**{"poll_s": 120, "busy_poll_s": 30, **settings}),
         )  # fmt: skip
 
-    def add(self, name: str = "train", limit: str = "4:00:00", **spec: object) -> Chain:
+    def add(self, name: str = "train", limit: str = "2:00:00", **spec: object) -> Chain:
         submission = Submission(self.script, {"time": limit, "nodes": "1"})
         spec = {"policy": "lead:1", **spec}
         return self.store.add_chain(name, ChainSpec(submission, **spec), int(self.slurm.clock()))
@@ -86,10 +86,11 @@ def make(tmp_path: Path) -> Iterator[object]:
         yield lambda program=None, load=0.3: World(tmp_path, store, program or Program(), load)
 
 
+@pytest.mark.slow
 def test_a_chain_lives_for_days_without_a_gap_and_its_jobs_leave_when_told(make) -> None:
     world = make()
     chain = world.add(policy="lead:1")
-    world.live(2 * DAY_S)
+    world.live(DAY_S)
     links = world.links(chain)
     run = chain_run(chain, links, (), int(world.slurm.clock()))
     ended = [link for link in links if link.state is LinkState.ENDED]
@@ -144,12 +145,13 @@ def test_a_job_that_can_never_be_launched_is_replaced(make) -> None:
 def test_a_reactive_chain_waits_in_the_queue_held_by_its_predecessor(make) -> None:
     world = make()
     chain = world.add(policy="reactive", signal="", warmup_s=600)
-    world.live(DAY_S)
+    world.live(10 * HOUR_S)
     links = world.links(chain)
     assert len([link for link in links if link.state is LinkState.ENDED]) >= 4
     assert all(link.outcome is JobState.TIMEOUT for link in links if link.state is LinkState.ENDED)
 
 
+@pytest.mark.slow
 def test_what_if_decides_on_the_same_views(make) -> None:
     world = make(load=1.1)
     chain = world.add(policy="what-if", limit="12:00:00")
@@ -186,7 +188,7 @@ def test_a_submission_that_never_happened_is_made_again_once_that_is_certain(mak
 
 def test_a_double_is_cancelled(make) -> None:
     world = make()
-    chain = world.add()
+    chain = world.add(limit="4:00:00")
     world.live(HOUR_S)
     first = world.links(chain)[0]
     world.slurm.submit(Submission(world.script, {"comment": "mirage:train:1", "time": "4:00:00"}))
@@ -247,13 +249,13 @@ def test_a_waiting_link_cancelled_from_outside_pauses_the_chain(make) -> None:
     assert world.links(chain)[0].state is LinkState.RUNNING
 
 
-@pytest.mark.parametrize("spec", [{"links": 3}, {"until_done": True}, {"until_s": 9 * HOUR_S}])
+@pytest.mark.parametrize("spec", [{"links": 3}, {"until_done": True}, {"until_s": 5 * HOUR_S}])
 def test_a_chain_ends_and_leaves_nothing_behind(make, spec: dict[str, object]) -> None:
-    world = make(Program(run_s=2 * HOUR_S) if "until_done" in spec else None)
+    world = make(Program(run_s=HOUR_S) if "until_done" in spec else None)
     if "until_s" in spec:
-        spec = {"until_s": int(world.slurm.clock()) + 9 * HOUR_S}
+        spec = {"until_s": int(world.slurm.clock()) + 5 * HOUR_S}
     chain = world.add(**spec)
-    world.live(2 * DAY_S)
+    world.live(10 * HOUR_S)
     assert world.store.chain("train").state is ChainState.DONE
     assert all(link.state is LinkState.ENDED for link in world.links(chain))
     assert not [job for job in world.slurm.observe().jobs if job.comment and job.end_s == MISSING]
@@ -290,7 +292,7 @@ def test_a_link_is_followed_after_the_queue_has_forgotten_it(make) -> None:
     world = make()
     world.slurm.min_job_age_s = 1
     chain = world.add()
-    world.live(DAY_S)
+    world.live(10 * HOUR_S)
     ended = [link for link in world.links(chain) if link.state is LinkState.ENDED]
     assert len(ended) >= 4
     assert all(link.outcome is JobState.COMPLETED for link in ended)

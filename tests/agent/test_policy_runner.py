@@ -95,6 +95,7 @@ def test_what_a_policy_raises_is_told_and_the_next_is_asked(
         assert runner.decide(PolicyRequest("reactive", 1.0, 1.0), {}, seen, chain(seen, HOUR_S)).actions
 
 
+@pytest.mark.slow
 def test_a_policy_that_dies_or_stalls_takes_nobody_with_it(
     slurm: VirtualSlurm, seen: View, aside: ChildProcess
 ) -> None:

@@ -124,10 +124,8 @@ def test_real_log_a_second_at_once(
     assert int((schedule.start_s == jobs.table.start_s).sum()) == alike
 
 
-@pytest.mark.parametrize(
-    ("log", "estimates"),
-    [pytest.param(log, kind, marks=[] if log == "KTH-SP2" else pytest.mark.slow) for log, kind, *_ in CASES],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("log", "estimates"), [(log, kind) for log, kind, *_ in CASES])
 def test_every_start_of_a_real_log_an_event_at_a_time(shared_data: Path, log: str, estimates: str) -> None:
     jobs = published(shared_data, log, estimates)
     np.testing.assert_array_equal(replay_event_by_event(jobs, LOGS[log]), jobs.table.start_s)

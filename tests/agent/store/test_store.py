@@ -269,6 +269,7 @@ TAKER = """
 """
 
 
+@pytest.mark.slow
 def test_of_agents_that_want_the_lease_at_once_one_gets_it(url: str) -> None:
     words = [sys.executable, "-c", textwrap.dedent(TAKER), url]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -358,6 +359,7 @@ def killed(program: str, url: str, after_s: float, *, wait_ready: bool = True) -
     child.stdout.close()
 
 
+@pytest.mark.slow
 def test_killed_while_it_writes_a_change_has_happened_with_its_event_or_not_at_all(store: SqlStore, url: str) -> None:
     chain = store.add_chain("train", SPEC, 100).id
     dice = random.Random(3)
@@ -418,6 +420,7 @@ def killed_at_every_statement(url: str) -> tuple[set[str], int]:
     return set(found), int(statements)
 
 
+@pytest.mark.slow
 def test_killed_at_any_statement_of_its_making_there_is_no_store_or_a_whole_one(url: str, opened) -> None:
     found, statements = killed_at_every_statement(url)
     assert statements > 15
@@ -426,6 +429,7 @@ def test_killed_at_any_statement_of_its_making_there_is_no_store_or_a_whole_one(
     assert opened(url).links(chain.id) == [Link(chain.id, 1)]
 
 
+@pytest.mark.slow
 def test_killed_at_any_statement_of_an_upgrade_the_store_is_old_or_new(url: str, opened) -> None:
     at_first_version(url)
     found, statements = killed_at_every_statement(url)
@@ -434,6 +438,7 @@ def test_killed_at_any_statement_of_an_upgrade_the_store_is_old_or_new(url: str,
     check_first_version_is_kept(opened(url))
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_of_its_making_the_store_can_be_opened(url: str, opened) -> None:
     dice = random.Random(5)
     for _ in range(4):
@@ -441,6 +446,7 @@ def test_killed_at_any_moment_of_its_making_the_store_can_be_opened(url: str, op
     assert opened(url).chains() == []
 
 
+@pytest.mark.slow
 def test_many_may_open_a_new_store_at_once(url: str) -> None:
     children = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(OPENER), url]) for _ in range(4)]
     assert [child.wait(60) for child in children] == [0, 0, 0, 0]

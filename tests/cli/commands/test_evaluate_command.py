@@ -170,6 +170,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_trace_is_read(opti
         assert f"cannot write {place}" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_the_process_that_started_them(sign, arguments):
     command = [sys.executable, "-m", "mirage", *arguments, "--workers", "2", "--step", "1m"]

@@ -76,6 +76,7 @@ def test_load_classes_add_up(busy_setting):
             assert row.interruption_p95_h <= 2
 
 
+@pytest.mark.slow
 def test_the_same_answer_with_one_worker_and_with_two(busy_setting):
     alone = evaluate(busy_setting, protocol(3), LINKS, JUDGED, workers=1)
     shared = evaluate(busy_setting, protocol(3), LINKS, JUDGED, workers=2)

@@ -98,6 +98,7 @@ def test_a_changed_docstring_recompiles_nothing(package: Package) -> None:
     assert package.used() == ([18, 6, 1.5], 0)
 
 
+@pytest.mark.slow
 def test_a_constant_changed_in_an_imported_module_recompiles(package: Package) -> None:
     package.used()
     package.write("scale", SCALE.replace("3", "5"))
@@ -106,6 +107,7 @@ def test_a_constant_changed_in_an_imported_module_recompiles(package: Package) -
     assert package.used() == ([18, 6, 1.5], 0), "the entries of the other version are still there"
 
 
+@pytest.mark.slow
 def test_processes_of_two_versions_may_compile_at_once(package: Package, tmp_path: Path) -> None:
     shutil.copytree(package.folder, tmp_path / "other")
     other = Package(tmp_path / "other", package.cache)
@@ -117,6 +119,7 @@ def test_processes_of_two_versions_may_compile_at_once(package: Package, tmp_pat
     assert other.used() == ([50, 10, 2.5], 0)
 
 
+@pytest.mark.slow
 def test_entries_not_used_for_long_are_deleted_when_something_is_compiled(package: Package) -> None:
     package.used()
     unused, used = package.entries[:2], package.entries[2:]
@@ -129,6 +132,7 @@ def test_entries_not_used_for_long_are_deleted_when_something_is_compiled(packag
     assert all(file.exists() for file in used)
 
 
+@pytest.mark.slow
 def test_loading_an_entry_keeps_it(package: Package) -> None:
     package.used()
     for file in package.entries:
@@ -137,6 +141,7 @@ def test_loading_an_entry_keeps_it(package: Package) -> None:
     assert min(file.stat().st_mtime for file in package.entries) > 0
 
 
+@pytest.mark.slow
 def test_a_damaged_entry_costs_compiling_only(package: Package) -> None:
     package.used()
     for file in package.entries:

@@ -342,6 +342,7 @@ class Timid:
         return Plan()
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), shared=st.booleans(), waits=st.booleans())
 def test_the_books_balance_whatever_a_policy_does(seed: int, shared: bool, waits: bool) -> None:

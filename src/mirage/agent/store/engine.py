@@ -66,7 +66,7 @@ def _sqlite(url: URL) -> Engine:
         path = Path(url.database)
         make_private(path)
         journal = journal_mode(path)
-    engine = sa.create_engine(url, connect_args={"timeout": BUSY_S})
+    engine = sa.create_engine(url, connect_args={} if "timeout" in url.query else {"timeout": BUSY_S})
 
     @sa.event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:

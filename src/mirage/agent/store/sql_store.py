@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, EventRecord, Link, LinkState
-from mirage.agent.store.engine import BUSY_S, make_engine
+from mirage.agent.store.engine import make_engine
 from mirage.agent.store.schema import chains, decisions, events, lease, links
 from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName, shown
 from mirage.job_state import MISSING, JobState
@@ -28,7 +28,7 @@ _MIGRATION_LOCK = 7_241_920_346  # any number, the same in every agent
 
 _REMEDIES = (
     (("disk is full", "disk full", "no space left", "quota exceeded"), "make room on its disk and try again"),
-    (("is locked", "lock timeout"), f"another process has held it for {BUSY_S} s; end that one, or try again"),
+    (("is locked", "lock timeout"), "another process has held it for long; end that one, or try again"),
     (("readonly", "read-only", "permission denied"), "get the right to write there, or name another with MIRAGE_STORE"),
     (("malformed", "not a database"), "put a copy of it back in its place, or name another with MIRAGE_STORE"),
     (("connection", "connect to server"), "see that its server runs and can be reached, and try again"),
