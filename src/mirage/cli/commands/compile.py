@@ -16,7 +16,7 @@ from mirage.cli.options import CONTEXT, examples
     epilog=examples(
         "mirage compile                           everything, once after an installation",
         "mirage compile easy slurm                what these disciplines need",
-        "mirage compile --check || mirage compile",
+        "mirage compile --check                   is there anything left to compile?",
     ),
 )
 @click.argument("disciplines", nargs=-1)

@@ -111,6 +111,7 @@ def test_a_chain_from_its_submission_to_its_report(terminal: Terminal) -> None:
     assert Path("later.html").read_text() == Path("serve.html").read_text(), "a finished chain has one report"
 
 
+@pytest.mark.slow
 def test_a_user_pauses_resumes_and_stops(terminal: Terminal) -> None:
     terminal.type("submit", "--chain", "serve", "--policy", "reactive", "--no-agent", "serve.sh")
     terminal.live(HOUR_S)
