@@ -62,7 +62,7 @@ SCOPES = {
     ),
     "reports": Scope(
         code=("report/terminal/*.py", "report/pages/*.py"),
-        tests=("report", "cli/commands/chain/test_chains.py"),
+        tests=("report",),
     ),
 }
 
