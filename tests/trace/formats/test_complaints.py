@@ -1,0 +1,225 @@
+"""What readers say of bad lines: the file, the line, the value, and what to do, word for word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirage.errors import ConfigurationError, LineError, TraceError, UnknownName
+from mirage.trace.formats.read_report import ReadReport, ReadTally, Skipped
+from mirage.trace.read import read_trace
+
+SACCT = "JobID|Submit|Elapsed|Timelimit|NNodes|NodeList|State"
+LOG = "1\nJobID JobName UID Start Submit End Priority TimelimitR ExitCode NNodes\n--- ---\n"
+LOG_ROW = "{}\tx\t0\t2024-01-01T00:00:00\t2024-01-01T00:00:00\t2024-01-01T00:00:00\t{}\t{}\t0:0\t{}"
+SWF_ROW = "1 0 0 10 1 -1 -1 1 60 -1 1 1 1 1 1 1 -1 -1"
+
+COMPLAINTS = [
+    # CSV
+    ("csv", "job_id,nodes\n1,x", ":2: not a value of its column: nodes is 'x'; expected whole seconds or a count"),
+    ("csv", "job_id,nodes\n1,1,2", ":2: wrong number of fields: 3 instead of 2; quote names that hold commas"),
+    ("csv", "job_id,nodes\n,1", ":2: no job id: ''; every job needs one"),
+    ("csv", "job_id,state\n1,0", ":2: not a value of its column: state is '0'; expected whole seconds or a count"),
+    ("csv", 'job_id,name\n1,a\n2,"b', ":3: not CSV: unexpected end of data; check the quotes"),
+    ("csv", "nodes\n1", ":1: the columns are nodes; each once, and job_id among them"),
+    ("csv", "job_id,nodes,nodes\n", ":1: the columns are job_id, nodes, nodes; each once, and job_id among them"),
+    # the published log
+    ("mirage-log", LOG + "1\tx", ":4: too few fields: 2 of 10; the line is cut short or not tab separated"),
+    ("mirage-log", LOG + LOG_ROW.format("x", 1, 1, 1), ":4: not a job id: 'x'; expected a number"),
+    (
+        "mirage-log",
+        LOG + LOG_ROW.format(1, "high", 1, 1),
+        ":4: not a number: Priority is 'high'; check that the columns are in order",
+    ),
+    (
+        "mirage-log",
+        LOG + LOG_ROW.format(1, 1, "long", 1),
+        ":4: not a number: TimelimitR is 'long'; check that the columns are in order",
+    ),
+    (
+        "mirage-log",
+        LOG + LOG_ROW.format(1, 1, 1, "2-3"),
+        ":4: not a number: NNodes is '2-3'; check that the columns are in order",
+    ),
+    ("mirage-log", "one\n", ":1: 'one' is not the number of lines of a Mirage log"),
+    ("mirage-log", "1\nJobID\n", ":2: 'JobID' is not the column names of a Mirage log"),
+    ("mirage-log", LOG.replace("--- ---", "- x"), ":3: '- x' is not a rule of dashes of a Mirage log"),
+    ("mirage-log", "1\n", ":2: '' is not the column names of a Mirage log"),
+    ("mirage-log", "x" * 99, f":1: '{'x' * 60}' is not the number of lines of a Mirage log"),
+    # sacct's text
+    ("sacct", f"{SACCT}\nx||||||", ":2: not a job id: 'x'; expected 123, 123_4, 123_[1-3] or 123+0"),
+    ("sacct", f"{SACCT}\n1|soon|||||", ":2: not a time: 'soon'; write it as 2023-03-09T12:48:05"),
+    ("sacct", f"{SACCT}\n1||soon||||", ":2: not a duration: Elapsed is 'soon'; Slurm writes 2-00:00:00"),
+    ("sacct", f"{SACCT}\n1|||soon|||", ":2: not a duration: Timelimit is 'soon'; Slurm writes 2-00:00:00"),
+    ("sacct", f"{SACCT}\n1||||x||", ":2: not a number: nnodes is 'x'; check the fields and their order"),
+    ("sacct", f"{SACCT}\n1|", ":2: too few fields: 2 of 7; the line is cut short, or a name holds a line break"),
+    ("sacct", "JobID|NCPUS\n1|x", ":2: not a number: ncpus is 'x'; check the fields and their order"),
+    ("sacct", "JobID|TimelimitRaw\n1|x", ":2: not a number: timelimitraw is 'x'; check the fields and their order"),
+    ("sacct", "JobID|ElapsedRaw\n1|x", ":2: not a number: elapsedraw is 'x'; check the fields and their order"),
+    (
+        "sacct",
+        "1|2",
+        ":1: no header with a JobID, and 2 fields without names; give the field list that sacct was called with, and "
+        "its --delimiter if it had one",
+    ),
+    # sacct's JSON
+    ("sacct-json", '[{"job_id": 1}]', ":1: not a record of sacct: KeyError('time'); make it with sacct --json"),
+    (
+        "sacct-json",
+        '[\n{"job_id": 0, "time": {}, "state": {"current": "FAILED"}}]',
+        ":2: not a job id: 0; expected a positive number",
+    ),
+    (
+        "sacct-json",
+        '[{"job_id": 1, "time": {"start": "x"}, "state": {"current": "FAILED"}}]',
+        ":1: not a number: 'x'; make the file with sacct --json",
+    ),
+    (
+        "sacct-json",
+        '[{"job_id": 1, "time": {}, "state": {"current": "FAILED"}, "user": 7}]',
+        ":1: not a text: 7; make the file with sacct --json",
+    ),
+    (
+        "sacct-json",
+        "[\n{",
+        ":2: not JSON: Expecting property name enclosed in double quotes: line 2 column 2 (char 3); the file is "
+        "damaged or cut short",
+    ),
+    ("sacct-json", '{"meta": {}, "job": []}', ':1: no list "jobs" in this JSON; make it with sacct --json'),
+    ("sacct-json", '{"jobs": {}}', ':1: no list "jobs" in this JSON; make it with sacct --json'),
+    # SWF
+    ("swf", f"{SWF_ROW}\n1 2 3", ":2: not eighteen fields: 3 fields; -1 stands for what is not known"),
+    (
+        "swf",
+        f"{SWF_ROW} 7\n{SWF_ROW}",
+        ":2: not as many fields: 18 fields instead of 19 as in the first line; -1 stands for what is not known",
+    ),
+    (
+        "swf",
+        SWF_ROW.replace("60", "long"),
+        ":1: not a number: field 9 is 'long'; -1 stands for what is not known",
+    ),
+    (
+        "swf",
+        SWF_ROW.replace("60", str(2**40)),
+        f":1: number out of range: field 9 is '{2**40}'; expected less than {2**40}",
+    ),
+    ("swf", SWF_ROW.replace("60", "nan"), ":1: not a number: field 9 is 'nan'; -1 stands for what is not known"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "complaint"), COMPLAINTS)
+def test_a_complaint_word_for_word(tmp_path: Path, name: str, text: str, complaint: str) -> None:
+    path = tmp_path / "jobs"
+    path.write_text(text, newline="")
+    with pytest.raises(TraceError) as refused:
+        read_trace(path, format=name)
+    assert str(refused.value) == f"{path}{complaint}"
+
+
+def test_an_unknown_column_gets_a_suggestion(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("job_id,node\n")
+    with pytest.raises(TraceError, match=r"jobs\.csv:1: .*column 'node'.*Did you mean 'nodes'"):
+        read_trace(path, format="csv")
+
+
+def test_fields_without_a_job_s_number(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.txt"
+    path.write_text("1|2\n")
+    with pytest.raises(TraceError) as refused:
+        read_trace(path, format="sacct", fields=["User%20", "State"])
+    assert str(refused.value) == f"{path}:1: the fields User%20,State hold no JobID; name it too"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("hello", "name one, or make the file with sacct -P or sacct --json"),
+        ("JobID;State\n1;FAILED\n", "if it is sacct's, name the delimiter it was made with"),
+    ],
+)
+def test_content_of_no_known_format(tmp_path: Path, text: str, hint: str) -> None:
+    path = tmp_path / "jobs"
+    path.write_text(text)
+    with pytest.raises(TraceError) as refused:
+        read_trace(path)
+    known = "csv, mirage-log, parquet, sacct, sacct-json, swf"
+    assert str(refused.value) == f"{path}:1: looks like none of the known formats ({known}); {hint}"
+
+
+def test_what_the_caller_names_wrongly(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match=r"trace format 'swff'.*Did you mean 'swf'"):
+        read_trace(tmp_path / "x", format="swff")
+    with pytest.raises(ConfigurationError) as refused:
+        read_trace(tmp_path / "x", delimiter="")
+    assert str(refused.value) == "the delimiter is empty; sacct puts at least one character between two cells"
+    with pytest.raises(ConfigurationError) as refused:
+        ReadTally("x", "ignore")
+    assert str(refused.value) == "on_error is 'ignore'; it can be 'strict' or 'skip'"
+
+
+def test_a_file_of_nothing_but_bad_lines_says_what_was_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("job_id,nodes\n1,x\n2,y\n,1\n")
+    with pytest.raises(TraceError) as refused:
+        read_trace(path, on_error="skip")
+    assert str(refused.value) == (
+        f"{path}: no job could be read: 3 records skipped (2 × not a value of its column, the first in line 2; "
+        "1 × no job id, the first in line 4); is it another format?"
+    )
+
+
+# -- the tally ----------------------------------------------------------------------------------------------
+
+
+def tally() -> ReadTally:
+    found = ReadTally("jobs.csv", "skip", format="csv", unit="record", lines=16, header=1, comment=2, blank=3)
+    found.continued, found.steps = 1, 4
+    for line, reason in ((5, "not a number"), (9, "no job id"), (11, "not a number")):
+        found.reject(line, LineError(reason, "x", "y"))
+    found.note_repeated(["1", "2", "1", "1"])
+    found.note_repeated(["7", "7"])
+    found.metadata["Version"] = "2.2"
+    return found
+
+
+def test_a_tally_becomes_a_report() -> None:
+    repeated = "row that repeats a job id (a further attempt of the same job)"
+    report = tally().close(2)
+    assert report == ReadReport(
+        path="jobs.csv", format="csv", unit="record", lines=16, header=1, comment=2, blank=3, continued=1, steps=4,
+        jobs=2, skipped={"not a number": Skipped(2, 5), "no job id": Skipped(1, 9)}, notes={repeated: 3},
+        metadata={"Version": "2.2"},
+    )  # fmt: skip
+    assert (report.skipped_total, report.accounted) == (3, 16)
+    assert report.skipped_in_words() == (
+        "3 records skipped (2 × not a number, the first in line 5; 1 × no job id, the first in line 9)"
+    )
+    assert report.complaints() == [
+        "jobs.csv:5: not a number (the first of 2 skipped for this)",
+        "jobs.csv:9: no job id (the first of 1 skipped for this)",
+        f"jobs.csv: 3 × {repeated}",
+    ]
+    assert report.to_json() == {
+        "path": "jobs.csv", "format": "csv", "unit": "record", "lines": 16, "header": 1, "comment": 2, "blank": 3,
+        "continued": 1, "steps": 4, "jobs": 2,
+        "skipped": {
+            "not a number": {"count": 2, "first_line": 5}, "no job id": {"count": 1, "first_line": 9},
+        },
+        "notes": {repeated: 3}, "metadata": {"Version": "2.2"},
+    }  # fmt: skip
+
+
+def test_one_line_is_no_lines() -> None:
+    found = ReadTally("x", "skip")
+    found.reject(3, LineError("no job id", "x", "y"))
+    assert found.close(0).skipped_in_words() == "1 line skipped (1 × no job id, the first in line 3)"
+
+
+def test_a_strict_tally_stops_at_once() -> None:
+    with pytest.raises(TraceError) as refused:
+        ReadTally("x").reject(3, LineError("no job id", "''", "every job needs one"))
+    assert str(refused.value) == "x:3: no job id: ''; every job needs one"
+    assert refused.value.__cause__ is None
