@@ -68,7 +68,7 @@ def test_a_chain() -> None:
         "| 2024-10-04 04:00 | 1 | wait | because | 1 | 2 | 01:00:00 | 02:00:00 | 05:33:20 | 5",
         "| 2024-10-04 08:00 | 1 | compete | because | 1 | 2 | 01:00:00 | 02:00:00 | 05:33:20 | 5",
         "| 2024-10-04 18:00 | 2 | wait | because |  |  |  |  |  | 5",
-        "| 2024-10-04 20:00 | 2 | compete | because | nan | 2 | 01:00:00 | 02:00:00 | inf | 5",
+        "| 2024-10-04 20:00 | 2 | compete | because | – | 2 | 01:00:00 | 02:00:00 | ∞ | 5",
         "## Log",
         "Everything that happened.",
         "> 2 events",
@@ -260,7 +260,7 @@ def test_an_evaluation_under_one_cost() -> None:
 def test_an_evaluation_under_several_costs() -> None:
     rows = (row("what-if"), row("what-if", ratio=None))
     words = page_words(evaluation_page(judged(Cost(5, 1), Cost(1, 2), Cost(1, 0), rows=rows), PROVENANCE))
-    assert words[1].endswith("Cost in hours of overlap; an hour of interruption costs 5, 0.5 or free.")
+    assert words[1].endswith("Cost of an hour of interruption to one of overlap: 5:1, 1:2 or 1:0.")
     assert words[3].endswith(
         "enough windows. A ratio at a point is what the policy was told an hour of interruption costs, in hours of "
         "overlap."
