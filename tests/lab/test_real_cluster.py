@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from mirage.job_state import JobState
 from mirage.lab.real import packages
 from mirage.lab.real.cluster import PrivateCluster
 from mirage.lab.real.spec import LabSpec, slurm_conf
+from mirage.patience import wait_until
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import SystemRunner
 
@@ -123,6 +125,27 @@ def test_two_stand_side_by_side_and_leave_nothing(private_cluster) -> None:
     ]
     one.up()
     assert "idle" in one.run("sinfo")
+
+
+@pytest.mark.slow
+@pytest.mark.real_slurm
+def test_its_end_ends_jobs_and_what_they_started(private_cluster) -> None:
+    """Also a job that begins because the one that it waits for has just been ended."""
+    cluster = private_cluster(nodes=1)
+    words = ["sbatch", "--parsable", "-t9", "-o", "/dev/null", "--wrap", "sleep 617"]
+    first = int(cluster.run(*words))
+    cluster.run(*words[:-2], f"--dependency=afterany:{first}", *words[-2:])
+    assert wait_until(lambda: sleepers() == 1, 20)
+    cluster.down()
+    assert wait_until(lambda: sleepers() == 0, 5)
+
+
+def sleepers() -> int:
+    found = 0
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            found += (entry / "cmdline").read_bytes() == b"sleep\x00617\x00"
+    return found
 
 
 @pytest.mark.real_slurm

@@ -90,12 +90,12 @@ class PrivateCluster:
         """End every process of the cluster; what it remembers stays."""
         if not self.spec.run.is_dir():
             return
-        for pid in self._jobs():
-            _kill(pid, signal.SIGKILL)
+        self._end_jobs()
         for name in (*self.spec.node_names, *_KILLED_LAST):
             if (found := self._pid(name)) is not None:
                 _end(found, whole_group=name == "clock")
             (self.spec.run / f"{name}.pid").unlink(missing_ok=True)
+        self._end_jobs()  # those that the end of the others let start
         self._forget_clock()
 
     def purge(self) -> None:
@@ -345,18 +345,22 @@ class PrivateCluster:
             return False
         return len(set(shown.split())) >= self.spec.nodes
 
+    def _end_jobs(self) -> None:
+        for pid in self._jobs():
+            _kill(pid, signal.SIGKILL)
+
     def _jobs(self) -> Iterator[int]:
         """Processes of jobs and their keepers: those whose environment or open files point here."""
         conf, logs = f"SLURM_CONF={self.spec.etc}/slurm.conf".encode(), f"{self.spec.log}/"
+        nodes = {f"SLURMD_NODENAME={name}".encode() for name in self.spec.node_names}
         daemons = set(self.running().values())
         for entry in Path("/proc").iterdir():
             if not entry.name.isdecimal() or int(entry.name) in daemons or int(entry.name) == os.getpid():
                 continue
             with contextlib.suppress(OSError):
-                command = (entry / "comm").read_text().strip()
-                if command in ("slurmstepd", "slurm_script") and (
-                    conf in (entry / "environ").read_bytes().split(b"\0") or _opens(entry, logs)
-                ):
+                environment = set((entry / "environ").read_bytes().split(b"\0"))
+                keeper = (entry / "comm").read_text().strip() in ("slurmstepd", "slurm_script")
+                if (conf in environment and (keeper or nodes & environment)) or (keeper and _opens(entry, logs)):
                     yield int(entry.name)
 
     def _pid(self, name: str) -> int | None:
