@@ -54,7 +54,7 @@ SCOPES = {
     "agent": Scope(
         code=tuple(f"agent/cycle/{name}.py" for name in ("transitions", "observations", "handover", "reconcile")),
         tests=("agent/cycle", "agent/chain", "agent/test_agent.py"),
-        without=("lives_for_days", "what_if", "reactive_chain", "leaves_nothing", "refusals", "forgotten", "at_once"),
+        without=("reactive_chain", "leaves_nothing", "refusals", "forgotten", "fail_at_once"),
     ),
     "scoring": Scope(
         code=tuple(f"provision/evaluation/{name}.py" for name in ("score", "bootstrap", "frontier")),

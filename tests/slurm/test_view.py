@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -361,3 +361,11 @@ def test_what_is_free_is_what_a_real_slurm_says_is_not_allocated(shared_data: Pa
     order = [known[number] for number in view.pending.id.tolist()]
     assert order == sorted(order)
     assert np.array_equal(np.unique(view.running.id), sorted(j.id for j in jobs if j.state is JobState.RUNNING))
+
+
+def test_every_column_is_whole_numbers_but_work_done_and_priorities() -> None:
+    view = seen(waiting(1), running(2, "a1"), waiting(3, reason="JobHeldUser"))
+    for jobs in (view.pending, view.running, view.held):
+        kinds = {field.name: getattr(jobs, field.name).dtype for field in fields(jobs)}
+        assert {name for name, kind in kinds.items() if kind == np.float64} == {"done_s", "priority"}
+        assert {kind for name, kind in kinds.items() if name not in ("done_s", "priority")} == {np.dtype(np.int64)}
