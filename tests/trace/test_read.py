@@ -135,7 +135,11 @@ def test_a_small_file_cut_short_gives_the_lines_it_still_holds(tmp_path, keep):
     rows = b"".join(b"%d %d 20 60 4 -1 -1 4 600 -1 1 %d 2 9 1 5 -1 -1\n" % (n, n * n, n) for n in range(1, 200))
     content = gzip.compress(rows)
     (tmp_path / "x").write_bytes(content[: int(len(content) * keep)])
-    with pytest.raises(TraceError, match="the compressed file is damaged or cut short: it ends before its end marker"):
+    told = (
+        "the compressed file is damaged or cut short: it ends before its end marker; "
+        "fetch it again, or skip what is bad to read what is left$"
+    )
+    with pytest.raises(TraceError, match=told):
         read_trace(tmp_path / "x")
     trace = read_trace(tmp_path / "x", on_error="skip")
     ids = trace.table.job_id.tolist()

@@ -132,3 +132,9 @@ def test_a_compressed_wild_time_is_refused_all_the_same(tmp_path):
     (tmp_path / "t.gz").write_bytes(gzip.compress(csv_rows([(1, 2, 10**15)]).encode()))
     with pytest.raises(TraceError, match="time out of range"):
         read_trace(tmp_path / "t.gz")
+
+
+def test_the_first_second_of_1970_is_a_time_like_any_other(write):
+    assert read_trace(write("csv", (0, 5, 0))).report.notes == {ENDS_FIRST: 1}
+    assert read_trace(write("csv", (5, 0, 9))).report.notes == {STARTS_FIRST: 1}
+    assert read_trace(write("csv", (0, 0, 0))).report.notes == {}

@@ -175,3 +175,13 @@ def test_real_logs(shared_data, name, jobs, processors):
     known = trace.table.start_s >= 0
     assert known.all() or not known.any()
     np.testing.assert_array_equal(trace.table.run_s, trace.table.elapsed_s)
+
+
+def test_a_bad_line_among_lines_of_eighteen_is_all_there_is_to_tell(read):
+    trace = read(GOOD, "x", on_error="skip")
+    assert (len(trace.table), trace.report.notes) == (1, {})
+    assert [(what, skipped.count) for what, skipped in trace.report.skipped.items()] == [("not eighteen fields", 1)]
+
+
+def test_numbers_that_stand_twice_are_noted(read):
+    assert read(GOOD, GOOD, GOOD).report.notes == {"row that repeats a job id (a further attempt of the same job)": 2}

@@ -1,0 +1,76 @@
+"""Files that writers make, as other programs see them."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from mirage.duration import UNLIMITED_S
+from mirage.job_state import MISSING, JobState
+from mirage.trace.formats.csv import csv_bytes
+from mirage.trace.formats.parquet import parquet_bytes
+from mirage.trace.formats.swf_write import swf_bytes
+from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
+
+COLUMNS = ["job_id", *INT_COLUMNS, *LABEL_COLUMNS]
+
+
+def table(**columns: object) -> JobTable:
+    return JobTable.build(["1", "2"], **columns)
+
+
+def test_csv_quotes_what_must_be_quoted() -> None:
+    text = csv_bytes(table(name=['say "hi"', "a,b"], nodes=[1, 2])).decode()
+    header, first, second, end = text.split("\n")
+    assert (header, end) == (",".join(COLUMNS), "")
+    assert (first.count('"'), second.count('"')) == (6, 2)
+    assert '"say ""hi"""' in first
+    assert '"a,b"' in second
+
+
+def test_csv_quotes_everything_where_a_carriage_return_stands_in_a_name() -> None:
+    text = csv_bytes(table(name=["a\rb", "c"], nodes=[1, 2])).decode()
+    header, first, second, _ = text.split("\n")
+    assert header == ",".join(f'"{name}"' for name in COLUMNS)
+    assert first.startswith('"1","","",')
+    assert '"a\rb"' in first
+    assert second.count('""') == len(COLUMNS) - 4
+    assert all(f'"{cell}"' in second for cell in ("2", "c", "UNKNOWN"))
+
+
+def test_parquet_has_the_types_that_queries_expect() -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    jobs = table(submit_s=[0, 7], limit_s=[UNLIMITED_S, MISSING], state=[3, 1], user=["ada", ""], name=["x\ud800", "y"])
+    found = parquet.read_table(io.BytesIO(parquet_bytes(jobs)))
+    assert set(found.column_names) == set(COLUMNS)
+    for name in COLUMNS:
+        kind = found.schema.field(name).type
+        if name == "job_id":
+            assert kind == arrow.string()
+        elif name in LABEL_COLUMNS or name == "state":
+            assert kind == arrow.dictionary(arrow.int32(), arrow.string()), name
+        else:
+            assert kind == arrow.int64(), name
+    rows = found.to_pylist()
+    assert [row["submit_s"] for row in rows] == [0, 7]
+    assert [row["limit_s"] for row in rows] == [UNLIMITED_S, None]
+    assert [row["user"] for row in rows] == ["ada", None]
+    assert [row["name"] for row in rows] == ["x\ufffd", "y"]
+    assert [row["state"] for row in rows] == [JobState(3).name, JobState(1).name]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "unit", "processors"), [([0, 4], "CPU", ["0", "4"]), ([MISSING, 4], "node", ["1", "2"])]
+)
+def test_a_processor_is_a_cpu_where_all_are_known(cpus: list[int], unit: str, processors: list[str]) -> None:
+    lines = swf_bytes(table(cpus=cpus, nodes=[1, 2])).decode().splitlines()
+    assert f"; Note: a processor is one {unit}" in lines
+    assert [line.split()[4] for line in lines[-2:]] == processors
+
+
+@pytest.mark.parametrize("state", JobState)
+def test_the_status_of_every_state(state: JobState) -> None:
+    status = swf_bytes(table(state=[int(state)] * 2)).decode().splitlines()[-1].split()[10]
+    unfinished = (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED, JobState.UNKNOWN)
+    assert status == {JobState.COMPLETED: "1", JobState.CANCELLED: "5"}.get(state, "-1" if state in unfinished else "0")
