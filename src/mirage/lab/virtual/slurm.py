@@ -298,7 +298,7 @@ class VirtualSlurm:
             self._altered(lambda: alter.change_partition(self.sim, own.number - 1, own.partition))
         else:
             if key == "priority":
-                own.held = value == "0"
+                own.held, own.why_held = value == "0", "JobHeldUser"
             elif key == "starttime":
                 own.wait = Wait(read_begin(value, self.now_s), own.wait.job, own.wait.kind, own.wait.word)
             else:
