@@ -88,9 +88,18 @@ def read_words(words: Sequence[str], letters: str, names: Sequence[str]) -> tupl
 
 def getopt_words(error: getopt.GetoptError) -> str:
     """An error in getopt_long's words."""
+    letter = error.msg.startswith("option -") and not error.msg.startswith("option --")
     if "not recognized" in error.msg:
-        return f"unrecognized option '{'--' if len(error.opt) > 1 else '-'}{error.opt}'"
-    return error.msg
+        return f"invalid option -- '{error.opt}'" if letter else f"unrecognized option '--{error.opt}'"
+    if "requires argument" in error.msg:
+        return (
+            f"option requires an argument -- '{error.opt}'"
+            if letter
+            else f"option '--{error.opt}' requires an argument"
+        )
+    if "must not have" in error.msg:
+        return f"option '--{error.opt}' doesn't allow an argument"
+    return f"option '--{error.opt}' is ambiguous"
 
 
 def form_of(slurm: VirtualSlurm, asked: Invocation) -> Form:
