@@ -7,11 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from mirage.job_state import JobState
 from mirage.lab.commands.columns import STATE_LETTERS, Form
 from mirage.lab.virtual.slurm import VirtualSlurm
-from mirage.slurm.values import QueuedJob
+from mirage.slurm.values import AccountedJob, QueuedJob
 from mirage.slurm_words.states import job_state
 
 
@@ -52,8 +53,11 @@ class Answer:
     status: int = 0
 
 
-def selected(slurm: VirtualSlurm, chosen: Mapping[str, str], jobs: Sequence[QueuedJob]) -> list[QueuedJob]:
-    """The jobs that the options of squeue or scancel name."""
+AnyJob = TypeVar("AnyJob", QueuedJob, AccountedJob)
+
+
+def selected(slurm: VirtualSlurm, chosen: Mapping[str, str], jobs: Sequence[AnyJob]) -> list[AnyJob]:
+    """The jobs that the options of squeue, sacct or scancel name."""
 
     def listed(long: str, letter: str) -> list[str]:
         return [word for word in chosen.get(long, chosen.get(letter, "")).split(",") if word]
