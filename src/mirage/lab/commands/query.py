@@ -22,7 +22,9 @@ def squeue(slurm: VirtualSlurm, asked: Invocation) -> str:
     queue, form = slurm.observe(), form_of(slurm, asked)
     jobs = selected(slurm, chosen, queue.jobs)
     numbers = chosen.get("jobs", chosen.get("j", ""))
-    if numbers and "," not in numbers and int(numbers) not in {job.id for job in queue.jobs}:
+    if wrong := [word for word in numbers.split(",") if numbers and not word.partition("_")[0].isdecimal()]:
+        raise Failed(f"squeue: error: Invalid job id: {wrong[0]}")
+    if numbers and "," not in numbers and numbers not in {str(job.id) for job in queue.jobs}:
         raise Failed("slurm_load_jobs error: Invalid job id specified")
     wanted = chosen.get("states", chosen.get("t", ""))
     if not wanted and not numbers:
@@ -99,7 +101,10 @@ def sinfo(slurm: VirtualSlurm, asked: Invocation) -> str:
 def sprio(slurm: VirtualSlurm, asked: Invocation) -> str:
     """``sprio [-h] [-j JOBS]``: the sum only; the simulator keeps no parts."""
     chosen, _ = read_words(asked.words, "hlj:o:u:p:", ["noheader", "long", "jobs=", "format=", "user=", "partition="])
-    jobs = [job for job in selected(slurm, chosen, slurm.observe().jobs) if job.state is JobState.PENDING]
+    queue = slurm.observe()
+    jobs = [job for job in selected(slurm, chosen, queue.jobs) if job.state is JobState.PENDING]
     lines = [] if {"noheader", "h"} & chosen.keys() else [f"{'JOBID':>15} {'PARTITION':<10}{'PRIORITY':>9}"]
-    lines += [f"{job.id:>15} {job.partition:<10}{int(job.priority):>9}" for job in jobs if job.eligible_s >= 0]
+    lines += [
+        f"{job.id:>15} {job.partition:<10}{int(job.priority):>9}" for job in jobs if 0 <= job.eligible_s <= queue.time_s
+    ]
     return "".join(line + "\n" for line in lines)
