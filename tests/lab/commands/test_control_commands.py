@@ -137,6 +137,7 @@ NO_ENTITY = 'No valid entity in update command\nInput line must include "JobId" 
         ("scancel -s NOPE 5", "Unknown job signal: NOPE"),
         ("scancel -s USR2 6", KILL.format(6) + "Job can not be altered now, try again later"),
         ("scancel -s USR2 999", KILL.format(999) + "Invalid job id specified"),
+        ("scancel -s USR2 2", KILL.format(2) + "Access/permission denied"),
         ("scancel 2", KILL.format(2) + "Access/permission denied"),
         ("scontrol", "invalid keyword: "),
         ("scontrol nope 5", "invalid keyword: nope"),

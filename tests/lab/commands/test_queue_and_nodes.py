@@ -116,10 +116,10 @@ def test_every_letter_of_a_running_and_of_a_held_job(folder: Path) -> None:
     found = command(slurm, folder, ["squeue", "-h", "-o", text], SECONDS)
     assert found == Answer(waiting + running)
     slurm.sleep(2)
-    fields = "TimeLeft:.9,exit_code:|,EndTime:_,state:4,tres-alloc:"
+    fields = "TimeLeft:.9,priority:_,exit_code:|,EndTime:_,state:4,tres-alloc:"
     assert command(slurm, folder, ["squeue", "-j", "1", "-O", fields], SECONDS).out == (
-        "TIME_LEFTEXIT_CODE|END_TIME_STATTRES_ALLOC\n"
-        f" 22:58:590|{BEGIN_S + 90_061}_COMPcpu=6,node=2,billing=6,gres/gpu=4\n"
+        "TIME_LEFTPRIORITY_EXIT_CODE|END_TIME_STATTRES_ALLOC\n"
+        f" 22:58:590.00000000000000_0|{BEGIN_S + 90_061}_COMPcpu=6,node=2,billing=6,gres/gpu=4\n"
     )
 
 

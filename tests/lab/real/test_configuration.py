@@ -47,6 +47,19 @@ def test_where_a_cluster_keeps_its_things_and_how_its_nodes_are_called() -> None
     assert LAB.node_names == ["n1", "n2"]
 
 
+ALWAYS_SO = """
+    ClusterName=lab SlurmctldHost=localhost AuthType=auth/munge CredType=cred/munge AuthAltTypes=auth/jwt
+    MailProg=/bin/true ProctrackType=proctrack/linuxproc TaskPlugin=task/none MpiDefault=none SwitchType=switch/none
+    JobAcctGatherType=jobacct_gather/none SelectType=select/cons_tres SelectTypeParameters=CR_Core_Memory
+    SchedulerType=sched/backfill
+    PriorityType=priority/multifactor PriorityCalcPeriod=1 PriorityWeightAge=1000 PriorityMaxAge=1-0
+    PriorityDecayHalfLife=1-0 PriorityWeightFairshare=2000 PriorityWeightJobSize=100 PriorityWeightPartition=5000
+    PriorityWeightQOS=10000 CompleteWait=0 InactiveLimit=0 WaitTime=0 ReturnToService=1 EpilogMsgTime=1
+    MessageTimeout=20 TCPTimeout=2 SlurmctldTimeout=60 BatchStartTimeout=60 SlurmdTimeout=120 MaxArraySize=10001
+    MaxJobCount=50000 TreeWidth=200 SlurmdParameters=config_overrides LaunchParameters=enable_nss_slurm
+"""
+
+
 def test_what_depends_on_the_place_and_the_port() -> None:
     found = options(slurm_conf(LAB, "ada"))
     expected = {
@@ -61,6 +74,10 @@ def test_what_depends_on_the_place_and_the_port() -> None:
         "SlurmdLogFile": "/lab/log/%n.log",
         "AuthInfo": "socket=/lab/run/munge.sock,cred_expire=5",
         "AuthAltParameters": "jwt_key=/lab/state/jwt.key",
+        "SchedulerParameters": (
+            "bf_interval=1,bf_resolution=1,sched_interval=2,sched_min_interval=100000,bf_continue,bf_window=1440,"
+            "bf_max_job_test=1000,default_queue_depth=1000,batch_sched_delay=0"
+        ),
         "MinJobAge": "300",
         "KillWait": "2",
         "PreemptType": "preempt/none",
@@ -77,7 +94,7 @@ def test_what_depends_on_the_place_and_the_port() -> None:
         ),
         "PartitionName=main": "Nodes=ALL Default=YES DefaultTime=10 MaxTime=INFINITE State=UP DefMemPerCPU=1000",
     }
-    assert {key: found[key] for key in expected} == expected
+    assert found == expected | dict(line.split("=", 1) for line in ALWAYS_SO.split())
     assert changed(directory=Path("/other")).keys() == {key for key, value in found.items() if "/lab/" in value}
 
 

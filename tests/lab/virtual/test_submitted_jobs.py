@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from mirage.errors import SlurmRefused
 from mirage.job_state import MISSING, JobState
 from mirage.lab.virtual.faults import FaultySlurm
 from mirage.lab.virtual.job import VirtualJob
-from mirage.lab.virtual.program import Program
+from mirage.lab.virtual.program import DEADLY, Program
 from mirage.lab.virtual.request import Wait
 from mirage.sim.cluster import Cluster
 from mirage.slurm.values import Submission
@@ -28,7 +29,7 @@ def running(folder: Path, program: Program | None = None, **options: str | None)
 
 
 @pytest.mark.parametrize(
-    ("program", "signal", "outcome", "exits", "after_s"),
+    ("program", "warning", "outcome", "exits", "after_s"),
     [
         (Program(run_s=90), "", JobState.COMPLETED, (0, 0), 90),
         (Program(run_s=90, exit_code=3), "", JobState.FAILED, (3, 0), 90),
@@ -46,9 +47,9 @@ def running(folder: Path, program: Program | None = None, **options: str | None)
     ],
 )
 def test_how_a_job_ends_when_it_is_left_alone(
-    folder: Path, program: Program, signal: str, outcome: JobState, exits: tuple[int, int], after_s: int
+    folder: Path, program: Program, warning: str, outcome: JobState, exits: tuple[int, int], after_s: int
 ) -> None:
-    slurm, job = running(folder, program, **({"signal": signal} if signal else {}))
+    slurm, job = running(folder, program, **({"signal": warning} if warning else {}))
     slurm.sleep(after_s - 11)
     assert not job.over
     slurm.sleep(2)
@@ -78,6 +79,10 @@ def test_signals(
     assert job.signals == [(BEGIN_S + 15, name.removeprefix("SIG"))]
     slurm.signal(job.number, "TERM")
     assert len(job.signals) == 1, "one that has ended is sent nothing"
+
+
+def test_the_numbers_of_signals_are_those_of_this_machine() -> None:
+    assert {name: signal.Signals[f"SIG{name}"].value for name in DEADLY} == DEADLY
 
 
 def test_a_second_signal_does_not_prolong_a_checkpoint(folder: Path) -> None:
