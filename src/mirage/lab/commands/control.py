@@ -33,6 +33,8 @@ def sbatch(slurm: VirtualSlurm, asked: Invocation) -> str:
     parsable = "parsable" in options
     given: Chosen = {**said, **{name: value for name, value in options.items() if name not in ("parsable", "wrap")}}
     if (wrapped := options.get("wrap")) is not None:
+        if script is not None:
+            raise Failed("sbatch: error: Script arguments not permitted with --wrap option")
         script = _kept(asked, "wrap", f"#!/bin/sh\n{wrapped}\n")
         given.setdefault("job-name", "wrap")
     elif script is None:
@@ -98,6 +100,8 @@ def scontrol(slurm: VirtualSlurm, asked: Invocation) -> str:
     }  # fmt: skip
     if verb not in on_job:
         raise Failed(f"invalid keyword: {verb}")
+    if not rest:
+        raise Failed(f"too few arguments for keyword:{verb}")
     for number in ",".join(rest).split(","):
         if not number.isdecimal():
             raise Failed(f"Invalid job id specified for job {number}")

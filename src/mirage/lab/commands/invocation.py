@@ -7,11 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from mirage.job_state import JobState
 from mirage.lab.commands.columns import STATE_LETTERS, Form
 from mirage.lab.virtual.slurm import VirtualSlurm
-from mirage.slurm.values import QueuedJob
+from mirage.slurm.values import AccountedJob, QueuedJob
 from mirage.slurm_words.states import job_state
 
 
@@ -52,8 +53,11 @@ class Answer:
     status: int = 0
 
 
-def selected(slurm: VirtualSlurm, chosen: Mapping[str, str], jobs: Sequence[QueuedJob]) -> list[QueuedJob]:
-    """The jobs that the options of squeue or scancel name."""
+AnyJob = TypeVar("AnyJob", QueuedJob, AccountedJob)
+
+
+def selected(slurm: VirtualSlurm, chosen: Mapping[str, str], jobs: Sequence[AnyJob]) -> list[AnyJob]:
+    """The jobs that the options of squeue, sacct or scancel name."""
 
     def listed(long: str, letter: str) -> list[str]:
         return [word for word in chosen.get(long, chosen.get(letter, "")).split(",") if word]
@@ -88,9 +92,18 @@ def read_words(words: Sequence[str], letters: str, names: Sequence[str]) -> tupl
 
 def getopt_words(error: getopt.GetoptError) -> str:
     """An error in getopt_long's words."""
+    letter = error.msg.startswith("option -") and not error.msg.startswith("option --")
     if "not recognized" in error.msg:
-        return f"unrecognized option '{'--' if len(error.opt) > 1 else '-'}{error.opt}'"
-    return error.msg
+        return f"invalid option -- '{error.opt}'" if letter else f"unrecognized option '--{error.opt}'"
+    if "requires argument" in error.msg:
+        return (
+            f"option requires an argument -- '{error.opt}'"
+            if letter
+            else f"option '--{error.opt}' requires an argument"
+        )
+    if "must not have" in error.msg:
+        return f"option '--{error.opt}' doesn't allow an argument"
+    return f"option '--{error.opt}' is ambiguous"
 
 
 def form_of(slurm: VirtualSlurm, asked: Invocation) -> Form:

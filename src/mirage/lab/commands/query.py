@@ -22,7 +22,9 @@ def squeue(slurm: VirtualSlurm, asked: Invocation) -> str:
     queue, form = slurm.observe(), form_of(slurm, asked)
     jobs = selected(slurm, chosen, queue.jobs)
     numbers = chosen.get("jobs", chosen.get("j", ""))
-    if numbers and "," not in numbers and int(numbers) not in {job.id for job in queue.jobs}:
+    if wrong := [word for word in numbers.split(",") if numbers and not word.partition("_")[0].isdecimal()]:
+        raise Failed(f"squeue: error: Invalid job id: {wrong[0]}")
+    if numbers and "," not in numbers and numbers not in {str(job.id) for job in queue.jobs}:
         raise Failed("slurm_load_jobs error: Invalid job id specified")
     wanted = chosen.get("states", chosen.get("t", ""))
     if not wanted and not numbers:
@@ -50,11 +52,9 @@ def sacct(slurm: VirtualSlurm, asked: Invocation) -> str:
     for name, _, _ in wanted:
         if name.lower() not in ACCOUNTS:
             raise Failed(f'sacct: error: Invalid field requested: "{name}"')
-    columns = [(*ACCOUNTS[name.lower()], int(width or "10")) for name, _, width in wanted]
-    jobs = sorted(slurm.accounting(since_s), key=lambda job: job.id)
-    users = chosen.get("user", chosen.get("u", ""))
-    jobs = [job for job in jobs if not numbers or str(job.id) in numbers.split(",")]
-    jobs = [job for job in jobs if not users or job.user in users.split(",")]
+    columns = [(*ACCOUNTS[name.lower()], _width(width)) for name, _, width in wanted]
+    asked_for = {**chosen, "state": chosen.get("state", chosen.get("s", ""))}
+    jobs = sorted(selected(slurm, asked_for, slurm.accounting(since_s)), key=lambda job: job.id)
     rows = [[show(job, form) for _, show, _ in columns] for job in jobs]
     header = not {"noheader", "n"} & chosen.keys()
     parsable = bool({"parsable2", "P", "parsable", "p"} & chosen.keys())
@@ -63,11 +63,23 @@ def sacct(slurm: VirtualSlurm, asked: Invocation) -> str:
         mark = chosen.get("delimiter", "|")
         end = mark if {"parsable", "p"} & chosen.keys() else ""
         return "".join(mark.join(row) + end + "\n" for row in rows)
-    heads = [[name for name, _, _ in columns], ["-" * width for _, _, width in columns]] if header else []
-    return "".join(
-        " ".join(f"{cell[:width]:>{width}}" for cell, (_, _, width) in zip(row, columns)) + " \n"
-        for row in [*heads, *rows]
-    )
+    widths = [width for _, _, width in columns]
+    lines = [[_accounts_cell(value, width) for value, width in zip(row, widths)] for row in rows]
+    if header:
+        heads = [_accounts_cell(name[: abs(width)], width) for name, _, width in columns]
+        lines = [heads, ["-" * abs(width) for width in widths], *lines]
+    return "".join(" ".join(line) + " \n" for line in lines)
+
+
+def _width(text: str) -> int:
+    """The width of a column of sacct, negative for one that stands to the left; 10 where none is said."""
+    return int(text) if text.removeprefix("-").isdecimal() and int(text) else 10
+
+
+def _accounts_cell(value: str, width: int) -> str:
+    """A value at its width; a plus sign says that it goes on."""
+    shown = value if len(value) <= abs(width) else value[: abs(width) - 1] + "+"
+    return f"{shown:>{width}}" if width > 0 else f"{shown:<{-width}}"
 
 
 def sinfo(slurm: VirtualSlurm, asked: Invocation) -> str:
@@ -89,7 +101,10 @@ def sinfo(slurm: VirtualSlurm, asked: Invocation) -> str:
 def sprio(slurm: VirtualSlurm, asked: Invocation) -> str:
     """``sprio [-h] [-j JOBS]``: the sum only; the simulator keeps no parts."""
     chosen, _ = read_words(asked.words, "hlj:o:u:p:", ["noheader", "long", "jobs=", "format=", "user=", "partition="])
-    jobs = [job for job in selected(slurm, chosen, slurm.observe().jobs) if job.state is JobState.PENDING]
+    queue = slurm.observe()
+    jobs = [job for job in selected(slurm, chosen, queue.jobs) if job.state is JobState.PENDING]
     lines = [] if {"noheader", "h"} & chosen.keys() else [f"{'JOBID':>15} {'PARTITION':<10}{'PRIORITY':>9}"]
-    lines += [f"{job.id:>15} {job.partition:<10}{int(job.priority):>9}" for job in jobs if job.eligible_s >= 0]
+    lines += [
+        f"{job.id:>15} {job.partition:<10}{int(job.priority):>9}" for job in jobs if 0 <= job.eligible_s <= queue.time_s
+    ]
     return "".join(line + "\n" for line in lines)

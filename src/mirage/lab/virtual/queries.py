@@ -292,13 +292,16 @@ def _rows(live: Records, slots: Any) -> Iterator[dict[str, Any]]:
 
 
 def _gone(own: VirtualJob, showing: Queries) -> QueuedJob:
-    account = showing._own_account(own)
+    account, request, cluster = showing._own_account(own), own.request, showing.sim.cluster
+    whole, group = request.gpus < 0, cluster.groups_of(cluster.partitions[own.partition])[0]
     return QueuedJob(
         **{name: getattr(account, name) for name in _SHARED},
+        cpus=request.nodes * (group.cpus if whole else request.cpus),
+        gpus=request.nodes * (group.gpus if whole else request.gpus),
         comment=own.comment,
         reason="NonZeroExitCode" if own.outcome is JobState.FAILED else "",
         nodelist=own.nodelist,
-        whole_nodes=own.request.gpus < 0,
+        whole_nodes=whole,
     )
 
 

@@ -149,7 +149,8 @@ def read_begin(text: str, now_s: int) -> int:
         unit = (from_now[2] or "").lower()
         if unit in _UNIT_S:
             return now_s + int(from_now[1] or 0) * _UNIT_S[unit]
-    if of_day := _TIME_OF_DAY.fullmatch(text.strip()):
+    of_day = _TIME_OF_DAY.fullmatch(text.strip())
+    if of_day and int(of_day[1]) < 24 and int(of_day[2]) < 60 and int(of_day[3] or 0) < 60:
         there = time.localtime(now_s)
         passed_s = there.tm_hour * HOUR_S + there.tm_min * MINUTE_S + there.tm_sec
         ahead_s = int(of_day[1]) * HOUR_S + int(of_day[2]) * MINUTE_S + int(of_day[3] or 0) - passed_s

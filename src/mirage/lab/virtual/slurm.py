@@ -13,6 +13,7 @@ next.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from mirage.duration import UNLIMITED_S, parse_duration_s
 from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible, SlurmRefused
@@ -298,13 +299,21 @@ class VirtualSlurm:
             self._altered(lambda: alter.change_partition(self.sim, own.number - 1, own.partition))
         else:
             if key == "priority":
-                own.held = value == "0"
-            elif key == "starttime":
-                own.wait = Wait(read_begin(value, self.now_s), own.wait.job, own.wait.kind, own.wait.word)
+                own.held, own.why_held = value == "0", "JobHeldUser"
             else:
-                new = read_wait("", value, self.now_s, self._counts)
-                own.wait = Wait(own.wait.begin_s, new.job, new.kind, new.word)
+                own.wait = self._changed_wait(own, key, value)
             self._wait(own)
+
+    def _changed_wait(self, own: VirtualJob, key: str, value: str) -> Wait:
+        """What a job waits for after a change of its begin time or its dependency."""
+        try:
+            if key == "starttime":
+                return replace(own.wait, begin_s=read_begin(value, self.now_s))
+            return replace(read_wait("", value, self.now_s, self._counts), begin_s=own.wait.begin_s)
+        except SlurmRefused as error:
+            why = error.stderr.rpartition(": ")[2]
+            begin = f"Invalid time specification (pos=0): {value}"
+            raise _refused(begin if key == "starttime" else f"{why} for job {own.number}") from None
 
     def _wait(self, own: VirtualJob) -> None:
         wait = own.wait

@@ -1,0 +1,266 @@
+"""The files of a private real Slurm, and what is told of it while no daemon runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import stat
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirage.errors import ConfigurationError, SlurmUnreachable
+from mirage.lab.real import cluster as cluster_module
+from mirage.lab.real import packages
+from mirage.lab.real.cluster import PrivateCluster, free_ports
+from mirage.lab.real.spec import LabSpec, gres_conf, slurm_conf, slurmdbd_conf
+
+LAB = LabSpec(directory=Path("/lab"), nodes=2, gpus=4, cpus=8, memory_mib=1000, port=20_000)
+
+
+def options(text: str) -> dict[str, str]:
+    """``Key=value`` lines, nodes and partitions by their names."""
+    lines = [line for line in text.splitlines() if line]
+    keys = [re.match(r"(?:(?:Node|Partition)Name=)?[^= ]+", line) for line in lines]
+    found = {key[0]: line[key.end() :].lstrip("= ") for key, line in zip(keys, lines) if key}
+    assert len(found) == len(lines), "a line counts once"
+    return found
+
+
+def changed(**spec: Any) -> dict[str, str | None]:
+    """What differs from the plain configuration; None for what is gone."""
+    plain, other = options(slurm_conf(LAB, "ada")), options(slurm_conf(replace(LAB, **spec), "ada"))
+    return {key: other.get(key) for key in plain.keys() | other.keys() if plain.get(key) != other.get(key)}
+
+
+def test_where_a_cluster_keeps_its_things_and_how_its_nodes_are_called() -> None:
+    assert [str(path) for path in (LAB.etc, LAB.run, LAB.log, LAB.state)] == [
+        "/lab/etc",
+        "/lab/run",
+        "/lab/log",
+        "/lab/state",
+    ]
+    assert LAB.node_names == ["n1", "n2"]
+
+
+ALWAYS_SO = """
+    ClusterName=lab SlurmctldHost=localhost AuthType=auth/munge CredType=cred/munge AuthAltTypes=auth/jwt
+    MailProg=/bin/true ProctrackType=proctrack/linuxproc TaskPlugin=task/none MpiDefault=none SwitchType=switch/none
+    JobAcctGatherType=jobacct_gather/none SelectType=select/cons_tres SelectTypeParameters=CR_Core_Memory
+    SchedulerType=sched/backfill
+    PriorityType=priority/multifactor PriorityCalcPeriod=1 PriorityWeightAge=1000 PriorityMaxAge=1-0
+    PriorityDecayHalfLife=1-0 PriorityWeightFairshare=2000 PriorityWeightJobSize=100 PriorityWeightPartition=5000
+    PriorityWeightQOS=10000 CompleteWait=0 InactiveLimit=0 WaitTime=0 ReturnToService=1 EpilogMsgTime=1
+    MessageTimeout=20 TCPTimeout=2 SlurmctldTimeout=60 BatchStartTimeout=60 SlurmdTimeout=120 MaxArraySize=10001
+    MaxJobCount=50000 TreeWidth=200 SlurmdParameters=config_overrides LaunchParameters=enable_nss_slurm
+"""
+
+
+def test_what_depends_on_the_place_and_the_port() -> None:
+    found = options(slurm_conf(LAB, "ada"))
+    expected = {
+        "SlurmUser": "ada",
+        "SlurmdUser": "ada",
+        "SlurmctldPort": "20000",
+        "StateSaveLocation": "/lab/state/ctld",
+        "SlurmdSpoolDir": "/lab/state/%n",
+        "SlurmctldPidFile": "/lab/run/slurmctld.pid",
+        "SlurmdPidFile": "/lab/run/%n.pid",
+        "SlurmctldLogFile": "/lab/log/slurmctld.log",
+        "SlurmdLogFile": "/lab/log/%n.log",
+        "AuthInfo": "socket=/lab/run/munge.sock,cred_expire=5",
+        "AuthAltParameters": "jwt_key=/lab/state/jwt.key",
+        "SchedulerParameters": (
+            "bf_interval=1,bf_resolution=1,sched_interval=2,sched_min_interval=100000,bf_continue,bf_window=1440,"
+            "bf_max_job_test=1000,default_queue_depth=1000,batch_sched_delay=0"
+        ),
+        "MinJobAge": "300",
+        "KillWait": "2",
+        "PreemptType": "preempt/none",
+        "PreemptMode": "OFF",
+        "GresTypes": "gpu",
+        "AccountingStorageType": "accounting_storage/none",
+        "NodeName=n1": (
+            "NodeHostname=localhost NodeAddr=127.0.0.1 Port=20101 CPUs=8 Boards=1 SocketsPerBoard=1 CoresPerSocket=8 "
+            "ThreadsPerCore=1 RealMemory=1000 Gres=gpu:4"
+        ),
+        "NodeName=n2": (
+            "NodeHostname=localhost NodeAddr=127.0.0.1 Port=20102 CPUs=8 Boards=1 SocketsPerBoard=1 CoresPerSocket=8 "
+            "ThreadsPerCore=1 RealMemory=1000 Gres=gpu:4"
+        ),
+        "PartitionName=main": "Nodes=ALL Default=YES DefaultTime=10 MaxTime=INFINITE State=UP DefMemPerCPU=1000",
+    }
+    assert found == expected | dict(line.split("=", 1) for line in ALWAYS_SO.split())
+    assert changed(directory=Path("/other")).keys() == {key for key, value in found.items() if "/lab/" in value}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"preempt": "qos"}, {"PreemptType": "preempt/qos", "PreemptMode": "REQUEUE"}),
+        ({"priority_flags": "FAIR_TREE"}, {"PriorityFlags": "FAIR_TREE"}),
+        ({"min_job_age_s": 9, "kill_wait_s": 4}, {"MinJobAge": "9", "KillWait": "4"}),
+        ({"cred_expire_s": 60}, {"AuthInfo": "socket=/lab/run/munge.sock,cred_expire=60"}),
+        ({"scheduler_parameters": "bf_interval=9"}, {"SchedulerParameters": "bf_interval=9"}),
+        ({"nodes": 1}, {"NodeName=n2": None}),
+        (
+            {"extra": ("Epilog=/bin/true", "PartitionName=low Nodes=n1 Default=NO")},
+            {"Epilog": "/bin/true", "PartitionName=low": "Nodes=n1 Default=NO"},
+        ),
+        (
+            {"speed": 60},
+            {
+                "MessageTimeout": "1200", "TCPTimeout": "120", "SlurmctldTimeout": "3600", "BatchStartTimeout": "3600",
+                "SlurmdTimeout": "0",
+            },
+        ),
+        (
+            {"accounting": True},
+            {
+                "AccountingStorageType": "accounting_storage/slurmdbd", "AccountingStorageHost": "localhost",
+                "AccountingStoragePort": "20001", "AccountingStoragePass": "/lab/run/munge.sock",
+                "AccountingStorageEnforce": "associations,limits,qos", "AccountingStoreFlags": "job_comment",
+                "AccountingStorageTRES": "gres/gpu",
+            },
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_description_changes_and_nothing_else(spec: dict[str, Any], expected: dict[str, str | None]) -> None:
+    assert changed(**spec) == expected
+
+
+def test_a_cluster_without_gpus_names_none() -> None:
+    bare = changed(gpus=0, accounting=True)
+    assert bare["GresTypes"] is None
+    assert "AccountingStorageTRES" not in bare
+    assert not [value for value in bare.values() if value and "Gres=" in value]
+    assert gres_conf(replace(LAB, gpus=0), "/dev/tty") == ""
+    assert gres_conf(LAB, "/lab/dev/gpu") == "NodeName=n[1-2] Name=gpu File=/lab/dev/gpu[0-3]\n"
+
+
+def test_the_accounting_daemon_s_file() -> None:
+    assert slurmdbd_conf(LAB, "ada") == (
+        "DbdHost=localhost\nDbdAddr=127.0.0.1\nDbdPort=20001\nSlurmUser=ada\nAuthType=auth/munge\n"
+        "AuthInfo=socket=/lab/run/munge.sock\nPidFile=/lab/run/slurmdbd.pid\nLogFile=/lab/log/slurmdbd.log\n"
+        "CommitDelay=1\nStorageType=accounting_storage/mysql\nStorageHost=127.0.0.1\nStoragePort=20002\n"
+        "StorageUser=slurm\nStoragePass=slurm\nStorageLoc=slurm_acct\n"
+    )
+
+
+ALWAYS = ["slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "munged"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "lacking"),
+    [
+        ({}, ALWAYS),
+        ({"accounting": True}, [*ALWAYS, "slurmdbd", "sacctmgr", "mariadbd", "mariadb", "mariadb-install-db"]),
+        ({"rest": True}, [*ALWAYS, "slurmrestd"]),
+        ({"speed": 60}, [*ALWAYS, "faketime", "libfaketimeMT.so.1"]),
+    ],
+)
+def test_programs_that_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: dict[str, Any], lacking: list[str]
+) -> None:
+    monkeypatch.setattr(packages, "PATH", str(tmp_path))
+    monkeypatch.setattr(packages, "faketime_library", lambda: None)
+    assert packages.missing(replace(LAB, **spec)) == lacking
+    (tmp_path / "squeue").touch(0o755)
+    (tmp_path / "slurmd").touch(0o644)
+    assert packages.missing(replace(LAB, **spec)) == [name for name in lacking if name != "squeue"]
+
+
+@pytest.fixture(params=["slurm-wlm 22.05.8"])
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> PrivateCluster:
+    """A cluster whose files are written for some version of Slurm, and that was never started."""
+    (tmp_path / "slurmctld").write_text(f"#!/bin/sh\necho {request.param}\n")
+    (tmp_path / "slurmctld").chmod(0o755)
+    monkeypatch.setattr(cluster_module, "PATH", f"{tmp_path}:{cluster_module.PATH}")
+    cluster = PrivateCluster(replace(LAB, directory=tmp_path / "lab", port=0, extra=("Epilog=/bin/true",)))
+    cluster._write()
+    return cluster
+
+
+def test_the_files_are_written_once_and_describe_the_cluster_ever_after(written: PrivateCluster) -> None:
+    spec = written.spec
+    assert spec.port >= cluster_module.LOWEST_PORT
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in spec.etc.iterdir()}
+    assert modes == {
+        "munge.key": 0o600, "slurm.conf": 0o644, "gres.conf": 0o644, "cgroup.conf": 0o644, "slurmdbd.conf": 0o600,
+    }  # fmt: skip
+    assert len((spec.etc / "munge.key").read_bytes()) == 1024
+    assert options((spec.etc / "slurm.conf").read_text())["SlurmctldPort"] == str(spec.port)
+    again = PrivateCluster(LabSpec(directory=spec.directory, nodes=99, speed=7))
+    assert again.spec == spec
+    assert json.loads((spec.directory / "spec.json").read_text())["extra"] == ["Epilog=/bin/true"]
+    assert again.environment["SLURM_CONF"] == f"{spec.directory}/etc/slurm.conf"
+    assert again.environment.keys() == {"SLURM_CONF", "PATH"}
+    assert again.rest_url == f"http://127.0.0.1:{spec.port + 3}"
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("slurm-wlm 22.05.8", ""),
+        ("slurm 23.02.1", "CgroupPlugin=disabled\n"),
+        ("slurm 25.11.0-0rc1", "CgroupPlugin=disabled\n"),
+        ("", ""),
+    ],
+    indirect=["written"],
+)
+def test_newer_versions_are_told_to_do_without_cgroups(written: PrivateCluster, text: str) -> None:
+    assert (written.spec.etc / "cgroup.conf").read_text() == text
+
+
+def test_nothing_runs_of_one_that_was_never_started(written: PrivateCluster) -> None:
+    (written.spec.run / "slurmctld.pid").write_text("garbage\n")
+    (written.spec.run / "n1.pid").write_text(str(2**22 + 1))
+    assert written.running() == {}
+    written.down()
+    assert list(written.spec.run.iterdir()) == []
+    written.purge()
+    assert not written.spec.directory.exists()
+    written.down()
+
+
+def test_a_fast_cluster_s_clients_run_on_its_clock(tmp_path: Path) -> None:
+    cluster = PrivateCluster(LabSpec(directory=tmp_path, speed=60))
+    cluster.spec.run.mkdir()
+    assert (cluster.environment["FAKETIME"], cluster.environment["FAKETIME_SHARED"]) == ("+0 x60", "")
+    (cluster.spec.run / "clock.shared").write_text("/sem /shm\n")
+    assert cluster.environment["FAKETIME_SHARED"] == "/sem /shm"
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "said"),
+    [
+        ("echo cross >&2; echo out; exit 3", "sh failed with status 3", "cross"),
+        ("echo out; exit 1", "sh failed with status 1", "out"),
+        ("exec sleep 5", "sh did not answer within 0.1 s", ""),
+    ],
+)
+def test_a_client_that_fails_is_quoted(written: PrivateCluster, command: str, words: str, said: str) -> None:
+    with pytest.raises(SlurmUnreachable, match=f"^{words}") as failed:
+        written.run("sh", "-c", command, timeout_s=0.1 if "sleep" in command else 20)
+    assert failed.value.stderr == said
+    assert written.run("sh", "-c", "echo $SLURM_CONF") == f"{written.spec.etc}/slurm.conf\n"
+
+
+def test_ports_are_neighbours_and_free() -> None:
+    first = free_ports(5)
+    for port in range(first, first + 5):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", port))
+    assert first >= 10_000
+
+
+@pytest.mark.parametrize("taken", ["_answers", "_bindable"])
+def test_ports_that_are_all_taken(monkeypatch: pytest.MonkeyPatch, taken: str) -> None:
+    found: dict[str, Callable[..., bool]] = {"_answers": lambda port: True, "_bindable": lambda first, count: False}
+    monkeypatch.setattr(cluster_module, taken, found[taken])
+    with pytest.raises(ConfigurationError, match="found no 7 neighbouring free ports; name the first with --port"):
+        free_ports(7)
