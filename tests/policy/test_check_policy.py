@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -140,3 +141,89 @@ def test_the_example_views_hold_together() -> None:
         assert len({*view.pending.id, *view.running.id}) == len(view.pending) + len(view.running)
         assert view.chain is not None
         assert (view.chain.predecessor in view.running.id) == (view.chain.started_s <= view.now_s < view.chain.ends_s)
+
+
+@pytest.mark.parametrize(
+    ("decide", "message"),
+    [
+        (
+            lambda view: Plan((Unheard(reason="x"),)),
+            "Made plans Unheard(reason='x'), which nobody can carry out; there are Cancel, Lend, Preempt, Reclaim, "
+            "Resize, Resume, Start, Submit, Wait",
+        ),
+        (
+            lambda view: Plan((Wait(reason="ok"), Wait(until_s=9))),
+            "Made plans Wait(reason='', until_s=9) without a reason; say why, as word or word:key=value,…",
+        ),
+        (
+            lambda view: Plan((), {3: 1.0}),  # type: ignore[dict-item]
+            "Made estimates 3 = 1.0; estimates are numbers by name",
+        ),
+        (
+            lambda view: Plan((), {"wait_s": None}),  # type: ignore[dict-item]
+            "Made estimates 'wait_s' = None; estimates are numbers by name",
+        ),
+        (
+            lambda view: [Wait(reason="x")],
+            "Made answers [Wait(reason='x', until_s=None)]; a policy answers a Plan, an empty one to do nothing",
+        ),
+        (
+            lambda view: Plan((Wait(reason="x"), Submit(reason="now"))),
+            "Made submits the next link while the present one, job 0, is still waiting; wait until chain.started_s is "
+            "known",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_plan_is_told_in_full(decide: Callable[[View], Plan], message: str) -> None:
+    with pytest.raises(ContractBroken) as broken:
+        check_policy(deciding(decide))  # type: ignore[arg-type]
+    assert str(broken.value) == message
+
+
+@pytest.mark.parametrize("part", ["pending", "running", "held", "ended", "nodes"])
+def test_no_part_of_a_view_may_be_written_into(part: str) -> None:
+    def write(view: View) -> Plan:
+        column = view.nodes.free if part == "nodes" else getattr(view, part).submit_s
+        column[:1] += 1
+        return Plan()
+
+    first, *rest = example_views()
+    views = [replace(first, held=first.pending), *rest]
+    with pytest.raises(ContractBroken) as broken:
+        check_policy(deciding(write), views)  # type: ignore[arg-type]
+    assert str(broken.value) == f"Made changed the view of second {views[0].now_s}; copy what you change"
+
+
+@pytest.mark.parametrize("clock", ["time", "time_ns", "monotonic", "monotonic_ns"])
+def test_a_second_answer_that_differs_is_told_beside_the_first(clock: str) -> None:
+    began = getattr(time, clock)()
+    seconds = 1e-9 if clock.endswith("_ns") else 1
+
+    def late(view: View) -> Plan:
+        years = (getattr(time, clock)() - began) * seconds // 1e8
+        return Plan((Wait(reason=f"late:{years:.0f}"),))
+
+    with pytest.raises(ContractBroken) as broken:
+        check_policy(deciding(late))  # type: ignore[arg-type]
+    first, second = (f"Plan(actions=(Wait(reason='late:{n}', until_s=None),), estimate={{}})" for n in (0, 1))
+    assert str(broken.value) == f"asked twice about second 3600000, the policy plans {first} and then {second}"
+
+
+def test_files_may_be_read_and_clocks_looked_at_while_a_policy_is_made() -> None:
+    class Reads:
+        def __init__(self) -> None:
+            with open(__file__) as file:
+                self.line = file.readline().strip()
+            self.known = time.time() > 0
+
+        def decide(self, view: View) -> Plan:
+            return Plan((Wait(reason=self.line),), {"known": self.known, "now_s": np.int64(view.now_s), "p": 0.5})
+
+    check_policy(Reads)
+
+
+def test_clocks_and_files_are_as_before_when_the_check_is_over() -> None:
+    before = (open, time.time, time.monotonic)
+    with pytest.raises(ContractBroken):
+        check_policy(deciding(roll_a_die))  # type: ignore[arg-type]
+    assert before == (open, time.time, time.monotonic)

@@ -12,7 +12,7 @@ from mirage.errors import ContractBroken
 from mirage.sim.check import check_schedule
 from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition
 from mirage.sim.jobs import workload
-from mirage.sim.kernel.arrays import Records
+from mirage.sim.kernel.arrays import SEGMENT, Records, records
 from mirage.sim.schedule import Schedule
 from mirage.sim.simulation import simulate
 from mirage.trace.table import JobTable
@@ -107,3 +107,103 @@ def test_nodes_that_left_may_be_held_until_they_fall_free() -> None:
     gone = replace(POOL, changes=(CapacityChange(0, "node", -1),))
     with pytest.raises(ContractBroken, match="at 0 jobs start"):
         check_schedule(schedule, gone)
+
+
+def hand_made(*stretches: tuple[int, int, int, int], **columns: list[int] | list[str]) -> Schedule:
+    """A schedule of stretches (job, start, end, nodes), of jobs submitted at 0 by one user."""
+    n = 1 + max(job for job, *_ in stretches)
+    given = {"nodes": [1] * n, **columns}
+    table = JobTable.build(range(n), submit_s=[0] * n, **given)
+    segments = records(SEGMENT, len(stretches))
+    for row, (job, start_s, end_s, width) in enumerate(stretches):
+        for name, value in zip(("id", "start_s", "end_s", "width", "limit_s"), (job, start_s, end_s, width, 100)):
+            segments[name][row] = value
+    return Schedule.of(table, segments, 9)
+
+
+@pytest.mark.parametrize(
+    "stretches",
+    [
+        [(0, 0, 10, 3), (1, 10, 20, 3)],
+        [(0, 0, 10, 3), (0, 10, 20, 3)],
+        [(0, 0, 10, 2), (1, 0, 5, 1), (1, 5, 10, 1)],
+        [(0, 5, 5, 3), (1, 0, 10, 3)],
+        [(0, 0, 100, 3)],
+    ],
+)
+def test_what_only_just_fits_is_accepted(stretches: list[tuple[int, int, int, int]]) -> None:
+    check_schedule(hand_made(*stretches), replace(POOL, user_max_jobs=2, user_max_nodes=3))
+
+
+def test_the_first_job_that_is_wrong_is_named_though_it_be_none_of_the_trace() -> None:
+    schedule = hand_made((0, 0, 10, 1), (1, 0, 101, 1), (2, -1, 5, 1))
+    less = Schedule.of(schedule.table[:1], schedule.segments, 3)
+    for made, name in ((schedule, "job 2"), (less, "injected job 2")):
+        with pytest.raises(ContractBroken, match=f"^{name} starts at -1, before it is submitted at 0$"):
+            check_schedule(made, POOL)
+
+
+GROUPS = (NodeGroup("a", 1), NodeGroup("b", 2), NodeGroup("c", 4), NodeGroup("d", 4))
+PARTITIONS = (Partition("p", ("a",)), Partition("q", ("b",)), Partition("r", ("a", "b")), Partition("t", ("b", "c")))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "message"),
+    [
+        ("pqq", None),
+        ("pp", "at 0 jobs start although 2 nodes are in use then and a have 1"),
+        ("qqq", "at 0 jobs start although 3 nodes are in use then and b have 2"),
+        ("rrrq", "at 0 jobs start although 4 nodes are in use then and a, b have 3"),
+        ("pqqr", "at 0 jobs start although 4 nodes are in use then and a, b have 3"),
+        ("rrrtttt", None),
+        ("rrrttttt", "at 0 jobs start although 8 nodes are in use then and a, b, c have 7"),
+        ("x", None),
+        ("xx", "at 0 jobs start although 2 nodes are in use then and a have 1"),
+    ],
+)
+def test_partitions_share_what_their_groups_have(partitions: str, message: str | None) -> None:
+    """Jobs of an unknown partition run in the default one, which is the first."""
+    schedule = hand_made(*[(job, 0, 10, 1) for job in range(len(partitions))], partition=list(partitions))
+    cluster = Cluster(GROUPS, PARTITIONS)
+    if message is None:
+        check_schedule(schedule, cluster)
+    else:
+        with pytest.raises(ContractBroken) as broken:
+            check_schedule(schedule, cluster)
+        assert str(broken.value) == message
+
+
+@pytest.mark.parametrize(
+    ("gpus", "cpus", "message"),
+    [
+        ([4, 4], [8, 8], None),
+        ([4, 5], [8, 8], "at 0 jobs start although 9 GPUs are in use then and gpu have 8"),
+        ([1, 1], [9, 8], "at 0 jobs start although 17 CPUs are in use then and gpu have 16"),
+        ([-1, 4], [1, 1], None),
+        ([-1, 5], [1, 1], "at 0 jobs start although 9 GPUs are in use then and gpu have 8"),
+        ([-1, 1], [-1, 9], "at 0 jobs start although 17 CPUs are in use then and gpu have 16"),
+    ],
+)
+def test_a_job_that_names_no_gpus_takes_all_that_its_node_has(
+    gpus: list[int], cpus: list[int], message: str | None
+) -> None:
+    schedule = hand_made((0, 0, 10, 1), (1, 0, 10, 1), gpus=gpus, cpus=cpus)
+    if message is None:
+        check_schedule(schedule, Cluster.gpu(2, 4, 8))
+    else:
+        with pytest.raises(ContractBroken) as broken:
+            check_schedule(schedule, Cluster.gpu(2, 4, 8))
+        assert str(broken.value) == message
+
+
+@pytest.mark.parametrize(("start_s", "fits"), [(4, False), (5, True), (9, True), (10, False)])
+def test_nodes_count_from_the_second_they_come_to_the_second_they_go(start_s: int, fits: bool) -> None:
+    cluster = replace(POOL, changes=(CapacityChange(10, "node", -2), CapacityChange(5, "node", 2)))
+    schedule = hand_made((0, start_s, start_s + 1, 5))
+    if fits:
+        check_schedule(schedule, cluster)
+    else:
+        with pytest.raises(
+            ContractBroken, match=f"^at {start_s} jobs start although 5 nodes are in use then and node "
+        ):
+            check_schedule(schedule, cluster)

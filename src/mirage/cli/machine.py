@@ -54,6 +54,10 @@ class MachineOptions:
         count = self.nodes if self.nodes is not None else self.processors
         if count is None and self.slurm_conf is None:
             raise click.UsageError("say how large the cluster is: --nodes N, --processors N or --slurm-conf FILE")
+        if count is None and (self.gpus_per_node, self.cpus_per_node) != (None, None):
+            raise click.UsageError(
+                "--gpus-per-node and --cpus-per-node need --nodes N; without it --slurm-conf says what a node has"
+            )
         settings = self._scheduler()
         if count is not None:
             cluster = _cluster(count, self.gpus_per_node, self.cpus_per_node)

@@ -20,8 +20,9 @@ from mirage.policy.plan import Cancel, Lend, Plan, Preempt, Reclaim, Resize, Res
 from mirage.policy.view import View
 
 KNOWN_ACTIONS = (Cancel, Lend, Preempt, Reclaim, Resize, Resume, Start, Submit, Wait)
-_CLOCKS = ("time", "time_ns", "monotonic", "monotonic_ns")
 _LATER = 123_456_789
+_CLOCKS = {"time": _LATER, "time_ns": _LATER * 10**9, "monotonic": _LATER, "monotonic_ns": _LATER * 10**9}
+"""Clock → how far ahead it is the second time, in its own unit."""
 
 
 def check_policy(make: Callable[[], Policy], views: Iterable[View] | None = None) -> None:
@@ -95,12 +96,12 @@ def _contents(value: Any) -> Any:
 
 @contextmanager
 def _later_and_without_files() -> Iterator[None]:
-    def ahead(clock: Callable[[], Any]) -> Callable[[], Any]:
-        return lambda: clock() + _LATER
+    def ahead(clock: Callable[[], Any], by: int) -> Callable[[], Any]:
+        return lambda: clock() + by
 
     def no_file(path: Any, *_: Any, **__: Any) -> Any:
         raise ContractBroken(f"the policy opens {path!r} while it decides; read files when it is made")
 
-    clocks: dict[str, Any] = {name: ahead(getattr(time, name)) for name in _CLOCKS}
+    clocks: dict[str, Any] = {name: ahead(getattr(time, name), by) for name, by in _CLOCKS.items()}
     with patch.multiple(time, **clocks), patch.object(builtins, "open", no_file):
         yield

@@ -94,3 +94,88 @@ def test_complaints(conf, text, error, complaint):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ConfigurationError, match=r"cannot read .*no\.conf"):
         cluster_from_slurm_conf(tmp_path / "no.conf")
+
+
+@pytest.mark.parametrize(
+    ("text", "group"),
+    [
+        ("NodeName=n1", NodeGroup("n1", 1, 0, 1)),
+        ("NodeName=n[1-3] CPUs=4", NodeGroup("n1", 3, 0, 4)),
+        ("NodeName=n[1-3]\tCPUs=4\t Gres=gpu:2", NodeGroup("n1", 3, 2, 4)),
+        ("NodeName=n1 Procs=6", NodeGroup("n1", 1, 0, 6)),
+        ("NodeName=n1 Boards=2 SocketsPerBoard=3 CoresPerSocket=4", NodeGroup("n1", 1, 0, 24)),
+        ("NodeName=n1 Sockets=2 Boards=9", NodeGroup("n1", 1, 0, 2)),
+        ("NodeName=n1 ThreadsPerCore=2", NodeGroup("n1", 1, 0, 2)),
+        ("NodeName=n1 Gres=gpu", NodeGroup("n1", 1, 1, 1)),
+        ("NodeName=n1 Gres=gpu:a100", NodeGroup("n1", 1, 1, 1)),
+        ("NodeName=n1 Gres=gpu:a100:2,nvme:8,gpu:v100:1(S:0)", NodeGroup("n1", 1, 3, 1)),
+        ('NodeName=n1 Gres="gpu:8"', NodeGroup("n1", 1, 8, 1)),
+        ("NodeName=n1 Gres=nvme:4", NodeGroup("n1", 1, 0, 1)),
+        ("NodeName=DEFAULT CPUs=4\nNodeName=n1 CPUs=6\nNodeName=n1 Gres=gpu:1", NodeGroup("n1", 1, 1, 6)),
+        ("NodeName=n1 CPUs=2\nNodeName=DEFAULT CPUs=4", NodeGroup("n1", 1, 0, 2)),
+        ("NodeName=n[1-2]\nNodeName=d1 State=DOWN*\nNodeName=d2 State=Drained", NodeGroup("n1", 2, 0, 1)),
+        ("NodeName=n1 State=IDLE", NodeGroup("n1", 1, 0, 1)),
+    ],
+)
+def test_a_node_has_what_its_line_says(conf, text, group):
+    cluster = cluster_from_slurm_conf(conf(f"{text}\n"))
+    assert cluster.groups == (group,)
+    assert cluster.partitions == (Partition("batch", (group.name,)),), "without a partition line there is one of all"
+
+
+@pytest.mark.parametrize(
+    ("line", "partition"),
+    [
+        ("Nodes=n1", Partition("p", ("n1",))),
+        ("\tNodes=n1\tMaxTime=60", Partition("p", ("n1",), max_limit_s=3600)),
+        ("Nodes=all", Partition("p", ("n1",))),
+        ('Nodes="n1" PriorityTier=3 PriorityJobFactor=2.5', Partition("p", ("n1",), 3, 2.5)),
+        ("Nodes=n1 MaxTime=unlimited", Partition("p", ("n1",), 1, 1.0, UNLIMITED_S)),
+    ],
+)
+def test_a_partition_has_what_its_line_says(conf, line, partition):
+    assert cluster_from_slurm_conf(conf(f"NodeName=n1\nPartitionName=p {line}\n")).partitions == (partition,)
+
+
+def test_a_partition_whose_nodes_are_all_away_is_left_out(conf):
+    text = (
+        "NodeName=n1\nNodeName=d1 State=DOWN\nPartitionName=down Nodes=d1 Default=YES\nPartitionName=up Nodes=n1,d1\n"
+    )
+    assert cluster_from_slurm_conf(conf(text)).partitions == (Partition("up", ("n1",)),)
+
+
+def test_nodes_are_whole_only_if_every_partition_gives_them_so(conf):
+    lines = "NodeName=n1\nPartitionName=a Nodes=n1 OverSubscribe=EXCLUSIVE\nPartitionName=b Nodes=n1"
+    assert cluster_from_slurm_conf(conf(lines)).shared_nodes
+    assert not cluster_from_slurm_conf(conf(f"{lines} OverSubscribe=Exclusive")).shared_nodes
+
+
+def test_a_node_set_is_its_feature_and_its_nodes(conf):
+    text = (
+        "NodeName=n1 Features=ib\nNodeName=n2 Feature=eth CPUs=2\nNodeName=n3 CPUs=3\n"
+        "NodeSet=fast Feature=ib Nodes=n3\nPartitionName=p Nodes=fast\nPartitionName=rest Nodes=n2\n"
+    )
+    assert [p.groups for p in cluster_from_slurm_conf(conf(text)).partitions] == [("n1", "n3"), ("n2",)]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("MaxTime=soon", "'soon' is no duration; write it as Slurm does (2-00:00:00, 48:00:00, 30 for minutes) or with "
+         "a unit (90m, 4h, 2d)"),
+        ("PriorityTier=top", "'top' in a slurm.conf is not a whole number"),
+        ("PriorityJobFactor=half", "could not convert string to float: 'half'"),
+    ],
+)  # fmt: skip
+def test_a_value_of_a_partition_is_named_with_its_file_and_its_partition(conf, line, message):
+    path = conf(f"NodeName=n1\nPartitionName=p Nodes=n1 {line}\n")
+    with pytest.raises(ConfigurationError) as refused:
+        cluster_from_slurm_conf(path)
+    assert str(refused.value) == f"{path}: partition 'p': {message}"
+
+
+def test_a_file_without_nodes_or_with_an_unknown_one_says_what_to_do(conf):
+    path = conf("ClusterName=x\n")
+    with pytest.raises(ClusterError) as refused:
+        cluster_from_slurm_conf(path)
+    assert str(refused.value) == (f"{path} has no NodeName line; name the slurm.conf of the controller, not a fragment")

@@ -49,12 +49,18 @@ def agent() -> None:
     epilog=examples("mirage agent run", "mirage agent run --metrics-port 9190 --poll 30"),
 )
 @click.option("--poll", "poll_s", metavar="S", type=click.IntRange(1), help="Seconds between looks at the queue.")
-@click.option("--metrics-port", metavar="PORT", type=int, help="Serve Prometheus metrics on 127.0.0.1.")
 @click.option(
-    "--command-timeout", "timeout_s", metavar="S", type=float, help="Kill a Slurm command after so long. [60]"
+    "--metrics-port", metavar="PORT", type=click.IntRange(1, 65_535), help="Serve Prometheus metrics on 127.0.0.1."
+)
+@click.option(
+    "--command-timeout",
+    "timeout_s",
+    metavar="S",
+    type=click.IntRange(1, 86_400),
+    help="Kill a Slurm command after so long. [60]",
 )
 @click.option("--log-json/--log-plain", "log_json", default=None, help="How to log. [default: plain on a terminal]")
-def run(poll_s: int | None, metrics_port: int | None, timeout_s: float | None, log_json: bool | None) -> None:
+def run(poll_s: int | None, metrics_port: int | None, timeout_s: int | None, log_json: bool | None) -> None:
     """Look after the chains in the foreground, until SIGTERM or Ctrl-C."""
     from dataclasses import replace
 

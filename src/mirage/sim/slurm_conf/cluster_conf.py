@@ -73,8 +73,8 @@ def _blocks(lines: Iterable[tuple[str, str]], key: str) -> dict[str, Options]:
     for found, text in lines:
         if found != key:
             continue
-        name, _, rest = text.partition(" ")
-        options = {word.lower(): value.strip('"') for word, value in _WORD.findall(rest)}
+        name, *after = text.split(maxsplit=1)
+        options = {word.lower(): value.strip('"') for word, value in _WORD.findall("".join(after))}
         if name.upper() == "DEFAULT":
             default.update(options)
         else:
@@ -182,7 +182,7 @@ def _partition(path: str | Path, name: str, options: Options, groups: tuple[str,
             job_factor=float(options.get("priorityjobfactor", "1")),
             max_limit_s=parse_duration_s(limit) if limit.upper() != "INFINITE" else UNLIMITED_S,
         )
-    except ValueError as error:
+    except (ValueError, ConfigurationError) as error:
         raise ConfigurationError(f"{path}: partition {shown(name)}: {error}") from error
 
 

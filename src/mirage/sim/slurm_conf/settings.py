@@ -101,9 +101,9 @@ class SlurmSettings:
                 found[name] = _number(path, key, options[key])
         for key, name in _PRIORITY_TIMES.items():
             if key in options:
-                found[name] = float(parse_duration_s(options[key])) or float(UNLIMITED_S)
-        if "prioritycalcperiod" in options:
-            found["calc_period_s"] = parse_duration_s(options["prioritycalcperiod"])
+                found[name] = float(_seconds(path, key, options[key])) or float(UNLIMITED_S)
+        if (key := "prioritycalcperiod") in options:
+            found["calc_period_s"] = _seconds(path, key, options[key])
         found["favor_small"] = options.get("priorityfavorsmall", "no").lower() == "yes"
         return replace(cls(), **found)  # type: ignore[arg-type]
 
@@ -177,3 +177,10 @@ def _number(path: str | Path, key: str, value: str) -> int:
         return int(value)
     except ValueError:
         raise ConfigurationError(f"{path}: {key}={shown(value)} is not a whole number") from None
+
+
+def _seconds(path: str | Path, key: str, value: str) -> int:
+    try:
+        return parse_duration_s(value)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {key}: {error}") from None

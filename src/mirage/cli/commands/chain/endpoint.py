@@ -26,7 +26,15 @@ from mirage.errors import shown
 @click.option("-o", "out", type=click.Path(path_type=Path), help="Write it there, in one step. [default: print it]")
 @click.option("--watch", is_flag=True, help="Keep it up to date until Ctrl-C.")
 @click.option("--reload", "reload_", metavar="CMD", help="Run this whenever the file has changed.")
-@click.option("--every", "every_s", default=5, show_default=True, metavar="S", help="With --watch: between looks.")
+@click.option(
+    "--every",
+    "every_s",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    metavar="S",
+    help="With --watch: between looks.",
+)
 def endpoint(name: str, port: int, kind: str, out: Path | None, watch: bool, reload_: str | None, every_s: int) -> None:
     """Write where the live job of chain NAME serves, as a proxy reads it.
 

@@ -22,10 +22,10 @@ def find(store: Store, name: str) -> Chain:
     """The chain of that name, or the only one whose name begins so.
 
     Raises:
-        UnknownName: There is none.
+        UnknownName: There is none, or the name is empty, as of a variable that is not set.
         ConfigurationError: There are several.
     """
-    begun = [chain for chain in store.chains() if chain.name.startswith(name)]
+    begun = [chain for chain in store.chains() if name and chain.name.startswith(name)]
     exact = [chain for chain in begun if chain.name == name]
     if len(begun) > 1 and not exact:
         raise ConfigurationError(f"{shown(name)} may be {', '.join(chain.name for chain in begun)}; say which")

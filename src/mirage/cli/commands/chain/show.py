@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -76,7 +77,7 @@ def explain(name: str, last: int, as_json: bool) -> None:
         chain = find(store, name)
         decisions = store.decisions(chain.id, last=last)
     if as_json:
-        click.echo(json.dumps([asdict(decision) for decision in decisions], indent=2))
+        click.echo(json.dumps([_as_json(decision) for decision in decisions], indent=2))
         return
     if not decisions:
         click.echo("no decision was asked for yet: the first is due once a job of the chain runs")
@@ -117,9 +118,15 @@ def explained(decision: DecisionRecord) -> list[str]:
     return lines
 
 
-def _estimate(name: str, value: float) -> str:
-    from math import isfinite
+def _as_json(decision: DecisionRecord) -> dict[str, Any]:
+    """A decision as JSON can say it: null for a number that is infinite or none."""
+    told = asdict(decision)
+    for name in ("estimate", "saw"):
+        told[name] = {key: value if isfinite(value) else None for key, value in told[name].items()}
+    return told
 
+
+def _estimate(name: str, value: float) -> str:
     from mirage.duration import format_duration
 
     return format_duration(round(value)) if name.endswith("_s") and isfinite(value) else f"{value:.3g}"

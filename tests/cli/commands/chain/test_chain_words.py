@@ -1,0 +1,161 @@
+"""What the commands that show chains print, word by word."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mirage.agent.store.sql_store import SqlStore
+
+Type = Callable[..., tuple[str, str]]
+
+NOW_S = 1_790_000_000
+"""2026-09-21T14:13:20 UTC: now, in the store of these tests."""
+
+
+def test_list(type_: Type) -> None:
+    out, err = type_("chain", "list")
+    assert err == ""
+    assert out.splitlines() == [
+        "CHAIN  STATE   POLICY  LINK  JOB  LINK_STATE  LEFT      INTERRUPTED  OVERLAP",
+        "serve  active  lead:2  3     103  held        01:13:20  00:30:00     00:00:00",
+        "train  active  lead:2  0     -    planned     -         00:00:00     00:00:00",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (["--all", "-no", "chain,state"], ["serve      active", "train      active", "train-old  done"]),
+        (["-n", "-o", "job,chain"], ["103  serve", "-    train"]),
+        (["-P", "-o", "chain,left"], ["CHAIN|LEFT", "serve|01:13:20", "train|-"]),
+        (["-nP", "-o", "link"], ["3", "0"]),
+    ],
+)  # fmt: skip
+def test_list_of_chosen_columns(type_: Type, words: list[str], lines: list[str]) -> None:
+    assert type_("chain", "list", *words)[0].splitlines() == lines
+
+
+def test_list_of_a_column_that_there_is_not(type_: Type) -> None:
+    _, err = type_("chain", "list", "-o", "chain,node", status=2)
+    assert err.splitlines()[-1] == (
+        "Error: there is no column 'node'; there are chain, state, policy, link, job, link_state, left, interrupted, "
+        "overlap"
+    )
+
+
+def test_list_as_json_has_every_chain_and_plain_seconds(type_: Type) -> None:
+    serve, train, old = json.loads(type_("chain", "list", "--json")[0])
+    assert serve == {
+        "chain": "serve", "state": "active", "why": "", "policy": "lead:2", "link": 3, "job": 103, "link_state": "held",
+        "left": 4_400, "interrupted": 1_800, "overlap": 0,
+    }  # fmt: skip
+    assert (train["job"], train["link_state"], train["left"]) == (None, "planned", None)
+    assert (old["chain"], old["state"], old["why"]) == ("train-old", "done", "3 links ran")
+
+
+def test_a_link_without_a_limit_has_no_time_left_to_show(type_: Type, store: SqlStore) -> None:
+    store.change_link(1, 2, limit_s=-1)
+    assert type_("chain", "list", "-n", "-o", "chain,left")[0].splitlines() == ["serve  -", "train  -"]
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("serve", "serve"), ("s", "serve"), ("train", "train"), ("train-", "train-old")]
+)
+def test_a_chain_is_found_by_its_name_or_by_how_it_begins(type_: Type, name: str, found: str) -> None:
+    assert json.loads(type_("chain", "show", name, "--json")[0])["chain"] == found
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("tr", "'tr' may be train, train-old; say which"),
+        ("sevre", "unknown chain 'sevre'. Did you mean 'serve'? Known: serve, train, train-old."),
+        ("", "unknown chain ''. Known: serve, train, train-old."),
+    ],
+)
+@pytest.mark.parametrize("command", ["show", "log", "explain", "report", "pause", "resume", "stop"])
+def test_a_name_that_is_not_clear_is_refused(type_: Type, command: str, name: str, message: str) -> None:
+    assert type_("chain", command, name, status=1) == ("", f"mirage: error: {message}\n")
+
+
+def test_log(type_: Type) -> None:
+    assert type_("chain", "log", "serve")[0].splitlines() == [
+        "2026-09-21T08:40:00  chain     created          by ada",
+        "2026-09-21T08:56:40  link 1    started          job 101 on n1",
+        "2026-09-21T10:56:40  link 1    ended",
+    ]
+    lines = type_("chain", "log", "serve", "--json")[0].splitlines()
+    assert json.loads(lines[0]) == {
+        "chain": 1, "link": 0, "time_s": NOW_S - 20_000, "kind": "created", "detail": "by ada",
+    }  # fmt: skip
+    assert type_("chain", "log", "train")[0] == ""
+
+
+def test_explain_tells_the_last_decision_with_all_its_numbers(type_: Type) -> None:
+    assert type_("chain", "explain", "serve")[0].splitlines() == [
+        "2026-09-21T10:03:20  link 1: lead:2 let the next job compete (lead-reached:lead_s=7200)",
+        "    saw       pending            12",
+        "    saw       free_nodes         2.5",
+        "    expected  wait_s             01:30:00",
+        "    expected  chance             0.123",
+        "    expected  forever_s          inf",
+    ]
+
+
+def test_explain_tells_as_many_decisions_as_asked_for_in_order(type_: Type) -> None:
+    lines = type_("chain", "explain", "serve", "-n", "9")[0].splitlines()
+    assert lines[0] == "2026-09-21T10:02:20  link 1: lead:2 waited (lead-not-reached:lead_s=7200)"
+    assert lines[1].startswith("2026-09-21T10:03:20  link 1: ")
+    assert type_("chain", "explain", "train")[0] == (
+        "no decision was asked for yet: the first is due once a job of the chain runs\n"
+    )
+
+
+def test_explain_as_json_is_json_even_where_a_number_is_infinite(type_: Type) -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    (decision,) = json.loads(type_("chain", "explain", "serve", "--json")[0], parse_constant=refuse)
+    assert decision == {
+        "chain": 1, "link": 1, "time_s": NOW_S - 15_000, "policy": "lead:2", "submits": True,
+        "reason": "lead-reached:lead_s=7200", "estimate": {"wait_s": 5_400.4, "chance": 0.123456, "forever_s": None},
+        "saw": {"pending": 12.0, "free_nodes": 2.5},
+    }  # fmt: skip
+
+
+def test_show(type_: Type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = type_("chain", "show", "serve")[0].splitlines()
+    assert lines[0] == "serve  active, policy lead:2"
+    assert [line[:22] for line in lines[1:4]] == [
+        "link 1    job 101     ",
+        "link 2    job 102     ",
+        "link 3    job 103     ",
+    ]
+    assert lines[2].endswith(" +00:30:00")
+    assert lines[3].endswith(" held")
+    assert lines[-2:] == [
+        "interrupted 00:30:00, held twice 00:00:00, alive 90.53% of the time",
+        "last decision 09-21T10:03: lead-reached:lead_s=7200",
+    ]
+    assert type_("chain", "show", "train")[0] == "train  active, policy lead:2\nno link has been submitted yet\n"
+
+
+def test_show_as_json_has_every_link(type_: Type) -> None:
+    shown = json.loads(type_("chain", "show", "serve", "--json")[0])
+    assert (shown["decisions"], shown["left"]) == (2, 4_400)
+    assert [(link["number"], link["state"], link["job"], link["outcome"]) for link in shown["links"]] == [
+        (1, "ended", 101, "TIMEOUT"), (2, "running", 102, "UNKNOWN"), (3, "held", 103, "UNKNOWN"),
+    ]  # fmt: skip
+
+
+def test_report_is_named_after_the_chain(type_: Type, tmp_path: Path) -> None:
+    assert type_("chain", "report", "s")[0] == "serve.html\n"
+    assert "lead-reached" in (tmp_path / "serve.html").read_text()
+    assert type_("chain", "report", "s", "-o", "no/x.html", status=1)[1] == (
+        "mirage: error: cannot write no/x.html: there is no folder no; make it, or name another\n"
+    )

@@ -1,0 +1,73 @@
+"""``mirage agent``: what it says where no agent runs, and where one does elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mirage.agent.model import ChainSpec
+from mirage.agent.store.sql_store import SqlStore, open_store
+from mirage.cli import context as cluster
+from mirage.cli import main
+from mirage.slurm.values import Submission
+
+NOW_S = 1_790_000_000
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlStore]:
+    monkeypatch.setenv("MIRAGE_HOME", str(tmp_path))
+    monkeypatch.delenv("MIRAGE_STORE", raising=False)
+    monkeypatch.setattr(cluster, "clock", lambda: NOW_S)
+    with closing(open_store(cluster.home().store_url)) as opened:
+        opened.add_chain("serve", ChainSpec(Submission("serve.sh")), NOW_S)
+        yield opened
+
+
+def test_where_none_runs(store: SqlStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    assert main(["agent", "status"]) == 1
+    assert capsys.readouterr().out == f"no agent runs; 1 chains of {url} wait for one: mirage agent start\n"
+    assert main(["agent", "status", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == {"agent": None, "chains": 1, "store": url}
+    assert main(["agent", "stop"]) == 0
+    assert capsys.readouterr() == ("", "no agent runs\n")
+
+
+def test_where_one_runs_on_another_host(store: SqlStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store.take_lease("login7:4242:99", NOW_S - 10, 60)
+    url = f"sqlite:///{tmp_path}/store.db"
+    assert main(["agent", "status"]) == 0
+    assert capsys.readouterr().out == f"process 4242 on login7 looks after 1 chains of {url}\n"
+    assert main(["agent", "status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["agent"] == {"host": "login7", "pid": 4242, "lease_s": 50}
+    assert main(["agent", "start"]) == 0
+    assert capsys.readouterr() == ("", "an agent runs already on login7, process 4242\n")
+    assert main(["agent", "stop"]) == 1
+    assert capsys.readouterr() == ("", "mirage: error: the agent runs on login7 (process 4242); stop it there\n")
+
+
+def test_a_lease_that_has_run_out_is_no_agent(store: SqlStore, capsys: pytest.CaptureFixture[str]) -> None:
+    store.take_lease("login7:4242:99", NOW_S - 61, 60)
+    assert main(["agent", "status"]) == 1
+    assert capsys.readouterr().out.startswith("no agent runs; ")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--poll", "0"], "'--poll': 0 is not in the range x>=1."),
+        (["--metrics-port", "70000"], "'--metrics-port': 70000 is not in the range 1<=x<=65535."),
+        (["--command-timeout", "0"], "'--command-timeout': 0 is not in the range 1<=x<=86400."),
+        (["--command-timeout", "nan"], "'--command-timeout': 'nan' is not a valid integer range."),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_before_anything_runs(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["agent", "run", *words]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"Error: Invalid value for {message}"

@@ -1,0 +1,56 @@
+"""``mirage lab`` where no private cluster is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirage.cli import main
+
+
+@pytest.mark.parametrize(
+    ("words", "directory"),
+    [
+        (["down"], "mirage-lab"),
+        (["down", "big", "--purge"], "big"),
+        (["status", "big"], "big"),
+        (["env"], "mirage-lab"),
+        (["run", "big", "squeue", "--me"], "big"),
+    ],
+)
+def test_a_cluster_that_is_not_there_is_named_with_what_starts_it(
+    words: list[str],
+    directory: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["lab", *words]) == 1
+    assert capsys.readouterr() == (
+        "",
+        f"mirage: error: there is no private cluster in {directory}; start one with `mirage lab up {directory}`\n",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["up", "--nodes", "501"], "Invalid value for '--nodes': 501 is not in the range 1<=x<=500."),
+        (["up", "--gpus", "-1"], "Invalid value for '--gpus': -1 is not in the range 0<=x<=16."),
+        (["up", "--speed", "61"], "Invalid value for '--speed': 61 is not in the range 1<=x<=60."),
+        (["up", "--preempt", "a"], "Invalid value for '--preempt': 'a' is not one of 'none', 'qos', 'partition_prio'."),
+        (["up", "file"], "Invalid value for '[DIRECTORY]': Directory 'file' is a file."),
+        (["run", "big"], "Missing argument 'COMMAND...'."),
+    ],
+)  # fmt: skip
+def test_a_cluster_that_cannot_be_is_refused_before_anything_starts(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    assert main(["lab", *words]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"Error: {message}"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

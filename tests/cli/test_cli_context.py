@@ -1,0 +1,89 @@
+"""What commands about chains work on: the home, the store and the cluster that the environment names."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from mirage.cli import context
+from mirage.errors import StoreError
+from mirage.slurm.client import SlurmClient
+from mirage.slurm.queue_source import ScontrolClient
+from mirage.slurm.rest import RestClient
+from mirage.slurm.runner import TIMEOUT_S, SystemRunner
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MIRAGE_HOME", "MIRAGE_STORE", "MIRAGE_QUEUE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("changed", "folder", "url"),
+    [
+        ({}, ".mirage", "sqlite:///{home}/.mirage/store.db"),
+        ({"MIRAGE_HOME": ""}, ".mirage", "sqlite:///{home}/.mirage/store.db"),
+        ({"MIRAGE_HOME": "{home}/a/b"}, "a/b", "sqlite:///{home}/a/b/store.db"),
+        ({"MIRAGE_STORE": "sqlite:///{home}/other.db"}, ".mirage", "sqlite:///{home}/other.db"),
+    ],
+)
+def test_the_home_is_where_the_environment_says_and_closed_to_others(
+    changed: dict[str, str], folder: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in changed.items():
+        monkeypatch.setenv(name, value.format(home=tmp_path))
+    home = context.home()
+    assert (home.folder, home.store_url) == (tmp_path / folder, url.format(home=tmp_path))
+    assert stat.S_IMODE(home.folder.stat().st_mode) == 0o700
+    assert home.log == tmp_path / folder / "agent.log"
+
+
+def test_a_home_that_cannot_be_is_told_with_the_variable_that_names_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MIRAGE_HOME", f"{tmp_path}/file/home")
+    with pytest.raises(StoreError) as refused:
+        context.home()
+    assert str(refused.value) == (
+        f"cannot make {tmp_path}/file/home: Not a directory; name another folder with MIRAGE_HOME"
+    )
+
+
+def test_the_store_is_let_go_of_even_where_a_command_fails() -> None:
+    pools = []
+
+    def fail() -> None:
+        with context.store() as opened:
+            opened.chains()
+            pools.append((opened.engine, opened.engine.pool))
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    ((engine, pool),) = pools
+    assert engine.pool is not pool, "a closed engine has a new, empty pool"
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [("", SlurmClient), ("squeue", SlurmClient), ("scontrol", ScontrolClient), ("http://host:6820", RestClient)],
+)
+def test_the_cluster_is_seen_as_the_environment_says(
+    source: str, kind: type[SlurmClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MIRAGE_QUEUE", source)
+    client = context.client()
+    assert type(client) is kind
+    assert client.clock is context.clock
+
+
+@pytest.mark.parametrize(("asked", "patience_s"), [(None, TIMEOUT_S), (5, 5), (0, TIMEOUT_S)])
+def test_a_command_is_given_as_long_as_asked_for(asked: float | None, patience_s: float) -> None:
+    runner = context.client(asked).runner
+    assert isinstance(runner, SystemRunner)
+    assert runner.timeout_s == patience_s

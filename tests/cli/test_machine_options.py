@@ -1,0 +1,104 @@
+"""The machine that options describe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from mirage.cli.machine import MachineOptions, discipline_help
+from mirage.errors import ConfigurationError
+from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.slurm_conf.settings import SlurmSettings
+
+CONF = (
+    "SelectType=select/linear\nSchedulerParameters=bf_interval=45\nNodeName=n[1-3] CPUs=8\nPartitionName=p Nodes=ALL\n"
+)
+OF_CONF = Cluster((NodeGroup("n1", 3, 0, 8),), (Partition("p", ("n1",)),))
+NOTHING = MachineOptions(None, None, None, None, None, None, None, False)
+
+
+@pytest.fixture(autouse=True)
+def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slurm.conf").write_text(CONF)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("said", "cluster"),
+    [
+        ({"nodes": 4}, Cluster.pool(4)),
+        ({"processors": 352}, Cluster.pool(352)),
+        ({"nodes": 4, "gpus_per_node": 8}, Cluster.gpu(4, 8, 64)),
+        ({"nodes": 4, "gpus_per_node": 8, "cpus_per_node": 16}, Cluster.gpu(4, 8, 16)),
+        ({"nodes": 4, "cpus_per_node": 16}, Cluster((NodeGroup("node", 4, 0, 16),), shared_nodes=True)),
+        ({"slurm_conf": "slurm.conf"}, OF_CONF),
+        ({"slurm_conf": "slurm.conf", "nodes": 9}, Cluster.pool(9)),
+        ({"slurm_conf": "slurm.conf", "nodes": 9, "gpus_per_node": 2}, Cluster.gpu(9, 2)),
+    ],
+)
+def test_the_nodes(said: dict[str, Any], cluster: Cluster) -> None:
+    assert replace(NOTHING, **said).machine().cluster == cluster
+
+
+@pytest.mark.parametrize(
+    ("said", "settings", "said_by"),
+    [
+        ({}, SlurmSettings(), "slurm-default"),
+        ({"settings": "slurm-default"}, SlurmSettings(), "slurm-default"),
+        ({"settings": "lonestar6"}, SlurmSettings.lonestar6(), "lonestar6"),
+        ({"max_job_test": 7}, SlurmSettings(max_job_test=7), "slurm-default"),
+        ({"settings": "lonestar6", "max_job_test": 7}, replace(SlurmSettings.lonestar6(), max_job_test=7), "lonestar6"),
+        (
+            {"slurm_conf": "slurm.conf", "max_job_test": 7},
+            SlurmSettings(bf_interval_s=45, limit_check_s=30, consecutive=True, max_job_test=7),
+            "slurm.conf",
+        ),
+    ],
+)
+def test_the_scheduler(said: dict[str, Any], settings: SlurmSettings, said_by: str) -> None:
+    machine = replace(NOTHING, nodes=4, **said).machine()
+    assert (machine.settings, machine.said_by) == (settings, said_by)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({}, "say how large the cluster is: --nodes N, --processors N or --slurm-conf FILE"),
+        (
+            {"settings": "lonestar6", "gpus_per_node": 4},
+            "say how large the cluster is: --nodes N, --processors N or --slurm-conf FILE",
+        ),
+        ({"nodes": 4, "processors": 4}, "--nodes and --processors exclude each other"),
+        (
+            {"nodes": 4, "slurm_conf": "slurm.conf", "settings": "lonestar6"},
+            "--slurm-conf and --settings exclude each other",
+        ),
+        (
+            {"slurm_conf": "slurm.conf", "gpus_per_node": 4},
+            "--gpus-per-node and --cpus-per-node need --nodes N; without it --slurm-conf says what a node has",
+        ),
+        (
+            {"slurm_conf": "slurm.conf", "cpus_per_node": 4},
+            "--gpus-per-node and --cpus-per-node need --nodes N; without it --slurm-conf says what a node has",
+        ),
+    ],
+)
+def test_options_that_describe_no_machine_or_two(said: dict[str, Any], message: str) -> None:
+    with pytest.raises(click.UsageError) as refused:
+        replace(NOTHING, **said).machine()
+    assert refused.value.message == message
+
+
+def test_a_file_that_is_not_there_is_named_even_where_its_nodes_are_not_wanted() -> None:
+    with pytest.raises(ConfigurationError, match=r"^cannot read no\.conf: No such file or directory; name a readable"):
+        replace(NOTHING, nodes=4, slurm_conf="no.conf").machine()
+
+
+def test_the_disciplines_are_told_in_a_sentence() -> None:
+    *names, last = discipline_help().replace(" or ", ", ").split(", ")
+    assert discipline_help() == f"{', '.join(names)} or {last}"
+    assert {"slurm", "easy", "fcfs", "mirage-2023"} <= {*names, last}

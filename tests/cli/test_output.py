@@ -1,0 +1,69 @@
+"""Files that commands write."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mirage.cli.output import check_output, write_output
+from mirage.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("folder", "cannot write folder: it is a folder; name a file"),
+        ("absent/x.html", "cannot write absent/x.html: there is no folder absent; make it, or name another"),
+        ("file/x.html", "cannot write file/x.html: there is no folder file; make it, or name another"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_the_work(
+    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError) as refused:
+        check_output(name)
+    assert str(refused.value) == message
+
+
+def test_a_closed_folder_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "old.html").touch()
+    asked = []
+
+    def closed(path: Path, mode: int) -> bool:
+        asked.append((path, mode))
+        return False
+
+    monkeypatch.setattr(os, "access", closed)
+    for name in ("new.html", "old.html"):
+        with pytest.raises(ConfigurationError) as refused:
+            check_output(tmp_path / name)
+        assert str(refused.value) == f"cannot write {tmp_path}/{name}: permission denied; name another place"
+    assert asked == [(tmp_path.resolve(), os.W_OK)] * 2, "a file is replaced, so its folder must be open"
+
+
+def test_a_place_that_can_be_written_is_left_as_it_is(tmp_path: Path) -> None:
+    check_output(tmp_path / "new.html")
+    check_output("/dev/null")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "written"), [("größe", "größe".encode()), (b"\x89PNG", b"\x89PNG"), ("\ud800!", b"?!"), ("", b"")]
+)
+def test_what_is_written(content: str | bytes, written: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_text("an older and longer one")
+    write_output(str(path), content)
+    assert path.read_bytes() == written
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_cannot_be_written_is_told_in_the_system_s_words(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        write_output(tmp_path / "absent" / "x", "text")
+    assert str(refused.value) == f"cannot write {tmp_path}/absent/x: No such file or directory"

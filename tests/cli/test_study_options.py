@@ -1,0 +1,95 @@
+"""The study that options of ``mirage evaluate`` describe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+import pytest
+
+from mirage.cli.options import CostOptions
+from mirage.cli.study import StudyOptions
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S
+from mirage.errors import ConfigurationError
+from mirage.policy.cost import Cost
+from mirage.provision.chain import Link
+from mirage.provision.evaluation.protocol import Protocol
+from mirage.trace.table import JobTable
+
+STUDY = StudyOptions(
+    link_nodes=(1,), link_limit=2 * DAY_S, policies=("reactive",), start=None, windows=None, every=4 * HOUR_S,
+    step=None, protocol="warm", discipline=None, cost_ratios=None, seed=0, workers=None, resume=None,
+)  # fmt: skip
+NO_COST = CostOptions(None, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "queue"),
+    [
+        ({}, "slurm"),
+        ({"protocol": "published"}, "mirage-2023"),
+        ({"discipline": "easy"}, "easy"),
+        ({"protocol": "published", "discipline": "easy"}, "easy"),
+    ],
+)
+def test_the_discipline_is_that_of_the_protocol_unless_one_is_named(said: dict[str, Any], queue: str) -> None:
+    assert replace(STUDY, **said).queue == queue
+
+
+def test_there_is_a_link_of_each_size() -> None:
+    study = replace(STUDY, link_nodes=(1, 8), link_limit=HOUR_S)
+    assert study.links() == [Link(1, HOUR_S), Link(8, HOUR_S)]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "costs", "expected"),
+    [
+        (None, NO_COST, [Cost(1, 1)]),
+        (None, CostOptions(3, None), [Cost(3, 1)]),
+        ((1.0, 5.0), NO_COST, [Cost(1, 1), Cost(5, 1)]),
+    ],
+)
+def test_the_costs_to_judge_by(ratios: tuple[float, ...] | None, costs: CostOptions, expected: list[Cost]) -> None:
+    assert replace(STUDY, cost_ratios=ratios).costs(costs) == expected
+
+
+@pytest.mark.parametrize("costs", [CostOptions(3, None), CostOptions(None, 0.0)])
+def test_ratios_and_a_cost_exclude_each_other(costs: CostOptions) -> None:
+    with pytest.raises(click.UsageError) as refused:
+        replace(STUDY, cost_ratios=(1.0,)).costs(costs)
+    assert refused.value.message == "--cost-ratios takes the place of --interruption-cost and --overlap-cost"
+
+
+def submitted(*days: float) -> JobTable:
+    return JobTable.build(range(len(days)), submit_s=[round(day * DAY_S) for day in days])
+
+
+@pytest.mark.parametrize(
+    ("days", "said", "plan"),
+    [
+        # from the midnight before two thirds on; a window needs two days behind it
+        ((0.5, 30.5), {}, Protocol("warm", 20 * DAY_S, 52)),
+        ((0.5, 30.5), {"every": DAY_S}, Protocol("warm", 20 * DAY_S, 9, every_s=DAY_S)),
+        ((0, 300), {}, Protocol("warm", 200 * DAY_S, 156)),
+        ((0, 30), {"windows": 3, "start": 7}, Protocol("warm", 7, 3)),
+        ((0, 30), {"windows": 400, "step": 60}, Protocol("warm", 20 * DAY_S, 400, step_s=60)),
+        ((0, 1), {}, Protocol("warm", 0, 1)),
+        ((), {}, Protocol("warm", 0, 1)),
+        ((-1 / DAY_S, 3, 9), {"windows": 2}, Protocol("warm", 7 * DAY_S, 2)),
+        (
+            (0, 30),
+            {"protocol": "published", "windows": 5},
+            Protocol("published", 20 * DAY_S, 5, warm_up_s=2 * DAY_S, arrivals_s=5 * DAY_S, step_s=10 * MINUTE_S),
+        ),
+    ],
+)
+def test_windows_fit_behind_two_thirds_of_the_trace(
+    days: tuple[float, ...], said: dict[str, Any], plan: Protocol
+) -> None:
+    assert replace(STUDY, **said).plan(submitted(*days)) == plan
+
+
+def test_a_cost_that_cannot_be_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="got interruption=inf, overlap=1"):
+        replace(STUDY, cost_ratios=(float("inf"),)).costs(NO_COST)

@@ -1,0 +1,73 @@
+"""A trace as a command reads it: the reader's options from the command's, its complaints on standard error."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from mirage.cli.options import TraceOptions
+from mirage.cli.trace_reading import progress_bar, read_named_trace
+from mirage.errors import TraceError
+
+READING = TraceOptions(None, None, None, "UTC", False)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("JobID|Submit|NNodes\n7|1000|4\n", {}),
+        ("7|1000|4\n", {"fields": "JobID,Submit,NNodes"}),
+        ("JobID;Submit;NNodes\n7;1000;4\n", {"delimiter": ";"}),
+        ("JobID\tSubmit\tNNodes\n7\t1000\t4\n", {"delimiter": "\\t"}),
+        ("JobID|Submit|NNodes\n7|1970-01-01T00:16:40|4\n", {"format": "sacct"}),
+        ("JobID|Submit|NNodes\n7|1970-01-01T09:16:40|4\n", {"timezone": "Asia/Tokyo"}),
+    ],
+)
+def test_the_same_job_however_it_is_written(
+    text: str, said: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "sacct.txt"
+    path.write_text(text)
+    table = read_named_trace(str(path), replace(READING, **said)).table
+    assert (table.job_id.tolist(), table.submit_s.tolist(), table.nodes.tolist()) == (["7"], [1000], [4])
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_bad_line_stops_unless_it_is_to_be_skipped_and_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "sacct.txt"
+    path.write_text("JobID|Submit|NNodes\n7|1000|4\n8|1000\n9|1000\n")
+    with pytest.raises(TraceError, match=f"^{path}:3: too few fields"):
+        read_named_trace(str(path), READING)
+    assert capsys.readouterr().err == ""
+    assert len(read_named_trace(str(path), replace(READING, skip_bad_lines=True)).table) == 1
+    assert capsys.readouterr() == ("", f"mirage: {path}:3: too few fields (the first of 2 skipped for this)\n")
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, terminal: bool, *moments: tuple[float, int]) -> str | None:
+    """What is shown of a reading that is (at second, so far of 100); None where nobody asks how far it is."""
+    shown = io.StringIO()
+    console = Console(file=shown, force_terminal=terminal, width=60, color_system=None)
+    monkeypatch.setattr("rich.console.Console", lambda stderr: console)
+    times = iter([0.0, *(second for second, _ in moments)])
+    with progress_bar(lambda: next(times)) as progress:
+        if progress is None:
+            return None
+        for _, done in moments:
+            progress(done, 100)
+    return shown.getvalue()
+
+
+def test_a_bar_is_shown_in_a_terminal_once_it_has_taken_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert watched(monkeypatch, True, (0.5, 10), (1.9, 40)) == ""
+    assert "reading the trace" in (watched(monkeypatch, True, (0.5, 10), (2.0, 40)) or "")
+
+
+def test_no_bar_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert watched(monkeypatch, False) is None

@@ -1,0 +1,79 @@
+"""Values of options: what is taken, and what is said of the rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import pytest
+
+from mirage.cli.values import COUNTS, DATE, DURATION, LIMITED_DURATION, NUMBERS, POSITIVE_DURATION, WORDS
+from mirage.duration import UNLIMITED_S
+
+
+@pytest.fixture(autouse=True)
+def newfoundland(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A zone that no default happens to be."""
+    with monkeypatch.context() as zone:
+        zone.setenv("TZ", "America/St_Johns")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (DURATION, "0", 0),
+        (DURATION, "30", 1800),
+        (DURATION, "UNLIMITED", UNLIMITED_S),
+        (POSITIVE_DURATION, "1s", 1),
+        (POSITIVE_DURATION, "infinite", UNLIMITED_S),
+        (LIMITED_DURATION, "2-00:00:00", 172_800),
+        (LIMITED_DURATION, 5, 5),
+        (DATE, "1970-01-02", 86_400),
+        (DATE, "1970-01-02T01:00", 90_000),
+        (DATE, "1970-01-02T01:00:00+01:00", 86_400),
+        (DATE, "1969-12-31", -86_400),
+        (DATE, 12, 12),
+        (WORDS, "a, b,,c ,", ("a", "b", "c")),
+        (WORDS, ("a,b",), ("a,b",)),
+        (COUNTS, "1, 20", (1, 20)),
+        (COUNTS, "999999999", (999_999_999,)),
+        (NUMBERS, "1,2.5,-3e1", (1.0, 2.5, -30.0)),
+    ],
+)
+def test_values_are_read(kind: click.ParamType, text: Any, value: Any) -> None:  # type: ignore[type-arg]
+    assert kind.convert(text, None, None) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        (POSITIVE_DURATION, "0", "'0' is too short; at least 1 s"),
+        (LIMITED_DURATION, "UNLIMITED", "'UNLIMITED' never ends; give a time that does"),
+        (LIMITED_DURATION, "99999999d", "'99999999d' never ends; give a time that does"),
+        (
+            DURATION,
+            "-5",
+            "'-5' is no duration; write it as Slurm does (2-00:00:00, 48:00:00, 30 for minutes) or with a unit (90m, "
+            "4h, 2d)",
+        ),
+        (DATE, "tomorrow", "'tomorrow' is no date; write it as 2024-01-01 or 2024-01-01T12:00"),
+        (DATE, "2024-02-30", "'2024-02-30' is no date; write it as 2024-01-01 or 2024-01-01T12:00"),
+        (WORDS, ", ,", "the list is empty; name at least one"),
+        (COUNTS, "1,0", "'0' is no positive whole number"),
+        (COUNTS, "1.5", "'1.5' is no positive whole number"),
+        (COUNTS, "²", "'²' is no positive whole number"),
+        (COUNTS, "٣", "'٣' is no positive whole number"),
+        (COUNTS, "1000000000", "'1000000000' is no positive whole number"),
+        (NUMBERS, "1,many", "'many' is no number; write a list of numbers, as 1,2,5,10"),
+        (NUMBERS, "x" * 200, f"'{'x' * 77}…' is no number; write a list of numbers, as 1,2,5,10"),
+    ],
+)
+def test_what_cannot_be_read_is_quoted_with_what_can(kind: click.ParamType, text: str, message: str) -> None:  # type: ignore[type-arg]
+    with pytest.raises(click.BadParameter) as refused:
+        kind.convert(text, None, None)
+    assert refused.value.message == message

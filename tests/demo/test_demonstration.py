@@ -1,0 +1,94 @@
+"""The demonstration in small: a day of four nodes in place of two weeks of seventy-six, and no chain kept alive."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from mirage.demo import demonstration
+from mirage.demo.demonstration import demonstrate
+from mirage.duration import DAY_S, HOUR_S
+from mirage.policy.cost import Cost
+from mirage.provision.chain import Link
+from mirage.provision.evaluation.episode import Scenario
+from mirage.sim.cluster import Cluster
+from mirage.sim.jobs import workload
+from mirage.sim.simulation import Simulation
+from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.trace.statistics.summary import Distribution
+from mirage.trace.table import JobTable
+
+BEGIN_S = 2 * HOUR_S
+LINKS = (Link(2, 6 * HOUR_S), Link(1, 6 * HOUR_S))
+
+
+def scenario(seed: int) -> tuple[Scenario, int]:
+    """A job before the time shown, three in it, and one behind it."""
+    table = JobTable.build(
+        range(5),
+        submit_s=[0, BEGIN_S, BEGIN_S, BEGIN_S + 600, BEGIN_S + DAY_S],
+        elapsed_s=[3 * HOUR_S, 3600, 1800, 3600, 60],
+        limit_s=[4 * HOUR_S] * 5,
+        nodes=[1, 2, 2, 3, 1],
+    )
+    cluster = Cluster.pool(4)
+    return Scenario(cluster, workload(table, cluster), "fcfs", SlurmSettings()), BEGIN_S
+
+
+def at_begin(seed: int) -> Simulation:
+    sim = scenario(seed)[0].simulation()
+    sim.approach(BEGIN_S)
+    return sim
+
+
+Asked = tuple[Link, str, Cost, int, int]
+
+
+@pytest.fixture(autouse=True)
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
+    """Which chains were to be kept alive: form, policy, cost, from when, until when."""
+    asked: list[Asked] = []
+
+    def keep_alive(sim: Simulation, link: Link, policy: str, cost: Cost, until_s: int) -> str:
+        asked.append((link, policy, cost, sim.view().now_s, until_s))
+        sim.run()
+        return f"{policy} on {link.nodes}"
+
+    for name, value in {
+        "_setting": scenario, "_at_begin": cache(at_begin), "keep_alive": keep_alive, "SHOWN_DAYS": 1, "FUTURES": 2,
+        "LINKS": LINKS, "POLICIES": {"reactive": "reactive", "ahead": "lead:{futures}"},
+    }.items():  # fmt: skip
+        monkeypatch.setattr(demonstration, name, value)
+    return asked
+
+
+def test_every_chain_is_kept_alive_for_the_time_shown_with_every_policy(asked: list[Asked]) -> None:
+    told: list[str] = []
+    shown = demonstrate(7, Cost(3, 1), 1, told.append)
+    assert [line.split(" (")[0] for line in told] == [
+        "loading the simulator",
+        "replaying two weeks of the cluster",
+        "keeping chains alive for two weeks, reactively and with foresight",
+    ]
+    assert (shown.seed, shown.nodes, shown.discipline, shown.cost) == (7, 4, "fcfs", Cost(3, 1))
+    assert (shown.begin_s, shown.until_s) == (BEGIN_S, BEGIN_S + DAY_S)
+    assert shown.runs == {
+        (2, "ahead"): "lead:2 on 2", (1, "ahead"): "lead:2 on 1", (2, "reactive"): "reactive on 2",
+        (1, "reactive"): "reactive on 1",
+    }  # fmt: skip
+    assert asked == [
+        (link, policy, Cost(3, 1), BEGIN_S, BEGIN_S + DAY_S) for policy in ("lead:2", "reactive") for link in LINKS
+    ], "each from the same moment, whatever the others did"
+
+
+def test_the_load_is_that_of_the_cluster_without_the_chains() -> None:
+    load = demonstrate(7, Cost(3, 1), 1, lambda line: None).load
+    assert load.time_s.tolist() == [BEGIN_S + 1_800 * k for k in range(48)]
+    # until 3 h one node is the first job's; job 1 ends at 3 h, then job 2 runs half an hour, and job 3 follows
+    assert load.busy[:8].tolist() == [1, 3, 3, 2, 3, 3, 0, 0]
+    assert load.queued[:8].tolist() == [0, 5, 5, 3, 0, 0, 0, 0]
+    assert not load.busy[6:].any()
+    waits = np.array([0, 3600, 3600 + 1800 - 600])
+    assert (load.jobs, load.wait_s) == (3, Distribution.of(waits)), "of what was submitted in the time shown"

@@ -1,0 +1,61 @@
+"""One chain that the agent keeps alive on a simulated Slurm: four nodes, three jobs of others, first come first served.
+
+Others' third job needs three nodes: it starts when the first link of two has ended, and keeps the next one waiting.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from mirage.demo.keep_alive import keep_alive
+from mirage.duration import HOUR_S
+from mirage.policy.cost import Cost
+from mirage.provision.chain import Link
+from mirage.provision.chain_record import ChainRun, HandOver
+from mirage.sim.cluster import Cluster
+from mirage.sim.jobs import workload
+from mirage.sim.simulation import Simulation
+from mirage.trace.table import JobTable
+
+LINK = Link(2, 2 * HOUR_S)
+
+
+def lived(policy: str, hours: float) -> ChainRun:
+    others = JobTable.build(
+        [1, 2, 3], submit_s=[0, 0, 600], elapsed_s=[3600, 1800, 3600], limit_s=[7200] * 3, nodes=[2, 2, 3]
+    )
+    machine = Cluster.pool(4)
+    sim = Simulation(machine, workload(others, machine), "fcfs")
+    sim.approach(0)
+    return keep_alive(sim, LINK, policy, Cost(3, 1), round(hours * HOUR_S))
+
+
+def test_a_reactive_chain_asks_when_its_link_has_ended() -> None:
+    run = lived("reactive", 5.25)
+    assert (run.link, run.begin_s, run.until_s) == (LINK, 0, 18_900)
+    assert [(link.number, link.submitted_s, link.started_s, link.ends_s) for link in run.links] == [
+        (0, 0, 0, 7_200), (1, 7_200, 10_800, 18_000), (2, 18_000, 18_000, 25_200), (3, 18_900, -1, -1),
+    ]  # fmt: skip
+    assert [link.job for link in run.links] == [4, 5, 6, 7], "jobs of others come first"
+    assert run.hand_overs == (HandOver(0, 7_200, 3_600, following=1), HandOver(1, 18_000, 0, following=2))
+    assert (run.interruption_s, run.overlap_s, run.cost(Cost(3, 1))) == (3_600, 0, 3.0)
+
+
+def test_a_chain_with_a_lead_asks_ahead_and_ends_the_older_link_once_the_next_has_started() -> None:
+    run = lived("lead:1", 4.25)
+    assert [(link.submitted_s, link.started_s, link.ends_s) for link in run.links[:2]] == [
+        (0, 0, 7_200), (3_660, 10_800, 15_120),
+    ]  # fmt: skip
+    (asked, again) = [decision for decision in run.decisions if decision.submits]
+    assert (asked.now_s, asked.link, asked.remaining_s, asked.reason) == (3_660, 0, 3_540, "lead-reached")
+    assert asked.estimate == {"remaining_s": 3_540.0, "lead_s": 3_600.0}
+    assert (again.now_s, again.link) == (14_460, 1)
+    assert run.hand_overs == (HandOver(0, 7_200, 3_600, following=1), HandOver(1, 15_120, -660, following=2))
+
+
+@pytest.mark.parametrize("hours", [1, 2])
+def test_every_half_hour_is_decided_about_until_the_time_is_over(hours: int) -> None:
+    run = lived("reactive", hours)
+    assert [decision.now_s for decision in run.decisions] == [60 + 1_800 * k for k in range(2 * hours)]
+    assert {decision.submits for decision in run.decisions} == {False}
+    assert run.hand_overs == ()

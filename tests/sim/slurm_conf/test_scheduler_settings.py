@@ -1,0 +1,127 @@
+"""The scheduler's settings out of ``slurm.conf``, parameter by parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirage.duration import DAY_S, UNLIMITED_S
+from mirage.errors import ConfigurationError
+from mirage.sim.cluster import Cluster
+from mirage.sim.slurm_conf.settings import SlurmSettings, option_lines, read_options
+
+SILENT = replace(SlurmSettings(), limit_check_s=30, consecutive=True)
+"""What a slurm.conf means that says nothing."""
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Write:
+    def write(text: str, name: str = "slurm.conf") -> Path:
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("line", "changed"),
+    [
+        ("ClusterName=x", {}),
+        ("SchedulerParameters=bf_interval=45", {"bf_interval_s": 45}),
+        ("SchedulerParameters=bf_resolution=600", {"bf_resolution_s": 600}),
+        ("SchedulerParameters=bf_window=2880", {"bf_window_s": 2 * DAY_S}),
+        ("SchedulerParameters=bf_max_job_test=3000", {"max_job_test": 3000}),
+        ("SchedulerParameters=default_queue_depth=7", {"default_queue_depth": 7}),
+        ("SchedulerParameters=preempt_youngest_first", {"youngest_first": True}),
+        ("SchedulerParameters=defer, bf_interval=9 ,bf_continue", {"bf_interval_s": 9}),
+        ("SchedulerParameters=bf_interval=", {}),
+        ("SchedulerParameters=bf_interval", {}),
+        ("PriorityWeightAge=1000", {"weight_age": 1000}),
+        ("PriorityWeightFairshare=2", {"weight_fairshare": 2}),
+        ("PriorityWeightJobSize=3", {"weight_size": 3}),
+        ("PriorityWeightPartition=4", {"weight_partition": 4}),
+        ("PriorityWeightQOS=5", {"weight_qos": 5}),
+        ("priorityweightqos = 6", {"weight_qos": 6}),
+        ("PriorityDecayHalfLife=14-0", {"half_life_s": 14.0 * DAY_S}),
+        ("PriorityDecayHalfLife=0", {"half_life_s": float(UNLIMITED_S)}),
+        ("PriorityMaxAge=1-12", {"max_age_s": 1.5 * DAY_S}),
+        ("PriorityMaxAge=UNLIMITED", {"max_age_s": float(UNLIMITED_S)}),
+        ("PriorityCalcPeriod=1", {"calc_period_s": 60}),
+        ("PriorityFavorSmall=YES", {"favor_small": True}),
+        ("PriorityFavorSmall=no", {}),
+        ("AuthInfo=cred_expire=30", {"requeue_hold_s": 31}),
+        ("AuthInfo=socket=/run/munge,CRED_EXPIRE=600", {"requeue_hold_s": 601}),
+        ("AuthInfo=socket=/run/munge", {"requeue_hold_s": 121}),
+        ("# PriorityWeightAge=9", {}),
+    ],
+)
+def test_a_line_changes_what_it_names_and_nothing_else(conf: Write, line: str, changed: dict[str, Any]) -> None:
+    assert SlurmSettings.from_slurm_conf(conf(f"{line}\n")) == replace(SILENT, **changed)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("PriorityWeightAge=much", "{path}: priorityweightage='much' is not a whole number"),
+        ("PriorityWeightQOS=1.5", "{path}: priorityweightqos='1.5' is not a whole number"),
+        ("SchedulerParameters=bf_window=1d", "{path}: bf_window='1d' is not a whole number"),
+    ],
+)
+def test_a_value_that_is_no_number_is_named_with_its_file(conf: Write, line: str, message: str) -> None:
+    path = conf(f"{line}\n")
+    with pytest.raises(ConfigurationError) as refused:
+        SlurmSettings.from_slurm_conf(path)
+    assert str(refused.value) == message.format(path=path)
+
+
+@pytest.mark.parametrize("key", ["PriorityDecayHalfLife", "PriorityMaxAge", "PriorityCalcPeriod"])
+def test_a_time_that_is_none_is_named_with_its_file(conf: Write, key: str) -> None:
+    path = conf(f"{key}=soon\n")
+    with pytest.raises(ConfigurationError) as refused:
+        SlurmSettings.from_slurm_conf(path)
+    assert str(refused.value).startswith(f"{path}: {key.lower()}: 'soon' is no duration; write it as Slurm does")
+
+
+def test_lines_are_read_as_slurm_reads_them(conf: Write) -> None:
+    conf("B=from the other  # file\n", "other.conf")
+    path = conf("A = 1 # one\n\n#B=2\n  include other.conf \nLong=a,\\\n  b\nA=2\nnonsense\nNodeName=n[1-2] CPUs=4\n")
+    assert option_lines(path) == [
+        ("a", "1"), ("b", "from the other"), ("long", "a,   b"), ("a", "2"), ("nodename", "n[1-2] CPUs=4"),
+    ]  # fmt: skip
+    assert read_options(path)["a"] == "2", "the last one holds"
+
+
+def test_an_included_file_that_is_not_there_is_named(conf: Write, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        option_lines(conf("Include absent.conf\n"))
+    assert str(refused.value) == (
+        f"cannot read {tmp_path}/absent.conf: No such file or directory; name a readable slurm.conf"
+    )
+
+
+def test_the_settings_of_the_published_cluster() -> None:
+    assert SlurmSettings.lonestar6() == SlurmSettings(
+        10, 600, 2 * DAY_S, 3000, 1000, 300, 2.0 * DAY_S, 7.0 * DAY_S, 7000, 4000, 100, 3000, 4000,
+    )  # fmt: skip
+
+
+def test_the_record_holds_the_settings_and_the_cluster_s_own() -> None:
+    settings = replace(SlurmSettings.lonestar6(), favor_small=True, youngest_first=True)
+    (record,) = settings.record(replace(Cluster.pool(76), user_max_jobs=3, user_max_nodes=40), epoch_s=5)
+    kept = {name: record[name] for name in record.dtype.names if hasattr(settings, name)}
+    assert kept == {name: getattr(settings, name) for name in kept}
+    assert {"bf_window_s", "weight_age", "youngest_first", "requeue_hold_s", "consecutive"} <= kept.keys()
+    assert (record.nodes, bool(record.stacked), record.epoch_s) == (76, True, 5)
+    assert (record.user_max_jobs, record.user_max_nodes) == (3, 40)
+
+
+def test_a_limit_that_is_not_there_is_never_reached() -> None:
+    (record,) = SlurmSettings().record(Cluster.gpu(2, 8), epoch_s=0)
+    assert not record.stacked
+    assert min(record.user_max_jobs, record.user_max_nodes) > 10**9

@@ -1,0 +1,100 @@
+"""Simulated clusters: what they are made of, and what cannot be one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mirage.duration import UNLIMITED_S
+from mirage.errors import ClusterError
+from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition
+
+LEFT, RIGHT = NodeGroup("left", 2, 4, 64), NodeGroup("right", 3, 0, 32)
+
+
+def test_a_pool_is_one_group_of_whole_nodes() -> None:
+    assert Cluster.pool(5) == Cluster((NodeGroup("node", 5, 0, 1),), (Partition("batch", (), 1, 1.0, UNLIMITED_S),))
+    assert Cluster.pool(5).nodes == 5
+
+
+def test_gpu_nodes_are_shared_and_have_64_cores_unless_said() -> None:
+    assert Cluster.gpu(2, 8) == Cluster((NodeGroup("gpu", 2, 8, 64),), shared_nodes=True)
+    assert Cluster.gpu(2, 8, 16).groups == (NodeGroup("gpu", 2, 8, 16),)
+
+
+def test_a_partition_covers_the_groups_it_names_in_the_cluster_s_order_or_all() -> None:
+    cluster = Cluster(
+        (LEFT, RIGHT), (Partition("any"), Partition("one", ("right",)), Partition("b", ("right", "left")))
+    )
+    assert [cluster.groups_of(partition) for partition in cluster.partitions] == [
+        (LEFT, RIGHT), (RIGHT,), (LEFT, RIGHT),
+    ]  # fmt: skip
+    assert cluster.nodes == 5
+
+
+def test_whole_nodes_are_a_bin_a_group_and_shared_ones_a_bin_a_node() -> None:
+    assert Cluster((LEFT, RIGHT)).bins() == [(LEFT, 2), (RIGHT, 3)]
+    assert Cluster((LEFT, RIGHT), shared_nodes=True).bins() == [(LEFT, 1)] * 2 + [(RIGHT, 1)] * 3
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"groups": ()}, "a cluster needs node groups of at least one node each, got ()"),
+        (
+            {"groups": (LEFT, NodeGroup("none", 0))},
+            f"a cluster needs node groups of at least one node each, got ({LEFT}, {NodeGroup('none', 0)})",
+        ),
+        ({"partitions": ()}, "a cluster needs at least one partition"),
+        ({"groups": (LEFT, RIGHT, LEFT)}, "two node groups share a name: ['left', 'right', 'left']"),
+        (
+            {"partitions": (Partition("a"), Partition("b", ("left", "middle")))},
+            "no node group 'middle'; there are ['left', 'right']",
+        ),
+        ({"changes": (CapacityChange(5, "middle", 1),)}, "no node group 'middle'; there are ['left', 'right']"),
+        (
+            {"qos_factors": {"low": 1.0}, "qos_preempts": {"high": ("low",)}},
+            "no QOS 'high' to preempt or be preempted; there are ['low']",
+        ),
+        (
+            {"qos_factors": {"low": 1.0, "high": 9.0}, "qos_preempts": {"high": ("low", "idle")}},
+            "no QOS 'idle' to preempt or be preempted; there are ['high', 'low']",
+        ),
+        (
+            {"groups": (LEFT, NodeGroup("bare", 1, 0, 0)), "shared_nodes": True},
+            "shared nodes need GPUs or CPUs to share",
+        ),
+        (
+            {"changes": (CapacityChange(9, "left", -1), CapacityChange(5, "left", -2))},
+            "group 'left' would have -1 nodes from second 9 on; changes must keep it between 0 and any number",
+        ),
+        (
+            {"changes": (CapacityChange(5, "right", 1),), "shared_nodes": True},
+            "group 'right' would have 4 nodes from second 5 on; changes must keep it between 0 and 3 (its count, as "
+            "its nodes are shared)",
+        ),
+    ],
+)
+def test_what_cannot_be_a_cluster_is_named(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ClusterError) as refused:
+        Cluster(**{"groups": (LEFT, RIGHT), **changed})
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    ("changes", "shared"),
+    [
+        ([(5, "left", -2), (9, "left", 2)], True),
+        ([(9, "left", 2), (5, "left", -2)], True),
+        ([(5, "left", 9), (6, "right", -3)], False),
+        ([(5, "left", -2), (5, "left", 2)], True),
+    ],
+)
+def test_nodes_may_all_go_and_come_back_and_pools_may_grow(changes: list[tuple[int, str, int]], shared: bool) -> None:
+    made = tuple(CapacityChange(*change) for change in changes)
+    assert Cluster((LEFT, RIGHT), changes=made, shared_nodes=shared).changes == made
+
+
+def test_nodes_that_are_not_shared_need_nothing_to_share() -> None:
+    assert Cluster((NodeGroup("bare", 1, 0, 0),)).nodes == 1
