@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,30 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no development data at {folder}; set MIRAGE_DATA to where they are")
     return folder
+
+
+@contextmanager
+def time_zone(name: str) -> Iterator[None]:
+    """A time zone for the process, and the former one again behind it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", name)
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.fixture
+def utc() -> Iterator[None]:
+    """Times are told in UTC, wherever the tests run."""
+    with time_zone("UTC"):
+        yield
+
+
+@pytest.fixture
+def newfoundland() -> Iterator[None]:
+    """Times are told in a zone that no default happens to be: 3 h 30 min behind UTC in winter."""
+    with time_zone("America/St_Johns"):
+        yield
 
 
 MARK = "MIRAGE_TEST_PROCESS"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -12,15 +10,7 @@ import pytest
 from mirage.cli.values import COUNTS, DATE, DURATION, LIMITED_DURATION, NUMBERS, POSITIVE_DURATION, WORDS
 from mirage.duration import UNLIMITED_S
 
-
-@pytest.fixture(autouse=True)
-def newfoundland(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A zone that no default happens to be."""
-    with monkeypatch.context() as zone:
-        zone.setenv("TZ", "America/St_Johns")
-        time.tzset()
-        yield
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("newfoundland")
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,7 @@ def fixtures(request, shared_data: Path) -> Path:
     return shared_data / "slurm-fixtures" / VERSIONS[request.param]
 
 
-@pytest.fixture(autouse=True)
-def utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fixtures were taken on a machine that keeps UTC."""
-    import time
-
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("utc")
 
 
 def text(path: Path) -> str:

@@ -1,4 +1,3 @@
-import time
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -98,7 +97,6 @@ def test_what_is_no_time_says_how_to_write_one():
         ("2026-13-21T10:00:00", MISSING),
     ],
 )
-def test_an_instant_in_this_machine_s_zone(text: str, expected: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "America/St_Johns")
-    time.tzset()
+@pytest.mark.usefixtures("newfoundland")
+def test_an_instant_in_this_machine_s_zone(text: str, expected: float) -> None:
     assert instant_s(text) == expected

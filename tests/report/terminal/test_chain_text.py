@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -21,13 +19,7 @@ FACTS = {"chain": "train", "state": "active", "policy": "what-if", "why": ""}
 HOUR = 3600
 
 
-@pytest.fixture(autouse=True)
-def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("utc")
 
 
 def run(*links: LinkRecord, until_h: float) -> ChainRun:

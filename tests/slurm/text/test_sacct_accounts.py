@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -24,11 +23,7 @@ JOB = AccountedJob(
 )  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def newfoundland(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A zone that no default happens to be: 3 h 30 min behind UTC in winter."""
-    monkeypatch.setenv("TZ", "America/St_Johns")
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("newfoundland")
 
 
 def row(**changed: str) -> str:

@@ -10,15 +10,7 @@ from mirage.job_state import MISSING, JobState
 from mirage.slurm.text.scontrol import read_jobs, read_nodes
 from mirage.slurm.values import Node, QueuedJob
 
-
-@pytest.fixture(autouse=True)
-def utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times are given in this machine's zone."""
-    import time
-
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-
+pytestmark = pytest.mark.usefixtures("utc")
 
 PAIRS = {
     "JobId": "17", "JobName": "train, again", "UserId": "ada(1000)", "GroupId": "ada(1000)", "Priority": "4031",

@@ -132,8 +132,11 @@ def environment(directory: Path) -> dict[str, str]:
 class _Handler(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         """One question, one answer."""
-        with contextlib.suppress(ValueError, BrokenPipeError):
+        try:
             question = json.loads(self.rfile.readline())
+        except ValueError:  # somebody who is none of the commands
+            return
+        with contextlib.suppress(BrokenPipeError):
             self.wfile.write(json.dumps(self.server.site.answer(question)).encode())  # type: ignore[attr-defined]
 
 
