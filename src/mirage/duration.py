@@ -17,13 +17,15 @@ UNLIMITED_S = 2**40
 MINUTE_S, HOUR_S, DAY_S, WEEK_S = 60, 3_600, 86_400, 604_800
 
 _SUFFIX_S = {"s": 1, "m": MINUTE_S, "h": HOUR_S, "d": DAY_S, "w": WEEK_S}
-_SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
-_CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.\d+)?")
+_SUFFIXED = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhdw])", re.ASCII)
+_CLOCK = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?(?:\.\d+)?", re.ASCII)
 _UNLIMITED = frozenset({"unlimited", "infinite", "-1"})
 
 
 def parse_duration_s(text: str) -> int:
     """Seconds of a duration in Slurm's form, or with a unit (``90m``, ``4h``, ``2d``, ``1.5h``).
+
+    One of ``UNLIMITED_S`` or more is no limit.
 
     Args:
         text: ``2-00:00:00``, ``48:00:00``, ``30`` (minutes), ``2-12``, ``4h``, ``UNLIMITED``.
@@ -35,7 +37,7 @@ def parse_duration_s(text: str) -> int:
     if word in _UNLIMITED:
         return UNLIMITED_S
     if suffixed := _SUFFIXED.fullmatch(word):
-        return round(float(suffixed[1]) * _SUFFIX_S[suffixed[2]])
+        return min(round(float(suffixed[1]) * _SUFFIX_S[suffixed[2]]), UNLIMITED_S)
     clock = _CLOCK.fullmatch(word)
     if clock is None:
         raise ConfigurationError(
@@ -43,10 +45,8 @@ def parse_duration_s(text: str) -> int:
             "or with a unit (90m, 4h, 2d)"
         )
     days, first, second, third = (int(part) if part else 0 for part in clock.groups())
-    if clock[1] is not None:
-        return days * DAY_S + first * HOUR_S + second * MINUTE_S + third
-    if clock[4] is not None:
-        return first * HOUR_S + second * MINUTE_S + third
+    if clock[1] is not None or clock[4] is not None:
+        return min(days * DAY_S + first * HOUR_S + second * MINUTE_S + third, UNLIMITED_S)
     return first * MINUTE_S + second
 
 

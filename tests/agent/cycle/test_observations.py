@@ -295,3 +295,11 @@ def test_who_holds_a_job(state: JobState, reason: str, held: bool) -> None:
 )
 def test_a_change_is_columns_or_events(change: Change, something: bool) -> None:
     assert bool(change) is something
+
+
+def test_a_job_found_when_it_is_over_is_adopted_with_its_end() -> None:
+    change = seen_in_queue(Link(1, 2, attempted_s=90), job(JobState.FAILED, start_s=100, end_s=130, exit_code=2), 140)
+    assert change.columns == {
+        "job": 7, "submitted_s": 90, "limit_s": 600, "state": LinkState.ENDED, "ended_s": 130, "exit_code": 2,
+        "outcome": JobState.FAILED, "started_s": 100, "released_s": 100,
+    }  # fmt: skip

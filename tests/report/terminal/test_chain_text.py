@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -141,3 +142,21 @@ def test_no_line_is_broken_by_any_life(steps: list[tuple[int, int, int]], until_
     lines = timeline(ChainRun(Link(), 0, until_s, tuple(links), ()), width, plain=True)
     assert len(lines) == min(len(links), LAST_LINKS) + 2
     assert all("\n" not in line.plain for line in lines)
+
+
+def test_what_is_shorter_than_a_column_still_has_one() -> None:
+    def shown(*links: LinkRecord) -> list[str]:
+        return [line.plain[24:44] for line in timeline(run(*links, until_h=200), 24 + 20 + 14, plain=True)][
+            : len(links)
+        ]
+
+    first = link(0, 0, 0, 100)
+    assert shown(first, link(1, 100, 100, 100.2)) == ["##########          ", "          #         "]
+    assert shown(first, link(1, 100, 100.1, 200))[1] == "          x#########"
+    assert shown(first, link(1, 99, 99.9, 200))[1] == "          %#########"
+
+
+def test_a_link_without_a_job_names_none() -> None:
+    unknown = replace(link(0, 0, -1, -1), job=MISSING)
+    line = timeline(run(unknown, until_h=10), 24 + 20 + 14, plain=True)[0].plain
+    assert line[:24] == f"{'link 1':<24}"
