@@ -75,7 +75,7 @@ trace_options = option_group(
         "--delimiter",
         metavar="TEXT",
         help=r"What stands between the cells of sacct text, as given to sacct --delimiter; \t is a tab.  "
-        "[default: |]",
+        "[default: a bar]",
     ),
     click.option(
         "--timezone",
