@@ -18,7 +18,12 @@ EXTRAS = PROJECT["optional-dependencies"]
 
 def test_all_is_every_extra_that_a_user_may_want():
     (every,) = EXTRAS["all"]
-    assert set(re.fullmatch(r"mirage-hpc\[(.*)\]", every)[1].split(",")) == EXTRAS.keys() - {"all", "docs", "test"}
+    assert set(re.fullmatch(r"mirage-hpc\[(.*)\]", every)[1].split(",")) == EXTRAS.keys() - {
+        "all",
+        "docs",
+        "mutation",
+        "test",
+    }
 
 
 def test_every_python_that_is_named_is_looked_for():

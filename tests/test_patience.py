@@ -23,6 +23,7 @@ def test_a_condition_that_comes_true_ends_the_wait():
     assert wait_until(lambda: next(tries), 20)
 
 
+@pytest.mark.slow
 def test_a_compressed_clock_does_not_shorten_it():
     library = faketime_library()
     if library is None:

@@ -51,7 +51,7 @@ class World:
     def new_agent(self, holder: str = "me", **settings: int) -> Agent:
         return Agent(
             self.store, self.slurm, NoShell(), clock=self.slurm.clock, monotonic=self.slurm.clock, holder=holder,
-            settings=AgentSettings(**{"poll_s": 120, "busy_poll_s": 30, **settings}),
+            settings=AgentSettings(**{"poll_s": 240, "busy_poll_s": 60, **settings}),
         )  # fmt: skip
 
     def add(self, name: str = "train", limit: str = "2:00:00", **spec: object) -> Chain:

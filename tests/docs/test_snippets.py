@@ -106,6 +106,7 @@ def mirage(environment: dict[str, str], line: str, cwd: Path) -> str:
     return run(environment, "-m", "mirage", *shlex.split(line)[1:], cwd=cwd)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", PYTHON, ids=lambda block: block.place)
 def test_python_is_executed(block: Block, environment: dict[str, str], tmp_path: Path) -> None:
     run(environment, "-W", "error", "-c", f"import {block.file}" if block.file else block.text, cwd=tmp_path)
@@ -174,6 +175,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_documented_policies_are_found_and_judged(environment: dict[str, str], trace: Path) -> None:
     line = (
         "mirage evaluate trace.csv --nodes 16 --discipline easy --policies reactive,night-owl,costly-lead:2,oracle "
@@ -186,6 +188,7 @@ def test_the_documented_policies_are_found_and_judged(environment: dict[str, str
     assert rows["oracle"]["cost"] <= rows["night-owl"]["cost"]
 
 
+@pytest.mark.slow
 def test_the_documented_discipline_is_found_and_plays(environment: dict[str, str], trace: Path) -> None:
     (line,) = [line for _, line in SHELL if "last-come" in line]
     assert line == "mirage simulate trace.csv --nodes 16 --discipline last-come"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ def random_table(seed: int, jobs: int, nodes: int) -> JobTable:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), jobs=st.integers(1, 40), nodes=st.integers(1, 10))
 def test_plain_and_compiled_give_the_same_schedule(seed: int, jobs: int, nodes: int) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from clusters import random_case
 
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
@@ -45,6 +46,7 @@ def schedules() -> dict[str, list[list[int]]]:
     return found
 
 
+@pytest.mark.slow
 def test_plain_python_gives_the_same_schedules() -> None:
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(__file__).parent)}
     script = "import json, test_interpreted; print(json.dumps(test_interpreted.schedules()))"

@@ -204,6 +204,7 @@ def test_what_cannot_be_done_is_said(sim: Simulation) -> None:
             attempt()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("discipline", ["fcfs", "easy", "conservative", "slurm"])
 @settings(max_examples=40, deadline=None)
 @given(

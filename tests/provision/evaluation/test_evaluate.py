@@ -83,6 +83,7 @@ def test_the_same_answer_with_one_worker_and_with_two(busy_setting):
     assert plain(alone) == plain(shared)
 
 
+@pytest.mark.slow
 def test_the_same_answer_after_an_interruption(busy_setting, tmp_path):
     def stop(done, total):
         if done == 2:

@@ -56,6 +56,7 @@ def replace(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_docstrings_and_code_that_plays_no_part_keep_the_key_and_a_constant_changes_it(package: Path) -> None:
     before = key(package)
     assert len(before) == 16
@@ -70,6 +71,7 @@ def test_docstrings_and_code_that_plays_no_part_keep_the_key_and_a_constant_chan
     assert key(package) != before
 
 
+@pytest.mark.slow
 def test_the_discipline_and_the_policies_that_play_are_part_of_it(package: Path) -> None:
     before = key(package, "conservative", "what-if")
     replace(package / "provision" / "policies" / "futures.py", "LEVELS = 64", "LEVELS = 32")

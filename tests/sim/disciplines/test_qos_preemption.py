@@ -90,6 +90,7 @@ def test_on_shared_nodes_only_those_go_whose_gpus_are_needed() -> None:
     assert sum(len(stretches) > 1 for stretches in found[:3]) == 1, "the one that had a node for itself"
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(case=cases(pools() | grouped() | shared()), data=st.data())
 def test_the_books_balance_whoever_displaces_whom(case: Case, data: st.DataObject) -> None:

@@ -85,12 +85,14 @@ def package(tmp_path: Path) -> Package:
     return Package(tmp_path / "source", tmp_path / "cache")
 
 
+@pytest.mark.slow
 def test_the_next_process_compiles_nothing(package: Package) -> None:
     assert package.used() == ([18, 6, 1.5], ALL)
     assert package.used() == ([18, 6, 1.5], 0)
     assert len(package.entries) == 2 * ALL
 
 
+@pytest.mark.slow
 def test_a_changed_docstring_recompiles_nothing(package: Package) -> None:
     package.used()
     package.write("kernels", KERNELS.replace('"""Kernels."""', '"""Kernels.\n\nSome lines\nlonger.\n"""  # and more'))
@@ -150,6 +152,7 @@ def test_a_damaged_entry_costs_compiling_only(package: Package) -> None:
     assert package.used() == ([18, 6, 1.5], 0)
 
 
+@pytest.mark.slow
 def test_kernels_without_a_source_file_are_compiled_anew(package: Package) -> None:
     source = "from mirage.sim.kernel.compile import kernel\n@kernel()\ndef twice(x): return 2 * x\nprint(twice(4))"
     environment = os.environ | {"XDG_CACHE_HOME": str(package.cache)}
@@ -159,11 +162,13 @@ def test_kernels_without_a_source_file_are_compiled_anew(package: Package) -> No
     assert not (package.cache / "mirage" / "kernels").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written_costs_compiling_only(package: Package) -> None:
     package.cache = package.folder / "tiny" / "scale.py"
     assert package.used() == ([18, 6, 1.5], ALL)
 
 
+@pytest.mark.slow
 def test_a_docstring_of_the_simulator_is_part_of_no_kernel(tmp_path: Path) -> None:
     """With the package itself: by digests, as compiling it all would take a minute."""
     source = tmp_path / "source"

@@ -156,6 +156,7 @@ class TestRefusals:
             generate_workload(MODEL, jobs=100_000_000)
 
 
+@pytest.mark.slow
 class TestFit:
     def test_marginals_come_back(self, quarter):
         again = generate_workload(fit_workload(quarter, nodes=76), days=98, seed=11)

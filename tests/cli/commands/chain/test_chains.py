@@ -158,6 +158,7 @@ def test_a_silent_slurm_leaves_a_chain_whose_first_job_the_agent_submits(termina
     assert json.loads(terminal.type("chain", "show", "serve", "--json"))["links"][0]["state"] == "running"
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_lost_makes_no_second_job(terminal: Terminal) -> None:
     terminal.served.slurm.lose_answers = 1
     terminal.type("submit", "--chain", "serve", "--policy", "reactive", "--no-agent", "serve.sh", status=1)
