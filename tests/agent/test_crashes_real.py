@@ -10,10 +10,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 
 from mirage.agent.chain.tag import parse_tag
 from mirage.agent.model import ChainSpec, ChainState, LinkState
@@ -39,18 +40,6 @@ echo "$MIRAGE_LINK down $(date +%s.%N)" >> service.log
 def cluster(private_cluster) -> object:
     """A cluster that forgets no job while these tests run."""
     return private_cluster(nodes=4, min_job_age_s=36_000)
-
-
-AGENTS: list[subprocess.Popen[bytes]] = []
-
-
-@pytest.fixture(autouse=True)
-def no_agent_outlives_its_test() -> Iterator[None]:
-    """End the agents of a test that failed before it could."""
-    yield
-    while AGENTS:
-        with AGENTS.pop() as agent:
-            agent.kill()
 
 
 class Chain:

@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 
 from mirage.agent.chain.tag import parse_tag
 from mirage.job_state import JobState
@@ -26,17 +27,6 @@ trap 'echo "$MIRAGE_LINK checkpoint" >> service.log; exit 0' USR2
 echo "$MIRAGE_LINK start $MIRAGE_PREVIOUS_JOB $1" >> service.log
 while true; do sleep 0.2; done
 """
-
-AGENTS: list[subprocess.Popen[bytes]] = []
-
-
-@pytest.fixture(autouse=True)
-def no_agent_outlives_its_test() -> Iterator[None]:
-    """End the agents of a test that failed before it could."""
-    yield
-    while AGENTS:
-        with AGENTS.pop() as agent:
-            agent.kill()
 
 
 class Shell:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,11 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     from mirage.agent.chain.create import create_chain, name_for, read_request
     from mirage.slurm.options import parse_sbatch
 
+    if shutil.which("sbatch") is None:
+        raise ConfigurationError(
+            "there is no sbatch here; run this on a login node of the cluster, with Slurm's bin folder on PATH, "
+            "or try it on a private Slurm: mirage lab up"
+        )
     options, script, arguments = parse_sbatch(ctx.meta["sbatch"])
     request = read_request(options, script, arguments, os.environ, Path.cwd())
     now_s = int(cluster.clock())

@@ -1,0 +1,33 @@
+"""``mirage submit`` on a machine that has no Slurm: the first thing that many try."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirage.cli import main
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A script, on a machine without Slurm and a home without chains."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("MIRAGE_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("MIRAGE_STORE", raising=False)
+    (tmp_path / "train.sh").write_text("#!/bin/sh\n")
+    return str(tmp_path / "train.sh")
+
+
+@pytest.mark.parametrize("further", [[], ["--dry-run"]])
+def test_it_says_where_to_go_and_leaves_nothing(
+    further: list[str], script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["submit", *further, "-t", "1:00:00", script]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        "mirage: error: there is no sbatch here; run this on a login node of the cluster, with Slurm's bin folder on "
+        "PATH, or try it on a private Slurm: mirage lab up\n"
+    )
+    assert not (Path(script).parent / "home").exists(), "no chain, and no agent"
