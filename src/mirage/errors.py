@@ -11,7 +11,8 @@
     │   ├── SlurmUnreachable    no answer, or none that can be read: whether it happened is not known; try again
     │   └── SlurmRefused        Slurm answered and said no: trying the same again is of no use
     ├── StoreError          the agent's store cannot be opened, read or written
-    │   └── LeaseHeld           another agent looks after this store
+    │   ├── LeaseHeld           another agent looks after this store
+    │   └── WrongCluster        the chains of this store live on another cluster
     └── ContractBroken      a check_* function found a plug-in or a schedule doing what it must not
 
     LineError (a ValueError)    a line of a trace holds no usable job; readers raise a TraceError of it, or count it
@@ -110,6 +111,10 @@ class StoreError(MirageError):
 
 class LeaseHeld(StoreError):
     """Another agent looks after this store."""
+
+
+class WrongCluster(StoreError):
+    """The chains of this store live on another cluster than the one that Slurm's commands speak to."""
 
 
 class LineError(ValueError):

@@ -11,6 +11,7 @@ import pytest
 
 from mirage.agent.agent import Agent
 from mirage.agent.chain.history import chain_run
+from mirage.agent.chain.tag import Tag, parse_tag
 from mirage.agent.model import Chain, ChainSpec, ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import SqlStore, open_store
@@ -54,7 +55,7 @@ class World:
             settings=AgentSettings(**{"poll_s": 240, "busy_poll_s": 60, **settings}),
         )  # fmt: skip
 
-    def add(self, name: str = "train", limit: str = "2:00:00", **spec: object) -> Chain:
+    def add(self, name: str = "train", limit: str = "2:30:00", **spec: object) -> Chain:
         submission = Submission(self.script, {"time": limit, "nodes": "1"})
         spec = {"policy": "lead:1", **spec}
         return self.store.add_chain(name, ChainSpec(submission, **spec), int(self.slurm.clock()))
@@ -70,13 +71,13 @@ class World:
     def kinds(self, chain: Chain) -> list[str]:
         return [event.kind for event in self.store.events(chain.id)]
 
-    def jobs_of(self, chain: Chain) -> dict[str, int]:
-        """Tag → how many jobs ever carried it."""
-        tags: dict[str, int] = {}
+    def jobs_of(self, chain: Chain) -> dict[int, int]:
+        """Link → how many jobs ever carried its tag."""
+        tags: dict[int, int] = {}
         for own in self.slurm.own.values():
-            tag = " ".join(own.comment.split()[:1])
-            if tag.startswith(f"mirage:{chain.name}:"):
-                tags[tag] = tags.get(tag, 0) + 1
+            tag = parse_tag(own.comment)
+            if tag is not None and tag.key == chain.key:
+                tags[tag.link] = tags.get(tag.link, 0) + 1
         return tags
 
 
@@ -176,7 +177,7 @@ def test_a_lost_answer_makes_no_second_job(make) -> None:
 
 def test_a_submission_that_never_happened_is_made_again_once_that_is_certain(make) -> None:
     world = make()
-    chain = world.add()
+    chain = world.add(limit="4:00:00")
     assert world.store.attempt(chain.id, 1, int(world.slurm.clock()))  # somebody died right before sbatch
     world.live(60)
     assert world.links(chain)[0].job == MISSING
@@ -191,7 +192,8 @@ def test_a_double_is_cancelled(make) -> None:
     chain = world.add(limit="4:00:00")
     world.live(HOUR_S)
     first = world.links(chain)[0]
-    world.slurm.submit(Submission(world.script, {"comment": "mirage:train:1", "time": "4:00:00"}))
+    tag = Tag("train", 1, world.store.identity().identity, chain.key)
+    world.slurm.submit(Submission(world.script, {"comment": str(tag), "time": "4:00:00"}))
     world.live(HOUR_S)
     assert "double-cancelled" in world.kinds(chain)
     assert world.links(chain)[0].job == first.job
@@ -200,10 +202,10 @@ def test_a_double_is_cancelled(make) -> None:
 
 def test_the_dead_man_s_link_takes_over_while_no_agent_lives(make) -> None:
     world = make()
-    chain = world.add(limit="2:00:00")
+    chain = world.add(limit="2:30:00")
     world.live(HOUR_S)
     world.slurm.sleep(2 * HOUR_S)  # nobody watches: the first link runs out, the second follows by itself
-    running = [job for job in world.slurm.observe().jobs if job.comment.startswith("mirage:train:2")]
+    running = [job for job in world.slurm.observe().jobs if job.comment.startswith("mirage:train:2:")]
     assert [job.state for job in running] == [JobState.RUNNING]
     world.agent = world.new_agent()
     world.live(HOUR_S)

@@ -1,6 +1,8 @@
 """The agent: a loop that polls, reconciles, submits, decides and hands over, then sleeps.
 
-Everything it knows is in the store and in Slurm.
+Everything it knows is in the store and in Slurm. Every chain has its own turn and its own trouble: what one of them
+runs into is written beside it, and the others do not notice. Only a controller or a store that cannot be reached is
+everybody's.
 """
 
 from __future__ import annotations
@@ -11,26 +13,36 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.cycle.decide import Decider
-from mirage.agent.cycle.handover import ReadinessProbes, Shell, hand_over
+from mirage.agent.cycle.decision.decide import Decider
+from mirage.agent.cycle.handover import Progress, ReadinessProbes, Shell, hand_over
 from mirage.agent.cycle.poller import Poller
 from mirage.agent.cycle.reconcile import Reconciler
 from mirage.agent.cycle.submit import submit_planned
 from mirage.agent.cycle.transitions import steer
+from mirage.agent.cycle.turns import Turns
 from mirage.agent.model import Chain, ChainState, Link, LinkState
-from mirage.agent.policy_runner import InProcess, PolicyRunner
+from mirage.agent.policy_runner.in_process import InProcess
+from mirage.agent.policy_runner.question import PolicyRunner
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.lease import drop_if_gone
 from mirage.agent.store.protocol import Store
-from mirage.errors import LeaseHeld, SlurmError, SlurmUnreachable, StoreError
+from mirage.errors import LeaseHeld, SlurmError, SlurmRefused, SlurmUnreachable, StoreError, WrongCluster
+from mirage.job_state import MISSING
+from mirage.patience import real_s
 from mirage.policy.view import View
-from mirage.slurm.backend import Backend
+from mirage.slurm.backend import Backend, cluster_of
 from mirage.slurm.view import Names, view_of
 
 log = logging.getLogger("mirage.agent")
 
 JUMP_S = 60
 """The wall clock and the steady one may differ by so much between two polls before we speak of a jump."""
+
+UNANSWERED = 2
+"""So many chains without an answer from Slurm, one after another, are a controller that is away."""
+
+FOR_ALL = (LeaseHeld, WrongCluster)
+"""Troubles that end the agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +52,7 @@ class Cycle:
     Attributes:
         chains: Chains looked after.
         busy: Whether a hand-over is under way, so that the next look should come soon.
-        put_off: Decisions there was no time for.
+        put_off: Questions to policies that are open.
         trouble: What Slurm or the store said, if the cycle could not be completed.
     """
 
@@ -55,7 +67,7 @@ class Agent:
 
     Args:
         clock: Wall-clock seconds, on the cluster's time.
-        monotonic: Seconds that only ever grow, for pacing and for budgets.
+        monotonic: Seconds that only ever grow, for pacing.
         holder: Who we are, for the lease: host and process.
         runner: Where policies think; by default in this process.
         on_cycle: Hears of every cycle and how long it took, for metrics.
@@ -78,24 +90,27 @@ class Agent:
         self.holder, self.settings = holder, settings or AgentSettings()
         self.poller = Poller(backend, self.settings)
         self.reconciler, self.probes = Reconciler(), ReadinessProbes(shell)
-        self.decider = Decider(monotonic, runner or InProcess())
+        self.decider = Decider(real_s, runner or InProcess())
+        self.turns = Turns(self.settings)
         self.names, self.on_cycle = Names(), on_cycle
         self.troubles = 0
         self._took_s: deque[float] = deque([0.0, 0.0], maxlen=3)
         self._last: tuple[float, float] | None = None
+        self._renewed_s = -1.0
 
     def cycle(self) -> Cycle:
         """One poll and all that follows from it; trouble with Slurm or the disk is logged.
 
         Raises:
             LeaseHeld: Another agent looks after this store.
+            WrongCluster: Slurm's commands speak to another cluster than the one of the chains.
         """
         now_s = int(self.clock())
         self._notice_jumps(now_s)
         try:
-            self.store.take_lease(self.holder, now_s, self.settings.lease_s)
+            self._renew()
             cycle = self._cycle(now_s)
-        except LeaseHeld:
+        except FOR_ALL:
             raise
         except (SlurmError, StoreError) as error:
             self.troubles += 1
@@ -105,12 +120,12 @@ class Agent:
         return cycle
 
     def pause_s(self, cycle: Cycle, took_s: float) -> float:
-        """The pause until the next cycle, longer the slower the controller answers."""
+        """The pause until the next cycle: until a chain's turn, longer the slower the controller answers."""
         if cycle.trouble:
             return min(self.settings.poll_s * 2.0 ** min(self.troubles, 8), self.settings.longest_poll_s)
-        shortest_s = self.settings.busy_poll_s if cycle.busy else self.settings.poll_s
         self._took_s.append(took_s)  # one slow answer is an accident; several are a busy controller
-        return min(max(shortest_s, 10 * min(self._took_s)), self.settings.longest_poll_s)
+        until_turn_s = self.turns.next_s(self.clock()) - self.clock()
+        return min(max(until_turn_s, 10 * min(self._took_s), 0.0), self.settings.longest_poll_s)
 
     def run(self, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:
         """Cycle until told to stop, then give the lease back."""
@@ -122,44 +137,110 @@ class Agent:
                 cycle = self.cycle()
                 if self.on_cycle is not None:
                     self.on_cycle(cycle, self.monotonic() - begun_s)
-                sleep(self.pause_s(cycle, self.monotonic() - begun_s))
+                self._sleep(self.pause_s(cycle, self.monotonic() - begun_s), sleep, stop)
         finally:
             self.probes.close()
-            self.decider.runner.rest()
+            self.decider.runner.close()
             self.store.drop_lease(self.holder)
+
+    def _sleep(self, seconds: float, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:
+        """Sleep, and renew the lease meanwhile: it must outlive the longest sleep."""
+        left_s = seconds
+        while not stop():
+            sleep(min(left_s, self.settings.lease_s / 4))
+            left_s -= self.settings.lease_s / 4
+            if left_s <= 0:
+                return
+            try:
+                self._renew()
+            except FOR_ALL:
+                raise
+            except StoreError as error:
+                log.warning("trouble", extra={"detail": str(error)})
+
+    def _renew(self) -> None:
+        """Take the lease, or keep it."""
+        self.store.take_lease(self.holder, self.clock(), self.settings.lease_s)
+        self._renewed_s = self.monotonic()
 
     def _cycle(self, now_s: int) -> Cycle:
         chains = {chain.id: chain for chain in self.store.chains(alive=True)}
         links = group(link for link in self.store.links(open=True) if link.chain in chains)
         open_links = [link for row in links.values() for link in row if link.state is not LinkState.ENDED]
-        snapshot = self.poller.poll(now_s, missing_since_s=self.reconciler.missing_since_s(open_links))
+        known = self.store.identity().identity
+        snapshot = self.poller.poll(now_s, known, missing_since_s=self.reconciler.missing_since_s(open_links))
+        if chains:
+            self.store.bind(cluster_of(self.poller.options or {}))
+        self.store.saw_queue(now_s)
         context = CycleContext(self.store, self.backend, self.settings, now_s, snapshot, chains, links)
-        busy = not self.poller.complete
-        trouble = ""
-        for chain in list(chains.values()):
-            try:
-                busy |= self._update_chain(context, chain)
-            except SlurmError as error:
-                trouble = str(error)
-                log.warning("trouble", extra={"chain": chain.name, "detail": trouble})
-                if isinstance(error, SlurmUnreachable):  # nobody else would fare better; a refusal is one chain's own
-                    break
-        put_off = 0
+        turn = self.turns.begin(chains, now_s)
+        trouble = self._attend_all(context, turn)
+        open_questions = 0
+        self.decider.runner.prepare([c.spec.policy for c in chains.values() if c.state is ChainState.ACTIVE])
         if self.poller.complete and not trouble:
             self.decider.options = self.poller.options or {}
-            put_off = self.decider.decide(context, self._view)
-        return Cycle(len(chains), busy or put_off > 0, put_off, trouble)
+            open_questions = self.decider.decide(context, self._view, turn)
+        for chain in turn:
+            self.turns.end(context.chains[chain], now_s, self.poller.complete and chain not in self.decider.open)
+        return Cycle(len(chains), self.turns.busy, open_questions, trouble)
 
-    def _update_chain(self, context: CycleContext, chain: Chain) -> bool:
-        """Update one chain from the snapshot; whether a hand-over is under way."""
+    def _attend_all(self, context: CycleContext, turn: Iterable[int]) -> str:
+        """Attend to the chains whose turn it is; what keeps all of them from going on, if anything."""
+        unanswered = 0
+        for number in turn:
+            chain = context.chains[number]
+            if self.monotonic() - self._renewed_s > self.settings.lease_s / 4:
+                self._renew()
+            try:
+                self.turns.progress(number, self._attend(context, chain))
+                unanswered = 0
+            except SlurmUnreachable as error:
+                unanswered += 1
+                self._stumbled(context, number, str(error))
+                if unanswered >= UNANSWERED:
+                    return str(error)
+            except SlurmRefused as error:
+                self._stumbled(context, number, str(error))
+            except StoreError:
+                raise
+            except Exception as error:
+                log.exception("fault", extra={"chain": chain.name})
+                self._stumbled(context, number, f"a fault of Mirage: {type(error).__name__}: {error}")
+            self._note_trouble(context, number)
+        return ""
+
+    def _attend(self, context: CycleContext, chain: Chain) -> Progress:
+        """Update one chain from the snapshot, and do what is to be done about it."""
         before = {link.number for link in context.links.get(chain.id, ()) if link.state is LinkState.ENDED}
         self.reconciler.follow(context, chain)
         ended = [link for link in context.of(chain, LinkState.ENDED) if link.number not in before]
         chain = steer(context, chain, ended)
         if chain.state is ChainState.ACTIVE:
             submit_planned(context, chain)
-        busy = hand_over(context, chain, self.probes) if chain.state is not ChainState.DONE else False
-        return busy or bool(context.of(chain, LinkState.PLANNED))
+        progress = Progress()
+        if chain.state is not ChainState.DONE:
+            progress = hand_over(context, chain, self.probes)
+        fresh = any(link.attempted_s == MISSING for link in context.of(chain, LinkState.PLANNED))
+        waits = fresh and context.now_s < chain.next_try_s
+        return Progress(progress.busy or (bool(context.of(chain, LinkState.PLANNED)) and not waits), progress.next_s)
+
+    def _stumbled(self, context: CycleContext, number: int, what: str) -> None:
+        context.troubles[number] = what
+        self.turns.stumbled(number)
+
+    def _note_trouble(self, context: CycleContext, number: int) -> None:
+        """Write down what stands in the way of a chain, once when it begins and once when it is over."""
+        chain = context.chains[number]
+        what = context.troubles.get(number) or self.decider.failing.get(number, "")
+        if chain.state in (ChainState.DONE, ChainState.PAUSED):
+            what = ""
+        if what == chain.trouble:
+            return
+        if what:
+            log.warning("trouble", extra={"chain": chain.name, "detail": what})
+        kind = "trouble" if what else "trouble-over"
+        events = () if bool(what) == bool(chain.trouble) else (context.event(number, 0, kind, what),)
+        context.change_chain(chain, *events, trouble=what)
 
     def _view(self, context: CycleContext) -> View:
         assert self.poller.machine is not None

@@ -24,6 +24,7 @@ class ChainState(StrEnum):
     ACTIVE = "active"
     PAUSED = "paused"  # a link that runs goes on; none waits in the queue
     ENDING = "ending"  # no link follows; those that run are let run out
+    STOPPING = "stopping"  # no link follows; those that run are cancelled
     DONE = "done"
 
 
@@ -50,7 +51,8 @@ class ChainSpec:
         interruption_cost: Of an hour.
         overlap_cost: Of an hour.
         ready_command: Shell command that succeeds once the next link can take over; empty for none.
-        warmup_s: Without a ready command, how long a link runs before it can take over.
+        ready_by_job: Whether a link can take over once it has said so itself, by ``mirage link ready``.
+        warmup_s: Without either, how long a link runs before it can take over.
         signal: Sent to the previous link when the next is ready; empty for none.
         grace_s: Between that signal and the end of the previous link.
     """
@@ -66,6 +68,7 @@ class ChainSpec:
     warmup_s: int = 0
     signal: str = "USR2"
     grace_s: int = 120
+    ready_by_job: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +77,15 @@ class Chain:
 
     Attributes:
         name: Unique in the store, and safe in a comment, a file name and a label.
+        key: Random letters that tell it from every other chain of its store.
         why: Why it is paused or done; empty while active.
         refusals: Submissions refused in a row.
         failures: Links that failed soon after their start, in a row.
         next_try_s: Nothing is submitted before.
         next_look_s: The policy need not be asked before.
+        trouble: What stands in its way now, in words; empty for nothing.
+        quick_ends: Links that ended by themselves soon after their start, in a row, whatever their exit code.
+        stopped_s: When it was decided that no link follows; ``MISSING`` before.
     """
 
     id: int
@@ -91,6 +98,10 @@ class Chain:
     failures: int = 0
     next_try_s: int = 0
     next_look_s: int = 0
+    key: str = ""
+    trouble: str = ""
+    quick_ends: int = 0
+    stopped_s: int = MISSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +117,8 @@ class Link:
         signalled_s: When it was told to leave.
         finished: Whether the job itself said that the work is done.
         outcome: How the job ended.
+        reason: Why it waits, in Slurm's word; empty while it does not.
+        earlier: Start, readiness and end of each run before a requeue, seconds; ``MISSING`` for never ready.
     """
 
     chain: int
@@ -124,6 +137,23 @@ class Link:
     finished: bool = False
     outcome: JobState = JobState.UNKNOWN
     exit_code: int = 0
+    reason: str = ""
+    earlier: tuple[tuple[int, int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoreIdentity:
+    """The identity of a store, and the cluster on which its chains live.
+
+    Attributes:
+        identity: Random letters, in the tag of every job.
+        cluster: ``NAME@CONTROLLER:PORT``; empty until a chain was submitted.
+        polled_s: When an agent has last seen the queue; ``MISSING`` for never.
+    """
+
+    identity: str
+    cluster: str = ""
+    polled_s: int = MISSING
 
 
 @dataclass(frozen=True, slots=True)

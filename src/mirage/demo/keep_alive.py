@@ -27,7 +27,6 @@ SETTINGS = AgentSettings(
     decide_s=30 * MINUTE_S,
     longest_sleep_s=DAY_S,
     lease_s=DAY_S,
-    budget_s=float("inf"),
 )
 """Ten minutes between looks and half an hour between decisions: two weeks are to pass in less than a minute."""
 

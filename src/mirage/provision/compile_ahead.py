@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
+from mirage.process import die_with
 from mirage.sim.disciplines.registry import DISCIPLINES, discipline_spec
 from mirage.sim.first_compile import told
 
@@ -49,7 +51,8 @@ def compile_ahead(parts: list[str], processes: int = PROCESSES) -> Iterator[str]
             use(part)
             yield part
         return
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, spawn, initializer=die_with, initargs=(os.getpid(),)) as pool:
         waiting = {pool.submit(use, part): part for part in parts[1:]}
         for done in as_completed(waiting):
             done.result()

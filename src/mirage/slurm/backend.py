@@ -18,6 +18,11 @@ from mirage.slurm.values import AccountedJob, Machine, Queue, Submission
 class Backend(Protocol):
     """A cluster under Slurm, or what behaves like one."""
 
+    @property
+    def user(self) -> str:
+        """Whose the jobs are that are submitted here, as the queue names them."""
+        ...
+
     def submit(self, submission: Submission) -> int:
         """Submit a job; its id."""
         ...
@@ -75,3 +80,14 @@ class Backend(Protocol):
         It needs an operator's rights.
         """
         ...
+
+
+def cluster_of(options: Mapping[str, str]) -> str:
+    """The cluster that answers: its name, its first controller and that one's port.
+
+    Args:
+        options: As ``Backend.configuration`` gives them.
+    """
+    host = options.get("slurmctldhost[0]") or options.get("slurmctldhost") or options.get("controlmachine", "")
+    host = host.partition("(")[0]
+    return f"{options.get('clustername', '')}@{host}:{options.get('slurmctldport', '')}".lower()

@@ -6,6 +6,8 @@ There is no library to match, and no rights are needed.
 from __future__ import annotations
 
 import logging
+import os
+import pwd
 import re
 from collections.abc import Callable, Mapping, Sequence
 
@@ -37,15 +39,27 @@ class SlurmClient:
         runner: Runs the commands.
         clock: The cluster's time, for what squeue showed.
         everybody: Whether to ask accounting for all users' jobs; sites may show only one's own.
+        user: Whose jobs are submitted here; by default those of the user of this process.
     """
 
     def __init__(
-        self, runner: Runner | None = None, *, clock: Callable[[], float] | None = None, everybody: bool = True
+        self,
+        runner: Runner | None = None,
+        *,
+        clock: Callable[[], float] | None = None,
+        everybody: bool = True,
+        user: str = "",
     ) -> None:
         self.runner = runner or SystemRunner()
+        self._user = user or user_of_process()
         self.clock, self.everybody = clock, everybody
         self._accounting_fields: tuple[str, ...] = (*sacct_text.FIELDS, *sacct_text.LATE_FIELDS)
         self._warned: set[str] = set()
+
+    @property
+    def user(self) -> str:
+        """Whose jobs are submitted here."""
+        return self._user
 
     def submit(self, submission: Submission) -> int:
         """``sbatch --parsable``."""
@@ -141,3 +155,11 @@ class SlurmClient:
         if _UNANSWERED.search(done.stderr):
             raise SlurmUnreachable(f"{what} had no answer from Slurm", done.stderr)
         raise SlurmRefused(f"{what} failed with status {done.status}", done.stderr or done.stdout)
+
+
+def user_of_process() -> str:
+    """The name of the user of this process; the number where there is no name."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from mirage.errors import SlurmUnreachable
+from mirage.process import DIE_WITH_PARENT
 
 TIMEOUT_S = 60.0
 """slurmctld answers within its MessageTimeout (10 s by default) or never; a busy one makes clients try again."""
@@ -19,8 +18,6 @@ TIMEOUT_S = 60.0
 _FIXED = {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
 _MEANT_FOR_PEOPLE = ("SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_")
 """Variables by which users bend what these commands show; sbatch's own are part of what is submitted."""
-
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +90,7 @@ class SystemRunner:
                 timeout=patience_s,
                 env={name: value for name, value in base.items() if not name.startswith(_MEANT_FOR_PEOPLE)},
                 cwd=directory,
-                preexec_fn=_DIE_WITH_PARENT,
+                preexec_fn=DIE_WITH_PARENT,
                 check=False,
             )
         except FileNotFoundError as error:
@@ -106,18 +103,3 @@ class SystemRunner:
             said = (error.stderr or b"").decode(errors="replace")
             raise SlurmUnreachable(f"{argv[0]} did not answer within {patience_s:g} s", said) from error
         return Completed(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
-
-
-def _die_with_parent() -> Callable[[], None] | None:
-    """The call by which a child asks the kernel to end it together with its parent.
-
-    None where there is no such call (not Linux).
-    """
-    try:
-        prctl = ctypes.CDLL(None).prctl
-    except (OSError, AttributeError):
-        return None
-    return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
-_DIE_WITH_PARENT = _die_with_parent()

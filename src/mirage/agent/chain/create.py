@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mirage.agent.chain.submission import CHAIN, LINK, PREVIOUS_JOB
+from mirage.agent.chain.submission import CHAIN, LINK, PREVIOUS_JOB, TAG
 from mirage.agent.chain.submit_link import submit_link
 from mirage.agent.chain.tag import chain_name
 from mirage.agent.model import Chain, ChainSpec, ChainState, Link, LinkState
 from mirage.agent.paths import Home
+from mirage.agent.store.identity import random_letters
 from mirage.agent.store.protocol import Store
 from mirage.errors import ConfigurationError, SlurmRefused
-from mirage.slurm.backend import Backend
+from mirage.slurm.backend import Backend, cluster_of
 from mirage.slurm.options import Chosen, directives
 from mirage.slurm.values import Submission
 
@@ -66,7 +66,7 @@ def read_request(
     chosen["job-name"] = job_name
     if "nodes" in given:
         chosen["nodes"] = given["nodes"]  # said in the script or not, the store is to know
-    inherited = {key: value for key, value in environment.items() if key not in (CHAIN, LINK, PREVIOUS_JOB)}
+    inherited = {key: value for key, value in environment.items() if key not in (CHAIN, LINK, PREVIOUS_JOB, TAG)}
     return Request(Submission("", chosen, arguments, inherited, str(directory)), text, given, job_name)
 
 
@@ -81,8 +81,10 @@ def create_chain(
 
     Raises:
         SlurmRefused: sbatch said no; the chain is done before it began.
+        WrongCluster: The chains of the store live on another cluster.
         SlurmUnreachable: No answer: the chain stands, and the agent will find out.
     """
+    store.bind(cluster_of(backend.configuration()))
     path = home.spool(name, _file_name(request.job_name), request.text)
     spec = replace(spec, submission=replace(request.submission, script=str(path)))
     chain = store.add_chain(name, spec, now_s)
@@ -102,8 +104,7 @@ def abandon(store: Store, chain: Chain, why: str, now_s: int) -> None:
 def name_for(job_name: str) -> str:
     """A name for a chain: the job's, made safe, and a few letters that make it unique."""
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(job_name).stem).strip("-._") or "chain"
-    letters = "".join(secrets.choice("abcdefghjkmnpqrstuvwxyz23456789") for _ in range(4))
-    return chain_name(f"{safe[:50]}-{letters}")
+    return chain_name(f"{safe[:50]}-{random_letters(4)}")
 
 
 def _script(chosen: Chosen, script: str | None, directory: Path) -> tuple[str, str]:

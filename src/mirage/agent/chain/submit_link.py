@@ -25,9 +25,8 @@ def submit_link(store: Store, backend: Backend, chain: Chain, link: Link, previo
     if not store.attempt(chain.id, link.number, now_s):
         return MISSING
     hold = previous is not None and previous.state is LinkState.RUNNING
-    submission = link_submission(
-        chain.spec, chain.name, link.number, previous.job if previous is not None else MISSING, hold
-    )
+    known = store.identity().identity
+    submission = link_submission(chain, known, link.number, previous.job if previous is not None else MISSING, hold)
     try:
         job = backend.submit(submission)
     except SlurmRefused:

@@ -1,9 +1,13 @@
 """The tag in a job's comment, by which the job of a link is recognised.
 
-    mirage:CHAIN:NUMBER[ ready][ done][ | the user's own comment]
+    mirage:CHAIN:NUMBER:STORE.KEY[ ready@TIME][ done][ | the user's own comment]
+
+``STORE`` and ``KEY`` are random letters of the store and of the chain: equal names of two users, or of two stores of
+one user, are different chains. Everybody can read a comment, so a job is ours only where its user is, too.
 
 A job tells the agent that it is ready, or that the work is done, by adding the word to its own comment: slurmctld
-carries the message, so no file system need be shared and no port be open.
+carries the message, so no file system need be shared and no port be open. ``ready`` carries the time at which it was
+said: a job that is requeued keeps its comment, and has to say it again.
 """
 
 from __future__ import annotations
@@ -11,47 +15,60 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from mirage.agent.store.identity import LETTERS
 from mirage.errors import ConfigurationError, shown
+from mirage.job_state import MISSING
 
 PREFIX = "mirage:"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_TAG = re.compile(rf"mirage:({NAME.pattern}):(\d{{1,9}})((?: ready| done)*)(?: \| (.*))?", re.DOTALL)
+_IDENTITY = rf"mirage:({NAME.pattern}):(\d{{1,9}}):([{LETTERS}]{{1,32}})\.([{LETTERS}]{{1,32}})"
+_TAG = re.compile(rf"{_IDENTITY}(?: ready@(\d{{1,12}}))?( done)?(?: \| (.*))?", re.DOTALL)
+_IN_LINE = re.compile(rf"--comment[= ]'?\"?{_IDENTITY}")
 
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """The chain and the link that a job is, and what the job said of itself."""
+    """The chain and the link that a job is, and what the job said of itself.
+
+    Attributes:
+        store: Identity of the store in which the chain is.
+        key: Identity of the chain in its store.
+        ready_s: When it said that it is ready; ``MISSING`` while it has not.
+    """
 
     chain: str
     link: int
-    ready: bool = False
+    store: str
+    key: str
+    ready_s: int = MISSING
     done: bool = False
     rest: str = ""
 
     def __str__(self) -> str:
-        words = " ready" * self.ready + " done" * self.done
-        return f"{PREFIX}{self.chain}:{self.link}{words}" + (f" | {self.rest}" if self.rest else "")
+        words = (f" ready@{self.ready_s}" if self.ready_s != MISSING else "") + " done" * self.done
+        text = f"{PREFIX}{self.chain}:{self.link}:{self.store}.{self.key}{words}"
+        return text + (f" | {self.rest}" if self.rest else "")
 
-    def saying(self, *, ready: bool = False, done: bool = False) -> Tag:
-        """The tag with more words added."""
-        return replace(self, ready=self.ready or ready, done=self.done or done)
+    def saying(self, *, ready_s: int = MISSING, done: bool = False) -> Tag:
+        """The tag with more words added; the last word about readiness counts."""
+        return replace(self, ready_s=ready_s if ready_s != MISSING else self.ready_s, done=self.done or done)
 
 
 def parse_tag(comment: str) -> Tag | None:
-    """The tag in a comment, or None where the job is not one of ours."""
+    """The tag in a comment, or None where there is none."""
     if not comment.startswith(PREFIX):  # nearly every job of a large queue
         return None
     found = _TAG.fullmatch(comment)
     if found is None:
         return None
-    chain, number, words, rest = found.groups()
-    return Tag(chain, int(number), " ready" in words, " done" in words, rest or "")
+    chain, number, store, key, ready, done, rest = found.groups()
+    return Tag(chain, int(number), store, key, int(ready) if ready else MISSING, bool(done), rest or "")
 
 
 def tag_in_line(submit_line: str) -> Tag | None:
     """The tag in the command line of an ``sbatch``, which accounting keeps."""
-    found = re.search(rf"--comment[= ]'?\"?mirage:({NAME.pattern}):(\d{{1,9}})", submit_line)
-    return Tag(found[1], int(found[2])) if found else None
+    found = _IN_LINE.search(submit_line)
+    return Tag(found[1], int(found[2]), found[3], found[4]) if found else None
 
 
 def chain_name(text: str) -> str:

@@ -6,11 +6,15 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from mirage.agent.cycle.own_jobs import is_of_link
 from mirage.agent.cycle.poller import Snapshot
 from mirage.agent.model import Chain, EventRecord, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.protocol import Store
+from mirage.errors import SlurmRefused
+from mirage.job_state import MISSING
 from mirage.slurm.backend import Backend
+from mirage.slurm.values import QueuedJob
 
 log = logging.getLogger("mirage.agent")
 
@@ -21,6 +25,7 @@ class CycleContext:
 
     Attributes:
         links: Links of every chain that matter, by chain id, in order: those that have not ended and the last that did.
+        troubles: What stands in the way of a chain in this cycle, by chain id, in words.
     """
 
     store: Store
@@ -30,6 +35,7 @@ class CycleContext:
     snapshot: Snapshot
     chains: dict[int, Chain]
     links: dict[int, list[Link]] = field(default_factory=dict)
+    troubles: dict[int, str] = field(default_factory=dict)
 
     def event(self, chain: int, link: int, kind: str, detail: str = "") -> EventRecord:
         """Something that happens now."""
@@ -39,7 +45,7 @@ class CycleContext:
         """Change a chain in the store, then here."""
         self.store.change_chain(chain.id, *events, **columns)
         self._log(events)
-        changed = replace(chain, **columns)
+        changed = replace(self.chains[chain.id], **columns)
         self.chains[chain.id] = changed
         return changed
 
@@ -61,6 +67,24 @@ class CycleContext:
     def of(self, chain: Chain, *states: LinkState) -> list[Link]:
         """Links of a chain in some states, in order."""
         return [link for link in self.links.get(chain.id, ()) if link.state in states]
+
+    def job_of(self, chain: Chain, link: Link) -> QueuedJob | None:
+        """The job of a link as the queue shows it; None where it shows none, or somebody else's with that number."""
+        job = self.snapshot.by_id.get(link.job) if link.job != MISSING else None
+        return job if job is not None and is_of_link(job, chain.key, link.number) else None
+
+    def trouble(self, chain: Chain, what: str) -> None:
+        """Something stands in the way of this chain; it is shown wherever the chain is."""
+        self.troubles.setdefault(chain.id, what)
+
+    def cancel(self, chain: Chain, job: int, why: str) -> bool:
+        """Cancel a job; whether Slurm did not refuse, which is this chain's own trouble."""
+        try:
+            self.backend.cancel(job)
+        except SlurmRefused as error:
+            self.trouble(chain, f"job {job} cannot be cancelled ({why}): {error}")
+            return False
+        return True
 
     def _log(self, events: tuple[EventRecord, ...]) -> None:
         for event in events:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Protocol
 
 from mirage.agent.chain.submission import CHAIN, LINK
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.model import Chain, ChainState, Link, LinkState
+from mirage.agent.model import Chain, ChainState, EventRecord, Link, LinkState
+from mirage.duration import UNLIMITED_S
+from mirage.errors import SlurmRefused
 from mirage.job_state import MISSING
 from mirage.slurm_words.hostlist import expand_hosts
 
@@ -53,6 +56,19 @@ class ReadinessProbes:
         self.pool.shutdown(wait=False, cancel_futures=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a hand-over is at.
+
+    Attributes:
+        busy: Whether one is under way, so that the chain is to be looked at soon.
+        next_s: The moment at which something is to be done to the second; ``MISSING`` for none.
+    """
+
+    busy: bool = False
+    next_s: int = MISSING
+
+
 def job_environment(context: CycleContext, link: Link) -> dict[str, str]:
     """The variables that tell a ready command where a link runs."""
     job = context.snapshot.by_id.get(link.job)
@@ -60,47 +76,80 @@ def job_environment(context: CycleContext, link: Link) -> dict[str, str]:
     return {JOB: str(link.job), HOST: hosts[0] if hosts else ""}
 
 
-def hand_over(context: CycleContext, chain: Chain, probes: ReadinessProbes) -> bool:
-    """One step of a chain's hand-over; whether one is under way."""
+def hand_over(context: CycleContext, chain: Chain, probes: ReadinessProbes) -> Progress:
+    """One step of a chain's hand-over.
+
+    A link is told to leave when the next is ready, and in any case its grace before its own limit where the next one
+    has been released: whoever is ended by the limit alone has lost what it had not saved.
+    """
     running = context.of(chain, LinkState.RUNNING)
+    released = context.of(chain, LinkState.QUEUED)
     if not running:
-        return False
+        return Progress(bool(released))
     newest = running[-1]
     if newest.ready_s == MISSING:
         newest = _with_readiness(context, chain, newest, probes)
     ending = chain.state is ChainState.ENDING and chain.spec.until_s != MISSING and context.now_s >= chain.spec.until_s
     leaving = running if ending else running[:-1] if newest.ready_s != MISSING else []
-    for link in leaving:
-        _end_previous(context, chain, link)
-    return len(running) > 1 or newest.ready_s == MISSING
+    moments = [newest.started_s + chain.spec.warmup_s] if newest.ready_s == MISSING else []
+    for link in running:
+        link = next(known for known in context.links[chain.id] if known.number == link.number)
+        followed = bool(released) or link.number != newest.number
+        last_call_s = _limit_ends_s(link) - chain.spec.grace_s
+        if link in leaving or (followed and chain.spec.signal and context.now_s >= last_call_s):
+            moments.append(_end_previous(context, chain, link, cancel=link in leaving))
+        elif followed:
+            moments.append(last_call_s)
+    busy = len(running) > 1 or newest.ready_s == MISSING or bool(released)
+    return Progress(busy, min((at_s for at_s in moments if at_s > context.now_s), default=MISSING))
+
+
+def _limit_ends_s(link: Link) -> int:
+    """When the limit ends a link; never where it has none."""
+    return link.started_s + link.limit_s if 0 < link.limit_s < UNLIMITED_S else UNLIMITED_S
 
 
 def _with_readiness(context: CycleContext, chain: Chain, link: Link, probes: ReadinessProbes) -> Link:
     spec = chain.spec
+    ready_s = MISSING
     if spec.ready_command:
         ready_s = context.now_s if probes.is_ready(context, chain, link) else MISSING
-    else:
+    elif not spec.ready_by_job and context.now_s >= link.started_s + spec.warmup_s:
         ready_s = link.started_s + spec.warmup_s
-        ready_s = ready_s if context.now_s >= ready_s else MISSING
     if ready_s == MISSING:
         return link
     return context.change_link(link, context.event(chain.id, link.number, "ready"), ready_s=ready_s)
 
 
-def _end_previous(context: CycleContext, chain: Chain, link: Link) -> None:
-    """Signal the previous link, and end it when its grace is over.
+def _end_previous(context: CycleContext, chain: Chain, link: Link, *, cancel: bool) -> int:
+    """Signal the previous link, and end it when its grace is over; when that is, ``MISSING`` where it is done.
 
     The signal is sent before it is written down: killed in between, the agent sends it twice, which a checkpoint
     survives; the other way round the link would be ended without having been told.
     """
     spec = chain.spec
+    if context.job_of(chain, link) is None:  # it has gone, or the number is somebody else's now
+        return MISSING
     if link.signalled_s == MISSING:
-        if spec.signal:
-            context.backend.signal(link.job, spec.signal)
-        event = context.event(chain.id, link.number, "signalled", f"{spec.signal or 'no signal'} to job {link.job}")
-        link = context.change_link(link, event, signalled_s=context.now_s)
-    grace_s = spec.grace_s if spec.signal else 0
-    if link.cancelled_s == MISSING and context.now_s - link.signalled_s >= grace_s:
-        context.backend.cancel(link.job)
-        event = context.event(chain.id, link.number, "ended-by-us", f"job {link.job}, grace of {grace_s} s over")
+        link = context.change_link(link, _signal(context, chain, link), signalled_s=context.now_s)
+    ends_s = link.signalled_s + (spec.grace_s if spec.signal else 0)
+    if not cancel or link.cancelled_s != MISSING:
+        return MISSING
+    if context.now_s < ends_s:
+        return ends_s
+    if context.cancel(chain, link.job, "its grace is over"):
+        event = context.event(chain.id, link.number, "ended-by-us", f"job {link.job}, grace of {spec.grace_s} s over")
         context.change_link(link, event, cancelled_s=context.now_s)
+    return MISSING
+
+
+def _signal(context: CycleContext, chain: Chain, link: Link) -> EventRecord:
+    """The event of a signal; one that Slurm refuses does not keep the next link from taking over."""
+    name = chain.spec.signal
+    try:
+        if name:
+            context.backend.signal(link.job, name)
+    except SlurmRefused as error:
+        context.trouble(chain, f"{name} cannot be sent to job {link.job}: {error}")
+        return context.event(chain.id, link.number, "signal-refused", str(error))
+    return context.event(chain.id, link.number, "signalled", f"{name or 'no signal'} to job {link.job}")

@@ -6,11 +6,17 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from mirage.agent.chain.tag import parse_tag
+from mirage.agent.chain.tag import Tag, parse_tag
 from mirage.agent.model import EventRecord, Link, LinkState
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.values import AccountedJob, QueuedJob
 from mirage.slurm_words.states import ALIVE
+
+SAME_START_S = 2
+"""The start of a running job is told to the second, and does not change."""
+
+CLOCKS_DIFFER_S = 30
+"""The clock of a node may be so far behind the controller's."""
 
 _HELD_BY_SLURM = re.compile(r"requeued[ _]held|JobHoldMaxRequeue", re.IGNORECASE)
 """Reasons that squeue gives for a job which Slurm, not a person, has put on hold."""
@@ -34,11 +40,6 @@ def seen_in_queue(link: Link, job: QueuedJob, now_s: int) -> Change:
         columns |= {"job": job.id, "submitted_s": job.submit_s if job.submit_s != MISSING else now_s}
     if job.limit_s != MISSING and job.limit_s != link.limit_s:
         columns["limit_s"] = job.limit_s
-    tag = parse_tag(job.comment)
-    if tag is not None and tag.done and not link.finished:
-        columns["finished"] = True
-    if tag is not None and tag.ready and link.ready_s == MISSING:
-        columns["ready_s"] = now_s
     if job.state is JobState.PENDING:
         columns |= _waiting(link, job, now_s)
     elif job.state in ALIVE:
@@ -46,6 +47,10 @@ def seen_in_queue(link: Link, job: QueuedJob, now_s: int) -> Change:
             columns |= _running(link, job, now_s)
     else:
         columns |= _over(link, job, now_s)
+    reason = job.reason if job.state is JobState.PENDING and not job.dependency else ""
+    if reason != link.reason:
+        columns["reason"] = reason
+    columns |= _said(link, parse_tag(job.comment), columns, now_s)
     return Change(columns, _events(link, columns, now_s, f"job {job.id}" + (f": {job.reason}" if job.reason else "")))
 
 
@@ -54,12 +59,10 @@ def seen_in_accounting(link: Link, job: AccountedJob, now_s: int) -> Change:
     if job.state in ALIVE:
         return Change()
     columns: dict[str, Any] = {} if link.job == job.id else {"job": job.id, "submitted_s": job.submit_s}
-    tag = parse_tag(job.comment)
-    if tag is not None and tag.done:
-        columns["finished"] = True
     if job.limit_s != MISSING:
         columns["limit_s"] = job.limit_s
     columns |= _over(link, job, now_s)
+    columns |= _said(link, parse_tag(job.comment), columns, now_s)
     return Change(columns, _events(link, columns, now_s, f"job {job.id}, by accounting"))
 
 
@@ -89,16 +92,39 @@ def _waiting(link: Link, job: QueuedJob, now_s: int) -> dict[str, Any]:
         if link.released_s == MISSING:
             columns["released_s"] = job.eligible_s if job.eligible_s not in (MISSING, 0) else now_s
     if link.state is LinkState.RUNNING:
-        columns |= {"started_s": MISSING, "ready_s": MISSING, "signalled_s": MISSING}
+        columns |= _begun_anew(link, job) | {"started_s": MISSING}
     return {name: value for name, value in columns.items() if getattr(link, name) != value}
 
 
 def _running(link: Link, job: QueuedJob, now_s: int) -> dict[str, Any]:
     started_s = job.start_s if job.start_s != MISSING else now_s
     columns: dict[str, Any] = {"state": LinkState.RUNNING, "started_s": started_s}
+    if link.state is LinkState.RUNNING and started_s > link.started_s + SAME_START_S:  # requeued between two looks
+        columns |= _begun_anew(link, job)
     if link.released_s == MISSING:
         columns["released_s"] = min(started_s, job.eligible_s) if job.eligible_s > 0 else started_s
     return {name: value for name, value in columns.items() if getattr(link, name) != value}
+
+
+def _begun_anew(link: Link, job: QueuedJob) -> dict[str, Any]:
+    """The columns of a link that has run, was requeued, and runs or waits once more."""
+    left_s = job.submit_s if job.submit_s > link.started_s else link.started_s  # a requeue is a new submission
+    run = (link.started_s, link.ready_s, left_s)
+    return {"ready_s": MISSING, "signalled_s": MISSING, "earlier": (*link.earlier, run)}
+
+
+def _said(link: Link, tag: Tag | None, columns: dict[str, Any], now_s: int) -> dict[str, Any]:
+    """The columns that follow from what the job has said of itself in its comment.
+
+    A word from before the last start is of an earlier run: the comment outlives a requeue.
+    """
+    said: dict[str, Any] = {}
+    if tag is not None and tag.done and not link.finished:
+        said["finished"] = True
+    started_s, ready_s = columns.get("started_s", link.started_s), columns.get("ready_s", link.ready_s)
+    if tag is not None and ready_s == MISSING != started_s and tag.ready_s >= started_s - CLOCKS_DIFFER_S:
+        said["ready_s"] = min(max(tag.ready_s, started_s), max(now_s, started_s))
+    return said
 
 
 def _over(link: Link, job: QueuedJob | AccountedJob, now_s: int) -> dict[str, Any]:
@@ -123,6 +149,8 @@ def _events(link: Link, columns: dict[str, Any], now_s: int, detail: str) -> tup
     if "job" in columns and link.state is LinkState.PLANNED:
         kinds.append("found")
     state = columns.get("state", link.state)
+    if "earlier" in columns and state is LinkState.RUNNING:
+        kinds += ["requeued", "started"]
     if state is not link.state:
         if link.state is LinkState.RUNNING and state in (LinkState.HELD, LinkState.QUEUED):
             kinds.append("requeued")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mirage.agent.chain.tag import Tag, parse_tag, tag_in_line
+from mirage.agent.cycle.own_jobs import Key, OwnJobs, own_jobs, tag_of
 from mirage.agent.settings import AgentSettings
 from mirage.job_state import MISSING
 from mirage.policy.view import MOST_ENDED
@@ -21,17 +21,21 @@ class Snapshot:
     """The state of the cluster after a poll.
 
     Attributes:
-        tagged: Jobs of ours in the queue, by (chain name, link number); more than one where something went wrong.
-        accounted: Jobs of the last look at accounting by id; empty where this poll did not look there.
+        own: Jobs of ours in the queue.
+        accounted: Jobs of ours at the last look at accounting by id; empty where this poll did not look there.
         looked_up: Whether this poll looked at accounting.
     """
 
     queue: Queue
-    by_id: dict[int, QueuedJob]
-    tagged: dict[tuple[str, int], list[QueuedJob]]
+    own: OwnJobs = field(default_factory=OwnJobs)
     accounted: dict[int, AccountedJob] = field(default_factory=dict)
-    accounted_tags: dict[tuple[str, int], AccountedJob] = field(default_factory=dict)
+    accounted_tags: dict[Key, AccountedJob] = field(default_factory=dict)
     looked_up: bool = False
+
+    @property
+    def by_id(self) -> dict[int, QueuedJob]:
+        """Jobs of our user by number."""
+        return self.own.by_id
 
 
 class Poller:
@@ -42,13 +46,15 @@ class Poller:
         self.machine: Machine | None = None
         self.options: Mapping[str, str] | None = None
         self.ended: dict[int, AccountedJob] = {}
-        self._machine_s = self._accounts_s = -1
+        self._machine_s = self._accounts_s = self._options_s = -1
+        self._looked_for_missing = False
 
-    def poll(self, now_s: int, *, missing_since_s: int | None) -> Snapshot:
+    def poll(self, now_s: int, store: str, *, missing_since_s: int | None) -> Snapshot:
         """One poll.
 
         Args:
             now_s: The agent's clock.
+            store: Identity of the store whose jobs are ours.
             missing_since_s: Submission time of the oldest open link that the queue did not show last time; None where
                 all were seen.
 
@@ -56,32 +62,38 @@ class Poller:
             SlurmUnreachable: No queue; what was known stays known.
         """
         queue = self.backend.observe()
-        snapshot = Snapshot(queue, {job.id: job for job in queue.jobs}, {})
-        for job in queue.jobs:
-            if (tag := parse_tag(job.comment)) is not None:
-                snapshot.tagged.setdefault((tag.chain, tag.link), []).append(job)
-        self._ask_once_more(snapshot, now_s, missing_since_s)
+        snapshot = Snapshot(queue, own_jobs(queue.jobs, self.backend.user, store))
+        self._ask_once_more(snapshot, now_s, store, missing_since_s)
         return snapshot
 
-    def _ask_once_more(self, snapshot: Snapshot, now_s: int, missing_since_s: int | None) -> None:
-        """The second command of this poll, the one most in need."""
-        if missing_since_s is not None:
-            self._account(snapshot, now_s, missing_since_s - OVERLAP_S)
-        elif self.machine is None or now_s - self._machine_s >= self.settings.sight_s:
+    def _ask_once_more(self, snapshot: Snapshot, now_s: int, store: str, missing_since_s: int | None) -> None:
+        """The second command of this poll, the one most in need.
+
+        The options come first, for they tell which cluster this is; a missing link takes no more than every other
+        turn from what all chains need.
+        """
+        stale = self.machine is None or now_s - self._machine_s >= self.settings.sight_s
+        if self.options is None or now_s - self._options_s >= self.settings.options_s:
+            self.options, self._options_s = self.backend.configuration(), now_s
+        elif missing_since_s is not None and not (stale and self._looked_for_missing):
+            self._looked_for_missing = True
+            self._account(snapshot, now_s, store, missing_since_s - OVERLAP_S)
+        elif stale:
+            self._looked_for_missing = False
             self.machine, self._machine_s = self.backend.machine(), now_s
-        elif self.options is None:
-            self.options = self.backend.configuration()
         elif self._accounts_s < 0 or now_s - self._accounts_s >= self.settings.sight_s:
             since_s = now_s - self.settings.history_s if self._accounts_s < 0 else self._accounts_s - OVERLAP_S
-            self._account(snapshot, now_s, since_s)
+            self._account(snapshot, now_s, store, since_s)
 
-    def _account(self, snapshot: Snapshot, now_s: int, since_s: int) -> None:
+    def _account(self, snapshot: Snapshot, now_s: int, store: str, since_s: int) -> None:
         found = self.backend.accounting(since_s)
         snapshot.looked_up = True
         for job in found:
-            snapshot.accounted[job.id] = job
-            if (tag := _tag_of(job)) is not None:
-                snapshot.accounted_tags[tag.chain, tag.link] = job
+            tag = tag_of(job) if job.user == self.backend.user else None
+            if job.user == self.backend.user and (tag is None or tag.store == store):
+                snapshot.accounted[job.id] = job
+            if tag is not None and tag.store == store:
+                snapshot.accounted_tags[tag.key, tag.link] = job
             if MISSING not in (job.end_s, job.start_s):
                 self.ended.pop(job.id, None)
                 self.ended[job.id] = job
@@ -94,7 +106,3 @@ class Poller:
     def complete(self) -> bool:
         """Whether policies can be asked: the machine and its options are known."""
         return self.machine is not None and self.options is not None
-
-
-def _tag_of(job: AccountedJob) -> Tag | None:
-    return parse_tag(job.comment) or (tag_in_line(job.submit_line) if job.submit_line else None)

@@ -8,6 +8,8 @@ import signal
 import subprocess
 from collections.abc import Mapping
 
+from mirage.process import DIE_WITH_PARENT
+
 
 class SystemShell:
     """``sh -c``, in a process group of its own that is ended with it."""
@@ -23,6 +25,7 @@ class SystemShell:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
+                preexec_fn=DIE_WITH_PARENT,
             )
         except OSError:
             return False

@@ -6,6 +6,7 @@ from collections import Counter
 
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.observations import Change, held_by_slurm, seen_in_accounting, seen_in_queue, vanished
+from mirage.agent.cycle.own_jobs import is_of_link
 from mirage.agent.cycle.submit import settle
 from mirage.agent.model import Chain, Link, LinkState
 from mirage.errors import SlurmRefused
@@ -33,10 +34,10 @@ class Reconciler:
             change = self._change(context, chain, link, jobs)
             if change:
                 link = context.change_link(link, *change.events, **change.columns)
-            cancel_doubles(context, link, jobs)
-            job = context.snapshot.by_id.get(link.job)
+            cancel_doubles(context, chain, link, jobs)
+            job = context.job_of(chain, link)
             if job is not None and held_by_slurm(job):
-                self._release_held(context, link, job)
+                self._release_held(context, chain, link, job)
 
     def missing_since_s(self, links: list[Link]) -> int | None:
         """Submission time of the oldest open link not seen last time; None where all were."""
@@ -46,7 +47,7 @@ class Reconciler:
         times = [link.attempted_s for link in links if (link.chain, link.number) in self.unseen]
         return min(times)
 
-    def _release_held(self, context: CycleContext, link: Link, job: QueuedJob) -> None:
+    def _release_held(self, context: CycleContext, chain: Chain, link: Link, job: QueuedJob) -> None:
         """Release a job that Slurm could not launch and holds; cancel it after some tries."""
         key = (link.chain, link.number)
         self.releases[key] += 1
@@ -57,19 +58,22 @@ class Reconciler:
             context.backend.release(job.id)
             context.change_link(link, context.event(*key, "let-go", why))
         except SlurmRefused as error:
-            del self.releases[key]
-            context.backend.cancel(job.id)
-            context.change_link(link, context.event(*key, "replaced", f"{why}; {error}"), cancelled_s=context.now_s)
+            if context.cancel(chain, job.id, why):
+                del self.releases[key]
+                replaced = context.event(*key, "replaced", f"{why}; {error}")
+                context.change_link(link, replaced, cancelled_s=context.now_s)
 
     def _change(self, context: CycleContext, chain: Chain, link: Link, jobs: list[QueuedJob]) -> Change:
         key = (link.chain, link.number)
-        job = context.snapshot.by_id.get(link.job) if link.job != MISSING else (jobs[0] if jobs else None)
+        job = context.job_of(chain, link) if link.job != MISSING else (jobs[0] if jobs else None)
         if job is not None:
             self.unseen.pop(key, None)
             return seen_in_queue(link, job, context.now_s)
         accounted = context.snapshot.accounted.get(link.job) if link.job != MISSING else None
+        if accounted is not None and not is_of_link(accounted, chain.key, link.number):
+            accounted = None
         if link.job == MISSING:
-            accounted = context.snapshot.accounted_tags.get((chain.name, link.number))
+            accounted = context.snapshot.accounted_tags.get((chain.key, link.number))
             if accounted is not None and accounted.submit_s < link.attempted_s - SLACK_S:
                 accounted = None
         if accounted is not None and accounted.state not in ALIVE:
@@ -86,14 +90,14 @@ class Reconciler:
 
 def candidates(context: CycleContext, chain: Chain, link: Link) -> list[QueuedJob]:
     """Jobs in the queue that carry a link's tag and can be of this attempt; by id."""
-    found = context.snapshot.tagged.get((chain.name, link.number), [])
+    found = context.snapshot.own.tagged.get((chain.key, link.number), [])
     return sorted((job for job in found if job.submit_s >= link.attempted_s - SLACK_S), key=lambda job: job.id)
 
 
-def cancel_doubles(context: CycleContext, link: Link, jobs: list[QueuedJob]) -> None:
-    """Cancel every job that carries a link's tag beside the link's own."""
+def cancel_doubles(context: CycleContext, chain: Chain, link: Link, jobs: list[QueuedJob]) -> None:
+    """Cancel every job of ours that carries a link's tag beside the link's own."""
     for job in jobs:
         if job.id != link.job and link.job != MISSING and job.state in ALIVE:
-            context.backend.cancel(job.id)
-            event = context.event(link.chain, link.number, "double-cancelled", f"job {job.id} beside job {link.job}")
-            context.change_link(link, event)
+            what = f"job {job.id} beside job {link.job}"
+            if context.cancel(chain, job.id, what):
+                context.change_link(link, context.event(link.chain, link.number, "double-cancelled", what))

@@ -8,6 +8,7 @@ and in accounting, and only submitted again when both have had time to show it a
 from __future__ import annotations
 
 import logging
+import time
 
 from mirage.agent.chain.submit_link import submit_link
 from mirage.agent.cycle.context import CycleContext
@@ -22,7 +23,10 @@ log = logging.getLogger("mirage.agent")
 def submit_planned(context: CycleContext, chain: Chain) -> None:
     """Submit the planned link of a chain, unless it was tried before or the chain is to wait."""
     for link in context.of(chain, LinkState.PLANNED):
-        if link.attempted_s != MISSING or context.now_s < chain.next_try_s:
+        if link.attempted_s != MISSING:
+            continue
+        if context.now_s < chain.next_try_s:
+            context.trouble(chain, chain.trouble)
             continue
         try:
             submit_link(context.store, context.backend, chain, link, previous_of(context, link), context.now_s)
@@ -54,7 +58,13 @@ def refused(context: CycleContext, chain: Chain, link: Link, error: SlurmRefused
         paused = context.event(chain.id, 0, "paused", why)
         return context.change_chain(chain, event, paused, refusals=refusals, state=ChainState.PAUSED, why=why)
     retry_s = context.now_s + context.settings.retry_after_s(refusals)
+    context.trouble(chain, f"{error}; refused {refusals} times, tried again after {clock_of(retry_s)}")
     return context.change_chain(chain, event, refusals=refusals, next_try_s=retry_s)
+
+
+def clock_of(time_s: int) -> str:
+    """A time as people on this machine read it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time_s))
 
 
 def refresh(context: CycleContext, link: Link) -> None:

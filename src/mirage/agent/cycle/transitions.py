@@ -3,42 +3,58 @@
 from __future__ import annotations
 
 from mirage.agent.cycle.context import CycleContext
+from mirage.agent.cycle.quick_ends import count_end
 from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.job_state import MISSING, JobState
 
 WAITING = (LinkState.PLANNED, LinkState.HELD, LinkState.QUEUED)
 
-BROKEN = frozenset({JobState.FAILED, JobState.OUT_OF_MEMORY, JobState.BOOT_FAIL, JobState.NODE_FAIL, JobState.DEADLINE})
 AT_THE_LIMIT_S = 180
 """An exit so close before the limit is a drain, not the end of the work."""
 
 
 def steer(context: CycleContext, chain: Chain, newly_ended: list[Link]) -> Chain:
     """The chain after links have ended: its next link is planned, or it winds up."""
-    if chain.state is ChainState.ACTIVE and (why := _finished(context, chain)):
-        chain = context.change_chain(chain, context.event(chain.id, 0, "ending", why), state=ChainState.ENDING, why=why)
+    if chain.state is ChainState.ACTIVE and (end := _finished(context, chain)):
+        state, why = end
+        event = context.event(chain.id, 0, "ending", why)
+        chain = context.change_chain(chain, event, state=state, why=why, stopped_s=context.now_s)
     if chain.state is ChainState.ACTIVE:
         for link in newly_ended:
-            chain = _count_failure(context, chain, link)
+            chain = count_end(context, chain, link)
     if chain.state is ChainState.ACTIVE:
         _plan_next(context, chain)
         return chain
     withdraw(context, chain)
-    if chain.state is ChainState.ENDING and not context.of(chain, *WAITING, LinkState.RUNNING):
+    if chain.state is ChainState.STOPPING:
+        _cancel_running(context, chain)
+    over = chain.state in (ChainState.ENDING, ChainState.STOPPING)
+    if over and not context.of(chain, *WAITING, LinkState.RUNNING):
         chain = context.change_chain(chain, context.event(chain.id, 0, "done", chain.why), state=ChainState.DONE)
     return chain
 
 
 def withdraw(context: CycleContext, chain: Chain) -> None:
-    """Cancel every waiting link of a chain, each as soon as its job is known."""
+    """Cancel every waiting link of a chain, each as soon as its job is seen."""
     for link in context.of(chain, *WAITING):
-        if link.job != MISSING and link.cancelled_s == MISSING:
-            context.backend.cancel(link.job)
-            event = context.event(chain.id, link.number, "withdrawn", f"job {link.job}: {chain.why}")
-            context.change_link(link, event, cancelled_s=context.now_s)
-        elif link.state is LinkState.PLANNED and link.attempted_s == MISSING:
+        if link.state is LinkState.PLANNED and link.attempted_s == MISSING:
             ended = {"state": LinkState.ENDED, "outcome": JobState.CANCELLED, "ended_s": context.now_s}
             context.change_link(link, context.event(chain.id, link.number, "withdrawn", "never submitted"), **ended)
+        else:
+            _cancel(context, chain, link, "withdrawn")
+
+
+def _cancel_running(context: CycleContext, chain: Chain) -> None:
+    """Cancel the links that run, but for one that has said itself that the work is done: it is about to end."""
+    for link in context.of(chain, LinkState.RUNNING):
+        if not link.finished:
+            _cancel(context, chain, link, "cancelled")
+
+
+def _cancel(context: CycleContext, chain: Chain, link: Link, kind: str) -> None:
+    if link.cancelled_s == MISSING and context.job_of(chain, link) and context.cancel(chain, link.job, chain.why):
+        event = context.event(chain.id, link.number, kind, f"job {link.job}: {chain.why}")
+        context.change_link(link, event, cancelled_s=context.now_s)
 
 
 def _plan_next(context: CycleContext, chain: Chain) -> None:
@@ -57,19 +73,19 @@ def _is_past_end(context: CycleContext, chain: Chain) -> bool:
     return chain.spec.until_s != MISSING and context.now_s >= chain.spec.until_s
 
 
-def _finished(context: CycleContext, chain: Chain) -> str:
-    """The reason why a chain gets no further link; empty while it does."""
+def _finished(context: CycleContext, chain: Chain) -> tuple[ChainState, str] | None:
+    """How a chain ends that gets no further link, and why; None while it gets one."""
     links = context.links.get(chain.id, [])
     for link in links:
         if link.finished:
-            return f"link {link.number} said that the work is done"
+            return ChainState.STOPPING, f"link {link.number} said that the work is done"
+    if why := _done_by_exit(chain, links):
+        return ChainState.STOPPING, why
     if _is_past_end(context, chain):
-        return "its time is over"
-    if not links or (last := links[-1]).state is not LinkState.ENDED:
-        return _done_by_exit(chain, links)
-    if chain.spec.links and last.number >= chain.spec.links:
-        return f"all {chain.spec.links} links have run"
-    return _done_by_exit(chain, links)
+        return ChainState.ENDING, "its time is over"
+    if links and chain.spec.links and links[-1].state is LinkState.ENDED and links[-1].number >= chain.spec.links:
+        return ChainState.ENDING, f"all {chain.spec.links} links have run"
+    return None
 
 
 def _done_by_exit(chain: Chain, links: list[Link]) -> str:
@@ -83,26 +99,3 @@ def _done_by_exit(chain: Chain, links: list[Link]) -> str:
             if early:
                 return f"link {link.number} ended by itself with exit code 0"
     return ""
-
-
-def _count_failure(context: CycleContext, chain: Chain, link: Link) -> Chain:
-    """The chain paused after early failures in a row, or after a cancellation from outside."""
-    if link.outcome is JobState.CANCELLED and link.started_s == MISSING and link.cancelled_s == MISSING:
-        why = f"job {link.job} (link {link.number}) was cancelled from outside while it waited"
-        return pause(context, chain, f"{why}; `mirage chain resume {chain.name}` goes on")
-    ran_s = link.ended_s - link.started_s if MISSING not in (link.started_s, link.ended_s) else 0
-    if link.outcome not in BROKEN or ran_s > context.settings.early_s:
-        return context.change_chain(chain, failures=0) if chain.failures and ran_s > 0 else chain
-    failures = chain.failures + 1
-    if failures < context.settings.failures:
-        return context.change_chain(chain, failures=failures)
-    why = (
-        f"{failures} links in a row failed soon after their start, the last (job {link.job}) after {ran_s} s with "
-        f"{link.outcome.name} {link.exit_code}; mend the cause, then `mirage chain resume {chain.name}`"
-    )
-    return pause(context, context.change_chain(chain, failures=failures), why)
-
-
-def pause(context: CycleContext, chain: Chain, why: str) -> Chain:
-    """The chain paused until its user resumes it."""
-    return context.change_chain(chain, context.event(chain.id, 0, "paused", why), state=ChainState.PAUSED, why=why)

@@ -9,11 +9,23 @@ from __future__ import annotations
 from collections import Counter
 from typing import Protocol
 
-from mirage.agent.model import Chain, ChainSpec, DecisionRecord, EventRecord, Link
+from mirage.agent.model import Chain, ChainSpec, DecisionRecord, EventRecord, Link, StoreIdentity
 
 
 class Store(Protocol):
     """A store for the agent; times are the agent's own clock, seconds since 1970."""
+
+    def identity(self) -> StoreIdentity:
+        """The random letters in the tag of every job, and the cluster of the chains."""
+        ...
+
+    def bind(self, cluster: str) -> None:
+        """Bind the store to a cluster; ``WrongCluster`` where it is bound to another."""
+        ...
+
+    def saw_queue(self, now_s: int) -> None:
+        """Write down that an agent has seen the queue."""
+        ...
 
     def add_chain(self, name: str, spec: ChainSpec, now_s: int) -> Chain:
         """A new chain with its first link planned; ``ConfigurationError`` where the name is taken."""

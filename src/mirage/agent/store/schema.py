@@ -6,6 +6,15 @@ from sqlalchemy import JSON, BigInteger, Boolean, Column, Float, ForeignKey, Int
 
 metadata = MetaData()
 
+store = Table(
+    "store",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),  # one row, number 1
+    Column("identity", String(40), nullable=False),
+    Column("cluster", Text, nullable=False, default=""),
+    Column("polled_s", BigInteger, nullable=False, default=-1),
+)
+
 chains = Table(
     "chains",
     metadata,
@@ -19,6 +28,10 @@ chains = Table(
     Column("failures", Integer, nullable=False, default=0),
     Column("next_try_s", BigInteger, nullable=False, default=0),
     Column("next_look_s", BigInteger, nullable=False, default=0),
+    Column("key", String(40), nullable=False),
+    Column("trouble", Text, nullable=False, default=""),
+    Column("quick_ends", Integer, nullable=False, default=0),
+    Column("stopped_s", BigInteger, nullable=False, default=-1),
 )
 
 links = Table(
@@ -37,6 +50,8 @@ links = Table(
     Column("finished", Boolean, nullable=False, default=False),
     Column("outcome", Integer, nullable=False, default=-1),
     Column("exit_code", Integer, nullable=False, default=0),
+    Column("reason", Text, nullable=False, default=""),
+    Column("earlier", JSON, nullable=False),
 )  # fmt: skip
 
 decisions = Table(

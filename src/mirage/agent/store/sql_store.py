@@ -13,14 +13,24 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, EventRecord, Link, LinkState
+from mirage.agent.model import (
+    Chain,
+    ChainSpec,
+    ChainState,
+    DecisionRecord,
+    EventRecord,
+    Link,
+    LinkState,
+    StoreIdentity,
+)
 from mirage.agent.store.engine import make_engine
-from mirage.agent.store.schema import chains, decisions, events, lease, links
-from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName, shown
+from mirage.agent.store.identity import OF_CHAIN, random_letters
+from mirage.agent.store.schema import chains, decisions, events, lease, links, store
+from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName, WrongCluster, shown
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.values import Submission
 
-NEWEST = "0002"
+NEWEST = "0003"
 """Version of the tables in ``schema``."""
 
 RECENT_LINKS = 3
@@ -67,11 +77,42 @@ class SqlStore:
         """Let go of all connections."""
         self.engine.dispose()
 
+    # -- identity ---------------------------------------------------------------------------------------------
+
+    def identity(self) -> StoreIdentity:
+        """Who the store is, and the cluster of its chains."""
+        with self._reading() as connection:
+            row = connection.execute(sa.select(store.c.identity, store.c.cluster, store.c.polled_s)).one()
+        return StoreIdentity(*row)
+
+    def bind(self, cluster: str) -> None:
+        """Bind the store to a cluster, once and for all."""
+        with self._writing() as connection:
+            connection.execute(store.update().where(store.c.cluster == "").values(cluster=cluster))
+            known = connection.execute(sa.select(store.c.cluster)).scalar_one()
+        if known != cluster:
+            raise WrongCluster(
+                f"the chains of {self.engine.url} live on the cluster {known}, and Slurm's commands speak to {cluster} "
+                "here; use SLURM_CONF to reach that one, or MIRAGE_HOME to keep the chains of this one in another "
+                "folder. Where the controller has moved: mirage agent rebind"
+            )
+
+    def rebind(self, cluster: str) -> None:
+        """Bind the store to a cluster, whatever it was bound to."""
+        with self._writing() as connection:
+            connection.execute(store.update().values(cluster=cluster))
+
+    def saw_queue(self, now_s: int) -> None:
+        """Write down that an agent has seen the queue."""
+        with self._writing() as connection:
+            connection.execute(store.update().values(polled_s=now_s))
+
     # -- chains ---------------------------------------------------------------------------------------------
 
     def add_chain(self, name: str, spec: ChainSpec, now_s: int) -> Chain:
         """A new chain with its first link planned."""
-        row = _row(Chain(0, name, spec, now_s), "id", "spec") | {"spec": _spec_to_json(spec)}
+        made_up = Chain(0, name, spec, now_s, key=random_letters(OF_CHAIN))
+        row = _row(made_up, "id", "spec") | {"spec": _spec_to_json(spec)}
         try:
             with self._writing() as connection:
                 made = connection.execute(chains.insert().values(row))
@@ -81,7 +122,7 @@ class SqlStore:
                 connection.execute(links.insert().values(_row(Link(number, 1))))
         except _KeyExists as error:
             raise ConfigurationError(f"there is a chain {shown(name)} already; choose another name") from error
-        return Chain(number, name, spec, now_s)
+        return dataclasses.replace(made_up, id=number)
 
     def chains(self, *, alive: bool = False) -> list[Chain]:
         """All chains in order of creation, or only those that are not done."""
@@ -328,7 +369,7 @@ def _record(row: dict[str, Any]) -> DecisionRecord:
 
 def _settable(table: sa.Table, columns: dict[str, object]) -> dict[str, object]:
     """The columns as they are stored; those that name a row, or never change, cannot be set."""
-    known = {column.name for column in table.c if not column.primary_key} - {"name", "spec", "created_s"}
+    known = {column.name for column in table.c if not column.primary_key} - {"name", "spec", "created_s", "key"}
     if unknown := columns.keys() - known:
         raise TypeError(
             f"{table.name} have no {', '.join(sorted(unknown))} to set; they have {', '.join(sorted(known))}"
@@ -341,7 +382,8 @@ def _chain(row: dict[str, Any], spec: ChainSpec) -> Chain:
 
 
 def _link(row: Any) -> Link:
-    return Link(**{**row, "state": LinkState(row["state"]), "outcome": JobState(row["outcome"])})
+    earlier = tuple(tuple(run) for run in row["earlier"])
+    return Link(**{**row, "state": LinkState(row["state"]), "outcome": JobState(row["outcome"]), "earlier": earlier})
 
 
 def _spec_to_json(spec: ChainSpec) -> dict[str, Any]:

@@ -66,9 +66,9 @@ def run(poll_s: int | None, metrics_port: int | None, timeout_s: int | None, log
 
     from mirage.agent.agent import Agent
     from mirage.agent.cycle.readiness import SystemShell
-    from mirage.agent.log import start_logging
-    from mirage.agent.metrics import Metrics
-    from mirage.agent.policy_runner import PATIENCE_S, ChildProcess
+    from mirage.agent.monitoring.log import start_logging
+    from mirage.agent.monitoring.metrics import Metrics
+    from mirage.agent.policy_runner.child_process import ChildProcess
     from mirage.agent.settings import AgentSettings
     from mirage.agent.store.lease import holder_name
 
@@ -77,7 +77,11 @@ def run(poll_s: int | None, metrics_port: int | None, timeout_s: int | None, log
     if poll_s is not None:
         settings = replace(settings, poll_s=poll_s, busy_poll_s=min(poll_s, settings.busy_poll_s))
     if timeout_s is not None:
-        settings = replace(settings, settle_s=max(settings.settle_s, round(1.5 * timeout_s)))
+        settings = replace(
+            settings,
+            settle_s=max(settings.settle_s, round(1.5 * timeout_s)),
+            lease_s=max(settings.lease_s, 4 * timeout_s),
+        )
     stopping = StopSignals()
     with cluster.store() as store:
         slurm = cluster.client(timeout_s)
@@ -92,7 +96,7 @@ def run(poll_s: int | None, metrics_port: int | None, timeout_s: int | None, log
             monotonic=time.monotonic,
             holder=holder_name(),
             settings=settings,
-            runner=ChildProcess(max(PATIENCE_S, 5 * (timeout_s or 0))),
+            runner=ChildProcess(),
             on_cycle=metrics.record_cycle,
         )
         watched.run(stopping.sleep, stopping.arrived)

@@ -20,9 +20,10 @@ from mirage.cli.options import CONTEXT, examples
     ),
 )
 @click.argument("disciplines", nargs=-1)
+@click.option("--processes", default=2, show_default=True, type=click.IntRange(1), help="How many compile at once.")
 @click.option("--check", is_flag=True, help="Compile nothing; exit with status 1 if there is something to compile.")
 @click.pass_context
-def compile_kernels(ctx: click.Context, disciplines: tuple[str, ...], check: bool) -> None:
+def compile_kernels(ctx: click.Context, disciplines: tuple[str, ...], processes: int, check: bool) -> None:
     """Compile what simulations, evaluations and the agent's forecasts need, and keep it in the cache.
 
     DISCIPLINES: easy, slurm, what-if ... By default all of them. Without this command, whatever needs a part first
@@ -41,7 +42,7 @@ def compile_kernels(ctx: click.Context, disciplines: tuple[str, ...], check: boo
     with click.progressbar(length=len(parts), label=label, file=sys.stderr, item_show_func=str) as bar:
         bar.update(0, "engine")
         with told(lambda kernel: None):
-            for part in compile_ahead(parts):
+            for part in compile_ahead(parts, processes):
                 bar.update(1, part)
 
     from mirage.sim.kernel.cache import kernel_folder

@@ -257,6 +257,9 @@ class Queries:
         """The scheduler's parameters under slurm.conf's names, in lower case."""
         s = self.sim.settings
         return {
+            "clustername": "simulated",
+            "slurmctldhost[0]": "localhost",
+            "slurmctldport": "6817",
             "schedulertype": "sched/backfill",
             "schedulerparameters": f"bf_interval={s.bf_interval_s},bf_resolution={s.bf_resolution_s},"
             f"bf_window={s.bf_window_s // 60},bf_max_job_test={s.max_job_test},"

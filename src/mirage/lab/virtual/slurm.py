@@ -123,6 +123,11 @@ class VirtualSlurm:
         self.arrive()
         return self.showing.machine()
 
+    @property
+    def user(self) -> str:
+        """Whose jobs are submitted here."""
+        return self.showing.user
+
     def configuration(self) -> Mapping[str, str]:
         """The scheduler's parameters, as the simulation has them."""
         self.arrive()

@@ -31,7 +31,7 @@ CONFIG_COMMAND = ("scontrol", "show", "config")
 _CELLS = 9
 _UNUSABLE = ("down", "drain", "fail", "error", "unknown", "power", "maint", "reboot", "future", "inval", "blocked")
 _PAIR = re.compile(r"(?:^|\s)([A-Za-z][\w:/().]*)=(\S*)")
-_OPTION = re.compile(r"^\s*([A-Za-z][\w/().-]*?)\s*=\s?(.*?)\s*$")
+_OPTION = re.compile(r"^\s*([A-Za-z][\w/().\[\]-]*?)\s*=\s?(.*?)\s*$")
 
 
 def read_nodes(output: str) -> tuple[Node, ...]:

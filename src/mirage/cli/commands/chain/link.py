@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,10 @@ from mirage.cli import context as cluster
 from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples
 from mirage.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from mirage.agent.chain.tag import Tag
+    from mirage.slurm.values import QueuedJob
 
 
 @click.group(cls=CommandGroup, context_settings=CONTEXT, epilog=examples("mirage link ready", "mirage link done"))
@@ -22,36 +27,44 @@ def link() -> None:
 
 @link.command(context_settings=CONTEXT, epilog=examples("mirage link ready"))
 def ready() -> None:
-    """Say that this job can take over: the previous one is then told to leave."""
-    _say(ready=True)
+    """Say that this job can take over: the previous one is then told to leave.
+
+    Submit the chain with --ready-by-job, so that it waits for this word.
+    """
+    _, tag = _own()
+    _write(tag.saying(ready_s=int(cluster.clock())))
 
 
 @link.command(context_settings=CONTEXT, epilog=examples("mirage link done"))
 def done() -> None:
-    """Say that the work is done: the chain ends, and the next job leaves the queue."""
+    """Say that the work is done: the chain ends, and every other job of it is cancelled."""
     from mirage.agent.chain.tag import parse_tag
-    from mirage.job_state import JobState
+    from mirage.slurm_words.states import ALIVE
 
-    chain, number = _say(done=True)
+    own, tag = _own()
+    _write(tag.saying(done=True))
     slurm = cluster.client()
     for job in slurm.observe().jobs:
-        tag = parse_tag(job.comment)
-        if tag is not None and tag.chain == chain and tag.link > number and job.state is JobState.PENDING:
+        other = parse_tag(job.comment)
+        if other is None or own is None or job.user != own.user or job.id == own.id or job.state not in ALIVE:
+            continue
+        if (other.store, other.key) == (tag.store, tag.key) and other.link > tag.link:
             slurm.cancel(job.id)
 
 
-def _say(*, ready: bool = False, done: bool = False) -> tuple[str, int]:
-    """The chain and the number of this job, after a word is added to its comment."""
-    from mirage.agent.chain.tag import Tag, parse_tag
+def _own() -> tuple[QueuedJob | None, Tag]:
+    """This job as the queue shows it, and its tag."""
+    from mirage.agent.chain.tag import parse_tag
 
-    chain, number, job = (os.environ.get(name, "") for name in ("MIRAGE_CHAIN", "MIRAGE_LINK", "SLURM_JOB_ID"))
-    if not (chain and number.isdecimal() and job.isdecimal()):
+    told, job = parse_tag(os.environ.get("MIRAGE_TAG", "")), os.environ.get("SLURM_JOB_ID", "")
+    if told is None or not job.isdecimal():
         raise ConfigurationError(
-            "this is no job of a chain: MIRAGE_CHAIN, MIRAGE_LINK and SLURM_JOB_ID are not all set; "
-            "submit it with `mirage submit`"
+            "this is no job of a chain: MIRAGE_TAG and SLURM_JOB_ID are not both set; submit it with `mirage submit`"
         )
-    slurm = cluster.client()
-    present = next((one.comment for one in slurm.observe().jobs if one.id == int(job)), "")
-    tag = parse_tag(present) or Tag(chain, int(number))
-    slurm.update(int(job), {"Comment": str(tag.saying(ready=ready, done=done))})
-    return chain, int(number)
+    own = next((one for one in cluster.client().observe().jobs if one.id == int(job)), None)
+    present = parse_tag(own.comment) if own is not None else None
+    return own, present or told
+
+
+def _write(tag: Tag) -> None:
+    cluster.client().update(int(os.environ["SLURM_JOB_ID"]), {"Comment": str(tag)})

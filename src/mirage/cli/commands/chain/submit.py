@@ -196,12 +196,13 @@ def _tell(words: dict[str, Any], name: str, job: int, agent: str | None) -> None
 def _show(request: Request, spec: ChainSpec, name: str, as_json: bool) -> None:
     """Print both command lines, and what sbatch says of the first."""
     from mirage.agent.chain.submission import link_submission
+    from mirage.agent.model import Chain
     from mirage.job_state import MISSING
     from mirage.slurm.options import to_argv
 
     lines = []
     for number, previous in ((1, MISSING), (2, 0)):
-        link = link_submission(spec, name, number, previous, hold=number > 1)
+        link = link_submission(Chain(0, name, spec, 0, key="KEY"), "STORE", number, previous, hold=number > 1)
         text = shlex.join(["sbatch", *to_argv(link.options), request.job_name, *link.arguments])
         lines.append(text.replace("afterany:0", "afterany:JOB"))
     said = _test_only(request)

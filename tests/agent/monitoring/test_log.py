@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mirage.agent.log import start_logging
+from mirage.agent.monitoring.log import start_logging
 
 
 @pytest.fixture(autouse=True)

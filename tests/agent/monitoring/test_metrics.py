@@ -14,8 +14,8 @@ from postgres import free_port
 from prometheus_client.parser import text_string_to_metric_families
 
 from mirage.agent.agent import Cycle
-from mirage.agent.metrics import Metrics
 from mirage.agent.model import ChainSpec, ChainState, DecisionRecord, EventRecord, Link, LinkState
+from mirage.agent.monitoring.metrics import Metrics
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.errors import ConfigurationError
 from mirage.slurm.values import Submission

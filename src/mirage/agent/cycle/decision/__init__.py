@@ -1,0 +1,1 @@
+"""Decisions about chains: asking policies, the fall-back, and the release of held links."""

@@ -1,0 +1,41 @@
+"""The release of held links: their dependency is cleared, and they compete for nodes from that second."""
+
+from __future__ import annotations
+
+from mirage.agent.cycle.context import CycleContext
+from mirage.agent.model import Chain, Link, LinkState
+from mirage.errors import SlurmRefused, SlurmUnreachable
+
+_FREE = {"Dependency": ""}
+
+
+def release(context: CycleContext, links: list[tuple[Chain, Link]]) -> None:
+    """Release links, all by one command where none is refused; twice changes nothing."""
+    if not links:
+        return
+    refused: dict[int, str] = {}
+    try:
+        context.backend.update([link.job for _, link in links], _FREE)
+    except SlurmUnreachable as error:
+        refused = {link.job: str(error) for _, link in links}
+    except SlurmRefused as error:
+        refused = {links[0][1].job: str(error)} if len(links) == 1 else _release_each(context, links)
+    for chain, link in links:
+        if (why := refused.get(link.job)) is not None:
+            context.change_link(link, context.event(chain.id, link.number, "release-refused", why))
+            retry_s = context.now_s + context.settings.busy_poll_s
+            context.change_chain(chain, next_look_s=retry_s, trouble=f"job {link.job} cannot be released: {why}")
+        else:
+            event = context.event(chain.id, link.number, "released", f"job {link.job}: its dependency is cleared")
+            context.change_link(link, event, state=LinkState.QUEUED, released_s=context.now_s)
+
+
+def _release_each(context: CycleContext, links: list[tuple[Chain, Link]]) -> dict[int, str]:
+    """The refusals by job, after each link is released on its own."""
+    refused: dict[int, str] = {}
+    for _, link in links:
+        try:
+            context.backend.update(link.job, _FREE)
+        except SlurmRefused as error:
+            refused[link.job] = str(error)
+    return refused

@@ -1,0 +1,59 @@
+"""The jobs of a store's chains among all jobs of a cluster.
+
+A job is ours where its user is ours and its tag is of our store. Where a site has replaced the comment, the tag is
+gone, and the user and the number must do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from mirage.agent.chain.tag import Tag, parse_tag, tag_in_line
+from mirage.slurm.values import AccountedJob, QueuedJob
+
+Key = tuple[str, int]
+"""Random letters of a chain, and the number of a link."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnJobs:
+    """Jobs that may be ours, of the queue.
+
+    Attributes:
+        by_id: Those of our user that no other chain claims by a tag of its own.
+        tagged: Those that carry a tag of our store, by link; more than one where something went wrong.
+    """
+
+    by_id: dict[int, QueuedJob] = field(default_factory=dict)
+    tagged: dict[Key, list[QueuedJob]] = field(default_factory=dict)
+
+
+def own_jobs(jobs: Iterable[QueuedJob], user: str, store: str) -> OwnJobs:
+    """The jobs of a user that belong to a store.
+
+    Args:
+        store: Its identity.
+    """
+    own = OwnJobs()
+    for job in jobs:
+        if job.user != user:
+            continue
+        tag = parse_tag(job.comment)
+        if tag is None:
+            own.by_id[job.id] = job
+        elif tag.store == store:
+            own.by_id[job.id] = job
+            own.tagged.setdefault((tag.key, tag.link), []).append(job)
+    return own
+
+
+def is_of_link(job: QueuedJob | AccountedJob, key: str, number: int) -> bool:
+    """Whether a job with the number of a link's job can be that link: no other link claims it."""
+    tag = tag_of(job) if isinstance(job, AccountedJob) else parse_tag(job.comment)
+    return tag is None or (tag.key, tag.link) == (key, number)
+
+
+def tag_of(job: AccountedJob) -> Tag | None:
+    """The tag of a job in accounting, which may keep the comment, the command line, or neither."""
+    return parse_tag(job.comment) or (tag_in_line(job.submit_line) if job.submit_line else None)

@@ -1,0 +1,71 @@
+"""The brake on a chain whose links end at once: each submission waits longer, then the chain is paused.
+
+Without it a job that cannot run, or has nothing to do, would be submitted every minute for ever.
+"""
+
+from __future__ import annotations
+
+from mirage.agent.cycle.context import CycleContext
+from mirage.agent.cycle.submit import clock_of
+from mirage.agent.model import Chain, ChainState, Link
+from mirage.job_state import MISSING, JobState
+
+BROKEN = frozenset({JobState.FAILED, JobState.OUT_OF_MEMORY, JobState.BOOT_FAIL, JobState.NODE_FAIL, JobState.DEADLINE})
+
+
+def count_end(context: CycleContext, chain: Chain, link: Link) -> Chain:
+    """The chain after a link has ended: as before, slowed down, or paused."""
+    if link.cancelled_s != MISSING:
+        return chain
+    if link.started_s == MISSING:
+        return _never_started(context, chain, link)
+    ran_s = max(link.ended_s - link.started_s, 0)
+    if link.signalled_s != MISSING or ran_s > context.settings.early_end_s(link.limit_s):
+        calm = {"failures": 0, "quick_ends": 0, "next_try_s": 0}
+        return context.change_chain(chain, **calm) if chain.failures or chain.quick_ends else chain
+    how = f"{link.outcome.name}" + (f" {link.exit_code}" if link.exit_code else "")
+    if link.outcome in BROKEN:
+        return _broken(context, chain, link, f"job {link.job} after {ran_s} s with {how}")
+    if link.outcome is not JobState.COMPLETED:  # cancelled or preempted: nobody's fault
+        return chain
+    return _slowed(
+        context,
+        chain,
+        chain.quick_ends + 1,
+        f"links end at once, the last (job {link.job}) after {ran_s} s with exit 0",
+    )
+
+
+def _never_started(context: CycleContext, chain: Chain, link: Link) -> Chain:
+    """After a job that was cancelled from outside while it waited, or that vanished unseen."""
+    if link.outcome is JobState.CANCELLED:
+        why = f"job {link.job} (link {link.number}) was cancelled from outside while it waited"
+        return pause(context, chain, f"{why}; `mirage chain resume {chain.name}` goes on")
+    return _broken(context, chain, link, f"job {link.job} was gone before it was seen to run ({link.outcome.name})")
+
+
+def _broken(context: CycleContext, chain: Chain, link: Link, how: str) -> Chain:
+    failures = chain.failures + 1
+    if failures < context.settings.failures:
+        retry_s = context.now_s + context.settings.retry_after_s(failures)
+        context.trouble(chain, f"failed soon after the start: {how}; the next is submitted after {clock_of(retry_s)}")
+        return context.change_chain(chain, failures=failures, next_try_s=retry_s)
+    why = (
+        f"{failures} links in a row failed soon after their start, the last: {how}; "
+        f"mend the cause, then `mirage chain resume {chain.name}`"
+    )
+    return pause(context, context.change_chain(chain, failures=failures), why)
+
+
+def _slowed(context: CycleContext, chain: Chain, quick_ends: int, what: str) -> Chain:
+    if quick_ends >= context.settings.quick_ends:
+        why = f"{quick_ends} times in a row {what}; give them something to do, then `mirage chain resume {chain.name}`"
+        return pause(context, context.change_chain(chain, quick_ends=quick_ends), why)
+    retry_s = context.now_s + context.settings.retry_after_s(quick_ends)
+    context.trouble(chain, f"{what}; the next is submitted after {clock_of(retry_s)}")
+    return context.change_chain(chain, quick_ends=quick_ends, failures=0, next_try_s=retry_s)
+
+
+def pause(context: CycleContext, chain: Chain, why: str) -> Chain:
+    """The chain paused until its user resumes it."""
+    return context.change_chain(chain, context.event(chain.id, 0, "paused", why), state=ChainState.PAUSED, why=why)

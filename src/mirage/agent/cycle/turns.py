@@ -1,0 +1,80 @@
+"""The turns of chains: when each is looked at next, whatever the others do.
+
+Turns lie on a common grid of the clock, so that one look at the queue serves all chains whose turn it is. A chain in
+the middle of a hand-over has the finer grid, and the moments that matter to it; one in trouble waits ever longer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+
+from mirage.agent.cycle.handover import Progress
+from mirage.agent.model import Chain, ChainState
+from mirage.agent.settings import AgentSettings
+from mirage.job_state import MISSING
+
+
+class Turns:
+    """The next turn of every chain, by its number in the store."""
+
+    def __init__(self, settings: AgentSettings) -> None:
+        self.settings = settings
+        self.due_s: dict[int, float] = {}
+        self.stumbles: Counter[int] = Counter()
+        self._progress: dict[int, Progress] = {}
+        self._busy: set[int] = set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a chain is to be looked at soon."""
+        return bool(self._busy)
+
+    def begin(self, chains: Mapping[int, Chain], now_s: int) -> list[int]:
+        """The chains whose turn it is; those that are new at once."""
+        for gone in self.due_s.keys() - chains.keys():
+            del self.due_s[gone], self.stumbles[gone]
+        self._busy &= chains.keys()
+        self._progress.clear()
+        latest_s = now_s + self.settings.longest_poll_s  # a turn beyond is of a clock that was set back
+        return [number for number in chains if not now_s < self.due_s.get(number, 0) <= latest_s]
+
+    def progress(self, chain: int, progress: Progress) -> None:
+        """Note what a chain's hand-over is at; it had no trouble with it."""
+        self._progress[chain] = progress
+        del self.stumbles[chain]
+
+    def stumbled(self, chain: int) -> None:
+        """Note that a chain could not do what was to be done."""
+        self.stumbles[chain] += 1
+
+    def end(self, chain: Chain, now_s: int, decided: bool) -> None:
+        """Give a chain its next turn.
+
+        Args:
+            decided: Whether no question about it is open.
+        """
+        progress = self._progress.get(chain.id, Progress())
+        if self.stumbles[chain.id]:
+            pause_s = self.settings.poll_s * 2.0 ** min(self.stumbles[chain.id] - 1, 8)
+            self._busy.discard(chain.id)
+            self.due_s[chain.id] = grid(now_s, min(pause_s, self.settings.longest_poll_s))
+            return
+        busy = progress.busy or (not decided and chain.state is ChainState.ACTIVE)
+        (self._busy.add if busy else self._busy.discard)(chain.id)
+        moments = [grid(now_s, self.settings.busy_poll_s if busy else self.settings.poll_s)]
+        if progress.next_s != MISSING:
+            moments.append(progress.next_s)
+        if chain.state is ChainState.ACTIVE:
+            moments += [at_s for at_s in (chain.next_look_s, chain.next_try_s) if at_s > now_s]
+        self.due_s[chain.id] = max(min(moments), now_s + 1)
+
+    def next_s(self, now_s: float) -> float:
+        """The next turn of any chain; where there is none, when to look for new chains."""
+        return min(self.due_s.values(), default=grid(int(now_s), self.settings.poll_s))
+
+
+def grid(now_s: int, step_s: float) -> float:
+    """The next multiple of a step."""
+    return (math.floor(now_s / step_s) + 1) * step_s

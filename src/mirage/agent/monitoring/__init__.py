@@ -1,0 +1,1 @@
+"""Monitoring of the agent: its log and its metrics."""

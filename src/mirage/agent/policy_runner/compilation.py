@@ -1,0 +1,78 @@
+"""The compilation of the simulator ahead of the first forecast, in a process of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+from mirage.process import DIE_WITH_PARENT
+
+log = logging.getLogger("mirage.agent")
+
+COMMAND = (sys.executable, "-m", "mirage", "compile", "--processes", "1", "what-if", "slurm")
+NICE = 10
+"""Login nodes are shared: whoever types there goes first."""
+
+
+class Compilation:
+    """Runs ``mirage compile what-if slurm`` once, which takes a second where everything is compiled, else a minute.
+
+    Args:
+        real_s: Real seconds that only grow.
+    """
+
+    def __init__(self, real_s: Callable[[], float]) -> None:
+        self.real_s = real_s
+        self._child: subprocess.Popen[bytes] | None = None
+        self._begun_s = 0.0
+        self.over = False
+
+    def begin(self) -> None:
+        """Start it; a second call changes nothing."""
+        if self._child is not None or self.over:
+            return
+        self._begun_s = self.real_s()
+        log.info("compiling", extra={"detail": "the simulator, in the background; about a minute where it is not yet"})
+        try:
+            self._child = subprocess.Popen(
+                COMMAND, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                preexec_fn=_nice_and_mortal, cwd="/",
+            )  # fmt: skip
+        except OSError as error:
+            self.over = True
+            log.warning("not compiled", extra={"detail": f"cannot start a process: {error.strerror}"})
+
+    def is_under_way(self) -> bool:
+        """Whether it has begun and has not ended; the end is told in the log."""
+        if self._child is None:
+            return False
+        status = self._child.poll()
+        if status is None:
+            return True
+        self._child, self.over = None, True
+        took = f"after {self.real_s() - self._begun_s:.0f} s"
+        if status:
+            log.warning("not compiled", extra={"detail": f"status {status} {took}; try `mirage compile what-if slurm`"})
+        else:
+            log.info("compiled", extra={"detail": took})
+        return False
+
+    def under_way_s(self) -> float:
+        """Real seconds since it began."""
+        return self.real_s() - self._begun_s
+
+    def close(self) -> None:
+        """End it; what was compiled stays."""
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait()
+            self._child = None
+
+
+def _nice_and_mortal() -> None:
+    os.nice(NICE)
+    if DIE_WITH_PARENT is not None:
+        DIE_WITH_PARENT()

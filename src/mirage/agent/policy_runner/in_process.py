@@ -1,0 +1,64 @@
+"""Policies run in this process, at once: for demonstrations, tests, and the child process of the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from mirage.agent.policy_runner.question import FAILURES, Answer, PolicyRequest, Question, settings_for
+from mirage.policy.contract import Policy
+from mirage.policy.registry import make_policy
+from mirage.policy.settings import PolicySettings
+from mirage.policy.view import View
+
+
+@dataclass
+class InProcess:
+    """Runs policies in this process. Chains with equal requests share a policy object."""
+
+    policies: dict[tuple[str, PolicySettings], Policy] = field(default_factory=dict)
+    _options: Mapping[str, str] = field(default_factory=dict)
+    _settings: dict[PolicyRequest, PolicySettings] = field(default_factory=dict)
+    _answers: list[Answer] = field(default_factory=list)
+
+    def ask(self, questions: Sequence[Question], options: Mapping[str, str], view: View) -> None:
+        """Answer at once."""
+        self._answers += [self.answer(question, options, view) for question in questions]
+
+    def answer(self, question: Question, options: Mapping[str, str], view: View) -> Answer:
+        """The answer to one question."""
+        try:
+            plan = self._policy(question.request, options).decide(replace(view, chain=question.form))
+        except FAILURES as error:
+            return Answer(question.chain, None, f"{type(error).__name__}: {error}")
+        return Answer(question.chain, plan)
+
+    def answers(self, wait_s: float) -> list[Answer]:
+        """Those to all questions asked so far."""
+        given, self._answers = self._answers, []
+        return given
+
+    def prepare(self, policies: Sequence[str]) -> None:
+        """There is nothing to prepare: whoever asks waits."""
+
+    def excuse(self) -> str:
+        """There is never one to make."""
+        return ""
+
+    def rest(self) -> None:
+        """Keep what was compiled."""
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+    def _policy(self, request: PolicyRequest, options: Mapping[str, str]) -> Policy:
+        """The policy made before from equal settings, else a new one: a site may change how its scheduler is set."""
+        if options != self._options:
+            self._options = options
+            self._settings.clear()
+        if request not in self._settings:
+            self._settings[request] = settings_for(request, options)
+        made = (request.policy, self._settings[request])
+        if made not in self.policies:
+            self.policies[made] = make_policy(*made)
+        return self.policies[made]

@@ -1,0 +1,113 @@
+"""Questions to policies, their answers, and what runs policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from mirage.errors import MirageError
+from mirage.policy.cost import Cost
+from mirage.policy.plan import Plan
+from mirage.policy.registry import policy_spec
+from mirage.policy.settings import PolicySettings
+from mirage.policy.view import Chain, View
+
+FAILURES = (MirageError, ValueError, ArithmeticError, LookupError, AttributeError, TypeError)
+"""What a policy may raise without ending the process in which it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRequest:
+    """Which policy decides about a chain, and what an hour costs there."""
+
+    policy: str
+    interruption_cost: float
+    overlap_cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about one chain.
+
+    Attributes:
+        chain: Number of the chain in the store.
+        form: The chain as its policy sees it.
+    """
+
+    chain: int
+    request: PolicyRequest
+    form: Chain
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer about one chain.
+
+    Attributes:
+        plan: None where the policy failed.
+        failure: How it failed, in words.
+    """
+
+    chain: int
+    plan: Plan | None
+    failure: str = ""
+
+
+class PolicyRunner(Protocol):
+    """A runner of policies."""
+
+    def ask(self, questions: Sequence[Question], options: Mapping[str, str], view: View) -> None:
+        """Ask about chains, the most urgent first; this does not wait.
+
+        Args:
+            options: The scheduler's, keys in lower case.
+            view: Without a chain, the same for all of them.
+        """
+        ...
+
+    def answers(self, wait_s: float) -> list[Answer]:
+        """The answers that have come; real time is waited for the others, but no longer than so."""
+        ...
+
+    def prepare(self, policies: Sequence[str]) -> None:
+        """Let policies get ready for questions that will come, in the background."""
+        ...
+
+    def excuse(self) -> str:
+        """Why there is no answer yet, in words; empty where it is not known."""
+        ...
+
+    def rest(self) -> None:
+        """Forget open questions, and give memory back."""
+        ...
+
+    def close(self) -> None:
+        """End everything that was started."""
+        ...
+
+
+def simulates(policy: str) -> bool:
+    """Whether a policy runs the simulator, which has to be compiled once.
+
+    Raises:
+        UnknownName: No such policy.
+    """
+    return "scheduler" in policy_spec(policy).needs
+
+
+def settings_for(request: PolicyRequest, options: Mapping[str, str]) -> PolicySettings:
+    """What a policy is made with here, as ``mirage evaluate`` makes it from a ``slurm.conf``.
+
+    The scheduler's options are read only for a policy that needs them: reading them loads the simulator.
+
+    Raises:
+        UnknownName: No such policy.
+        ConfigurationError: A cost or an option has a value that cannot be used.
+    """
+    cost = Cost(request.interruption_cost, request.overlap_cost)
+    if not simulates(request.policy):
+        return PolicySettings(cost)
+    from mirage.sim.slurm_conf.settings import SlurmSettings
+
+    return PolicySettings(cost, scheduler=SlurmSettings.from_options(options, "scontrol show config"))
