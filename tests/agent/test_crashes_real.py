@@ -26,7 +26,16 @@ from mirage.slurm.values import QueuedJob, Submission
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
-QUICK = {"poll_s": 1, "busy_poll_s": 1, "decide_s": 1, "settle_s": 4, "vanish_s": 5, "lease_s": 30, "nap_s": 0.2}
+QUICK = {
+    "poll_s": 1,
+    "busy_poll_s": 1,
+    "decide_s": 1,
+    "settle_s": 4,
+    "vanish_s": 5,
+    "lease_s": 30,
+    "early_s": 0,
+    "nap_s": 0.2,
+}
 
 SERVICE = """#!/bin/bash
 trap 'echo "$MIRAGE_LINK checkpoint $(date +%s.%N)" >> service.log; exit 0' USR2
@@ -57,7 +66,8 @@ class Chain:
         )
         spec = {"policy": "lead:24", "grace_s": 10, **spec}
         self.store: SqlStore = open_store(self.url)
-        self.id = self.store.add_chain(name, ChainSpec(submission, **spec), int(time.time())).id
+        chain = self.store.add_chain(name, ChainSpec(submission, **spec), int(time.time()))
+        self.id, self.key = chain.id, chain.key
         self.client = SlurmClient(SystemRunner(cluster.environment))
 
     def agent(self, point: str = "never", **settings) -> subprocess.Popen[bytes]:
@@ -75,7 +85,7 @@ class Chain:
         found: dict[int, list[QueuedJob]] = {}
         for job in self.client.observe().jobs:
             tag = parse_tag(job.comment)
-            if tag is not None and tag.chain == self.name:
+            if tag is not None and tag.key == self.key:
                 found.setdefault(tag.link, []).append(job)
         return found
 

@@ -21,6 +21,7 @@ class LinkRecord:
         started_s: ``MISSING`` if it had not started by the horizon.
         ends_s: When its limit ends it; ``MISSING`` as well.
         held_s: From when on it stood in the queue held back, before ``submitted_s``; ``MISSING`` if it never was.
+        ready_s: From when on it served; ``MISSING`` where it serves from its start.
     """
 
     number: int
@@ -29,6 +30,12 @@ class LinkRecord:
     started_s: int
     ends_s: int
     held_s: int = MISSING
+    ready_s: int = MISSING
+
+    @property
+    def serves_s(self) -> int:
+        """From when on it serves: from its readiness where that is known to be later than its start."""
+        return max(self.started_s, self.ready_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +65,11 @@ class HandOver:
     Attributes:
         link: Number of the link that ended.
         ended_s: When.
-        x_s: Start of the next minus this end; up to the horizon if the next had not started by then.
+        x_s: Readiness of the next minus this end where that is positive: an interruption. Else its start minus this
+            end, negative: an overlap. Up to the horizon if the next had not started by then.
         open: Whether it had not.
         following: Number of the next; ``MISSING`` while it has not started.
+        overlap_s: How long both held nodes.
     """
 
     link: int
@@ -68,11 +77,16 @@ class HandOver:
     x_s: int
     open: bool = False
     following: int = MISSING
+    overlap_s: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ChainRun:
-    """What became of a chain between its first submission and the horizon."""
+    """What became of a chain between its first submission and the horizon.
+
+    It is interrupted while no link serves: from the end of one until the next is ready. It is held twice while two
+    links hold nodes, whether the second serves or still loads. The wait for the first link is neither.
+    """
 
     link: Link
     begin_s: int
@@ -95,7 +109,11 @@ class ChainRun:
                 continue
             if following is not None and following.started_s != MISSING:
                 x_s = max(following.started_s - covered_s, following.started_s - following.ends_s)
-                found.append(HandOver(last.number, covered_s, x_s, following=following.number))
+                gap_s = following.serves_s - covered_s
+                overlap_s = max(-x_s, 0)
+                found.append(
+                    HandOver(last.number, covered_s, gap_s if gap_s > 0 else x_s, False, following.number, overlap_s)
+                )
             elif covered_s < self.until_s:
                 found.append(HandOver(last.number, covered_s, self.until_s - covered_s, open=True))
         return tuple(found)
@@ -107,17 +125,17 @@ class ChainRun:
 
     @property
     def interruption_s(self) -> int:
-        """Time without a link, the wait of the first one not counted."""
+        """Time in which no link served, the wait for the first one not counted."""
         return sum(max(h.x_s, 0) for h in self.hand_overs)
 
     @property
     def overlap_s(self) -> int:
-        """Time with two links."""
-        return sum(max(-h.x_s, 0) for h in self.hand_overs)
+        """Time in which two links held nodes."""
+        return sum(h.overlap_s for h in self.hand_overs)
 
     @property
     def availability(self) -> float:
-        """Share of the time since the first start in which a link ran."""
+        """Share of the time since the first start in which a link served."""
         if not self.links or self.links[0].started_s == MISSING:
             return 0.0
         alive_s = self.until_s - self.links[0].started_s

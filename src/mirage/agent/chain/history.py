@@ -31,12 +31,8 @@ def chain_run(
     ran = [link for link in links if _counts(link)]
     if chain.state is ChainState.DONE:
         now_s = _last_known_s(chain, ran)
-    records = tuple(
-        LinkRecord(
-            link.number - 1, link.job, _asked_s(link, now_s), link.started_s, _ends_s(link, now_s), _held_s(link)
-        )
-        for link in ran
-    )
+    loads = bool(chain.spec.ready_command or chain.spec.ready_by_job or chain.spec.warmup_s)
+    records = tuple(record for link in ran for record in _records(link, now_s, loads))
     limits_s = {link.number: _limit_ends_s(link) for link in ran}
     told = [
         Decision(d.time_s, d.link - 1, limits_s[d.link] - d.time_s, d.submits, d.reason, d.estimate)
@@ -49,6 +45,32 @@ def chain_run(
     return ChainRun(form, begin_s, max(_until_s(chain, records, now_s), begin_s), records, tuple(told))
 
 
+def _records(link: Link, now_s: int, loads: bool) -> list[LinkRecord]:
+    """The runs of a link, those before a requeue first.
+
+    Args:
+        loads: Whether a link serves only once it is known to be ready.
+    """
+    number, found, asked_s = link.number - 1, [], link.submitted_s
+    for started_s, ready_s, ended_s in link.earlier:
+        serves_s = _serves_s(ready_s, ended_s, loads)
+        found.append(LinkRecord(number, link.job, asked_s, started_s, ended_s, ready_s=serves_s))
+        asked_s = ended_s
+    if link.started_s != MISSING or link.state is not LinkState.ENDED:
+        ends_s = _ends_s(link, now_s)
+        ready_s = MISSING if link.started_s == MISSING else _serves_s(link.ready_s, min(ends_s, now_s), loads)
+        asked_s = max(_asked_s(link, now_s), asked_s)
+        found.append(LinkRecord(number, link.job, asked_s, link.started_s, ends_s, _held_s(link), ready_s))
+    return found
+
+
+def _serves_s(ready_s: int, over_s: int, loads: bool) -> int:
+    """From when on a run served; its end, or now, where it has not been ready."""
+    if ready_s != MISSING:
+        return ready_s
+    return over_s if loads else MISSING
+
+
 def nodes_asked(spec: ChainSpec) -> int:
     """The nodes of a link: the smallest number of sbatch's ``--nodes``, else 1."""
     said = re.match(r"(\d+)([km]?)", spec.submission.options.get("nodes") or "", re.IGNORECASE)
@@ -57,20 +79,21 @@ def nodes_asked(spec: ChainSpec) -> int:
 
 def _counts(link: Link) -> bool:
     """Whether a link has run, or stands in the queue."""
-    return link.submitted_s != MISSING and (link.started_s != MISSING or link.state is not LinkState.ENDED)
+    ran = link.started_s != MISSING or bool(link.earlier)
+    return link.submitted_s != MISSING and (ran or link.state is not LinkState.ENDED)
 
 
 def _last_known_s(chain: Chain, links: Sequence[Link]) -> int:
     """The last instant that the links tell of; a link whose end is unknown ended with its limit."""
     instants = [s for link in links for s in (link.submitted_s, link.started_s, _ends_s(link, MISSING))]
-    return max([chain.created_s, *instants])
+    return max([chain.created_s, chain.stopped_s, *instants])
 
 
 def _until_s(chain: Chain, records: Sequence[LinkRecord], now_s: int) -> int:
-    """The end of the record: now, or the end of the last link of a finished chain."""
-    if chain.state not in (ChainState.ENDING, ChainState.DONE):
+    """The end of the record: now; of a chain that is winding up, when no link was wanted any more or the last ended."""
+    if chain.state in (ChainState.ACTIVE, ChainState.PAUSED):
         return now_s
-    return min(now_s, max((record.ends_s for record in records), default=chain.created_s))
+    return min(now_s, max([chain.stopped_s, chain.created_s, *(record.ends_s for record in records)]))
 
 
 def _first_s(record: LinkRecord) -> int:

@@ -10,6 +10,7 @@ from mirage.agent.chain.tag import Tag, parse_tag
 from mirage.agent.model import EventRecord, Link, LinkState
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.values import AccountedJob, QueuedJob
+from mirage.slurm_words.reasons import in_words, is_usual
 from mirage.slurm_words.states import ALIVE
 
 SAME_START_S = 2
@@ -160,5 +161,8 @@ def _events(link: Link, columns: dict[str, Any], now_s: int, detail: str) -> tup
             kinds.append("ended")
             outcome = columns.get("outcome", JobState.UNKNOWN)
             detail = f"{detail}, {outcome.name}" + (f" {columns['exit_code']}" if columns.get("exit_code") else "")
+    if not is_usual(columns.get("reason", "")):
+        waits = EventRecord(link.chain, link.number, now_s, "waits", in_words(columns["reason"]))
+        return (*(EventRecord(link.chain, link.number, now_s, kind, detail) for kind in kinds), waits)
     kinds += [kind for kind, name in (("ready", "ready_s"), ("done", "finished")) if columns.get(name, 0) > 0]
     return tuple(EventRecord(link.chain, link.number, now_s, kind, detail) for kind in kinds)

@@ -140,8 +140,10 @@ def _of_chains(chains: Sequence[tuple[Chain, list[Link]]], now_s: int) -> Iterab
     lost_s = {key: run.interruption_s for key, run in runs.items()}
     twice_s = {key: run.overlap_s for key, run in runs.items()}
     wasted_s = {key: run.wasted_node_h * HOUR_S for key, run in runs.items()}
-    yield _counter("interruption_seconds", "Time without a link, so far", lost_s, "chain")
-    yield _counter("overlap_seconds", "Time with two links, so far", twice_s, "chain")
+    troubled = {(chain.name,): bool(chain.trouble) for chain, _ in chains}
+    yield _gauge("chain_trouble", "Whether something stands in the way of the chain", troubled, "chain")
+    yield _counter("interruption_seconds", "Time in which no link served, so far", lost_s, "chain")
+    yield _counter("overlap_seconds", "Time in which two links held nodes, so far", twice_s, "chain")
     yield _counter("wasted_node_seconds", "Node-seconds held twice, so far", wasted_s, "chain")
     yield _gauge("link_ends_timestamp_seconds", "When the newest running link reaches its limit", ends_s, "chain")
     yield _gauge("live_link", "Number of the newest link that runs, 0 for none", live, "chain")

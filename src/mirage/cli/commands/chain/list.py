@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
     from mirage.agent.model import Chain, Link
     from mirage.agent.store.protocol import Store
 
-COLUMNS = ("chain", "state", "policy", "link", "job", "link_state", "left", "interrupted", "overlap")
+COLUMNS = (
+    "chain", "state", "policy", "link", "job", "link_state", "left", "next", "interrupted", "overlap", "why",
+)  # fmt: skip
 
 
 def find(store: Store, name: str) -> Chain:
@@ -43,14 +47,19 @@ def find(store: Store, name: str) -> Chain:
 @click.option("-o", "--format", "columns", metavar="LIST", help=f"Which columns: {','.join(COLUMNS)}.")
 @json_output
 def list_(everything: bool, parsable2: bool, noheader: bool, columns: str | None, as_json: bool) -> None:
-    """Show chains: the last link of each, the time it has left, and what was lost."""
+    """Show chains: the link that runs, what is left of it, the next one, what was lost, and what is the matter.
+
+    INTERRUPTED is the time in which no link served, from the end of one until the next was ready; OVERLAP the time in
+    which two held nodes.
+    """
     chosen = columns.split(",") if columns else list(COLUMNS)
     if unknown := [name for name in chosen if name not in COLUMNS]:
         raise click.UsageError(f"there is no column {shown(unknown[0])}; there are {', '.join(COLUMNS)}")
     now_s = int(cluster.clock())
     with cluster.store() as store:
         found = [c for c in store.chains() if everything or c.state.value != "done" or as_json]
-        rows = [row(chain, store.links(chain.id), now_s) for chain in found]
+        seen = seen_by_agent(store, now_s)
+        rows = [row(chain, store.links(chain.id), now_s) | seen for chain in found]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
@@ -60,27 +69,51 @@ def list_(everything: bool, parsable2: bool, noheader: bool, columns: str | None
     for line in lines:
         plain = "  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip()
         click.echo("|".join(line) if parsable2 else plain)
+    if rows and not (parsable2 or noheader):
+        click.echo(seen_in_words(seen), err=True)
+
+
+def seen_by_agent(store: Store, now_s: int) -> dict[str, Any]:
+    """When an agent has last looked at the queue, and whether one runs."""
+    from mirage.agent.service import running_agent
+    from mirage.job_state import MISSING
+
+    polled_s = store.identity().polled_s
+    return {"as_of": polled_s if polled_s != MISSING else None, "agent": running_agent(store, now_s) is not None}
+
+
+def seen_in_words(seen: Mapping[str, Any]) -> str:
+    """The same as a line for people."""
+    if seen["as_of"] is None:
+        as_of = "not looked at yet"
+    else:
+        as_of = "as of " + time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(seen["as_of"]))
+    return as_of if seen["agent"] else f"{as_of}; no agent runs: mirage agent start"
 
 
 def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
     """A chain as one JSON object: times in seconds."""
     from mirage.agent.chain.history import chain_run
     from mirage.job_state import MISSING
+    from mirage.slurm_words.reasons import in_words
 
     run = chain_run(chain, links, (), now_s)
     known = [link for link in links if link.job != MISSING]
-    last = known[-1] if known else None
     running = [link for link in known if link.state.value == "running"]
-    left = running[-1].started_s + running[-1].limit_s - now_s if running and running[-1].limit_s > 0 else None
+    shown = (running or known)[-1] if known else None
+    following = [link for link in links if shown is not None and link.number > shown.number]
+    waiting = [link for link in known if link.reason]
+    left = max(running[-1].started_s + running[-1].limit_s - now_s, 0) if running and running[-1].limit_s > 0 else None
     return {
         "chain": chain.name,
         "state": chain.state.value,
-        "why": chain.why,
+        "why": chain.why or chain.trouble or (in_words(waiting[-1].reason) if waiting else ""),
         "policy": chain.spec.policy,
-        "link": last.number if last else 0,
-        "job": last.job if last else None,
-        "link_state": last.state.value if last else "planned",
+        "link": shown.number if shown else 0,
+        "job": shown.job if shown else None,
+        "link_state": shown.state.value if shown else "planned",
         "left": left,
+        "next": following[-1].state.value if following else None,
         "interrupted": run.interruption_s,
         "overlap": run.overlap_s,
     }

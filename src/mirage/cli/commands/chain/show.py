@@ -13,7 +13,7 @@ import click
 
 from mirage import __version__
 from mirage.cli import context as cluster
-from mirage.cli.commands.chain.list import find, row
+from mirage.cli.commands.chain.list import find, row, seen_by_agent, seen_in_words
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output, write_output
 
@@ -32,7 +32,8 @@ def show(name: str, as_json: bool) -> None:
     with cluster.store() as store:
         chain = find(store, name)
         links, decisions = store.links(chain.id), store.decisions(chain.id)
-    facts = row(chain, links, now_s)
+        seen = seen_by_agent(store, now_s)
+    facts = row(chain, links, now_s) | seen
     if as_json:
         facts["links"] = [{**asdict(link), "outcome": link.outcome.name} for link in links]
         facts["decisions"] = len(decisions)
@@ -42,6 +43,8 @@ def show(name: str, as_json: bool) -> None:
     from mirage.report.terminal.chain import print_chain
 
     print_chain(chain_run(chain, links, decisions, now_s), facts, decisions[-1] if decisions else None)
+    if chain.state.value != "done":
+        click.echo(seen_in_words(seen), err=True)
 
 
 @click.command(

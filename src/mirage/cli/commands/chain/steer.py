@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mirage.cli import context as cluster
 from mirage.cli.commands.chain.list import find
 from mirage.cli.options import CONTEXT, examples
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, SlurmError, SlurmUnreachable
 
 if TYPE_CHECKING:
-    from mirage.agent.model import Chain
+    from mirage.agent.model import Chain, LinkState
     from mirage.agent.store.protocol import Store
 
 
@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 @click.argument("name")
 def pause(name: str) -> None:
     """Pause chain NAME: its job runs on, the waiting one is cancelled, none is submitted."""
+    from mirage.agent.model import LinkState
+
     with cluster.store() as store:
         chain = find(store, name)
+        _check_cluster(store)
         _change(store, chain, "paused", "paused by hand", "active")
-        withdraw(store, chain)
+        _cancel(store, chain, LinkState.HELD, LinkState.QUEUED)
     click.echo(f"chain {chain.name} is paused; `mirage chain resume {chain.name}` goes on", err=True)
 
 
@@ -45,29 +48,55 @@ def resume(name: str) -> None:
 @click.option("--after-this-link", is_flag=True, help="Let the job that runs come to its end.")
 def stop(name: str, after_this_link: bool) -> None:
     """End chain NAME: cancel its jobs and submit no more."""
+    from mirage.agent.model import LinkState
+
     with cluster.store() as store:
         chain = find(store, name)
-        _change(store, chain, "ending", "stopped by hand", "active", "paused")
-        withdraw(store, chain)
-        if not after_this_link:
-            slurm = cluster.client()
-            for link in store.links(chain.id):
-                if link.state.value == "running":
-                    slurm.cancel(link.job)
+        _check_cluster(store)
+        state = "ending" if after_this_link else "stopping"
+        from_states = ("active", "paused") if after_this_link else ("active", "paused", "ending", "stopping")
+        _change(store, chain, state, "stopped by hand", *from_states)
+        running = () if after_this_link else (LinkState.RUNNING,)
+        _cancel(store, chain, LinkState.HELD, LinkState.QUEUED, *running)
     click.echo(f"chain {chain.name} is stopped", err=True)
 
 
-def withdraw(store: Store, chain: Chain) -> None:
-    """Cancel the waiting job of a chain; the agent cancels one that is not known yet."""
-    from mirage.agent.model import EventRecord, LinkState
+def _check_cluster(store: Store) -> None:
+    """See that Slurm's commands speak to the cluster of the chains, if they speak at all.
+
+    Raises:
+        WrongCluster: They speak to another, where the numbers of our jobs are somebody else's.
+    """
+    from mirage.slurm.backend import cluster_of
+
+    try:
+        store.bind(cluster_of(cluster.client().configuration()))
+    except SlurmError as error:
+        click.echo(f"mirage: {error}", err=True)
+
+
+def _cancel(store: Store, chain: Chain, *states: LinkState) -> None:
+    """Cancel the jobs of links in some states now, each only where the queue shows that it is ours.
+
+    The agent cancels what is not seen yet, and everything where Slurm does not answer.
+    """
+    from mirage.agent.cycle.own_jobs import is_of_link, own_jobs
+    from mirage.agent.model import EventRecord
     from mirage.job_state import MISSING
 
     now_s, slurm = int(cluster.clock()), cluster.client()
-    for link in store.links(chain.id):
-        if link.state in (LinkState.HELD, LinkState.QUEUED) and link.job != MISSING and link.cancelled_s == MISSING:
-            event = EventRecord(chain.id, link.number, now_s, "withdrawn", f"job {link.job}, by hand")
-            slurm.cancel(link.job)
-            store.change_link(chain.id, link.number, event, cancelled_s=now_s)
+    try:
+        own = own_jobs(slurm.observe().jobs, slurm.user, store.identity().identity)
+        for link in store.links(chain.id):
+            job = own.by_id.get(link.job)
+            if link.state not in states or link.cancelled_s != MISSING or job is None:
+                continue
+            if is_of_link(job, chain.key, link.number):
+                slurm.cancel(job.id)
+                event = EventRecord(chain.id, link.number, now_s, "withdrawn", f"job {job.id}, by hand")
+                store.change_link(chain.id, link.number, event, cancelled_s=now_s)
+    except SlurmUnreachable as error:
+        click.echo(f"mirage: {error}; the agent cancels the jobs when Slurm answers again", err=True)
 
 
 def _change(store: Store, chain: Chain, state: str, why: str, *only_from: str) -> None:
@@ -77,7 +106,11 @@ def _change(store: Store, chain: Chain, state: str, why: str, *only_from: str) -
         raise ConfigurationError(
             f"chain {chain.name} is {chain.state.value}; only {' or '.join(only_from)} ones can be"
         )
-    kind = {"active": "resumed"}.get(state, state)
-    event = EventRecord(chain.id, 0, int(cluster.clock()), kind, why)
-    columns = {"refusals": 0, "failures": 0, "next_try_s": 0} if state == "active" else {}
+    now_s = int(cluster.clock())
+    event = EventRecord(chain.id, 0, now_s, {"active": "resumed"}.get(state, state), why)
+    columns: dict[str, Any] = {"trouble": ""}
+    if state == "active":
+        columns |= {"refusals": 0, "failures": 0, "quick_ends": 0, "next_try_s": 0}
+    if state in ("ending", "stopping"):
+        columns["stopped_s"] = now_s
     store.change_chain(chain.id, event, state=ChainState(state), why=why, **columns)

@@ -83,9 +83,8 @@ def split_words(words: list[str], ours: dict[str, bool]) -> tuple[list[str], lis
 @click.option("--policy", default="what-if", show_default=True, metavar="NAME", help="When to ask for the next job.")
 @cost_options(interruption=1.0, overlap=1.0)
 @click.option("--ready-command", default="", metavar="CMD", help="Succeeds once the next job can take over.")
-@click.option(
-    "--warmup", type=DURATION, default="0", metavar="TIME", help="Without a ready command: how long a job loads."
-)
+@click.option("--ready-by-job", is_flag=True, help="The next job says itself that it can: `mirage link ready`.")
+@click.option("--warmup", type=DURATION, default="0", metavar="TIME", help="Without either: how long a job loads.")
 @click.option(
     "--signal-previous",
     default="USR2",
@@ -167,6 +166,7 @@ def _spec(words: dict[str, Any], cost: Cost, request: Request, now_s: int) -> Ch
         interruption_cost=cost.interruption,
         overlap_cost=cost.overlap,
         ready_command=words["ready_command"],
+        ready_by_job=words["ready_by_job"],
         warmup_s=warmup_s,
         signal="" if signal == "NONE" else signal,
         grace_s=words["grace"],
