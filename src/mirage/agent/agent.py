@@ -17,7 +17,7 @@ from mirage.agent.cycle.decision.decide import Decider
 from mirage.agent.cycle.handover import Progress, ReadinessProbes, Shell, hand_over
 from mirage.agent.cycle.poller import Poller
 from mirage.agent.cycle.reconcile import Reconciler
-from mirage.agent.cycle.submit import submit_planned
+from mirage.agent.cycle.submit import Submissions
 from mirage.agent.cycle.transitions import steer
 from mirage.agent.cycle.turns import Turns
 from mirage.agent.model import Chain, ChainState, Link, LinkState
@@ -70,6 +70,7 @@ class Agent:
         monotonic: Seconds that only ever grow, for pacing.
         holder: Who we are, for the lease: host and process.
         runner: Where policies think; by default in this process.
+        submissions: How sbatch is run; by default within the cycle.
         on_cycle: Hears of every cycle and how long it took, for metrics.
     """
 
@@ -84,6 +85,7 @@ class Agent:
         holder: str,
         settings: AgentSettings | None = None,
         runner: PolicyRunner | None = None,
+        submissions: Submissions | None = None,
         on_cycle: Callable[[Cycle, float], None] | None = None,
     ) -> None:
         self.store, self.backend, self.clock, self.monotonic = store, backend, clock, monotonic
@@ -91,7 +93,7 @@ class Agent:
         self.poller = Poller(backend, self.settings)
         self.reconciler, self.probes = Reconciler(), ReadinessProbes(shell)
         self.decider = Decider(real_s, runner or InProcess())
-        self.turns = Turns(self.settings)
+        self.turns, self.submissions = Turns(self.settings), submissions or Submissions()
         self.names, self.on_cycle = Names(), on_cycle
         self.troubles = 0
         self._took_s: deque[float] = deque([0.0, 0.0], maxlen=3)
@@ -126,6 +128,22 @@ class Agent:
         self._took_s.append(took_s)  # one slow answer is an accident; several are a busy controller
         until_turn_s = self.turns.next_s(self.clock()) - self.clock()
         return min(max(until_turn_s, 10 * min(self._took_s), 0.0), self.settings.longest_poll_s)
+
+    def stand_by(self, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:
+        """Wait until no other agent looks after the store; one whose host is gone keeps it for the lease's time."""
+        told = ""
+        while not stop():
+            try:
+                drop_if_gone(self.store)
+                self._renew()
+                return
+            except LeaseHeld as error:
+                if not told:
+                    told = str(error)
+                    log.info("standing by", extra={"detail": told})
+            except StoreError as error:
+                log.warning("trouble", extra={"detail": str(error)})
+            sleep(self.settings.busy_poll_s)
 
     def run(self, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:
         """Cycle until told to stop, then give the lease back."""
@@ -174,6 +192,7 @@ class Agent:
         self.store.saw_queue(now_s)
         context = CycleContext(self.store, self.backend, self.settings, now_s, snapshot, chains, links)
         turn = self.turns.begin(chains, now_s)
+        self.submissions.forget(chains)
         trouble = self._attend_all(context, turn)
         open_questions = 0
         self.decider.runner.prepare([c.spec.policy for c in chains.values() if c.state is ChainState.ACTIVE])
@@ -212,11 +231,11 @@ class Agent:
     def _attend(self, context: CycleContext, chain: Chain) -> Progress:
         """Update one chain from the snapshot, and do what is to be done about it."""
         before = {link.number for link in context.links.get(chain.id, ()) if link.state is LinkState.ENDED}
-        self.reconciler.follow(context, chain)
+        self.reconciler.follow(context, chain, self.submissions.under_way.keys())
         ended = [link for link in context.of(chain, LinkState.ENDED) if link.number not in before]
         chain = steer(context, chain, ended)
-        if chain.state is ChainState.ACTIVE:
-            submit_planned(context, chain)
+        if chain.state is ChainState.ACTIVE or chain.id in self.submissions.under_way:
+            self.submissions.submit_planned(context, chain)
         progress = Progress()
         if chain.state is not ChainState.DONE:
             progress = hand_over(context, chain, self.probes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mirage.agent.chain.submission import link_submission
@@ -10,6 +11,20 @@ from mirage.agent.store.protocol import Store
 from mirage.errors import SlurmRefused
 from mirage.job_state import MISSING
 from mirage.slurm.backend import Backend
+from mirage.slurm.values import Submission
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A submission whose intention stands in the store.
+
+    Attributes:
+        held: Whether the link waits for the end of the one before it.
+    """
+
+    link: Link
+    submission: Submission
+    held: bool
 
 
 def submit_link(store: Store, backend: Backend, chain: Chain, link: Link, previous: Link | None, now_s: int) -> int:
@@ -22,19 +37,38 @@ def submit_link(store: Store, backend: Backend, chain: Chain, link: Link, previo
         SlurmRefused: sbatch said no; the link is as before.
         SlurmUnreachable: Nothing is known; the link is to be looked for.
     """
-    if not store.attempt(chain.id, link.number, now_s):
+    attempt = begin_attempt(store, chain, link, previous, now_s)
+    if attempt is None:
         return MISSING
-    hold = previous is not None and previous.state is LinkState.RUNNING
-    known = store.identity().identity
-    submission = link_submission(chain, known, link.number, previous.job if previous is not None else MISSING, hold)
     try:
-        job = backend.submit(submission)
+        job = backend.submit(attempt.submission)
     except SlurmRefused:
-        store.change_link(chain.id, link.number, attempted_s=MISSING)
+        attempt_refused(store, attempt)
         raise
-    columns: dict[str, Any] = {"job": job, "submitted_s": now_s, "state": LinkState.HELD if hold else LinkState.QUEUED}
-    if not hold:
-        columns["released_s"] = now_s
-    event = EventRecord(chain.id, link.number, now_s, "submitted", f"job {job}" + (", held" if hold else ""))
-    store.change_link(chain.id, link.number, event, **columns)
+    attempt_accepted(store, attempt, job, now_s)
     return job
+
+
+def begin_attempt(store: Store, chain: Chain, link: Link, previous: Link | None, now_s: int) -> Attempt | None:
+    """Write down that a link is about to be submitted; None where somebody has done so already."""
+    if not store.attempt(chain.id, link.number, now_s):
+        return None
+    held = previous is not None and previous.state is LinkState.RUNNING
+    known = store.identity().identity
+    job = previous.job if previous is not None else MISSING
+    return Attempt(link, link_submission(chain, known, link.number, job, held), held)
+
+
+def attempt_refused(store: Store, attempt: Attempt) -> None:
+    """Write down that sbatch said no: the link is as before."""
+    store.change_link(attempt.link.chain, attempt.link.number, attempted_s=MISSING)
+
+
+def attempt_accepted(store: Store, attempt: Attempt, job: int, now_s: int) -> None:
+    """Write down the job that sbatch has made."""
+    link, state = attempt.link, LinkState.HELD if attempt.held else LinkState.QUEUED
+    columns: dict[str, Any] = {"job": job, "submitted_s": now_s, "state": state}
+    if not attempt.held:
+        columns["released_s"] = now_s
+    event = EventRecord(link.chain, link.number, now_s, "submitted", f"job {job}" + (", held" if attempt.held else ""))
+    store.change_link(link.chain, link.number, event, **columns)

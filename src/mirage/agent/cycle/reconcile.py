@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.observations import Change, held_by_slurm, seen_in_accounting, seen_in_queue, vanished
@@ -25,13 +26,17 @@ class Reconciler:
         self.unseen: dict[tuple[int, int], int] = {}
         self.releases: Counter[tuple[int, int]] = Counter()
 
-    def follow(self, context: CycleContext, chain: Chain) -> None:
-        """Bring the open links of a chain up to date."""
+    def follow(self, context: CycleContext, chain: Chain, submitting: Collection[int] = ()) -> None:
+        """Bring the open links of a chain up to date.
+
+        Args:
+            submitting: Chains for which an sbatch is under way, which may still make a job.
+        """
         for link in list(context.links.get(chain.id, ())):
             if link.state is LinkState.ENDED or (link.job == MISSING and link.attempted_s == MISSING):
                 continue
             jobs = candidates(context, chain, link)
-            change = self._change(context, chain, link, jobs)
+            change = self._change(context, chain, link, jobs, submitting)
             if change:
                 link = context.change_link(link, *change.events, **change.columns)
             cancel_doubles(context, chain, link, jobs)
@@ -63,7 +68,9 @@ class Reconciler:
                 replaced = context.event(*key, "replaced", f"{why}; {error}")
                 context.change_link(link, replaced, cancelled_s=context.now_s)
 
-    def _change(self, context: CycleContext, chain: Chain, link: Link, jobs: list[QueuedJob]) -> Change:
+    def _change(
+        self, context: CycleContext, chain: Chain, link: Link, jobs: list[QueuedJob], submitting: Collection[int]
+    ) -> Change:
         key = (link.chain, link.number)
         job = context.job_of(chain, link) if link.job != MISSING else (jobs[0] if jobs else None)
         if job is not None:
@@ -81,7 +88,8 @@ class Reconciler:
             return seen_in_accounting(link, accounted, context.now_s)
         since_s = self.unseen.setdefault(key, context.now_s)
         if link.job == MISSING:
-            settle(context, chain, link, context.settings)
+            if chain.id not in submitting:
+                settle(context, chain, link, context.settings)
         elif accounted is None and context.snapshot.looked_up and context.now_s - since_s >= context.settings.vanish_s:
             del self.unseen[key]
             return vanished(link, context.now_s)

@@ -8,37 +8,103 @@ and in accounting, and only submitted again when both have had time to show it a
 from __future__ import annotations
 
 import logging
+import math
+import threading
 import time
+from collections.abc import Collection
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
 
-from mirage.agent.chain.submit_link import submit_link
+from mirage.agent.chain.submit_link import Attempt, attempt_accepted, attempt_refused, begin_attempt
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING
+from mirage.slurm.backend import Backend
 
 log = logging.getLogger("mirage.agent")
 
 
-def submit_planned(context: CycleContext, chain: Chain) -> None:
-    """Submit the planned link of a chain, unless it was tried before or the chain is to wait."""
-    for link in context.of(chain, LinkState.PLANNED):
-        if link.attempted_s != MISSING:
-            continue
-        if context.now_s < chain.next_try_s:
-            context.trouble(chain, chain.trouble)
-            continue
+@dataclass
+class Submissions:
+    """The submissions that are under way.
+
+    A working directory on a file system that hangs must hold up no other chain: sbatch runs in a thread, for which the
+    cycle waits a little, and whose answer is written down by a later cycle otherwise.
+
+    Attributes:
+        patience_s: How long a cycle waits for an sbatch; without end it runs in the cycle itself.
+    """
+
+    patience_s: float = math.inf
+    under_way: dict[int, tuple[Attempt, Future[int]]] = field(default_factory=dict)
+
+    def submit_planned(self, context: CycleContext, chain: Chain) -> None:
+        """Submit the planned link of a chain, unless it was tried before or the chain is to wait."""
+        if chain.id in self.under_way:
+            self._finish(context, chain)
+            return
+        for link in context.of(chain, LinkState.PLANNED):
+            if link.attempted_s != MISSING:
+                continue
+            if context.now_s < chain.next_try_s:
+                context.trouble(chain, chain.trouble)
+                continue
+            attempt = begin_attempt(context.store, chain, link, previous_of(context, link), context.now_s)
+            refresh(context, link)
+            if attempt is not None:
+                self.under_way[chain.id] = (attempt, self._start(context.backend, attempt))
+                self._finish(context, chain)
+
+    def forget(self, chains: Collection[int]) -> None:
+        """Forget the submissions of chains that are no more."""
+        self.under_way = {chain: one for chain, one in self.under_way.items() if chain in chains}
+
+    def _start(self, backend: Backend, attempt: Attempt) -> Future[int]:
+        future: Future[int] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(backend.submit(attempt.submission))
+            except Exception as error:
+                future.set_exception(error)
+
+        if math.isinf(self.patience_s):
+            run()
+        else:
+            threading.Thread(target=run, name="sbatch", daemon=True).start()
+            wait([future], self.patience_s)
+        return future
+
+    def _finish(self, context: CycleContext, chain: Chain) -> None:
+        """Write down what sbatch has answered, if it has."""
+        attempt, future = self.under_way[chain.id]
+        if not future.done():
+            since = clock_of(attempt_s) if (attempt_s := _attempted_s(context, attempt)) != MISSING else "long ago"
+            context.trouble(chain, f"sbatch has not answered since {since}; is its working directory reachable?")
+            return
+        del self.under_way[chain.id]
         try:
-            submit_link(context.store, context.backend, chain, link, previous_of(context, link), context.now_s)
+            job = future.result()
         except SlurmRefused as error:
-            chain = refused(context, chain, link, error)
+            attempt_refused(context.store, attempt)
+            refused(context, chain, attempt.link, error)
         except SlurmUnreachable as error:
-            log.warning("unanswered", extra={"chain": chain.name, "link": link.number, "detail": str(error)})
+            log.warning("unanswered", extra={"chain": chain.name, "link": attempt.link.number, "detail": str(error)})
             raise
         else:
+            if _attempted_s(context, attempt) != MISSING:  # else it was found by its tag meanwhile
+                attempt_accepted(context.store, attempt, job, context.now_s)
             if chain.refusals:
-                chain = context.change_chain(chain, refusals=0, next_try_s=0)
-        refresh(context, link)
+                context.change_chain(chain, refusals=0, next_try_s=0)
+        refresh(context, attempt.link)
+
+
+def _attempted_s(context: CycleContext, attempt: Attempt) -> int:
+    """When a link was tried that has no job yet; ``MISSING`` where it has one."""
+    rows = context.of(context.chains[attempt.link.chain], LinkState.PLANNED)
+    return next((link.attempted_s for link in rows if link.number == attempt.link.number), MISSING)
 
 
 def previous_of(context: CycleContext, link: Link) -> Link | None:
@@ -53,7 +119,7 @@ def refused(context: CycleContext, chain: Chain, link: Link, error: SlurmRefused
     """The chain after a refusal of sbatch: it waits longer each time, then is paused."""
     refusals = chain.refusals + 1
     event = context.event(chain.id, link.number, "refused", str(error))
-    if refusals >= context.settings.refusals:
+    if refusals >= context.settings.refusals and chain.state is ChainState.ACTIVE:
         why = f"sbatch refused {refusals} times: {error}; mend the cause, then `mirage chain resume {chain.name}`"
         paused = context.event(chain.id, 0, "paused", why)
         return context.change_chain(chain, event, paused, refusals=refusals, state=ChainState.PAUSED, why=why)

@@ -14,6 +14,9 @@ from mirage.cli import context as cluster
 from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples, json_output
 
+SBATCH_PATIENCE_S = 2.0
+"""So long a cycle waits for an sbatch, which answers within a tenth of a second as a rule."""
+
 
 class StopSignals:
     """SIGTERM and SIGINT: they end a sleep at once, and are remembered."""
@@ -60,12 +63,19 @@ def agent() -> None:
     help="Kill a Slurm command after so long. [60]",
 )
 @click.option("--log-json/--log-plain", "log_json", default=None, help="How to log. [default: plain on a terminal]")
-def run(poll_s: int | None, metrics_port: int | None, timeout_s: int | None, log_json: bool | None) -> None:
-    """Look after the chains in the foreground, until SIGTERM or Ctrl-C."""
+@click.option("--standby", is_flag=True, help="Wait while another agent lives; take over when its lease has run out.")
+def run(
+    poll_s: int | None, metrics_port: int | None, timeout_s: int | None, log_json: bool | None, standby: bool
+) -> None:
+    """Look after the chains in the foreground, until SIGTERM or Ctrl-C.
+
+    With --standby on a second login node, the chains go on within five minutes should the first one lose its power.
+    """
     from dataclasses import replace
 
     from mirage.agent.agent import Agent
     from mirage.agent.cycle.readiness import SystemShell
+    from mirage.agent.cycle.submit import Submissions
     from mirage.agent.monitoring.log import start_logging
     from mirage.agent.monitoring.metrics import Metrics
     from mirage.agent.policy_runner.child_process import ChildProcess
@@ -97,8 +107,11 @@ def run(poll_s: int | None, metrics_port: int | None, timeout_s: int | None, log
             holder=holder_name(),
             settings=settings,
             runner=ChildProcess(),
+            submissions=Submissions(SBATCH_PATIENCE_S),
             on_cycle=metrics.record_cycle,
         )
+        if standby:
+            watched.stand_by(stopping.sleep, stopping.arrived)
         watched.run(stopping.sleep, stopping.arrived)
 
 
