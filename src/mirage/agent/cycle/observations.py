@@ -19,6 +19,11 @@ SAME_START_S = 2
 CLOCKS_DIFFER_S = 30
 """The clock of a node may be so far behind the controller's."""
 
+RAN = frozenset(
+    {JobState.COMPLETED, JobState.FAILED, JobState.TIMEOUT, JobState.OUT_OF_MEMORY, JobState.NODE_FAIL}
+)
+"""How a job ends that has run, be it for less than a second; one cancelled in the queue is given a start, too."""
+
 _HELD_BY_SLURM = re.compile(r"requeued[ _]held|JobHoldMaxRequeue", re.IGNORECASE)
 """Reasons that squeue gives for a job which Slurm, not a person, has put on hold."""
 
@@ -136,7 +141,8 @@ def _over(link: Link, job: QueuedJob | AccountedJob, now_s: int) -> dict[str, An
         "outcome": job.state,
         "exit_code": job.exit_code,
     }
-    ran = job.start_s != MISSING and (link.started_s != MISSING or job.start_s < ended_s)
+    known = link.started_s != MISSING or job.start_s < ended_s or job.state in RAN
+    ran = job.start_s != MISSING and known
     if ran:
         columns["started_s"] = job.start_s
         if link.released_s == MISSING:

@@ -47,6 +47,8 @@ class Submissions:
             return
         for link in context.of(chain, LinkState.PLANNED):
             if link.attempted_s != MISSING:
+                if chain.trouble:
+                    context.trouble(chain, chain.trouble)
                 continue
             if context.now_s < chain.next_try_s:
                 context.trouble(chain, chain.trouble)

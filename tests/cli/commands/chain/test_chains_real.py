@@ -3,79 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
+from started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
+from user_shell import Shell
 
-from mirage.agent.chain.tag import parse_tag
 from mirage.job_state import JobState
-from mirage.slurm.client import SlurmClient
-from mirage.slurm.runner import SystemRunner
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
-
-SERVICE = """#!/bin/bash
-#SBATCH --nodes=1 --output=/dev/null
-trap 'echo "$MIRAGE_LINK checkpoint" >> service.log; exit 0' USR2
-echo "$MIRAGE_LINK start $MIRAGE_PREVIOUS_JOB $1" >> service.log
-while true; do sleep 0.2; done
-"""
-
-
-class Shell:
-    """A user's shell on a private cluster."""
-
-    def __init__(self, cluster, folder: Path) -> None:
-        self.cluster, self.folder = cluster, folder
-        self.environment = {**os.environ, **cluster.environment, "MIRAGE_HOME": str(folder / "home")}
-        self.slurm = SlurmClient(SystemRunner(cluster.environment))
-        (folder / "serve.sh").write_text(SERVICE)
-
-    def mirage(self, *words: str, status: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "mirage", *words],
-            env=self.environment,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == status, f"mirage {' '.join(words)}: {done.stdout}{done.stderr}"
-        self.stderr = done.stderr
-        return done.stdout
-
-    def agent(self, *words: str) -> subprocess.Popen[bytes]:
-        with (self.folder / "agent.log").open("ab") as log:
-            agent = subprocess.Popen(
-                [sys.executable, "-m", "mirage", "agent", "run", "--poll", "1", *words], env=self.environment,
-                cwd=self.folder, stderr=log,
-            )  # fmt: skip
-        AGENTS.append(agent)
-        return agent
-
-    def jobs(self, chain: str) -> dict[int, list[JobState]]:
-        found: dict[int, list[JobState]] = {}
-        for job in self.slurm.observe().jobs:
-            tag = parse_tag(job.comment)
-            if tag is not None and tag.chain == chain:
-                found.setdefault(tag.link, []).append(job.state)
-        return found
-
-    def until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
-        end = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < end, f"{what}\n{(self.folder / 'agent.log').read_text()[-3000:]}"
-            time.sleep(0.3)
-
-    def log(self) -> list[str]:
-        path = self.folder / "service.log"
-        return path.read_text().splitlines() if path.exists() else []
 
 
 @pytest.fixture(scope="module")

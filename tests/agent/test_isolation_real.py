@@ -1,0 +1,105 @@
+"""Chains in trouble beside a healthy one, on a real slurmctld: the healthy one does not notice."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
+from user_shell import Shell
+
+from mirage.agent.store.schema import chains
+from mirage.agent.store.sql_store import open_store
+
+pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def cluster(private_cluster) -> Any:
+    return private_cluster(nodes=12, min_job_age_s=36_000)
+
+
+@pytest.fixture
+def shell(cluster, tmp_path: Path) -> Shell:
+    return Shell(cluster, tmp_path)
+
+
+def change_spec(shell: Shell, chain: str, **changes: Any) -> None:
+    """Write into the store what ``mirage submit`` would not let through, as an older version might have."""
+    with closing(open_store(f"sqlite:///{shell.environment['MIRAGE_HOME']}/store.db")) as store:
+        found = store.chain(chain)
+        with store.engine.begin() as connection:
+            spec = connection.execute(sa.select(chains.c.spec).where(chains.c.id == found.id)).scalar_one()
+            asked = {**spec["submission"], **changes.pop("submission", {})}
+            connection.execute(
+                chains.update().where(chains.c.id == found.id).values(spec={**spec, **changes, "submission": asked})
+            )
+
+
+def test_one_chain_s_trouble_is_its_own(shell: Shell) -> None:
+    """A removed directory, a signal that does not exist, a policy that always fails, a refusing site: four at once."""
+    gone = shell.folder / "gone"
+    gone.mkdir()
+    short = ("-t", "2", "--policy", "lead:0.031", "serve.sh")
+    for name in ("healthy", "signal", "refused"):
+        shell.submit(name, *short)
+    shell.submit("policy", "-t", "2", "--policy", "reactive", "serve.sh")
+    lost = Shell(shell.cluster, gone, home=Path(shell.environment["MIRAGE_HOME"]))
+    lost.submit("lost", *short)
+    shutil.rmtree(gone)
+    change_spec(shell, "signal", signal="NOSUCH", grace_s=5)
+    change_spec(shell, "policy", policy="lead:abc")
+    change_spec(shell, "refused", submission={"options": {"partition": "nowhere", "time": "2"}})
+    agent = shell.agent()
+    shell.until(lambda: "2 checkpoint" in shell.log(), 150, "the healthy chain hands over from its second link")
+    why = {name: shell.row(name)["why"] for name in ("healthy", "lost", "policy", "refused")}
+    assert why["healthy"] == ""
+    assert "gone" in why["lost"]
+    assert "lead takes hours" in why["policy"]
+    assert "invalid partition specified: nowhere" in why["refused"]
+    assert "signal-refused" in shell.kinds("signal"), "and it hands over all the same"
+    assert "ended-by-us" in shell.kinds("signal")
+    assert any("fall-back" in line for line in shell.mirage("chain", "explain", "policy", "-n", "9").splitlines())
+    assert "refused" in shell.mirage("chain", "log", "refused")
+    agent.terminate()
+    assert agent.wait(20) == 0
+    for name in ("healthy", "signal", "policy", "refused", "lost"):
+        shell.mirage("chain", "stop", name)
+
+
+def test_a_job_that_ends_at_once_is_slowed_down_and_paused(shell: Shell) -> None:
+    shell.script("nothing.sh", "#!/bin/sh\n#SBATCH -o /dev/null\nexit 0\n")
+    shell.submit("nothing", "-t", "5", "--links", "90", "--policy", "reactive", "nothing.sh")
+    agent = shell.agent()
+    shell.until(lambda: "links end at once" in shell.row("nothing")["why"], 30, "the chain is slowed down")
+    shell.until(lambda: len(shell.found("nothing")) >= 2, 60, "a second job is tried")
+    count = len(shell.found("nothing"))
+    assert count <= 3, "not one a second"
+    agent.terminate()
+    agent.wait(20)
+    shell.mirage("chain", "stop", "nothing")
+
+
+def test_what_keeps_a_link_waiting_is_told_in_words(shell: Shell) -> None:
+    shell.submit("held", "-t", "5", "--policy", "reactive", "-w", "n1", "serve.sh")
+    shell.cluster.run("scontrol", "update", "PartitionName=main", "State=DOWN")
+    try:
+        job = shell.submit("down", "-t", "5", "--policy", "reactive", "serve.sh")
+        agent = shell.agent()
+        shell.until(lambda: "partition is down" in shell.row("down")["why"], 30, "the partition is down")
+        shell.cluster.run("scontrol", "hold", str(job))
+    finally:
+        shell.cluster.run("scontrol", "update", "PartitionName=main", "State=UP")
+    shell.until(lambda: "held by an administrator" in shell.row("down")["why"], 30, "an administrator holds it")
+    assert "waits" in shell.kinds("down")
+    shell.cluster.run("scontrol", "release", str(job))
+    shell.until(lambda: shell.row("down")["link_state"] == "running", 30, "it runs")
+    assert shell.row("down")["why"] == ""
+    agent.terminate()
+    agent.wait(20)
+    for name in ("held", "down"):
+        shell.mirage("chain", "stop", name)

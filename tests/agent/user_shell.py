@@ -1,0 +1,112 @@
+"""A user's shell on a private cluster: ``mirage`` as people type it, an agent, and what Slurm says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from started_agents import AGENTS
+
+from mirage.agent.chain.tag import parse_tag
+from mirage.job_state import JobState
+from mirage.slurm.client import SlurmClient
+from mirage.slurm.runner import SystemRunner
+from mirage.slurm.values import QueuedJob
+
+SERVICE = """#!/bin/bash
+#SBATCH --nodes=1 --output=/dev/null
+trap 'echo "$MIRAGE_LINK checkpoint" >> service.log; exit 0' USR2
+echo "$MIRAGE_LINK start $MIRAGE_PREVIOUS_JOB $1" >> service.log
+while true; do sleep 0.2; done
+"""
+
+
+class Shell:
+    """A user's shell on a private cluster.
+
+    Args:
+        home: Where the agent keeps its things; by default a folder of its own.
+    """
+
+    def __init__(self, cluster: Any, folder: Path, home: Path | None = None, **variables: str) -> None:
+        self.cluster, self.folder = cluster, folder
+        folder.mkdir(exist_ok=True)
+        own = {"MIRAGE_HOME": str(home or folder / "home"), "MIRAGE_STORE": "", **variables}
+        self.environment = {**os.environ, **cluster.environment, **own}
+        self.slurm = SlurmClient(SystemRunner(cluster.environment))
+        self.script("serve.sh", SERVICE)
+        self.stderr = ""
+
+    def script(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text)
+
+    def mirage(self, *words: str, status: int = 0, env: Mapping[str, str] | None = None) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "mirage", *words],
+            env={**self.environment, **(env or {})},
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == status, f"mirage {' '.join(words)}: {done.stdout}{done.stderr}"
+        self.stderr = done.stderr
+        return done.stdout
+
+    def submit(self, chain: str, *words: str) -> int:
+        """A chain without an agent; the job of its first link."""
+        said = self.mirage("submit", "--parsable", "--no-agent", "--chain", chain, *words)
+        return int(said)
+
+    def agent(self, *words: str, before: tuple[str, ...] = (), env: Mapping[str, str] | None = None) -> Any:
+        with (self.folder / "agent.log").open("ab") as log:
+            agent = subprocess.Popen(
+                [*before, sys.executable, "-m", "mirage", "agent", "run", "--poll", "1", *words],
+                env={**self.environment, **(env or {})}, cwd=self.folder, stderr=log,
+            )  # fmt: skip
+        AGENTS.append(agent)
+        return agent
+
+    def found(self, chain: str) -> dict[int, list[QueuedJob]]:
+        """Every job of our own that carries a tag of the chain of that name in our store, by link."""
+        found: dict[int, list[QueuedJob]] = {}
+        for job in self.slurm.observe().jobs:
+            tag = parse_tag(job.comment)
+            if tag is not None and tag.chain == chain and tag.store == self.store_identity():
+                found.setdefault(tag.link, []).append(job)
+        return found
+
+    def store_identity(self) -> str:
+        import sqlite3
+
+        with sqlite3.connect(f"{self.environment['MIRAGE_HOME']}/store.db") as store:
+            return str(store.execute("select identity from store").fetchone()[0])
+
+    def jobs(self, chain: str) -> dict[int, list[JobState]]:
+        return {number: [job.state for job in jobs] for number, jobs in self.found(chain).items()}
+
+    def row(self, chain: str) -> dict[str, Any]:
+        """The chain as ``mirage chain list --json`` shows it."""
+        rows: list[dict[str, Any]] = json.loads(self.mirage("chain", "list", "--json"))
+        return next(row for row in rows if row["chain"] == chain)
+
+    def kinds(self, chain: str) -> list[str]:
+        """Kinds of what happened to a chain."""
+        lines = self.mirage("chain", "log", chain, "--json").splitlines()
+        return [json.loads(line)["kind"] for line in lines]
+
+    def until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        end = time.monotonic() + seconds
+        while not condition():
+            log = self.folder / "agent.log"
+            assert time.monotonic() < end, f"{what}\n{log.read_text()[-4000:] if log.exists() else ''}"
+            time.sleep(0.3)
+
+    def log(self) -> list[str]:
+        path = self.folder / "service.log"
+        return path.read_text().splitlines() if path.exists() else []
