@@ -50,7 +50,7 @@ class Dying:
 
 def main(url: str, point: str, settings: str) -> None:
     known = json.loads(settings)
-    nap_s = known.pop("nap_s", 0.2)
+    nap_s, standby = known.pop("nap_s", 0.2), known.pop("standby", False)
     agent = Agent(
         Dying(open_store(url), point),  # type: ignore[arg-type]
         Dying(SlurmClient(clock=time.time), point),  # type: ignore[arg-type]
@@ -60,7 +60,10 @@ def main(url: str, point: str, settings: str) -> None:
         holder=holder_name(),
         settings=AgentSettings(**known),
     )
-    agent.run(lambda seconds: time.sleep(min(seconds, nap_s)), lambda: False)
+    sleep = lambda seconds: time.sleep(min(seconds, nap_s))  # noqa: E731
+    if standby:
+        agent.stand_by(sleep, lambda: False)
+    agent.run(sleep, lambda: False)
 
 
 if __name__ == "__main__":

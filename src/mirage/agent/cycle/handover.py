@@ -80,7 +80,8 @@ def hand_over(context: CycleContext, chain: Chain, probes: ReadinessProbes) -> P
     """One step of a chain's hand-over.
 
     A link is told to leave when the next is ready, and in any case its grace before its own limit where the next one
-    has been released: whoever is ended by the limit alone has lost what it had not saved.
+    has been released: whoever is ended by the limit alone has lost what it had not saved. (A grace as long as the limit
+    itself counts as half of it.)
     """
     running = context.of(chain, LinkState.RUNNING)
     released = context.of(chain, LinkState.QUEUED)
@@ -95,7 +96,7 @@ def hand_over(context: CycleContext, chain: Chain, probes: ReadinessProbes) -> P
     for link in running:
         link = next(known for known in context.links[chain.id] if known.number == link.number)
         followed = bool(released) or link.number != newest.number
-        last_call_s = _limit_ends_s(link) - chain.spec.grace_s
+        last_call_s = _limit_ends_s(link) - min(chain.spec.grace_s, link.limit_s // 2)
         if link in leaving or (followed and chain.spec.signal and context.now_s >= last_call_s):
             moments.append(_end_previous(context, chain, link, cancel=link in leaving))
         elif followed:

@@ -1,0 +1,178 @@
+"""Hand-overs on a real slurmctld, beside the log that the service itself writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
+from user_shell import Shell
+
+from mirage.job_state import JobState
+
+pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
+
+LEASE_S = int(os.environ.get("MIRAGE_TEST_LEASE_S", "20"))
+"""An agent's own is four minutes; the gate has no time for that."""
+
+MIRAGE = f"{sys.executable} -m mirage"
+
+LOADS = """#!/bin/bash
+#SBATCH -o /dev/null
+say() { echo "$MIRAGE_LINK $1 $(date +%s)" >> service.log; }
+trap 'say told; sleep 1; say down; exit 0' USR2
+say start
+sleep LOAD_S & wait $!
+MIRAGE link ready && say ready
+while true; do sleep 0.2 & wait $!; done
+"""
+
+
+def loads(load_s: int) -> str:
+    """The script of a service that loads for so long, says that it is ready, and leaves when told."""
+    return LOADS.replace("LOAD_S", str(load_s)).replace("MIRAGE link", f"{MIRAGE} link")
+
+
+@pytest.fixture(scope="module")
+def cluster(private_cluster) -> Any:
+    return private_cluster(nodes=8, min_job_age_s=36_000)
+
+
+@pytest.fixture
+def shell(cluster, tmp_path: Path) -> Shell:
+    return Shell(cluster, tmp_path)
+
+
+def words(shell: Shell) -> dict[tuple[int, str], int]:
+    """What each link said, and when, by its own clock."""
+    return {(int(link), word): int(at_s) for link, word, at_s in map(str.split, shell.log())}
+
+
+def test_nobody_is_told_to_leave_before_the_next_has_said_that_it_is_ready(shell: Shell) -> None:
+    shell.script("load.sh", loads(6))
+    shell.submit(
+        "loads", "-t", "2", "--policy", "lead:0.028", "--ready-by-job", "--links", "3", "--grace", "5s", "load.sh"
+    )
+    agent = shell.agent()
+    shell.until(lambda: (2, "told") in words(shell), 150, "the second link leaves for the third")
+    said = words(shell)
+    for link in (1, 2):
+        assert said[link, "told"] >= said[link + 1, "ready"], f"link {link} was told before the next was ready"
+    shell.until(lambda: shell.row("loads")["link"] == 3, 20, "the third link is alone")
+    assert shell.row("loads")["interrupted"] == 0
+    agent.terminate()
+    agent.wait(20)
+    shell.mirage("chain", "stop", "loads")
+
+
+def test_done_ends_a_successor_that_runs_already(shell: Shell) -> None:
+    shell.script("work.sh", f"#!/bin/bash\n#SBATCH -o /dev/null -t 2\n[ $MIRAGE_LINK = 1 ] || exec sleep 100\n"
+                 f"sleep 16; {MIRAGE} link done; sleep 2\n")  # fmt: skip
+    shell.submit("work", "--policy", "lead:0.03", "--ready-by-job", "--grace", "5s", "work.sh")
+    agent = shell.agent()
+    shell.until(lambda: shell.row("work")["state"] == "done", 60, "the chain is done")
+    agent.terminate()
+    agent.wait(20)
+    assert shell.jobs("work") == {1: [JobState.COMPLETED], 2: [JobState.CANCELLED]}
+    assert any(job.start_s > 0 for job in shell.found("work")[2]), "it ran"
+
+
+def test_whoever_has_a_released_successor_is_told_before_its_own_limit(shell: Shell) -> None:
+    """The successor waits for the node that the first one holds: without a word the limit would end that."""
+    shell.script("here.sh", loads(0))
+    chosen = ("-t", "1", "--policy", "lead:0.014", "--grace", "20s", "--links", "2", "-w", "n7", "--exclusive")
+    shell.submit("waits", *chosen, "here.sh")
+    agent = shell.agent()
+    shell.until(lambda: (1, "told") in words(shell), 70, "the first link is told")
+    said = words(shell)
+    assert said[1, "told"] - said[1, "start"] <= 42, "twenty seconds before its minute is over"
+    shell.until(lambda: (2, "start") in words(shell), 40, "the second follows on the node that is free now")
+    agent.terminate()
+    agent.wait(20)
+    shell.mirage("chain", "stop", "waits")
+
+
+def test_a_requeue_between_two_looks_is_seen_and_accounted_for(shell: Shell) -> None:
+    shell.script("load.sh", loads(1))
+    job = shell.submit("again", "-t", "5", "--policy", "reactive", "--ready-by-job", "load.sh")
+    agent = shell.agent("--poll", "20")
+    shell.until(lambda: (1, "ready") in words(shell), 40, "the link serves")
+    shell.until(lambda: "ready" in shell.kinds("again"), 60, "the agent has heard it")
+    first = words(shell)
+    shell.cluster.run("scontrol", "requeue", str(job))
+    shell.until(lambda: words(shell)[1, "start"] > first[1, "start"], 60, "it runs once more")
+    shell.until(lambda: "requeued" in shell.kinds("again"), 60, "the agent has seen it")
+    shell.until(lambda: shell.kinds("again").count("ready") == 2, 60, "and that it is ready again")
+    agent.terminate()
+    agent.wait(20)
+    told = shell.row("again")["interrupted"]
+    lines = [line.split() for line in shell.log()]
+    ready = [int(at_s) for _, word, at_s in lines if word == "ready"]
+    away_s = ready[1] - _requeued_s(shell, job)
+    assert abs(told - away_s) <= 3, (told, away_s, lines)
+    shell.mirage("chain", "stop", "again")
+    assert shell.row("again")["interrupted"] >= told, "what was lost stays lost when the chain ends"
+
+
+def _requeued_s(shell: Shell, job: int) -> int:
+    shown = shell.cluster.run("scontrol", "show", "job", str(job))
+    at = re.search(r"SubmitTime=(\S+)", shown)
+    assert at is not None
+    return int(time.mktime(time.strptime(at[1], "%Y-%m-%dT%H:%M:%S")))
+
+
+def test_an_agent_on_a_second_host_takes_over_after_a_power_failure(shell: Shell) -> None:
+    """The first dies with its host: its lease runs out, nobody gives it back, and its process cannot be looked at."""
+    shell.script("load.sh", loads(1))
+    first_job = shell.submit("moved", "-t", "2", "--policy", "lead:0.015", "--ready-by-job", "load.sh")
+    settings = {"poll_s": 1, "busy_poll_s": 1, "lease_s": LEASE_S, "standby": True}
+    url = f"sqlite:///{shell.environment['MIRAGE_HOME']}/store.db"
+
+    def agent_on(host: str) -> subprocess.Popen[bytes]:
+        program = (sys.executable, str(Path(__file__).with_name("dying_agent.py")), url, "never", json.dumps(settings))
+        renamed = ("unshare", "--uts", "sh", "-c", f'hostname {host}; exec "$@"', "sh", *program)
+        with (shell.folder / "agent.log").open("ab") as log:
+            AGENTS.append(subprocess.Popen(renamed, env=shell.environment, stdout=log, stderr=log))
+        return AGENTS[-1]
+
+    one = agent_on("login1")
+    shell.until(lambda: 2 in shell.jobs("moved"), 30, "the first agent works")
+    two = agent_on("login2")
+    time.sleep(5)
+    assert "login1" in shell.mirage("agent", "status")
+    one.kill()
+    one.wait()
+    began = time.monotonic()
+    shell.until(lambda: "login2" in shell.mirage("agent", "status"), LEASE_S + 30, "the second agent takes over")
+    assert time.monotonic() - began >= LEASE_S / 2, "not before the lease has run out"
+    shell.until(lambda: "released" in shell.kinds("moved"), 300, "and acts")
+    assert two.poll() is None
+    assert set(map(len, shell.jobs("moved").values())) == {1}
+    assert shell.found("moved")[1][0].id == first_job
+    two.kill()
+    shell.mirage("chain", "stop", "moved")
+
+
+def test_the_children_of_a_killed_agent_end_with_it(shell: Shell) -> None:
+    """Its ready command here; policies are tried in tests/agent/policy_runner."""
+    shell.submit("orphan", "-t", "5", "--policy", "reactive", "--ready-command", "exec sleep 7654", "serve.sh")
+    agent = shell.agent()
+
+    def children() -> list[str]:
+        found = subprocess.run(["ps", "-o", "args=", "--ppid", str(agent.pid)], capture_output=True, text=True)
+        return [line for line in found.stdout.splitlines() if line.startswith("sleep 7654")]
+
+    shell.until(lambda: len(children()) >= 1, 40, "children are at work")
+    agent.kill()
+    agent.wait()
+    time.sleep(1)
+    left = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True).stdout
+    assert [line for line in left.splitlines() if line.startswith("sleep 7654")] == []
+    shell.mirage("chain", "stop", "orphan")
