@@ -60,7 +60,7 @@ def start(home: Home, environment: Mapping[str, str], words: Sequence[str] = ())
     """
     from mirage.agent.store.sql_store import open_store
 
-    with home.log.open("ab") as log:
+    with home.open_log() as log:
         child = subprocess.Popen(
             [sys.executable, "-m", "mirage", "agent", "run", *words],
             env=dict(environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",

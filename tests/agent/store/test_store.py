@@ -502,7 +502,9 @@ def test_a_store_that_cannot_be_opened_says_so(bad: str, error: type[Exception],
 
 def test_a_file_that_is_no_store_says_so(tmp_path: Path, opened) -> None:
     (tmp_path / "store.db").write_text("Dear diary, " * 500)
-    with pytest.raises(StoreError, match="not a database; put a copy of it back"):
+    with pytest.raises(
+        StoreError, match="not a database; there is no sound backup; `mirage agent recover` rebuilds it"
+    ):
         opened(f"sqlite:///{tmp_path}/store.db")
 
 

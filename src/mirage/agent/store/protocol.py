@@ -7,6 +7,7 @@ it has not.
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Protocol
 
 from mirage.agent.model import Chain, ChainSpec, DecisionRecord, EventRecord, Link, StoreIdentity
@@ -89,6 +90,14 @@ class Store(Protocol):
 
     def lease(self) -> tuple[str, float] | None:
         """Holder and end of validity, if there is one."""
+        ...
+
+    def check_present(self) -> None:
+        """See that the store is still there; ``StoreGone`` where its file was deleted or replaced."""
+        ...
+
+    def backup_if_due(self, now_s: float) -> Path | None:
+        """Keep an hourly backup of a store that is a file; the new one, if it was time."""
         ...
 
     def decided_since(self, last: int) -> tuple[int, Counter[tuple[str, bool]]]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,12 +26,20 @@ from mirage.agent.model import (
     LinkState,
     StoreIdentity,
 )
+from mirage.agent.store.backup import EVERY_S, advice, back_up, backup_path, damage, made_s
 from mirage.agent.store.engine import make_engine
 from mirage.agent.store.identity import OF_CHAIN, random_letters
 from mirage.agent.store.schema import chains, decisions, events, lease, links, store
+from mirage.agent.store.spec_json import spec_from_json, spec_to_json
+from mirage.agent.store.store_file import path_of
+from mirage.duration import MINUTE_S
 from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName, WrongCluster, shown
 from mirage.job_state import MISSING, JobState
-from mirage.slurm.values import Submission
+
+log = logging.getLogger("mirage.agent")
+
+RETRY_S = 5 * MINUTE_S
+"""Between a backup that failed and the next try."""
 
 NEWEST = "0003"
 """Version of the tables in ``schema``."""
@@ -36,11 +47,12 @@ NEWEST = "0003"
 RECENT_LINKS = 3
 _MIGRATION_LOCK = 7_241_920_346  # any number, the same in every agent
 
+_DAMAGED = "put a copy of it back in its place, or name another with MIRAGE_STORE"
 _REMEDIES = (
     (("disk is full", "disk full", "no space left", "quota exceeded"), "make room on its disk and try again"),
     (("is locked", "lock timeout"), "another process has held it for long; end that one, or try again"),
     (("readonly", "read-only", "permission denied"), "get the right to write there, or name another with MIRAGE_STORE"),
-    (("malformed", "not a database"), "put a copy of it back in its place, or name another with MIRAGE_STORE"),
+    (("malformed", "not a database"), _DAMAGED),
     (("connection", "connect to server"), "see that its server runs and can be reached, and try again"),
     (("disk i/o error",), "see that its disk is in order and has room, and that locks work there"),
 )
@@ -71,7 +83,9 @@ class SqlStore:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self.path = path_of(engine.url)
         self._specs: dict[int, ChainSpec] = {}
+        self._next_backup_s = -1.0
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -112,7 +126,7 @@ class SqlStore:
     def add_chain(self, name: str, spec: ChainSpec, now_s: int) -> Chain:
         """A new chain with its first link planned."""
         made_up = Chain(0, name, spec, now_s, key=random_letters(OF_CHAIN))
-        row = _row(made_up, "id", "spec") | {"spec": _spec_to_json(spec)}
+        row = _row(made_up, "id", "spec") | {"spec": spec_to_json(spec)}
         try:
             with self._writing() as connection:
                 made = connection.execute(chains.insert().values(row))
@@ -135,7 +149,7 @@ class SqlStore:
             if new:  # what the user asked for never changes, and is large: read once
                 wanted = sa.select(chains.c.id, chains.c.spec).where(chains.c.id.in_(new))
                 for number, spec in connection.execute(wanted):
-                    self._specs[number] = _spec_from_json(spec)
+                    self._specs[number] = spec_from_json(spec)
         return [_chain(row, self._specs[row["id"]]) for row in rows]
 
     def chain(self, name: str) -> Chain:
@@ -271,6 +285,35 @@ class SqlStore:
             row = connection.execute(sa.select(lease.c.holder, lease.c.until_s)).first()
         return (str(row[0]), float(row[1])) if row is not None else None
 
+    # -- the file -------------------------------------------------------------------------------------------
+
+    def check_present(self) -> None:
+        """See that the store is still the one that was opened; every transaction does, too."""
+        with self._reading():
+            pass
+
+    def backup_if_due(self, now_s: float) -> Path | None:
+        """Keep an hourly backup; the new one, or None where it is not time, or the store is no file of ours.
+
+        A backup that fails is logged and tried again: it must not stop an agent.
+        """
+        if self.path is None or 0 <= now_s < self._next_backup_s <= now_s + EVERY_S:
+            return None
+        newest = backup_path(self.path, 1)
+        try:
+            if self._next_backup_s < 0 and newest.exists() and not damage(newest):
+                made = made_s(newest)
+                if made <= now_s < made + EVERY_S:
+                    self._next_backup_s = made + EVERY_S
+                    return None
+            self._next_backup_s = now_s + RETRY_S
+            made_at = back_up(self.path, now_s)
+        except StoreError as error:
+            log.warning("no backup", extra={"detail": str(error)})
+            return None
+        self._next_backup_s = now_s + EVERY_S
+        return made_at
+
     # -- tables ---------------------------------------------------------------------------------------------
 
     def migrate(self) -> None:
@@ -279,6 +322,8 @@ class SqlStore:
             present = _version(connection)
         if present == NEWEST:
             return
+        if present is not None and present < NEWEST and self.path is not None:
+            back_up(self.path, time.clock_gettime(time.CLOCK_REALTIME))
         with self._writing() as connection:
             if self.engine.dialect.name == "postgresql":
                 connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
@@ -316,6 +361,8 @@ class SqlStore:
             said = str(getattr(error, "orig", None) or error).strip()
             helps = (what for words, what in _REMEDIES if any(word in said.lower() for word in words))
             what = next(helps, "mend that and try again")
+            if what is _DAMAGED and self.path is not None:
+                what = advice(self.path)
             raise StoreError(f"the store {self.engine.url} cannot be used: {said}; {what}") from error
 
 
@@ -384,14 +431,3 @@ def _chain(row: dict[str, Any], spec: ChainSpec) -> Chain:
 def _link(row: Any) -> Link:
     earlier = tuple(tuple(run) for run in row["earlier"])
     return Link(**{**row, "state": LinkState(row["state"]), "outcome": JobState(row["outcome"]), "earlier": earlier})
-
-
-def _spec_to_json(spec: ChainSpec) -> dict[str, Any]:
-    return dataclasses.asdict(spec)
-
-
-def _spec_from_json(text: dict[str, Any]) -> ChainSpec:
-    known = {field.name for field in dataclasses.fields(ChainSpec)}
-    asked = text["submission"]
-    submission = Submission(**{**asked, "arguments": tuple(asked["arguments"])})
-    return ChainSpec(**{**{k: v for k, v in text.items() if k in known}, "submission": submission})
