@@ -78,5 +78,5 @@ def test_a_folder_in_which_others_write_is_told(tmp_path: Path, mode: int, write
 def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(StoreError, match="cannot make .*name another folder with MIRAGE_HOME"):
+        with pytest.raises(StoreError, match=r"cannot make .*name another folder with MIRAGE_HOME"):
             Home.of({"MIRAGE_HOME": str(folder)})

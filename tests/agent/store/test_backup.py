@@ -118,9 +118,7 @@ def test_a_damaged_store_pushes_no_sound_backup_out(
     store.backup_if_due(NOW_S)
     store.close()
     spoil(path)
-    with pytest.raises(
-        StoreError, match=r"is damaged: .*newest sound backup is .*backup-1, of 2026-09-21T14:14Z; `mir"
-    ):
+    with pytest.raises(StoreError, match=r"is damaged: .*newest sound backup is .*backup-1, of 2026-09-21T14:14Z; "):
         back_up(path, NOW_S + HOUR_S)
     with caplog.at_level(logging.WARNING):
         assert store.backup_if_due(NOW_S + HOUR_S) is None
@@ -139,7 +137,7 @@ def test_a_store_that_cannot_be_read_names_its_newest_sound_backup(store: SqlSto
     path.with_name(path.name + "-wal").unlink(missing_ok=True)
     with pytest.raises(
         StoreError,
-        match=r"not a database; its newest sound backup is .*backup-2, of 2026-09-21T15:14Z; `mirage agent re",
+        match=r"not a database; its newest sound backup is .*backup-2, of 2026-09-21T15:14Z; `mirage a",
     ):
         open_store(url_of(path))
 

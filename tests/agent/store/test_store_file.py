@@ -93,9 +93,7 @@ def test_a_store_that_was_there_is_not_begun_anew(store: SqlStore, path: Path) -
     back_up(path, 0)
     store.close()
     path.unlink()
-    with pytest.raises(
-        StoreGone, match=r"gone, but its backups \(store\.db\.backup-1\) tell.*recover.*elsewhere first"
-    ):
+    with pytest.raises(StoreGone, match=r"gone, but its backups \(store\.db\.backup-1\) tell.*recover.*elsewhere"):
         open_store(f"sqlite:///{path}")
     assert not path.exists()
 

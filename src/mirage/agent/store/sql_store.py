@@ -135,7 +135,13 @@ class SqlStore:
                 number = int(key[0])
                 connection.execute(links.insert().values(_row(Link(number, 1))))
         except _KeyExists as error:
-            raise ConfigurationError(f"there is a chain {shown(name)} already; choose another name") from error
+            present = self.chain(name)
+            way_out = (
+                f"it is done: `mirage chain rm {name}` frees its name, or choose another"
+                if present.state is ChainState.DONE
+                else f"it is {present.state.value}; choose another name"
+            )
+            raise ConfigurationError(f"there is a chain {shown(name)} already, and {way_out}") from error
         return dataclasses.replace(made_up, id=number)
 
     def chains(self, *, alive: bool = False) -> list[Chain]:
@@ -166,6 +172,19 @@ class SqlStore:
             if values and not connection.execute(chains.update().where(chains.c.id == chain).values(values)).rowcount:
                 raise StoreError(f"there is no chain with the number {chain} to change")
             _write_events(connection, events)
+
+    def remove_chain(self, chain: int) -> None:
+        """Remove a chain that is done, with its links, decisions and events."""
+        with self._writing() as connection:
+            known = sa.select(chains.c.state).where(chains.c.id == chain)
+            if (state := connection.execute(known).scalar()) != ChainState.DONE.value:
+                raise ConfigurationError(
+                    f"chain {chain} is {state or 'not there'}; only one that is done can be removed"
+                )
+            for table in (links, _decisions, _events):
+                connection.execute(table.delete().where(table.c.chain == chain))
+            connection.execute(chains.delete().where(chains.c.id == chain))
+        self._specs.pop(chain, None)
 
     # -- links ----------------------------------------------------------------------------------------------
 
