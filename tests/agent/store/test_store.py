@@ -23,8 +23,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, EventRecord, Link, LinkState
+from mirage.agent.store.database import NEWEST, upgrade
 from mirage.agent.store.engine import journal_mode, make_engine
-from mirage.agent.store.sql_store import NEWEST, SqlStore, open_store, upgrade
+from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.values import Submission
@@ -101,6 +102,19 @@ def test_a_chain_that_is_done_can_be_removed_and_no_other(store: SqlStore) -> No
     assert (store.links(one.id), store.events(one.id), store.decisions(one.id)) == ([], [], [])
     assert [len(found(other.id)) for found in (store.links, store.events, store.decisions)] == [1, 1, 1]
     assert store.add_chain("train", replace(SPEC, links=7), 101).spec == store.chain("train").spec
+
+
+def test_the_number_of_a_removed_chain_is_never_given_again(store: SqlStore, url: str, opened) -> None:
+    """An agent that runs meanwhile must not take a new chain for the old one."""
+    agent = opened(url)
+    given = []
+    for links in range(1, 4):
+        chain = store.add_chain("train", replace(SPEC, links=links), 100)
+        given.append(chain.id)
+        assert [one.spec.links for one in agent.chains()] == [links]
+        store.change_chain(chain.id, state=ChainState.DONE)
+        store.remove_chain(chain.id)
+    assert sorted(set(given)) == given
 
 
 def test_changes_come_with_their_events(store: SqlStore) -> None:

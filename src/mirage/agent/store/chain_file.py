@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mirage.agent.model import ChainSpec
-from mirage.agent.store.spec_json import spec_from_json, spec_to_json
+from mirage.agent.store.rows import spec_from_json, spec_to_json
 from mirage.errors import StoreError
 from mirage.whole_file import write_whole
 

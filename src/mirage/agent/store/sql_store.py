@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
-import math
-import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from mirage.agent.model import (
     Chain,
@@ -26,37 +19,15 @@ from mirage.agent.model import (
     LinkState,
     StoreIdentity,
 )
-from mirage.agent.store.backup import EVERY_S, advice, back_up, backup_path, damage, made_s
+from mirage.agent.store.database import Database, KeyExists
 from mirage.agent.store.engine import make_engine
 from mirage.agent.store.identity import OF_CHAIN, random_letters
+from mirage.agent.store.rows import chain_of, decision_of, link_of, row_of, settable, spec_from_json, spec_to_json
 from mirage.agent.store.schema import chains, decisions, events, lease, links, store
-from mirage.agent.store.spec_json import spec_from_json, spec_to_json
-from mirage.agent.store.store_file import path_of
-from mirage.duration import MINUTE_S
 from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName, WrongCluster, shown
-from mirage.job_state import MISSING, JobState
-
-log = logging.getLogger("mirage.agent")
-
-RETRY_S = 5 * MINUTE_S
-"""Between a backup that failed and the next try."""
-
-NEWEST = "0003"
-"""Version of the tables in ``schema``."""
+from mirage.job_state import MISSING
 
 RECENT_LINKS = 3
-_MIGRATION_LOCK = 7_241_920_346  # any number, the same in every agent
-
-_DAMAGED = "put a copy of it back in its place, or name another with MIRAGE_STORE"
-_REMEDIES = (
-    (("disk is full", "disk full", "no space left", "quota exceeded"), "make room on its disk and try again"),
-    (("is locked", "lock timeout"), "another process has held it for long; end that one, or try again"),
-    (("readonly", "read-only", "permission denied"), "get the right to write there, or name another with MIRAGE_STORE"),
-    (("malformed", "not a database"), _DAMAGED),
-    (("connection", "connect to server"), "see that its server runs and can be reached, and try again"),
-    (("disk i/o error",), "see that its disk is in order and has room, and that locks work there"),
-)
-"""Words of a data base's complaint, and what helps."""
 
 
 def open_store(url: str) -> SqlStore:
@@ -78,18 +49,12 @@ def open_store(url: str) -> SqlStore:
     return store
 
 
-class SqlStore:
+class SqlStore(Database):
     """A store in a database; every public method is one transaction."""
 
     def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.path = path_of(engine.url)
+        super().__init__(engine)
         self._specs: dict[int, ChainSpec] = {}
-        self._next_backup_s = -1.0
-
-    def close(self) -> None:
-        """Let go of all connections."""
-        self.engine.dispose()
 
     # -- identity ---------------------------------------------------------------------------------------------
 
@@ -126,15 +91,17 @@ class SqlStore:
     def add_chain(self, name: str, spec: ChainSpec, now_s: int) -> Chain:
         """A new chain with its first link planned."""
         made_up = Chain(0, name, spec, now_s, key=random_letters(OF_CHAIN))
-        row = _row(made_up, "id", "spec") | {"spec": spec_to_json(spec)}
+        row = row_of(made_up, "id", "spec") | {"spec": spec_to_json(spec)}
         try:
             with self._writing() as connection:
+                if number := _number_to_skip(connection):
+                    row["id"] = number + 1
                 made = connection.execute(chains.insert().values(row))
                 key = made.inserted_primary_key
                 assert key is not None
                 number = int(key[0])
-                connection.execute(links.insert().values(_row(Link(number, 1))))
-        except _KeyExists as error:
+                connection.execute(links.insert().values(row_of(Link(number, 1))))
+        except KeyExists as error:
             present = self.chain(name)
             way_out = (
                 f"it is done: `mirage chain rm {name}` frees its name, or choose another"
@@ -156,7 +123,7 @@ class SqlStore:
                 wanted = sa.select(chains.c.id, chains.c.spec).where(chains.c.id.in_(new))
                 for number, spec in connection.execute(wanted):
                     self._specs[number] = spec_from_json(spec)
-        return [_chain(row, self._specs[row["id"]]) for row in rows]
+        return [chain_of(row, self._specs[row["id"]]) for row in rows]
 
     def chain(self, name: str) -> Chain:
         """By name."""
@@ -167,7 +134,7 @@ class SqlStore:
 
     def change_chain(self, chain: int, *events: EventRecord, **columns: object) -> None:
         """Set columns of a chain and write events."""
-        values = _settable(chains, columns)
+        values = settable(chains, columns)
         with self._writing() as connection:
             if values and not connection.execute(chains.update().where(chains.c.id == chain).values(values)).rowcount:
                 raise StoreError(f"there is no chain with the number {chain} to change")
@@ -184,6 +151,7 @@ class SqlStore:
             for table in (links, _decisions, _events):
                 connection.execute(table.delete().where(table.c.chain == chain))
             connection.execute(chains.delete().where(chains.c.id == chain))
+            connection.execute(store.update().where(store.c.removed < chain).values(removed=chain))
         self._specs.pop(chain, None)
 
     # -- links ----------------------------------------------------------------------------------------------
@@ -201,20 +169,20 @@ class SqlStore:
                 sa.or_(links.c.state != LinkState.ENDED.value, links.c.number > newest.c.newest - RECENT_LINKS)
             )
         with self._reading() as connection:
-            return [_link(row._mapping) for row in connection.execute(asked)]
+            return [link_of(row._mapping) for row in connection.execute(asked)]
 
     def add_link(self, link: Link, *events: EventRecord) -> None:
         """A new link."""
         try:
             with self._writing() as connection:
-                connection.execute(links.insert().values(_row(link)))
+                connection.execute(links.insert().values(row_of(link)))
                 _write_events(connection, events)
-        except _KeyExists as error:
+        except KeyExists as error:
             raise StoreError(f"chain {link.chain} has a link {link.number} already") from error
 
     def change_link(self, chain: int, number: int, *events: EventRecord, **columns: object) -> None:
         """Set columns of a link and write events."""
-        values = _settable(links, columns)
+        values = settable(links, columns)
         here = (links.c.chain == chain) & (links.c.number == number)
         with self._writing() as connection:
             if values and not connection.execute(links.update().where(here).values(values)).rowcount:
@@ -238,11 +206,11 @@ class SqlStore:
         """Write decisions of policies."""
         if decisions:
             with self._writing() as connection:
-                connection.execute(_decisions.insert(), [_row(decision) for decision in decisions])
+                connection.execute(_decisions.insert(), [row_of(decision) for decision in decisions])
 
     def decisions(self, chain: int, *, last: int | None = None) -> list[DecisionRecord]:
         """Of a chain, in order of time."""
-        return [_record(row) for row in self._history(_decisions, chain, last)]
+        return [decision_of(row) for row in self._history(_decisions, chain, last)]
 
     def events(self, chain: int, *, last: int | None = None) -> list[EventRecord]:
         """Of a chain, in order of time."""
@@ -284,7 +252,7 @@ class SqlStore:
                 if connection.execute(sa.select(lease.c.id)).first() is None:
                     connection.execute(lease.insert().values(id=1, **values))
                     return
-        except _KeyExists:
+        except KeyExists:
             pass  # somebody was quicker
         held = self.lease()
         who, until_s = held if held is not None else ("another agent", now_s)
@@ -304,149 +272,22 @@ class SqlStore:
             row = connection.execute(sa.select(lease.c.holder, lease.c.until_s)).first()
         return (str(row[0]), float(row[1])) if row is not None else None
 
-    # -- the file -------------------------------------------------------------------------------------------
-
-    def check_present(self) -> None:
-        """See that the store is still the one that was opened; every transaction does, too."""
-        with self._reading():
-            pass
-
-    def backup_if_due(self, now_s: float) -> Path | None:
-        """Keep an hourly backup; the new one, or None where it is not time, or the store is no file of ours.
-
-        A backup that fails is logged and tried again: it must not stop an agent.
-        """
-        if self.path is None or 0 <= now_s < self._next_backup_s <= now_s + EVERY_S:
-            return None
-        newest = backup_path(self.path, 1)
-        try:
-            if self._next_backup_s < 0 and newest.exists() and not damage(newest):
-                made = made_s(newest)
-                if made <= now_s < made + EVERY_S:
-                    self._next_backup_s = made + EVERY_S
-                    return None
-            self._next_backup_s = now_s + RETRY_S
-            made_at = back_up(self.path, now_s)
-        except StoreError as error:
-            log.warning("no backup", extra={"detail": str(error)})
-            return None
-        self._next_backup_s = now_s + EVERY_S
-        return made_at
-
-    # -- tables ---------------------------------------------------------------------------------------------
-
-    def migrate(self) -> None:
-        """Bring the tables up to date, all or nothing; agents wait for each other."""
-        with self._reading() as connection:
-            present = _version(connection)
-        if present == NEWEST:
-            return
-        if present is not None and present < NEWEST and self.path is not None:
-            back_up(self.path, time.clock_gettime(time.CLOCK_REALTIME))
-        with self._writing() as connection:
-            if self.engine.dialect.name == "postgresql":
-                connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
-            present = _version(connection)
-            if present is not None and present > NEWEST:
-                raise StoreError(
-                    f"the store {self.engine.url} is of version {present}, newer than this Mirage knows ({NEWEST}); "
-                    "upgrade Mirage, or name another store with MIRAGE_STORE"
-                )
-            upgrade(connection)
-
-    # -- transactions ---------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with self._translated_errors(), self.engine.connect() as connection:
-            connection.info["writes"] = True
-            with connection.begin():
-                yield connection
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with self._translated_errors(), self.engine.connect() as connection:
-            connection.info["writes"] = False
-            yield connection
-
-    @contextmanager
-    def _translated_errors(self) -> Iterator[None]:
-        """Errors of the database in our own words."""
-        try:
-            yield
-        except IntegrityError as error:
-            raise _KeyExists(str(error.orig)) from error
-        except (SQLAlchemyError, OSError) as error:
-            said = str(getattr(error, "orig", None) or error).strip()
-            helps = (what for words, what in _REMEDIES if any(word in said.lower() for word in words))
-            what = next(helps, "mend that and try again")
-            if what is _DAMAGED and self.path is not None:
-                what = advice(self.path)
-            raise StoreError(f"the store {self.engine.url} cannot be used: {said}; {what}") from error
-
-
-class _KeyExists(StoreError):
-    """A row with that key is there already."""
-
 
 _decisions, _events = decisions, events
 
 
-def _version(connection: Connection) -> str | None:
-    if not sa.inspect(connection).has_table("alembic_version"):
-        return None
-    return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+def _number_to_skip(connection: Connection) -> int:
+    """The number of a removed chain that SQLite would give away again; 0 where it would not.
 
-
-def upgrade(connection: Connection, to: str = "head") -> None:
-    """Run the scripts that are missing, inside the transaction of this connection."""
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", "mirage.agent.store:migrations")
-    config.attributes["connection"] = connection
-    command.upgrade(config, to)
+    An agent that runs remembers chains by their numbers, and PostgreSQL never gives one twice.
+    """
+    if connection.dialect.name != "sqlite":
+        return 0
+    removed = connection.execute(sa.select(store.c.removed)).scalar_one()
+    newest = connection.execute(sa.select(sa.func.max(chains.c.id))).scalar() or 0
+    return int(removed) if removed >= newest else 0
 
 
 def _write_events(connection: Connection, records: tuple[EventRecord, ...]) -> None:
     if records:
-        connection.execute(_events.insert(), [_row(record) for record in records])
-
-
-def _row(value: Any, *without: str) -> dict[str, Any]:
-    fields = (field.name for field in dataclasses.fields(value) if field.name not in without)
-    return {name: _storable(getattr(value, name)) for name in fields}
-
-
-def _storable(value: Any) -> Any:
-    """A value as both databases take it: without NUL, lone surrogates and infinity."""
-    if isinstance(value, str):
-        return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {name: float(v) if math.isfinite(v) else str(float(v)) for name, v in value.items()}
-    return value
-
-
-def _record(row: dict[str, Any]) -> DecisionRecord:
-    numbers = {name: {key: float(v) for key, v in row[name].items()} for name in ("estimate", "saw")}
-    return DecisionRecord(**{**row, **numbers})
-
-
-def _settable(table: sa.Table, columns: dict[str, object]) -> dict[str, object]:
-    """The columns as they are stored; those that name a row, or never change, cannot be set."""
-    known = {column.name for column in table.c if not column.primary_key} - {"name", "spec", "created_s", "key"}
-    if unknown := columns.keys() - known:
-        raise TypeError(
-            f"{table.name} have no {', '.join(sorted(unknown))} to set; they have {', '.join(sorted(known))}"
-        )
-    return {name: _storable(value) for name, value in columns.items()}
-
-
-def _chain(row: dict[str, Any], spec: ChainSpec) -> Chain:
-    return Chain(**{**row, "state": ChainState(row["state"])}, spec=spec)
-
-
-def _link(row: Any) -> Link:
-    earlier = tuple(tuple(run) for run in row["earlier"])
-    return Link(**{**row, "state": LinkState(row["state"]), "outcome": JobState(row["outcome"]), "earlier": earlier})
+        connection.execute(_events.insert(), [row_of(record) for record in records])
