@@ -90,6 +90,21 @@ def copy_store(source: Path, target: Path, minute: int | None = None) -> None:
         os.fsync(file.fileno())
 
 
+def into_one_file(store: Path) -> None:
+    """Bring a store that nobody uses into one file, without a log beside it, and onto the disk.
+
+    Raises:
+        StoreError: It cannot be written.
+    """
+    try:
+        with _opened(store, "rw") as connection:
+            connection.execute("PRAGMA journal_mode=DELETE").close()
+        with store.open("rb") as file:
+            os.fsync(file.fileno())
+    except (OSError, sqlite3.Error) as error:
+        raise StoreError(f"cannot write {store}: {error}; see that there is room on its disk") from error
+
+
 def damage(store: Path) -> str:
     """What is wrong with a store's file, in words; empty where it is sound."""
     if not store.exists():
@@ -107,6 +122,14 @@ def damage(store: Path) -> str:
         return str(error)
     except sqlite3.DatabaseError as error:
         return str(error)
+
+
+def lease_in(store: Path) -> tuple[str, float] | None:
+    """Holder and end of the lease in a store's file, which is only read: what is damaged stays as it is."""
+    with contextlib.suppress(sqlite3.Error), _opened(store, "ro") as connection:
+        row = connection.execute("SELECT holder, until_s FROM lease").fetchone()
+        return (str(row[0]), float(row[1])) if row is not None else None
+    return None
 
 
 def sound_backups(store: Path) -> list[Backup]:

@@ -23,7 +23,7 @@ SHARED_DISKS = re.compile(r"nfs|lustre|gpfs|beegfs|panfs|ceph|cifs|smb|afs|9p|gl
 """File systems that several hosts see at once, by the beginning of their type's name."""
 
 
-def make_engine(url: str) -> Engine:
+def make_engine(url: str | URL) -> Engine:
     """An engine whose transactions are real ones, tables included; no connection is made yet.
 
     A connection whose ``info["writes"]`` is set begins with the right to write.
@@ -32,7 +32,7 @@ def make_engine(url: str) -> Engine:
         ConfigurationError: The URL is none, or of a data base we do not speak to.
         StoreError: The file cannot be made, or is gone (``StoreGone``).
     """
-    redacted = without_password(url)
+    redacted = without_password(str(url))
     try:
         parsed = make_url(url)
         if parsed.drivername in ("postgresql", "postgres"):  # psycopg 3 is what our extra installs

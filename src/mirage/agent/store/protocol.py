@@ -28,6 +28,10 @@ class Store(Protocol):
         """Write down that an agent has seen the queue."""
         ...
 
+    def check_name(self, name: str) -> None:
+        """Refuse a name that is taken, with a ``ConfigurationError``, before anything is written for it."""
+        ...
+
     def add_chain(self, name: str, spec: ChainSpec, now_s: int) -> Chain:
         """A new chain with its first link planned; ``ConfigurationError`` where the name is taken."""
         ...

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import URL, Connection, Engine
 
 from mirage.agent.model import (
     Chain,
@@ -30,7 +31,7 @@ from mirage.job_state import MISSING
 RECENT_LINKS = 3
 
 
-def open_store(url: str) -> SqlStore:
+def open_store(url: str | URL) -> SqlStore:
     """Open a store, bringing its tables up to date first.
 
     Args:
@@ -81,6 +82,11 @@ class SqlStore(Database):
         with self._writing() as connection:
             connection.execute(store.update().values(cluster=cluster))
 
+    def take_identity(self, identity: StoreIdentity) -> None:
+        """Take the place of a store that is lost: the tags of its jobs are ours then."""
+        with self._writing() as connection:
+            connection.execute(store.update().values(identity=identity.identity, cluster=identity.cluster))
+
     def saw_queue(self, now_s: int) -> None:
         """Write down that an agent has seen the queue."""
         with self._writing() as connection:
@@ -102,14 +108,29 @@ class SqlStore(Database):
                 number = int(key[0])
                 connection.execute(links.insert().values(row_of(Link(number, 1))))
         except KeyExists as error:
-            present = self.chain(name)
+            self.check_name(name)
+            raise StoreError(f"chain {shown(name)} came and went meanwhile; try again") from error
+        return dataclasses.replace(made_up, id=number)
+
+    def check_name(self, name: str) -> None:
+        """Refuse a name that a chain has, whatever became of that one."""
+        with self._reading() as connection:
+            state = connection.execute(sa.select(chains.c.state).where(chains.c.name == name)).scalar()
+        if state is not None:
             way_out = (
                 f"it is done: `mirage chain rm {name}` frees its name, or choose another"
-                if present.state is ChainState.DONE
-                else f"it is {present.state.value}; choose another name"
+                if state == ChainState.DONE.value
+                else f"it is {state}; choose another name"
             )
-            raise ConfigurationError(f"there is a chain {shown(name)} already, and {way_out}") from error
-        return dataclasses.replace(made_up, id=number)
+            raise ConfigurationError(f"there is a chain {shown(name)} already, and {way_out}")
+
+    def restore_chain(self, chain: Chain) -> Chain:
+        """A chain of a store that is lost, with its key and without links; its number is a new one."""
+        with self._writing() as connection:
+            row = row_of(chain, "id", "spec") | {"spec": spec_to_json(chain.spec)}
+            made = connection.execute(chains.insert().values(row)).inserted_primary_key
+            assert made is not None
+        return dataclasses.replace(chain, id=int(made[0]))
 
     def chains(self, *, alive: bool = False) -> list[Chain]:
         """All chains in order of creation, or only those that are not done."""
@@ -179,6 +200,15 @@ class SqlStore(Database):
                 _write_events(connection, events)
         except KeyExists as error:
             raise StoreError(f"chain {link.chain} has a link {link.number} already") from error
+
+    def put_links(self, given: Sequence[Link], *events: EventRecord) -> None:
+        """Write links as they are given, in the place of those with their numbers."""
+        with self._writing() as connection:
+            for link in given:
+                here = (links.c.chain == link.chain) & (links.c.number == link.number)
+                connection.execute(links.delete().where(here))
+                connection.execute(links.insert().values(row_of(link)))
+            _write_events(connection, events)
 
     def change_link(self, chain: int, number: int, *events: EventRecord, **columns: object) -> None:
         """Set columns of a link and write events."""
