@@ -235,8 +235,12 @@ def test_jobs_of_others_and_of_other_stores_are_not_looked_at(place: Place) -> N
     ours = place.slurm.jobs[0]
     place.slurm.jobs += [
         place.job(200, chain, 2, JobState.RUNNING, user="mallory"),
-        place.job(201, chain, 3, JobState.RUNNING, comment=str(replace(place.tag(chain, 3), store="elsewhere"))),
+        place.job(201, chain, 3, JobState.RUNNING, comment=str(replace(place.tag(chain, 3), store="anew"))),
         place.job(202, chain, 4, JobState.RUNNING, comment="mirage:serve:5"),
+    ]
+    place.slurm.ended = [
+        place.accounted(210, chain, 6, JobState.TIMEOUT, user="mallory"),
+        place.accounted(211, chain, 7, JobState.TIMEOUT, comment=str(replace(place.tag(chain, 7), store="anew"))),
     ]
     done = place.recover()
     assert [link.job for link in done.chains[0].links if link.job != MISSING] == [ours.id]
