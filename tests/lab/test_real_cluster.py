@@ -195,7 +195,7 @@ def test_every_cluster_has_a_name_and_a_home_of_its_own(private_cluster) -> None
     for cluster in (one, two):
         folder = str(cluster.spec.directory)
         told = subprocess.run([*words, "env", folder], capture_output=True, text=True, check=True).stdout
-        assert f"export MIRAGE_HOME={folder}/mirage-home\nexport MIRAGE_STORE=''\n" in told
+        assert f"export MIRAGE_HOME={folder}/mirage-home\nexport MIRAGE_STORE=''\nexport MIRAGE_QUEUE=''\n" in told
         shell = {**os.environ, "MIRAGE_STORE": "sqlite:////elsewhere/store.db", "MIRAGE_HOME": "/elsewhere"}
         inside = [*words, "run", folder, sys.executable, "-m", "mirage", "agent", "status", "--json"]
         done = subprocess.run(inside, env=shell, capture_output=True, text=True)

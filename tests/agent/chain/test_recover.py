@@ -377,6 +377,17 @@ def test_a_name_that_is_taken_costs_the_living_chain_nothing(place: Place) -> No
     assert "the one that runs" in script.read_text()
 
 
+def test_two_stores_that_share_a_folder_do_not_share_the_script_of_a_name(place: Place) -> None:
+    place.make("serve")
+    script = place.home.chain_folder("serve") / "job.sh"
+    script.write_text("#!/bin/sh\n# the one that runs\n")
+    other = Place(replace(place.home, store_url=f"sqlite:///{place.home.folder}/other.db"), place.slurm)
+    with pytest.raises(ConfigurationError, match=r"folder of a chain of another store, .*/store\.db; choose another"):
+        other.make("serve")
+    assert "the one that runs" in script.read_text()
+    assert other.make("mine").key != place.chain("serve").key
+
+
 def test_a_chain_whose_file_cannot_be_kept_is_not_begun(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise StoreError("cannot write chain.json: No space left on device")

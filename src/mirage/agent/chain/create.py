@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mirage.agent.chain.keep import keep_new_chain
+from mirage.agent.chain.keep import check_folder, keep_new_chain
 from mirage.agent.chain.submission import CHAIN, LINK, PREVIOUS_JOB, TAG
 from mirage.agent.chain.submit_link import submit_link
 from mirage.agent.chain.tag import chain_name
@@ -87,6 +87,7 @@ def create_chain(
     """
     store.bind(cluster_of(backend.configuration()))
     store.check_name(name)  # before the script of a chain that lives is written over
+    check_folder(home, name, store.identity())
     path = home.spool(name, _file_name(request.job_name), request.text)
     spec = replace(spec, submission=replace(request.submission, script=str(path)))
     chain = store.add_chain(name, spec, now_s)

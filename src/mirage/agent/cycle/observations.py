@@ -19,9 +19,7 @@ SAME_START_S = 2
 CLOCKS_DIFFER_S = 30
 """The clock of a node may be so far behind the controller's."""
 
-RAN = frozenset(
-    {JobState.COMPLETED, JobState.FAILED, JobState.TIMEOUT, JobState.OUT_OF_MEMORY, JobState.NODE_FAIL}
-)
+RAN = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.TIMEOUT, JobState.OUT_OF_MEMORY, JobState.NODE_FAIL})
 """How a job ends that has run, be it for less than a second; one cancelled in the queue is given a start, too."""
 
 _HELD_BY_SLURM = re.compile(r"requeued[ _]held|JobHoldMaxRequeue", re.IGNORECASE)

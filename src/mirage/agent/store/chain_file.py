@@ -76,6 +76,14 @@ def kept_chains(folder: Path) -> tuple[list[KeptChain], dict[Path, str]]:
     return sorted(found, key=lambda kept: (kept.created_s, kept.name)), unread
 
 
+def kept_chain(folder: Path) -> KeptChain | None:
+    """The chain whose folder this is; None where no file, or none that can be read, tells."""
+    try:
+        return _read(json.loads((folder / NAME).read_bytes()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
 def _read(text: dict[str, object]) -> KeptChain:
     store, spec = text["store"], text["spec"]
     if not isinstance(store, dict) or not isinstance(spec, dict):

@@ -110,7 +110,7 @@ class PrivateCluster:
     @property
     def user_environment(self) -> dict[str, str]:
         """The environment of a user's shell: the chains of this cluster are kept apart from those of any other."""
-        return {**self.environment, "MIRAGE_HOME": str(self.spec.home), "MIRAGE_STORE": ""}
+        return {**self.environment, "MIRAGE_HOME": str(self.spec.home), "MIRAGE_STORE": "", "MIRAGE_QUEUE": ""}
 
     @property
     def rest_url(self) -> str:

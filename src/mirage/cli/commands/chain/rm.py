@@ -42,9 +42,13 @@ def rm(names: tuple[str, ...], all_done: bool) -> None:
 
 
 def _remove(store: Store, chain: Chain) -> None:
-    from mirage.agent.store.chain_file import NAME
+    from mirage.agent.store.chain_file import NAME, kept_chain
 
     folder = cluster.home().chain_folder(chain.name)
-    (folder / NAME).unlink(missing_ok=True)  # first: what has this file can be recovered
+    kept = kept_chain(folder)
+    ours = kept is None or kept.key == chain.key  # two stores may share a home
+    if ours:
+        (folder / NAME).unlink(missing_ok=True)  # first: what has this file can be recovered
     store.remove_chain(chain.id)
-    shutil.rmtree(folder, ignore_errors=True)
+    if ours:
+        shutil.rmtree(folder, ignore_errors=True)
