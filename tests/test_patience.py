@@ -7,7 +7,7 @@ import time
 import pytest
 
 from mirage.lab.real.packages import faketime_library
-from mirage.patience import wait_until
+from mirage.patience import on_this_clock_s, wait_until
 
 WAIT = "from mirage.patience import wait_until; assert not wait_until(lambda: False, 1.5)"
 
@@ -32,3 +32,11 @@ def test_a_compressed_clock_does_not_shorten_it():
     began_s = time.monotonic()
     subprocess.run([sys.executable, "-c", WAIT], env=environment, check=True, timeout=60)
     assert time.monotonic() - began_s >= 1.4
+
+
+def test_a_time_out_on_a_compressed_clock_is_so_much_longer(monkeypatch):
+    library = "/lib/libfaketimeMT.so.1"
+    for preload, rate, expected in (("", "+0 x60", 5), (library, "+0 x60", 300), (library, "-1h", 5)):
+        monkeypatch.setenv("LD_PRELOAD", preload)
+        monkeypatch.setenv("FAKETIME", rate)
+        assert on_this_clock_s(5) == expected

@@ -12,7 +12,8 @@
     │   └── SlurmRefused        Slurm answered and said no: trying the same again is of no use
     ├── StoreError          the agent's store cannot be opened, read or written
     │   ├── LeaseHeld           another agent looks after this store
-    │   └── WrongCluster        the chains of this store live on another cluster
+    │   ├── WrongCluster        the chains of this store live on another cluster
+    │   └── StoreGone           the store's file was deleted or replaced: an agent ends, and no empty one is made
     └── ContractBroken      a check_* function found a plug-in or a schedule doing what it must not
 
     LineError (a ValueError)    a line of a trace holds no usable job; readers raise a TraceError of it, or count it
@@ -115,6 +116,10 @@ class LeaseHeld(StoreError):
 
 class WrongCluster(StoreError):
     """The chains of this store live on another cluster than the one that Slurm's commands speak to."""
+
+
+class StoreGone(StoreError):
+    """The file of a store was deleted, or another took its place; an agent of it must end."""
 
 
 class LineError(ValueError):

@@ -6,6 +6,8 @@ second for a daemon that starts.
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from collections.abc import Callable
 
@@ -19,6 +21,14 @@ def real_s() -> float:
             return float(file.read().split()[0])
     except (OSError, ValueError, IndexError):
         return time.monotonic()
+
+
+def on_this_clock_s(seconds: float) -> float:
+    """The seconds that pass on this process's clock in so many real ones, for what takes only a time-out."""
+    if "faketime" not in os.environ.get("LD_PRELOAD", ""):
+        return seconds
+    speed = re.search(r"\bx(\d+(?:\.\d+)?)", os.environ.get("FAKETIME", ""))
+    return seconds * float(speed[1]) if speed else seconds
 
 
 def wait_until(condition: Callable[[], bool], patience_s: float, pause_s: float = PAUSE_S) -> bool:

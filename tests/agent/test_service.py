@@ -1,5 +1,7 @@
 """The agent as a systemd unit and as a job: what is written for them, and for whose eyes."""
 
+import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -29,7 +31,7 @@ def test_a_value_stands_in_a_unit_as_systemd_reads_it(value, written):
 
 def test_the_interpreter_may_have_any_name(monkeypatch):
     monkeypatch.setattr(sys, "executable", '/opt/my "py"/100%/$x/python')
-    line = 'ExecStart="/opt/my \\"py\\"/100%%/$$x/python" -m mirage agent run'
+    line = r'ExecStart=/bin/sh -c "exec \"$$0\" \"$$@\"" "/opt/my \"py\"/100%%/$$x/python" -m mirage agent run'
     assert line in systemd_unit({}).splitlines()
 
 
@@ -57,3 +59,50 @@ def test_only_its_owner_may_read_the_script_of_an_agent_that_is_a_job(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o700
     subprocess.run(["sh", "-n", str(path)], check=True)
     assert f"sbatch -p 'long queue' {path}" in path.read_text()
+
+
+ODD = {
+    "MIRAGE_STORE": "postgresql://ada:50%25$HOME\\n'\"@db/x",
+    "MIRAGE_HOME": "/scratch/a b/%h/ü",
+    "SLURM_CONF": '/etc/x %H/slurm "q".conf',
+    "MIRAGE_LINES": "one\ntwo",
+}
+
+
+def test_systemd_itself_reads_a_unit_of_odd_names_without_complaint(tmp_path, monkeypatch):
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("there is no systemd-analyze")
+    folder = tmp_path / 'my "py" 100% $x \\t'
+    folder.mkdir()
+    (folder / "python").symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))
+
+    def complaints(text):
+        unit = tmp_path / "mirage-agent.service"
+        unit.write_text(text)
+        done = subprocess.run(
+            ["systemd-analyze", "--user", "verify", str(unit)], capture_output=True, text=True,
+            env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},
+        )  # fmt: skip
+        return done.stderr
+
+    text = systemd_unit({**ODD, "PATH": "/bin"})
+    assert complaints(text) == ""
+    assert complaints(text.replace('\\"', '"', 1)) != ""
+
+
+def test_the_script_of_an_agent_that_is_a_job_hands_everything_on_and_queues_its_follower(tmp_path, monkeypatch):
+    said = tmp_path / "said"
+    python = tmp_path / "it's python"
+    for name, text in (("sbatch", 'printf "%s\\n" "$@"'), (python.name, '[ "$*" = "-m mirage agent run" ] && env -0')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n({text}) >> '{said}'\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    given = {**ODD, "PATH": f"{tmp_path}:/usr/bin:/bin", "SHELL": "/bin/zsh"}
+    script = following_job(Home(tmp_path, "sqlite://"), given, ["-p", "long queue", "--comment=it's %j"])
+    subprocess.run([str(script)], env={"PATH": "/nowhere", "SLURM_JOB_ID": "7"}, check=True)
+    options, _, rest = said.read_text().partition(f"{script}\n")
+    assert options.splitlines() == ["-p", "long queue", "--comment=it's %j"]
+    found = dict(word.split("=", 1) for word in rest.split("\0") if word)
+    assert {name: found[name] for name in ODD} == ODD
+    assert "SHELL" not in found

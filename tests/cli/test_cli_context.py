@@ -87,3 +87,14 @@ def test_a_command_is_given_as_long_as_asked_for(asked: float | None, patience_s
     runner = context.client(asked).runner
     assert isinstance(runner, SystemRunner)
     assert runner.timeout_s == patience_s
+
+
+def test_a_home_in_which_others_can_write_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / ".mirage").mkdir()
+    (tmp_path / ".mirage").chmod(0o775)
+    for _ in range(2):
+        context.home()
+    assert capsys.readouterr().err == (
+        f"mirage: warning: its group can write in {tmp_path}/.mirage, and so have jobs submitted in your name; "
+        f"chmod go-w {tmp_path}/.mirage\n"
+    )

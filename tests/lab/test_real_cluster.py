@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 
 from mirage.errors import ConfigurationError
 from mirage.job_state import JobState
@@ -161,3 +164,80 @@ def test_accounting_remembers(private_cluster, tmp_path: Path) -> None:
             break
         time.sleep(0.25)
     assert (found[0].exit_code, found[0].comment, found[0].nodes) == (3, "mirage:x:1", 1)
+
+
+@pytest.mark.slow
+@pytest.mark.real_slurm
+def test_its_end_ends_what_jobs_started_with_an_emptied_environment(private_cluster) -> None:
+    cluster = private_cluster(nodes=1)
+    work = "env -i sleep 617 & env -i setsid sh -c 'sleep 617; true' & wait"
+    cluster.run("sbatch", "-t9", "-o", "/dev/null", "--wrap", work)
+    assert wait_until(lambda: sleepers() == 2, 20)
+    cluster.down()
+    assert wait_until(lambda: sleepers() == 0, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.real_slurm
+def test_every_cluster_has_a_name_and_a_home_of_its_own(private_cluster) -> None:
+    """Also where its accounts are: they are the named cluster's."""
+    one, two = private_cluster(nodes=1, gpus=0), private_cluster(nodes=1, gpus=0, accounting=True)
+    names = []
+    for cluster in (one, two):
+        said = SlurmClient(SystemRunner(cluster.environment)).configuration()["clustername"]
+        assert said == cluster.spec.cluster_name
+        assert re.fullmatch("lab[a-z]{4}", said)
+        names.append(said)
+    assert names[0] != names[1]
+    assert two.run("sacctmgr", "-nP", "show", "cluster", "format=cluster").split() == [names[1]]
+    assert two.run("sacctmgr", "-nP", "show", "assoc", "where", "account=research", "format=cluster,account").split()
+    words = [sys.executable, "-m", "mirage", "lab"]
+    for cluster in (one, two):
+        folder = str(cluster.spec.directory)
+        told = subprocess.run([*words, "env", folder], capture_output=True, text=True, check=True).stdout
+        assert f"export MIRAGE_HOME={folder}/mirage-home\nexport MIRAGE_STORE=''\nexport MIRAGE_QUEUE=''\n" in told
+        shell = {**os.environ, "MIRAGE_STORE": "sqlite:////elsewhere/store.db", "MIRAGE_HOME": "/elsewhere"}
+        inside = [*words, "run", folder, sys.executable, "-m", "mirage", "agent", "status", "--json"]
+        done = subprocess.run(inside, env=shell, capture_output=True, text=True)
+        assert f"sqlite:///{folder}/mirage-home/store.db" in done.stdout, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.real_slurm
+def test_its_end_ends_the_agent_of_its_chains(private_cluster, tmp_path: Path) -> None:
+    cluster = private_cluster(nodes=1, gpus=0, speed=20)
+    lab, directory = [sys.executable, "-m", "mirage", "lab"], str(cluster.spec.directory)
+    started = subprocess.Popen(
+        [*lab, "run", directory, sys.executable, "-m", "mirage", "agent", "run"], stderr=subprocess.DEVNULL
+    )
+    AGENTS.append(started)
+    shown = [*lab, "run", directory, sys.executable, "-m", "mirage", "agent", "status"]
+    assert wait_until(lambda: subprocess.run(shown, capture_output=True).returncode == 0, 60)
+    subprocess.run([*lab, "down", directory], check=True)
+    assert started.wait(10) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.real_slurm
+def test_a_shell_on_a_fast_clock_can_end_and_start_the_cluster(private_cluster) -> None:
+    """Time-outs are real seconds there, too: a second of that clock is a sixtieth of one."""
+    cluster = private_cluster(nodes=2, gpus=0, speed=60)
+    shell = {**os.environ, **cluster.user_environment}
+    words, directory = [sys.executable, "-m", "mirage", "lab"], str(cluster.spec.directory)
+    for command in ("down", "up", "status"):
+        done = subprocess.run([*words, command, directory], env=shell, capture_output=True, text=True)
+        assert done.returncode == 0, (command, done.stderr)
+    assert "slurmctld" in done.stdout
+    assert "idle" in cluster.run("sinfo")
+
+
+@pytest.mark.slow
+@pytest.mark.real_slurm
+def test_a_reader_that_has_gone_away_ends_no_daemon(private_cluster) -> None:
+    """``mirage lab up | true``: the pipe breaks, and the cluster stands all the same."""
+    cluster = private_cluster(nodes=2, gpus=0)
+    cluster.down()
+    mirage = f"{sys.executable} -m mirage lab up --json {cluster.spec.directory} 2>&1"
+    subprocess.run(["bash", "-c", f"{mirage} | true"], check=True)
+    assert wait_until(lambda: set(cluster.running()) >= {"slurmctld", "munged", "n1", "n2"}, 30)
+    assert wait_until(lambda: "idle" in cluster.run("sinfo"), 20)

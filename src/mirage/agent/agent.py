@@ -7,6 +7,7 @@ everybody's.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -26,7 +27,7 @@ from mirage.agent.policy_runner.question import PolicyRunner
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.lease import drop_if_gone
 from mirage.agent.store.protocol import Store
-from mirage.errors import LeaseHeld, SlurmError, SlurmRefused, SlurmUnreachable, StoreError, WrongCluster
+from mirage.errors import LeaseHeld, SlurmError, SlurmRefused, SlurmUnreachable, StoreError, StoreGone, WrongCluster
 from mirage.job_state import MISSING
 from mirage.patience import real_s
 from mirage.policy.view import View
@@ -41,7 +42,7 @@ JUMP_S = 60
 UNANSWERED = 2
 """So many chains without an answer from Slurm, one after another, are a controller that is away."""
 
-FOR_ALL = (LeaseHeld, WrongCluster)
+FOR_ALL = (LeaseHeld, StoreGone, WrongCluster)
 """Troubles that end the agent."""
 
 
@@ -105,6 +106,7 @@ class Agent:
 
         Raises:
             LeaseHeld: Another agent looks after this store.
+            StoreGone: The store's file was deleted or replaced.
             WrongCluster: Slurm's commands speak to another cluster than the one of the chains.
         """
         now_s = int(self.clock())
@@ -159,7 +161,8 @@ class Agent:
         finally:
             self.probes.close()
             self.decider.runner.close()
-            self.store.drop_lease(self.holder)
+            with contextlib.suppress(StoreGone):
+                self.store.drop_lease(self.holder)
 
     def _sleep(self, seconds: float, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:
         """Sleep, and renew the lease meanwhile: it must outlive the longest sleep."""
@@ -190,6 +193,7 @@ class Agent:
         if chains:
             self.store.bind(cluster_of(self.poller.options or {}))
         self.store.saw_queue(now_s)
+        self.store.backup_if_due(now_s)
         context = CycleContext(self.store, self.backend, self.settings, now_s, snapshot, chains, links)
         turn = self.turns.begin(chains, now_s)
         self.submissions.forget(chains)

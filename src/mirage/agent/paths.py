@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from mirage.errors import StoreError
+from mirage.whole_file import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +33,41 @@ class Home:
         """
         folder = Path(environment.get("MIRAGE_HOME") or Path(environment.get("HOME") or "~").expanduser() / ".mirage")
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(folder)
+            close_to_others(folder / "chains", folder / "agent.log")
         except OSError as error:
             raise StoreError(f"cannot make {folder}: {error.strerror}; name another folder with MIRAGE_HOME") from error
         return cls(folder, environment.get("MIRAGE_STORE") or f"sqlite:///{folder.resolve()}/store.db")
 
     @property
+    def writers(self) -> str:
+        """Who beside its owner may write in the folder, in words; empty where nobody may."""
+        mode = self.folder.stat().st_mode
+        return " and ".join(
+            who for bit, who in ((stat.S_IWGRP, "its group"), (stat.S_IWOTH, "everybody")) if mode & bit
+        )
+
+    @property
     def log(self) -> Path:
         """The log file of an agent in the background."""
         return self.folder / "agent.log"
+
+    def open_log(self) -> BinaryIO:
+        """The log file, opened for more lines; nobody else may read it.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+        try:
+            file = os.fdopen(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab")
+        except OSError as error:
+            raise StoreError(f"cannot write the log {self.log}: {error.strerror}") from error
+        close_to_others(self.log)
+        return file
+
+    def chain_folder(self, chain: str) -> Path:
+        """The folder of a chain: the copy of its script, and its specification."""
+        return self.folder / "chains" / chain
 
     def spool(self, chain: str, name: str, text: str) -> Path:
         """Our own copy of a chain's script, which its later links run.
@@ -45,12 +75,38 @@ class Home:
         Raises:
             StoreError: It cannot be written.
         """
-        folder = self.folder / "chains" / chain
+        folder = self.chain_folder(chain)
         path = folder / name
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path.write_text(text, encoding="utf-8")
-            path.chmod(0o700)
+            private_folder(folder)
+            close_to_others(folder)
+            write_whole(path, text.encode(), 0o700)
         except OSError as error:
             raise StoreError(f"cannot keep a copy of the script in {folder}: {error.strerror}") from error
         return path
+
+
+def private_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for their owner only, whatever the umask.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)
+    if not folder.is_dir():
+        raise NotADirectoryError(0, "there is a file of that name", str(folder))
+
+
+def close_to_others(*paths: Path) -> None:
+    """Take the rights of group and others away from what we made; what is not there, or not ours, stays as it is."""
+    for path in paths:
+        try:
+            found = path.lstat()
+            wide = stat.S_IMODE(found.st_mode) & 0o077 and not stat.S_ISLNK(found.st_mode)
+            if wide and found.st_uid == os.geteuid():
+                path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
+                if path.is_dir():
+                    close_to_others(*path.iterdir())
+        except FileNotFoundError:
+            continue

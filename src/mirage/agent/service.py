@@ -60,7 +60,7 @@ def start(home: Home, environment: Mapping[str, str], words: Sequence[str] = ())
     """
     from mirage.agent.store.sql_store import open_store
 
-    with home.log.open("ab") as log:
+    with home.open_log() as log:
         child = subprocess.Popen(
             [sys.executable, "-m", "mirage", "agent", "run", *words],
             env=dict(environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
@@ -96,7 +96,10 @@ def stop(found: RunningAgent, patience_s: float = 30.0) -> None:
 
 
 def systemd_unit(environment: Mapping[str, str]) -> str:
-    """A user unit that keeps the agent running."""
+    """A user unit that keeps the agent running.
+
+    A shell starts it: systemd itself starts no program with a quote or a backslash in its path.
+    """
     kept = [f"Environment={_quoted(f'{name}={environment[name]}')}" for name in sorted(environment) if _is_needed(name)]
     return "\n".join(
         (
@@ -104,7 +107,7 @@ def systemd_unit(environment: Mapping[str, str]) -> str:
             "Description=Mirage keeps chains of Slurm jobs alive",
             "",
             "[Service]",
-            f"ExecStart={_quoted(sys.executable).replace('$', '$$')} -m mirage agent run",
+            f'ExecStart=/bin/sh -c "exec \\"$$0\\" \\"$$@\\"" {_quoted(sys.executable, "$")} -m mirage agent run',
             "Restart=always",
             "RestartSec=30",
             *kept,
@@ -116,10 +119,16 @@ def systemd_unit(environment: Mapping[str, str]) -> str:
     )
 
 
-def _quoted(text: str) -> str:
-    """A quoted word of a unit file (systemd.syntax(7); systemd.unit(5), specifiers)."""
+def _quoted(text: str, doubled: str = "") -> str:
+    """A quoted word of a unit file (systemd.syntax(7); systemd.unit(5), specifiers).
+
+    Args:
+        doubled: A further character to be doubled: ``$`` in a command line (systemd.service(5)).
+    """
     for plain, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("%", "%%")):
         text = text.replace(plain, escaped)
+    if doubled:
+        text = text.replace(doubled, 2 * doubled)
     return f'"{text}"'
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,10 +20,21 @@ clock: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_REALTIME)  # 
 
 
 def home() -> Home:
-    """The folder in which this user's agent keeps its things."""
+    """The folder in which this user's agent keeps its things; told once where others may write there."""
     from mirage.agent.paths import Home
 
-    return Home.of(os.environ)
+    found = Home.of(os.environ)
+    if found.writers:
+        _warn(
+            f"{found.writers} can write in {found.folder}, and so have jobs submitted in your name; "
+            f"chmod go-w {found.folder}"
+        )
+    return found
+
+
+@functools.cache
+def _warn(text: str) -> None:
+    print(f"mirage: warning: {text}", file=sys.stderr)
 
 
 @contextmanager

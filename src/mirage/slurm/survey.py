@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from mirage.duration import UNLIMITED_S, format_duration
 from mirage.errors import SlurmError
+from mirage.job_state import MISSING
 from mirage.slurm.client import SlurmClient
-from mirage.slurm.values import Machine
+from mirage.slurm.values import Machine, Partition
 from mirage.slurm.version import Version, detect
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -43,29 +44,43 @@ def survey(slurm: SlurmClient) -> list[Finding]:
         queue = slurm.observe()
     except SlurmError as error:
         return [*found, Finding(FAIL, "controller", "no answer", str(error))]
-    found.append(Finding(OK, "controller", f"{len(queue.jobs)} jobs, {len(machine.nodes)} nodes"))
+    found.append(Finding(OK, "cluster", options.get("clustername", "without a name")))
+    value = f"{_controllers(options)}; {len(queue.jobs)} jobs, {len(machine.nodes)} nodes"
+    found.append(Finding(OK, "controller", value, "the chains of a store belong to this cluster and to no other"))
     found += [check(options) for check in _CHECKS]
     found.append(_limits(machine))
     found.append(_accounting(slurm, options, queue.time_s))
     return found
 
 
+def _controllers(options: Mapping[str, str]) -> str:
+    """The hosts of slurmctld, the first of them first, and its port."""
+    hosts = [
+        value.partition("(")[0]
+        for key, value in sorted(options.items())
+        if key.startswith(("slurmctldhost", "controlmachine"))
+    ]
+    return f"{', '.join(hosts) or 'unknown host'}, port {options.get('slurmctldport', 'unknown')}"
+
+
 def _flags(options: Mapping[str, str]) -> Finding:
     flags = options.get("priorityflags", "")
     if "ACCRUE_ALWAYS" in flags.upper():
         return Finding(
-            WARN, "accrue flags", flags, "jobs held by a dependency gain age: waiting costs less than elsewhere"
+            WARN, "age", flags, "jobs held by a dependency gain priority by age, too: waiting costs less than elsewhere"
         )
-    return Finding(OK, "accrue flags", flags or "none", "a job gains age from when its dependency is cleared")
+    return Finding(OK, "age", flags or "no PriorityFlags", "a held job gains priority by age from its release on")
 
 
 def _backfill(options: Mapping[str, str]) -> Finding:
     scheduler = options.get("schedulertype", "")
     words = dict(word.partition("=")[::2] for word in options.get("schedulerparameters", "").split(","))
     window = words.get("bf_window", "1440")
-    value = f"{scheduler}, window {window} min, interval {words.get('bf_interval', '30')} s"
+    value = f"plans {window} min ahead, every {words.get('bf_interval', '30')} s"
     if "backfill" not in scheduler:
-        return Finding(WARN, "backfill", value, "without backfill what-if's forecasts assume too much")
+        return Finding(
+            WARN, "backfill", scheduler or "no scheduler named", "no backfill here: what-if expects jobs too early"
+        )
     return Finding(OK, "backfill", value)
 
 
@@ -74,9 +89,12 @@ def _memory(options: Mapping[str, str]) -> Finding:
     seconds = int(value) if value.isdecimal() else 300
     if seconds < SHORT_MEMORY_S:
         return Finding(
-            WARN, "MinJobAge", f"{seconds} s", "jobs are forgotten soon: accounting is needed to know their end"
+            WARN,
+            "MinJobAge",
+            f"{seconds} s",
+            "squeue forgets jobs soon after their end: only accounting tells how they ended",
         )
-    return Finding(OK, "MinJobAge", f"{seconds} s", "so long squeue remembers a job that has ended")
+    return Finding(OK, "MinJobAge", f"{seconds} s", "so long squeue shows a job that has ended")
 
 
 def _preemption(options: Mapping[str, str]) -> Finding:
@@ -92,17 +110,33 @@ _CHECKS: tuple[Callable[[Mapping[str, str]], Finding], ...] = (_flags, _backfill
 
 
 def _limits(machine: Machine) -> Finding:
-    longest = {partition.name: partition.max_time_s for partition in machine.partitions}
-    told = ", ".join(f"{name} {format_duration(limit_s)}" for name, limit_s in longest.items())
-    if longest and all(limit_s >= UNLIMITED_S for limit_s in longest.values()):
-        return Finding(OK, "time limits", told, "no partition has one: give -t, or a link never hands over")
-    return Finding(OK, "time limits", told)
+    """The longest limit of each partition, and what a job gets that asks for none."""
+    told = ", ".join(_limit(partition) for partition in machine.partitions)
+    endless = [partition.name for partition in machine.partitions if _default_s(partition) >= UNLIMITED_S]
+    if endless:
+        return Finding(
+            OK, "time limits", told, f"without -t a job of {', '.join(endless)} never ends, and so never hands over"
+        )
+    short = [partition.name for partition in machine.partitions if _default_s(partition) < partition.max_time_s]
+    advice = f"without -t a job of {', '.join(short)} gets the default, not the longest" if short else ""
+    return Finding(OK, "time limits", told, advice)
+
+
+def _default_s(partition: Partition) -> int:
+    return partition.default_time_s if partition.default_time_s != MISSING else partition.max_time_s
+
+
+def _limit(partition: Partition) -> str:
+    longest, default = format_duration(partition.max_time_s), format_duration(_default_s(partition))
+    return f"{partition.name} {longest}" + (f" (default {default})" if default != longest else "")
 
 
 def _accounting(slurm: SlurmClient, options: Mapping[str, str], now_s: int) -> Finding:
     kind = options.get("accountingstoragetype", "accounting_storage/none")
     if kind.endswith("none"):
-        return Finding(WARN, "accounting", "none", "what squeue has forgotten is lost: keep the agent running")
+        return Finding(
+            WARN, "accounting", "none", "the end of a job is known only while squeue shows it: keep the agent running"
+        )
     try:
         jobs = slurm.accounting(now_s - 86_400)
     except SlurmError as error:

@@ -23,8 +23,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, EventRecord, Link, LinkState
+from mirage.agent.store.database import NEWEST, upgrade
 from mirage.agent.store.engine import journal_mode, make_engine
-from mirage.agent.store.sql_store import NEWEST, SqlStore, open_store, upgrade
+from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.values import Submission
@@ -77,11 +78,43 @@ def test_a_chain_begins_with_its_first_link_planned(store: SqlStore, url: str, o
 
 def test_a_name_is_given_once_and_unknown_ones_list_the_known(store: SqlStore) -> None:
     store.add_chain("train", SPEC, 100)
-    with pytest.raises(ConfigurationError, match="chain 'train' already"):
+    with pytest.raises(ConfigurationError, match="chain 'train' already, and it is active; choose another name"):
         store.add_chain("train", SPEC, 101)
     with pytest.raises(UnknownName, match="Did you mean 'train'"):
         store.chain("trian")
     assert len(store.chains()) == 1
+
+
+def test_a_chain_that_is_done_can_be_removed_and_no_other(store: SqlStore) -> None:
+    for name in ("train", "serve"):
+        chain = store.add_chain(name, SPEC, 100)
+        store.change_chain(chain.id, EventRecord(chain.id, 1, 1, "paused"))
+        store.add_decisions([DecisionRecord(chain.id, 1, 1, "lead:4", False, "x")])
+    one, other = store.chains()
+    with pytest.raises(ConfigurationError, match=f"chain {one.id} is active; only one that is done"):
+        store.remove_chain(one.id)
+    store.change_chain(one.id, state=ChainState.DONE)
+    with pytest.raises(ConfigurationError, match="it is done: `mirage chain rm train` frees its name"):
+        store.add_chain("train", SPEC, 101)
+    store.remove_chain(one.id)
+    with pytest.raises(ConfigurationError, match="is not there"):
+        store.remove_chain(one.id)
+    assert (store.links(one.id), store.events(one.id), store.decisions(one.id)) == ([], [], [])
+    assert [len(found(other.id)) for found in (store.links, store.events, store.decisions)] == [1, 1, 1]
+    assert store.add_chain("train", replace(SPEC, links=7), 101).spec == store.chain("train").spec
+
+
+def test_the_number_of_a_removed_chain_is_never_given_again(store: SqlStore, url: str, opened) -> None:
+    """An agent that runs meanwhile must not take a new chain for the old one."""
+    agent = opened(url)
+    given = []
+    for links in range(1, 4):
+        chain = store.add_chain("train", replace(SPEC, links=links), 100)
+        given.append(chain.id)
+        assert [one.spec.links for one in agent.chains()] == [links]
+        store.change_chain(chain.id, state=ChainState.DONE)
+        store.remove_chain(chain.id)
+    assert sorted(set(given)) == given
 
 
 def test_changes_come_with_their_events(store: SqlStore) -> None:
@@ -502,7 +535,7 @@ def test_a_store_that_cannot_be_opened_says_so(bad: str, error: type[Exception],
 
 def test_a_file_that_is_no_store_says_so(tmp_path: Path, opened) -> None:
     (tmp_path / "store.db").write_text("Dear diary, " * 500)
-    with pytest.raises(StoreError, match="not a database; put a copy of it back"):
+    with pytest.raises(StoreError, match="not a database; there is no sound backup; `mirage agent recover`"):
         opened(f"sqlite:///{tmp_path}/store.db")
 
 

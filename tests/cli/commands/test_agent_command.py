@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from mirage.agent.chain.keep import keep_new_chain
 from mirage.agent.model import ChainSpec
+from mirage.agent.paths import private_folder
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.cli import context as cluster
 from mirage.cli import main
-from mirage.slurm.values import Submission
+from mirage.slurm.values import Queue, Submission
 
 NOW_S = 1_790_000_000
 
@@ -55,6 +57,50 @@ def test_a_lease_that_has_run_out_is_no_agent(store: SqlStore, capsys: pytest.Ca
     store.take_lease("login7:4242:99", NOW_S - 61, 60)
     assert main(["agent", "status"]) == 1
     assert capsys.readouterr().out.startswith("no agent runs; ")
+
+
+class Slurm:
+    """A cluster with an empty queue."""
+
+    everybody = True
+
+    def configuration(self) -> dict[str, str]:
+        return {"clustername": "c1", "slurmctldhost[0]": "head", "slurmctldport": "6817"}
+
+    def observe(self) -> Queue:
+        return Queue(NOW_S, ())
+
+    def accounting(self, since_s: int) -> tuple[()]:
+        assert not self.everybody, "months of everybody's jobs"
+        return ()
+
+
+def test_a_recovery_tells_of_each_chain_and_of_what_was_not_recovered(
+    store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cluster, "client", lambda *_: Slurm())
+    assert main(["agent", "recover"]) == 1
+    assert f"the store {tmp_path}/store.db is sound, so there is nothing to recover" in capsys.readouterr().err
+    private_folder(cluster.home().chain_folder("serve"))
+    keep_new_chain(cluster.home(), store.chains()[0], store.identity())
+    torn = tmp_path / "chains" / "torn" / "chain.json"
+    torn.parent.mkdir()
+    torn.write_text("{")
+    for left in tmp_path.glob("store.db*"):
+        left.unlink()
+    (tmp_path / "store.db").write_bytes(b"rubbish")
+    assert main(["agent", "recover"]) == 0
+    told = capsys.readouterr()
+    first, second = told.out.splitlines()
+    assert first == "serve  paused  no job in the queue; put its script back: serve.sh"
+    assert second.startswith(f"{torn}  not recovered: it is no such file")
+    assert told.err.splitlines() == [
+        "began with the files of the chains",
+        f"what was in the store's place is {tmp_path}/store.db.damaged-1 now",
+        "start the agent again: mirage agent start",
+    ]
+    assert main(["agent", "recover", "--from-backup", "3"]) == 1
+    assert "there is no sound backup 3" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from mirage.errors import ConfigurationError, SlurmUnreachable
-from mirage.lab.real import cluster as cluster_module
-from mirage.lab.real import packages
-from mirage.lab.real.cluster import PrivateCluster, free_ports
+from mirage.lab.real import packages, ports
+from mirage.lab.real.cluster import PrivateCluster
+from mirage.lab.real.ports import free_ports
 from mirage.lab.real.spec import LabSpec, gres_conf, slurm_conf, slurmdbd_conf
 
 LAB = LabSpec(directory=Path("/lab"), nodes=2, gpus=4, cpus=8, memory_mib=1000, port=20_000)
@@ -179,15 +179,15 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     """A cluster whose files are written for some version of Slurm, and that was never started."""
     (tmp_path / "slurmctld").write_text(f"#!/bin/sh\necho {request.param}\n")
     (tmp_path / "slurmctld").chmod(0o755)
-    monkeypatch.setattr(cluster_module, "PATH", f"{tmp_path}:{cluster_module.PATH}")
+    monkeypatch.setattr(packages, "PATH", f"{tmp_path}:{packages.PATH}")
     cluster = PrivateCluster(replace(LAB, directory=tmp_path / "lab", port=0, extra=("Epilog=/bin/true",)))
-    cluster._write()
+    cluster.write()
     return cluster
 
 
 def test_the_files_are_written_once_and_describe_the_cluster_ever_after(written: PrivateCluster) -> None:
     spec = written.spec
-    assert spec.port >= cluster_module.LOWEST_PORT
+    assert spec.port >= ports.LOWEST_PORT
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in spec.etc.iterdir()}
     assert modes == {
         "munge.key": 0o600, "slurm.conf": 0o644, "gres.conf": 0o644, "cgroup.conf": 0o644, "slurmdbd.conf": 0o600,
@@ -258,9 +258,9 @@ def test_ports_are_neighbours_and_free() -> None:
     assert first >= 10_000
 
 
-@pytest.mark.parametrize("taken", ["_answers", "_bindable"])
+@pytest.mark.parametrize("taken", ["answers", "_bindable"])
 def test_ports_that_are_all_taken(monkeypatch: pytest.MonkeyPatch, taken: str) -> None:
-    found: dict[str, Callable[..., bool]] = {"_answers": lambda port: True, "_bindable": lambda first, count: False}
-    monkeypatch.setattr(cluster_module, taken, found[taken])
+    found: dict[str, Callable[..., bool]] = {"answers": lambda port: True, "_bindable": lambda first, count: False}
+    monkeypatch.setattr(ports, taken, found[taken])
     with pytest.raises(ConfigurationError, match="found no 7 neighbouring free ports; name the first with --port"):
         free_ports(7)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mirage.agent.chain.keep import check_folder, keep_new_chain
 from mirage.agent.chain.submission import CHAIN, LINK, PREVIOUS_JOB, TAG
 from mirage.agent.chain.submit_link import submit_link
 from mirage.agent.chain.tag import chain_name
@@ -14,7 +15,7 @@ from mirage.agent.model import Chain, ChainSpec, ChainState, Link, LinkState
 from mirage.agent.paths import Home
 from mirage.agent.store.identity import random_letters
 from mirage.agent.store.protocol import Store
-from mirage.errors import ConfigurationError, SlurmRefused
+from mirage.errors import ConfigurationError, SlurmRefused, StoreError
 from mirage.slurm.backend import Backend, cluster_of
 from mirage.slurm.options import Chosen, directives
 from mirage.slurm.values import Submission
@@ -85,9 +86,16 @@ def create_chain(
         SlurmUnreachable: No answer: the chain stands, and the agent will find out.
     """
     store.bind(cluster_of(backend.configuration()))
+    store.check_name(name)  # before the script of a chain that lives is written over
+    check_folder(home, name, store.identity())
     path = home.spool(name, _file_name(request.job_name), request.text)
     spec = replace(spec, submission=replace(request.submission, script=str(path)))
     chain = store.add_chain(name, spec, now_s)
+    try:
+        keep_new_chain(home, chain, store.identity())
+    except StoreError as error:
+        abandon(store, chain, str(error), now_s)
+        raise
     try:
         return submit_link(store, backend, chain, Link(chain.id, 1), None, now_s)
     except SlurmRefused as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
-from mirage.errors import ConfigurationError, StoreError, shown
+from mirage.agent.store.store_file import StoreFile, path_of
+from mirage.errors import ConfigurationError, shown
 
 BUSY_S = 30
 """How long to wait for another process that writes; a change takes milliseconds, a migration seconds."""
@@ -23,16 +23,16 @@ SHARED_DISKS = re.compile(r"nfs|lustre|gpfs|beegfs|panfs|ceph|cifs|smb|afs|9p|gl
 """File systems that several hosts see at once, by the beginning of their type's name."""
 
 
-def make_engine(url: str) -> Engine:
+def make_engine(url: str | URL) -> Engine:
     """An engine whose transactions are real ones, tables included; no connection is made yet.
 
     A connection whose ``info["writes"]`` is set begins with the right to write.
 
     Raises:
         ConfigurationError: The URL is none, or of a data base we do not speak to.
-        StoreError: The file cannot be made.
+        StoreError: The file cannot be made, or is gone (``StoreGone``).
     """
-    redacted = without_password(url)
+    redacted = without_password(str(url))
     try:
         parsed = make_url(url)
         if parsed.drivername in ("postgresql", "postgres"):  # psycopg 3 is what our extra installs
@@ -61,12 +61,18 @@ def _postgresql(url: URL) -> Engine:
 
 
 def _sqlite(url: URL) -> Engine:
-    journal = "WAL"
-    if url.database and url.database != ":memory:" and "uri" not in url.query:
-        path = Path(url.database)
-        make_private(path)
-        journal = journal_mode(path)
-    engine = sa.create_engine(url, connect_args={} if "timeout" in url.query else {"timeout": BUSY_S})
+    path = path_of(url)
+    if path is None:
+        engine = sa.create_engine(url, connect_args={} if "timeout" in url.query else {"timeout": BUSY_S})
+    else:
+        file = StoreFile.open(path)
+        engine = sa.create_engine(url, creator=file.connector(float(str(url.query.get("timeout", BUSY_S)))))
+
+        @sa.event.listens_for(engine, "checkout")
+        def check(*_: Any) -> None:  # before every transaction: what is written to a deleted file is lost
+            file.check()
+
+    journal = journal_mode(path) if path is not None else "WAL"
 
     @sa.event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
@@ -79,15 +85,6 @@ def _sqlite(url: URL) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.info.get("writes") else "BEGIN")
 
     return engine
-
-
-def make_private(path: Path) -> None:
-    """Make the file, for its owner only: environments of jobs may hold secrets."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-    except OSError as error:
-        raise StoreError(f"cannot open the store {path}: {error.strerror}; name another with MIRAGE_STORE") from error
 
 
 def journal_mode(path: Path, mounts: str | None = None) -> str:

@@ -7,6 +7,7 @@ it has not.
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Protocol
 
 from mirage.agent.model import Chain, ChainSpec, DecisionRecord, EventRecord, Link, StoreIdentity
@@ -27,6 +28,10 @@ class Store(Protocol):
         """Write down that an agent has seen the queue."""
         ...
 
+    def check_name(self, name: str) -> None:
+        """Refuse a name that is taken, with a ``ConfigurationError``, before anything is written for it."""
+        ...
+
     def add_chain(self, name: str, spec: ChainSpec, now_s: int) -> Chain:
         """A new chain with its first link planned; ``ConfigurationError`` where the name is taken."""
         ...
@@ -41,6 +46,10 @@ class Store(Protocol):
 
     def change_chain(self, chain: int, *events: EventRecord, **columns: object) -> None:
         """Set columns of a chain and write events, in one transaction."""
+        ...
+
+    def remove_chain(self, chain: int) -> None:
+        """Remove a chain that is done, with all that is known of it; ``ConfigurationError`` where it is not."""
         ...
 
     def links(self, chain: int | None = None, *, open: bool = False) -> list[Link]:
@@ -89,6 +98,14 @@ class Store(Protocol):
 
     def lease(self) -> tuple[str, float] | None:
         """Holder and end of validity, if there is one."""
+        ...
+
+    def check_present(self) -> None:
+        """See that the store is still there; ``StoreGone`` where its file was deleted or replaced."""
+        ...
+
+    def backup_if_due(self, now_s: float) -> Path | None:
+        """Keep an hourly backup of a store that is a file; the new one, if it was time."""
         ...
 
     def decided_since(self, last: int) -> tuple[int, Counter[tuple[str, bool]]]:

@@ -13,6 +13,7 @@ store = Table(
     Column("identity", String(40), nullable=False),
     Column("cluster", Text, nullable=False, default=""),
     Column("polled_s", BigInteger, nullable=False, default=-1),
+    Column("removed", Integer, nullable=False, default=0),  # highest number of a chain that was removed: none is reused
 )
 
 chains = Table(

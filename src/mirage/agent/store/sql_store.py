@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, Engine
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.engine import URL, Connection, Engine
 
 from mirage.agent.model import (
     Chain,
@@ -23,31 +20,18 @@ from mirage.agent.model import (
     LinkState,
     StoreIdentity,
 )
+from mirage.agent.store.database import Database, KeyExists
 from mirage.agent.store.engine import make_engine
 from mirage.agent.store.identity import OF_CHAIN, random_letters
+from mirage.agent.store.rows import chain_of, decision_of, link_of, row_of, settable, spec_from_json, spec_to_json
 from mirage.agent.store.schema import chains, decisions, events, lease, links, store
 from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName, WrongCluster, shown
-from mirage.job_state import MISSING, JobState
-from mirage.slurm.values import Submission
-
-NEWEST = "0003"
-"""Version of the tables in ``schema``."""
+from mirage.job_state import MISSING
 
 RECENT_LINKS = 3
-_MIGRATION_LOCK = 7_241_920_346  # any number, the same in every agent
-
-_REMEDIES = (
-    (("disk is full", "disk full", "no space left", "quota exceeded"), "make room on its disk and try again"),
-    (("is locked", "lock timeout"), "another process has held it for long; end that one, or try again"),
-    (("readonly", "read-only", "permission denied"), "get the right to write there, or name another with MIRAGE_STORE"),
-    (("malformed", "not a database"), "put a copy of it back in its place, or name another with MIRAGE_STORE"),
-    (("connection", "connect to server"), "see that its server runs and can be reached, and try again"),
-    (("disk i/o error",), "see that its disk is in order and has room, and that locks work there"),
-)
-"""Words of a data base's complaint, and what helps."""
 
 
-def open_store(url: str) -> SqlStore:
+def open_store(url: str | URL) -> SqlStore:
     """Open a store, bringing its tables up to date first.
 
     Args:
@@ -66,16 +50,12 @@ def open_store(url: str) -> SqlStore:
     return store
 
 
-class SqlStore:
+class SqlStore(Database):
     """A store in a database; every public method is one transaction."""
 
     def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+        super().__init__(engine)
         self._specs: dict[int, ChainSpec] = {}
-
-    def close(self) -> None:
-        """Let go of all connections."""
-        self.engine.dispose()
 
     # -- identity ---------------------------------------------------------------------------------------------
 
@@ -102,6 +82,11 @@ class SqlStore:
         with self._writing() as connection:
             connection.execute(store.update().values(cluster=cluster))
 
+    def take_identity(self, identity: StoreIdentity) -> None:
+        """Take the place of a store that is lost: the tags of its jobs are ours then."""
+        with self._writing() as connection:
+            connection.execute(store.update().values(identity=identity.identity, cluster=identity.cluster))
+
     def saw_queue(self, now_s: int) -> None:
         """Write down that an agent has seen the queue."""
         with self._writing() as connection:
@@ -112,17 +97,40 @@ class SqlStore:
     def add_chain(self, name: str, spec: ChainSpec, now_s: int) -> Chain:
         """A new chain with its first link planned."""
         made_up = Chain(0, name, spec, now_s, key=random_letters(OF_CHAIN))
-        row = _row(made_up, "id", "spec") | {"spec": _spec_to_json(spec)}
+        row = row_of(made_up, "id", "spec") | {"spec": spec_to_json(spec)}
         try:
             with self._writing() as connection:
+                if number := _number_to_skip(connection):
+                    row["id"] = number + 1
                 made = connection.execute(chains.insert().values(row))
                 key = made.inserted_primary_key
                 assert key is not None
                 number = int(key[0])
-                connection.execute(links.insert().values(_row(Link(number, 1))))
-        except _KeyExists as error:
-            raise ConfigurationError(f"there is a chain {shown(name)} already; choose another name") from error
+                connection.execute(links.insert().values(row_of(Link(number, 1))))
+        except KeyExists as error:
+            self.check_name(name)
+            raise StoreError(f"chain {shown(name)} came and went meanwhile; try again") from error
         return dataclasses.replace(made_up, id=number)
+
+    def check_name(self, name: str) -> None:
+        """Refuse a name that a chain has, whatever became of that one."""
+        with self._reading() as connection:
+            state = connection.execute(sa.select(chains.c.state).where(chains.c.name == name)).scalar()
+        if state is not None:
+            way_out = (
+                f"it is done: `mirage chain rm {name}` frees its name, or choose another"
+                if state == ChainState.DONE.value
+                else f"it is {state}; choose another name"
+            )
+            raise ConfigurationError(f"there is a chain {shown(name)} already, and {way_out}")
+
+    def restore_chain(self, chain: Chain) -> Chain:
+        """A chain of a store that is lost, with its key and without links; its number is a new one."""
+        with self._writing() as connection:
+            row = row_of(chain, "id", "spec") | {"spec": spec_to_json(chain.spec)}
+            made = connection.execute(chains.insert().values(row)).inserted_primary_key
+            assert made is not None
+        return dataclasses.replace(chain, id=int(made[0]))
 
     def chains(self, *, alive: bool = False) -> list[Chain]:
         """All chains in order of creation, or only those that are not done."""
@@ -135,8 +143,8 @@ class SqlStore:
             if new:  # what the user asked for never changes, and is large: read once
                 wanted = sa.select(chains.c.id, chains.c.spec).where(chains.c.id.in_(new))
                 for number, spec in connection.execute(wanted):
-                    self._specs[number] = _spec_from_json(spec)
-        return [_chain(row, self._specs[row["id"]]) for row in rows]
+                    self._specs[number] = spec_from_json(spec)
+        return [chain_of(row, self._specs[row["id"]]) for row in rows]
 
     def chain(self, name: str) -> Chain:
         """By name."""
@@ -147,11 +155,25 @@ class SqlStore:
 
     def change_chain(self, chain: int, *events: EventRecord, **columns: object) -> None:
         """Set columns of a chain and write events."""
-        values = _settable(chains, columns)
+        values = settable(chains, columns)
         with self._writing() as connection:
             if values and not connection.execute(chains.update().where(chains.c.id == chain).values(values)).rowcount:
                 raise StoreError(f"there is no chain with the number {chain} to change")
             _write_events(connection, events)
+
+    def remove_chain(self, chain: int) -> None:
+        """Remove a chain that is done, with its links, decisions and events."""
+        with self._writing() as connection:
+            known = sa.select(chains.c.state).where(chains.c.id == chain)
+            if (state := connection.execute(known).scalar()) != ChainState.DONE.value:
+                raise ConfigurationError(
+                    f"chain {chain} is {state or 'not there'}; only one that is done can be removed"
+                )
+            for table in (links, _decisions, _events):
+                connection.execute(table.delete().where(table.c.chain == chain))
+            connection.execute(chains.delete().where(chains.c.id == chain))
+            connection.execute(store.update().where(store.c.removed < chain).values(removed=chain))
+        self._specs.pop(chain, None)
 
     # -- links ----------------------------------------------------------------------------------------------
 
@@ -168,20 +190,29 @@ class SqlStore:
                 sa.or_(links.c.state != LinkState.ENDED.value, links.c.number > newest.c.newest - RECENT_LINKS)
             )
         with self._reading() as connection:
-            return [_link(row._mapping) for row in connection.execute(asked)]
+            return [link_of(row._mapping) for row in connection.execute(asked)]
 
     def add_link(self, link: Link, *events: EventRecord) -> None:
         """A new link."""
         try:
             with self._writing() as connection:
-                connection.execute(links.insert().values(_row(link)))
+                connection.execute(links.insert().values(row_of(link)))
                 _write_events(connection, events)
-        except _KeyExists as error:
+        except KeyExists as error:
             raise StoreError(f"chain {link.chain} has a link {link.number} already") from error
+
+    def put_links(self, given: Sequence[Link], *events: EventRecord) -> None:
+        """Write links as they are given, in the place of those with their numbers."""
+        with self._writing() as connection:
+            for link in given:
+                here = (links.c.chain == link.chain) & (links.c.number == link.number)
+                connection.execute(links.delete().where(here))
+                connection.execute(links.insert().values(row_of(link)))
+            _write_events(connection, events)
 
     def change_link(self, chain: int, number: int, *events: EventRecord, **columns: object) -> None:
         """Set columns of a link and write events."""
-        values = _settable(links, columns)
+        values = settable(links, columns)
         here = (links.c.chain == chain) & (links.c.number == number)
         with self._writing() as connection:
             if values and not connection.execute(links.update().where(here).values(values)).rowcount:
@@ -205,11 +236,11 @@ class SqlStore:
         """Write decisions of policies."""
         if decisions:
             with self._writing() as connection:
-                connection.execute(_decisions.insert(), [_row(decision) for decision in decisions])
+                connection.execute(_decisions.insert(), [row_of(decision) for decision in decisions])
 
     def decisions(self, chain: int, *, last: int | None = None) -> list[DecisionRecord]:
         """Of a chain, in order of time."""
-        return [_record(row) for row in self._history(_decisions, chain, last)]
+        return [decision_of(row) for row in self._history(_decisions, chain, last)]
 
     def events(self, chain: int, *, last: int | None = None) -> list[EventRecord]:
         """Of a chain, in order of time."""
@@ -251,7 +282,7 @@ class SqlStore:
                 if connection.execute(sa.select(lease.c.id)).first() is None:
                     connection.execute(lease.insert().values(id=1, **values))
                     return
-        except _KeyExists:
+        except KeyExists:
             pass  # somebody was quicker
         held = self.lease()
         who, until_s = held if held is not None else ("another agent", now_s)
@@ -271,127 +302,22 @@ class SqlStore:
             row = connection.execute(sa.select(lease.c.holder, lease.c.until_s)).first()
         return (str(row[0]), float(row[1])) if row is not None else None
 
-    # -- tables ---------------------------------------------------------------------------------------------
-
-    def migrate(self) -> None:
-        """Bring the tables up to date, all or nothing; agents wait for each other."""
-        with self._reading() as connection:
-            present = _version(connection)
-        if present == NEWEST:
-            return
-        with self._writing() as connection:
-            if self.engine.dialect.name == "postgresql":
-                connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
-            present = _version(connection)
-            if present is not None and present > NEWEST:
-                raise StoreError(
-                    f"the store {self.engine.url} is of version {present}, newer than this Mirage knows ({NEWEST}); "
-                    "upgrade Mirage, or name another store with MIRAGE_STORE"
-                )
-            upgrade(connection)
-
-    # -- transactions ---------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with self._translated_errors(), self.engine.connect() as connection:
-            connection.info["writes"] = True
-            with connection.begin():
-                yield connection
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with self._translated_errors(), self.engine.connect() as connection:
-            connection.info["writes"] = False
-            yield connection
-
-    @contextmanager
-    def _translated_errors(self) -> Iterator[None]:
-        """Errors of the database in our own words."""
-        try:
-            yield
-        except IntegrityError as error:
-            raise _KeyExists(str(error.orig)) from error
-        except (SQLAlchemyError, OSError) as error:
-            said = str(getattr(error, "orig", None) or error).strip()
-            helps = (what for words, what in _REMEDIES if any(word in said.lower() for word in words))
-            what = next(helps, "mend that and try again")
-            raise StoreError(f"the store {self.engine.url} cannot be used: {said}; {what}") from error
-
-
-class _KeyExists(StoreError):
-    """A row with that key is there already."""
-
 
 _decisions, _events = decisions, events
 
 
-def _version(connection: Connection) -> str | None:
-    if not sa.inspect(connection).has_table("alembic_version"):
-        return None
-    return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+def _number_to_skip(connection: Connection) -> int:
+    """The number of a removed chain that SQLite would give away again; 0 where it would not.
 
-
-def upgrade(connection: Connection, to: str = "head") -> None:
-    """Run the scripts that are missing, inside the transaction of this connection."""
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", "mirage.agent.store:migrations")
-    config.attributes["connection"] = connection
-    command.upgrade(config, to)
+    An agent that runs remembers chains by their numbers, and PostgreSQL never gives one twice.
+    """
+    if connection.dialect.name != "sqlite":
+        return 0
+    removed = connection.execute(sa.select(store.c.removed)).scalar_one()
+    newest = connection.execute(sa.select(sa.func.max(chains.c.id))).scalar() or 0
+    return int(removed) if removed >= newest else 0
 
 
 def _write_events(connection: Connection, records: tuple[EventRecord, ...]) -> None:
     if records:
-        connection.execute(_events.insert(), [_row(record) for record in records])
-
-
-def _row(value: Any, *without: str) -> dict[str, Any]:
-    fields = (field.name for field in dataclasses.fields(value) if field.name not in without)
-    return {name: _storable(getattr(value, name)) for name in fields}
-
-
-def _storable(value: Any) -> Any:
-    """A value as both databases take it: without NUL, lone surrogates and infinity."""
-    if isinstance(value, str):
-        return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {name: float(v) if math.isfinite(v) else str(float(v)) for name, v in value.items()}
-    return value
-
-
-def _record(row: dict[str, Any]) -> DecisionRecord:
-    numbers = {name: {key: float(v) for key, v in row[name].items()} for name in ("estimate", "saw")}
-    return DecisionRecord(**{**row, **numbers})
-
-
-def _settable(table: sa.Table, columns: dict[str, object]) -> dict[str, object]:
-    """The columns as they are stored; those that name a row, or never change, cannot be set."""
-    known = {column.name for column in table.c if not column.primary_key} - {"name", "spec", "created_s", "key"}
-    if unknown := columns.keys() - known:
-        raise TypeError(
-            f"{table.name} have no {', '.join(sorted(unknown))} to set; they have {', '.join(sorted(known))}"
-        )
-    return {name: _storable(value) for name, value in columns.items()}
-
-
-def _chain(row: dict[str, Any], spec: ChainSpec) -> Chain:
-    return Chain(**{**row, "state": ChainState(row["state"])}, spec=spec)
-
-
-def _link(row: Any) -> Link:
-    earlier = tuple(tuple(run) for run in row["earlier"])
-    return Link(**{**row, "state": LinkState(row["state"]), "outcome": JobState(row["outcome"]), "earlier": earlier})
-
-
-def _spec_to_json(spec: ChainSpec) -> dict[str, Any]:
-    return dataclasses.asdict(spec)
-
-
-def _spec_from_json(text: dict[str, Any]) -> ChainSpec:
-    known = {field.name for field in dataclasses.fields(ChainSpec)}
-    asked = text["submission"]
-    submission = Submission(**{**asked, "arguments": tuple(asked["arguments"])})
-    return ChainSpec(**{**{k: v for k, v in text.items() if k in known}, "submission": submission})
+        connection.execute(_events.insert(), [row_of(record) for record in records])

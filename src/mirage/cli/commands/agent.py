@@ -7,12 +7,17 @@ import os
 import select
 import signal
 import time
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mirage.cli import context as cluster
 from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples, json_output
+
+if TYPE_CHECKING:
+    from mirage.agent.chain.recover import Recovery
+    from mirage.agent.model import Link
 
 SBATCH_PATIENCE_S = 2.0
 """So long a cycle waits for an sbatch, which answers within a tenth of a second as a rule."""
@@ -154,6 +159,72 @@ def stop() -> None:
         return
     service.stop(found)
     click.echo(f"ended process {found.pid}")
+
+
+@agent.command(
+    context_settings=CONTEXT, epilog=examples("mirage agent recover", "mirage agent recover --from-backup 2")
+)
+@click.option(
+    "--from-backup", metavar="N", type=click.IntRange(1), help="Go back to backup N, though the store is sound."
+)
+@json_output
+def recover(from_backup: int | None, as_json: bool) -> None:
+    """Rebuild a store that is lost or damaged, so that its chains go on with the jobs they have.
+
+    It begins with the newest sound backup, or with the files of the chains where there is none, and then looks for
+    the chains' jobs in the queue and in accounting. What is in the store's place is moved aside. Needs Slurm to answer.
+    """
+    from mirage.agent.chain.recover import recover as rebuild
+
+    slurm = cluster.client()
+    slurm.everybody = False  # our own jobs are enough, and months of everybody's would be many
+    done = rebuild(cluster.home(), slurm, int(cluster.clock()), from_backup)
+    if as_json:
+        click.echo(json.dumps(_facts(done), indent=2))
+        return
+    began = f"{done.source.path.name}, of {_instant(done.source.made_s)}" if done.source else "the files of the chains"
+    click.echo(f"began with {began}", err=True)
+    for one in done.chains:
+        jobs = [f"link {link.number} {link.state.value} (job {link.job})" for link in one.links if _is_open(link)]
+        lost = f"; nothing is known of links {', '.join(map(str, one.lost))}" if one.lost else ""
+        script = one.chain.spec.submission.script
+        gone = "" if one.chain.state.value == "done" or os.path.exists(script) else f"; put its script back: {script}"
+        click.echo(f"{one.chain.name}  {one.chain.state.value}  {', '.join(jobs) or 'no job in the queue'}{lost}{gone}")
+    for name, why in done.unknown:
+        click.echo(f"{name}  not recovered: {why}")
+    for path in done.aside:
+        click.echo(f"what was in the store's place is {path} now", err=True)
+    click.echo("start the agent again: mirage agent start", err=True)
+
+
+def _is_open(link: Link) -> bool:
+    from mirage.job_state import MISSING
+
+    return link.state.value != "ended" and link.job != MISSING
+
+
+def _facts(done: Recovery) -> dict[str, Any]:
+    """A recovery as one JSON object."""
+    source = {"file": str(done.source.path), "time": _instant(done.source.made_s)} if done.source else None
+    chains = [
+        {
+            "chain": one.chain.name,
+            "state": one.chain.state.value,
+            "why": one.chain.why,
+            "jobs": {link.number: link.job for link in one.links if _is_open(link)},
+            "found": list(one.found),
+            "lost": list(one.lost),
+        }
+        for one in done.chains
+    ]
+    unknown = [{"name": name, "why": why} for name, why in done.unknown]
+    return {"backup": source, "chains": chains, "not_recovered": unknown, "aside": [str(path) for path in done.aside]}
+
+
+def _instant(time_s: int) -> str:
+    from datetime import UTC, datetime
+
+    return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 @agent.command(context_settings=CONTEXT, epilog=examples("mirage agent status", "mirage agent status --json"))

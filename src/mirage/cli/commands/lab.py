@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -57,7 +58,7 @@ def up(directory: Path, extra: tuple[str, ...], as_json: bool, **wanted: Any) ->
     cluster = PrivateCluster(replace(LabSpec(directory=directory, **wanted), extra=extra))
     cluster.up()
     if as_json:
-        click.echo(json.dumps({"directory": str(cluster.spec.directory), "environment": cluster.environment}))
+        click.echo(json.dumps({"directory": str(cluster.spec.directory), "environment": cluster.user_environment}))
         return
     click.echo(f"{cluster.spec.nodes} nodes are idle in {cluster.spec.directory}", err=True)
     click.echo(f'to use it: eval "$(mirage lab env {shlex.quote(str(directory))})"', err=True)
@@ -67,8 +68,9 @@ def up(directory: Path, extra: tuple[str, ...], as_json: bool, **wanted: Any) ->
 @directory
 @click.option("--purge", is_flag=True, help="Remove the directory, too.")
 def down(directory: Path, purge: bool) -> None:
-    """End every process of the cluster in DIRECTORY."""
+    """End every process of the cluster in DIRECTORY, the agent of its chains among them."""
     cluster = _there(directory)
+    _end_agent(cluster)
     if purge:
         cluster.purge()
     else:
@@ -91,8 +93,11 @@ def status(directory: Path, as_json: bool) -> None:
 @lab.command(context_settings=CONTEXT, epilog=examples('eval "$(mirage lab env)"; squeue'))
 @directory
 def env(directory: Path) -> None:
-    """Print what a shell is to evaluate to use the cluster in DIRECTORY."""
-    for name, value in _there(directory).environment.items():
+    """Print what a shell is to evaluate to use the cluster in DIRECTORY.
+
+    Chains submitted there are kept in the folder mirage-home of DIRECTORY, apart from those of any other cluster.
+    """
+    for name, value in _there(directory).user_environment.items():
         click.echo(f"export {name}={shlex.quote(value)}")
 
 
@@ -104,11 +109,29 @@ def env(directory: Path) -> None:
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(directory: Path, command: tuple[str, ...]) -> None:
     """Run COMMAND as a client of the cluster in DIRECTORY, on its clock."""
-    environment = {**os.environ, **_there(directory).environment}
+    environment = {**os.environ, **_there(directory).user_environment}
     try:
         os.execvpe(command[0], list(command), environment)
     except OSError as error:
         raise click.UsageError(f"cannot run {shown(command[0])}: {error.strerror}") from None
+
+
+def _end_agent(cluster: Any) -> None:
+    """End the agent that looks after the chains of a private cluster, if one does."""
+    from mirage.agent import service
+    from mirage.agent.store.sql_store import open_store
+    from mirage.errors import ConfigurationError, StoreError
+
+    store_file = cluster.spec.home / "store.db"
+    if not store_file.exists():
+        return
+    try:
+        with contextlib.closing(open_store(f"sqlite:///{store_file}")) as store:
+            found = service.running_agent(store, 0.0)  # however fast its clock is: whether its process lives
+        if found is not None:
+            service.stop(found)
+    except (StoreError, ConfigurationError) as error:
+        click.echo(f"mirage: warning: the agent of this cluster may still run: {error}", err=True)
 
 
 def _there(directory: Path) -> Any:

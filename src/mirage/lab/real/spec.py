@@ -28,6 +28,7 @@ class LabSpec:
         preempt: ``none``, ``qos`` or ``partition_prio``.
         cred_expire_s: How long a requeued or preempted job is held back (Slurm's own default: 120).
         min_job_age_s: How long squeue remembers a job that has ended.
+        name: Of the cluster; empty for ``lab`` and four random letters: no two may have the same.
         extra: Further lines of slurm.conf.
     """
 
@@ -44,9 +45,20 @@ class LabSpec:
     cred_expire_s: int = 5
     min_job_age_s: int = 300
     kill_wait_s: int = 2
+    name: str = ""
     scheduler_parameters: str = QUICK_SCHEDULER
     priority_flags: str = ""
     extra: tuple[str, ...] = ()
+
+    @property
+    def cluster_name(self) -> str:
+        """Slurm's ClusterName."""
+        return self.name or "lab"
+
+    @property
+    def home(self) -> Path:
+        """The agent's folder for the chains of this cluster: ``MIRAGE_HOME``."""
+        return self.directory / "mirage-home"
 
     @property
     def etc(self) -> Path:
@@ -82,7 +94,7 @@ def slurm_conf(spec: LabSpec, user: str) -> str:
     """
     slow = spec.speed
     lines = [
-        "ClusterName=lab",
+        f"ClusterName={spec.cluster_name}",
         "SlurmctldHost=localhost",
         f"SlurmUser={user}",
         f"SlurmdUser={user}",

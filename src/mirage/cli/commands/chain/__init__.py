@@ -18,6 +18,7 @@ chain = LazyGroup(
         "pause": LazyCommand(f"{_HERE}.steer:pause", "Let what runs run, and submit nothing more."),
         "resume": LazyCommand(f"{_HERE}.steer:resume", "Go on after a pause."),
         "stop": LazyCommand(f"{_HERE}.steer:stop", "End a chain and its jobs."),
+        "rm": LazyCommand(f"{_HERE}.rm:rm", "Remove a chain that is done, and free its name."),
     },
     context_settings=CONTEXT,
     help="Look at chains, and steer them.",

@@ -19,8 +19,11 @@ def upgrade() -> None:
         sa.Column("identity", sa.String(40), nullable=False),
         sa.Column("cluster", sa.Text, nullable=False),
         sa.Column("polled_s", sa.BigInteger, nullable=False),
+        sa.Column("removed", sa.Integer, nullable=False),
     )
-    op.bulk_insert(store, [{"id": 1, "identity": random_letters(OF_STORE), "cluster": "", "polled_s": -1}])
+    op.bulk_insert(
+        store, [{"id": 1, "identity": random_letters(OF_STORE), "cluster": "", "polled_s": -1, "removed": 0}]
+    )
     with op.batch_alter_table("chains") as chains:
         for column in (
             sa.Column("key", sa.String(40), nullable=False, server_default=""),

@@ -1,0 +1,154 @@
+"""The database of a store: its transactions, its errors in our words, its tables' version, its backups."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from mirage.agent.store.backup import EVERY_S, advice, back_up, backup_path, damage, made_s
+from mirage.agent.store.store_file import path_of
+from mirage.duration import MINUTE_S
+from mirage.errors import StoreError
+
+log = logging.getLogger("mirage.agent")
+
+RETRY_S = 5 * MINUTE_S
+"""Between a backup that failed and the next try."""
+
+NEWEST = "0003"
+"""Version of the tables in ``schema``."""
+
+_MIGRATION_LOCK = 7_241_920_346  # any number, the same in every agent
+
+_DAMAGED = "put a copy of it back in its place, or name another with MIRAGE_STORE"
+_REMEDIES = (
+    (("disk is full", "disk full", "no space left", "quota exceeded"), "make room on its disk and try again"),
+    (("is locked", "lock timeout"), "another process has held it for long; end that one, or try again"),
+    (("readonly", "read-only", "permission denied"), "get the right to write there, or name another with MIRAGE_STORE"),
+    (("malformed", "not a database"), _DAMAGED),
+    (("connection", "connect to server"), "see that its server runs and can be reached, and try again"),
+    (("disk i/o error",), "see that its disk is in order and has room, and that locks work there"),
+)
+"""Words of a data base's complaint, and what helps."""
+
+
+class Database:
+    """A database; every public method of what builds on it is one transaction."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.path = path_of(engine.url)
+        self._next_backup_s = -1.0
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self.engine.dispose()
+
+    # -- the file -------------------------------------------------------------------------------------------
+
+    def check_present(self) -> None:
+        """See that the store is still the one that was opened; every transaction does, too."""
+        with self._reading():
+            pass
+
+    def backup_if_due(self, now_s: float) -> Path | None:
+        """Keep an hourly backup; the new one, or None where it is not time, or the store is no file of ours.
+
+        A backup that fails is logged and tried again: it must not stop an agent.
+        """
+        if self.path is None or 0 <= now_s < self._next_backup_s <= now_s + EVERY_S:
+            return None
+        newest = backup_path(self.path, 1)
+        try:
+            if self._next_backup_s < 0 and newest.exists() and not damage(newest):
+                made = made_s(newest)
+                if made <= now_s < made + EVERY_S:
+                    self._next_backup_s = made + EVERY_S
+                    return None
+            self._next_backup_s = now_s + RETRY_S
+            made_at = back_up(self.path, now_s)
+        except StoreError as error:
+            log.warning("no backup", extra={"detail": str(error)})
+            return None
+        self._next_backup_s = now_s + EVERY_S
+        return made_at
+
+    # -- tables ---------------------------------------------------------------------------------------------
+
+    def migrate(self) -> None:
+        """Bring the tables up to date, all or nothing; agents wait for each other."""
+        with self._reading() as connection:
+            present = version_of(connection)
+        if present == NEWEST:
+            return
+        if present is not None and present < NEWEST and self.path is not None:
+            back_up(self.path, time.clock_gettime(time.CLOCK_REALTIME))
+        with self._writing() as connection:
+            if self.engine.dialect.name == "postgresql":
+                connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+            present = version_of(connection)
+            if present is not None and present > NEWEST:
+                raise StoreError(
+                    f"the store {self.engine.url} is of version {present}, newer than this Mirage knows ({NEWEST}); "
+                    "upgrade Mirage, or name another store with MIRAGE_STORE"
+                )
+            upgrade(connection)
+
+    # -- transactions ---------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._translated_errors(), self.engine.connect() as connection:
+            connection.info["writes"] = True
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with self._translated_errors(), self.engine.connect() as connection:
+            connection.info["writes"] = False
+            yield connection
+
+    @contextmanager
+    def _translated_errors(self) -> Iterator[None]:
+        """Errors of the database in our own words."""
+        try:
+            yield
+        except IntegrityError as error:
+            raise KeyExists(str(error.orig)) from error
+        except (SQLAlchemyError, OSError) as error:
+            said = str(getattr(error, "orig", None) or error).strip()
+            helps = (what for words, what in _REMEDIES if any(word in said.lower() for word in words))
+            what = next(helps, "mend that and try again")
+            if what is _DAMAGED and self.path is not None:
+                what = advice(self.path)
+            raise StoreError(f"the store {self.engine.url} cannot be used: {said}; {what}") from error
+
+
+class KeyExists(StoreError):
+    """A row with that key is there already."""
+
+
+def version_of(connection: Connection) -> str | None:
+    """The version of the tables; None where there are none."""
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def upgrade(connection: Connection, to: str = "head") -> None:
+    """Run the scripts that are missing, inside the transaction of this connection."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", "mirage.agent.store:migrations")
+    config.attributes["connection"] = connection
+    command.upgrade(config, to)

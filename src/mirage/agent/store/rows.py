@@ -1,0 +1,72 @@
+"""Rows of the store's tables, and a chain's specification as JSON, from values and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import sqlalchemy as sa
+
+from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, Link, LinkState
+from mirage.job_state import JobState
+from mirage.slurm.values import Submission
+
+
+def row_of(value: Any, *without: str) -> dict[str, Any]:
+    """The columns of a value, but for those named."""
+    fields = (field.name for field in dataclasses.fields(value) if field.name not in without)
+    return {name: storable(getattr(value, name)) for name in fields}
+
+
+def storable(value: Any) -> Any:
+    """A value as both databases take it: without NUL, lone surrogates and infinity."""
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {name: float(v) if math.isfinite(v) else str(float(v)) for name, v in value.items()}
+    return value
+
+
+def decision_of(row: dict[str, Any]) -> DecisionRecord:
+    """A decision; infinities are kept as words."""
+    numbers = {name: {key: float(v) for key, v in row[name].items()} for name in ("estimate", "saw")}
+    return DecisionRecord(**{**row, **numbers})
+
+
+def settable(table: sa.Table, columns: dict[str, object]) -> dict[str, object]:
+    """The columns as they are stored; those that name a row, or never change, cannot be set."""
+    known = {column.name for column in table.c if not column.primary_key} - {"name", "spec", "created_s", "key"}
+    if unknown := columns.keys() - known:
+        raise TypeError(
+            f"{table.name} have no {', '.join(sorted(unknown))} to set; they have {', '.join(sorted(known))}"
+        )
+    return {name: storable(value) for name, value in columns.items()}
+
+
+def chain_of(row: dict[str, Any], spec: ChainSpec) -> Chain:
+    """A chain."""
+    return Chain(**{**row, "state": ChainState(row["state"])}, spec=spec)
+
+
+def link_of(row: Any) -> Link:
+    """A link."""
+    earlier = tuple(tuple(run) for run in row["earlier"])
+    return Link(**{**row, "state": LinkState(row["state"]), "outcome": JobState(row["outcome"]), "earlier": earlier})
+
+
+def spec_to_json(spec: ChainSpec) -> dict[str, Any]:
+    """What the user asked for, field by field."""
+    return dataclasses.asdict(spec)
+
+
+def spec_from_json(text: dict[str, Any]) -> ChainSpec:
+    """The specification; fields of other versions of Mirage are left out.
+
+    Raises:
+        KeyError: There is no submission, or a part of it is missing.
+    """
+    known = {field.name for field in dataclasses.fields(ChainSpec)}
+    asked = text["submission"]
+    submission = Submission(**{**asked, "arguments": tuple(asked["arguments"])})
+    return ChainSpec(**{**{k: v for k, v in text.items() if k in known}, "submission": submission})

@@ -1,0 +1,54 @@
+"""``mirage chain rm``: chains that are done, removed for good."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import click
+
+from mirage.cli import context as cluster
+from mirage.cli.options import CONTEXT, examples
+from mirage.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from mirage.agent.model import Chain
+    from mirage.agent.store.protocol import Store
+
+
+@click.command(context_settings=CONTEXT, epilog=examples("mirage chain rm train-k3f9", "mirage chain rm --all-done"))
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--all-done", is_flag=True, help="Remove every chain that is done.")
+def rm(names: tuple[str, ...], all_done: bool) -> None:
+    """Remove chains that are done: their history, and the copies of their scripts.
+
+    A NAME is a whole one here. It can be used again afterwards. Jobs are not touched: those of a chain that is done
+    have ended.
+    """
+    if bool(names) == all_done:
+        raise click.UsageError("say which: mirage chain rm NAME, or --all-done")
+    with cluster.store() as store:
+        chosen = [store.chain(name) for name in dict.fromkeys(names)]
+        if all_done:
+            chosen = [chain for chain in store.chains() if chain.state.value == "done"]
+        for chain in chosen:
+            if chain.state.value != "done":
+                raise ConfigurationError(
+                    f"chain {chain.name} is {chain.state.value}; stop it first: mirage chain stop {chain.name}"
+                )
+        for chain in chosen:
+            _remove(store, chain)
+    click.echo(f"removed {', '.join(chain.name for chain in chosen) or 'nothing: no chain is done'}", err=True)
+
+
+def _remove(store: Store, chain: Chain) -> None:
+    from mirage.agent.store.chain_file import NAME, kept_chain
+
+    folder = cluster.home().chain_folder(chain.name)
+    kept = kept_chain(folder)
+    ours = kept is None or kept.key == chain.key  # two stores may share a home
+    if ours:
+        (folder / NAME).unlink(missing_ok=True)  # first: what has this file can be recovered
+    store.remove_chain(chain.id)
+    if ours:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,53 @@
+"""The compressed clock of a private cluster: libfaketime, with one beginning for all processes."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from mirage.lab.real.packages import faketime_library
+from mirage.lab.real.processes import outlive
+from mirage.lab.real.spec import LabSpec
+
+NAME = "clock"
+"""Of the process that keeps the clock; the shared beginning lives as long as it does."""
+
+
+def shared_beginning(spec: LabSpec) -> Path:
+    """The file that tells where in shared memory the beginning is."""
+    return spec.run / "clock.shared"
+
+
+def clock_environment(spec: LabSpec) -> dict[str, str]:
+    """What puts a process on the cluster's clock; nothing where that is everybody's."""
+    if spec.speed == 1:
+        return {}
+    shared = shared_beginning(spec)
+    return {
+        "LD_PRELOAD": str(faketime_library()),
+        "FAKETIME": f"+0 x{spec.speed}",
+        "FAKETIME_SHARED": shared.read_text(encoding="utf-8").strip() if shared.exists() else "",
+    }
+
+
+def start_clock(spec: LabSpec) -> None:
+    """Start the process that keeps the clock; its file appears when the clock runs."""
+    shared = shared_beginning(spec)
+    shared.unlink(missing_ok=True)
+    keep = 'echo "$FAKETIME_SHARED" > "$0.new"; mv "$0.new" "$0"; unset LD_PRELOAD; exec sleep infinity'
+    keeper = subprocess.Popen(
+        ["faketime", "-f", f"+0 x{spec.speed}", "sh", "-c", keep, str(shared)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    outlive(keeper)
+    (spec.run / f"{NAME}.pid").write_text(str(keeper.pid), encoding="utf-8")
+
+
+def forget_clock(spec: LabSpec) -> None:
+    """Remove what the clock left in shared memory."""
+    shared = shared_beginning(spec)
+    if shared.exists():
+        for name in shared.read_text(encoding="utf-8").split():
+            for file in (Path("/dev/shm") / name.lstrip("/"), Path("/dev/shm") / f"sem.{name.lstrip('/')}"):
+                file.unlink(missing_ok=True)
+        shared.unlink()

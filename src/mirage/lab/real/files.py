@@ -1,0 +1,89 @@
+"""Files of a private cluster: its configuration, its secrets, and the devices that stand for GPUs."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import secrets
+import subprocess
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from mirage.lab.real import packages
+from mirage.lab.real.ports import free_ports
+from mirage.lab.real.spec import NODES, LabSpec, gres_conf, slurm_conf, slurmdbd_conf
+
+SPEC = "spec.json"
+LETTERS = "abcdefghjkmnpqrstuvwxyz"
+
+
+def read_spec(spec: LabSpec) -> LabSpec:
+    """The description of the cluster in that directory, if there is one; else the one that is given."""
+    directory = spec.directory.resolve()
+    kept = directory / SPEC
+    if kept.exists():
+        known = json.loads(kept.read_text(encoding="utf-8"))
+        spec = LabSpec(**{**known, "directory": directory, "extra": tuple(known["extra"])})
+    return replace(spec, directory=directory)
+
+
+def is_written(spec: LabSpec) -> bool:
+    """Whether the files are there."""
+    return (spec.directory / SPEC).exists()
+
+
+def write_files(spec: LabSpec) -> LabSpec:
+    """Write all files; the description with its ports and its name filled in."""
+    user = getpass.getuser()
+    for folder in (spec.etc, spec.run, spec.log, spec.state / "ctld", spec.directory / "dev"):
+        folder.mkdir(parents=True, exist_ok=True)
+    for folder in (spec.directory, spec.run, spec.log):
+        folder.chmod(0o755)
+    name = spec.name or "lab" + "".join(secrets.choice(LETTERS) for _ in range(4))
+    spec = replace(spec, port=spec.port or free_ports(NODES + spec.nodes + 1), name=name)
+    _secret(spec.etc / "munge.key", 1024)
+    _secret(spec.state / "jwt.key", 32)
+    files = {
+        "slurm.conf": slurm_conf(spec, user),
+        "gres.conf": gres_conf(spec, _devices(spec)),
+        "cgroup.conf": "CgroupPlugin=disabled\n" if version() >= 23 else "",
+        "slurmdbd.conf": slurmdbd_conf(spec, user),
+    }
+    for file, text in files.items():
+        path = spec.etc / file
+        path.touch(0o600 if file == "slurmdbd.conf" else 0o644)
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o600 if file == "slurmdbd.conf" else 0o644)
+    (spec.directory / SPEC).write_text(json.dumps(asdict(spec), default=str), encoding="utf-8")
+    return spec
+
+
+def version() -> int:
+    """The year of this machine's Slurm; 0 where it does not tell."""
+    done = subprocess.run(
+        ["slurmctld", "-V"], env={**os.environ, "PATH": packages.PATH}, capture_output=True, text=True, check=False
+    )
+    digits = done.stdout.split()[-1].partition(".")[0] if done.stdout.split() else ""
+    return int(digits) if digits.isdecimal() else 0
+
+
+def _devices(spec: LabSpec) -> str:
+    """Stem of the files that stand for GPUs: clones of /dev/null where we may make them, else consoles."""
+    if os.getuid() != 0:
+        return "/dev/tty"
+    stem = spec.directory / "dev" / "gpu"
+    for k in range(spec.gpus):
+        path = Path(f"{stem}{k}")
+        if not path.exists():
+            try:
+                os.mknod(path, 0o666 | 0o020000, os.makedev(1, 3))
+            except PermissionError:
+                return "/dev/tty"
+    return str(stem)
+
+
+def _secret(path: Path, size: int) -> None:
+    if not path.exists():
+        path.touch(0o600)
+        path.write_bytes(secrets.token_bytes(size))

@@ -1,0 +1,51 @@
+"""Ports of a private cluster: neighbours, free, and out of the way of outgoing connections."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from pathlib import Path
+
+from mirage.errors import ConfigurationError
+from mirage.lab.real.spec import CONTROLLER, DATABASE, DATABASE_DAEMON
+
+LOWEST_PORT = 10_000
+
+
+def free_ports(count: int) -> int:
+    """The first of so many neighbouring ports that are free now.
+
+    Raises:
+        ConfigurationError: There are none.
+    """
+    for _ in range(200):
+        first = LOWEST_PORT + secrets.randbelow(_first_ephemeral() - LOWEST_PORT - count)
+        if not any(answers(first + k) for k in (CONTROLLER, DATABASE_DAEMON, DATABASE)) and _bindable(first, count):
+            return first
+    raise ConfigurationError(f"found no {count} neighbouring free ports; name the first with --port")
+
+
+def answers(port: int) -> bool:
+    """Whether something listens on a port of this machine."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _first_ephemeral() -> int:
+    """From here on a port may be taken any moment as the near end of somebody's connection (ip(7))."""
+    try:
+        words = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="utf-8").split()
+        return max(int(words[0]), LOWEST_PORT + 2_000)
+    except (OSError, ValueError, IndexError):
+        return 32_768
+
+
+def _bindable(first: int, count: int) -> bool:
+    for port in range(first, first + count):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                return False
+    return True

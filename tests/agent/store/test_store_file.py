@@ -1,0 +1,148 @@
+"""The file of a store: deleted or replaced, and what then is neither written nor made anew."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mirage.agent.model import ChainSpec, EventRecord
+from mirage.agent.store.backup import back_up
+from mirage.agent.store.chain_file import KeptChain, keep_chain, kept_chains
+from mirage.agent.store.sql_store import SqlStore, open_store
+from mirage.errors import StoreError, StoreGone
+from mirage.slurm.values import Submission
+
+SPEC = ChainSpec(
+    Submission("/home/ada/job.sh", {"time": "2-0", "exclusive": None}, ("--big",), {"LEGACY": "a\udcff"}, "/home/ada")
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqlStore]:
+    with closing(open_store(f"sqlite:///{path}")) as opened:
+        opened.add_chain("train", SPEC, 100)
+        yield opened
+
+
+def delete(path: Path) -> None:
+    for found in path.parent.glob(path.name + "*"):
+        found.unlink()
+
+
+def every_write(store: SqlStore) -> list[object]:
+    event = EventRecord(1, 0, 1, "x")
+    return [
+        lambda: store.take_lease("one", 1.0, 60),
+        lambda: store.drop_lease("one"),
+        lambda: store.change_chain(1, event, refusals=1),
+        lambda: store.attempt(1, 1, 5),
+        lambda: store.add_chain("other", SPEC, 1),
+        store.check_present,
+        store.chains,
+    ]
+
+
+def test_a_deleted_store_is_not_written_and_not_made_anew(store: SqlStore, path: Path) -> None:
+    delete(path)
+    for call in every_write(store):
+        with pytest.raises(StoreGone, match=r"store\.db was deleted; `mirage agent recover` puts it back"):
+            call()
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_store_whose_place_another_took_is_not_written(store: SqlStore, path: Path) -> None:
+    delete(path)
+    with closing(open_store(f"sqlite:///{path}")) as other:
+        for call in every_write(store):
+            with pytest.raises(StoreGone, match="another file took the place"):
+                call()
+        assert other.chains() == []
+        assert other.lease() is None
+
+
+def test_no_connection_makes_a_file(path: Path) -> None:
+    with closing(open_store(f"sqlite:///{path}")) as store:
+        store.engine.dispose()  # the next transaction has to connect anew
+        delete(path)
+        with pytest.raises(StoreGone):
+            store.chains()
+    assert not path.exists()
+
+
+def test_a_folder_that_cannot_be_reached_is_no_deleted_store(store: SqlStore, path: Path, monkeypatch) -> None:
+    def stale(_: object) -> None:
+        raise OSError(116, "Stale file handle")
+
+    monkeypatch.setattr("mirage.agent.store.store_file.os.stat", stale)
+    with pytest.raises(StoreError, match="cannot be reached: Stale file handle; try again") as told:
+        store.check_present()
+    assert not isinstance(told.value, StoreGone)
+
+
+def test_a_store_that_was_there_is_not_begun_anew(store: SqlStore, path: Path) -> None:
+    back_up(path, 0)
+    store.close()
+    path.unlink()
+    with pytest.raises(StoreGone, match=r"gone, but its backups \(store\.db\.backup-1\) tell.*recover.*elsewhere"):
+        open_store(f"sqlite:///{path}")
+    assert not path.exists()
+
+
+def kept(path: Path, name: str = "train", place: str | None = None) -> KeptChain:
+    return KeptChain(name, "k3y", 100, SPEC, "st0re", place or str(path), "lab@host:7000")
+
+
+def test_a_store_whose_chains_are_there_is_not_begun_anew(path: Path) -> None:
+    for name, place in (("train", None), ("foreign", "/elsewhere/store.db")):
+        (path.parent / "chains" / name).mkdir(parents=True)
+        keep_chain(path.parent / "chains" / name, kept(path, name, place))
+    with pytest.raises(StoreGone, match=r"the files of its chains \(train\) tell"):
+        open_store(f"sqlite:///{path}")
+    (path.parent / "chains" / "train" / "chain.json").unlink()
+    open_store(f"sqlite:///{path}").close()
+
+
+def test_the_file_of_a_chain_is_read_as_it_was_written(path: Path) -> None:
+    folder = path.parent / "chains" / "train"
+    folder.mkdir(parents=True)
+    before = os.umask(0)
+    try:
+        keep_chain(folder, kept(path))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((folder / "chain.json").stat().st_mode) == 0o600
+    assert kept_chains(path.parent) == ([kept(path)], {})
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"store": 1, "spec": {}}', "\udcff"])
+def test_a_file_that_tells_of_no_chain_is_named_with_the_reason(path: Path, text: str) -> None:
+    file = path.parent / "chains" / "train" / "chain.json"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(text.encode(errors="surrogateescape"))
+    found, unread = kept_chains(path.parent)
+    assert found == []
+    assert [key for key, why in unread.items() if "no such file" in why] == [file]
+
+
+def test_what_was_open_to_others_is_closed(path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with closing(open_store(f"sqlite:///{path}")) as store:
+            store.add_chain("train", SPEC, 100)
+            path.chmod(0o666)
+            path.with_name("store.db-wal").chmod(0o644)
+            with closing(open_store(f"sqlite:///{path}")):
+                modes = {found.name: stat.S_IMODE(found.stat().st_mode) for found in path.parent.iterdir()}
+    finally:
+        os.umask(before)
+    assert modes == {"store.db": 0o600, "store.db-wal": 0o600, "store.db-shm": 0o600}

@@ -1,0 +1,82 @@
+"""The agent's folder: nobody else reads what is in it, whatever the umask and whatever was there before."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mirage.agent.paths import Home
+from mirage.errors import StoreError
+
+
+@pytest.fixture(autouse=True)
+def careless() -> Iterator[None]:
+    """A umask that takes nothing away."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def modes(folder: Path) -> dict[str, int]:
+    found = (folder, *folder.rglob("*"))
+    return {str(path.relative_to(folder.parent)): stat.S_IMODE(path.stat().st_mode) for path in found}
+
+
+def made(folder: Path) -> Home:
+    home = Home.of({"MIRAGE_HOME": str(folder)})
+    with home.open_log() as log:
+        log.write(b"one\n")
+    home.spool("train", "job.sh", "#!/bin/sh\n")
+    return home
+
+
+CLOSED = {
+    "home": 0o700, "home/agent.log": 0o600, "home/chains": 0o700, "home/chains/train": 0o700,
+    "home/chains/train/job.sh": 0o700,
+}  # fmt: skip
+
+
+def test_what_we_make_is_closed_to_others_and_so_are_folders_above_that_were_missing(tmp_path: Path) -> None:
+    made(tmp_path / "a" / "b" / "home")
+    assert modes(tmp_path / "a" / "b" / "home") == CLOSED
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o700
+
+
+def test_what_was_open_is_closed_but_the_folder_itself_is_its_owner_s(tmp_path: Path) -> None:
+    (tmp_path / "home" / "chains" / "train").mkdir(parents=True)
+    (tmp_path / "home" / "chains" / "train" / "job.sh").write_text("old")
+    (tmp_path / "home" / "agent.log").write_text("zero\n")
+    (tmp_path / "home" / "notes").mkdir()
+    made(tmp_path / "home")
+    assert modes(tmp_path / "home") == CLOSED | {"home": 0o777, "home/notes": 0o777}
+    assert (tmp_path / "home" / "agent.log").read_text() == "zero\none\n"
+    assert (tmp_path / "home" / "chains" / "train" / "job.sh").read_text() == "#!/bin/sh\n"
+
+
+def test_a_link_in_the_folder_opens_and_closes_nothing_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "chains").symlink_to(tmp_path / "elsewhere")
+    Home.of({"MIRAGE_HOME": str(tmp_path / "home")})
+    assert stat.S_IMODE((tmp_path / "elsewhere").stat().st_mode) == 0o777
+
+
+@pytest.mark.parametrize(
+    ("mode", "writers"),
+    [(0o700, ""), (0o755, ""), (0o770, "its group"), (0o702, "everybody"), (0o777, "its group and everybody")],
+)
+def test_a_folder_in_which_others_write_is_told(tmp_path: Path, mode: int, writers: str) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home").chmod(mode)
+    assert Home.of({"MIRAGE_HOME": str(tmp_path / "home")}).writers == writers
+
+
+def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StoreError, match=r"cannot make .*name another folder with MIRAGE_HOME"):
+            Home.of({"MIRAGE_HOME": str(folder)})

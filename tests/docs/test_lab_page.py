@@ -1,0 +1,70 @@
+"""The commands of docs/lab.md, typed in order into a shell on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mirage.lab.real.packages import ADVICE, missing
+from mirage.lab.real.spec import LabSpec
+from mirage.patience import wait_until
+
+pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
+
+PAGE = Path(__file__).parents[2] / "docs" / "lab.md"
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> dict[str, str]:
+    """An environment in which ``mirage`` is this tree's."""
+    if lacking := missing(LabSpec(directory=tmp_path)):
+        pytest.skip(f"a real Slurm needs {', '.join(lacking)}; {ADVICE}")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "mirage").write_text(f'#!/bin/sh\nexec {sys.executable} -m mirage "$@"\n')
+    (programs / "mirage").chmod(0o755)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MIRAGE_HOME", "MIRAGE_STORE"))}
+    return {**kept, "PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+
+
+def test_the_commands_of_the_page_work_when_typed_in_order(shell: dict[str, str], tmp_path: Path) -> None:
+    blocks = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (typed,) = [block for block in blocks if "lab up" in block]
+    assert typed.count("mirage ") == 6
+    folder = tmp_path / "work"
+    folder.mkdir()
+    before_the_end, end, _ = typed.partition("mirage lab down --purge\n")
+    assert end
+    wait = "while [ ! -s service.log ]\ndo\n    sleep 0.2\ndone\ncat service.log"
+    watched = f"set -e\n{before_the_end}\n{wait}\n{end}"
+    try:
+        done = subprocess.run(
+            ["bash", "-c", watched], env=shell, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "Submitted batch job 1\n" in done.stdout
+        assert re.search(r"^service +active +lead:0\.02", done.stdout, re.M)
+        assert "link 1 is up\n" in done.stdout
+        assert sorted(path.name for path in folder.iterdir()) == ["job.sh", "service.log"]
+        assert wait_until(lambda: processes_of(folder) == [], 10), processes_of(folder)
+    finally:
+        if (folder / "mirage-lab").exists():
+            subprocess.run(["mirage", "lab", "down", "--purge"], env=shell, cwd=folder, check=False)
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Command lines of what runs with this folder in its environment or its words."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            told = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+            if str(folder).encode() in told and int(entry.name) != os.getpid():
+                found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue
+    return [command for command in found if command]

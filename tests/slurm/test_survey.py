@@ -1,0 +1,126 @@
+"""What ``mirage doctor`` finds of a site, from its configuration and its partitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mirage.duration import DAY_S, HOUR_S, UNLIMITED_S
+from mirage.errors import SlurmRefused, SlurmUnreachable
+from mirage.job_state import MISSING
+from mirage.slurm.runner import Completed
+from mirage.slurm.survey import Finding, survey
+from mirage.slurm.values import AccountedJob, Machine, Node, Partition, Queue, QueuedJob
+
+ORDINARY = {
+    "clustername": "polaris", "slurmctldhost[0]": "ctl1(10.0.0.1)", "slurmctldhost[1]": "ctl2", "slurmctldport": "6817",
+    "schedulertype": "sched/backfill", "accountingstoragetype": "accounting_storage/none",
+}  # fmt: skip
+
+
+class Site:
+    """A site that answers what it is told to."""
+
+    def __init__(self, *partitions: Partition, **options: str) -> None:
+        self.options = {**ORDINARY, **options}
+        self.partitions = partitions or (partition("main", DAY_S),)
+        self.runner = self
+        self.accounts: tuple[AccountedJob, ...] | Exception = ()
+
+    def run(self, argv: list[str]) -> Completed:
+        return Completed(0, "slurm 22.05.8\n", "")
+
+    def configuration(self) -> dict[str, str]:
+        return self.options
+
+    def machine(self) -> Machine:
+        return Machine((Node("n1", "idle", True, 64, 0, ("main",)),), self.partitions)
+
+    def observe(self) -> Queue:
+        return Queue(5, (QueuedJob(1, 0),))  # type: ignore[arg-type]
+
+    def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
+        if isinstance(self.accounts, Exception):
+            raise self.accounts
+        return self.accounts
+
+
+def partition(name: str, longest_s: int, default_s: int = MISSING) -> Partition:
+    return Partition(name, False, longest_s, default_s, ("n1",))
+
+
+def found(site: Any) -> dict[str, Finding]:
+    return {finding.what: finding for finding in survey(site)}
+
+
+def test_the_cluster_and_its_controllers_are_named() -> None:
+    told = found(Site())
+    assert (told["cluster"].level, told["cluster"].value) == ("ok", "polaris")
+    assert told["controller"].value == "ctl1, ctl2, port 6817; 1 jobs, 1 nodes"
+
+
+def test_an_old_site_has_one_controller_under_another_name() -> None:
+    site = Site(controlmachine="old")
+    del site.options["slurmctldhost[0]"], site.options["slurmctldhost[1]"]
+    assert found(site)["controller"].value.startswith("old, port 6817; ")
+
+
+@pytest.mark.parametrize(
+    ("partitions", "value", "advice"),
+    [
+        ([partition("main", DAY_S)], "main 1-00:00:00", ""),
+        (
+            [partition("main", UNLIMITED_S, 600), partition("long", DAY_S)],
+            "main UNLIMITED (default 00:10:00), long 1-00:00:00",
+            "without -t a job of main gets the default, not the longest",
+        ),
+        (
+            [partition("main", UNLIMITED_S), partition("debug", HOUR_S, HOUR_S)],
+            "main UNLIMITED, debug 01:00:00",
+            "without -t a job of main never ends, and so never hands over",
+        ),
+    ],
+)
+def test_a_default_limit_is_a_limit(partitions: list[Partition], value: str, advice: str) -> None:
+    told = found(Site(*partitions))["time limits"]
+    assert (told.level, told.value, told.advice) == ("ok", value, advice)
+
+
+@pytest.mark.parametrize(
+    ("options", "what", "level", "value"),
+    [
+        ({}, "age", "ok", "no PriorityFlags"),
+        ({"priorityflags": "ACCRUE_ALWAYS"}, "age", "warn", "ACCRUE_ALWAYS"),
+        ({"schedulerparameters": "bf_window=60,bf_interval=7"}, "backfill", "ok", "plans 60 min ahead, every 7 s"),
+        ({"schedulertype": "sched/builtin"}, "backfill", "warn", "sched/builtin"),
+        ({"minjobage": "60 sec"}, "MinJobAge", "warn", "60 s"),
+        ({"minjobage": "300 sec"}, "MinJobAge", "ok", "300 s"),
+        ({"preempttype": "preempt/qos"}, "preemption", "warn", "preempt/qos"),
+        ({}, "accounting", "warn", "none"),
+    ],
+)
+def test_what_a_setting_means(options: dict[str, str], what: str, level: str, value: str) -> None:
+    told = found(Site(**options))[what]
+    assert (told.level, told.value) == (level, value)
+
+
+def test_accounts_that_show_only_one_s_own_jobs_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("USER", "ada")
+    site = Site(accountingstoragetype="accounting_storage/slurmdbd")
+    site.accounts = (AccountedJob(1, 0, user="ada"),)  # type: ignore[arg-type]
+    assert found(site)["accounting"].value == "1 jobs of the last day, your own only"
+    site.accounts = (*site.accounts, AccountedJob(2, 0, user="bob"))  # type: ignore[arg-type]
+    assert found(site)["accounting"].value == "2 jobs of the last day"
+    site.accounts = SlurmRefused("no")
+    assert (found(site)["accounting"].level, found(site)["accounting"].advice) == ("warn", "sacct failed: no")
+
+
+def test_a_controller_that_is_away_is_all_there_is_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away() -> None:
+        raise SlurmUnreachable("no answer within 60 s")
+
+    site = Site()
+    monkeypatch.setattr(site, "configuration", away)
+    *_, last = survey(site)  # type: ignore[arg-type]
+    assert (last.level, last.what, last.advice) == ("fail", "controller", "no answer within 60 s")
