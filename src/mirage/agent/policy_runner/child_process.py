@@ -111,7 +111,9 @@ class ChildProcess:
             while self._line.poll(0):
                 answer = self._line.recv()
                 self._heard_s = real_s()
-                if self._open.pop(answer.chain, None) is not None:
+                asked = self._open.get(answer.chain)
+                if asked is not None and asked.number == answer.number:
+                    del self._open[answer.chain]
                     found.append(answer)
         except (OSError, EOFError):
             return found + self._give_up(f"its process ended with status {self._end()}")
@@ -121,8 +123,9 @@ class ChildProcess:
         return found
 
     def _give_up(self, why: str) -> list[Answer]:
-        given_up = [Answer(chain, None, why) for chain in self._open]
+        given_up = [Answer(chain, None, why, question.number) for chain, question in self._open.items()]
         self._open.clear()
+        self._batches.clear()
         return given_up
 
     def _begin(self) -> None:

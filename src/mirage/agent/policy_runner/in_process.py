@@ -30,8 +30,8 @@ class InProcess:
         try:
             plan = self._policy(question.request, options).decide(replace(view, chain=question.form))
         except FAILURES as error:
-            return Answer(question.chain, None, f"{type(error).__name__}: {error}")
-        return Answer(question.chain, plan)
+            return Answer(question.chain, None, f"{type(error).__name__}: {error}", question.number)
+        return Answer(question.chain, plan, number=question.number)
 
     def answers(self, wait_s: float) -> list[Answer]:
         """Those to all questions asked so far."""

@@ -33,11 +33,13 @@ class Question:
     Attributes:
         chain: Number of the chain in the store.
         form: The chain as its policy sees it.
+        number: Of the question, unlike that of any earlier one about the chain.
     """
 
     chain: int
     request: PolicyRequest
     form: Chain
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +49,13 @@ class Answer:
     Attributes:
         plan: None where the policy failed.
         failure: How it failed, in words.
+        number: Of the question.
     """
 
     chain: int
     plan: Plan | None
     failure: str = ""
+    number: int = 0
 
 
 class PolicyRunner(Protocol):

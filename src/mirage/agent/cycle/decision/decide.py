@@ -32,12 +32,14 @@ class Open:
     """A question that was asked.
 
     Attributes:
+        number: Of the question.
         link: The link that ran.
         asked_s: On the cluster's clock.
         since_s: Real seconds, since the question or the last decision of the fall-back.
         saw: Summary of the view.
     """
 
+    number: int
     link: int
     asked_s: int
     since_s: float
@@ -69,6 +71,7 @@ class Decider:
         self.options: Mapping[str, str] = {}
         self.open: dict[int, Open] = {}
         self.failing: dict[int, str] = {}
+        self.asked = 0
 
     def decide(self, context: CycleContext, view_of: ViewOf, attended: Collection[int]) -> int:
         """Ask about every chain that is due, and act on the answers; how many questions are open.
@@ -102,8 +105,9 @@ class Decider:
         for number in due:
             chain, (present, _) = context.chains[number], undecided[number]
             request = PolicyRequest(chain.spec.policy, chain.spec.interruption_cost, chain.spec.overlap_cost)
-            questions.append(Question(number, request, chain_view(context, chain, present, view)))
-            self.open[number] = Open(present.number, context.now_s, self.real_s(), saw)
+            self.asked += 1
+            questions.append(Question(number, request, chain_view(context, chain, present, view), self.asked))
+            self.open[number] = Open(self.asked, present.number, context.now_s, self.real_s(), saw)
         self.runner.ask(questions, self.options, view)
 
     def _answered(
@@ -114,9 +118,10 @@ class Decider:
         view: Callable[[], View],
     ) -> Made | None:
         """The decision that follows from an answer; None where it comes too late to be used."""
-        asked = self.open.pop(answer.chain, None)
-        if asked is None or answer.chain not in undecided:
+        asked = self.open.get(answer.chain)
+        if asked is None or asked.number != answer.number or answer.chain not in undecided:
             return None
+        del self.open[answer.chain]
         chain, (present, waiting) = context.chains[answer.chain], undecided[answer.chain]
         if asked.link != present.number or context.now_s - asked.asked_s > context.settings.fresh_s:
             return None
