@@ -7,7 +7,6 @@ answers are taken from the line when they are there.
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import queue
@@ -70,10 +69,8 @@ class ChildProcess:
 
     def prepare(self, policies: Sequence[str]) -> None:
         """Compile the simulator in the background if one of the policies runs it."""
-        for policy in policies:
-            with contextlib.suppress(MirageError):  # an unknown one is told when it is asked
-                if simulates(policy):
-                    self.compilation.begin()
+        if any(_is_compiled(policy) for policy in policies):
+            self.compilation.begin()
 
     def excuse(self) -> str:
         """As ``PolicyRunner`` says."""
@@ -93,13 +90,17 @@ class ChildProcess:
         self.compilation.close()
 
     def _send(self) -> None:
-        """Hand over the questions that wait, unless what they need is still being compiled."""
-        if self._batches and not self.compilation.is_under_way():
-            self._begin()
-            for batch in self._batches:
-                self._outbox.put(batch)
-            self._batches.clear()
-            self._heard_s = real_s()
+        """Hand over the questions that wait, but for those that need what is still being compiled."""
+        compiling = bool(self._batches) and self.compilation.is_under_way()
+        batches, self._batches = self._batches, []
+        for questions, options, view in batches:
+            late = [question for question in questions if compiling and _is_compiled(question.request.policy)]
+            if late:
+                self._batches.append((late, options, view))
+            if len(late) < len(questions):
+                self._begin()
+                self._outbox.put(([question for question in questions if question not in late], options, view))
+                self._heard_s = real_s()
 
     def _arrived(self) -> list[Answer]:
         """The answers on the line; failures of all open questions where the child is gone or silent for long."""
@@ -117,7 +118,7 @@ class ChildProcess:
                     found.append(answer)
         except (OSError, EOFError):
             return found + self._give_up(f"its process ended with status {self._end()}")
-        if self._open and real_s() - self._heard_s > self.patience_s:
+        if self._open and not self._batches and real_s() - self._heard_s > self.patience_s:
             self._end()
             return found + self._give_up(f"no answer within {self.patience_s:g} s")
         return found
@@ -152,6 +153,14 @@ class ChildProcess:
         self._line.close()
         self._child = self._line = None
         return status
+
+
+def _is_compiled(policy: str) -> bool:
+    """Whether a policy runs the compiled simulator; an unknown one does not, which is told when it is asked."""
+    try:
+        return simulates(policy)
+    except MirageError:
+        return False
 
 
 def _lives(child: BaseProcess | None) -> bool:
