@@ -30,6 +30,9 @@ PATIENCE_S = 240.0
 
 PAUSE_S = 0.02
 
+LAST_WORDS_S = 5.0
+"""The thread that sends sees at once that the child is gone; nothing else may get the number of its line before."""
+
 
 class ChildProcess:
     """Runs policies in a process of its own, which ends when there is nothing to decide.
@@ -46,6 +49,7 @@ class ChildProcess:
         self._heard_s = real_s()
         self._child: BaseProcess | None = None
         self._line: Connection | None = None
+        self._sender: threading.Thread | None = None
         self._outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def ask(self, questions: Sequence[Question], options: Mapping[str, str], view: View) -> None:
@@ -138,7 +142,8 @@ class ChildProcess:
         self._child.start()
         theirs.close()
         self._outbox = queue.SimpleQueue()
-        threading.Thread(target=_send_all, args=(self._outbox, self._line), name="questions", daemon=True).start()
+        self._sender = threading.Thread(target=_send_all, args=(self._outbox, self._line), daemon=True)
+        self._sender.start()
 
     def _end(self) -> int | None:
         """End the child; its status, None where there was none."""
@@ -148,6 +153,8 @@ class ChildProcess:
         if not wait_until(lambda: not _lives(self._child), 0.0):
             self._child.kill()
         self._child.join()
+        if self._sender is not None:
+            self._sender.join(LAST_WORDS_S)
         status = self._child.exitcode
         self._child.close()
         self._line.close()
