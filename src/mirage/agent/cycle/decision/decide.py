@@ -48,7 +48,11 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A decision that was made about a chain."""
+    """A decision that was made about a chain.
+
+    Attributes:
+        asked_s: When its view was taken, on the cluster's clock.
+    """
 
     chain: Chain
     present: Link
@@ -57,6 +61,7 @@ class Made:
     reason: str
     policy: str
     saw: dict[str, float]
+    asked_s: int
 
 
 class Decider:
@@ -131,7 +136,7 @@ class Decider:
         if self.failing.pop(chain.id, None) is not None:
             log.info("policy answers again", extra={"chain": chain.name})
         reason = "; ".join(action.reason for action in answer.plan.actions if action.reason)
-        return Made(chain, present, waiting, answer.plan, reason, chain.spec.policy, asked.saw)
+        return Made(chain, present, waiting, answer.plan, reason, chain.spec.policy, asked.saw, asked.asked_s)
 
     def _without_answer(
         self, context: CycleContext, undecided: Mapping[int, tuple[Link, Link]], view: Callable[[], View]
@@ -154,7 +159,8 @@ class Decider:
         form = chain_view(context, chain, present, view)
         plan = decide_by_recent_waits(view, form, chain.spec.interruption_cost, chain.spec.overlap_cost)
         said = "; ".join(action.reason for action in plan.actions if action.reason)
-        return Made(chain, present, waiting, plan, f"{said}; {why}", f"{NAME} for {chain.spec.policy}", summary(view))
+        decided_by, saw = f"{NAME} for {chain.spec.policy}", summary(view)
+        return Made(chain, present, waiting, plan, f"{said}; {why}", decided_by, saw, context.now_s)
 
     def _note_failure(self, chain: Chain, why: str) -> None:
         if chain.id not in self.failing:
@@ -184,7 +190,7 @@ def schedule_next_look(context: CycleContext, made: Made) -> None:
     next_s = max([context.now_s + interval_s, *until_s])
     left_s = estimate.get("remaining_s", math.inf) - estimate.get("lead_s", 0.0)
     if "lead_s" in estimate and math.isfinite(left_s):
-        next_s = min(next_s, context.now_s + max(int(left_s), 1))
+        next_s = min(next_s, max(made.asked_s + int(left_s), context.now_s + 1))
     context.change_chain(chain, next_look_s=min(next_s, context.now_s + context.settings.longest_sleep_s))
 
 
