@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mirage.agent.policy_runner.in_process import InProcess
@@ -13,6 +15,7 @@ from mirage.agent.policy_runner.question import Answer, Question
 from mirage.duration import HOUR_S
 from mirage.lab.virtual.slurm import VirtualSlurm
 from mirage.policy.cost import Cost
+from mirage.policy.plan import Plan, Wait
 from mirage.policy.view import View
 from mirage.provision.evaluation.candidate import Candidate
 from mirage.provision.evaluation.episode import Scenario
@@ -59,3 +62,48 @@ def test_what_a_policy_raises_is_told_and_the_next_is_asked(seen: View, question
     assert fine.plan.actions
     assert runner.answers(0) == [], "each answer is given once"
     assert runner.excuse() == ""
+
+
+class Odd:
+    """A plug-in that returns what it was made with, or raises it."""
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+
+    def decide(self, view: View) -> Any:
+        if isinstance(self.given, Exception):
+            raise self.given
+        return self.given
+
+
+def given(monkeypatch: pytest.MonkeyPatch, odd: Any, seen: View, asked: Question) -> Answer:
+    monkeypatch.setattr("mirage.agent.policy_runner.in_process.make_policy", lambda *_: Odd(odd))
+    runner = InProcess()
+    runner.ask([asked], {}, seen)
+    (found,) = runner.answers(0)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("odd", "failure"),
+    [
+        (RuntimeError("out of luck"), "RuntimeError: out of luck"),
+        (AssertionError(), "AssertionError: "),
+        (None, "TypeError: it decided on 'NoneType', which is no Plan"),
+        ([Wait()], "TypeError: it decided on 'list', which is no Plan"),
+        (Plan((Wait(),), {"lead_s": "an hour"}), "ValueError: could not convert string to float: 'an hour'"),
+    ],
+)
+def test_whatever_a_plug_in_does_is_a_failure_in_words(
+    monkeypatch: pytest.MonkeyPatch, seen: View, question: Asked, odd: Any, failure: str
+) -> None:
+    assert given(monkeypatch, odd, seen, question("reactive", 7, 3)) == Answer(7, None, failure, 3)
+
+
+def test_estimates_are_plain_numbers_that_a_store_can_keep(
+    monkeypatch: pytest.MonkeyPatch, seen: View, question: Asked
+) -> None:
+    plan = Plan((Wait(),), {"lead_s": np.int64(3_600), "chance": np.float32(0.5)})
+    found = given(monkeypatch, plan, seen, question("reactive")).plan
+    assert found is not None
+    assert json.loads(json.dumps(found.estimate)) == {"lead_s": 3_600.0, "chance": 0.5}

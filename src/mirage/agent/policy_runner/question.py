@@ -6,15 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from mirage.errors import MirageError
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan
 from mirage.policy.registry import policy_spec
 from mirage.policy.settings import PolicySettings
 from mirage.policy.view import Chain, View
-
-FAILURES = (MirageError, ValueError, ArithmeticError, LookupError, AttributeError, TypeError)
-"""What a policy may raise without ending the process in which it runs."""
 
 
 @dataclass(frozen=True, slots=True)
