@@ -5,56 +5,81 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from mirage.agent.chain.tag import Tag
 from mirage.agent.cycle.context import CycleContext
+from mirage.agent.cycle.own_jobs import own_jobs, tag_of
 from mirage.agent.cycle.poller import Snapshot
-from mirage.agent.model import Chain, ChainSpec, EventRecord, Link, LinkState
+from mirage.agent.model import Chain, ChainSpec, DecisionRecord, EventRecord, Link, LinkState, StoreIdentity
 from mirage.agent.settings import AgentSettings
 from mirage.errors import SlurmRefused
 from mirage.job_state import JobState
 from mirage.slurm.values import AccountedJob, Queue, QueuedJob, Submission
 
 NOW_S = 10_000
+USER, STORE, KEY = "ada", "safestre", "deer"
+"""Whose the chain is, and the random letters of its store and its own."""
+
+
+def tagged(link: int, words: str = "", *, store: str = STORE, key: str = KEY) -> str:
+    """The comment of a link's job, with what the job has added to it."""
+    return f"{Tag('train', link, store, key)}{words and ' '}{words}"
 
 
 class Notebook:
-    """A store that keeps one chain in memory."""
+    """A store that keeps its chains in memory."""
 
     def __init__(self, chain: Chain, links: list[Link]) -> None:
-        self.chain, self.rows, self.told = chain, {link.number: link for link in links}, []
+        self.chains = {chain.id: chain}
+        self.rows = {(link.chain, link.number): link for link in links}
+        self.told: list[EventRecord] = []
+        self.decided: list[DecisionRecord] = []
+
+    def identity(self) -> StoreIdentity:
+        return StoreIdentity(STORE)
 
     def change_chain(self, chain: int, *events: EventRecord, **columns: Any) -> None:
-        assert chain == self.chain.id
-        self.chain = replace(self.chain, **columns)
+        self.chains[chain] = replace(self.chains[chain], **columns)
         self.told += events
 
     def change_link(self, chain: int, number: int, *events: EventRecord, **columns: Any) -> None:
-        assert chain == self.chain.id
-        self.rows[number] = replace(self.rows[number], **columns)
+        self.rows[chain, number] = replace(self.rows[chain, number], **columns)
         self.told += events
 
     def add_link(self, link: Link, *events: EventRecord) -> None:
-        assert link.number not in self.rows
-        self.rows[link.number] = link
+        assert (link.chain, link.number) not in self.rows
+        self.rows[link.chain, link.number] = link
         self.told += events
+
+    def add_decisions(self, decisions: list[DecisionRecord]) -> None:
+        self.decided += decisions
 
 
 class Slurm:
-    """Writes down what it is told."""
+    """Writes down what it is told, but for what it refuses: a command, or a command and its job, and the words."""
 
-    def __init__(self, refuses_release: str = "") -> None:
+    user = USER
+
+    def __init__(self, **refuses: str) -> None:
         self.calls: list[tuple[object, ...]] = []
-        self.refuses_release = refuses_release
+        self.refuses: dict[str | tuple[str, object], str] = {**refuses}
+
+    def _told(self, command: str, job: object, *more: object) -> None:
+        if why := self.refuses.get(command) or self.refuses.get((command, job)):
+            raise SlurmRefused(why)
+        self.calls.append((command, job, *more))
 
     def cancel(self, job: int) -> None:
-        self.calls.append(("cancel", job))
+        self._told("cancel", job)
 
     def signal(self, job: int, name: str) -> None:
-        self.calls.append(("signal", job, name))
+        self._told("signal", job, name)
 
     def release(self, job: int) -> None:
-        if self.refuses_release:
-            raise SlurmRefused(self.refuses_release)
-        self.calls.append(("release", job))
+        self._told("release", job)
+
+    def update(self, job: int | list[int], changes: dict[str, str]) -> None:
+        for number in [job] if isinstance(job, int) else job:
+            self._told("update", number, changes)
 
 
 class OneChain:
@@ -64,37 +89,41 @@ class OneChain:
         self, *links: Link, chain: dict[str, Any] | None = None, settings: AgentSettings | None = None, **spec: Any
     ) -> None:
         spec = {"submission": Submission("job.sh", directory="/home/ada"), **spec}
-        started = Chain(1, "train", ChainSpec(**spec), 0, **(chain or {}))
+        started = Chain(1, "train", ChainSpec(**spec), 0, **{"key": KEY, **(chain or {})})
         self.store, self.slurm = Notebook(started, list(links)), Slurm()
         self.context = CycleContext(
-            self.store, self.slurm, settings or AgentSettings(), NOW_S, Snapshot(Queue(NOW_S, ()), {}, {}),
+            self.store, self.slurm, settings or AgentSettings(), NOW_S, Snapshot(Queue(NOW_S, ())),
             {1: started}, {1: list(links)} if links else {},
         )  # fmt: skip
 
     def shows(self, *jobs: QueuedJob, ended: tuple[AccountedJob, ...] = (), looked_up: bool = False) -> OneChain:
-        """The queue and accounting as the poller has seen them; tags are those of link 1, 2 … by job comment."""
-        tagged: dict[tuple[str, int], list[QueuedJob]] = {}
-        for job in jobs:
-            if job.comment:
-                _, name, number = job.comment.split(":")
-                tagged.setdefault((name, int(number)), []).append(job)
-        tags = {("train", int(job.comment.rpartition(":")[2])): job for job in ended if job.comment}
-        queue, by_id = Queue(NOW_S, jobs), {job.id: job for job in jobs}
+        """The queue and accounting as the poller has seen them; jobs of nobody in particular are ours."""
+        jobs = tuple(replace(job, user=job.user or USER) for job in jobs)
+        tags = {(tag.key, tag.link): job for job in ended if (tag := tag_of(job)) is not None}
         self.context.snapshot = Snapshot(
-            queue, by_id, tagged, {job.id: job for job in ended}, tags, looked_up=looked_up or bool(ended)
-        )
+            Queue(NOW_S, jobs), own_jobs(jobs, USER, STORE), {job.id: job for job in ended}, tags,
+            looked_up=looked_up or bool(ended),
+        )  # fmt: skip
         return self
+
+    def beside(self, number: int, *links: Link, **known: Any) -> Chain:
+        """Another chain of the store, with its links."""
+        chain = Chain(number, f"other-{number}", known.pop("spec", self.chain.spec), 0, **known)
+        self.store.chains[number] = self.context.chains[number] = chain
+        self.context.links[number] = [replace(link, chain=number) for link in links]
+        self.store.rows |= {(number, link.number): link for link in self.context.links[number]}
+        return chain
 
     @property
     def chain(self) -> Chain:
         """As it is now, in the store and in the cycle alike."""
-        assert self.store.chain == self.context.chains[1]
-        return self.store.chain
+        assert self.store.chains == self.context.chains
+        return self.store.chains[1]
 
     @property
     def links(self) -> list[Link]:
         """As they are now, in the store and in the cycle alike."""
-        stored = [self.store.rows[number] for number in sorted(self.store.rows)]
+        stored = [self.store.rows[key] for key in sorted(self.store.rows) if key[0] == 1]
         assert stored == self.context.links.get(1, [])
         return stored
 
@@ -103,6 +132,11 @@ class OneChain:
         """Link, kind and detail of everything that was written; all of it now, and of this chain."""
         assert {(event.chain, event.time_s) for event in self.store.told} <= {(1, NOW_S)}
         return [(event.link, event.kind, event.detail) for event in self.store.told]
+
+    @property
+    def trouble(self) -> str:
+        """What stands in the way of the chain in this cycle."""
+        return self.context.troubles.get(1, "")
 
 
 def planned(number: int, **known: Any) -> Link:
@@ -124,3 +158,14 @@ def running(number: int, **known: Any) -> Link:
 def ended(number: int, outcome: JobState = JobState.TIMEOUT, **known: Any) -> Link:
     known = {"started_s": 5_000, "ended_s": 8_600, **known}
     return replace(running(number, **known), state=LinkState.ENDED, outcome=outcome)
+
+
+def job(number: int, state: JobState = JobState.RUNNING, link: int = 0, words: str = "", **known: Any) -> QueuedJob:
+    """A job in the queue, with the tag of a link of the chain where one is given."""
+    comment = tagged(link, words) if link else ""
+    return QueuedJob(number, state, **{"comment": comment, "submit_s": 50, "eligible_s": 60, **known})
+
+
+def shown(*links: Link, **spec: Any) -> OneChain:
+    """A chain whose links are in the queue."""
+    return OneChain(*links, **spec).shows(*(job(link.job, link=link.number) for link in links if link.job > 0))

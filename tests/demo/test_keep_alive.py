@@ -44,18 +44,19 @@ def test_a_reactive_chain_asks_when_its_link_has_ended() -> None:
 def test_a_chain_with_a_lead_asks_ahead_and_ends_the_older_link_once_the_next_has_started() -> None:
     run = lived("lead:1", 4.25)
     assert [(link.submitted_s, link.started_s, link.ends_s) for link in run.links[:2]] == [
-        (0, 0, 7_200), (3_660, 10_800, 15_120),
+        (0, 0, 7_140), (3_408, 10_740, 14_220),
     ]  # fmt: skip
+    assert run.links[0].ends_s == 7_200 - 120 + 60, "told two minutes before its limit, it left within one"
     (asked, again) = [decision for decision in run.decisions if decision.submits]
-    assert (asked.now_s, asked.link, asked.remaining_s, asked.reason) == (3_660, 0, 3_540, "lead-reached")
-    assert asked.estimate == {"remaining_s": 3_540.0, "lead_s": 3_600.0}
-    assert (again.now_s, again.link) == (14_460, 1)
-    assert run.hand_overs == (HandOver(0, 7_200, 3_600, following=1), HandOver(1, 15_120, -660, following=2))
+    assert (asked.now_s, asked.link, asked.remaining_s, asked.reason) == (3_408, 0, 3_792, "lead-reached")
+    assert asked.estimate == {"remaining_s": 3_600.0, "lead_s": 3_600.0}, "less what the agent takes to notice"
+    assert (again.now_s, again.link) == (14_148, 1)
+    assert run.hand_overs == (HandOver(0, 7_140, 3_600, following=1), HandOver(1, 14_220, -72, following=2))
 
 
 @pytest.mark.parametrize("hours", [1, 2])
-def test_every_half_hour_is_decided_about_until_the_time_is_over(hours: int) -> None:
+def test_every_hundredth_of_its_limit_is_decided_about_until_the_time_is_over(hours: int) -> None:
     run = lived("reactive", hours)
-    assert [decision.now_s for decision in run.decisions] == [60 + 1_800 * k for k in range(2 * hours)]
+    assert [decision.now_s for decision in run.decisions] == [60 + 72 * k for k in range(50 * hours)]
     assert {decision.submits for decision in run.decisions} == {False}
     assert run.hand_overs == ()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +14,8 @@ from two_worlds import CommandLines, Told, assert_worlds_equal
 from mirage.agent.agent import Agent
 from mirage.agent.cycle.readiness import SystemShell
 from mirage.agent.model import ChainSpec
+from mirage.agent.policy_runner.in_process import InProcess
+from mirage.agent.policy_runner.question import Answer, Question
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import open_store
 from mirage.duration import HOUR_S
@@ -253,21 +255,22 @@ def test_the_view_that_processes_on_path_print_is_the_same(script: str) -> None:
     assert min(len(view.pending), len(view.running), len(view.ended)) > 0
 
 
-class Witness:
+class Witness(InProcess):
     """Notes the chain it is asked about, and waits."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.chains: list[Chain] = []
         self.views: list[View] = []
 
-    def decide(self, *asked: Any) -> Plan:
-        view, chain = (asked[-2], asked[-1]) if len(asked) > 1 else (asked[0], asked[0].chain)
-        self.chains.append(chain)
+    def answer(self, question: Question, options: Mapping[str, str], view: View) -> Answer:
+        return Answer(question.chain, self.decide(replace(view, chain=question.form)))
+
+    def decide(self, view: View) -> Plan:
+        assert view.chain is not None
+        self.chains.append(view.chain)
         self.views.append(view)
         return Plan((Wait(reason="only-looking"),))
-
-    def rest(self) -> None:
-        pass
 
 
 @pytest.mark.parametrize("kind", ["one pool", "shared GPU nodes"])
@@ -282,7 +285,7 @@ def test_the_chain_is_the_same_to_a_policy_of_the_agent_and_of_the_simulator(
     with closing(open_store(f"sqlite:///{tmp_path}/store.db")) as store:
         agent = Agent(
             store, slurm, SystemShell(), clock=slurm.clock, monotonic=slurm.clock, holder="me", runner=there,
-            settings=AgentSettings(decide_s=300),
+            settings=AgentSettings(decide_s=300, looks_a_link=1),
         )  # fmt: skip
         submission = Submission(script, {"time": "4:00:00", "nodes": "1", "exclusive": None})
         store.add_chain("train", ChainSpec(submission, policy="reactive"), slurm.now_s)

@@ -203,8 +203,10 @@ class Agent:
         if self.poller.complete and not trouble:
             self.decider.options = self.poller.options or {}
             open_questions = self.decider.decide(context, self._view, turn)
-        for chain in turn:
-            self.turns.end(context.chains[chain], now_s, self.poller.complete and chain not in self.decider.open)
+        for number in turn:
+            chain = context.chains[number]
+            decided = self.poller.complete and number not in self.decider.open
+            self.turns.end(chain, now_s, decided and not context.of(chain, LinkState.QUEUED))
         return Cycle(len(chains), self.turns.busy, open_questions, trouble)
 
     def _attend_all(self, context: CycleContext, turn: Iterable[int]) -> str:

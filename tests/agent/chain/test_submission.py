@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirage.agent.chain.submission import link_submission
-from mirage.agent.model import ChainSpec
+from mirage.agent.model import Chain, ChainSpec
 from mirage.job_state import MISSING
 from mirage.slurm.values import Submission
 
@@ -13,12 +13,12 @@ from mirage.slurm.values import Submission
 def composed(number: int = 2, previous: int = 17, hold: bool = True, environment=None, **options) -> Submission:
     asked = Submission("job.sh", {name.replace("_", "-"): value for name, value in options.items()},
                        environment=environment or {})  # fmt: skip
-    return link_submission(ChainSpec(asked), "train", number, previous, hold)
+    return link_submission(Chain(1, "train", ChainSpec(asked), 0, key="deer"), "safe", number, previous, hold)
 
 
 def test_a_link_carries_its_tag_and_keeps_the_user_s_comment() -> None:
-    assert composed(comment="for the paper").options["comment"] == "mirage:train:2 | for the paper"
-    assert composed().options["comment"] == "mirage:train:2"
+    assert composed(comment="for the paper").options["comment"] == "mirage:train:2:safe.deer | for the paper"
+    assert composed().options["comment"] == "mirage:train:2:safe.deer"
 
 
 def test_a_link_waits_for_the_one_that_runs() -> None:
@@ -35,7 +35,10 @@ def test_what_the_user_waits_for_holds_the_first_link_only() -> None:
 
 def test_the_job_is_told_who_it_is() -> None:
     told = composed(environment={"HOME": "/home/ada"}).environment
-    assert told == {"HOME": "/home/ada", "MIRAGE_CHAIN": "train", "MIRAGE_LINK": "2", "MIRAGE_PREVIOUS_JOB": "17"}
+    assert told == {
+        "HOME": "/home/ada", "MIRAGE_CHAIN": "train", "MIRAGE_LINK": "2", "MIRAGE_TAG": "mirage:train:2:safe.deer",
+        "MIRAGE_PREVIOUS_JOB": "17",
+    }  # fmt: skip
     assert "MIRAGE_PREVIOUS_JOB" not in composed(1, MISSING, hold=False).environment
 
 
@@ -43,9 +46,9 @@ def test_the_job_is_told_who_it_is() -> None:
     ("export", "expected"),
     [
         ("ALL", "ALL"),
-        ("PATH,HOME", "PATH,HOME,MIRAGE_CHAIN,MIRAGE_LINK,MIRAGE_PREVIOUS_JOB"),
-        ("ALL,X=1", "ALL,X=1,MIRAGE_CHAIN,MIRAGE_LINK,MIRAGE_PREVIOUS_JOB"),
-        ("NONE", "MIRAGE_CHAIN,MIRAGE_LINK,MIRAGE_PREVIOUS_JOB"),
+        ("PATH,HOME", "PATH,HOME,MIRAGE_CHAIN,MIRAGE_LINK,MIRAGE_TAG,MIRAGE_PREVIOUS_JOB"),
+        ("ALL,X=1", "ALL,X=1,MIRAGE_CHAIN,MIRAGE_LINK,MIRAGE_TAG,MIRAGE_PREVIOUS_JOB"),
+        ("NONE", "MIRAGE_CHAIN,MIRAGE_LINK,MIRAGE_TAG,MIRAGE_PREVIOUS_JOB"),
     ],
 )
 def test_the_job_is_told_whatever_the_user_exports(export: str, expected: str) -> None:

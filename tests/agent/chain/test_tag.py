@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mirage.agent.chain.tag import NAME, Tag, chain_name, parse_tag, tag_in_line
+from mirage.agent.store.identity import LETTERS
 from mirage.errors import ConfigurationError
+from mirage.job_state import MISSING
 
 names = st.from_regex(NAME, fullmatch=True).filter(lambda name: "\n" not in name)
-tags = st.builds(Tag, names, st.integers(1, 10**9 - 1), st.booleans(), st.booleans(), st.text(max_size=80))
+letters = st.text(LETTERS, min_size=1, max_size=32)
+times = st.just(MISSING) | st.integers(0, 10**12 - 1)
+tags = st.builds(
+    Tag, names, st.integers(1, 10**9 - 1), letters, letters, times, st.booleans(), st.text(max_size=80)
+)  # fmt: skip
 
 
 @given(tags)
@@ -26,11 +34,34 @@ def test_no_comment_breaks_it(comment: str) -> None:
 
 @given(tags)
 def test_saying_more_keeps_what_was_said(tag: Tag) -> None:
-    assert tag.saying(ready=True).saying(done=True) == tag.saying(ready=True, done=True)
-    assert parse_tag(str(tag.saying(done=True))).done
+    assert tag.saying(ready_s=7).saying(done=True) == tag.saying(ready_s=7, done=True)
+    assert parse_tag(str(tag.saying(done=True))) == replace(tag, done=True)
 
 
-@pytest.mark.parametrize("comment", ["", "(null)", "mirage:", "mirage:x", "mirage:x:y", "mirage:x:1 no", " mirage:x:1"])
+def test_the_last_word_about_readiness_counts() -> None:
+    tag = Tag("train", 2, "safe", "deer").saying(ready_s=100).saying(ready_s=250).saying(done=True)
+    assert str(tag) == "mirage:train:2:safe.deer ready@250 done"
+    assert tag.saying().ready_s == 250
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "",
+        "(null)",
+        "mirage:",
+        "mirage:x",
+        "mirage:x:1",
+        "mirage:x:1:safe",
+        "mirage:x:1:safe.",
+        "mirage:x:y:safe.deer",
+        "mirage:x:1:safe.deer no",
+        "mirage:x:1:safe.deer ready",
+        "mirage:x:1:safe.deer ready@soon",
+        "mirage:x:1:SAFE.deer",
+        " mirage:x:1:safe.deer",
+    ],
+)
 def test_other_comments_are_nobody_s_link(comment: str) -> None:
     assert parse_tag(comment) is None
 
@@ -38,12 +69,19 @@ def test_other_comments_are_nobody_s_link(comment: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "sbatch --parsable --comment=mirage:train-a1:7 -N 2 job.sh",
-        "sbatch --comment 'mirage:train-a1:7 | for the paper' job.sh",
+        "sbatch --parsable --comment=mirage:train-a1:7:safe.deer -N 2 job.sh",
+        "sbatch --comment 'mirage:train-a1:7:safe.deer | for the paper' job.sh",
     ],
 )
 def test_a_command_line_tells_too(line: str) -> None:
-    assert tag_in_line(line) == Tag("train-a1", 7)
+    assert tag_in_line(line) == Tag("train-a1", 7, "safe", "deer")
+
+
+@pytest.mark.parametrize(
+    "line", ["", "sbatch job.sh mirage:x:1:safe.deer", "sbatch --comment=mirage:train-a1:7 job.sh"]
+)
+def test_a_command_line_without_a_tag_tells_nothing(line: str) -> None:
+    assert tag_in_line(line) is None
 
 
 @pytest.mark.parametrize("name", ["", "a:b", "-x", "a b", "ä", "x" * 64, "a\n"])

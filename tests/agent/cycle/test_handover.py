@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import Event
 
 import pytest
-from one_chain import NOW_S, OneChain, held, planned, queued, running
+from one_chain import NOW_S, OneChain, Slurm, held, job, planned, queued, running, shown, tagged
 
-from mirage.agent.cycle.handover import ReadinessProbes, hand_over, job_environment
+from mirage.agent.cycle.handover import Progress, ReadinessProbes, hand_over, job_environment
 from mirage.agent.model import ChainState, Link
 from mirage.agent.settings import AgentSettings
+from mirage.duration import UNLIMITED_S
 from mirage.job_state import JobState
 from mirage.slurm.values import QueuedJob, Submission
 
@@ -43,7 +45,7 @@ def probes(*outcomes: bool | Exception) -> Iterator[tuple[ReadinessProbes, Scrip
         asking.close()
 
 
-def handed_over(world: OneChain, asking: ReadinessProbes | None = None) -> bool:
+def handed_over(world: OneChain, asking: ReadinessProbes | None = None) -> Progress:
     """A hand-over of a chain without a ready command needs no probes."""
     return hand_over(world.context, world.context.chains[1], asking)
 
@@ -57,17 +59,17 @@ def answered(asking: ReadinessProbes) -> None:
 # -- ready --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("links", [(), (queued(1),), (planned(1), held(2))])
-def test_nothing_is_handed_over_where_nothing_runs(links: tuple[Link, ...]) -> None:
+@pytest.mark.parametrize(("links", "busy"), [((), False), ((queued(1),), True), ((planned(1), held(2)), False)])
+def test_nothing_is_handed_over_where_nothing_runs(links: tuple[Link, ...], busy: bool) -> None:
     world = OneChain(*links)
-    assert handed_over(world) is False
+    assert handed_over(world) == Progress(busy)
     assert (world.links, world.events, world.slurm.calls) == (list(links), [], [])
 
 
 @pytest.mark.parametrize(("warmup_s", "ready_s"), [(0, 9_000), (999, 9_999), (1_000, 10_000), (1_001, -1)])
 def test_a_link_is_ready_after_its_warm_up(warmup_s: int, ready_s: int) -> None:
     world = OneChain(running(1, started_s=9_000), warmup_s=warmup_s)
-    assert handed_over(world) is (ready_s < 0)
+    assert handed_over(world) == (Progress(True, 9_000 + warmup_s) if ready_s < 0 else Progress())
     assert world.links == [running(1, started_s=9_000, ready_s=ready_s)]
     assert world.events == ([(1, "ready", "")] if ready_s >= 0 else [])
     assert world.slurm.calls == []
@@ -75,7 +77,7 @@ def test_a_link_is_ready_after_its_warm_up(warmup_s: int, ready_s: int) -> None:
 
 def test_a_link_that_is_ready_stays_so() -> None:
     world = OneChain(running(1, ready_s=9_100), warmup_s=5_000)
-    assert handed_over(world) is False
+    assert handed_over(world) == Progress()
     assert world.events == []
 
 
@@ -83,43 +85,43 @@ def test_a_link_that_is_ready_stays_so() -> None:
 
 
 def test_the_previous_link_is_told_once_the_next_is_ready() -> None:
-    world = OneChain(running(1, ready_s=5_000), running(2, ready_s=9_500))
-    assert handed_over(world) is True
+    world = shown(running(1, ready_s=5_000), running(2, ready_s=9_500))
+    assert handed_over(world) == Progress(True, NOW_S + 120), "looked at again when its grace is over"
     assert world.slurm.calls == [("signal", 101, "USR2")]
     assert world.events == [(1, "signalled", "USR2 to job 101")]
     assert world.links == [running(1, ready_s=5_000, signalled_s=NOW_S), running(2, ready_s=9_500)]
 
 
 def test_the_previous_link_is_told_nothing_before_the_next_is_ready() -> None:
-    world = OneChain(running(1, ready_s=5_000), running(2), warmup_s=5_000)
-    assert handed_over(world) is True
+    world = shown(running(1, ready_s=5_000), running(2), warmup_s=5_000)
+    assert handed_over(world).busy
     assert (world.slurm.calls, world.events) == ([], [])
 
 
 def test_ready_and_told_in_one_cycle() -> None:
-    world = OneChain(running(1, ready_s=5_000), running(2))
-    assert handed_over(world) is True
+    world = shown(running(1, ready_s=5_000), running(2))
+    assert handed_over(world).busy
     assert [(link, kind) for link, kind, _ in world.events] == [(2, "ready"), (1, "signalled")]
 
 
 @pytest.mark.parametrize(("signalled_s", "over"), [(NOW_S - 119, False), (NOW_S - 120, True), (NOW_S - 121, True)])
 def test_a_link_is_ended_when_its_grace_is_over(signalled_s: int, over: bool) -> None:
-    world = OneChain(running(1, signalled_s=signalled_s), running(2, ready_s=9_500), grace_s=120)
-    assert handed_over(world) is True
+    world = shown(running(1, signalled_s=signalled_s), running(2, ready_s=9_500), grace_s=120)
+    assert handed_over(world) == Progress(True, -1 if over else signalled_s + 120)
     assert world.slurm.calls == ([("cancel", 101)] if over else [])
     assert world.events == ([(1, "ended-by-us", "job 101, grace of 120 s over")] if over else [])
     assert world.links[0].cancelled_s == (NOW_S if over else -1)
 
 
 def test_without_a_grace_it_is_ended_as_it_is_told() -> None:
-    world = OneChain(running(1), running(2, ready_s=9_500), grace_s=0, signal="TERM")
+    world = shown(running(1), running(2, ready_s=9_500), grace_s=0, signal="TERM")
     handed_over(world)
     assert world.slurm.calls == [("signal", 101, "TERM"), ("cancel", 101)]
     assert world.links[0] == running(1, signalled_s=NOW_S, cancelled_s=NOW_S)
 
 
 def test_without_a_signal_there_is_no_grace() -> None:
-    world = OneChain(running(1), running(2, ready_s=9_500), signal="", grace_s=600)
+    world = shown(running(1), running(2, ready_s=9_500), signal="", grace_s=600)
     handed_over(world)
     assert world.slurm.calls == [("cancel", 101)]
     assert world.events == [
@@ -130,14 +132,14 @@ def test_without_a_signal_there_is_no_grace() -> None:
 
 @pytest.mark.parametrize("known", [{"signalled_s": 9_990}, {"signalled_s": 5_000, "cancelled_s": 6_000}])
 def test_nobody_is_told_nor_ended_twice(known: dict[str, int]) -> None:
-    world = OneChain(running(1, **known), running(2, ready_s=9_500))
-    assert handed_over(world) is True
+    world = shown(running(1, **known), running(2, ready_s=9_500))
+    assert handed_over(world).busy
     assert (world.slurm.calls, world.events) == ([], [])
 
 
 def test_of_three_that_run_the_newest_stays() -> None:
-    world = OneChain(running(1), running(2), running(3, ready_s=9_500))
-    assert handed_over(world) is True
+    world = shown(running(1), running(2), running(3, ready_s=9_500))
+    assert handed_over(world).busy
     assert world.slurm.calls == [("signal", 101, "USR2"), ("signal", 102, "USR2")]
 
 
@@ -151,9 +153,89 @@ def test_of_three_that_run_the_newest_stays() -> None:
     ],
 )
 def test_at_the_end_of_its_time_the_last_link_leaves_too(state: ChainState, until_s: int, leaves: bool) -> None:
-    world = OneChain(running(1, ready_s=9_500), chain={"state": state}, until_s=until_s)
-    assert handed_over(world) is False
+    world = shown(running(1, ready_s=9_500), chain={"state": state}, until_s=until_s)
+    assert not handed_over(world).busy
     assert world.slurm.calls == ([("signal", 101, "USR2")] if leaves else [])
+
+
+def test_a_signal_that_slurm_refuses_is_told_and_the_next_link_takes_over() -> None:
+    world = shown(running(1), running(2, ready_s=9_500), grace_s=60)
+    world.slurm.refuses["signal"] = "Invalid signal"
+    assert handed_over(world) == Progress(True, NOW_S + 60)
+    assert world.events == [(1, "signal-refused", "Invalid signal")]
+    assert world.trouble == "USR2 cannot be sent to job 101: Invalid signal"
+    world.context.now_s += 60
+    handed_over(world)
+    assert world.slurm.calls == [("cancel", 101)]
+
+
+def test_an_end_that_slurm_refuses_is_a_trouble_and_tried_again() -> None:
+    world = shown(running(1, signalled_s=9_000), running(2, ready_s=9_500))
+    world.slurm.refuses["cancel"] = "Access/permission denied"
+    for _ in range(2):
+        assert handed_over(world).busy
+        assert (world.events, world.links[0].cancelled_s) == ([], -1)
+        assert world.trouble == "job 101 cannot be cancelled (its grace is over): Access/permission denied"
+    world.context.backend = world.slurm = Slurm()
+    handed_over(world)
+    assert world.slurm.calls == [("cancel", 101)]
+
+
+OTHERS = [{"user": "eve"}, {"comment": tagged(2)}, {"comment": tagged(1, store="fern")}]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("signalled_s", [-1, 9_000])
+def test_nothing_is_sent_to_a_number_that_is_somebody_else_s_now(other: dict[str, str], signalled_s: int) -> None:
+    world = OneChain(running(1, signalled_s=signalled_s), running(2, ready_s=9_500))
+    world.shows(replace(job(101, link=1), **other), job(102, link=2))
+    assert handed_over(world) == Progress(True)
+    assert (world.slurm.calls, world.events) == ([], [])
+
+
+# -- the last call before the limit -------------------------------------------------------------------------
+
+LAST_CALL = {"started_s": NOW_S - 3_480, "limit_s": 3_600}
+"""A link whose grace of two minutes before its limit begins now."""
+
+
+@pytest.mark.parametrize("next_", [queued(2), running(2, started_s=9_990)])
+def test_a_followed_link_is_told_its_grace_before_its_limit_and_not_ended(next_: Link) -> None:
+    world = shown(running(1, **LAST_CALL, ready_s=7_000), next_, ready_by_job=True)
+    world.context.now_s -= 1
+    assert handed_over(world) == Progress(True, NOW_S), "looked at again on the second"
+    assert world.slurm.calls == []
+    world.context.now_s = NOW_S
+    assert handed_over(world).busy
+    assert world.slurm.calls == [("signal", 101, "USR2")]
+    world.context.now_s += 300  # a site may let jobs run beyond their limits
+    assert handed_over(world).busy
+    assert world.slurm.calls == [("signal", 101, "USR2")]
+
+
+@pytest.mark.parametrize(
+    ("links", "spec"),
+    [
+        ((running(1, **LAST_CALL, ready_s=7_000),), {}),
+        ((running(1, **LAST_CALL, ready_s=7_000), held(2)), {}),
+        ((running(1, **LAST_CALL, ready_s=7_000), queued(2)), {"signal": ""}),
+        ((running(1, started_s=9_000, limit_s=-1, ready_s=9_000), queued(2)), {}),
+        ((running(1, started_s=9_000, limit_s=UNLIMITED_S, ready_s=9_000), queued(2)), {}),
+    ],
+)
+def test_who_gets_no_last_call(links: tuple[Link, ...], spec: dict[str, str]) -> None:
+    world = shown(*links, **spec)
+    handed_over(world)
+    assert (world.slurm.calls, world.events) == ([], [])
+
+
+def test_a_link_that_says_so_itself_is_ready_by_its_word_alone() -> None:
+    world = shown(running(1, ready_s=7_000), running(2), ready_by_job=True, warmup_s=60)
+    assert handed_over(world).busy
+    assert (world.slurm.calls, world.events) == ([], [])
+    world = shown(running(1, ready_s=7_000), running(2, ready_s=9_990), ready_by_job=True)
+    handed_over(world)
+    assert world.slurm.calls == [("signal", 101, "USR2")]
 
 
 # -- ready commands -----------------------------------------------------------------------------------------
@@ -168,10 +250,10 @@ def asks(*links: Link) -> OneChain:
 def test_a_ready_command_is_asked_aside_and_heard_a_cycle_later() -> None:
     world = asks(running(3)).shows(QueuedJob(103, JobState.RUNNING, nodelist="gpu[07-09]"))
     with probes(True) as (asking, shell):
-        assert handed_over(world, asking) is True
+        assert handed_over(world, asking).busy
         assert world.events == []
         answered(asking)
-        assert handed_over(world, asking) is False
+        assert not handed_over(world, asking).busy
         assert world.events == [(3, "ready", "")]
         assert world.links == [running(3, ready_s=NOW_S)]
         assert asking.asked == {}
@@ -190,7 +272,7 @@ def test_a_command_under_way_is_not_asked_again() -> None:
     with probes(True) as (asking, shell):
         shell.go_on.clear()
         for _ in range(3):
-            assert handed_over(world, asking) is True
+            assert handed_over(world, asking).busy
         assert list(asking.asked) == [(1, 1)]
         shell.go_on.set()
         answered(asking)
@@ -202,10 +284,10 @@ def test_a_command_that_fails_is_asked_again_each_cycle(first: bool | Exception)
     world = asks(running(1))
     with probes(first, True) as (asking, shell):
         for _ in range(2):
-            assert handed_over(world, asking) is True
+            assert handed_over(world, asking).busy
             answered(asking)
         assert len(shell.asked) == 2
-        assert handed_over(world, asking) is False
+        assert not handed_over(world, asking).busy
     assert world.links[0].ready_s == NOW_S
 
 

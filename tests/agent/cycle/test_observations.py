@@ -20,6 +20,7 @@ from mirage.agent.model import EventRecord, Link, LinkState
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.values import AccountedJob, QueuedJob
 
+MARK = "mirage:x:2:safe.deer"
 HELD = Link(1, 2, LinkState.HELD, job=7, attempted_s=90, submitted_s=90, limit_s=600)
 RUNNING = Link(
     1, 2, LinkState.RUNNING, job=7, attempted_s=90, submitted_s=90, limit_s=600, released_s=90, started_s=100
@@ -27,7 +28,7 @@ RUNNING = Link(
 
 
 def job(state: JobState, **known) -> QueuedJob:
-    return QueuedJob(7, state, **{"limit_s": 600, "submit_s": 90, "comment": "mirage:x:2", **known})
+    return QueuedJob(7, state, **{"limit_s": 600, "submit_s": 90, "comment": MARK, **known})
 
 
 def test_a_submission_whose_answer_was_lost_is_found() -> None:
@@ -62,8 +63,8 @@ def test_a_link_put_back_into_the_queue_runs_no_more() -> None:
 
 
 def test_the_job_s_own_words_are_heard() -> None:
-    change = seen_in_queue(RUNNING, job(JobState.RUNNING, start_s=100, comment="mirage:x:2 ready done"), 300)
-    assert change.columns == {"finished": True, "ready_s": 300}
+    change = seen_in_queue(RUNNING, job(JobState.RUNNING, start_s=100, comment=f"{MARK} ready@250 done"), 300)
+    assert change.columns == {"finished": True, "ready_s": 250}
     assert [event.kind for event in change.events] == ["ready", "done"]
 
 
@@ -135,10 +136,13 @@ def test_a_job_that_replaces_another_is_not_found_anew() -> None:
 @pytest.mark.parametrize(
     ("comment", "columns", "kinds"),
     [
-        ("mirage:x:2", {}, []),
-        ("mirage:x:2 ready", {"ready_s": 300}, ["ready"]),
-        ("mirage:x:2 done", {"finished": True}, ["done"]),
-        ("ready done", {}, []),
+        (MARK, {}, []),
+        (f"{MARK} ready@250", {"ready_s": 250}, ["ready"]),
+        (f"{MARK} ready@90", {"ready_s": 100}, ["ready"]),  # the clock of the node is behind
+        (f"{MARK} ready@69", {}, []),  # said in a run before this one
+        (f"{MARK} ready@999", {"ready_s": 300}, ["ready"]),  # the clock of the node is ahead
+        (f"{MARK} done", {"finished": True}, ["done"]),
+        ("ready@250 done", {}, []),
     ],
 )
 def test_each_word_is_heard_for_itself(comment: str, columns: dict[str, object], kinds: list[str]) -> None:
@@ -148,7 +152,7 @@ def test_each_word_is_heard_for_itself(comment: str, columns: dict[str, object],
 
 def test_words_already_heard_are_not_heard_again() -> None:
     link = replace(RUNNING, finished=True, ready_s=250)
-    assert not seen_in_queue(link, job(JobState.RUNNING, start_s=100, comment="mirage:x:2 ready done"), 300)
+    assert not seen_in_queue(link, job(JobState.RUNNING, start_s=100, comment=f"{MARK} ready@250 done"), 300)
 
 
 @pytest.mark.parametrize(("eligible_s", "released_s"), [(95, 95), (MISSING, 100), (0, 100)])
@@ -160,13 +164,55 @@ def test_free_from_when_slurm_says_or_from_now(eligible_s: int, released_s: int)
 
 
 def test_a_link_put_back_forgets_that_it_ran_and_keeps_since_when_it_waits() -> None:
-    link = replace(RUNNING, ready_s=150, signalled_s=160)
-    change = seen_in_queue(link, job(JobState.PENDING, dependency="afterany:6", reason="Dependency"), 300)
+    link = replace(RUNNING, ready_s=150, signalled_s=160, earlier=((10, 20, 80),))
+    change = seen_in_queue(link, job(JobState.PENDING, dependency="afterany:6", reason="Dependency", submit_s=200), 300)
     assert change.columns == {
         "state": LinkState.HELD, "started_s": MISSING, "ready_s": MISSING, "signalled_s": MISSING,
+        "earlier": ((10, 20, 80), (100, 150, 200)),
     }  # fmt: skip
     assert told(change) == [("requeued", "job 7: Dependency")]
     assert {event.time_s for event in change.events} == {300}
+
+
+BEFORE = replace(RUNNING, ready_s=150, signalled_s=400)
+"""A link that runs since second 100, and was seen to be ready."""
+
+
+@pytest.mark.parametrize("submit_s", [90, 500])
+def test_a_link_requeued_between_two_looks_begins_anew_and_keeps_its_earlier_run(submit_s: int) -> None:
+    seen = job(JobState.RUNNING, start_s=620, submit_s=submit_s, comment=f"{MARK} ready@150")
+    change = seen_in_queue(BEFORE, seen, 630)
+    left_s = 500 if submit_s == 500 else 100
+    assert change.columns == {
+        "started_s": 620, "ready_s": MISSING, "signalled_s": MISSING, "earlier": ((100, 150, left_s),),
+    }  # fmt: skip
+    assert [kind for kind, _ in told(change)] == ["requeued", "started"]
+    again = replace(BEFORE, **change.columns)
+    assert not seen_in_queue(again, seen, 690), "the word of the run before is not heard again"
+    change = seen_in_queue(again, replace(seen, comment=f"{MARK} ready@680"), 690)
+    assert (change.columns, told(change)) == ({"ready_s": 680}, [("ready", "job 7")])
+
+
+def test_a_link_requeued_and_ready_between_two_looks_is_ready() -> None:
+    seen = job(JobState.RUNNING, start_s=620, submit_s=500, comment=f"{MARK} ready@650")
+    change = seen_in_queue(BEFORE, seen, 700)
+    assert (change.columns["ready_s"], change.columns["earlier"]) == (650, ((100, 150, 500),))
+    assert [kind for kind, _ in told(change)] == ["requeued", "started", "ready"]
+
+
+@pytest.mark.parametrize("start_s", [98, 102])
+def test_a_start_told_a_second_otherwise_is_no_requeue(start_s: int) -> None:
+    assert "earlier" not in seen_in_queue(BEFORE, job(JobState.RUNNING, start_s=start_s), 300).columns
+
+
+def test_why_a_link_waits_is_kept_while_it_waits() -> None:
+    waits = replace(HELD, state=LinkState.QUEUED, released_s=95)
+    assert seen_in_queue(waits, job(JobState.PENDING, reason="Priority"), 100).columns == {"reason": "Priority"}
+    waits = replace(waits, reason="Priority")
+    assert not seen_in_queue(waits, job(JobState.PENDING, reason="Priority"), 100)
+    assert seen_in_queue(waits, job(JobState.RUNNING, start_s=120), 130).columns["reason"] == ""
+    held = seen_in_queue(HELD, job(JobState.PENDING, dependency="afterany:6", reason="Dependency"), 100)
+    assert not held, "that it waits for its predecessor goes without saying"
 
 
 @pytest.mark.parametrize(
@@ -226,7 +272,7 @@ def test_an_end_nobody_saw_begin(eligible_s: int, released_s: int) -> None:
 
 
 def test_an_end_by_accounting() -> None:
-    known = accounted(JobState.TIMEOUT, start_s=100, end_s=700, limit_s=600, comment="mirage:x:2 done")
+    known = accounted(JobState.TIMEOUT, start_s=100, end_s=700, limit_s=600, comment=f"{MARK} done")
     change = seen_in_accounting(replace(RUNNING, limit_s=500), known, 900)
     assert change.columns == {
         "finished": True, "limit_s": 600, "state": LinkState.ENDED, "ended_s": 700, "outcome": JobState.TIMEOUT,
@@ -236,16 +282,14 @@ def test_an_end_by_accounting() -> None:
 
 
 def test_accounting_adopts_a_job_whose_answer_was_lost() -> None:
-    known = accounted(JobState.FAILED, start_s=100, end_s=120, exit_code=1, comment="mirage:x:2 ready")
+    known = accounted(JobState.FAILED, start_s=100, end_s=120, exit_code=1, comment=f"{MARK} ready@110")
     change = seen_in_accounting(Link(1, 2, attempted_s=80), known, 900)
     assert change.columns == {
         "job": 7, "submitted_s": 90, "state": LinkState.ENDED, "ended_s": 120, "outcome": JobState.FAILED,
-        "exit_code": 1, "started_s": 100, "released_s": 100,
+        "exit_code": 1, "started_s": 100, "released_s": 100, "ready_s": 110,
     }  # fmt: skip
-    assert told(change) == [
-        ("found", "job 7, by accounting, FAILED 1"),
-        ("ended", "job 7, by accounting, FAILED 1"),
-    ]
+    assert [kind for kind, _ in told(change)] == ["found", "ended", "ready"]
+    assert {detail for _, detail in told(change)} == {"job 7, by accounting, FAILED 1"}
 
 
 @pytest.mark.parametrize("state", sorted(ALIVE))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from one_chain import NOW_S, OneChain, Slurm, ended, held, planned, queued, running
+from one_chain import NOW_S, USER, OneChain, Slurm, ended, held, planned, queued, running, tagged
+from one_chain import job as job_of
 
 from mirage.agent.cycle.reconcile import Reconciler, cancel_doubles, candidates
 from mirage.agent.model import Link, LinkState
@@ -21,13 +24,12 @@ def followed(world: OneChain, reconciler: Reconciler | None = None) -> Reconcile
 
 
 def job(number: int, state: JobState = JobState.PENDING, link: int = 0, **known: object) -> QueuedJob:
-    comment = f"mirage:train:{link}" if link else ""
-    return QueuedJob(number, state, comment=comment, **{"submit_s": 50, "eligible_s": 60, **known})
+    return job_of(number, state, link, **known)
 
 
 def accounted(number: int, state: JobState, link: int = 0, **known: object) -> AccountedJob:
-    comment = f"mirage:train:{link}" if link else ""
-    return AccountedJob(number, state, comment=comment, **{"submit_s": 50, **known})
+    comment = tagged(link) if link else ""
+    return AccountedJob(number, state, user=USER, comment=comment, **{"submit_s": 50, **known})
 
 
 # -- followed -----------------------------------------------------------------------------------------------
@@ -108,9 +110,45 @@ def test_of_two_jobs_with_one_tag_the_first_is_kept_and_the_other_ended() -> Non
 )
 def test_only_another_living_job_is_a_double(link: Link, double: QueuedJob, ends: bool) -> None:
     world = OneChain(link)
-    cancel_doubles(world.context, link, [double])
+    cancel_doubles(world.context, world.chain, link, [double])
     assert world.slurm.calls == ([("cancel", 7)] if ends else [])
     assert len(world.events) == int(ends)
+
+
+def test_a_double_that_may_not_be_cancelled_is_a_trouble_and_no_event() -> None:
+    world = OneChain(running(1)).shows(job(101, JobState.RUNNING, 1, start_s=9_000), job(300, link=1))
+    world.slurm.refuses["cancel"] = "Access/permission denied"
+    followed(world)
+    assert (world.links, world.events) == ([running(1)], [])
+    assert world.trouble == "job 300 cannot be cancelled (job 300 beside job 101): Access/permission denied"
+
+
+@pytest.mark.parametrize(
+    "other", [{"user": "eve"}, {"comment": tagged(1, store="fern")}, {"comment": tagged(1, key="geese")}]
+)
+def test_the_same_name_and_number_of_somebody_else_is_no_double(other: dict[str, str]) -> None:
+    ours, theirs = job(101, JobState.RUNNING, 1, start_s=9_000), job(300, JobState.RUNNING, 1, start_s=9_000)
+    world = OneChain(running(1)).shows(ours, replace(theirs, **other))
+    followed(world)
+    assert (world.links, world.events, world.slurm.calls) == ([running(1)], [], [])
+
+
+@pytest.mark.parametrize("other", [{"user": "eve"}, {"comment": tagged(2)}, {"comment": tagged(1, store="fern")}])
+def test_a_number_that_is_somebody_else_s_now_is_not_followed(other: dict[str, str]) -> None:
+    reused = replace(job(101, JobState.FAILED, 1, start_s=9_000, end_s=9_900), **other)
+    world = OneChain(running(1)).shows(reused)
+    assert followed(world).unseen == {(1, 1): NOW_S}
+    assert (world.links, world.events) == ([running(1)], [])
+    gone = accounted(101, JobState.FAILED, 2, start_s=9_000, end_s=9_900)
+    world = OneChain(running(1), settings=SETTINGS).shows(ended=(gone,))
+    followed(world)
+    assert (world.links, world.events) == ([running(1)], [])
+
+
+def test_a_job_whose_comment_the_site_has_replaced_is_followed_by_its_number() -> None:
+    world = OneChain(queued(1)).shows(job(101, JobState.RUNNING, comment="billed to physics", start_s=9_900))
+    followed(world)
+    assert world.links[0].state is LinkState.RUNNING
 
 
 def test_accounting_finds_a_job_that_came_and_went() -> None:
@@ -222,13 +260,21 @@ def test_a_job_released_in_vain_is_replaced() -> None:
     followed(world, reconciler)
     assert world.slurm.calls == [("cancel", 101)]
     assert world.events == [(1, "replaced", "job 101: launch failed requeued held; released 2 times in vain")]
-    assert world.links == [queued(1, cancelled_s=NOW_S)]
+    assert world.links == [queued(1, cancelled_s=NOW_S, reason=HELD_UP.reason)]
     assert reconciler.releases == {}
 
 
 def test_a_job_that_may_not_be_released_is_replaced() -> None:
     world = OneChain(queued(1), settings=SETTINGS).shows(HELD_UP)
-    world.context.backend = world.slurm = Slurm(refuses_release="Access/permission denied")
+    world.context.backend = world.slurm = Slurm(release="Access/permission denied")
     assert followed(world).releases == {}
     assert world.slurm.calls == [("cancel", 101)]
     assert world.events == [(1, "replaced", "job 101: launch failed requeued held; Access/permission denied")]
+
+
+def test_a_job_that_can_neither_be_released_nor_cancelled_is_tried_again() -> None:
+    world = OneChain(queued(1), settings=SETTINGS).shows(HELD_UP)
+    world.slurm.refuses |= {"release": "no", "cancel": "neither"}
+    assert followed(world).releases == {(1, 1): 1}
+    assert (world.links, world.events) == ([queued(1, reason=HELD_UP.reason)], [])
+    assert world.trouble == "job 101 cannot be cancelled (job 101: launch failed requeued held): neither"

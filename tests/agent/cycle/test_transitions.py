@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-from one_chain import NOW_S, OneChain, ended, held, planned, queued, running
+from dataclasses import replace
 
-from mirage.agent.cycle.transitions import pause, steer, withdraw
+import pytest
+from one_chain import NOW_S, OneChain, Slurm, ended, held, job, planned, queued, running, shown, tagged
+
+from mirage.agent.cycle.transitions import steer, withdraw
 from mirage.agent.model import ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.job_state import MISSING, JobState
@@ -52,18 +54,21 @@ def test_no_more_links_than_asked_for(asked: int, links: int) -> None:
 
 @pytest.mark.parametrize(("until_s", "state"), [(NOW_S + 1, "active"), (NOW_S, "ending"), (NOW_S - 1, "ending")])
 def test_a_chain_ends_at_its_time(until_s: int, state: str) -> None:
-    world = steered(OneChain(running(1), queued(2), until_s=until_s))
+    world = steered(shown(running(1), queued(2), until_s=until_s))
     assert world.chain.state == state
+    assert world.chain.stopped_s == (NOW_S if state == "ending" else MISSING)
     if state == "ending":
         assert world.chain.why == "its time is over"
         assert world.events == [(0, "ending", "its time is over"), (2, "withdrawn", "job 102: its time is over")]
 
 
-def test_a_job_that_says_it_is_done_ends_the_chain() -> None:
-    world = steered(OneChain(ended(1), running(2, finished=True), held(3)))
-    assert (world.chain.state, world.chain.why) == (ChainState.ENDING, "link 2 said that the work is done")
-    assert world.events[0] == (0, "ending", "link 2 said that the work is done")
-    assert len(world.links) == 3
+def test_a_job_that_says_it_is_done_ends_the_chain_and_every_other_job_of_it() -> None:
+    world = steered(shown(running(1), running(2, finished=True), running(3), held(4)))
+    why = "link 2 said that the work is done"
+    assert (world.chain.state, world.chain.why, world.chain.stopped_s) == (ChainState.STOPPING, why, NOW_S)
+    assert world.events[0] == (0, "ending", why)
+    assert world.slurm.calls == [("cancel", 104), ("cancel", 101), ("cancel", 103)], "it ends by itself"
+    assert [link.cancelled_s for link in world.links] == [NOW_S, MISSING, NOW_S, NOW_S]
 
 
 def test_the_last_link_ends_the_chain_and_nothing_is_left() -> None:
@@ -114,69 +119,20 @@ def test_an_exit_with_0_well_before_the_limit_ends_a_chain_that_asked_for_it(
 
 
 def test_the_work_is_done_though_the_last_link_runs_on() -> None:
-    world = steered(OneChain(completed(6_000), running(2), until_done=True, links=2))
-    assert (world.chain.state, world.chain.why) == (ChainState.ENDING, "link 1 ended by itself with exit code 0")
+    world = steered(shown(completed(6_000), running(2), until_done=True, links=2))
+    assert (world.chain.state, world.chain.why) == (ChainState.STOPPING, "link 1 ended by itself with exit code 0")
+    assert world.slurm.calls == [("cancel", 102)]
 
 
 # -- failures -----------------------------------------------------------------------------------------------
 
-BROKEN = [
-    JobState.FAILED,
-    JobState.OUT_OF_MEMORY,
-    JobState.BOOT_FAIL,
-    JobState.NODE_FAIL,
-    JobState.DEADLINE,
-]
 
-
-@pytest.mark.parametrize("outcome", BROKEN)
-def test_an_early_failure_is_counted(outcome: JobState) -> None:
-    link = failed(1, 600, outcome)
-    world = steered(OneChain(link), link)
-    assert (world.chain.failures, world.chain.state, world.events) == (1, ChainState.ACTIVE, [])
-
-
-@pytest.mark.parametrize(
-    ("link", "failures"),
-    [
-        (failed(1, 600), 3),
-        (failed(1, 601), 0),  # not early
-        (failed(1, 100, JobState.TIMEOUT), 0),
-        (failed(1, 1, JobState.COMPLETED), 0),
-        (failed(1, 0, JobState.COMPLETED), 2),  # it did not run: it says nothing
-        (ended(1, JobState.FAILED, started_s=MISSING), 3),
-        (ended(1, JobState.FAILED, ended_s=MISSING), 3),
-        (ended(1, JobState.CANCELLED, cancelled_s=8_000), 0),
-        (ended(1, JobState.CANCELLED, started_s=MISSING, cancelled_s=8_000), 2),
-    ],
-)
-def test_failures_in_a_row(link: Link, failures: int) -> None:
-    world = OneChain(link, chain={"failures": 2}, settings=AgentSettings(failures=9, early_s=600))
-    assert steered(world, link).chain.failures == failures
-
-
-def test_a_chain_without_failures_is_not_written_to() -> None:
-    link = failed(1, 3_000, JobState.TIMEOUT)
-    world = OneChain(link)
-    before = world.context.chains[1]
-    assert steer(world.context, before, [link]) is before
-
-
-def test_too_many_early_failures_pause_the_chain_and_say_what_to_do() -> None:
+def test_a_chain_paused_by_failures_takes_its_next_link_out_of_the_queue() -> None:
     link = failed(3, 42, exit_code=7)
-    world = steered(OneChain(ended(2), link, held(4), chain={"failures": 2}), link)
-    assert (world.chain.state, world.chain.failures) == (ChainState.PAUSED, 3)
-    assert world.chain.why == (
-        "3 links in a row failed soon after their start, the last (job 103) after 42 s with FAILED 7; "
-        "mend the cause, then `mirage chain resume train`"
-    )
+    world = steered(shown(ended(2), link, held(4), chain={"failures": 2}), link)
+    assert world.chain.state is ChainState.PAUSED
     assert world.events == [(0, "paused", world.chain.why), (4, "withdrawn", f"job 104: {world.chain.why}")]
     assert world.slurm.calls == [("cancel", 104)]
-
-
-def test_one_failure_is_enough_where_the_settings_say_so() -> None:
-    link = failed(1, 42)
-    assert steered(OneChain(link, settings=AgentSettings(failures=1)), link).chain.state is ChainState.PAUSED
 
 
 def test_failures_are_counted_link_by_link() -> None:
@@ -186,14 +142,10 @@ def test_failures_are_counted_link_by_link() -> None:
     assert len(world.links) == 2
 
 
-def test_a_waiting_link_cancelled_from_outside_pauses_the_chain() -> None:
-    link = ended(2, JobState.CANCELLED, started_s=MISSING)
-    world = steered(OneChain(running(1), link), link)
-    assert world.chain.state is ChainState.PAUSED
-    assert world.chain.why == (
-        "job 102 (link 2) was cancelled from outside while it waited; `mirage chain resume train` goes on"
-    )
-    assert world.events == [(0, "paused", world.chain.why)]
+def test_the_next_link_is_planned_though_it_is_not_to_be_submitted_yet() -> None:
+    link = failed(1, 42)
+    world = steered(OneChain(link), link)
+    assert (world.links, world.chain.next_try_s) == ([link, Link(1, 2)], NOW_S + 60)
 
 
 @pytest.mark.parametrize("state", [ChainState.PAUSED, ChainState.ENDING])
@@ -206,7 +158,7 @@ def test_failures_of_a_chain_that_is_not_active_count_for_nothing(state: ChainSt
 
 
 def test_what_waits_is_withdrawn_and_what_runs_stays() -> None:
-    world = OneChain(running(1), held(2), queued(3), chain={"state": ChainState.PAUSED, "why": "enough"})
+    world = shown(running(1), held(2), queued(3), chain={"state": ChainState.PAUSED, "why": "enough"})
     withdraw(world.context, world.context.chains[1])
     assert world.slurm.calls == [("cancel", 102), ("cancel", 103)]
     assert world.events == [(2, "withdrawn", "job 102: enough"), (3, "withdrawn", "job 103: enough")]
@@ -214,7 +166,7 @@ def test_what_waits_is_withdrawn_and_what_runs_stays() -> None:
 
 
 def test_a_link_that_was_never_submitted_is_over_at_once() -> None:
-    world = OneChain(running(1), planned(2))
+    world = shown(running(1), planned(2))
     withdraw(world.context, world.context.chains[1])
     assert world.links[1] == Link(1, 2, LinkState.ENDED, outcome=JobState.CANCELLED, ended_s=NOW_S)
     assert (world.events, world.slurm.calls) == ([(2, "withdrawn", "never submitted")], [])
@@ -222,19 +174,39 @@ def test_a_link_that_was_never_submitted_is_over_at_once() -> None:
 
 @pytest.mark.parametrize("link", [planned(2, attempted_s=90), held(2, cancelled_s=9_990), queued(2, cancelled_s=0)])
 def test_nothing_is_withdrawn_twice_nor_before_its_job_is_known(link: Link) -> None:
-    world = OneChain(link)
+    world = shown(link)
     withdraw(world.context, world.context.chains[1])
     assert (world.links, world.events, world.slurm.calls) == ([link], [], [])
 
 
 def test_a_planned_link_whose_job_is_known_is_cancelled() -> None:
-    world = OneChain(planned(2, job=102, attempted_s=90))
+    world = shown(planned(2, job=102, attempted_s=90))
     withdraw(world.context, world.context.chains[1])
     assert world.slurm.calls == [("cancel", 102)]
 
 
-def test_a_pause_says_why() -> None:
-    world = OneChain(running(1))
-    assert pause(world.context, world.context.chains[1], "the user's wish") == world.chain
-    assert (world.chain.state, world.chain.why) == (ChainState.PAUSED, "the user's wish")
-    assert world.events == [(0, "paused", "the user's wish")]
+@pytest.mark.parametrize("other", [{"user": "eve"}, {"comment": tagged(3)}, {"comment": tagged(2, key="geese")}])
+def test_a_number_that_is_somebody_else_s_now_is_left_alone(other: dict[str, str]) -> None:
+    world = OneChain(held(2)).shows(replace(job(102, link=2), **other))
+    withdraw(world.context, world.chain)
+    assert (world.links, world.events, world.slurm.calls) == ([held(2)], [], [])
+
+
+def test_a_link_that_may_not_be_cancelled_keeps_no_other_from_it() -> None:
+    world = shown(held(2), queued(3), chain={"state": ChainState.PAUSED, "why": "enough"})
+    world.slurm.refuses["cancel", 102] = "Access/permission denied"
+    withdraw(world.context, world.chain)
+    assert world.slurm.calls == [("cancel", 103)]
+    assert world.links == [held(2), queued(3, cancelled_s=NOW_S)]
+    assert world.trouble == "job 102 cannot be cancelled (enough): Access/permission denied"
+    world.context.backend = Slurm()
+    withdraw(world.context, world.chain)
+    assert world.links[0].cancelled_s == NOW_S
+
+
+def test_a_chain_that_is_stopped_is_done_when_the_last_of_it_is_gone() -> None:
+    stopping = {"state": ChainState.STOPPING, "why": "stopped by hand"}
+    world = steered(shown(running(1), running(2), chain=stopping))
+    assert world.slurm.calls == [("cancel", 101), ("cancel", 102)]
+    assert world.events == [(n, "cancelled", f"job 10{n}: stopped by hand") for n in (1, 2)]
+    assert steered(OneChain(ended(1), ended(2), chain=stopping)).chain.state is ChainState.DONE

@@ -2,77 +2,33 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import signal
 import sqlite3
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
-from dataclasses import asdict, replace
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
-import postgres
 import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stored import SPEC, killed
 
 from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, EventRecord, Link, LinkState
-from mirage.agent.store.database import NEWEST, upgrade
-from mirage.agent.store.engine import journal_mode, make_engine
-from mirage.agent.store.sql_store import SqlStore, open_store
+from mirage.agent.store.engine import journal_mode
+from mirage.agent.store.sql_store import SqlStore
 from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.values import Submission
-
-SPEC = ChainSpec(
-    Submission("/home/ada/job.sh", {"time": "2-0", "exclusive": None}, ("--big",), {"HOME": "/home/ada"}, "/home/ada")
-)
-
-
-@pytest.fixture(scope="session")
-def postgres_url() -> Iterator[str]:
-    if not postgres.BINARIES:
-        pytest.skip("there is no PostgreSQL server; apt-get install postgresql")
-    with postgres.server() as url:
-        yield url
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request, tmp_path: Path) -> str:
-    """Of a new, empty data base."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/store.db"
-    whole = request.getfixturevalue("postgres_url")
-    name = f"t{time.monotonic_ns()}"
-    engine = sa.create_engine(whole, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {name}"))
-    engine.dispose()
-    return whole.rsplit("/", 1)[0] + "/" + name
-
-
-@pytest.fixture
-def opened() -> Iterator[Callable[[str], SqlStore]]:
-    """Opens stores, and closes them in the end."""
-    with ExitStack() as stores:
-        yield lambda url: stores.enter_context(closing(open_store(url)))
-
-
-@pytest.fixture
-def store(url: str, opened) -> SqlStore:
-    return opened(url)
 
 
 def test_a_chain_begins_with_its_first_link_planned(store: SqlStore, url: str, opened) -> None:
     chain = store.add_chain("train", SPEC, 100)
     again = opened(url)
-    assert again.chain("train") == chain == Chain(chain.id, "train", SPEC, 100)
+    assert again.chain("train") == chain == Chain(chain.id, "train", SPEC, 100, key=chain.key)
     assert again.links(chain.id) == [Link(chain.id, 1)]
 
 
@@ -189,6 +145,7 @@ specs = st.builds(
     warmup_s=counts,
     signal=texts,
     grace_s=counts,
+    ready_by_job=st.booleans(),
 )
 links = st.builds(
     Link,
@@ -205,6 +162,8 @@ links = st.builds(
     finished=st.booleans(),
     outcome=st.sampled_from(JobState),
     exit_code=st.integers(-1, 255),
+    reason=texts,
+    earlier=st.lists(st.tuples(numbers, numbers, numbers), max_size=3).map(tuple),
 )  # fmt: skip
 anything = st.dictionaries(texts, st.floats(allow_nan=False), max_size=4)
 decisions = st.builds(
@@ -227,7 +186,7 @@ def test_what_the_user_asked_for_is_read_as_it_was_written(store: SqlStore, spec
     name = f"c{len(store.chains())}"
     made = store.add_chain(name, spec, 100)
     with closing(SqlStore(store.engine)) as fresh:  # one that has not read it before
-        assert fresh.chain(name) == made == Chain(made.id, name, spec, 100)
+        assert fresh.chain(name) == made == Chain(made.id, name, spec, 100, key=made.key)
 
 
 @often
@@ -314,57 +273,6 @@ def test_of_agents_that_want_the_lease_at_once_one_gets_it(url: str) -> None:
     assert sorted(agent.communicate(timeout=60)[0] for agent in agents) == ["held\n"] * 4 + ["taken\n"]
 
 
-def test_a_store_of_the_future_is_refused(store: SqlStore, url: str, opened) -> None:
-    with store.engine.begin() as connection:
-        connection.info["writes"] = True
-        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(StoreError, match="newer than this Mirage"):
-        opened(url)
-
-
-def at_first_version(url: str) -> None:
-    """A store as the first version left it, with a chain, links, a decision and an event in it."""
-    with closing(SqlStore(make_engine(url))) as old:
-        spec = json.dumps(asdict(SPEC))
-        link = "INSERT INTO links VALUES (1, {}, '{}', 7, 101, 102, 102, 103, 3600, 104, -1, {}, {}, {}, 0)"
-        with old._writing() as connection:
-            upgrade(connection, "0001")
-            no = "false" if connection.dialect.name == "postgresql" else 0
-            for word in (
-                f"INSERT INTO chains VALUES (1, 'train', '{spec}', 100, 'active', '', 0, 0, 0, 0)",
-                link.format(1, "ended", 3700, no, int(JobState.TIMEOUT)),
-                link.format(2, "running", -1, no, -1),
-                f"INSERT INTO decisions VALUES (1, 1, 1, 150, 'what-if', {no}, 'waiting-costs-less', '{{}}', '{{}}')",
-                "INSERT INTO events VALUES (1, 1, 1, 103, 'started', 'job 7')",
-            ):
-                connection.exec_driver_sql(word)
-
-
-def check_first_version_is_kept(store: SqlStore) -> None:
-    times = {"job": 7, "attempted_s": 101, "submitted_s": 102, "released_s": 102, "started_s": 103, "limit_s": 3600}
-    ended = Link(1, 1, LinkState.ENDED, **times, ready_s=104, ended_s=3700, outcome=JobState.TIMEOUT)
-    assert store.chains() == [Chain(1, "train", SPEC, 100)]
-    assert store.links(1) == [ended, Link(1, 2, LinkState.RUNNING, **times, ready_s=104)]
-    assert store.decisions(1) == [DecisionRecord(1, 1, 150, "what-if", False, "waiting-costs-less")]
-    assert store.events(1) == [EventRecord(1, 1, 103, "started", "job 7")]
-
-
-def test_an_old_store_is_brought_up_to_date_with_what_is_in_it(url: str, opened) -> None:
-    at_first_version(url)
-    check_first_version_is_kept(opened(url))
-
-
-def test_the_tables_are_those_of_the_schema(store: SqlStore) -> None:
-    from alembic.autogenerate import compare_metadata
-    from alembic.runtime.migration import MigrationContext
-
-    from mirage.agent.store.schema import metadata
-
-    with store._reading() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
-        assert connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar() == NEWEST
-
-
 WRITER = """
     import sys
     from mirage.agent.model import EventRecord, LinkState
@@ -379,19 +287,6 @@ WRITER = """
 """
 
 
-def killed(program: str, url: str, after_s: float, *, wait_ready: bool = True) -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program), url], stdout=subprocess.PIPE, env={**os.environ}
-    )
-    assert child.stdout is not None
-    if wait_ready:
-        assert child.stdout.readline() == b"ready\n"
-    time.sleep(after_s)
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    child.stdout.close()
-
-
 @pytest.mark.slow
 def test_killed_while_it_writes_a_change_has_happened_with_its_event_or_not_at_all(store: SqlStore, url: str) -> None:
     chain = store.add_chain("train", SPEC, 100).id
@@ -401,88 +296,6 @@ def test_killed_while_it_writes_a_change_has_happened_with_its_event_or_not_at_a
         link, events = store.links(chain)[0], store.events(chain)
         assert events[-1].time_s == link.job
         assert [event.time_s for event in events] == list(range(len(events)))
-
-
-OPENER = """
-    import sys
-    from mirage.agent.store.sql_store import open_store
-    open_store(sys.argv[1])
-"""
-
-DYING_OPENER = """
-    import os, signal, sys
-    import alembic.command, psycopg, sqlalchemy as sa
-    from mirage.agent.store.sql_store import SqlStore
-    from mirage.agent.store.engine import make_engine
-
-    statement = 0
-    while True:
-        statement += 1
-        child = os.fork()
-        if not child:
-            engine, said = make_engine(sys.argv[1]), 0
-
-            def die(*_):
-                global said
-                said += 1
-                if said == statement:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-            sa.event.listen(engine, "before_cursor_execute", die)
-            sa.event.listen(engine, "commit", die)
-            SqlStore(engine).migrate()
-            os._exit(0)
-        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if ended != -signal.SIGKILL:
-            break
-        with SqlStore(make_engine(sys.argv[1]))._reading() as connection:
-            kinds = sorted(sa.inspect(connection).get_table_names())
-            at = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() if kinds else None
-            print(at, len(kinds), flush=True)
-    print(statement)
-    sys.exit(ended)
-"""
-
-
-def killed_at_every_statement(url: str) -> tuple[set[str], int]:
-    """What the store was found to be after each kill, and how many statements a migration has."""
-    words = [sys.executable, "-c", textwrap.dedent(DYING_OPENER), url]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    *found, statements = done.stdout.splitlines()
-    return set(found), int(statements)
-
-
-@pytest.mark.slow
-def test_killed_at_any_statement_of_its_making_there_is_no_store_or_a_whole_one(url: str, opened) -> None:
-    found, statements = killed_at_every_statement(url)
-    assert statements > 15
-    assert found <= {"None 0", f"{NEWEST} 6"}
-    chain = opened(url).add_chain("train", SPEC, 100)
-    assert opened(url).links(chain.id) == [Link(chain.id, 1)]
-
-
-@pytest.mark.slow
-def test_killed_at_any_statement_of_an_upgrade_the_store_is_old_or_new(url: str, opened) -> None:
-    at_first_version(url)
-    found, statements = killed_at_every_statement(url)
-    assert statements > 8
-    assert found <= {"0001 6", f"{NEWEST} 6"}
-    check_first_version_is_kept(opened(url))
-
-
-@pytest.mark.slow
-def test_killed_at_any_moment_of_its_making_the_store_can_be_opened(url: str, opened) -> None:
-    dice = random.Random(5)
-    for _ in range(4):
-        killed(OPENER, url, dice.uniform(0.3, 0.9), wait_ready=False)
-    assert opened(url).chains() == []
-
-
-@pytest.mark.slow
-def test_many_may_open_a_new_store_at_once(url: str) -> None:
-    children = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(OPENER), url]) for _ in range(4)]
-    assert [child.wait(60) for child in children] == [0, 0, 0, 0]
 
 
 def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path, opened) -> None:

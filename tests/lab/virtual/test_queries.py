@@ -183,4 +183,6 @@ def test_the_options_of_the_scheduler() -> None:
         "preempttype": "preempt/none",
         "accountingstoragetype": "accounting_storage/slurmdbd",
         "clustername": "simulated",
+        "slurmctldhost[0]": "localhost",
+        "slurmctldport": "6817",
     }

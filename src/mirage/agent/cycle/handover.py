@@ -133,13 +133,14 @@ def _end_previous(context: CycleContext, chain: Chain, link: Link, *, cancel: bo
         return MISSING
     if link.signalled_s == MISSING:
         link = context.change_link(link, _signal(context, chain, link), signalled_s=context.now_s)
-    ends_s = link.signalled_s + (spec.grace_s if spec.signal else 0)
+    grace_s = spec.grace_s if spec.signal else 0
+    ends_s = link.signalled_s + grace_s
     if not cancel or link.cancelled_s != MISSING:
         return MISSING
     if context.now_s < ends_s:
         return ends_s
     if context.cancel(chain, link.job, "its grace is over"):
-        event = context.event(chain.id, link.number, "ended-by-us", f"job {link.job}, grace of {spec.grace_s} s over")
+        event = context.event(chain.id, link.number, "ended-by-us", f"job {link.job}, grace of {grace_s} s over")
         context.change_link(link, event, cancelled_s=context.now_s)
     return MISSING
 

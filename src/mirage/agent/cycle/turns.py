@@ -49,11 +49,11 @@ class Turns:
         """Note that a chain could not do what was to be done."""
         self.stumbles[chain] += 1
 
-    def end(self, chain: Chain, now_s: int, decided: bool) -> None:
+    def end(self, chain: Chain, now_s: int, settled: bool) -> None:
         """Give a chain its next turn.
 
         Args:
-            decided: Whether no question about it is open.
+            settled: Whether no question about it is open, and none of its links, perhaps released just now, waits.
         """
         progress = self._progress.get(chain.id, Progress())
         if self.stumbles[chain.id]:
@@ -61,7 +61,7 @@ class Turns:
             self._busy.discard(chain.id)
             self.due_s[chain.id] = grid(now_s, min(pause_s, self.settings.longest_poll_s))
             return
-        busy = progress.busy or (not decided and chain.state is ChainState.ACTIVE)
+        busy = progress.busy or (not settled and chain.state is ChainState.ACTIVE)
         (self._busy.add if busy else self._busy.discard)(chain.id)
         moments = [grid(now_s, self.settings.busy_poll_s if busy else self.settings.poll_s)]
         if progress.next_s != MISSING:

@@ -7,7 +7,6 @@ answers are taken from the line when they are there.
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import queue
@@ -31,6 +30,9 @@ PATIENCE_S = 240.0
 
 PAUSE_S = 0.02
 
+LAST_WORDS_S = 5.0
+"""The thread that sends sees at once that the child is gone; nothing else may get the number of its line before."""
+
 
 class ChildProcess:
     """Runs policies in a process of its own, which ends when there is nothing to decide.
@@ -47,6 +49,7 @@ class ChildProcess:
         self._heard_s = real_s()
         self._child: BaseProcess | None = None
         self._line: Connection | None = None
+        self._sender: threading.Thread | None = None
         self._outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def ask(self, questions: Sequence[Question], options: Mapping[str, str], view: View) -> None:
@@ -70,10 +73,8 @@ class ChildProcess:
 
     def prepare(self, policies: Sequence[str]) -> None:
         """Compile the simulator in the background if one of the policies runs it."""
-        for policy in policies:
-            with contextlib.suppress(MirageError):  # an unknown one is told when it is asked
-                if simulates(policy):
-                    self.compilation.begin()
+        if any(_is_compiled(policy) for policy in policies):
+            self.compilation.begin()
 
     def excuse(self) -> str:
         """As ``PolicyRunner`` says."""
@@ -93,13 +94,17 @@ class ChildProcess:
         self.compilation.close()
 
     def _send(self) -> None:
-        """Hand over the questions that wait, unless what they need is still being compiled."""
-        if self._batches and not self.compilation.is_under_way():
-            self._begin()
-            for batch in self._batches:
-                self._outbox.put(batch)
-            self._batches.clear()
-            self._heard_s = real_s()
+        """Hand over the questions that wait, but for those that need what is still being compiled."""
+        compiling = bool(self._batches) and self.compilation.is_under_way()
+        batches, self._batches = self._batches, []
+        for questions, options, view in batches:
+            late = [question for question in questions if compiling and _is_compiled(question.request.policy)]
+            if late:
+                self._batches.append((late, options, view))
+            if len(late) < len(questions):
+                self._begin()
+                self._outbox.put(([question for question in questions if question not in late], options, view))
+                self._heard_s = real_s()
 
     def _arrived(self) -> list[Answer]:
         """The answers on the line; failures of all open questions where the child is gone or silent for long."""
@@ -111,18 +116,21 @@ class ChildProcess:
             while self._line.poll(0):
                 answer = self._line.recv()
                 self._heard_s = real_s()
-                if self._open.pop(answer.chain, None) is not None:
+                asked = self._open.get(answer.chain)
+                if asked is not None and asked.number == answer.number:
+                    del self._open[answer.chain]
                     found.append(answer)
         except (OSError, EOFError):
             return found + self._give_up(f"its process ended with status {self._end()}")
-        if self._open and real_s() - self._heard_s > self.patience_s:
+        if self._open and not self._batches and real_s() - self._heard_s > self.patience_s:
             self._end()
             return found + self._give_up(f"no answer within {self.patience_s:g} s")
         return found
 
     def _give_up(self, why: str) -> list[Answer]:
-        given_up = [Answer(chain, None, why) for chain in self._open]
+        given_up = [Answer(chain, None, why, question.number) for chain, question in self._open.items()]
         self._open.clear()
+        self._batches.clear()
         return given_up
 
     def _begin(self) -> None:
@@ -134,7 +142,8 @@ class ChildProcess:
         self._child.start()
         theirs.close()
         self._outbox = queue.SimpleQueue()
-        threading.Thread(target=_send_all, args=(self._outbox, self._line), name="questions", daemon=True).start()
+        self._sender = threading.Thread(target=_send_all, args=(self._outbox, self._line), daemon=True)
+        self._sender.start()
 
     def _end(self) -> int | None:
         """End the child; its status, None where there was none."""
@@ -144,11 +153,21 @@ class ChildProcess:
         if not wait_until(lambda: not _lives(self._child), 0.0):
             self._child.kill()
         self._child.join()
+        if self._sender is not None:
+            self._sender.join(LAST_WORDS_S)
         status = self._child.exitcode
         self._child.close()
         self._line.close()
         self._child = self._line = None
         return status
+
+
+def _is_compiled(policy: str) -> bool:
+    """Whether a policy runs the compiled simulator; an unknown one does not, which is told when it is asked."""
+    try:
+        return simulates(policy)
+    except MirageError:
+        return False
 
 
 def _lives(child: BaseProcess | None) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mirage.agent.policy_runner.question import FAILURES, Answer, PolicyRequest, Question, settings_for
+from mirage.agent.policy_runner.question import Answer, PolicyRequest, Question, settings_for
 from mirage.policy.contract import Policy
+from mirage.policy.plan import Plan
 from mirage.policy.registry import make_policy
 from mirage.policy.settings import PolicySettings
 from mirage.policy.view import View
@@ -28,10 +29,10 @@ class InProcess:
     def answer(self, question: Question, options: Mapping[str, str], view: View) -> Answer:
         """The answer to one question."""
         try:
-            plan = self._policy(question.request, options).decide(replace(view, chain=question.form))
-        except FAILURES as error:
-            return Answer(question.chain, None, f"{type(error).__name__}: {error}")
-        return Answer(question.chain, plan)
+            plan = checked(self._policy(question.request, options).decide(replace(view, chain=question.form)))
+        except Exception as error:  # whatever a plug-in raises is its chain's own trouble
+            return Answer(question.chain, None, f"{type(error).__name__}: {error}", question.number)
+        return Answer(question.chain, plan, number=question.number)
 
     def answers(self, wait_s: float) -> list[Answer]:
         """Those to all questions asked so far."""
@@ -62,3 +63,15 @@ class InProcess:
         if made not in self.policies:
             self.policies[made] = make_policy(*made)
         return self.policies[made]
+
+
+def checked(plan: object) -> Plan:
+    """The plan, if it is one that can be acted on and written down; its estimates as plain numbers.
+
+    Raises:
+        TypeError: It is something else.
+        ValueError: An estimate is no number.
+    """
+    if not isinstance(plan, Plan):
+        raise TypeError(f"it decided on {type(plan).__name__!r}, which is no Plan")
+    return replace(plan, estimate={str(name): float(value) for name, value in plan.estimate.items()})

@@ -6,15 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from mirage.errors import MirageError
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan
 from mirage.policy.registry import policy_spec
 from mirage.policy.settings import PolicySettings
 from mirage.policy.view import Chain, View
-
-FAILURES = (MirageError, ValueError, ArithmeticError, LookupError, AttributeError, TypeError)
-"""What a policy may raise without ending the process in which it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +29,13 @@ class Question:
     Attributes:
         chain: Number of the chain in the store.
         form: The chain as its policy sees it.
+        number: Of the question, unlike that of any earlier one about the chain.
     """
 
     chain: int
     request: PolicyRequest
     form: Chain
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +45,13 @@ class Answer:
     Attributes:
         plan: None where the policy failed.
         failure: How it failed, in words.
+        number: Of the question.
     """
 
     chain: int
     plan: Plan | None
     failure: str = ""
+    number: int = 0
 
 
 class PolicyRunner(Protocol):

@@ -278,7 +278,6 @@ class Queries:
             "enforcepartlimits": "ALL",
             "preempttype": "preempt/none",
             "accountingstoragetype": "accounting_storage/slurmdbd",
-            "clustername": "simulated",
         }
 
 

@@ -23,7 +23,7 @@ from mirage.lab.virtual.faults import FaultySlurm
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.slurm.client import SlurmClient
+from mirage.slurm.client import SlurmClient, user_of_process
 from mirage.slurm.runner import SystemRunner
 from mirage.trace.table import JobTable
 
@@ -67,7 +67,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         limit_s=[4 * HOUR_S] * 40,
         nodes=[2] * 40,
     )
-    slurm = FaultySlurm(Simulation(machine, workload(others, machine), "slurm"))
+    slurm = FaultySlurm(Simulation(machine, workload(others, machine), "slurm"), user=user_of_process())
     slurm.sleep(BEGIN_S)
     with served_slurm(slurm) as served:
         monkeypatch.setenv("PATH", served.environment["PATH"])

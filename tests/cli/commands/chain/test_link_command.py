@@ -10,13 +10,18 @@ import pytest
 from mirage.job_state import JobState
 from mirage.slurm.values import QueuedJob
 
+NOW_S = 1_790_000_000
+"""Now, in the store of these tests."""
+
+OURS = "mirage:serve:2:safe.deer"
+
 Type = Callable[..., tuple[str, str]]
 
 
 @pytest.fixture
 def inside(monkeypatch: pytest.MonkeyPatch, slurm: Any) -> Any:
     """The environment of link 2 of serve, job 102."""
-    for name, value in (("MIRAGE_CHAIN", "serve"), ("MIRAGE_LINK", "2"), ("SLURM_JOB_ID", "102")):
+    for name, value in (("MIRAGE_TAG", OURS), ("SLURM_JOB_ID", "102")):
         monkeypatch.setenv(name, value)
     return slurm
 
@@ -24,11 +29,11 @@ def inside(monkeypatch: pytest.MonkeyPatch, slurm: Any) -> Any:
 @pytest.mark.parametrize(
     ("word", "comment", "said"),
     [
-        ("ready", "mirage:serve:2", "mirage:serve:2 ready"),
-        ("ready", "mirage:serve:2 ready | mine", "mirage:serve:2 ready | mine"),
-        ("ready", "changed by hand", "mirage:serve:2 ready"),
-        ("done", "mirage:serve:2 ready", "mirage:serve:2 ready done"),
-        ("done", "", "mirage:serve:2 done"),
+        ("ready", OURS, f"{OURS} ready@{NOW_S}"),
+        ("ready", f"{OURS} ready@7 | mine", f"{OURS} ready@{NOW_S} | mine"),
+        ("ready", "changed by hand", f"{OURS} ready@{NOW_S}"),
+        ("done", f"{OURS} ready@7", f"{OURS} ready@7 done"),
+        ("done", "", f"{OURS} done"),
     ],
 )
 def test_a_job_says_its_word_in_its_own_comment(type_: Type, inside: Any, word: str, comment: str, said: str) -> None:
@@ -37,25 +42,42 @@ def test_a_job_says_its_word_in_its_own_comment(type_: Type, inside: Any, word: 
     assert inside.calls == [("update", 102, {"Comment": said})]
 
 
-def test_a_job_that_is_done_takes_its_follower_out_of_the_queue(type_: Type, inside: Any) -> None:
+def test_a_job_that_is_done_ends_every_later_job_of_its_chain_and_no_other(type_: Type, inside: Any) -> None:
+    def later(number: int, state: JobState = JobState.PENDING, user: str = "ada", comment: str = "") -> QueuedJob:
+        return QueuedJob(number, state, user=user, comment=comment or f"mirage:serve:{number - 100}:safe.deer")
+
     inside.jobs = (
-        QueuedJob(101, JobState.PENDING, comment="mirage:serve:1"),
-        QueuedJob(103, JobState.PENDING, comment="mirage:serve:3 | mine"),
-        QueuedJob(104, JobState.RUNNING, comment="mirage:serve:4"),
-        QueuedJob(105, JobState.PENDING, comment="mirage:train:3"),
-        QueuedJob(106, JobState.PENDING, comment="mirage"),
+        later(101),
+        later(102, JobState.RUNNING, comment=f"{OURS} ready@7"),
+        later(103, comment="mirage:serve:3:safe.deer | mine"),
+        later(104, JobState.RUNNING),
+        later(105, JobState.CANCELLED),
+        later(106, user="eve"),
+        later(107, comment="mirage:serve:3:fern.deer"),
+        later(108, comment="mirage:train:3:safe.geese"),
+        later(109, comment="mirage"),
     )
     type_("link", "done")
-    assert inside.calls[1:] == [("cancel", 103)]
+    assert inside.calls == [
+        ("update", 102, {"Comment": f"{OURS} ready@7 done"}), ("cancel", 103), ("cancel", 104),
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "value"), [("MIRAGE_CHAIN", ""), ("MIRAGE_LINK", "two"), ("SLURM_JOB_ID", "102_3")])
+def test_a_job_that_the_queue_does_not_show_says_its_word_and_touches_nobody(type_: Type, inside: Any) -> None:
+    inside.jobs = (QueuedJob(103, JobState.PENDING, user="eve", comment="mirage:serve:3:safe.deer"),)
+    type_("link", "done")
+    assert inside.calls == [("update", 102, {"Comment": f"{OURS} done"})]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("MIRAGE_TAG", ""), ("MIRAGE_TAG", "mirage:serve:two"), ("SLURM_JOB_ID", "102_3")]
+)
 def test_a_word_outside_a_job_of_a_chain_is_refused(
     type_: Type, inside: Any, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
     assert type_("link", "ready", status=1)[1] == (
-        "mirage: error: this is no job of a chain: MIRAGE_CHAIN, MIRAGE_LINK and SLURM_JOB_ID are not all set; submit "
-        "it with `mirage submit`\n"
+        "mirage: error: this is no job of a chain: MIRAGE_TAG and SLURM_JOB_ID are not both set; submit it with "
+        "`mirage submit`\n"
     )
     assert inside.calls == []

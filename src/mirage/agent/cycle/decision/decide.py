@@ -32,12 +32,14 @@ class Open:
     """A question that was asked.
 
     Attributes:
+        number: Of the question.
         link: The link that ran.
         asked_s: On the cluster's clock.
         since_s: Real seconds, since the question or the last decision of the fall-back.
         saw: Summary of the view.
     """
 
+    number: int
     link: int
     asked_s: int
     since_s: float
@@ -46,7 +48,11 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A decision that was made about a chain."""
+    """A decision that was made about a chain.
+
+    Attributes:
+        asked_s: When its view was taken, on the cluster's clock.
+    """
 
     chain: Chain
     present: Link
@@ -55,6 +61,7 @@ class Made:
     reason: str
     policy: str
     saw: dict[str, float]
+    asked_s: int
 
 
 class Decider:
@@ -69,6 +76,7 @@ class Decider:
         self.options: Mapping[str, str] = {}
         self.open: dict[int, Open] = {}
         self.failing: dict[int, str] = {}
+        self.asked = 0
 
     def decide(self, context: CycleContext, view_of: ViewOf, attended: Collection[int]) -> int:
         """Ask about every chain that is due, and act on the answers; how many questions are open.
@@ -102,8 +110,9 @@ class Decider:
         for number in due:
             chain, (present, _) = context.chains[number], undecided[number]
             request = PolicyRequest(chain.spec.policy, chain.spec.interruption_cost, chain.spec.overlap_cost)
-            questions.append(Question(number, request, chain_view(context, chain, present, view)))
-            self.open[number] = Open(present.number, context.now_s, self.real_s(), saw)
+            self.asked += 1
+            questions.append(Question(number, request, chain_view(context, chain, present, view), self.asked))
+            self.open[number] = Open(self.asked, present.number, context.now_s, self.real_s(), saw)
         self.runner.ask(questions, self.options, view)
 
     def _answered(
@@ -114,9 +123,10 @@ class Decider:
         view: Callable[[], View],
     ) -> Made | None:
         """The decision that follows from an answer; None where it comes too late to be used."""
-        asked = self.open.pop(answer.chain, None)
-        if asked is None or answer.chain not in undecided:
+        asked = self.open.get(answer.chain)
+        if asked is None or asked.number != answer.number or answer.chain not in undecided:
             return None
+        del self.open[answer.chain]
         chain, (present, waiting) = context.chains[answer.chain], undecided[answer.chain]
         if asked.link != present.number or context.now_s - asked.asked_s > context.settings.fresh_s:
             return None
@@ -126,7 +136,7 @@ class Decider:
         if self.failing.pop(chain.id, None) is not None:
             log.info("policy answers again", extra={"chain": chain.name})
         reason = "; ".join(action.reason for action in answer.plan.actions if action.reason)
-        return Made(chain, present, waiting, answer.plan, reason, chain.spec.policy, asked.saw)
+        return Made(chain, present, waiting, answer.plan, reason, chain.spec.policy, asked.saw, asked.asked_s)
 
     def _without_answer(
         self, context: CycleContext, undecided: Mapping[int, tuple[Link, Link]], view: Callable[[], View]
@@ -149,7 +159,8 @@ class Decider:
         form = chain_view(context, chain, present, view)
         plan = decide_by_recent_waits(view, form, chain.spec.interruption_cost, chain.spec.overlap_cost)
         said = "; ".join(action.reason for action in plan.actions if action.reason)
-        return Made(chain, present, waiting, plan, f"{said}; {why}", f"{NAME} for {chain.spec.policy}", summary(view))
+        decided_by, saw = f"{NAME} for {chain.spec.policy}", summary(view)
+        return Made(chain, present, waiting, plan, f"{said}; {why}", decided_by, saw, context.now_s)
 
     def _note_failure(self, chain: Chain, why: str) -> None:
         if chain.id not in self.failing:
@@ -179,7 +190,7 @@ def schedule_next_look(context: CycleContext, made: Made) -> None:
     next_s = max([context.now_s + interval_s, *until_s])
     left_s = estimate.get("remaining_s", math.inf) - estimate.get("lead_s", 0.0)
     if "lead_s" in estimate and math.isfinite(left_s):
-        next_s = min(next_s, context.now_s + max(int(left_s), 1))
+        next_s = min(next_s, max(made.asked_s + int(left_s), context.now_s + 1))
     context.change_chain(chain, next_look_s=min(next_s, context.now_s + context.settings.longest_sleep_s))
 
 

@@ -31,11 +31,13 @@ def release(context: CycleContext, links: list[tuple[Chain, Link]]) -> None:
 
 
 def _release_each(context: CycleContext, links: list[tuple[Chain, Link]]) -> dict[int, str]:
-    """The refusals by job, after each link is released on its own."""
+    """The refusals by job, after each link is released on its own; a controller that is away is not asked again."""
     refused: dict[int, str] = {}
-    for _, link in links:
+    for k, (_, link) in enumerate(links):
         try:
             context.backend.update(link.job, _FREE)
         except SlurmRefused as error:
             refused[link.job] = str(error)
+        except SlurmUnreachable as error:
+            return refused | {unanswered.job: str(error) for _, unanswered in links[k:]}
     return refused

@@ -1,0 +1,259 @@
+"""Decisions: asked without waiting, used while they are fresh, replaced by the fall-back where none comes."""
+
+from __future__ import annotations
+
+import pytest
+from asked_policies import SUBMIT, WAIT, Deciding, deciding_chain, pair
+from one_chain import NOW_S, held, planned, queued, running
+
+from mirage.agent.model import ChainState, Link, LinkState
+from mirage.agent.settings import AgentSettings
+from mirage.duration import UNLIMITED_S
+from mirage.policy.plan import Plan, Wait
+
+RELEASED = ("update", 102, {"Dependency": ""})
+
+
+def asked() -> Deciding:
+    """A chain about which a question is open."""
+    deciding = Deciding(waits_s=[60] * 60)
+    assert deciding.cycle() == 1
+    return deciding
+
+
+# -- asking -------------------------------------------------------------------------------------------------
+
+
+def test_a_question_is_asked_and_the_cycle_goes_on_without_its_answer() -> None:
+    deciding = asked()
+    (question,) = deciding.runner.asked
+    assert (question.chain, question.request.policy, question.form.predecessor) == (1, "lead:1", 101)
+    assert deciding.runner.waited_s == [AgentSettings().wait_for_answers_s]
+    assert (deciding.decided, deciding.world.slurm.calls, deciding.runner.rests) == ([], [], 0)
+    assert deciding.cycle(15) == 1
+    assert len(deciding.runner.asked) == 1, "not asked again while it is open"
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        (running(1), planned(2)),
+        (running(1), queued(2)),
+        (running(1), running(2), held(3)),
+        (running(1, limit_s=-1), held(2)),
+        (running(1, job=77), held(2)),
+        (held(1),),
+    ],
+)
+def test_where_there_is_nothing_to_decide_nobody_is_asked(links: tuple[Link, ...]) -> None:
+    deciding = Deciding(deciding_chain(*links))
+    assert deciding.cycle() == 0
+    assert (deciding.runner.asked, deciding.runner.rests) == ([], 1)
+
+
+def test_a_paused_chain_is_not_decided_about() -> None:
+    deciding = asked()
+    deciding.world.context.change_chain(deciding.world.chain, state=ChainState.PAUSED)
+    deciding.runner.say(SUBMIT)
+    assert deciding.cycle(15) == 0
+    assert (deciding.world.slurm.calls, deciding.decided) == ([], [])
+
+
+def test_a_chain_is_asked_about_when_it_is_due_and_its_turn_has_come() -> None:
+    deciding = Deciding()
+    deciding.world.context.change_chain(deciding.world.chain, next_look_s=NOW_S + 30)
+    deciding.cycle(29)
+    deciding.cycle(1, 99)
+    assert deciding.runner.asked == []
+    deciding.cycle()
+    assert len(deciding.runner.asked) == 1
+
+
+def test_a_look_beyond_any_sleep_is_of_a_clock_that_was_set_back() -> None:
+    deciding = Deciding()
+    deciding.world.context.change_chain(deciding.world.chain, next_look_s=NOW_S + 2 * 3_600 + 1)
+    deciding.cycle()
+    assert len(deciding.runner.asked) == 1
+
+
+def test_who_has_the_least_time_is_asked_about_first() -> None:
+    deciding = Deciding()
+    deciding.world.beside(2, running(1, job=201, limit_s=1_200), held(2, job=202), key="geese")
+    deciding.world.shows(*pair(), *pair(key="geese", jobs_from=200))
+    assert deciding.cycle() == 2
+    assert [question.chain for question in deciding.runner.asked] == [2, 1]
+
+
+# -- answers ------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_releases_the_held_link() -> None:
+    deciding = asked()
+    deciding.runner.say(SUBMIT)
+    assert deciding.cycle(15) == 0
+    world = deciding.world
+    assert world.slurm.calls == [RELEASED]
+    assert (world.links[1].state, world.links[1].released_s) == (LinkState.QUEUED, NOW_S + 15)
+    (record,) = world.store.decided
+    assert (record.policy, record.submits, record.reason, record.time_s) == ("lead:1", True, "now", NOW_S + 15)
+    assert record.saw["running_jobs"] == 1
+    assert deciding.runner.rests == 1
+
+
+def test_an_answer_of_the_same_cycle_is_used_in_it() -> None:
+    deciding = Deciding()
+    deciding.runner.say(WAIT, number=1)
+    assert deciding.cycle() == 0
+    assert deciding.decided == [(1, "lead:1", False)]
+
+
+@pytest.mark.parametrize(("late_s", "used"), [(300, True), (301, False)])
+def test_a_late_answer_is_used_while_its_view_is_fresh(late_s: int, used: bool) -> None:
+    deciding = asked()
+    deciding.cycle(late_s - 10)
+    deciding.world.store.decided.clear()
+    deciding.runner.say(SUBMIT)
+    deciding.cycle(10)
+    assert (deciding.world.slurm.calls == [RELEASED]) is used
+    assert deciding.decided == ([(1, "lead:1", True)] if used else [])
+
+
+def test_a_stale_answer_is_dropped_and_the_policy_is_asked_again() -> None:
+    deciding = asked()
+    deciding.runner.say(SUBMIT)
+    assert deciding.cycle(301) == 0
+    assert deciding.decided == []
+    assert deciding.cycle(15) == 1
+    assert [question.number for question in deciding.runner.asked] == [1, 2]
+
+
+def test_an_answer_about_another_link_is_dropped() -> None:
+    deciding = asked()
+    deciding.world.context.links[1] = [running(2, ready_s=9_000), held(3)]
+    deciding.world.shows(*pair(2))
+    deciding.runner.say(SUBMIT)
+    deciding.cycle(15)
+    assert (deciding.world.slurm.calls, deciding.decided) == ([], [])
+
+
+def test_the_answer_to_an_earlier_question_is_not_that_to_the_next() -> None:
+    deciding = asked()
+    kept = deciding.world.context.links[1]
+    deciding.world.context.links[1] = [kept[0]]
+    assert deciding.cycle(15) == 0, "the question is dropped with the held link"
+    deciding.world.context.links[1] = kept
+    assert deciding.cycle(15) == 1
+    deciding.runner.say(SUBMIT, number=1)
+    assert deciding.cycle(15) == 1
+    assert deciding.decided == []
+    deciding.runner.say(WAIT, number=2)
+    assert deciding.cycle(15) == 0
+    assert deciding.decided == [(1, "lead:1", False)]
+
+
+# -- no answer ----------------------------------------------------------------------------------------------
+
+
+def test_the_fall_back_decides_when_no_answer_has_come_for_a_minute() -> None:
+    deciding = asked()
+    deciding.cycle(59)
+    assert deciding.decided == []
+    assert deciding.cycle(1) == 1, "the question stays open"
+    assert deciding.decided == [(1, "fall-back for lead:1", False)]
+    (record,) = deciding.world.store.decided
+    assert record.reason == "lead-not-reached; no-answer:no answer from lead:1 yet"
+    assert deciding.decider.failing == {1: "no answer from lead:1 yet; recent waits decide meanwhile"}
+    deciding.cycle(59)
+    assert len(deciding.decided) == 1, "and again after another minute"
+    deciding.cycle(1)
+    assert len(deciding.decided) == 2
+    deciding.runner.say(WAIT)
+    assert deciding.cycle(15) == 0
+    assert deciding.decided[-1] == (1, "lead:1", False)
+    assert deciding.decider.failing == {}
+
+
+def test_the_patience_is_in_real_seconds() -> None:
+    deciding = asked()
+    deciding.world.context.now_s += 3_000  # on a compressed clock
+    deciding.cycle()
+    assert deciding.decided == []
+    deciding.real_s += 60
+    deciding.cycle()
+    assert deciding.decided[0][1] == "fall-back for lead:1"
+
+
+def test_the_runner_s_excuse_is_told() -> None:
+    deciding = asked()
+    deciding.runner.why = "the simulator is being compiled, since 60 s"
+    deciding.cycle(60)
+    assert deciding.world.store.decided[0].reason.endswith("no-answer:the simulator is being compiled, since 60 s")
+    assert deciding.decider.failing[1].startswith("the simulator is being compiled")
+
+
+def test_the_fall_back_may_release_and_the_late_answer_then_counts_for_nothing() -> None:
+    deciding = Deciding(waits_s=[5_000] * 60)
+    deciding.cycle()
+    assert deciding.cycle(60) == 0
+    assert deciding.world.slurm.calls == [RELEASED]
+    assert deciding.decided == [(1, "fall-back for lead:1", True)]
+    deciding.runner.say(SUBMIT)
+    deciding.cycle(15)
+    assert len(deciding.decided) == 1
+
+
+def test_a_policy_that_fails_is_told_and_the_fall_back_decides() -> None:
+    deciding = asked()
+    for _ in range(2):
+        deciding.runner.say("ValueError: no such lead")
+        deciding.cycle(0)
+        assert deciding.decided[-1] == (1, "fall-back for lead:1", False)
+        assert deciding.world.store.decided[-1].reason.endswith("; policy-failed:ValueError: no such lead")
+        deciding.cycle(300)
+    why = "policy lead:1 failed: ValueError: no such lead; recent waits decide meanwhile"
+    assert deciding.decider.failing == {1: why}
+
+
+# -- the next look ------------------------------------------------------------------------------------------
+
+
+def plan(until_s: int | None = None, **estimate: float) -> Plan:
+    return Plan((Wait(reason="not-now", until_s=until_s),), estimate)
+
+
+@pytest.mark.parametrize(
+    ("answer", "next_s"),
+    [
+        (plan(), 36),  # a hundredth of the limit
+        (plan(until_s=NOW_S + 200), 200),
+        (plan(until_s=NOW_S + 9_999), 7_200),
+        (plan(remaining_s=2_000.0, lead_s=1_900.0), 36),
+        (plan(remaining_s=2_000.0, lead_s=1_980.0), 20),
+        (plan(until_s=NOW_S + 200, remaining_s=2_000.0, lead_s=1_980.0), 20),
+        (plan(remaining_s=2_000.0, lead_s=1_999.9), 1),
+        (plan(remaining_s=10.0), 36),
+        (plan(remaining_s=float("inf"), lead_s=5.0), 36),
+        (plan(remaining_s=2_000.0, lead_s=float("inf")), 36),
+    ],
+)
+def test_the_next_look_is_never_later_than_the_moment_that_matters(answer: Plan, next_s: int) -> None:
+    deciding = asked()
+    deciding.runner.say(answer)
+    deciding.cycle()
+    assert deciding.world.chain.next_look_s == NOW_S + next_s
+
+
+def test_that_moment_is_counted_from_when_the_view_was_taken() -> None:
+    deciding = asked()
+    deciding.runner.say(plan(remaining_s=2_000.0, lead_s=1_970.0))
+    deciding.cycle(20)
+    assert deciding.world.chain.next_look_s == NOW_S + 30
+
+
+@pytest.mark.parametrize(("limit_s", "interval_s"), [(600, 15), (3_600, 36), (86_400, 300), (UNLIMITED_S, 300)])
+def test_intervals_scale_with_the_limit(limit_s: int, interval_s: int) -> None:
+    deciding = Deciding(deciding_chain(running(1, limit_s=limit_s), held(2)))
+    deciding.cycle()
+    deciding.runner.say(WAIT)
+    deciding.cycle()
+    assert deciding.world.chain.next_look_s == NOW_S + interval_s

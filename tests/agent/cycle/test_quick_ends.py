@@ -1,0 +1,139 @@
+"""The brake on chains whose links end at once: counted, slowed down, paused, and calm again."""
+
+from __future__ import annotations
+
+import pytest
+from one_chain import NOW_S, OneChain, ended
+
+from mirage.agent.cycle.quick_ends import BROKEN, count_end, pause
+from mirage.agent.cycle.submit import clock_of
+from mirage.agent.model import ChainState, Link
+from mirage.agent.settings import AgentSettings
+from mirage.duration import UNLIMITED_S
+from mirage.job_state import MISSING, JobState
+
+
+def counted(world: OneChain, link: Link) -> OneChain:
+    assert count_end(world.context, world.context.chains[1], link) == world.chain
+    return world
+
+
+def ran(seconds: int, outcome: JobState = JobState.FAILED, number: int = 1, **known: int) -> Link:
+    return ended(number, outcome, started_s=5_000, ended_s=5_000 + seconds, **known)
+
+
+def quick(number: int = 1) -> Link:
+    return ran(2, JobState.COMPLETED, number)
+
+
+@pytest.mark.parametrize("outcome", sorted(BROKEN))
+def test_an_early_failure_is_counted_and_the_next_link_waits(outcome: JobState) -> None:
+    world = counted(OneChain(), ran(600, outcome))
+    assert (world.chain.failures, world.chain.state, world.events) == (1, ChainState.ACTIVE, [])
+    assert world.chain.next_try_s == NOW_S + 60
+    assert world.trouble == (
+        f"failed soon after the start: job 101 after 600 s with {outcome.name}; "
+        f"the next is submitted after {clock_of(NOW_S + 60)}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("link", "failures"),
+    [
+        (ran(600), 3),
+        (ran(601), 0),  # not early
+        (ran(500, limit_s=2_000), 3),  # a fourth of its limit
+        (ran(501, limit_s=2_000), 0),
+        (ran(600, limit_s=MISSING), 3),
+        (ran(600, limit_s=UNLIMITED_S), 3),
+        (ran(601, limit_s=UNLIMITED_S), 0),
+        (ran(100, JobState.TIMEOUT, limit_s=100), 0),
+        (ran(1, JobState.COMPLETED), 0),
+        (ran(0, JobState.COMPLETED), 0),
+        (ran(1, JobState.PREEMPTED), 2),  # nobody's fault
+        (ran(1, JobState.CANCELLED), 2),
+        (ran(1, signalled_s=5_000), 0),  # it left when it was told
+        (ran(1, cancelled_s=5_000), 2),
+        (ran(3_600, JobState.CANCELLED, signalled_s=8_000, cancelled_s=8_600), 0),
+        (ended(1, JobState.UNKNOWN, started_s=MISSING), 3),  # vanished before it was seen to run
+        (ended(1, JobState.FAILED, started_s=MISSING), 3),
+        (ended(1, JobState.FAILED, ended_s=MISSING), 3),
+        (ended(1, JobState.CANCELLED, started_s=MISSING, cancelled_s=8_000), 2),
+    ],
+)
+def test_failures_in_a_row(link: Link, failures: int) -> None:
+    world = OneChain(chain={"failures": 2}, settings=AgentSettings(failures=9, early_s=600))
+    assert counted(world, link).chain.failures == failures
+    assert world.chain.state is ChainState.ACTIVE
+
+
+def test_a_chain_without_failures_is_not_written_to() -> None:
+    world = OneChain()
+    before = world.context.chains[1]
+    assert count_end(world.context, before, ran(3_000, JobState.TIMEOUT)) is before
+
+
+def test_three_early_failures_pause_the_chain_and_say_what_to_do() -> None:
+    world = counted(OneChain(chain={"failures": 2}), ran(42, number=3, exit_code=7))
+    assert (world.chain.state, world.chain.failures) == (ChainState.PAUSED, 3)
+    assert world.chain.why == (
+        "3 links in a row failed soon after their start, the last: job 103 after 42 s with FAILED 7; "
+        "mend the cause, then `mirage chain resume train`"
+    )
+    assert world.events == [(0, "paused", world.chain.why)]
+
+
+def test_one_failure_is_enough_where_the_settings_say_so() -> None:
+    world = OneChain(settings=AgentSettings(failures=1))
+    assert counted(world, ran(42)).chain.state is ChainState.PAUSED
+
+
+def test_links_that_vanish_unseen_pause_the_chain() -> None:
+    world = OneChain()
+    for number in (1, 2, 3):
+        assert world.chain.state is ChainState.ACTIVE
+        counted(world, ended(number, JobState.UNKNOWN, started_s=MISSING))
+    assert world.chain.state is ChainState.PAUSED
+    assert "the last: job 103 was gone before it was seen to run (UNKNOWN)" in world.chain.why
+
+
+def test_links_with_nothing_to_do_are_submitted_ever_more_slowly_then_no_more() -> None:
+    world = OneChain(chain={"failures": 2})
+    waits = []
+    for number in range(1, 8):
+        counted(world, quick(number))
+        waits.append(world.chain.next_try_s - NOW_S)
+        assert (world.chain.state, world.chain.failures, world.events) == (ChainState.ACTIVE, 0, [])
+    assert waits == [60, 120, 240, 480, 960, 1_920, 3_600]
+    assert world.trouble.startswith(
+        "links end at once, the last (job 101) after 2 s with exit 0; the next is submitted"
+    )
+    counted(world, quick(8))
+    assert (world.chain.state, world.chain.quick_ends) == (ChainState.PAUSED, 8)
+    assert world.chain.why == (
+        "8 times in a row links end at once, the last (job 108) after 2 s with exit 0; give them something to do, "
+        "then `mirage chain resume train`"
+    )
+    assert world.events == [(0, "paused", world.chain.why)]
+
+
+@pytest.mark.parametrize("calm", [ran(901, JobState.COMPLETED), ran(5, JobState.COMPLETED, signalled_s=5_000)])
+def test_a_link_that_ran_makes_the_chain_quick_again(calm: Link) -> None:
+    world = counted(OneChain(chain={"quick_ends": 5, "next_try_s": NOW_S + 960}), calm)
+    assert (world.chain.quick_ends, world.chain.next_try_s) == (0, 0)
+
+
+def test_a_waiting_link_cancelled_from_outside_pauses_the_chain() -> None:
+    world = counted(OneChain(), ended(2, JobState.CANCELLED, started_s=MISSING))
+    assert (world.chain.state, world.chain.failures) == (ChainState.PAUSED, 0)
+    assert world.chain.why == (
+        "job 102 (link 2) was cancelled from outside while it waited; `mirage chain resume train` goes on"
+    )
+    assert world.events == [(0, "paused", world.chain.why)]
+
+
+def test_a_pause_says_why() -> None:
+    world = OneChain()
+    assert pause(world.context, world.context.chains[1], "the user's wish") == world.chain
+    assert (world.chain.state, world.chain.why) == (ChainState.PAUSED, "the user's wish")
+    assert world.events == [(0, "paused", "the user's wish")]

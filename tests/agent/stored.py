@@ -1,0 +1,32 @@
+"""A specification to store, what random letters look like, and a process that dies while it writes."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+from mirage.agent.model import ChainSpec
+from mirage.agent.store.identity import LETTERS
+from mirage.slurm.values import Submission
+
+SPEC = ChainSpec(
+    Submission("/home/ada/job.sh", {"time": "2-0", "exclusive": None}, ("--big",), {"HOME": "/home/ada"}, "/home/ada")
+)
+
+
+def is_identity(text: str, letters: int) -> bool:
+    return len(text) == letters and set(text) <= set(LETTERS)
+
+
+def killed(program: str, url: str, after_s: float, *, wait_ready: bool = True) -> None:
+    child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program), url], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    if wait_ready:
+        assert child.stdout.readline() == b"ready\n"
+    time.sleep(after_s)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()

@@ -1,0 +1,326 @@
+"""The agent's cycle over several chains: what one of them runs into, the others do not notice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from small_slurm import BEGIN_S, small_slurm
+
+from mirage.agent.agent import Agent
+from mirage.agent.cycle.context import CycleContext
+from mirage.agent.cycle.transitions import steer
+from mirage.agent.model import Chain, ChainSpec, ChainState, Link, LinkState
+from mirage.agent.settings import AgentSettings
+from mirage.agent.store.sql_store import SqlStore, open_store
+from mirage.errors import LeaseHeld, SlurmRefused, SlurmUnreachable, StoreError, WrongCluster
+from mirage.job_state import MISSING
+from mirage.lab.virtual.faults import FaultySlurm
+from mirage.lab.virtual.program import Program
+from mirage.sim.cluster import Cluster
+from mirage.slurm.values import Submission
+
+UNANSWERED = SlurmUnreachable("sbatch had no answer from Slurm", "Socket timed out")
+REFUSED = SlurmRefused("sbatch failed with status 1", "sbatch: error: Unable to chdir: No such file or directory")
+
+
+class NoShell:
+    def succeeds(self, command: str, environment: Mapping[str, str], directory: str, timeout_s: float) -> bool:
+        raise AssertionError("these chains have no ready commands")
+
+
+class Picky:
+    """Stands before a cluster; the submissions of some chains go wrong, and are counted."""
+
+    def __init__(self, slurm: FaultySlurm) -> None:
+        self.slurm, self.wrong, self.tried = slurm, dict[str, Exception](), []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.slurm, name)
+
+    def submit(self, submission: Submission) -> int:
+        chain = submission.environment["MIRAGE_CHAIN"]
+        self.tried.append(chain)
+        if chain in self.wrong:
+            raise self.wrong[chain]
+        return self.slurm.submit(submission)
+
+
+class World:
+    """Chains ``c1``, ``c2`` … on sixteen idle nodes, and their agent."""
+
+    def __init__(self, store: SqlStore, script: Path, count: int, **settings: float) -> None:
+        self.store, self.slurm = store, small_slurm(Cluster.pool(16), Program(), "easy")
+        self.backend, self.steady_s = Picky(self.slurm), 0.0
+        self.agent = self.new_agent("me", **settings)
+        submission = Submission(str(script), {"time": "30:00", "nodes": "1"})
+        for k in range(count):
+            store.add_chain(f"c{k + 1}", ChainSpec(submission, policy="lead:0.1"), BEGIN_S)
+
+    def new_agent(self, holder: str, **settings: float) -> Agent:
+        return Agent(
+            self.store, self.backend, NoShell(), clock=self.slurm.clock, monotonic=self.slurm.clock, holder=holder,
+            settings=AgentSettings(**settings),
+        )  # fmt: skip
+
+    def live(self, seconds: int) -> None:
+        end_s = self.slurm.clock() + seconds
+        while self.slurm.clock() < end_s:
+            self.slurm.sleep(self.agent.pause_s(self.agent.cycle(), 0.0))
+
+    def chain(self, number: int) -> Chain:
+        return self.store.chain(f"c{number}")
+
+    def kinds(self, number: int) -> list[str]:
+        return [event.kind for event in self.store.events(number)]
+
+    @property
+    def running(self) -> list[int]:
+        """The chains of which a link runs."""
+        return [link.chain for link in self.store.links() if link.state is LinkState.RUNNING]
+
+    def history(self, *numbers: int) -> list[tuple[object, ...]]:
+        """All that happened to some chains, to the second, but for the numbers of jobs."""
+        links = [link for number in numbers for link in self.store.links(number)]
+        return [(link.chain, link.number, link.submitted_s, link.started_s, link.ended_s) for link in links] + [
+            (event.chain, event.link, event.time_s, event.kind) for n in numbers for event in self.store.events(n)
+        ]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqlStore]:
+    with closing(open_store(f"sqlite:///{tmp_path}/store.db")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n")
+    return tmp_path / "job.sh"
+
+
+# -- one chain's own trouble --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def faults(monkeypatch: pytest.MonkeyPatch) -> dict[str, Exception]:
+    """What the middle of a chain's turn raises, by the name of the chain."""
+    wrong: dict[str, Exception] = {}
+
+    def may_fail(context: CycleContext, chain: Chain, ended: list[Link]) -> Chain:
+        if chain.name in wrong:
+            raise wrong[chain.name]
+        return steer(context, chain, ended)
+
+    monkeypatch.setattr("mirage.agent.agent.steer", may_fail)
+    return wrong
+
+
+@pytest.mark.parametrize(
+    ("error", "trouble"),
+    [
+        (REFUSED, "Unable to chdir"),
+        (ValueError("what now"), "a fault of Mirage: ValueError: what now"),
+        (KeyError("job"), "a fault of Mirage: KeyError: 'job'"),
+        (RecursionError(), "a fault of Mirage: RecursionError: "),
+        (UNANSWERED, "sbatch had no answer from Slurm"),
+    ],
+)
+def test_what_one_chain_runs_into_the_others_do_not_notice(
+    store: SqlStore, script: Path, faults: dict[str, Exception], error: Exception, trouble: str
+) -> None:
+    world = World(store, script, 4)
+    faults["c2"] = error
+    cycle = world.agent.cycle()
+    assert cycle.trouble == ""
+    assert world.backend.tried == ["c1", "c3", "c4"]
+    assert trouble in world.chain(2).trouble
+    assert [world.chain(number).trouble for number in (1, 3, 4)] == ["", "", ""]
+    assert [world.kinds(number).count("trouble") for number in (1, 2, 3, 4)] == [0, 1, 0, 0]
+    world.live(300)
+    assert world.running == [1, 3, 4]
+    assert world.kinds(2) == ["trouble"], "told once"
+    faults.clear()
+    world.live(600)
+    assert world.running == [1, 2, 3, 4]
+    assert world.chain(2).trouble == ""
+    assert [kind for kind in world.kinds(2) if kind.startswith("trouble")] == ["trouble", "trouble-over"]
+
+
+@pytest.mark.parametrize("error", [REFUSED, UNANSWERED, OSError("no more processes")])
+def test_a_submission_that_goes_wrong_is_the_trouble_of_its_chain(
+    store: SqlStore, script: Path, error: Exception
+) -> None:
+    world = World(store, script, 3)
+    world.backend.wrong["c2"] = error
+    assert world.agent.cycle().trouble == ""
+    assert world.backend.tried == ["c1", "c2", "c3"]
+    assert str(error) in world.chain(2).trouble
+    world.backend.wrong.clear()
+    world.live(900)
+    assert world.running == [1, 2, 3]
+    assert world.chain(2).trouble == ""
+    assert [link.number for link in store.links(2)] == [1, 2]
+
+
+def test_the_healthy_live_to_the_second_as_without_the_one_in_trouble(
+    tmp_path: Path, script: Path, faults: dict[str, Exception]
+) -> None:
+    histories = []
+    for wrong in (False, True):
+        with closing(open_store(f"sqlite:///{tmp_path}/{wrong}.db")) as store:
+            world = World(store, script, 4)
+            if wrong:
+                faults["c2"] = RuntimeError("for ever")
+            world.live(4_000)
+            histories.append(world.history(1, 3, 4))
+    assert histories[0] == histories[1]
+    assert len(histories[0]) > 40
+
+
+def test_a_chain_that_cannot_be_decided_about_keeps_no_other_from_it(
+    store: SqlStore, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(store, script, 3)
+    spec = world.chain(2).spec
+    monkeypatch.setitem(store._specs, 2, ChainSpec(spec.submission, policy="nonsense"))
+    world.live(2_700)
+    assert {record.policy for record in store.decisions(2)} == {"fall-back for nonsense"}
+    assert world.chain(2).trouble.startswith("policy nonsense failed: UnknownName: unknown policy 'nonsense'")
+    for healthy in (1, 3):
+        assert {record.policy for record in store.decisions(healthy)} == {"lead:0.1"}
+        assert world.chain(healthy).trouble == ""
+    assert {link.chain for link in store.links() if link.number == 3} == {1, 2, 3}, "all of them go on"
+
+
+# -- everybody's trouble ------------------------------------------------------------------------------------
+
+
+def test_two_chains_unanswered_one_after_the_other_are_a_controller_that_is_away(store: SqlStore, script: Path) -> None:
+    world = World(store, script, 4)
+    world.backend.wrong = {"c2": UNANSWERED, "c3": UNANSWERED}
+    cycle = world.agent.cycle()
+    assert "no answer from Slurm" in cycle.trouble
+    assert world.backend.tried == ["c1", "c2", "c3"], "the fourth is not tried: it would wait as long"
+    assert world.agent.pause_s(cycle, 0.0) == 120
+    assert world.chain(4).trouble == ""
+
+
+def test_unanswered_chains_with_another_between_them_are_their_own_trouble(store: SqlStore, script: Path) -> None:
+    world = World(store, script, 4)
+    world.backend.wrong = {"c1": UNANSWERED, "c3": UNANSWERED}
+    assert world.agent.cycle().trouble == ""
+    assert world.backend.tried == ["c1", "c2", "c3", "c4"]
+    assert [bool(world.chain(number).trouble) for number in (1, 2, 3, 4)] == [True, False, True, False]
+
+
+def test_a_store_that_cannot_be_written_is_everybody_s(
+    store: SqlStore, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(store, script, 2)
+
+    def full(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(store, "attempt", full)
+    assert world.agent.cycle().trouble == "the disk is full"
+    assert world.backend.tried == []
+
+
+def test_slurm_of_another_cluster_ends_the_agent(store: SqlStore, script: Path) -> None:
+    world = World(store, script, 1)
+    store.bind("lab@head:6817")
+    with pytest.raises(WrongCluster, match=r"lab@head:6817.*simulated@localhost:6817"):
+        world.agent.run(world.slurm.sleep, lambda: False)
+    assert world.backend.tried == []
+    assert store.lease() is None, "given back"
+
+
+# -- turns and the lease ------------------------------------------------------------------------------------
+
+
+def test_a_link_is_looked_for_soon_after_it_was_released(store: SqlStore, script: Path) -> None:
+    world = World(store, script, 1)
+    while not (released := [link for link in store.links(1) if link.number == 2 and link.released_s != MISSING]):
+        world.live(1)
+    began_s = released[0].released_s
+    assert world.agent.turns.busy
+    assert world.agent.turns.due_s[1] - began_s <= AgentSettings().busy_poll_s
+
+
+def test_the_lease_is_renewed_while_the_agent_sleeps(store: SqlStore, script: Path) -> None:
+    world = World(store, script, 0, lease_s=240)
+    naps, other = [], world.new_agent("other")
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        world.slurm.sleep(seconds)
+        until_s = store.lease()[1]  # type: ignore[index]
+        assert until_s >= world.slurm.clock() + 240 - 60 - 1, "four times in its validity"
+        with pytest.raises(LeaseHeld):
+            other.cycle()
+
+    world.agent.cycle()
+    world.agent._sleep(600, sleep, lambda: False)
+    assert sum(naps) == 600
+    assert max(naps) == 60
+
+
+def test_a_lease_lost_while_asleep_ends_the_agent(store: SqlStore, script: Path) -> None:
+    world = World(store, script, 0, lease_s=240)
+
+    def sleep(seconds: float) -> None:
+        store.drop_lease("me")
+        store.take_lease("other", world.slurm.clock(), 240)
+
+    with pytest.raises(LeaseHeld, match="other looks after this store"):
+        world.agent.run(sleep, lambda: False)
+    assert store.lease()[0] == "other"  # type: ignore[index]
+
+
+def test_a_store_away_while_asleep_is_waited_for(
+    store: SqlStore, script: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(store, script, 0)
+
+    def away(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(store, "take_lease", away)
+    world.agent._sleep(600, world.slurm.sleep, lambda: False)
+    assert [record.detail for record in caplog.records] == ["the disk is full"] * 9
+
+
+def test_the_lease_is_renewed_between_chains_that_take_long(
+    store: SqlStore, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(store, script, 5, lease_s=240)
+    taken, take = [], store.take_lease
+
+    def noted(*words: object) -> None:
+        taken.append(world.slurm.clock())
+        take(*words)  # type: ignore[arg-type]
+
+    def slow(submission: Submission, submit: object = world.slurm.submit) -> int:
+        world.slurm.sleep(70)
+        return submit(submission)  # type: ignore[operator]
+
+    monkeypatch.setattr(store, "take_lease", noted)
+    monkeypatch.setattr(world.slurm, "submit", slow)
+    world.agent.cycle()
+    gaps = [after - before for before, after in pairwise(taken)]
+    assert len(taken) == 5
+    assert max(gaps) <= 70
+
+
+def test_a_done_chain_has_no_trouble(store: SqlStore, script: Path) -> None:
+    world = World(store, script, 1)
+    world.backend.wrong["c1"] = REFUSED
+    world.agent.cycle()
+    assert world.chain(1).trouble
+    store.change_chain(1, state=ChainState.PAUSED, why="enough")
+    world.live(120)
+    assert world.chain(1).trouble == ""
