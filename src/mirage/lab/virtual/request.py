@@ -17,7 +17,7 @@ from mirage.errors import ConfigurationError, SlurmRefused
 from mirage.job_state import MISSING
 from mirage.sim.cluster import Cluster
 from mirage.sim.kernel.arrays import AFTER_ANY, AFTER_OK, AFTER_START, NOBODY, WHOLE_NODE
-from mirage.slurm.options import directives
+from mirage.slurm.text.batch_script import directives
 from mirage.slurm.values import Submission
 from mirage.slurm_words.numbers import count_of
 from mirage.slurm_words.timestamps import instant_s
@@ -173,7 +173,7 @@ def refuse(why: str, *, said: bool = False) -> NoReturn:
 
 def _options(submission: Submission) -> Mapping[str, str | None]:
     try:
-        script = Path(submission.directory, submission.script).read_text(encoding="utf-8", errors="replace")
+        script = Path(submission.directory, submission.script).read_bytes()
         return {**directives(script), **submission.options}
     except OSError:
         refuse(f"Unable to open file {submission.script}", said=True)
