@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,8 +40,11 @@ class Home:
         """The log file of an agent in the background."""
         return self.folder / "agent.log"
 
-    def spool(self, chain: str, name: str, text: str) -> Path:
-        """Our own copy of a chain's script, which its later links run.
+    def spool(self, chain: str, name: str, text: bytes) -> Path:
+        """Our own copy of a chain's script, which its links run.
+
+        Args:
+            name: Of the copy in the chain's folder, ``script/job.sh``.
 
         Raises:
             StoreError: It cannot be written.
@@ -48,9 +52,13 @@ class Home:
         folder = self.folder / "chains" / chain
         path = folder / name
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path.write_text(text, encoding="utf-8")
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.write_bytes(text)
             path.chmod(0o700)
         except OSError as error:
             raise StoreError(f"cannot keep a copy of the script in {folder}: {error.strerror}") from error
         return path
+
+    def forget(self, chain: str) -> None:
+        """Remove what was kept of a chain."""
+        shutil.rmtree(self.folder / "chains" / chain, ignore_errors=True)

@@ -45,7 +45,9 @@ def test_words_of_a_line(line: str, words: list[str]) -> None:
 
 
 def test_only_lines_that_begin_with_it_count() -> None:
-    script = b"#!/bin/sh\n #SBATCH --nodes=2\n##SBATCH -N3\n\t\n#SBATCH -t 3\n  # remark\n#SBATCH -J x\n :\n#SBATCH -J y\n"
+    script = (
+        b"#!/bin/sh\n #SBATCH --nodes=2\n##SBATCH -N3\n\t\n#SBATCH -t 3\n  # remark\n#SBATCH -J x\n :\n#SBATCH -J y\n"
+    )
     assert directives(script) == {"time": "3", "job-name": "x"}
 
 

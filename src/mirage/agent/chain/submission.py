@@ -11,7 +11,11 @@ from mirage.slurm.values import Submission
 
 CHAIN, LINK, PREVIOUS_JOB = "MIRAGE_CHAIN", "MIRAGE_LINK", "MIRAGE_PREVIOUS_JOB"
 FIRST_LINK_ONLY = ("dependency", "begin", "deadline")
-"""Options that a user means for the beginning of the chain, not for each of its links."""
+"""Options that a user means for the beginning of the chain, not for each of its links.
+
+In a script they are taken out of the copy that the later links run: sbatch has no value for ``--deadline`` that would
+mean none.
+"""
 
 _NOTHING = frozenset({"none", "nil"})
 
@@ -24,10 +28,11 @@ def link_submission(spec: ChainSpec, chain: str, number: int, previous_job: int,
         hold: Whether it is to wait for the end of the previous one.
     """
     asked = spec.submission
-    options = dict(asked.options)
+    options, script = dict(asked.options), asked.script
     own = {CHAIN: chain, LINK: str(number)}
     if number > 1:
-        for name in FIRST_LINK_ONLY:
+        script = spec.later_script or script
+        for name in (*FIRST_LINK_ONLY, "verbose"):
             options.pop(name, None)
     if previous_job != MISSING:
         own[PREVIOUS_JOB] = str(previous_job)
@@ -35,7 +40,7 @@ def link_submission(spec: ChainSpec, chain: str, number: int, previous_job: int,
         options["dependency"] = f"afterany:{previous_job}"
     options["comment"] = str(Tag(chain, number, rest=options.get("comment") or ""))
     options |= _export(options.get("export") or asked.environment.get("SBATCH_EXPORT", ""), own)
-    return replace(asked, options=options, environment={**asked.environment, **own})
+    return replace(asked, script=script, options=options, environment={**asked.environment, **own})
 
 
 def _export(wanted: str, own: dict[str, str]) -> dict[str, str | None]:

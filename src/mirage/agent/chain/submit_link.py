@@ -7,7 +7,7 @@ from typing import Any
 from mirage.agent.chain.submission import link_submission
 from mirage.agent.model import Chain, EventRecord, Link, LinkState
 from mirage.agent.store.protocol import Store
-from mirage.errors import SlurmRefused
+from mirage.errors import SlurmNotAsked, SlurmRefused
 from mirage.job_state import MISSING
 from mirage.slurm.backend import Backend
 
@@ -20,6 +20,7 @@ def submit_link(store: Store, backend: Backend, chain: Chain, link: Link, previo
 
     Raises:
         SlurmRefused: sbatch said no; the link is as before.
+        SlurmNotAsked: sbatch did not reach Slurm; the link is as before.
         SlurmUnreachable: Nothing is known; the link is to be looked for.
     """
     if not store.attempt(chain.id, link.number, now_s):
@@ -30,7 +31,7 @@ def submit_link(store: Store, backend: Backend, chain: Chain, link: Link, previo
     )
     try:
         job = backend.submit(submission)
-    except SlurmRefused:
+    except (SlurmRefused, SlurmNotAsked):
         store.change_link(chain.id, link.number, attempted_s=MISSING)
         raise
     columns: dict[str, Any] = {"job": job, "submitted_s": now_s, "state": LinkState.HELD if hold else LinkState.QUEUED}

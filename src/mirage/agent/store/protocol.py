@@ -31,6 +31,10 @@ class Store(Protocol):
         """Set columns of a chain and write events, in one transaction."""
         ...
 
+    def remove_chain(self, chain: int) -> None:
+        """Remove a chain that is done, with all that is known of it; ``ConfigurationError`` where it is not."""
+        ...
+
     def links(self, chain: int | None = None, *, open: bool = False) -> list[Link]:
         """Links by chain and number, of one chain or of all.
 

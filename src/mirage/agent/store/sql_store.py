@@ -112,6 +112,19 @@ class SqlStore:
                 raise StoreError(f"there is no chain with the number {chain} to change")
             _write_events(connection, events)
 
+    def remove_chain(self, chain: int) -> None:
+        """Remove a chain that is done, with its links, decisions and events."""
+        with self._writing() as connection:
+            known = sa.select(chains.c.state).where(chains.c.id == chain)
+            if (state := connection.execute(known).scalar()) != ChainState.DONE.value:
+                raise ConfigurationError(
+                    f"chain {chain} is {state or 'not there'}; only one that is done can be removed"
+                )
+            for table in (links, _decisions, _events):
+                connection.execute(table.delete().where(table.c.chain == chain))
+            connection.execute(chains.delete().where(chains.c.id == chain))
+        self._specs.pop(chain, None)
+
     # -- links ----------------------------------------------------------------------------------------------
 
     def links(self, chain: int | None = None, *, open: bool = False) -> list[Link]:
