@@ -44,10 +44,11 @@ def link_submission(spec: ChainSpec, chain: str, number: int, previous_job: int,
 
 
 def _export(wanted: str, own: dict[str, str]) -> dict[str, str | None]:
-    """The ``--export`` option that hands our variables to the job beside the user's."""
+    """The ``--export`` option that hands our variables to the job beside the user's.
+
+    A list of names loads the user's environment on the node as NONE does; ``--get-user-env`` beside it would make the
+    job lose the limits of the shell that submits (22.05).
+    """
     if not wanted or wanted.upper() == "ALL":
         return {}
-    if wanted.lower() in _NOTHING:
-        extra: dict[str, str | None] = {"get-user-env": None} if wanted.lower() == "none" else {}
-        return {"export": ",".join(own), **extra}
-    return {"export": ",".join([wanted, *own])}
+    return {"export": ",".join(own if wanted.lower() in _NOTHING else [wanted, *own])}
