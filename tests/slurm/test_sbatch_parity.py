@@ -20,26 +20,31 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from sbatch_usages import BOTH_REFUSE, BUT, SAME, WE_REFUSE, Usage
+from sbatch_usages import BOTH_REFUSE, BUT, SAME, WE_REFUSE, Usage, script
 
+from mirage.agent.chain.submission import link_submission
 from mirage.agent.chain.tag import parse_tag
+from mirage.cli import context as cluster
 from mirage.cli import main
+from mirage.slurm.client import SlurmClient
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
 PAGE = Path(__file__).parents[2] / "docs" / "agent.md"
 BEGIN, END = "<!-- parity: begin -->", "<!-- parity: end -->"
 
-OWN_FIELDS = frozenset(
-    "JobId Command Comment SubmitTime AccrueTime StartTime EndTime LastSchedEval RunTime Priority Reason Scheduler "
-    "NodeList BatchHost ExitCode SchedNodeList PreemptEligibleTime PreemptTime".split()
-)
+_OWN_FIELDS = """
+    JobId Command Comment SubmitTime AccrueTime StartTime EndTime LastSchedEval RunTime Priority Reason Scheduler
+    NodeList BatchHost ExitCode SchedNodeList PreemptEligibleTime PreemptTime
+"""
+OWN_FIELDS = frozenset(_OWN_FIELDS.split())
 """Fields of a job's record that are each job's own."""
 
-OWN_VARIABLES = frozenset(
-    "SLURM_JOB_ID SLURM_JOBID SLURM_TASK_PID SLURM_NODELIST SLURM_JOB_NODELIST SLURMD_NODENAME SLURM_TOPOLOGY_ADDR "
-    "HOSTNAME ZE_AFFINITY_MASK CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES SLURM_JOB_GPUS".split()
-)
+_OWN_VARIABLES = """
+    SLURM_JOB_ID SLURM_JOBID SLURM_TASK_PID SLURM_NODELIST SLURM_JOB_NODELIST SLURMD_NODENAME SLURM_TOPOLOGY_ADDR
+    HOSTNAME ZE_AFFINITY_MASK CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES SLURM_JOB_GPUS
+"""
+OWN_VARIABLES = frozenset(_OWN_VARIABLES.split())
 """Variables that are each job's own: its number, its process, its node, its GPU."""
 
 LINK_VARIABLES = frozenset({"MIRAGE_CHAIN", "MIRAGE_LINK"})
@@ -74,21 +79,21 @@ class Attempt:
 
 @pytest.fixture(scope="module")
 def site(private_cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The variables of a site with three nodes, a second partition, licences, a reservation and a job that never ends."""
-    cluster = private_cluster(
+    """The variables of a site with partitions, licences, a reservation and a job that never starts."""
+    slurm = private_cluster(
         nodes=3, gpus=32, min_job_age_s=3600,
         extra=("PartitionName=small Nodes=n1 MaxTime=60 DefaultTime=7", "Licenses=matlab:99", "FirstJobId=700001"),
     )  # fmt: skip
-    cluster.run("scontrol", "create", "reservation", "ReservationName=ours", "StartTime=now", "Duration=60",
+    slurm.run("scontrol", "create", "reservation", "ReservationName=ours", "StartTime=now", "Duration=60",
                 f"Users={getpass.getuser()}", "Nodes=n3")  # fmt: skip
-    blocker = cluster.run("sbatch", "--parsable", "-H", "--wrap=true").strip()
+    blocker = slurm.run("sbatch", "--parsable", "-H", "--wrap=true").strip()
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith(("SBATCH_", "SLURM_", "MIRAGE_KEEP"))]:
             patch.delenv(name)
-        for name, value in {**cluster.environment, "MIRAGE_HOME": str(home / "mirage"), "BLOCKER": blocker}.items():
+        for name, value in {**slurm.environment, "MIRAGE_HOME": str(home / "mirage"), "BLOCKER": blocker}.items():
             patch.setenv(name, value)
-        yield cluster.environment
+        yield slurm.environment
 
 
 @contextlib.contextmanager
@@ -276,6 +281,32 @@ def test_what_is_not_for_chains(attempts: dict[str, tuple[Attempt, Attempt]], us
     assert (ours.status, ours.out) == (1, ""), ours.err
 
 
+def test_a_later_link_is_the_same_job_but_waits_for_nothing_of_the_first(
+    site: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is submitted by an agent: from another folder, with another umask, other limits, another environment."""
+    waits = ("#SBATCH --begin=now+1hour -d afterany:BLOCKER", "#SBATCH --deadline=now+9hours")
+    stays = "#SBATCH -J named --comment=mine -o log-%x-%j.txt -t 7"
+    usage = Usage(
+        script=script(stays), arguments=("a b",), umask=0o077, files=77,
+        environment={"LC_ALL": "C.UTF-8", "SBATCH_SIGNAL": "USR1@45", "MINE": "1"},
+    )  # fmt: skip
+    theirs = by_sbatch(usage, tmp_path / "sbatch")
+    first = by_mirage(replace(usage, script=script(*waits, stays)), tmp_path / "mirage")
+    assert record(first)["Deadline"] != "N/A"
+    with cluster.store() as store:
+        chain = store.chains()[-1]
+    monkeypatch.chdir("/")
+    monkeypatch.setenv("LC_ALL", "C")
+    monkeypatch.delenv("BLOCKER")
+    job = SlurmClient().submit(link_submission(chain.spec, chain.name, 2, first.job, hold=False))
+    ours = Attempt(first.folder, 0, f"Submitted batch job {job}\n", "")
+    wait_for([theirs, ours])
+    assert set(differences(theirs, ours)) == {"file job.sh", "env MIRAGE_PREVIOUS_JOB"}
+    assert variables(ours)["MIRAGE_LINK"] == "2"
+    assert record(ours)["Comment"].endswith(":2 | mine")
+
+
 def test_what_sbatch_says_of_itself_goes_through(site: dict[str, str], tmp_path: Path) -> None:
     for word in ("--version", "-V", "--usage"):
         usage = Usage((word,), script=None)
@@ -313,4 +344,4 @@ def outcome(usage: Usage, theirs: Attempt, ours: Attempt) -> str:
     """What was seen, in words."""
     if not ours.job:
         return f"refused: {usage.because}" if theirs.status == 0 else "refused, as by sbatch"
-    return f"the same job; {usage.because}" if usage.because else "the same job"
+    return f"the same job: {usage.because}" if usage.because else "the same job"
