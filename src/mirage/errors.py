@@ -9,6 +9,7 @@
     ├── ConfigurationError  a setting or an option has a value that cannot be used
     ├── SlurmError          Slurm's commands: quotes what Slurm said
     │   ├── SlurmUnreachable    no answer, or none that can be read: whether it happened is not known; try again
+    │   │   └── SlurmNotAsked       the request never left: nothing happened; try again
     │   └── SlurmRefused        Slurm answered and said no: trying the same again is of no use
     ├── StoreError          the agent's store cannot be opened, read or written
     │   ├── LeaseHeld           another agent looks after this store
@@ -100,6 +101,10 @@ class SlurmError(MirageError):
 
 class SlurmUnreachable(SlurmError):
     """No answer from Slurm, or none that can be read; whether a change took place is not known."""
+
+
+class SlurmNotAsked(SlurmUnreachable):
+    """The request never reached Slurm; nothing took place."""
 
 
 class SlurmRefused(SlurmError):

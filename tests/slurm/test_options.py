@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 
 from mirage.errors import ConfigurationError
-from mirage.slurm.options import OPTIONS, Value, directives, parse_sbatch, to_argv
+from mirage.slurm.options import OPTIONS, VARIABLES, Value, from_environment, one_option, parse_sbatch, to_argv
 
 
 @pytest.mark.parametrize(
@@ -47,24 +49,38 @@ def test_words_that_sbatch_would_refuse(words: str, said: str) -> None:
         parse_sbatch(words.split())
 
 
-def test_directives_count_up_to_the_first_command() -> None:
-    script = """#!/bin/bash
-#SBATCH -N 2   # two of them
-#SBATCH --comment="for the paper"
-
-# a remark
-#SBATCH --time=1-0
-module load x
-#SBATCH --nodes=9
-"""
-    assert directives(script) == {"nodes": "2", "comment": "for the paper", "time": "1-0"}
-    with pytest.raises(ConfigurationError, match="line 2 of the script"):
-        directives("#!/bin/sh\n#SBATCH --nodez=1\n")
-
-
 def test_what_was_read_can_be_said_again() -> None:
     options = {"nodes": "2", "exclusive": None, "comment": "a b"}
     assert parse_sbatch([*to_argv(options), "x.sh"])[0] == options
+
+
+def test_options_are_taken_one_by_one() -> None:
+    assert one_option(["-t", "3", "-N1"]) == ({"time": "3"}, ["-N1"])
+    assert one_option(["--exclusive", "user"]) == ({"exclusive": None}, ["user"])
+    assert one_option(["-HN", "2", "x"]) == ({"hold": None, "nodes": "2"}, ["x"])
+
+
+def test_variables_stand_for_options() -> None:
+    environment = {
+        "SBATCH_TIMELIMIT": "5",
+        "SBATCH_ARRAY_INX": "1-2",
+        "SLURM_CLUSTERS": "far",
+        "SBATCH_JOB_NAME": "",
+        "SBATCH_COMMENT": "sbatch knows no such variable",
+        "SBATCH_MEM_PER_NODE": "1G",
+    }
+    assert from_environment(environment) == {"time": "5", "array": "1-2", "clusters": "far", "mem": "1G"}
+    assert set(VARIABLES.values()) <= set(OPTIONS)
+
+
+@pytest.mark.real_slurm
+@pytest.mark.slow
+def test_the_variables_are_those_that_the_real_sbatch_has() -> None:
+    program = Path(shutil.which("sbatch") or "").read_bytes()
+    names = {name.decode() for name in re.findall(rb"\0(SBATCH_[A-Z0-9_]+)(?=\0)", program)}
+    assert names
+    names = {name for name in names if not name.startswith(("SBATCH_MEM_BIND_", "SBATCH_BATCH", "SBATCH_WAIT4SWITCH"))}
+    assert names == {name for name in VARIABLES if name.startswith("SBATCH_")}
 
 
 @pytest.mark.real_slurm

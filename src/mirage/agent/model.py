@@ -55,6 +55,8 @@ class ChainSpec:
         warmup_s: Without either, how long a link runs before it can take over.
         signal: Sent to the previous link when the next is ready; empty for none.
         grace_s: Between that signal and the end of the previous link.
+        later_script: Copy of the script for all links but the first, where it differs; empty where it does not.
+        request_id: Key of the request that made the chain, so that a repeated one makes no second; empty for none.
     """
 
     submission: Submission
@@ -69,6 +71,8 @@ class ChainSpec:
     signal: str = "USR2"
     grace_s: int = 120
     ready_by_job: bool = False
+    later_script: str = ""
+    request_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -66,11 +67,18 @@ class Home:
         return file
 
     def chain_folder(self, chain: str) -> Path:
-        """The folder of a chain: the copy of its script, and its specification."""
+        """The folder of a chain: the copies of its script, and its specification."""
         return self.folder / "chains" / chain
 
-    def spool(self, chain: str, name: str, text: str) -> Path:
-        """Our own copy of a chain's script, which its later links run.
+    def forget(self, chain: str) -> None:
+        """Remove what was kept of a chain."""
+        shutil.rmtree(self.chain_folder(chain), ignore_errors=True)
+
+    def spool(self, chain: str, name: str, text: bytes) -> Path:
+        """Our own copy of a chain's script, which its links run.
+
+        Args:
+            name: Of the copy in the chain's folder, ``script/job.sh``.
 
         Raises:
             StoreError: It cannot be written.
@@ -78,9 +86,9 @@ class Home:
         folder = self.chain_folder(chain)
         path = folder / name
         try:
-            private_folder(folder)
+            private_folder(path.parent)
             close_to_others(folder)
-            write_whole(path, text.encode(), 0o700)
+            write_whole(path, text, 0o700)
         except OSError as error:
             raise StoreError(f"cannot keep a copy of the script in {folder}: {error.strerror}") from error
         return path

@@ -11,7 +11,7 @@ import pwd
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from mirage.errors import SlurmRefused, SlurmUnreachable, shown
+from mirage.errors import SlurmNotAsked, SlurmRefused, SlurmUnreachable, shown
 from mirage.slurm.options import to_argv
 from mirage.slurm.runner import Completed, Runner, SystemRunner
 from mirage.slurm.text import machine as machine_text
@@ -29,6 +29,9 @@ _UNANSWERED = re.compile(
 )
 """What Slurm's commands write when they had no answer, from the messages of slurm_errno and of the clients."""
 
+_NEVER_SENT = re.compile(r"unable to contact slurm controller \(connect failure\)", re.IGNORECASE)
+"""sbatch wrote nothing to the controller, and so submitted nothing: it gives up after a MessageTimeout of trying."""
+
 _GONE = re.compile(r"invalid job id|already (completing or )?completed|job/step already|not running", re.IGNORECASE)
 
 
@@ -40,6 +43,9 @@ class SlurmClient:
         clock: The cluster's time, for what squeue showed.
         everybody: Whether to ask accounting for all users' jobs; sites may show only one's own.
         user: Whose jobs are submitted here; by default those of the user of this process.
+
+    Attributes:
+        remarks: What sbatch wrote beside the number of the job last submitted: warnings, words of the site.
     """
 
     def __init__(
@@ -55,6 +61,7 @@ class SlurmClient:
         self.clock, self.everybody = clock, everybody
         self._accounting_fields: tuple[str, ...] = (*sacct_text.FIELDS, *sacct_text.LATE_FIELDS)
         self._warned: set[str] = set()
+        self.remarks = ""
 
     @property
     def user(self) -> str:
@@ -63,14 +70,20 @@ class SlurmClient:
 
     def submit(self, submission: Submission) -> int:
         """``sbatch --parsable``."""
-        argv = ["sbatch", "--parsable", *to_argv(submission.options), submission.script, *submission.arguments]
-        done = self.runner.run(argv, environment=submission.environment or None, directory=submission.directory or None)
+        done = self._sbatch(submission, "--parsable")
         self._checked(done, "sbatch")
+        self.remarks = done.stderr
         answer = done.stdout.strip().splitlines()
         number = answer[-1].partition(";")[0] if answer else ""
         if not number.isdecimal():
             raise SlurmUnreachable(f"sbatch answered {shown(done.stdout.strip())}, which is no job number", done.stderr)
         return int(number)
+
+    def test(self, submission: Submission) -> str:
+        """What ``sbatch --test-only`` says of a job; it submits nothing."""
+        done = self._sbatch(submission, "--test-only")
+        self._checked(done, "sbatch")
+        return done.stderr.strip()
 
     def observe(self) -> Queue:
         """One squeue."""
@@ -129,6 +142,14 @@ class SlurmClient:
         """``scontrol update PartitionName=… Nodes=…``."""
         self._run(["scontrol", "update", f"PartitionName={partition}", f"Nodes={','.join(nodes)}"])
 
+    def _sbatch(self, submission: Submission, *words: str) -> Completed:
+        return self.runner.run(
+            ["sbatch", *words, *to_argv(submission.options), submission.script, *submission.arguments],
+            environment=submission.environment or os.environ,
+            directory=submission.directory or None,
+            limits=submission.limits,
+        )
+
     def _warn_once(self, command: str, skipped: Skipped) -> None:
         """Log what a command printed and nobody could read, the first time it happens."""
         if skipped.count and command not in self._warned:
@@ -152,6 +173,8 @@ class SlurmClient:
             return
         if done.status < 0:
             raise SlurmUnreachable(f"{what} was ended by signal {-done.status}", done.stderr)
+        if _NEVER_SENT.search(done.stderr):
+            raise SlurmNotAsked(f"{what} did not reach Slurm's controller", done.stderr)
         if _UNANSWERED.search(done.stderr):
             raise SlurmUnreachable(f"{what} had no answer from Slurm", done.stderr)
         raise SlurmRefused(f"{what} failed with status {done.status}", done.stderr or done.stdout)

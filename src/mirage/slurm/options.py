@@ -1,4 +1,4 @@
-"""Options of sbatch as data, from its command line and from ``#SBATCH`` lines.
+"""Options of sbatch as data, from its command line and from ``SBATCH_…`` variables.
 
 From sbatch(1) of Slurm 21.08 to 25.11; an option that the site's own sbatch does not know is refused by that one, in
 its words.
@@ -7,12 +7,11 @@ its words.
 from __future__ import annotations
 
 import difflib
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from mirage.errors import ConfigurationError, shown
+from mirage.errors import ConfigurationError
 
 
 class Value(Enum):
@@ -67,6 +66,24 @@ OPTIONS: dict[str, Option] = {
 
 LETTERS: dict[str, Option] = {option.letter: option for option in OPTIONS.values() if option.letter}
 
+_VARIABLES = """
+    ACCOUNT ACCTG_FREQ ARRAY_INX:array BURST_BUFFER:bb CLUSTERS CLUSTER_CONSTRAINT CONSTRAINT CONTAINER CORE_SPEC
+    CPUS_PER_GPU CPU_FREQ_REQ:cpu-freq DEBUG:verbose DELAY_BOOT DISTRIBUTION ERROR EXCLUSIVE EXPORT GET_USER_ENV GPUS
+    GPUS_PER_NODE GPUS_PER_SOCKET GPUS_PER_TASK GPU_BIND GPU_FREQ GRES GRES_FLAGS HINT IGNORE_PBS INPUT JOB_NAME
+    MEM_BIND MEM_PER_CPU MEM_PER_GPU MEM_PER_NODE:mem NETWORK NO_KILL NO_REQUEUE OPEN_MODE OUTPUT OVERCOMMIT PARTITION
+    POWER PROFILE QOS REQUEUE REQ_SWITCH:switches RESERVATION SIGNAL SPREAD_JOB THREADS_PER_CORE THREAD_SPEC
+    TIMELIMIT:time USE_MIN_NODES WAIT WAIT_ALL_NODES WCKEY
+"""
+
+VARIABLES: dict[str, str] = {
+    "SLURM_CLUSTERS": "clusters",
+    **{
+        f"SBATCH_{name}": option or name.lower().replace("_", "-")
+        for name, _, option in (word.partition(":") for word in _VARIABLES.split())
+    },
+}
+"""Variable that sbatch reads → the option that it stands for."""
+
 Chosen = dict[str, str | None]
 """Long name → value, None for a flag."""
 
@@ -91,42 +108,45 @@ def parse_sbatch(argv: Sequence[str]) -> tuple[Chosen, str | None, tuple[str, ..
         word = words.pop(0)
         if word == "--":
             break
-        if word.startswith("--"):
-            _long(word, words, chosen)
-        elif word.startswith("-") and word != "-":
-            _short(word, words, chosen)
-        else:
+        if not word.startswith("-") or word == "-":
             words.insert(0, word)
             break
+        _take(word, words, chosen)
     return chosen, (words[0] if words else None), tuple(words[1:])
 
 
-def directives(script: str) -> Chosen:
-    """The options in the ``#SBATCH`` lines of a script, which count up to its first command.
+def one_option(words: Sequence[str]) -> tuple[Chosen, list[str]]:
+    """The first option of several, with its value, and the words behind it.
+
+    Letters that stand together (``-HQ``) are taken together.
 
     Raises:
-        ConfigurationError: A line that sbatch would refuse; it is quoted.
+        ConfigurationError: An option that sbatch does not have, or one without its value.
     """
     chosen: Chosen = {}
-    for number, line in enumerate(script.splitlines(), 1):
-        plain = line.strip()
-        if plain.startswith("#SBATCH"):
-            try:
-                words = shlex.split(plain.removeprefix("#SBATCH"), comments=True)
-                options, rest, _ = parse_sbatch(words)
-            except (ValueError, ConfigurationError) as error:
-                raise ConfigurationError(f"line {number} of the script, {shown(plain)}: {error}") from error
-            if rest is not None:
-                raise ConfigurationError(f"line {number} of the script, {shown(plain)}: {shown(rest)} is no option")
-            chosen |= options
-        elif plain and not plain.startswith("#"):
-            break
-    return chosen
+    left = list(words)
+    _take(left.pop(0), left, chosen)
+    return chosen, left
+
+
+def from_environment(environment: Mapping[str, str]) -> Chosen:
+    """The options in ``SBATCH_…`` variables, which count over those of the script and under those of the command."""
+    return {
+        option: environment[variable] or None for variable, option in VARIABLES.items() if environment.get(variable)
+    }
 
 
 def to_argv(options: Mapping[str, str | None]) -> list[str]:
     """Options as words for sbatch."""
     return [f"--{name}" if value is None else f"--{name}={value}" for name, value in options.items()]
+
+
+def _take(word: str, words: list[str], chosen: Chosen) -> None:
+    """Take one option; its value may be the next of the words."""
+    if word.startswith("--"):
+        _long(word, words, chosen)
+    else:
+        _short(word, words, chosen)
 
 
 def _long(word: str, words: list[str], chosen: Chosen) -> None:

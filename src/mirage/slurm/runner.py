@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import subprocess
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mirage.errors import SlurmUnreachable
+from mirage.errors import SlurmNotAsked, SlurmRefused, SlurmUnreachable
 from mirage.process import DIE_WITH_PARENT
 
 TIMEOUT_S = 60.0
@@ -17,7 +19,7 @@ TIMEOUT_S = 60.0
 
 _FIXED = {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
 _MEANT_FOR_PEOPLE = ("SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_")
-"""Variables by which users bend what these commands show; sbatch's own are part of what is submitted."""
+"""Variables by which users bend what these commands show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +41,22 @@ class Runner(Protocol):
         timeout_s: float | None = None,
         environment: Mapping[str, str] | None = None,
         directory: str | None = None,
+        limits: Mapping[str, int] | None = None,
     ) -> Completed:
         """Run a command.
 
         Args:
             argv: The program and its words; no shell in between.
             timeout_s: After which it is killed.
-            environment: Of the command; by default the runner's own.
+            environment: Of the command, as it is: a job inherits all of it. By default that of this process, changed
+                so that the answer can be read by a program.
             directory: Where to run it.
+            limits: Soft limits of the command by name (``NOFILE``), as far as this process may set them.
 
         Raises:
-            SlurmUnreachable: It is not there, or did not end in time.
+            SlurmNotAsked: The program is not there.
+            SlurmRefused: It cannot be run in this directory or with these words.
+            SlurmUnreachable: It did not end in time.
         """
         ...
 
@@ -77,29 +84,65 @@ class SystemRunner:
         timeout_s: float | None = None,
         environment: Mapping[str, str] | None = None,
         directory: str | None = None,
+        limits: Mapping[str, int] | None = None,
     ) -> Completed:
         """As ``Runner`` says."""
         patience_s = self.timeout_s if timeout_s is None else timeout_s
         self.count[argv[0]] += 1
-        base = dict(os.environ if environment is None else environment) | dict(self.environment) | _FIXED
         try:
             done = subprocess.run(
                 list(argv),
                 capture_output=True,
                 stdin=subprocess.DEVNULL,
                 timeout=patience_s,
-                env={name: value for name, value in base.items() if not name.startswith(_MEANT_FOR_PEOPLE)},
+                env=self._environment(environment),
                 cwd=directory,
-                preexec_fn=DIE_WITH_PARENT,
+                preexec_fn=_before_exec(limits or {}),
                 check=False,
             )
-        except FileNotFoundError as error:
-            missing = directory if error.filename == directory else argv[0]
-            hint = "is Slurm's bin folder on PATH?" if missing == argv[0] else "the folder is gone"
-            raise SlurmUnreachable(f"cannot run {argv[0]}: there is no {missing}; {hint}") from error
         except OSError as error:
-            raise SlurmUnreachable(f"cannot run {argv[0]}: {error.strerror}") from error
+            raise _cannot_run(argv[0], directory, error) from error
         except subprocess.TimeoutExpired as error:
             said = (error.stderr or b"").decode(errors="replace")
             raise SlurmUnreachable(f"{argv[0]} did not answer within {patience_s:g} s", said) from error
         return Completed(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+    def _environment(self, given: Mapping[str, str] | None) -> dict[str, str]:
+        if given is not None:
+            return {**given, **self.environment}
+        mine = {name: value for name, value in os.environ.items() if not name.startswith(_MEANT_FOR_PEOPLE)}
+        return {**mine, **self.environment, **_FIXED}
+
+
+def _cannot_run(program: str, directory: str | None, error: OSError) -> SlurmUnreachable | SlurmRefused:
+    """What it means that a program was not even started.
+
+    A directory that is gone, or words too long, concern this one command; other commands may well run.
+    """
+    if directory is not None and error.filename == directory:
+        return SlurmRefused(f"cannot run {program} in {directory}: {error.strerror}; make the folder again")
+    if error.errno == errno.E2BIG:
+        return SlurmRefused(f"cannot run {program}: {error.strerror}; give it fewer words, or a smaller environment")
+    hint = "; is Slurm's bin folder on PATH?" if isinstance(error, FileNotFoundError) else ""
+    return SlurmNotAsked(f"cannot run {program}: {error.strerror}{hint}")
+
+
+def _before_exec(limits: Mapping[str, int]) -> Callable[[], None]:
+    """What a child does before it becomes the command: die with us, and take the limits that it is to hand on."""
+    wanted = [(getattr(resource, f"RLIMIT_{name}"), soft) for name, soft in limits.items()]
+
+    def prepare() -> None:
+        if DIE_WITH_PARENT is not None:
+            DIE_WITH_PARENT()
+        for limit, soft in wanted:
+            _, hard = resource.getrlimit(limit)
+            most = hard if soft == resource.RLIM_INFINITY or 0 <= hard < soft else soft
+            resource.setrlimit(limit, (most, hard))
+
+    return prepare
+
+
+def soft_limits() -> dict[str, int]:
+    """The soft limits of this process by name, which sbatch hands on to the job."""
+    names = [name for name in dir(resource) if name.startswith("RLIMIT_")]
+    return {name.removeprefix("RLIMIT_"): resource.getrlimit(getattr(resource, name))[0] for name in names}

@@ -165,6 +165,7 @@ class Submission:
         arguments: Its arguments.
         environment: In which sbatch runs, and which it hands on.
         directory: In which sbatch runs.
+        limits: Soft limits by name (``NOFILE``) that sbatch hands on to the job.
     """
 
     script: str
@@ -172,3 +173,4 @@ class Submission:
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     directory: str = "."
+    limits: Mapping[str, int] = field(default_factory=dict)

@@ -49,6 +49,11 @@ def test_everything_asked_for(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("time", ["0", "0:00", "UNLIMITED"])
+def test_no_limit(tmp_path: Path, time: str) -> None:
+    assert read(tmp_path, Cluster.pool(4), time=time).limit_s == UNLIMITED_S
+
+
 def test_the_command_line_counts_more_than_the_script(tmp_path: Path) -> None:
     script = "#SBATCH -N 3 -J script\n\n# a remark\n#SBATCH --time=5 # five\necho\n#SBATCH -q high\n"
     found = read(tmp_path, SHARED, script, nodes="2")

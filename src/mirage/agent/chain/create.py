@@ -1,74 +1,32 @@
-"""The creation of a chain, from the words of ``mirage submit`` to its first job."""
+"""The creation of a chain, from what the user asks for to its first job."""
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from mirage.agent.chain.keep import check_folder, keep_new_chain
-from mirage.agent.chain.submission import CHAIN, LINK, PREVIOUS_JOB, TAG
+from mirage.agent.chain.request import Request
+from mirage.agent.chain.submission import FIRST_LINK_ONLY
 from mirage.agent.chain.submit_link import submit_link
 from mirage.agent.chain.tag import chain_name
-from mirage.agent.model import Chain, ChainSpec, ChainState, Link, LinkState
+from mirage.agent.model import Chain, ChainSpec, ChainState, Link
 from mirage.agent.paths import Home
 from mirage.agent.store.identity import random_letters
 from mirage.agent.store.protocol import Store
-from mirage.errors import ConfigurationError, SlurmRefused, StoreError
+from mirage.errors import SlurmNotAsked, SlurmRefused, SlurmUnreachable, StoreError
+from mirage.job_state import MISSING
+from mirage.patience import wait_until
 from mirage.slurm.backend import Backend, cluster_of
-from mirage.slurm.options import Chosen, directives
-from mirage.slurm.values import Submission
+from mirage.slurm.text.batch_script import without
 
-NOT_FOR_CHAINS = {
-    "array": "a chain is one job after another; submit one chain a task",
-    "wait": "a chain outlives its command; look at it with `mirage chain show`",
-    "test-only": "use --dry-run",
-    "hold": "a chain submits itself; submit it when it may run",
-    "clusters": "one agent looks after one cluster",
-}
-"""Options of sbatch that make no sense for a chain, and what to do instead."""
+AGENT_S = 60.0
+"""Real seconds that an agent has for its sbatch where it takes the first link before us."""
 
-WRAPPED = "#!/bin/sh\n# This script was made from --wrap.\n\n{}\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A job as the user described it, read but not yet submitted.
-
-    Attributes:
-        text: Of the batch script.
-        given: Options as they count: those of the command line over those of the script.
-    """
-
-    submission: Submission
-    text: str
-    given: Chosen
-    job_name: str
-
-
-def read_request(
-    options: Chosen, script: str | None, arguments: tuple[str, ...], environment: Mapping[str, str], directory: Path
-) -> Request:
-    """Read the script and see whether this can be a chain.
-
-    Raises:
-        ConfigurationError: There is no script, it cannot be read, or an option makes no sense for a chain.
-    """
-    chosen = dict(options)
-    text, name = _script(chosen, script, directory)
-    given = {**directives(text), **chosen}
-    for option, why in NOT_FOR_CHAINS.items():
-        if option in given:
-            raise ConfigurationError(f"--{option} cannot be used with a chain: {why}")
-    for ours in ("parsable", "quiet", "verbose"):
-        chosen.pop(ours, None)
-    job_name = given.get("job-name") or environment.get("SBATCH_JOB_NAME") or name
-    chosen["job-name"] = job_name
-    if "nodes" in given:
-        chosen["nodes"] = given["nodes"]  # said in the script or not, the store is to know
-    inherited = {key: value for key, value in environment.items() if key not in (CHAIN, LINK, PREVIOUS_JOB, TAG)}
-    return Request(Submission("", chosen, arguments, inherited, str(directory)), text, given, job_name)
+FIRST, LATER = "script", "later-script"
+"""Folders of a chain for the script's copies, which keep the name that sbatch gives to the job."""
 
 
 def create_chain(
@@ -81,59 +39,69 @@ def create_chain(
         name: Of the chain.
 
     Raises:
-        SlurmRefused: sbatch said no; the chain is done before it began.
-        WrongCluster: The chains of the store live on another cluster.
+        ConfigurationError: There is a chain of this name.
+        SlurmRefused: sbatch said no; there is no chain.
+        SlurmNotAsked: The request did not reach Slurm; there is no chain.
         SlurmUnreachable: No answer: the chain stands, and the agent will find out.
+        WrongCluster: The chains of the store live on another cluster.
     """
-    store.bind(cluster_of(backend.configuration()))
+    try:
+        store.bind(cluster_of(backend.configuration()))
+    except SlurmUnreachable as error:  # nothing was sent yet
+        raise SlurmNotAsked(str(error)) from error
     store.check_name(name)  # before the script of a chain that lives is written over
     check_folder(home, name, store.identity())
-    path = home.spool(name, _file_name(request.job_name), request.text)
-    spec = replace(spec, submission=replace(request.submission, script=str(path)))
-    chain = store.add_chain(name, spec, now_s)
+    chain = store.add_chain(name, with_scripts(home, request, spec, name), now_s)
     try:
         keep_new_chain(home, chain, store.identity())
-    except StoreError as error:
-        abandon(store, chain, str(error), now_s)
+    except StoreError:
+        _forget(store, home, chain)
         raise
     try:
-        return submit_link(store, backend, chain, Link(chain.id, 1), None, now_s)
-    except SlurmRefused as error:
-        abandon(store, chain, f"sbatch refused its first link: {error}", now_s)
+        job = submit_link(store, backend, chain, Link(chain.id, 1), None, now_s)
+        if job == MISSING and not wait_until(lambda: _first_job(store, chain) != MISSING, AGENT_S):
+            raise SlurmUnreachable(f"an agent was quicker to submit chain {name}, and has not told its job yet")
+        return job if job != MISSING else _first_job(store, chain)
+    except (SlurmRefused, SlurmNotAsked):
+        _forget(store, home, chain)
         raise
 
 
-def abandon(store: Store, chain: Chain, why: str, now_s: int) -> None:
-    """End a chain of which no link was submitted."""
-    store.change_link(chain.id, 1, state=LinkState.ENDED, ended_s=now_s)
-    store.change_chain(chain.id, state=ChainState.DONE, why=why)
+def with_scripts(home: Home, request: Request, spec: ChainSpec, name: str) -> ChainSpec:
+    """The specification with the copies of its script in place."""
+    first = home.spool(name, f"{FIRST}/{request.script_name}", request.script)
+    text = without(request.script, FIRST_LINK_ONLY)
+    later = home.spool(name, f"{LATER}/{request.script_name}", text) if text != request.script else ""
+    return replace(spec, submission=replace(request.submission, script=str(first)), later_script=str(later))
 
 
-def name_for(job_name: str) -> str:
-    """A name for a chain: the job's, made safe, and a few letters that make it unique."""
+def name_for(job_name: str, request_id: str = "") -> str:
+    """A name for a chain: the job's, made safe, and letters that make it unique.
+
+    Args:
+        request_id: Of a request that may be repeated: the letters follow from it, so that two processes that make the
+            same request at once make one chain.
+    """
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(job_name).stem).strip("-._") or "chain"
+    if request_id:
+        return chain_name(f"{safe[:50]}-{hashlib.sha256(request_id.encode()).hexdigest()[:10]}")
     return chain_name(f"{safe[:50]}-{random_letters(4)}")
 
 
-def _script(chosen: Chosen, script: str | None, directory: Path) -> tuple[str, str]:
-    """The text of the batch script, and its name."""
-    wrapped = chosen.pop("wrap", None)
-    if wrapped is not None:
-        if script is not None:
-            raise ConfigurationError("--wrap takes the place of a script; give one or the other")
-        return WRAPPED.format(wrapped), "wrap"
-    if script is None:
-        raise ConfigurationError("which script? mirage submit [options] script.sh [arguments]")
-    path = directory / script
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise ConfigurationError(f"cannot read the script {script}: {reason}") from error
-    if not text.startswith("#!"):
-        raise ConfigurationError(f"{script} does not begin with #!, as sbatch asks of a batch script; add #!/bin/bash")
-    return text, path.name
+def chain_of_request(store: Store, request_id: str) -> tuple[str, int] | None:
+    """The name of the chain that a request has made before, and its first job, ``MISSING`` while unknown."""
+    for chain in store.chains():
+        if chain.spec.request_id == request_id:
+            return chain.name, _first_job(store, chain)
+    return None
 
 
-def _file_name(job_name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", job_name).strip("-.") or "script"
+def _forget(store: Store, home: Home, chain: Chain) -> None:
+    """Leave nothing of a chain of which no job was made."""
+    store.change_chain(chain.id, state=ChainState.DONE)
+    store.remove_chain(chain.id)
+    home.forget(chain.name)
+
+
+def _first_job(store: Store, chain: Chain) -> int:
+    return next((link.job for link in store.links(chain.id) if link.number == 1), MISSING)

@@ -11,7 +11,11 @@ from mirage.slurm.values import Submission
 
 CHAIN, LINK, PREVIOUS_JOB, TAG = "MIRAGE_CHAIN", "MIRAGE_LINK", "MIRAGE_PREVIOUS_JOB", "MIRAGE_TAG"
 FIRST_LINK_ONLY = ("dependency", "begin", "deadline")
-"""Options that a user means for the beginning of the chain, not for each of its links."""
+"""Options that a user means for the beginning of the chain, not for each of its links.
+
+In a script they are taken out of the copy that the later links run: sbatch has no value for ``--deadline`` that would
+mean none.
+"""
 
 _NOTHING = frozenset({"none", "nil"})
 
@@ -24,12 +28,13 @@ def link_submission(chain: Chain, store: str, number: int, previous_job: int, ho
         previous_job: ``MISSING`` for the first link.
         hold: Whether it is to wait for the end of the previous one.
     """
-    asked = chain.spec.submission
-    options = dict(asked.options)
+    spec, asked = chain.spec, chain.spec.submission
+    options, script = dict(asked.options), asked.script
     tag = Tag(chain.name, number, store, chain.key)
     own = {CHAIN: chain.name, LINK: str(number), TAG: str(tag)}
     if number > 1:
-        for name in FIRST_LINK_ONLY:
+        script = spec.later_script or script
+        for name in (*FIRST_LINK_ONLY, "verbose"):
             options.pop(name, None)
     if previous_job != MISSING:
         own[PREVIOUS_JOB] = str(previous_job)
@@ -37,14 +42,15 @@ def link_submission(chain: Chain, store: str, number: int, previous_job: int, ho
         options["dependency"] = f"afterany:{previous_job}"
     options["comment"] = str(replace(tag, rest=options.get("comment") or ""))
     options |= _export(options.get("export") or asked.environment.get("SBATCH_EXPORT", ""), own)
-    return replace(asked, options=options, environment={**asked.environment, **own})
+    return replace(asked, script=script, options=options, environment={**asked.environment, **own})
 
 
 def _export(wanted: str, own: dict[str, str]) -> dict[str, str | None]:
-    """The ``--export`` option that hands our variables to the job beside the user's."""
+    """The ``--export`` option that hands our variables to the job beside the user's.
+
+    A list of names loads the user's environment on the node as NONE does; ``--get-user-env`` beside it would make the
+    job lose the limits of the shell that submits (22.05).
+    """
     if not wanted or wanted.upper() == "ALL":
         return {}
-    if wanted.lower() in _NOTHING:
-        extra: dict[str, str | None] = {"get-user-env": None} if wanted.lower() == "none" else {}
-        return {"export": ",".join(own), **extra}
-    return {"export": ",".join([wanted, *own])}
+    return {"export": ",".join(own if wanted.lower() in _NOTHING else [wanted, *own])}

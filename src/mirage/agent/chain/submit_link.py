@@ -8,7 +8,7 @@ from typing import Any
 from mirage.agent.chain.submission import link_submission
 from mirage.agent.model import Chain, EventRecord, Link, LinkState
 from mirage.agent.store.protocol import Store
-from mirage.errors import SlurmRefused
+from mirage.errors import SlurmNotAsked, SlurmRefused
 from mirage.job_state import MISSING
 from mirage.slurm.backend import Backend
 from mirage.slurm.values import Submission
@@ -35,6 +35,7 @@ def submit_link(store: Store, backend: Backend, chain: Chain, link: Link, previo
 
     Raises:
         SlurmRefused: sbatch said no; the link is as before.
+        SlurmNotAsked: sbatch did not reach Slurm; the link is as before.
         SlurmUnreachable: Nothing is known; the link is to be looked for.
     """
     attempt = begin_attempt(store, chain, link, previous, now_s)
@@ -42,7 +43,7 @@ def submit_link(store: Store, backend: Backend, chain: Chain, link: Link, previo
         return MISSING
     try:
         job = backend.submit(attempt.submission)
-    except SlurmRefused:
+    except (SlurmRefused, SlurmNotAsked):
         attempt_refused(store, attempt)
         raise
     attempt_accepted(store, attempt, job, now_s)

@@ -19,7 +19,7 @@ from mirage.agent.chain.submit_link import Attempt, attempt_accepted, attempt_re
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
-from mirage.errors import SlurmRefused, SlurmUnreachable
+from mirage.errors import SlurmNotAsked, SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING
 from mirage.slurm.backend import Backend
 
@@ -92,6 +92,9 @@ class Submissions:
         except SlurmRefused as error:
             attempt_refused(context.store, attempt)
             refused(context, chain, attempt.link, error)
+        except SlurmNotAsked:
+            attempt_refused(context.store, attempt)
+            raise
         except SlurmUnreachable as error:
             log.warning("unanswered", extra={"chain": chain.name, "link": attempt.link.number, "detail": str(error)})
             raise

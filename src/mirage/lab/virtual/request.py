@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from mirage.duration import DAY_S, HOUR_S, MINUTE_S, WEEK_S, parse_duration_s
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S, UNLIMITED_S, WEEK_S, parse_duration_s
 from mirage.errors import ConfigurationError, SlurmRefused
 from mirage.job_state import MISSING
 from mirage.sim.cluster import Cluster
 from mirage.sim.kernel.arrays import AFTER_ANY, AFTER_OK, AFTER_START, NOBODY, WHOLE_NODE
-from mirage.slurm.options import directives
+from mirage.slurm.text.batch_script import directives
 from mirage.slurm.values import Submission
 from mirage.slurm_words.numbers import count_of
 from mirage.slurm_words.timestamps import instant_s
@@ -93,7 +93,7 @@ def read_request(submission: Submission, cluster: Cluster, now_s: int, *, known:
     given = _options(submission)
     try:
         partition = _partition(given, cluster)
-        limit_s = parse_duration_s(given.get("time") or str(_default_s(cluster, partition) // MINUTE_S))
+        limit_s = parse_duration_s(given.get("time") or str(_default_s(cluster, partition) // MINUTE_S)) or UNLIMITED_S
     except ConfigurationError:
         refuse("Invalid --time specification", said=True)
     nodes, gpus, cpus = _size(given, cluster)
@@ -173,7 +173,7 @@ def refuse(why: str, *, said: bool = False) -> NoReturn:
 
 def _options(submission: Submission) -> Mapping[str, str | None]:
     try:
-        script = Path(submission.directory, submission.script).read_text(encoding="utf-8", errors="replace")
+        script = Path(submission.directory, submission.script).read_bytes()
         return {**directives(script), **submission.options}
     except OSError:
         refuse(f"Unable to open file {submission.script}", said=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -84,7 +85,7 @@ def test_a_chain_from_its_submission_to_its_report(terminal: Terminal) -> None:
         "--chain",
         "serve",
         "--policy",
-        "lead:2",
+        "lead:1.9",
         "--links",
         "3",
         "--time",
@@ -150,21 +151,116 @@ def test_a_link_that_could_never_be_ready_is_refused(terminal: Terminal) -> None
     assert "not shorter than the time limit 4:00:00" in terminal.stderr
 
 
-def test_a_silent_slurm_leaves_a_chain_whose_first_job_the_agent_submits(terminal: Terminal) -> None:
+def test_a_controller_that_was_not_reached_leaves_no_chain_and_the_next_try_makes_one(terminal: Terminal) -> None:
     terminal.served.slurm.restart_controller(600)
-    terminal.type("submit", "--chain", "serve", "--policy", "reactive", "--no-agent", "serve.sh", status=1)
-    assert "chain serve stands" in terminal.stderr
+    words = ("submit", "--chain", "serve", "--policy", "reactive", "--no-agent", "serve.sh")
+    assert terminal.type(*words, status=1) == ""
+    assert "nothing was submitted, and there is no chain" in terminal.stderr
+    assert "Unable to contact slurm controller" in terminal.stderr
+    assert terminal.type("chain", "list", "--all", "--noheader") == ""
+    assert not (terminal.folder / "home" / "chains" / "serve").exists()
+    terminal.live(HOUR_S)
+    assert terminal.served.slurm.own == {}
+    terminal.type(*words)
     terminal.live(HOUR_S)
     assert json.loads(terminal.type("chain", "show", "serve", "--json"))["links"][0]["state"] == "running"
+
+
+def test_a_name_that_is_taken_leaves_the_chain_and_its_script_as_they_are(terminal: Terminal) -> None:
+    terminal.type("submit", "--chain", "serve", "--no-agent", "serve.sh")
+    Path("serve.sh").write_text("#!/bin/sh\nanother\n")
+    terminal.type("submit", "--chain", "serve", "--no-agent", "serve.sh", status=1)
+    assert "there is a chain 'serve' already" in terminal.stderr
+    (kept,) = (terminal.folder / "home" / "chains" / "serve").rglob("serve.sh")
+    assert "another" not in kept.read_text()
 
 
 @pytest.mark.slow
 def test_an_answer_that_was_lost_makes_no_second_job(terminal: Terminal) -> None:
     terminal.served.slurm.lose_answers = 1
-    terminal.type("submit", "--chain", "serve", "--policy", "reactive", "--no-agent", "serve.sh", status=1)
+    words = ("submit", "--policy", "reactive", "--no-agent", "--request-id", "r1", "serve.sh")
+    assert terminal.type(*words, status=75) == ""
+    assert "it is not known whether a job was submitted" in terminal.stderr
+    assert terminal.type(*words, status=75) == ""
+    assert "its job is not known yet" in terminal.stderr
     terminal.live(2 * HOUR_S)
-    firsts = [own for own in terminal.served.slurm.own.values() if own.comment.startswith("mirage:serve:1")]
-    assert len(firsts) == 1
+    (job,) = (number for number, own in terminal.served.slurm.own.items() if ":1" in own.comment)
+    assert terminal.type(*words) == f"Submitted batch job {job}\n"
+    assert len(json.loads(terminal.type("chain", "list", "--json"))) == 1
+
+
+def test_requests_with_other_keys_make_other_chains(terminal: Terminal) -> None:
+    first, again, other = (
+        json.loads(terminal.type("submit", "--json", "--no-agent", "--request-id", key, "serve.sh"))
+        for key in ("one", "one", "two")
+    )
+    assert first == again
+    assert first["job"] != other["job"]
+    assert first["chain"] != other["chain"]
+
+
+def test_a_request_that_was_refused_can_be_made_again(terminal: Terminal) -> None:
+    words = ("submit", "--no-agent", "--request-id", "one", "--chain", "serve")
+    terminal.type(*words, "-p", "nowhere", "serve.sh", status=1)
+    assert terminal.type(*words, "serve.sh").startswith("Submitted batch job ")
+
+
+@pytest.mark.parametrize("program", ["/bin/false", "/nowhere/python"])
+@pytest.mark.parametrize("json_too", [[], ["--json"]])
+def test_the_number_is_printed_whatever_becomes_of_the_agent(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, program: str, json_too: list[str]
+) -> None:
+    monkeypatch.setattr(sys, "executable", program)
+    said = terminal.type("submit", *json_too, "serve.sh")
+    assert json.loads(said)["job"] if json_too else said.startswith("Submitted batch job ")
+    assert "mirage: warning: no agent was started" in terminal.stderr
+
+
+def test_quiet_says_nothing(terminal: Terminal) -> None:
+    assert terminal.type("submit", "-Q", "--parsable", "--no-agent", "serve.sh") == ""
+    assert terminal.stderr == ""
+    assert len(terminal.served.slurm.own) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--policy lead:abc", "lead takes hours, as in lead:4; got 'abc'"),
+        ("--policy lead", "lead takes hours"),
+        ("--policy lead:", "write the parameter behind it"),
+        ("--policy average:3", "takes no parameter"),
+        ("--policy what-if:many", "what-if takes futures=NUMBER"),
+        ("--policy lead:4", "leads by 4 h, which is not less than the time limit 4:00:00"),
+        ("--signal-previous NOSUCH", "no such signal"),
+        ("--grace 4h", "--grace 04:00:00 is not shorter than the time limit 4:00:00"),
+        ("--grace 2h --warmup 2h", "leave nothing of the time limit 4:00:00"),
+        ("--time 0", "the time limit 0 never ends"),
+        ("-t UNLIMITED", "the time limit UNLIMITED never ends"),
+        ("--chdir nowhere", "--chdir nowhere: there is no such folder"),
+        ("--ready-command=", "--ready-command is empty"),
+        ("--chain a/b", "cannot name a chain"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_submitted(terminal: Terminal, words: str, said: str) -> None:
+    assert terminal.type("submit", "--no-agent", *words.split(), "serve.sh", status=1) == ""
+    assert said in terminal.stderr
+    assert terminal.served.slurm.own == {}
+    assert terminal.type("chain", "list", "--all", "--noheader") == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["-t 0 --links 2", "-t UNLIMITED --for 14d", "--time=0 --until-done", "-t 2 --policy average", "--policy lead:3.9"],
+)
+def test_what_makes_sense_is_submitted(terminal: Terminal, words: str) -> None:
+    terminal.type("submit", "--no-agent", *words.split(), "serve.sh")
+
+
+def test_a_short_link_has_a_short_grace(terminal: Terminal) -> None:
+    for limit, asked, grace_s in (("4", [], 60), ("2:00:00", [], 120), ("4", ["--grace", "3m"], 180)):
+        terminal.type("submit", "--no-agent", "-t", limit, *asked, "serve.sh")
+        with cluster.store() as store:
+            assert store.chains()[-1].spec.grace_s == grace_s
 
 
 def test_doctor_reads_the_simulated_site(terminal: Terminal) -> None:

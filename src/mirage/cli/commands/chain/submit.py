@@ -4,65 +4,29 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mirage.cli import context as cluster
+from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
 from mirage.cli.values import DURATION, POSITIVE_DURATION
-from mirage.duration import format_duration, parse_duration_s
-from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
+from mirage.errors import ConfigurationError, MirageError, SlurmNotAsked, SlurmUnreachable
+from mirage.job_state import MISSING
 
 if TYPE_CHECKING:
-    from mirage.agent.chain.create import Request
+    from mirage.agent.chain.request import Request
     from mirage.agent.model import ChainSpec
+    from mirage.agent.store.sql_store import SqlStore
     from mirage.policy.cost import Cost
 
-
-class LikeSbatch(click.Command):
-    """A command whose own options may stand among those of sbatch, anywhere before the script."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the words meant for sbatch aside, and read the others."""
-        flags = {name: option for option in self.params if isinstance(option, click.Option) for name in option.opts}
-        ours, theirs = split_words(args, {name: not option.is_flag for name, option in flags.items()})
-        ctx.meta["sbatch"] = theirs
-        return super().parse_args(ctx, ours)
-
-
-def split_words(words: list[str], ours: dict[str, bool]) -> tuple[list[str], list[str]]:
-    """Our options with their values, and the rest as sbatch is to read it.
-
-    Args:
-        ours: Option → whether it takes a value.
-    """
-    from mirage.slurm.options import parse_sbatch
-
-    mine: list[str] = []
-    theirs: list[str] = []
-    left = list(words)
-    while left:
-        name, equals, _ = left[0].partition("=")
-        if name in ours or (name in ("-h", "--help")):
-            mine.append(left.pop(0))
-            if ours.get(name) and not equals and left:
-                mine.append(left.pop(0))
-        elif left[0].startswith("-") and left[0] not in ("-", "--"):
-            taken = 1
-            try:
-                _, script, _ = parse_sbatch([left[0], "value"])
-                taken = 1 if script == "value" else 2
-            except ConfigurationError:
-                pass  # sbatch's reader will complain about it, in its own words
-            theirs += left[:taken]
-            del left[:taken]
-        else:
-            break
-    return mine, theirs + left
+UNKNOWN = 75
+"""Exit status where it is not known whether a job was submitted (EX_TEMPFAIL of sysexits.h)."""
 
 
 @click.command(
@@ -73,6 +37,7 @@ def split_words(words: list[str], ours: dict[str, bool]) -> tuple[list[str], lis
         "mirage submit -p gpu -N 2 --gpus-per-node=8 -t 48:00:00 --until-done train.sh --epochs 90",
         "mirage submit --for 14d --interruption-cost 5 --ready-command 'curl -sf $MIRAGE_HOST:8000/health' serve.sh",
         "mirage submit --links 10 --policy lead:4 -t 1-0 --signal-previous USR1 --grace 5m job.sh",
+        "mirage submit --request-id run-7 train.sh   # asked again, it prints the same job",
         "mirage submit --dry-run train.sh",
     ),
 )
@@ -82,7 +47,7 @@ def split_words(words: list[str], ours: dict[str, bool]) -> tuple[list[str], lis
 @click.option("--chain", "name", metavar="NAME", help="Name of the chain. [default: the job's and four letters]")
 @click.option("--policy", default="what-if", show_default=True, metavar="NAME", help="When to ask for the next job.")
 @cost_options(interruption=1.0, overlap=1.0)
-@click.option("--ready-command", default="", metavar="CMD", help="Succeeds once the next job can take over.")
+@click.option("--ready-command", metavar="CMD", help="Succeeds once the next job can take over.")
 @click.option("--ready-by-job", is_flag=True, help="The next job says itself that it can: `mirage link ready`.")
 @click.option("--warmup", type=DURATION, default="0", metavar="TIME", help="Without either: how long a job loads.")
 @click.option(
@@ -93,7 +58,13 @@ def split_words(words: list[str], ours: dict[str, bool]) -> tuple[list[str], lis
     help="Sent to the previous job when the next is ready; none for none.",
 )
 @click.option(
-    "--grace", type=DURATION, default="2m", show_default=True, metavar="TIME", help="From that signal to its end."
+    "--grace",
+    type=DURATION,
+    metavar="TIME",
+    help="From that signal to its end. [default: 2m, at most a quarter of the time limit]",
+)
+@click.option(
+    "--request-id", default="", metavar="KEY", help="Submit once, however often it is asked for with this key."
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be submitted, and submit nothing.")
 @click.option("--parsable", is_flag=True, help="Print the job number alone, as sbatch does.")
@@ -103,10 +74,13 @@ def split_words(words: list[str], ours: dict[str, bool]) -> tuple[list[str], lis
 def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     """Submit a batch script as sbatch does, and keep it alive beyond its time limit.
 
-    Takes every option of sbatch, and reads #SBATCH lines. The first job is submitted now; the agent asks for
-    each next one in time, waits until it is ready, tells the previous one to checkpoint, and ends it.
+    Takes every option of sbatch, and reads #SBATCH lines and SBATCH_... variables. The first job is submitted now; the
+    agent asks for each next one in time, waits until it is ready, tells the previous one to checkpoint, and ends it.
+
+    Exit status: 0 submitted, 1 nothing was submitted, 2 wrong usage, 75 not known: the answer was lost, and the agent
+    will find out.
     """
-    from mirage.agent.chain.create import create_chain, name_for, read_request
+    from mirage.agent.chain.request import read_request
     from mirage.slurm.options import parse_sbatch
 
     if shutil.which("sbatch") is None:
@@ -115,118 +89,136 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
             "or try it on a private Slurm: mirage lab up"
         )
     options, script, arguments = parse_sbatch(ctx.meta["sbatch"])
-    request = read_request(options, script, arguments, os.environ, Path.cwd())
+    if (status := about_sbatch(options)) is not None:
+        ctx.exit(status)
+    words["quiet"] = "quiet" in options
+    request = read_request(options, script, arguments, caller())
+    _note(words, *request.remarks)
     now_s = int(cluster.clock())
     spec = _spec(words, costs.cost(), request, now_s)
-    name = words["name"] or name_for(request.job_name)
     if words["dry_run"]:
-        _show(request, spec, name, words["as_json"])
+        from mirage.cli.commands.chain.dry_run import show
+
+        show(request, spec, words["name"] or _new_name(words, request), as_json=words["as_json"])
         return
-    home, slurm = cluster.home(), cluster.client()
     with cluster.store() as store:
+        name, job = _submitted(words, store, request, spec, now_s)
         try:
-            job = create_chain(store, slurm, home, request, spec, name, now_s)
-        except SlurmUnreachable as error:
-            click.echo(f"mirage: {error}", err=True)
-            click.echo(f"mirage: chain {name} stands; the agent will see whether its first job was submitted", err=True)
-            job = -1
-        started = None if words["no_agent"] else _agent(store, now_s)
-    _tell(words, name, job, started)
-    if job < 0:
-        ctx.exit(1)
+            _tell(words, name, job)
+        finally:  # the job runs, whoever may hear of it
+            if not words["no_agent"]:
+                _ensure_agent(words, store, now_s)
+    if job == MISSING:
+        ctx.exit(UNKNOWN)
 
 
-def _spec(words: dict[str, Any], cost: Cost, request: Request, now_s: int) -> ChainSpec:
+def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) -> ChainSpec:
     """The specification of the chain, checked before anything is submitted."""
-    from mirage.agent.chain.tag import chain_name
+    from mirage.agent.chain.spec_check import check_spec, default_grace_s, limit_s, signal_name
     from mirage.agent.model import ChainSpec
-    from mirage.errors import UnknownName
-    from mirage.job_state import MISSING
-    from mirage.policy.registry import known_policies
 
-    if words["name"]:
-        chain_name(words["name"])
-    base = words["policy"].partition(":")[0]
-    if base not in known_policies():
-        raise UnknownName("policy", base, known_policies())
-    ends = [words["lasting"] is not None, words["links"] is not None, words["until_done"]]
-    signal = words["signal_previous"].upper().removeprefix("SIG")
-    warmup_s = words["warmup"]
-    if (limit := request.given.get("time")) and warmup_s >= parse_duration_s(limit):
-        raise ConfigurationError(
-            f"--warmup {format_duration(warmup_s)} is not shorter than the time limit {limit}: "
-            "no link would ever be ready"
-        )
-    return ChainSpec(
+    if words["ready_command"] is not None and not words["ready_command"].strip():
+        raise ConfigurationError("--ready-command is empty; give a command, or leave the option out")
+    has_end = words["lasting"] is not None or words["links"] is not None or words["until_done"]
+    grace_s = words["grace"] if words["grace"] is not None else default_grace_s(limit_s(request.given))
+    spec = ChainSpec(
         request.submission,
         until_s=now_s + words["lasting"] if words["lasting"] else MISSING,
         links=words["links"] or 0,
-        until_done=words["until_done"] or not any(ends),
+        until_done=words["until_done"] or not has_end,
         policy=words["policy"],
         interruption_cost=cost.interruption,
         overlap_cost=cost.overlap,
-        ready_command=words["ready_command"],
+        ready_command=words["ready_command"] or "",
         ready_by_job=words["ready_by_job"],
-        warmup_s=warmup_s,
-        signal="" if signal == "NONE" else signal,
-        grace_s=words["grace"],
+        warmup_s=words["warmup"],
+        signal=signal_name(words["signal_previous"]),
+        grace_s=grace_s,
+        request_id=words["request_id"],
     )
+    check_spec(spec, request.given, Path(request.submission.directory), has_end=has_end, name=words["name"] or "")
+    return spec
 
 
-def _agent(store: Any, now_s: int) -> str:
-    """The agent in words; one is started where none runs."""
+def _new_name(words: Mapping[str, Any], request: Request) -> str:
+    from mirage.agent.chain.create import name_for
+
+    return name_for(request.job_name, words["request_id"])
+
+
+def _submitted(
+    words: Mapping[str, Any], store: SqlStore, request: Request, spec: ChainSpec, now_s: int
+) -> tuple[str, int]:
+    """Name and first job of the chain, new or made by the same request before; ``MISSING`` where the job is not known.
+
+    Raises:
+        SlurmNotAsked: Slurm was not reached, and nothing was submitted.
+        SlurmRefused: sbatch said no.
+    """
+    from mirage.agent.chain.create import chain_of_request, create_chain
+
+    key = words["request_id"]
+    if key and (known := chain_of_request(store, key)) is not None:
+        return _known(words, *known)
+    name, slurm = words["name"] or _new_name(words, request), cluster.client()
+    try:
+        job = create_chain(store, slurm, cluster.home(), request, spec, name, now_s)
+    except ConfigurationError:
+        if key and (known := chain_of_request(store, key)) is not None:  # somebody was quicker with the same request
+            return _known(words, *known)
+        raise
+    except SlurmNotAsked:
+        click.echo("mirage: nothing was submitted, and there is no chain: try again", err=True)
+        raise
+    except SlurmUnreachable as error:
+        click.echo(f"mirage: {error}", err=True)
+        click.echo(
+            f"mirage: it is not known whether a job was submitted; chain {name} stands, and the agent will find out: "
+            f"do not submit it again, see `mirage chain show {name}`",
+            err=True,
+        )
+        return name, MISSING
+    _note(words, *slurm.remarks.splitlines())
+    return name, job
+
+
+def _known(words: Mapping[str, Any], name: str, job: int) -> tuple[str, int]:
+    if job == MISSING:
+        click.echo(f"mirage: request {words['request_id']} has made chain {name}; its job is not known yet", err=True)
+    else:
+        _note(words, f"request {words['request_id']} was submitted before")
+    return name, job
+
+
+def _note(words: Mapping[str, Any], *lines: str) -> None:
+    """Tell what is no error, unless sbatch's own --quiet is given."""
+    for line in lines if not words["quiet"] else ():
+        click.echo(line, err=True)
+
+
+def _tell(words: Mapping[str, Any], name: str, job: int) -> None:
+    """Print the job's number as sbatch does, at once."""
+    if words["as_json"]:
+        click.echo(json.dumps({"chain": name, "job": job if job != MISSING else None}))
+    elif job != MISSING and not words["quiet"]:
+        click.echo(str(job) if words["parsable"] else f"Submitted batch job {job}")
+    sys.stdout.flush()
+    _note(words, f"chain {name}")
+
+
+def _ensure_agent(words: Mapping[str, Any], store: SqlStore, now_s: int) -> None:
+    """Start an agent where none runs; that it cannot be started is told, and no failure: the job is submitted."""
     from mirage.agent.service import running_agent, start
 
-    if (found := running_agent(store, now_s)) is not None:
-        return f"the agent on {found.host} (process {found.pid}) looks after it"
-    pid = start(cluster.home(), os.environ)
-    return f"no agent was running: started one here (process {pid}); see `mirage agent status`"
-
-
-def _tell(words: dict[str, Any], name: str, job: int, agent: str | None) -> None:
-    click.echo(f"chain {name}", err=True)
-    if agent:
-        click.echo(agent, err=True)
-    if words["as_json"]:
-        click.echo(json.dumps({"chain": name, "job": job, "agent": agent}))
-    elif job >= 0:
-        click.echo(str(job) if words["parsable"] else f"Submitted batch job {job}")
-
-
-def _show(request: Request, spec: ChainSpec, name: str, as_json: bool) -> None:
-    """Print both command lines, and what sbatch says of the first."""
-    from mirage.agent.chain.submission import link_submission
-    from mirage.agent.model import Chain
-    from mirage.job_state import MISSING
-    from mirage.slurm.options import to_argv
-
-    lines = []
-    for number, previous in ((1, MISSING), (2, 0)):
-        link = link_submission(Chain(0, name, spec, 0, key="KEY"), "STORE", number, previous, hold=number > 1)
-        text = shlex.join(["sbatch", *to_argv(link.options), request.job_name, *link.arguments])
-        lines.append(text.replace("afterany:0", "afterany:JOB"))
-    said = _test_only(request)
-    if as_json:
-        click.echo(json.dumps({"chain": name, "first": lines[0], "next": lines[1], "sbatch": said}))
-        return
-    click.echo(f"chain {name}, policy {spec.policy}")
-    click.echo(f"now:   {lines[0]}")
-    click.echo(f"then, as soon as that one runs: {lines[1]}")
-    click.echo(said, err=True)
-
-
-def _test_only(request: Request) -> str:
-    """The answer of ``sbatch --test-only``, which submits nothing."""
-    import tempfile
-
-    from mirage.slurm.options import to_argv
-
-    asked = request.submission
-    with tempfile.NamedTemporaryFile("w", suffix=".sh") as script:
-        script.write(request.text)
-        script.flush()
-        argv = ["sbatch", "--test-only", *to_argv(asked.options), script.name, *asked.arguments]
-        done = cluster.client().runner.run(argv, environment=asked.environment, directory=asked.directory)
-    if done.status:
-        raise SlurmRefused("sbatch would refuse this", done.stderr)
-    return done.stderr.strip()
+    try:
+        if (found := running_agent(store, now_s)) is not None:
+            _note(words, f"the agent on {found.host} (process {found.pid}) looks after it")
+            return
+        pid = start(cluster.home(), os.environ)
+        _note(words, f"no agent was running: started one here (process {pid}); see `mirage agent status`")
+    except (MirageError, OSError) as error:
+        click.echo(
+            f"mirage: warning: no agent was started: {error}; nothing looks after the chain until `mirage agent start` "
+            "succeeds",
+            err=True,
+        )

@@ -1,0 +1,147 @@
+"""The checks of what the user asks for, before anything is submitted."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+from mirage.agent.chain.tag import chain_name
+from mirage.agent.model import ChainSpec
+from mirage.duration import HOUR_S, MINUTE_S, UNLIMITED_S, format_duration, parse_duration_s
+from mirage.errors import ConfigurationError, shown
+from mirage.policy.cost import Cost
+from mirage.policy.registry import make_policy, policy_spec
+from mirage.policy.settings import PolicySettings
+from mirage.slurm.options import Chosen
+
+GRACE_S = 2 * MINUTE_S
+GRACE_SHARE = 4
+"""Unless the user says otherwise, the grace is two minutes, and at most this part of the time limit."""
+
+_SIGNALS = "HUP INT QUIT ABRT KILL ALRM TERM USR1 USR2 URG CONT STOP TSTP TTIN TTOU XCPU"
+SIGNALS = tuple(_SIGNALS.split())
+"""Names of signals that scancel knows."""
+
+
+def limit_s(given: Chosen) -> int | None:
+    """The time limit, rounded up to a minute as Slurm does; None where the partition decides.
+
+    Raises:
+        ConfigurationError: It is no duration.
+    """
+    text = given.get("time")
+    if text is None:
+        return None
+    seconds = parse_duration_s(text)
+    if seconds in (0, UNLIMITED_S):  # as sbatch reads 0
+        return UNLIMITED_S
+    return -(-seconds // MINUTE_S) * MINUTE_S
+
+
+def default_grace_s(limit: int | None) -> int:
+    """The time from the signal to a link's end where the user names none."""
+    return GRACE_S if limit is None else min(GRACE_S, limit // GRACE_SHARE)
+
+
+def signal_name(text: str) -> str:
+    """A signal as scancel takes it, empty for none.
+
+    Raises:
+        ConfigurationError: There is no such signal.
+    """
+    word = text.strip().upper().removeprefix("SIG")
+    if word == "NONE":
+        return ""
+    if word.isascii() and word.isdecimal() and 1 <= int(word) <= signal.SIGRTMAX:
+        return word
+    if real_time := re.fullmatch(r"RT(MIN|MAX)([+-]\d{1,2})?", word):
+        number = int(signal.SIGRTMIN if real_time[1] == "MIN" else signal.SIGRTMAX) + int(real_time[2] or 0)
+        if signal.SIGRTMIN <= number <= signal.SIGRTMAX:
+            return str(number)
+    if word not in SIGNALS:
+        raise ConfigurationError(
+            f"--signal-previous {shown(text)}: there is no such signal for scancel; it takes {', '.join(SIGNALS)}, "
+            f"numbers up to {int(signal.SIGRTMAX)}, RTMIN+1 and the like; none for none"
+        )
+    return word
+
+
+def check_spec(spec: ChainSpec, given: Chosen, directory: Path, *, has_end: bool, name: str = "") -> None:
+    """See that a chain can do what it is for.
+
+    Args:
+        given: The options of the job as they count.
+        directory: Where the user submits.
+        has_end: Whether the user says when the chain is over.
+        name: Of the chain, where the user gives one.
+
+    Raises:
+        ConfigurationError: It cannot; the message says what to change.
+        UnknownName: There is no such policy.
+    """
+    if name:
+        chain_name(name)
+    check_policy(spec)
+    _check_directory(given, directory)
+    limit = limit_s(given)
+    if limit is None:
+        return
+    if limit >= UNLIMITED_S:
+        if not has_end:
+            raise ConfigurationError(
+                f"the time limit {given['time']} never ends, so no job would ever hand over to a next one; give a "
+                "limit with -t, or say with --links, --for or --until-done what the chain is for"
+            )
+        return
+    _check_times(spec, limit, f"the time limit {given['time']}")
+
+
+def check_policy(spec: ChainSpec) -> None:
+    """See that the policy exists and takes its parameter.
+
+    A policy that simulates is only made where it has a parameter: making it loads the simulator.
+
+    Raises:
+        ConfigurationError: It does not take this parameter.
+        UnknownName: There is no such policy.
+    """
+    _, colon, parameter = spec.policy.partition(":")
+    declared = policy_spec(spec.policy)
+    if colon and not parameter:
+        raise ConfigurationError(f"--policy {spec.policy} ends with a colon; write the parameter behind it")
+    if parameter or (declared.parameter and "scheduler" not in declared.needs):
+        make_policy(spec.policy, PolicySettings(Cost(spec.interruption_cost, spec.overlap_cost)))
+
+
+def _check_directory(given: Chosen, directory: Path) -> None:
+    wanted = given.get("chdir")
+    if wanted and not (directory / wanted).is_dir():
+        raise ConfigurationError(
+            f"--chdir {wanted}: there is no such folder here, and each job of the chain would start in another; "
+            "make it, or change into it in the script"
+        )
+
+
+def _check_times(spec: ChainSpec, limit: int, lasts: str) -> None:
+    """See that a link has time for its work between warm-up and grace, and outlives the lead."""
+    if spec.warmup_s >= limit:
+        raise ConfigurationError(
+            f"--warmup {format_duration(spec.warmup_s)} is not shorter than {lasts}: no link would ever be ready"
+        )
+    grace_s = spec.grace_s if spec.signal else 0
+    if grace_s >= limit:
+        raise ConfigurationError(
+            f"--grace {format_duration(grace_s)} is not shorter than {lasts}: a link would be told to leave as it "
+            "starts; shorten the grace, or lengthen the limit"
+        )
+    if spec.warmup_s + grace_s >= limit:
+        raise ConfigurationError(
+            f"--warmup {format_duration(spec.warmup_s)} and --grace {format_duration(grace_s)} leave nothing of {lasts}"
+        )
+    base, _, parameter = spec.policy.partition(":")
+    if base == "lead" and float(parameter) * HOUR_S >= limit:
+        raise ConfigurationError(
+            f"--policy {spec.policy} leads by {parameter} h, which is not less than {lasts}: the next job would be due "
+            "before the last one started; lead:N counts hours and takes fractions (lead:0.5)"
+        )

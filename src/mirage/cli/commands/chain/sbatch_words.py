@@ -1,0 +1,88 @@
+"""The words of sbatch among those of ``mirage submit``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mirage.cli import context as cluster
+from mirage.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from mirage.agent.chain.request import Caller
+    from mirage.slurm.options import Chosen
+
+ABOUT_SBATCH = ("version", "usage")
+"""Options that ask sbatch about itself, and submit nothing."""
+
+
+class LikeSbatch(click.Command):
+    """A command whose own options may stand among those of sbatch, anywhere before the script."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the words meant for sbatch aside, and read the others."""
+        flags = {name: option for option in self.params if isinstance(option, click.Option) for name in option.opts}
+        ours, theirs = split_words(args, {name: not option.is_flag for name, option in flags.items()})
+        ctx.meta["sbatch"] = theirs
+        return super().parse_args(ctx, ours)
+
+
+def split_words(words: list[str], ours: dict[str, bool]) -> tuple[list[str], list[str]]:
+    """Our options with their values, and the rest as sbatch is to read it.
+
+    Args:
+        ours: Option → whether it takes a value.
+    """
+    from mirage.slurm.options import parse_sbatch
+
+    mine: list[str] = []
+    theirs: list[str] = []
+    left = list(words)
+    while left:
+        name, equals, _ = left[0].partition("=")
+        if name in ours or (name in ("-h", "--help")):
+            mine.append(left.pop(0))
+            if ours.get(name) and not equals and left:
+                mine.append(left.pop(0))
+        elif left[0].startswith("-") and left[0] not in ("-", "--"):
+            taken = 1
+            try:
+                _, script, _ = parse_sbatch([left[0], "value"])
+                taken = 1 if script == "value" else 2
+            except ConfigurationError:
+                pass  # sbatch's reader will complain about it, in its own words
+            theirs += left[:taken]
+            del left[:taken]
+        else:
+            break
+    return mine, theirs + left
+
+
+def caller() -> Caller:
+    """This process, as far as a job inherits from it."""
+    from mirage.agent.chain.request import Caller
+    from mirage.slurm.runner import soft_limits
+
+    umask = os.umask(0o077)
+    os.umask(umask)
+    script = None if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer
+    try:
+        directory = Path.cwd()
+    except FileNotFoundError as error:
+        raise ConfigurationError("the working directory is gone; change into one that exists") from error
+    return Caller(os.environ, directory, umask, soft_limits(), script)
+
+
+def about_sbatch(options: Chosen) -> int | None:
+    """The status of ``sbatch --version`` or ``--usage``, where that is asked for; its words go through."""
+    for name in ABOUT_SBATCH:
+        if name in options:
+            said = cluster.client().runner.run(["sbatch", f"--{name}"], environment=os.environ)
+            click.echo(said.stdout, nl=False)
+            click.echo(said.stderr, nl=False, err=True)
+            return said.status
+    return None

@@ -1,0 +1,140 @@
+"""Batch scripts as sbatch reads them: the options in ``#SBATCH`` lines, up to the first command.
+
+A line counts where it begins with ``#SBATCH`` in the first column. Words end at white space; quotes of either kind and
+backslashes (inside quotes too) keep it; ``#`` begins a remark wherever it is not quoted.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from mirage.errors import ConfigurationError, shown
+from mirage.slurm.options import Chosen, one_option, parse_sbatch, to_argv
+
+MAGIC = ("#SBATCH", "#SLURM")
+"""How a line of options begins; the second is read, with a warning, by versions up to 22.05 and more."""
+
+HET_JOB = ("hetjob", "packjob")
+"""Words that part the components of a heterogeneous job."""
+
+_SPACE = " \t\n\v\f\r"
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """A line of options in a script.
+
+    Attributes:
+        number: Of the line, from 1.
+        text: The whole line.
+        words: Behind ``#SBATCH``.
+    """
+
+    number: int
+    text: str
+    words: tuple[str, ...]
+
+
+def directives(script: bytes) -> Chosen:
+    """The options in the ``#SBATCH`` lines of a script, which count up to its first command.
+
+    Raises:
+        ConfigurationError: A line that sbatch would refuse, quoted; or a heterogeneous job.
+    """
+    chosen: Chosen = {}
+    for line in _read(script):
+        if line.words[:1] and line.words[0] in HET_JOB:
+            raise _wrong(line, "a chain is made of jobs of one component; a heterogeneous job cannot be one")
+        try:
+            options, rest, _ = parse_sbatch(line.words)
+        except ConfigurationError as error:
+            raise _wrong(line, str(error)) from error
+        if rest is not None:
+            raise _wrong(line, f"Invalid directive found in batch script: {rest}")
+        chosen |= options
+    return chosen
+
+
+def without(script: bytes, names: Collection[str]) -> bytes:
+    """The script with these options taken out of its ``#SBATCH`` lines; every other line stays as it is.
+
+    A line of which nothing is left becomes a remark, so that all lines keep their numbers.
+    """
+    lines = script.split(b"\n")
+    for line in _read(script):
+        said, words = [], list(line.words)
+        while words:
+            options, words = one_option(words)
+            said.append(options)
+        left = [{name: value for name, value in options.items() if name not in names} for options in said]
+        if left != said:
+            kept = " ".join(_quoted(word) for options in left for word in to_argv(options))
+            lines[line.number - 1] = os.fsencode(f"{MAGIC[0]} {kept}" if kept else f"#{line.text}")
+    return b"\n".join(lines)
+
+
+def _read(script: bytes) -> Iterator[Directive]:
+    for number, line in enumerate(script.split(b"\n"), 1):
+        text = os.fsdecode(line)
+        magic = next((begin for begin in MAGIC if text.startswith(begin)), "")
+        if magic:
+            try:
+                yield Directive(number, text, tuple(_words(text.removeprefix(magic))))
+            except ConfigurationError as error:
+                raise _wrong(Directive(number, text, ()), str(error)) from error
+        elif (plain := text.strip(_SPACE)) and not plain.startswith("#"):
+            return
+
+
+def _words(text: str) -> Iterator[str]:
+    """The words of a line behind ``#SBATCH``.
+
+    Raises:
+        ConfigurationError: A quote without its fellow, or a colon on its own.
+    """
+    place = 0
+    while True:
+        while place < len(text) and text[place] in _SPACE:
+            place += 1
+        if place == len(text) or text[place] == "#":
+            return
+        if text[place] == ":":
+            raise ConfigurationError("Unexpected `:`")
+        word, place = _word(text, place)
+        yield word
+
+
+def _word(text: str, place: int) -> tuple[str, int]:
+    """The word that begins at a place, and where it ends."""
+    word: list[str] = []
+    quote, escaped = "", False
+    while place < len(text) and (quote or text[place] not in _SPACE):
+        letter = text[place]
+        if escaped:
+            word.append(letter)
+            escaped = False
+        elif letter == "\\":
+            escaped = True
+        elif letter == quote:
+            quote = ""
+        elif not quote and letter in "\"'":
+            quote = letter
+        elif not quote and letter == "#":
+            return "".join(word), len(text)
+        else:
+            word.append(letter)
+        place += 1
+    if quote:
+        raise ConfigurationError(f"Unmatched `{quote}`")
+    return "".join(word), place
+
+
+def _quoted(word: str) -> str:
+    return word if re.fullmatch(r"[\w=+@%/.,:-]+", word) else '"' + re.sub(r'(["\\])', r"\\\1", word) + '"'
+
+
+def _wrong(line: Directive, why: str) -> ConfigurationError:
+    return ConfigurationError(f"line {line.number} of the script, {shown(line.text)}: {why}")

@@ -1,0 +1,146 @@
+"""What is read of the user's words, script and environment before anything is submitted."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from mirage.agent.chain.create import name_for, with_scripts
+from mirage.agent.chain.request import Caller, Request, read_request
+from mirage.agent.chain.submission import link_submission
+from mirage.agent.model import ChainSpec
+from mirage.agent.paths import Home
+from mirage.errors import ConfigurationError
+from mirage.job_state import MISSING
+from mirage.slurm.options import parse_sbatch
+
+
+def read(tmp_path: Path, words: str = "job.sh", script: bytes = b"#!/bin/sh\n", **environment: str) -> Request:
+    (tmp_path / "job.sh").write_bytes(script)
+    return read_request(*parse_sbatch(words.split()), Caller(environment, tmp_path, 0o027))
+
+
+@pytest.mark.parametrize(
+    ("words", "script", "environment", "said"),
+    [
+        ("-a 1-2 job.sh", b"#!/bin/sh\n", {}, "--array cannot be used with a chain"),
+        ("job.sh", b"#!/bin/sh\n#SBATCH -a 1-2\n", {}, "--array cannot be used"),
+        ("job.sh", b"#!/bin/sh\n", {"SBATCH_ARRAY_INX": "1-2"}, r"--array \(SBATCH_ARRAY_INX in the environment\)"),
+        ("job.sh", b"#!/bin/sh\n", {"SLURM_CLUSTERS": "far"}, r"--clusters \(SLURM_CLUSTERS in the environment\)"),
+        ("--wait job.sh", b"#!/bin/sh\n", {}, "--wait cannot be used with a chain: a chain outlives"),
+        ("job.sh", b"#!/bin/sh\n#SBATCH --wait\n", {}, "--wait cannot be used"),
+        ("-H job.sh", b"#!/bin/sh\n", {}, "--hold cannot be used"),
+        ("-N1 : -N1 job.sh", b"#!/bin/sh\n", {}, "heterogeneous job"),
+        ("job.sh", b"#!/bin/sh\n#SBATCH -N1\n#SBATCH hetjob\n", {}, "line 3 .*heterogeneous job"),
+        ("job.sh", b"#!/bin/sh\r\necho\r\n", {}, r"Batch script contains DOS line breaks \(\\r\\n\)"),
+        ("job.sh", b"", {}, "Batch script is empty!"),
+        ("job.sh", b"echo\n", {}, "job.sh does not begin with #!"),
+        ("none.sh", b"", {}, "cannot read the script none.sh: No such file"),
+        ("", b"", {}, "which script"),
+        ("--wrap=x y.sh", b"", {}, "Script arguments not permitted with --wrap option"),
+    ],
+)
+def test_what_cannot_be_a_chain_is_refused(
+    tmp_path: Path, words: str, script: bytes, environment: dict[str, str], said: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        read(tmp_path, words, script, **environment)
+
+
+def test_a_variable_counts_over_the_script_and_under_the_command_line(tmp_path: Path) -> None:
+    script = b"#!/bin/sh\n#SBATCH -t 3 -J script --export=A\n"
+    environment = {"SBATCH_TIMELIMIT": "4", "SBATCH_JOB_NAME": "variable", "SBATCH_EXPORT": "B"}
+    asked = read(tmp_path, "-t 5 job.sh", script, **environment)
+    assert (asked.given["time"], asked.job_name, asked.given["export"]) == ("5", "variable", "B")
+    assert asked.submission.options == {"time": "5", "export": "B"}
+
+
+def test_a_script_may_come_from_standard_input(tmp_path: Path) -> None:
+    caller = Caller({}, tmp_path, 0o022, script=io.BytesIO(b"#!/bin/sh\n#SBATCH -N 2\n"))
+    asked = read_request({}, None, (), caller)
+    assert (asked.job_name, asked.given, asked.script) == ("sbatch", {"nodes": "2"}, b"#!/bin/sh\n#SBATCH -N 2\n")
+
+
+def test_a_wrapped_command_is_the_script_that_sbatch_makes_of_it(tmp_path: Path) -> None:
+    asked = read_request({"wrap": "echo 'a  b'"}, None, (), Caller({}, tmp_path, 0))
+    assert asked.script == b"#!/bin/sh\n# This script was created by sbatch --wrap.\n\necho 'a  b'\n"
+    assert (asked.job_name, asked.submission.options) == ("wrap", {})
+
+
+def test_waiting_is_left_out_and_told(tmp_path: Path) -> None:
+    asked = read(tmp_path, SBATCH_WAIT="1")
+    assert "SBATCH_WAIT" not in asked.submission.environment
+    assert asked.remarks == (
+        "SBATCH_WAIT has no effect: a chain outlives its command; look at it with `mirage chain show`",
+    )
+
+
+HERE = {"HOME": "/h", "PATH": "/bin", "A": "1", "B": "2", "AWS_KEY": "x", "SLURM_CONF": "/c", "MIRAGE_CHAIN": "outer"}
+
+
+@pytest.mark.parametrize(
+    ("words", "script", "further", "kept"),
+    [
+        ("job.sh", b"#!/bin/sh\n", {}, "A AWS_KEY B HOME PATH SLURM_CONF SLURM_UMASK"),
+        ("--export=ALL,X=1 job.sh", b"#!/bin/sh\n", {}, "A AWS_KEY B HOME PATH SLURM_CONF SLURM_UMASK"),
+        ("--export=NONE job.sh", b"#!/bin/sh\n", {}, "HOME PATH SLURM_CONF SLURM_UMASK"),
+        ("--export=NIL job.sh", b"#!/bin/sh\n", {}, "HOME PATH SLURM_CONF SLURM_UMASK"),
+        ("--export=B,C=3 job.sh", b"#!/bin/sh\n", {}, "B HOME PATH SLURM_CONF SLURM_UMASK"),
+        ("job.sh", b"#!/bin/sh\n#SBATCH --export=A\n", {}, "A HOME PATH SLURM_CONF SLURM_UMASK"),
+        ("job.sh", b"#!/bin/sh\n", {"SBATCH_EXPORT": "B"}, "B HOME PATH SBATCH_EXPORT SLURM_CONF SLURM_UMASK"),
+        ("job.sh", b"#!/bin/sh\n", {"MIRAGE_KEEP_OUT": "AWS*,B"}, "A HOME MIRAGE_KEEP_OUT PATH SLURM_CONF SLURM_UMASK"),
+        ("--export=A job.sh", b"#!/bin/sh\n", {"MIRAGE_KEEP_OUT": "A,PATH"}, "HOME SLURM_CONF SLURM_UMASK"),
+    ],
+)  # fmt: skip
+def test_only_what_sbatch_exports_and_the_user_allows_is_kept(
+    tmp_path: Path, words: str, script: bytes, further: dict[str, str], kept: str
+) -> None:
+    asked = read(tmp_path, words, script, **HERE, **further)
+    assert sorted(asked.submission.environment) == kept.split()
+    assert asked.submission.environment["SLURM_UMASK"] == "0027"
+
+
+def test_what_is_kept_out_is_told(tmp_path: Path) -> None:
+    asked = read(tmp_path, **HERE, MIRAGE_KEEP_OUT="AWS_*,B,NOT_SET")
+    assert asked.remarks == ("MIRAGE_KEEP_OUT keeps these from the jobs: AWS_KEY, B",)
+
+
+def links(tmp_path: Path, asked: Request) -> list[tuple[dict[str, str | None], bytes]]:
+    """Options and script of the first link and of the second."""
+    spec = with_scripts(Home(tmp_path / "home", ""), asked, ChainSpec(asked.submission), "c")
+    made = [link_submission(spec, "c", 1, MISSING, False), link_submission(spec, "c", 2, 17, True)]
+    assert {Path(link.script).name for link in made} == {asked.script_name}
+    return [(dict(link.options), Path(link.script).read_bytes()) for link in made]
+
+
+def test_what_the_script_waits_for_reaches_the_first_link_only(tmp_path: Path) -> None:
+    script = b"#!/bin/sh\n#SBATCH --begin=now+1hour -t 5\n#SBATCH -d singleton\n#SBATCH --deadline=now+9hours\n# \xe9\n"
+    (first, theirs), (later, ours) = links(tmp_path, read(tmp_path, script=script))
+    assert theirs == script
+    assert ours == b"#!/bin/sh\n#SBATCH --time=5\n##SBATCH -d singleton\n##SBATCH --deadline=now+9hours\n# \xe9\n"
+    assert "dependency" not in first
+    assert later["dependency"] == "afterany:17"
+
+
+def test_a_script_that_waits_for_nothing_has_one_copy(tmp_path: Path) -> None:
+    (_, theirs), (_, ours) = links(tmp_path, read(tmp_path, script=b"#!/bin/sh\n#SBATCH -N1\n"))
+    assert theirs == ours
+    assert len(list((tmp_path / "home").rglob("job.sh"))) == 1
+
+
+def test_the_script_s_comment_and_export_are_kept_beside_ours(tmp_path: Path) -> None:
+    script = b'#!/bin/sh\n#SBATCH --comment="for \xe9" --export=NONE\n'
+    for options, _ in links(tmp_path, read(tmp_path, script=script)):
+        assert str(options["comment"]).endswith(f" | {os.fsdecode(b'for ' + bytes([0xE9]))}")
+        assert str(options["export"]).startswith("MIRAGE_CHAIN,MIRAGE_LINK")
+    commanded, _ = links(tmp_path, read(tmp_path, "--comment=mine job.sh", script))[0]
+    assert str(commanded["comment"]).endswith(" | mine")
+
+
+def test_names_of_requests_repeat_and_others_do_not() -> None:
+    assert name_for("a b.sh", "one") == name_for("a b.sh", "one") != name_for("a b.sh", "two")
+    assert name_for("a b.sh") != name_for("a b.sh")
+    assert name_for("a b.sh", "one").startswith("a-b-")

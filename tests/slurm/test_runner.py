@@ -1,0 +1,92 @@
+"""How Slurm's commands are run: in whose environment, and what it means where they cannot be."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from mirage.errors import SlurmNotAsked, SlurmRefused, SlurmUnreachable
+from mirage.slurm.client import SlurmClient
+from mirage.slurm.runner import Completed, SystemRunner, soft_limits
+from mirage.slurm.values import Submission
+
+
+def environment_of(done: Completed) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in done.stdout.splitlines())
+
+
+def test_a_command_that_is_read_speaks_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SQUEUE_FORMAT", "%i")
+    monkeypatch.setenv("LC_ALL", "de_DE")
+    seen = environment_of(SystemRunner({"SLURM_CONF": "/x"}).run(["env"]))
+    assert (seen["LC_ALL"], seen["SLURM_TIME_FORMAT"], seen["SLURM_CONF"]) == ("C", "%s", "/x")
+    assert "SQUEUE_FORMAT" not in seen
+
+
+def test_a_submission_has_the_user_s_environment_and_nothing_else() -> None:
+    mine = {"PATH": "/usr/bin:/bin", "SQUEUE_FORMAT": "%i", "LC_ALL": "de_DE"}
+    assert environment_of(SystemRunner().run(["env"], environment=mine)) == mine
+    assert environment_of(SystemRunner({"SLURM_CONF": "/x"}).run(["env"], environment=mine)) == {
+        **mine,
+        "SLURM_CONF": "/x",
+    }
+
+
+@pytest.mark.parametrize("kind", ["gone", "file"])
+def test_a_directory_that_cannot_be_entered_is_the_command_s_own_trouble(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "work"
+    if kind == "file":
+        place.write_text("")
+    with pytest.raises(SlurmRefused, match=f"cannot run true in {place}: No(t a| such)"):
+        SystemRunner().run(["true"], directory=str(place))
+
+
+def test_words_too_long_are_the_command_s_own_trouble() -> None:
+    with pytest.raises(SlurmRefused, match="Argument list too long"):
+        SystemRunner().run(["true", "x" * 200_000])
+    with pytest.raises(SlurmRefused, match="Argument list too long"):
+        SystemRunner().run(["true"], environment={"PATH": "/usr/bin:/bin", "X": "x" * 200_000})
+
+
+def test_a_program_that_is_not_there_was_not_asked(tmp_path: Path) -> None:
+    with pytest.raises(SlurmNotAsked, match=r"cannot run sbatch: .*; is Slurm's bin folder on PATH\?"):
+        SystemRunner().run(["sbatch"], environment={"PATH": str(tmp_path)}, directory=str(tmp_path))
+
+
+def test_a_command_inherits_the_limits_that_it_is_given() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    ask = ["bash", "-c", "ulimit -Sn; ulimit -Hn"]
+    assert SystemRunner().run(ask, limits={"NOFILE": 77}).stdout.split()[0] == "77"
+    beyond = SystemRunner().run(ask, limits={"NOFILE": resource.RLIM_INFINITY}).stdout.split()
+    assert beyond[0] == beyond[1] == str(hard)
+    assert SystemRunner().run(ask).stdout.split()[0] == str(soft)
+    assert soft_limits()["NOFILE"] == soft
+
+
+@pytest.mark.parametrize(
+    ("says", "status", "error"),
+    [
+        ("Batch job submission failed: Unable to contact slurm controller (connect failure)", 1, SlurmNotAsked),
+        ("Batch job submission failed: Unable to contact slurm controller (receive failure)", 1, SlurmUnreachable),
+        ("Batch job submission failed: Socket timed out on send/recv operation", 1, SlurmUnreachable),
+        ("Batch job submission failed: Invalid partition name specified", 1, SlurmRefused),
+    ],
+)
+def test_what_sbatch_says_and_what_it_means(tmp_path: Path, says: str, status: int, error: type[Exception]) -> None:
+    program = tmp_path / "sbatch"
+    program.write_text(f"#!/bin/sh\necho 'sbatch: error: {says}' >&2\nexit {status}\n")
+    program.chmod(0o700)
+    with pytest.raises(error) as raised:
+        SlurmClient(SystemRunner({"PATH": f"{tmp_path}:/usr/bin:/bin"})).submit(Submission("job.sh"))
+    assert type(raised.value) is error
+
+
+def test_sbatch_s_remarks_are_kept(tmp_path: Path) -> None:
+    program = tmp_path / "sbatch"
+    program.write_text("#!/bin/sh\necho 'sbatch: Your project has 3 hours left.' >&2\necho \"17\"\n")
+    program.chmod(0o700)
+    client = SlurmClient(SystemRunner({"PATH": f"{tmp_path}:/usr/bin:/bin"}))
+    assert client.submit(Submission("job.sh", directory=str(tmp_path))) == 17
+    assert client.remarks == "sbatch: Your project has 3 hours left.\n"
