@@ -270,14 +270,16 @@ def test_the_lease_is_renewed_while_the_agent_sleeps(store: SqlStore, script: Pa
 
 
 def test_a_lease_lost_while_asleep_ends_the_agent(store: SqlStore, script: Path) -> None:
-    world = World(store, script, 0, lease_s=240)
+    world, naps = World(store, script, 0, lease_s=240), []
 
     def sleep(seconds: float) -> None:
+        naps.append(seconds)
         store.drop_lease("me")
         store.take_lease("other", world.slurm.clock(), 240)
 
     with pytest.raises(LeaseHeld, match="other looks after this store"):
-        world.agent.run(sleep, lambda: False)
+        world.agent._sleep(600, sleep, lambda: False)
+    assert naps == [60], "at once, not after the whole sleep"
     assert store.lease()[0] == "other"  # type: ignore[index]
 
 
