@@ -196,6 +196,26 @@ def test_a_chain_that_cannot_be_decided_about_keeps_no_other_from_it(
     assert {link.chain for link in store.links() if link.number == 3} == {1, 2, 3}, "all of them go on"
 
 
+def test_a_release_that_is_refused_is_told_once_and_when_it_is_over(
+    store: SqlStore, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, update = World(store, script, 1), FaultySlurm.update
+
+    def no(*_: object) -> None:
+        raise SlurmRefused("scontrol failed with status 1", "Access/permission denied")
+
+    monkeypatch.setattr(FaultySlurm, "update", no)
+    while "release-refused" not in world.kinds(1):
+        world.live(60)
+    world.live(120)
+    assert "cannot be released" in world.chain(1).trouble
+    monkeypatch.setattr(FaultySlurm, "update", update)
+    world.live(120)
+    assert world.chain(1).trouble == ""
+    kinds = [kind for kind in world.kinds(1) if kind.startswith("trouble") or kind == "released"]
+    assert kinds == ["trouble", "released", "trouble-over"]
+
+
 # -- everybody's trouble ------------------------------------------------------------------------------------
 
 
