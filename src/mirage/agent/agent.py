@@ -202,7 +202,7 @@ class Agent:
         self.decider.runner.prepare([c.spec.policy for c in chains.values() if c.state is ChainState.ACTIVE])
         if self.poller.complete and not trouble:
             self.decider.options = self.poller.options or {}
-            open_questions = self.decider.decide(context, self._view, turn)
+            open_questions = self._decide(context, turn)
         for number in turn:
             chain = context.chains[number]
             decided = self.poller.complete and number not in self.decider.open
@@ -248,6 +248,16 @@ class Agent:
         fresh = any(link.attempted_s == MISSING for link in context.of(chain, LinkState.PLANNED))
         waits = fresh and context.now_s < chain.next_try_s
         return Progress(progress.busy or (bool(context.of(chain, LinkState.PLANNED)) and not waits), progress.next_s)
+
+    def _decide(self, context: CycleContext, turn: list[int]) -> int:
+        """Decide; a fault of ours in it must not keep chains from being followed and handed over."""
+        try:
+            return self.decider.decide(context, self._view, turn)
+        except (SlurmError, StoreError):
+            raise
+        except Exception:
+            log.exception("fault", extra={"detail": "in decisions; links follow by their dependency meanwhile"})
+            return 0
 
     def _stumbled(self, context: CycleContext, number: int, what: str) -> None:
         context.troubles[number] = what

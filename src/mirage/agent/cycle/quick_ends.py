@@ -26,14 +26,12 @@ def count_end(context: CycleContext, chain: Chain, link: Link) -> Chain:
     how = f"{link.outcome.name}" + (f" {link.exit_code}" if link.exit_code else "")
     if link.outcome in BROKEN:
         return _broken(context, chain, link, f"job {link.job} after {ran_s} s with {how}")
-    if link.outcome is not JobState.COMPLETED:  # cancelled or preempted: nobody's fault
-        return chain
-    return _slowed(
-        context,
-        chain,
-        chain.quick_ends + 1,
-        f"links end at once, the last (job {link.job}) after {ran_s} s with exit 0",
-    )
+    quick_ends = chain.quick_ends + 1
+    if link.outcome is JobState.PREEMPTED:  # nobody's fault: slower and slower, but never paused
+        quick_ends = min(quick_ends, context.settings.quick_ends - 1)
+    how = "exit 0" if link.outcome is JobState.COMPLETED else how
+    what = f"links end at once, the last (job {link.job}) after {ran_s} s with {how}"
+    return _slowed(context, chain, quick_ends, what)
 
 
 def _never_started(context: CycleContext, chain: Chain, link: Link) -> Chain:

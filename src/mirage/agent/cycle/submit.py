@@ -148,7 +148,10 @@ def refresh(context: CycleContext, link: Link) -> None:
 
 
 def settle(context: CycleContext, chain: Chain, link: Link, settings: AgentSettings) -> None:
-    """Let a link be submitted again once it certainly has no job."""
+    """Let a link be submitted again once it certainly has no job, at once the first time, later and later then.
+
+    The chain is not paused for it: nobody has said no.
+    """
     waited_s = context.now_s - link.attempted_s
     if waited_s < 0:  # the clock was set back: wait anew
         context.store.change_link(chain.id, link.number, attempted_s=context.now_s)
@@ -157,3 +160,6 @@ def settle(context: CycleContext, chain: Chain, link: Link, settings: AgentSetti
             chain.id, link.number, "unsubmitted", "no job carries its tag; it will be submitted again"
         )
         context.change_link(link, event, attempted_s=MISSING)
+        unanswered = min(chain.refusals + 1, settings.refusals - 1)
+        retry_s = context.now_s + settings.retry_after_s(unanswered) if chain.refusals else 0
+        context.change_chain(chain, refusals=unanswered, next_try_s=retry_s)

@@ -38,7 +38,7 @@ class Metrics(Collector):
     def __init__(self, store: Store, runner: Any, clock: Callable[[], float], holder: str = "") -> None:
         self.store, self.runner, self.clock, self.holder = store, runner, clock, holder
         self.troubles = self.put_off = 0
-        self.took_s = self.last_s = 0.0
+        self.took_s = self.longest_s = self.last_s = 0.0
         self._last_decision = self._last_event = 0
         self._decided: Counter[tuple[str, bool]] = Counter()
         self._happened: Counter[str] = Counter()
@@ -50,6 +50,7 @@ class Metrics(Collector):
     def record_cycle(self, cycle: Cycle, took_s: float) -> None:
         """Record a cycle; where Slurm or the store had trouble, the chains stay as known."""
         self.took_s, self.put_off = took_s, self.put_off + cycle.put_off
+        self.longest_s = max(self.longest_s, took_s)
         try:
             if not cycle.trouble:
                 now_s = self.clock()
@@ -105,6 +106,7 @@ class Metrics(Collector):
         yield _counter("troubles", "Cycles cut short by Slurm or the store", {(): self.troubles})
         yield _counter("decisions_put_off", "Decisions there was no time for", {(): self.put_off})
         yield _gauge("cycle_seconds", "How long the last cycle took", {(): self.took_s})
+        yield _gauge("longest_cycle_seconds", "How long the longest cycle took", {(): self.longest_s})
         yield _gauge("last_cycle_timestamp_seconds", "When the last cycle without trouble ended", {(): self.last_s})
 
     def _read(self, now_s: int) -> Iterable[Metric]:

@@ -180,9 +180,8 @@ class Decider:
             else:
                 schedule_next_look(context, one)
         submitted = [(one.chain, one.waiting) for one in made if one.plan.submits]
-        for chain, _ in submitted:
-            self.refused.pop(chain.id, None)
-        self.refused |= release(context, submitted)
+        told = {chain.id: self.refused.pop(chain.id, "") for chain, _ in submitted}
+        self.refused |= release(context, submitted, told)
         context.store.add_decisions([_record(context, one) for one in made])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.model import Chain, Link, LinkState
 from mirage.errors import SlurmRefused, SlurmUnreachable
@@ -9,8 +11,14 @@ from mirage.errors import SlurmRefused, SlurmUnreachable
 _FREE = {"Dependency": ""}
 
 
-def release(context: CycleContext, links: list[tuple[Chain, Link]]) -> dict[int, str]:
-    """Release links, all by one command where none is refused; what stood in the way, by chain, in words."""
+def release(
+    context: CycleContext, links: list[tuple[Chain, Link]], told: Mapping[int, str] | None = None
+) -> dict[int, str]:
+    """Release links, all by one command where none is refused; what stood in the way, by chain, in words.
+
+    Args:
+        told: What stood in the way the last time; the same words are written into a chain's log once.
+    """
     if not links:
         return {}
     refused: dict[int, str] = {}
@@ -20,15 +28,17 @@ def release(context: CycleContext, links: list[tuple[Chain, Link]]) -> dict[int,
         refused = {link.job: str(error) for _, link in links}
     except SlurmRefused as error:
         refused = {links[0][1].job: str(error)} if len(links) == 1 else _release_each(context, links)
+    troubles = {c.id: f"job {x.job} cannot be released: {refused[x.job]}" for c, x in links if x.job in refused}
     for chain, link in links:
-        if (why := refused.get(link.job)) is not None:
-            context.change_link(link, context.event(chain.id, link.number, "release-refused", why))
-            retry_s = context.now_s + context.settings.busy_poll_s
-            context.change_chain(chain, next_look_s=retry_s)
+        if chain.id in troubles:
+            if troubles[chain.id] != (told or {}).get(chain.id):
+                event = context.event(chain.id, link.number, "release-refused", refused[link.job])
+                context.change_link(link, event)
+            context.change_chain(chain, next_look_s=context.now_s + context.settings.poll_s)
         else:
             event = context.event(chain.id, link.number, "released", f"job {link.job}: its dependency is cleared")
             context.change_link(link, event, state=LinkState.QUEUED, released_s=context.now_s)
-    return {c.id: f"job {x.job} cannot be released: {refused[x.job]}" for c, x in links if x.job in refused}
+    return troubles
 
 
 def _release_each(context: CycleContext, links: list[tuple[Chain, Link]]) -> dict[int, str]:
