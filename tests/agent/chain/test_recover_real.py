@@ -39,7 +39,7 @@ class Shell:
         self.slurm = SlurmClient(SystemRunner(cluster.environment))
         self.links = links
         (folder / "serve.sh").write_text(SERVICE)
-        words = ["--chain", "serve", "--policy", "lead:24", "--links", str(links), "--grace", "5"]
+        words = ["--chain", "serve", "--policy", "lead:0.08", "--links", str(links), "--grace", "5s"]
         self.mirage("submit", "-t", "5", *words, "--no-agent", "serve.sh")
         (kept,), _ = kept_chains(self.home)
         self.store = kept.store
@@ -78,14 +78,14 @@ class Shell:
 
     def kill_in_the_middle(self, agent: subprocess.Popen[bytes], link: int) -> None:
         """Kill the agent while a link runs and the next one waits."""
-        self.until(lambda: link in self.up() and link + 1 in self.jobs(), 60, f"link {link} runs and {link + 1} waits")
+        self.until(lambda: link in self.up() and link + 1 in self.jobs(), 150, f"link {link} runs and {link + 1} waits")
         agent.send_signal(signal.SIGKILL)
         agent.wait()
 
     def finish(self) -> None:
         """Let an agent run the rest of the chain: every link is one job, and ran once."""
         agent = self.agent()
-        self.until(lambda: self.links in self.up(), 150, f"link {self.links} runs")
+        self.until(lambda: self.links in self.up(), 240, f"link {self.links} runs")
         self.mirage("chain", "stop", "serve")
         self.until(lambda: json.loads(self.mirage("chain", "list", "--json"))[0]["state"] == "done", 60, "it ends")
         agent.terminate()
@@ -147,7 +147,7 @@ def test_an_agent_whose_store_is_deleted_ends_and_harms_nothing(cluster, tmp_pat
     """Nor does the one that follows it: what runs and what waits is left as it is."""
     shell = Shell(cluster, tmp_path, links=4)
     agent = shell.agent()
-    shell.until(lambda: 2 in shell.up() and 3 in shell.jobs(), 60, "link 2 runs and 3 waits")
+    shell.until(lambda: 2 in shell.up() and 3 in shell.jobs(), 150, "link 2 runs and 3 waits")
     lose(shell, "store.db*")
     assert agent.wait(30) == 1
     log = (tmp_path / "agent.log").read_text()
