@@ -4,7 +4,8 @@
 
 The agent runs as it does anywhere, in a process of its own; Slurm's commands are programs on PATH that print a prepared
 queue, in the very form in which squeue prints it, so that what is measured is the agent and not slurmctld. Every chain
-has a link that runs and one held behind it. The first cycles, in which the machine is looked up, count too.
+has a link that runs and one held behind it, and a turn in every cycle. The first cycles, in which the machine is looked
+up, count too.
 """
 
 from __future__ import annotations
@@ -27,9 +28,13 @@ NODES = 2_000
 CHILD = "import sys; sys.path.insert(0, {here!r}); import agent_load; agent_load.watched({url!r}, {cycles}, {policy!r})"
 
 
-def queue_of(chains: int, jobs: int, now_s: int, dice: random.Random) -> str:
-    """What squeue prints: the links, then jobs of others; most wait."""
-    rows = []
+def queue_of(tags: list[str], user: str, jobs: int, now_s: int, dice: random.Random) -> str:
+    """What squeue prints: the links, then jobs of others; most wait.
+
+    Args:
+        tags: Of the chains, with a place for the number of the link.
+    """
+    rows, chains = [], len(tags)
 
     def add(
         number: int, state: str, nodes: int, limit_h: int, submit_s: int, start_s: int, host: str, **more: str
@@ -46,13 +51,12 @@ def queue_of(chains: int, jobs: int, now_s: int, dice: random.Random) -> str:
         }  # fmt: skip
         rows.append(FIELD.join(cells[name] for name in FIELDS) + RECORD)
 
-    for k in range(chains):
+    for k, tag in enumerate(tags):
         began_s = now_s - dice.randrange(3_600, 47 * 3_600)
-        tag = f"mirage:chain{k}"
-        mine = {"UserName": "me"}
-        runs_on = {"Comment": f"{tag}:1", "Reason": "None", **mine}
+        mine = {"UserName": user}
+        runs_on = {"Comment": tag.format(1), "Reason": "None", **mine}
         add(10 + 2 * k, "RUNNING", 1, 48, began_s - 60, began_s, f"n{k}", **runs_on)
-        held = {"Comment": f"{tag}:2", "Reason": "Dependency", "Dependency": f"afterany:{10 + 2 * k}(unfulfilled)"}
+        held = {"Comment": tag.format(2), "Reason": "Dependency", "Dependency": f"afterany:{10 + 2 * k}(unfulfilled)"}
         add(11 + 2 * k, "PENDING", 1, 48, began_s + 5, 0, "", **held, **mine, EligibleTime="N/A")
     host = chains
     for k in range(jobs - 2 * chains):
@@ -73,10 +77,12 @@ def queue_of(chains: int, jobs: int, now_s: int, dice: random.Random) -> str:
     return "\n".join(rows) + "\n"
 
 
-def commands(folder: Path, chains: int, jobs: int, now_s: int) -> None:
+def commands(folder: Path, tags: list[str], jobs: int, now_s: int) -> None:
     """Programs that stand for Slurm's."""
+    from mirage.slurm.client import user_of_process
+
     dice = random.Random(1)
-    (folder / "queue").write_text(queue_of(chains, jobs, now_s, dice))
+    (folder / "queue").write_text(queue_of(tags, user_of_process(), jobs, now_s, dice))
     nodes = "".join(
         f"n{k}\x1fmain*\x1fallocated\x1f64\x1f(null)\x1f2-00:00:00\x1fn/a\x1fEXCLUSIVE\x1f1\n" for k in range(NODES)
     )
@@ -89,7 +95,10 @@ def commands(folder: Path, chains: int, jobs: int, now_s: int) -> None:
         cells += ["0:0", "job", "", "sbatch"]
         ended.append(DELIMITER.join(cells))
     (folder / "accounts").write_text("\n".join(ended) + "\n")
-    (folder / "config").write_text("SchedulerType = sched/backfill\nPriorityType = priority/multifactor\n")
+    (folder / "config").write_text(
+        "ClusterName = load\nSlurmctldHost[0] = head\nSlurmctldPort = 6817\n"
+        "SchedulerType = sched/backfill\nPriorityType = priority/multifactor\n"
+    )
     scripts = {
         "squeue": f"exec cat {folder}/queue",
         "sinfo": f"exec cat {folder}/nodes",
@@ -105,13 +114,13 @@ def commands(folder: Path, chains: int, jobs: int, now_s: int) -> None:
         path.chmod(0o755)
 
 
-def fill(url: str, chains: int, policy: str, now_s: int) -> None:
-    """A store whose chains are as the queue shows them."""
+def fill(url: str, chains: int, policy: str, now_s: int) -> list[str]:
+    """A store whose chains are as the queue will show them; their tags, with a place for the number of the link."""
     from mirage.agent.model import ChainSpec, Link, LinkState
     from mirage.agent.store.sql_store import open_store
     from mirage.slurm.values import Submission
 
-    store = open_store(url)
+    store, tags = open_store(url), []
     environment = {f"VARIABLE_{k}": "x" * 40 for k in range(60)}
     for k in range(chains):
         spec = ChainSpec(Submission("job.sh", {"time": "2-0"}, environment=environment), policy=policy)
@@ -119,7 +128,9 @@ def fill(url: str, chains: int, policy: str, now_s: int) -> None:
         known = {"attempted_s": now_s - 180_000, "submitted_s": now_s - 180_000}
         store.change_link(chain.id, 1, state=LinkState.QUEUED, job=10 + 2 * k, **known)
         store.add_link(Link(chain.id, 2, LinkState.HELD, job=11 + 2 * k, **known))
+        tags.append(f"mirage:{chain.name}:{{}}:{store.identity().identity}.{chain.key}")
     store.close()
+    return tags
 
 
 def watched(url: str, cycles: int, policy: str) -> None:
@@ -128,7 +139,7 @@ def watched(url: str, cycles: int, policy: str) -> None:
 
     from mirage.agent.agent import Agent
     from mirage.agent.cycle.readiness import SystemShell
-    from mirage.agent.policy_runner import ChildProcess
+    from mirage.agent.policy_runner.child_process import ChildProcess
     from mirage.agent.store.sql_store import open_store
     from mirage.slurm.client import SlurmClient
     from mirage.slurm.runner import SystemRunner
@@ -140,12 +151,13 @@ def watched(url: str, cycles: int, policy: str) -> None:
     took, counts = [], []
     for _ in range(cycles):
         before, begun_s = sum(runner.count.values()), time.monotonic()
+        agent.turns.due_s.clear()  # it is every chain's turn, however soon the next cycle comes
         cycle = agent.cycle()
         took.append(time.monotonic() - begun_s)
         released = runner.count["scontrol"]
         counts.append(sum(runner.count.values()) - before)
         assert not cycle.trouble, cycle.trouble
-    agent.decider.runner.rest()
+    agent.decider.runner.close()
     decided = sum(len(store.decisions(chain.id)) for chain in store.chains())
     print(json.dumps({
         "policy": policy, "cycles": cycles, "seconds_a_cycle_median": round(median(took), 2),
@@ -167,9 +179,8 @@ def main() -> None:
     for policy in options.policy.split(","):
         with tempfile.TemporaryDirectory(prefix="mirage-load-") as name:
             folder, now_s = Path(name), int(time.time())
-            commands(folder, options.chains, options.jobs, now_s)
             url = f"sqlite:///{folder}/store.db"
-            fill(url, options.chains, policy, now_s)
+            commands(folder, fill(url, options.chains, policy, now_s), options.jobs, now_s)
             child = CHILD.format(here=str(Path(__file__).parent), url=url, cycles=options.cycles, policy=policy)
             environment = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
             subprocess.run([sys.executable, "-c", child], env=environment, check=True)

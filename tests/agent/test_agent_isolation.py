@@ -196,6 +196,26 @@ def test_a_chain_that_cannot_be_decided_about_keeps_no_other_from_it(
     assert {link.chain for link in store.links() if link.number == 3} == {1, 2, 3}, "all of them go on"
 
 
+def test_a_release_that_is_refused_is_told_once_and_when_it_is_over(
+    store: SqlStore, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, update = World(store, script, 1), FaultySlurm.update
+
+    def no(*_: object) -> None:
+        raise SlurmRefused("scontrol failed with status 1", "Access/permission denied")
+
+    monkeypatch.setattr(FaultySlurm, "update", no)
+    while "release-refused" not in world.kinds(1):
+        world.live(60)
+    world.live(120)
+    assert "cannot be released" in world.chain(1).trouble
+    monkeypatch.setattr(FaultySlurm, "update", update)
+    world.live(120)
+    assert world.chain(1).trouble == ""
+    kinds = [kind for kind in world.kinds(1) if kind.startswith("trouble") or kind == "released"]
+    assert kinds == ["trouble", "released", "trouble-over"]
+
+
 # -- everybody's trouble ------------------------------------------------------------------------------------
 
 
@@ -270,14 +290,16 @@ def test_the_lease_is_renewed_while_the_agent_sleeps(store: SqlStore, script: Pa
 
 
 def test_a_lease_lost_while_asleep_ends_the_agent(store: SqlStore, script: Path) -> None:
-    world = World(store, script, 0, lease_s=240)
+    world, naps = World(store, script, 0, lease_s=240), []
 
     def sleep(seconds: float) -> None:
+        naps.append(seconds)
         store.drop_lease("me")
         store.take_lease("other", world.slurm.clock(), 240)
 
     with pytest.raises(LeaseHeld, match="other looks after this store"):
-        world.agent.run(sleep, lambda: False)
+        world.agent._sleep(600, sleep, lambda: False)
+    assert naps == [60], "at once, not after the whole sleep"
     assert store.lease()[0] == "other"  # type: ignore[index]
 
 

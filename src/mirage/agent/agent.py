@@ -256,7 +256,7 @@ class Agent:
     def _note_trouble(self, context: CycleContext, number: int) -> None:
         """Write down what stands in the way of a chain, once when it begins and once when it is over."""
         chain = context.chains[number]
-        what = context.troubles.get(number) or self.decider.failing.get(number, "")
+        what = context.troubles.get(number) or self.decider.trouble(number)
         if chain.state in (ChainState.DONE, ChainState.PAUSED):
             what = ""
         if what == chain.trouble:

@@ -116,5 +116,5 @@ def close_to_others(*paths: Path) -> None:
                 path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
                 if path.is_dir():
                     close_to_others(*path.iterdir())
-        except FileNotFoundError:
+        except OSError:
             continue

@@ -98,6 +98,19 @@ def test_a_store_that_was_there_is_not_begun_anew(store: SqlStore, path: Path) -
     assert not path.exists()
 
 
+def test_an_emptied_store_is_not_begun_anew_nor_written(store: SqlStore, path: Path) -> None:
+    """``: > store.db``, or a copy that a full disk cut off."""
+    back_up(path, 0)
+    store.engine.dispose()
+    path.write_bytes(b"")
+    with pytest.raises(StoreGone, match="is empty, but its backups"):
+        open_store(f"sqlite:///{path}")
+    with pytest.raises(StoreError, match=r"no such table: \w+; its newest sound backup is"):
+        store.add_chain("other", SPEC, 1)
+    with pytest.raises(StoreGone, match="is empty, but its backups"):
+        open_store(f"sqlite:///{path}")
+
+
 def kept(path: Path, name: str = "train", place: str | None = None) -> KeptChain:
     return KeptChain(name, "k3y", 100, SPEC, "st0re", place or str(path), "lab@host:7000")
 

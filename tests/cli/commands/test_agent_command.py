@@ -62,7 +62,7 @@ def test_a_lease_that_has_run_out_is_no_agent(store: SqlStore, capsys: pytest.Ca
 class Slurm:
     """A cluster with an empty queue."""
 
-    everybody = True
+    everybody, user = True, "ada"
 
     def configuration(self) -> dict[str, str]:
         return {"clustername": "c1", "slurmctldhost[0]": "head", "slurmctldport": "6817"}

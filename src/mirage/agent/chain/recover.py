@@ -6,7 +6,6 @@ found, and nothing is submitted twice. What is found in the place of the store i
 
 from __future__ import annotations
 
-import getpass
 import os
 from collections.abc import Iterable
 from contextlib import closing
@@ -162,7 +161,7 @@ def _rebuild(
     known = {chain.key: chain for chain in store.chains()}
     begun_s = [chain.created_s for chain in known.values()] + [one.created_s for one in kept]
     since_s = min(begun_s, default=now_s)
-    jobs = found_jobs(slurm, getpass.getuser(), identity.identity, since_s)
+    jobs = found_jobs(slurm, slurm.user, identity.identity, since_s)
     recovered = [_complete(store, chain, jobs.pop(chain.key, []), now_s) for chain in known.values()]
     fresh = [one for one in kept if one.key not in known]
     recovered += [_revive(store, one, jobs.pop(one.key, []), now_s) for one in fresh]

@@ -46,6 +46,7 @@ class ChildProcess:
         self.compilation = Compilation(real_s)
         self._open: dict[int, Question] = {}
         self._batches: list[tuple[Sequence[Question], Mapping[str, str], View]] = []
+        self._sent: list[tuple[Question, Mapping[str, str], View]] = []
         self._heard_s = real_s()
         self._child: BaseProcess | None = None
         self._line: Connection | None = None
@@ -86,6 +87,7 @@ class ChildProcess:
         """End the process, and forget open questions."""
         self._open.clear()
         self._batches.clear()
+        self._sent.clear()
         self._end()
 
     def close(self) -> None:
@@ -103,11 +105,13 @@ class ChildProcess:
                 self._batches.append((late, options, view))
             if len(late) < len(questions):
                 self._begin()
-                self._outbox.put(([question for question in questions if question not in late], options, view))
+                ready = [question for question in questions if question not in late]
+                self._outbox.put((ready, options, view))
+                self._sent += [(question, options, view) for question in ready]
                 self._heard_s = real_s()
 
     def _arrived(self) -> list[Answer]:
-        """The answers on the line; failures of all open questions where the child is gone or silent for long."""
+        """The answers on the line, and a failure where the child is gone or silent for long."""
         self._send()
         if self._line is None or not self._open:
             return []
@@ -116,8 +120,9 @@ class ChildProcess:
             while self._line.poll(0):
                 answer = self._line.recv()
                 self._heard_s = real_s()
+                self._sent = [one for one in self._sent if not _is_about(answer, one[0])]
                 asked = self._open.get(answer.chain)
-                if asked is not None and asked.number == answer.number:
+                if asked is not None and _is_about(answer, asked):
                     del self._open[answer.chain]
                     found.append(answer)
         except (OSError, EOFError):
@@ -128,10 +133,15 @@ class ChildProcess:
         return found
 
     def _give_up(self, why: str) -> list[Answer]:
-        given_up = [Answer(chain, None, why, question.number) for chain, question in self._open.items()]
-        self._open.clear()
-        self._batches.clear()
-        return given_up
+        """The failure of the question that was being answered; the others are asked anew, of another process."""
+        failed, others = [question for question, _, _ in self._sent[:1]], self._sent[1:]
+        self._sent = []
+        again = [one for one in others if self._open.get(one[0].chain) is one[0]]
+        self._batches[:0] = [([question], options, view) for question, options, view in again]
+        failed = [question for question in failed if self._open.get(question.chain) is question]
+        for question in failed:
+            del self._open[question.chain]
+        return [Answer(question.chain, None, why, question.number) for question in failed]
 
     def _begin(self) -> None:
         if self._child is not None:
@@ -160,6 +170,10 @@ class ChildProcess:
         self._line.close()
         self._child = self._line = None
         return status
+
+
+def _is_about(answer: Answer, question: Question) -> bool:
+    return (answer.chain, answer.number) == (question.chain, question.number)
 
 
 def _is_compiled(policy: str) -> bool:

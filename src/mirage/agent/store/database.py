@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from mirage.agent.store.backup import EVERY_S, advice, back_up, backup_path, damage, made_s
-from mirage.agent.store.store_file import path_of
+from mirage.agent.store.store_file import path_of, refuse_anew
 from mirage.duration import MINUTE_S
 from mirage.errors import StoreError
 
@@ -32,7 +32,7 @@ _REMEDIES = (
     (("disk is full", "disk full", "no space left", "quota exceeded"), "make room on its disk and try again"),
     (("is locked", "lock timeout"), "another process has held it for long; end that one, or try again"),
     (("readonly", "read-only", "permission denied"), "get the right to write there, or name another with MIRAGE_STORE"),
-    (("malformed", "not a database"), _DAMAGED),
+    (("malformed", "not a database", "no such table"), _DAMAGED),
     (("connection", "connect to server"), "see that its server runs and can be reached, and try again"),
     (("disk i/o error",), "see that its disk is in order and has room, and that locks work there"),
 )
@@ -88,6 +88,8 @@ class Database:
             present = version_of(connection)
         if present == NEWEST:
             return
+        if present is None and self.path is not None:
+            refuse_anew(self.path, "empty")
         if present is not None and present < NEWEST and self.path is not None:
             back_up(self.path, time.clock_gettime(time.CLOCK_REALTIME))
         with self._writing() as connection:

@@ -49,11 +49,8 @@ class StoreFile:
         """
         try:
             private_folder(path.parent)
-            if not path.exists() and (left := remains(path)):
-                raise StoreGone(
-                    f"the store {path} is gone, but {left} tell that there was one; {PUT_BACK}. To begin with an empty "
-                    "one, move them elsewhere first"
-                )
+            if not path.exists():
+                refuse_anew(path, "gone")
             number = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             try:
                 found = os.fstat(number)
@@ -91,6 +88,22 @@ class StoreFile:
             )
 
         return connect
+
+
+def refuse_anew(path: Path, how: str) -> None:
+    """Refuse to begin an empty store where there has been one.
+
+    Args:
+        how: What is the matter with the present file.
+
+    Raises:
+        StoreGone: Its backups or its chains are still there.
+    """
+    if left := remains(path):
+        raise StoreGone(
+            f"the store {path} is {how}, but {left} tell that there was one; {PUT_BACK}. To begin with an empty one, "
+            "move them elsewhere first"
+        )
 
 
 def remains(path: Path) -> str:

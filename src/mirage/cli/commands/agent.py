@@ -187,8 +187,9 @@ def recover(from_backup: int | None, as_json: bool) -> None:
     for one in done.chains:
         jobs = [f"link {link.number} {link.state.value} (job {link.job})" for link in one.links if _is_open(link)]
         lost = f"; nothing is known of links {', '.join(map(str, one.lost))}" if one.lost else ""
-        script = one.chain.spec.submission.script
-        gone = "" if one.chain.state.value == "done" or os.path.exists(script) else f"; put its script back: {script}"
+        spec = one.chain.spec
+        scripts = [path for path in (spec.submission.script, spec.later_script) if path and not os.path.exists(path)]
+        gone = f"; put its script back: {', '.join(scripts)}" if scripts and one.chain.state.value != "done" else ""
         click.echo(f"{one.chain.name}  {one.chain.state.value}  {', '.join(jobs) or 'no job in the queue'}{lost}{gone}")
     for name, why in done.unknown:
         click.echo(f"{name}  not recovered: {why}")

@@ -151,6 +151,20 @@ def test_the_answer_to_an_earlier_question_is_not_that_to_the_next() -> None:
     assert deciding.decided == [(1, "lead:1", False)]
 
 
+def test_a_release_that_is_refused_stays_a_trouble_until_it_is_not() -> None:
+    deciding = asked()
+    deciding.world.slurm.refuses["update"] = "Access/permission denied"
+    for _ in range(2):
+        deciding.runner.say(SUBMIT)
+        deciding.cycle()
+        assert deciding.decider.trouble(1) == "job 102 cannot be released: Access/permission denied"
+        deciding.cycle(15)
+    deciding.world.slurm.refuses.clear()
+    deciding.runner.say(SUBMIT)
+    deciding.cycle()
+    assert (deciding.decider.trouble(1), deciding.world.slurm.calls) == ("", [RELEASED])
+
+
 # -- no answer ----------------------------------------------------------------------------------------------
 
 

@@ -47,7 +47,7 @@ HELD, QUEUED = LinkState.HELD, LinkState.QUEUED
 def test_links_are_released_by_one_command() -> None:
     slurm = Controller()
     world, links = three(slurm)
-    release(world.context, links)
+    assert release(world.context, links) == {}
     assert slurm.calls == [("update", [102, 202, 302], FREE)]
     assert states(world) == [QUEUED, QUEUED, QUEUED]
     assert {world.store.rows[number, 2].released_s for number in (1, 2, 3)} == {NOW_S}
@@ -58,37 +58,35 @@ def test_links_are_released_by_one_command() -> None:
 
 def test_nothing_to_release_is_no_command() -> None:
     slurm = Controller()
-    release(three(slurm)[0].context, [])
+    assert release(three(slurm)[0].context, []) == {}
     assert slurm.calls == []
 
 
 def test_one_that_is_refused_does_not_keep_the_others_from_it() -> None:
     slurm = Controller([202])
     world, links = three(slurm)
-    release(world.context, links)
+    refused = release(world.context, links)
+    assert refused == {2: "job 202 cannot be released: Job/step already completing or completed"}
     assert slurm.calls == [("update", job, FREE) for job in ([102, 202, 302], 102, 202, 302)]
     assert states(world) == [QUEUED, HELD, QUEUED]
-    chain = world.context.chains[2]
-    assert chain.trouble == "job 202 cannot be released: Job/step already completing or completed"
-    assert chain.next_look_s == NOW_S + 15
+    assert world.context.chains[2].next_look_s == NOW_S + 15
     assert [(e.chain, e.kind) for e in world.store.told] == [(1, "released"), (2, "release-refused"), (3, "released")]
-    assert {world.context.chains[n].trouble for n in (1, 3)} == {""}
 
 
 def test_the_only_one_is_refused_by_one_command() -> None:
     slurm = Controller([102])
     world, links = three(slurm)
-    release(world.context, links[:1])
+    assert "already completing" in release(world.context, links[:1])[1]
     assert len(slurm.calls) == 1
     assert states(world)[0] is HELD
-    assert "already completing" in world.chain.trouble
 
 
 @pytest.mark.parametrize(("silent_after", "released"), [(0, [HELD, HELD, HELD]), (2, [QUEUED, HELD, HELD])])
 def test_a_controller_that_is_away_leaves_what_it_did_not_answer(silent_after: int, released: list[LinkState]) -> None:
     slurm = Controller([202], silent_after=silent_after)
     world, links = three(slurm)
-    release(world.context, links)
+    refused = release(world.context, links)
     assert states(world) == released
-    assert "scontrol had no answer" in world.context.chains[3].trouble
+    assert sorted(refused) == [n + 1 for n, state in enumerate(released) if state is HELD]
+    assert "scontrol had no answer" in refused[3]
     assert world.context.chains[3].next_look_s == NOW_S + 15

@@ -76,7 +76,12 @@ class Decider:
         self.options: Mapping[str, str] = {}
         self.open: dict[int, Open] = {}
         self.failing: dict[int, str] = {}
+        self.refused: dict[int, str] = {}
         self.asked = 0
+
+    def trouble(self, chain: int) -> str:
+        """What stands in the way of decisions about a chain, in words; empty for nothing."""
+        return self.refused.get(chain) or self.failing.get(chain, "")
 
     def decide(self, context: CycleContext, view_of: ViewOf, attended: Collection[int]) -> int:
         """Ask about every chain that is due, and act on the answers; how many questions are open.
@@ -87,6 +92,7 @@ class Decider:
         view = cache(lambda: view_of(context))
         undecided = {chain.id: found for chain in context.chains.values() if (found := _undecided(context, chain))}
         self.open = {chain: asked for chain, asked in self.open.items() if chain in undecided}
+        self.refused = {chain: why for chain, why in self.refused.items() if chain in undecided}
         answers = self.runner.answers(0.0) if self.open else []
         answered = {answer.chain for answer in answers}
         due = [c for c in undecided if c in attended and c not in self.open and c not in answered]
@@ -173,7 +179,10 @@ class Decider:
                 self.open.pop(one.chain.id, None)
             else:
                 schedule_next_look(context, one)
-        release(context, [(one.chain, one.waiting) for one in made if one.plan.submits])
+        submitted = [(one.chain, one.waiting) for one in made if one.plan.submits]
+        for chain, _ in submitted:
+            self.refused.pop(chain.id, None)
+        self.refused |= release(context, submitted)
         context.store.add_decisions([_record(context, one) for one in made])
 
 

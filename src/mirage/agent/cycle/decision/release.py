@@ -9,10 +9,10 @@ from mirage.errors import SlurmRefused, SlurmUnreachable
 _FREE = {"Dependency": ""}
 
 
-def release(context: CycleContext, links: list[tuple[Chain, Link]]) -> None:
-    """Release links, all by one command where none is refused; twice changes nothing."""
+def release(context: CycleContext, links: list[tuple[Chain, Link]]) -> dict[int, str]:
+    """Release links, all by one command where none is refused; what stood in the way, by chain, in words."""
     if not links:
-        return
+        return {}
     refused: dict[int, str] = {}
     try:
         context.backend.update([link.job for _, link in links], _FREE)
@@ -24,10 +24,11 @@ def release(context: CycleContext, links: list[tuple[Chain, Link]]) -> None:
         if (why := refused.get(link.job)) is not None:
             context.change_link(link, context.event(chain.id, link.number, "release-refused", why))
             retry_s = context.now_s + context.settings.busy_poll_s
-            context.change_chain(chain, next_look_s=retry_s, trouble=f"job {link.job} cannot be released: {why}")
+            context.change_chain(chain, next_look_s=retry_s)
         else:
             event = context.event(chain.id, link.number, "released", f"job {link.job}: its dependency is cleared")
             context.change_link(link, event, state=LinkState.QUEUED, released_s=context.now_s)
+    return {c.id: f"job {x.job} cannot be released: {refused[x.job]}" for c, x in links if x.job in refused}
 
 
 def _release_each(context: CycleContext, links: list[tuple[Chain, Link]]) -> dict[int, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 import click
@@ -44,11 +43,12 @@ def rm(names: tuple[str, ...], all_done: bool) -> None:
 def _remove(store: Store, chain: Chain) -> None:
     from mirage.agent.store.chain_file import NAME, kept_chain
 
-    folder = cluster.home().chain_folder(chain.name)
+    home = cluster.home()
+    folder = home.chain_folder(chain.name)
     kept = kept_chain(folder)
     ours = kept is None or kept.key == chain.key  # two stores may share a home
     if ours:
         (folder / NAME).unlink(missing_ok=True)  # first: what has this file can be recovered
     store.remove_chain(chain.id)
     if ours:
-        shutil.rmtree(folder, ignore_errors=True)
+        home.forget(chain.name)
