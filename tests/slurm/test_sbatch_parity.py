@@ -47,7 +47,7 @@ _OWN_VARIABLES = """
 OWN_VARIABLES = frozenset(_OWN_VARIABLES.split())
 """Variables that are each job's own: its number, its process, its node, its GPU."""
 
-LINK_VARIABLES = frozenset({"MIRAGE_CHAIN", "MIRAGE_LINK"})
+LINK_VARIABLES = frozenset({"MIRAGE_CHAIN", "MIRAGE_LINK", "MIRAGE_TAG"})
 """Variables that the jobs of a chain have beside those of sbatch's."""
 
 SLACK_S = 30
@@ -295,16 +295,18 @@ def test_a_later_link_is_the_same_job_but_waits_for_nothing_of_the_first(
     first = by_mirage(replace(usage, script=script(*waits, stays)), tmp_path / "mirage")
     assert record(first)["Deadline"] != "N/A"
     with cluster.store() as store:
-        chain = store.chains()[-1]
+        chain, known = store.chains()[-1], store.identity().identity
     monkeypatch.chdir("/")
     monkeypatch.setenv("LC_ALL", "C")
     monkeypatch.delenv("BLOCKER")
-    job = SlurmClient().submit(link_submission(chain.spec, chain.name, 2, first.job, hold=False))
+    job = SlurmClient().submit(link_submission(chain, known, 2, first.job, hold=False))
     ours = Attempt(first.folder, 0, f"Submitted batch job {job}\n", "")
     wait_for([theirs, ours])
     assert set(differences(theirs, ours)) == {"file job.sh", "env MIRAGE_PREVIOUS_JOB"}
     assert variables(ours)["MIRAGE_LINK"] == "2"
-    assert record(ours)["Comment"].endswith(":2 | mine")
+    tag = parse_tag(record(ours)["Comment"])
+    assert tag is not None
+    assert (tag.chain, tag.link, tag.rest) == (chain.name, 2, "mine")
 
 
 def test_what_sbatch_says_of_itself_goes_through(site: dict[str, str], tmp_path: Path) -> None:

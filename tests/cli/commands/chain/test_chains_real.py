@@ -30,7 +30,7 @@ def shell(cluster, tmp_path: Path) -> Shell:
 
 def test_a_chain_from_its_submission_to_its_end(shell: Shell) -> None:
     said = shell.mirage(
-        "submit", "-t", "2", "--chain", "serve", "--policy", "lead:0.02", "--links", "3", "--no-agent", "serve.sh", "x"
+        "submit", "-t", "2", "--chain", "serve", "--policy", "lead:0.033", "--links", "3", "--no-agent", "serve.sh", "x"
     )
     assert said.startswith("Submitted batch job ")
     assert "chain serve" in shell.stderr
@@ -96,7 +96,7 @@ def test_a_job_says_that_it_is_ready_and_that_the_work_is_done(shell: Shell) -> 
 
 def test_slurmctld_killed_and_restarted_in_the_middle_of_a_chain(shell: Shell) -> None:
     """What the controller did in its last seconds is lost with it, jobs as well: the chain goes on with others."""
-    shell.mirage("submit", "-t", "3", "--chain", "tough", "--policy", "lead:0.02", "--no-agent", "serve.sh")
+    shell.mirage("submit", "-t", "3", "--chain", "tough", "--policy", "lead:0.049", "--no-agent", "serve.sh")
 
     def newest() -> int:
         return max((int(line.split()[0]) for line in shell.log() if "start" in line), default=0)

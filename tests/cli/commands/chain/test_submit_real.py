@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 from started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
-from test_chains_real import Shell
+from user_shell import Shell
 
 from mirage.patience import real_s, wait_until
 
@@ -53,9 +54,11 @@ def test_a_controller_that_says_nothing_leaves_a_chain_and_no_second_one(site, s
     words = (*WORDS, "silent", "serve.sh")
     before = tagged(shell)
     controller = site.running()["slurmctld"]
-    os.kill(controller, signal.SIGSTOP)
     try:
-        assert shell.mirage(*words, status=75) == ""
+        assert (
+            shell.mirage(*words, status=75, env={"PATH": f"{stopping(shell, controller)}:{shell.environment['PATH']}"})
+            == ""
+        )
         assert "it is not known whether a job was submitted" in shell.stderr
         began_s = real_s()
         assert shell.mirage(*words, status=75) == ""
@@ -76,6 +79,15 @@ def test_a_controller_that_says_nothing_leaves_a_chain_and_no_second_one(site, s
     assert known(shell, words).split()[-1] == str(first)
     (chain,) = json.loads(shell.mirage("chain", "list", "--json"))
     assert set(map(len, shell.jobs(chain["chain"]).values())) == {1}, later
+
+
+def stopping(shell: Shell, controller: int) -> Path:
+    """A folder with an sbatch before which the controller falls silent."""
+    folder = shell.folder / "bin"
+    folder.mkdir()
+    (folder / "sbatch").write_text(f'#!/bin/sh\nkill -STOP {controller}\nexec {shutil.which("sbatch")} "$@"\n')
+    (folder / "sbatch").chmod(0o700)
+    return folder
 
 
 def known(shell: Shell, words: tuple[str, ...]) -> str:
