@@ -16,7 +16,8 @@ from started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture f
 from user_shell import Shell
 
 from mirage.agent.agent import Agent
-from mirage.agent.chain.create import create_chain, read_request
+from mirage.agent.chain.create import create_chain
+from mirage.agent.chain.request import Caller, read_request
 from mirage.agent.cycle.readiness import SystemShell
 from mirage.agent.model import ChainSpec
 from mirage.agent.paths import Home
@@ -126,7 +127,7 @@ def _other_user_s_agent(cluster: Any, folder: Path) -> int:
         os.chdir(folder)
         home = Home.of({"MIRAGE_HOME": str(folder / "home")})
         store, slurm = open_store(home.store_url), SlurmClient(SystemRunner(cluster.environment))
-        request = read_request({}, "own.sh", (), dict(os.environ), folder)
+        request = read_request({}, "own.sh", (), Caller(dict(os.environ), folder, 0o022))
         create_chain(
             store, slurm, home, request, ChainSpec(request.submission, policy="reactive"), "serve", int(time.time())
         )

@@ -30,13 +30,13 @@ def made(folder: Path) -> Home:
     home = Home.of({"MIRAGE_HOME": str(folder)})
     with home.open_log() as log:
         log.write(b"one\n")
-    home.spool("train", "job.sh", "#!/bin/sh\n")
+    home.spool("train", "script/job.sh", b"#!/bin/sh\n# \xe9\n")
     return home
 
 
 CLOSED = {
     "home": 0o700, "home/agent.log": 0o600, "home/chains": 0o700, "home/chains/train": 0o700,
-    "home/chains/train/job.sh": 0o700,
+    "home/chains/train/script": 0o700, "home/chains/train/script/job.sh": 0o700,
 }  # fmt: skip
 
 
@@ -47,14 +47,15 @@ def test_what_we_make_is_closed_to_others_and_so_are_folders_above_that_were_mis
 
 
 def test_what_was_open_is_closed_but_the_folder_itself_is_its_owner_s(tmp_path: Path) -> None:
-    (tmp_path / "home" / "chains" / "train").mkdir(parents=True)
-    (tmp_path / "home" / "chains" / "train" / "job.sh").write_text("old")
+    script = tmp_path / "home" / "chains" / "train" / "script" / "job.sh"
+    script.parent.mkdir(parents=True)
+    script.write_text("old")
     (tmp_path / "home" / "agent.log").write_text("zero\n")
     (tmp_path / "home" / "notes").mkdir()
     made(tmp_path / "home")
     assert modes(tmp_path / "home") == CLOSED | {"home": 0o777, "home/notes": 0o777}
     assert (tmp_path / "home" / "agent.log").read_text() == "zero\none\n"
-    assert (tmp_path / "home" / "chains" / "train" / "job.sh").read_text() == "#!/bin/sh\n"
+    assert script.read_bytes() == b"#!/bin/sh\n# \xe9\n"
 
 
 def test_a_link_in_the_folder_opens_and_closes_nothing_elsewhere(tmp_path: Path) -> None:

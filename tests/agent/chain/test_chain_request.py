@@ -11,7 +11,7 @@ import pytest
 from mirage.agent.chain.create import name_for, with_scripts
 from mirage.agent.chain.request import Caller, Request, read_request
 from mirage.agent.chain.submission import link_submission
-from mirage.agent.model import ChainSpec
+from mirage.agent.model import Chain, ChainSpec
 from mirage.agent.paths import Home
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING
@@ -111,7 +111,8 @@ def test_what_is_kept_out_is_told(tmp_path: Path) -> None:
 def links(tmp_path: Path, asked: Request) -> list[tuple[dict[str, str | None], bytes]]:
     """Options and script of the first link and of the second."""
     spec = with_scripts(Home(tmp_path / "home", ""), asked, ChainSpec(asked.submission), "c")
-    made = [link_submission(spec, "c", 1, MISSING, False), link_submission(spec, "c", 2, 17, True)]
+    chain = Chain(1, "c", spec, 0, key="deer")
+    made = [link_submission(chain, "safe", 1, MISSING, False), link_submission(chain, "safe", 2, 17, True)]
     assert {Path(link.script).name for link in made} == {asked.script_name}
     return [(dict(link.options), Path(link.script).read_bytes()) for link in made]
 

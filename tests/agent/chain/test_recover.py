@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from mirage.agent.chain.create import create_chain, read_request
+from mirage.agent.chain.create import create_chain
 from mirage.agent.chain.keep import keep_new_chain
 from mirage.agent.chain.recover import Recovery, recover
+from mirage.agent.chain.request import Caller, read_request
 from mirage.agent.chain.tag import Tag
 from mirage.agent.model import Chain, ChainSpec, ChainState, EventRecord, Link, LinkState
 from mirage.agent.paths import Home
@@ -76,7 +77,7 @@ class Place:
     def make(self, name: str, **spec: object) -> Chain:
         """A chain as ``mirage submit`` makes it; its first job is in the queue then."""
         (self.home.folder / "job.sh").write_text("#!/bin/sh\n")
-        request = read_request({}, "job.sh", (), {}, self.home.folder)
+        request = read_request({}, "job.sh", (), Caller({}, self.home.folder, 0o022))
         with closing(self.opened()) as store:
             wanted = ChainSpec(Submission(""), **spec)  # type: ignore[arg-type]
             job = create_chain(store, self.slurm, self.home, request, wanted, name, NOW_S - 9_000)  # type: ignore[arg-type]
@@ -396,5 +397,7 @@ def test_a_chain_whose_file_cannot_be_kept_is_not_begun(place: Place, monkeypatc
     with pytest.raises(StoreError, match="No space left"):
         place.make("serve")
     assert place.slurm.submitted == []
-    assert place.chain("serve").state is ChainState.DONE
+    with closing(place.opened()) as store:
+        assert store.chains() == []
+    assert not place.home.chain_folder("serve").exists()
     assert keep_new_chain.__module__ == "mirage.agent.chain.keep"

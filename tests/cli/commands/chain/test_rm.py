@@ -31,7 +31,7 @@ def rows(store: SqlStore) -> set[int]:
 
 
 def with_files(name: str) -> Path:
-    return cluster.home().spool(name, "job.sh", "#!/bin/sh\n").parent
+    return cluster.home().spool(name, "script/job.sh", b"#!/bin/sh\n").parent.parent
 
 
 def test_a_chain_that_is_done_goes_with_its_folder_and_its_name_is_free(type_: Type, store: SqlStore) -> None:
@@ -66,14 +66,15 @@ def test_what_is_not_done_or_not_named_stays(
     said = type_("chain", "rm", *words, status=status)[1]
     assert said.splitlines()[-1].startswith(message)
     assert rows(store) == {1, 2, 3}
-    assert (folder / "job.sh").exists()
+    assert (folder / "script" / "job.sh").exists()
 
 
 def test_the_folder_of_a_chain_of_another_store_stays(type_: Type, store: SqlStore) -> None:
     folder = with_files("train-old")
     keep_chain(folder, KeptChain("train-old", "0ther", 5, ChainSpec(Submission("x")), "st0re", "/elsewhere.db", "c"))
     assert type_("chain", "rm", "train-old") == ("", "removed train-old\n")
-    assert sorted(path.name for path in folder.iterdir()) == ["chain.json", "job.sh"]
+    assert sorted(path.name for path in folder.iterdir()) == ["chain.json", "script"]
+    assert (folder / "script" / "job.sh").read_text() == "#!/bin/sh\n"
     mine = store.add_chain("train-new", ChainSpec(Submission("x")), 5)
     store.change_chain(mine.id, state=ChainState.DONE)
     folder = with_files("train-new")
