@@ -169,7 +169,7 @@ NOT_WITH_CHAINS = {
 }
 
 EXPORT = frozenset({"env SLURM_EXPORT_ENV"})
-EXPORT_BECAUSE = "its `SLURM_EXPORT_ENV` names `MIRAGE_CHAIN` and `MIRAGE_LINK` too"
+EXPORT_BECAUSE = "its `SLURM_EXPORT_ENV` names `MIRAGE_CHAIN`, `MIRAGE_LINK` and `MIRAGE_TAG` too"
 
 SCRIPTS = [
     Usage(shown="a script with the arguments `'a b' \"'\" '' '*'`", arguments=("a b", "'", "", "*", "--links")),
@@ -271,7 +271,8 @@ ENVIRONMENTS = [
     ),
     Usage(
         ("--export-file=vars",),
-        because="but nothing can be added to a file of variables: it is not told `MIRAGE_CHAIN` and `MIRAGE_LINK`",
+        because="but nothing can be added to a file of variables: it is told none of "
+        "`MIRAGE_CHAIN`, `MIRAGE_LINK`, `MIRAGE_TAG`",
     ),
     Usage(
         shown="a script on standard input",

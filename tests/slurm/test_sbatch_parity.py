@@ -47,7 +47,7 @@ _OWN_VARIABLES = """
 OWN_VARIABLES = frozenset(_OWN_VARIABLES.split())
 """Variables that are each job's own: its number, its process, its node, its GPU."""
 
-LINK_VARIABLES = frozenset({"MIRAGE_CHAIN", "MIRAGE_LINK"})
+LINK_VARIABLES = frozenset({"MIRAGE_CHAIN", "MIRAGE_LINK", "MIRAGE_TAG"})
 """Variables that the jobs of a chain have beside those of sbatch's."""
 
 SLACK_S = 30
@@ -264,6 +264,7 @@ def check_own(usage: Usage, theirs: Attempt, ours: Attempt) -> None:
     seen = variables(ours)
     if seen and "--export-file=vars" not in usage.words:
         assert (seen["MIRAGE_CHAIN"], seen["MIRAGE_LINK"]) == (tag.chain, "1")
+        assert seen["MIRAGE_TAG"] == str(replace(tag, rest=""))
 
 
 @pytest.mark.parametrize("usage", BOTH_REFUSE, ids=lambda usage: usage.title)
@@ -295,16 +296,17 @@ def test_a_later_link_is_the_same_job_but_waits_for_nothing_of_the_first(
     first = by_mirage(replace(usage, script=script(*waits, stays)), tmp_path / "mirage")
     assert record(first)["Deadline"] != "N/A"
     with cluster.store() as store:
-        chain = store.chains()[-1]
+        chain, known = store.chains()[-1], store.identity().identity
     monkeypatch.chdir("/")
     monkeypatch.setenv("LC_ALL", "C")
     monkeypatch.delenv("BLOCKER")
-    job = SlurmClient().submit(link_submission(chain.spec, chain.name, 2, first.job, hold=False))
+    job = SlurmClient().submit(link_submission(chain, known, 2, first.job, hold=False))
     ours = Attempt(first.folder, 0, f"Submitted batch job {job}\n", "")
     wait_for([theirs, ours])
     assert set(differences(theirs, ours)) == {"file job.sh", "env MIRAGE_PREVIOUS_JOB"}
     assert variables(ours)["MIRAGE_LINK"] == "2"
-    assert record(ours)["Comment"].endswith(":2 | mine")
+    assert variables(ours)["MIRAGE_TAG"] == f"mirage:{chain.name}:2:{known}.{chain.key}"
+    assert record(ours)["Comment"] == f"{variables(ours)['MIRAGE_TAG']} | mine"
 
 
 def test_what_sbatch_says_of_itself_goes_through(site: dict[str, str], tmp_path: Path) -> None:
