@@ -39,7 +39,7 @@ class Shell:
         self.slurm = SlurmClient(SystemRunner(cluster.environment))
         self.links = links
         (folder / "serve.sh").write_text(SERVICE)
-        words = ["--chain", "serve", "--policy", "lead:24", "--links", str(links), "--grace", "5"]
+        words = ["--chain", "serve", "--policy", "lead:0.08", "--links", str(links), "--grace", "5s"]
         self.mirage("submit", "-t", "5", *words, "--no-agent", "serve.sh")
         (kept,), _ = kept_chains(self.home)
         self.store = kept.store
