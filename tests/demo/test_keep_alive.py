@@ -51,7 +51,10 @@ def test_a_chain_with_a_lead_asks_ahead_and_ends_the_older_link_once_the_next_ha
     assert (asked.now_s, asked.link, asked.remaining_s, asked.reason) == (3_408, 0, 3_792, "lead-reached")
     assert asked.estimate == {"remaining_s": 3_600.0, "lead_s": 3_600.0}, "less what the agent takes to notice"
     assert (again.now_s, again.link) == (14_148, 1)
-    assert run.hand_overs == (HandOver(0, 7_140, 3_600, following=1), HandOver(1, 14_220, -72, following=2))
+    assert run.hand_overs == (
+        HandOver(0, 7_140, 3_600, following=1),
+        HandOver(1, 14_220, -72, following=2, overlap_s=72),
+    )
 
 
 @pytest.mark.parametrize("hours", [1, 2])

@@ -188,10 +188,10 @@ class Agent:
         chains = {chain.id: chain for chain in self.store.chains(alive=True)}
         links = group(link for link in self.store.links(open=True) if link.chain in chains)
         open_links = [link for row in links.values() for link in row if link.state is not LinkState.ENDED]
-        known = self.store.identity().identity
-        snapshot = self.poller.poll(now_s, known, missing_since_s=self.reconciler.missing_since_s(open_links))
-        if chains:
-            self.store.bind(cluster_of(self.poller.options or {}))
+        known = self.store.identity()
+        snapshot = self.poller.poll(now_s, known.identity, missing_since_s=self.reconciler.missing_since_s(open_links))
+        if chains and known.cluster != (cluster := cluster_of(self.poller.options or {})):
+            self.store.bind(cluster)
         self.store.saw_queue(now_s)
         self.store.backup_if_due(now_s)
         context = CycleContext(self.store, self.backend, self.settings, now_s, snapshot, chains, links)

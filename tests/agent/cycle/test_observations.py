@@ -59,7 +59,15 @@ def test_a_link_put_back_into_the_queue_runs_no_more() -> None:
     change = seen_in_queue(RUNNING, job(JobState.PENDING, reason="BeginTime"), 300)
     assert change.columns["state"] is LinkState.QUEUED
     assert change.columns["started_s"] == MISSING
-    assert [event.kind for event in change.events] == ["requeued"]
+    assert told(change) == [
+        ("requeued", "job 7: BeginTime"), ("waits", "it may not start before its begin time (BeginTime)"),
+    ]  # fmt: skip
+
+
+def test_a_word_is_told_though_the_job_is_back_in_the_queue_for_an_unusual_reason() -> None:
+    change = seen_in_queue(RUNNING, job(JobState.PENDING, reason="BeginTime", comment=f"{MARK} done"), 300)
+    assert change.columns["finished"] is True
+    assert [kind for kind, _ in told(change)] == ["requeued", "done", "waits"]
 
 
 def test_the_job_s_own_words_are_heard() -> None:

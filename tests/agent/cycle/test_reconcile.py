@@ -236,13 +236,14 @@ def test_the_oldest_link_not_seen_says_how_far_back_to_look() -> None:
 # -- let go -------------------------------------------------------------------------------------------------
 
 HELD_UP = job(101, reason="launch failed requeued held")
+WAITS = (1, "waits", "held by Slurm: it could not be launched (launch failed requeued held)")
 
 
 def test_a_job_slurm_holds_is_released() -> None:
     world = OneChain(queued(1), settings=SETTINGS).shows(HELD_UP)
     reconciler = followed(world)
     assert world.slurm.calls == [("release", 101)]
-    assert world.events == [(1, "let-go", "job 101: launch failed requeued held")]
+    assert world.events == [WAITS, (1, "let-go", "job 101: launch failed requeued held")]
     assert reconciler.releases == {(1, 1): 1}
 
 
@@ -259,7 +260,7 @@ def test_a_job_released_in_vain_is_replaced() -> None:
     world = OneChain(queued(1), settings=SETTINGS).shows(HELD_UP)
     followed(world, reconciler)
     assert world.slurm.calls == [("cancel", 101)]
-    assert world.events == [(1, "replaced", "job 101: launch failed requeued held; released 2 times in vain")]
+    assert world.events == [WAITS, (1, "replaced", "job 101: launch failed requeued held; released 2 times in vain")]
     assert world.links == [queued(1, cancelled_s=NOW_S, reason=HELD_UP.reason)]
     assert reconciler.releases == {}
 
@@ -269,12 +270,12 @@ def test_a_job_that_may_not_be_released_is_replaced() -> None:
     world.context.backend = world.slurm = Slurm(release="Access/permission denied")
     assert followed(world).releases == {}
     assert world.slurm.calls == [("cancel", 101)]
-    assert world.events == [(1, "replaced", "job 101: launch failed requeued held; Access/permission denied")]
+    assert world.events == [WAITS, (1, "replaced", "job 101: launch failed requeued held; Access/permission denied")]
 
 
 def test_a_job_that_can_neither_be_released_nor_cancelled_is_tried_again() -> None:
     world = OneChain(queued(1), settings=SETTINGS).shows(HELD_UP)
     world.slurm.refuses |= {"release": "no", "cancel": "neither"}
     assert followed(world).releases == {(1, 1): 1}
-    assert (world.links, world.events) == ([queued(1, reason=HELD_UP.reason)], [])
+    assert (world.links, world.events) == ([queued(1, reason=HELD_UP.reason)], [WAITS])
     assert world.trouble == "job 101 cannot be cancelled (job 101: launch failed requeued held): neither"

@@ -242,3 +242,4 @@ def test_scontrol_shows_nodes_partitions_and_options(folder: Path) -> None:
     assert text[0] == f"Configuration data as of {BEGIN_S}"
     assert {"minjobage               = 300 sec", "selecttype              = select/cons_tres"} <= {*text}
     assert [line[24:26] for line in text[1:]] == ["= "] * 20
+    assert "clustername             = simulated" in text

@@ -165,8 +165,8 @@ def _events(link: Link, columns: dict[str, Any], now_s: int, detail: str) -> tup
             kinds.append("ended")
             outcome = columns.get("outcome", JobState.UNKNOWN)
             detail = f"{detail}, {outcome.name}" + (f" {columns['exit_code']}" if columns.get("exit_code") else "")
-    if not is_usual(columns.get("reason", "")):
-        waits = EventRecord(link.chain, link.number, now_s, "waits", in_words(columns["reason"]))
-        return (*(EventRecord(link.chain, link.number, now_s, kind, detail) for kind in kinds), waits)
     kinds += [kind for kind, name in (("ready", "ready_s"), ("done", "finished")) if columns.get(name, 0) > 0]
-    return tuple(EventRecord(link.chain, link.number, now_s, kind, detail) for kind in kinds)
+    told = [(kind, detail) for kind in kinds]
+    if not is_usual(columns.get("reason", "")):
+        told.append(("waits", in_words(columns["reason"])))
+    return tuple(EventRecord(link.chain, link.number, now_s, kind, text) for kind, text in told)

@@ -257,6 +257,7 @@ class Queries:
         """The scheduler's parameters under slurm.conf's names, in lower case."""
         s = self.sim.settings
         return {
+            "clustername": "simulated",
             "slurmctldhost[0]": "localhost",
             "slurmctldport": "6817",
             "schedulertype": "sched/backfill",

@@ -48,11 +48,22 @@ EVENTS = [
 class Slurm:
     """Writes down what it is told, and shows the jobs that it is given."""
 
+    user = "ada"
+
     def __init__(self) -> None:
         self.calls: list[tuple[object, ...]] = []
         self.jobs: tuple[QueuedJob, ...] = ()
+        self.trouble: Exception | None = None
+        self.options = {"clustername": "c1", "slurmctldhost[0]": "head", "slurmctldport": "6817"}
+
+    def configuration(self) -> dict[str, str]:
+        if self.trouble is not None:
+            raise self.trouble
+        return self.options
 
     def observe(self) -> Queue:
+        if self.trouble is not None:
+            raise self.trouble
         return Queue(NOW_S, self.jobs)
 
     def cancel(self, job: int) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import SqlStore
 
 Type = Callable[..., tuple[str, str]]
@@ -18,11 +19,32 @@ NOW_S = 1_790_000_000
 
 def test_list(type_: Type) -> None:
     out, err = type_("chain", "list")
-    assert err == ""
+    assert err == "not looked at yet; no agent runs: mirage agent start\n"
     assert out.splitlines() == [
-        "CHAIN  STATE   POLICY  LINK  JOB  LINK_STATE  LEFT      INTERRUPTED  OVERLAP",
-        "serve  active  lead:2  3     103  held        01:13:20  00:30:00     00:00:00",
-        "train  active  lead:2  0     -    planned     -         00:00:00     00:00:00",
+        "CHAIN  STATE   POLICY  LINK  JOB  LINK_STATE  LEFT      NEXT  INTERRUPTED  OVERLAP   WHY",
+        "serve  active  lead:2  2     102  running     01:13:20  held  00:30:00     00:00:00",
+        "train  active  lead:2  0     -    planned     -         -     00:00:00     00:00:00",
+    ]
+
+
+def test_list_says_when_the_agent_last_looked(type_: Type, store: SqlStore) -> None:
+    store.saw_queue(NOW_S - 60)
+    assert type_("chain", "list")[1] == "as of 2026-09-21T14:12:20; no agent runs: mirage agent start\n"
+    store.take_lease(holder_name(), NOW_S, 300)
+    assert type_("chain", "list")[1] == "as of 2026-09-21T14:12:20\n"
+    assert type_("chain", "list", "-P")[1] == type_("chain", "list", "-n")[1] == ""
+    seen = [(one["as_of"], one["agent"]) for one in json.loads(type_("chain", "list", "--json")[0])]
+    assert seen == [(NOW_S - 60, True)] * 3
+
+
+def test_list_tells_what_is_the_matter(type_: Type, store: SqlStore) -> None:
+    store.change_link(1, 3, reason="ReqNodeNotAvail,_UnavailableNodes:n1")
+    store.change_chain(2, trouble="sbatch refused", why="")
+    assert type_("chain", "list", "-P", "-o", "chain,why", "-n", "--all")[0].splitlines() == [
+        "serve|nodes that it needs are not available: down, drained, or reserved for maintenance "
+        "(ReqNodeNotAvail,_UnavailableNodes:n1)",
+        "train|sbatch refused",
+        "train-old|3 links ran",
     ]
 
 
@@ -30,9 +52,9 @@ def test_list(type_: Type) -> None:
     ("words", "lines"),
     [
         (["--all", "-no", "chain,state"], ["serve      active", "train      active", "train-old  done"]),
-        (["-n", "-o", "job,chain"], ["103  serve", "-    train"]),
+        (["-n", "-o", "job,chain"], ["102  serve", "-    train"]),
         (["-P", "-o", "chain,left"], ["CHAIN|LEFT", "serve|01:13:20", "train|-"]),
-        (["-nP", "-o", "link"], ["3", "0"]),
+        (["-nP", "-o", "link"], ["2", "0"]),
     ],
 )  # fmt: skip
 def test_list_of_chosen_columns(type_: Type, words: list[str], lines: list[str]) -> None:
@@ -42,18 +64,19 @@ def test_list_of_chosen_columns(type_: Type, words: list[str], lines: list[str])
 def test_list_of_a_column_that_there_is_not(type_: Type) -> None:
     _, err = type_("chain", "list", "-o", "chain,node", status=2)
     assert err.splitlines()[-1] == (
-        "Error: there is no column 'node'; there are chain, state, policy, link, job, link_state, left, interrupted, "
-        "overlap"
+        "Error: there is no column 'node'; there are chain, state, policy, link, job, link_state, left, next, "
+        "interrupted, overlap, why"
     )
 
 
 def test_list_as_json_has_every_chain_and_plain_seconds(type_: Type) -> None:
     serve, train, old = json.loads(type_("chain", "list", "--json")[0])
     assert serve == {
-        "chain": "serve", "state": "active", "why": "", "policy": "lead:2", "link": 3, "job": 103, "link_state": "held",
-        "left": 4_400, "interrupted": 1_800, "overlap": 0,
+        "chain": "serve", "state": "active", "why": "", "policy": "lead:2", "link": 2, "job": 102,
+        "link_state": "running", "left": 4_400, "next": "held", "interrupted": 1_800, "overlap": 0, "as_of": None,
+        "agent": False,
     }  # fmt: skip
-    assert (train["job"], train["link_state"], train["left"]) == (None, "planned", None)
+    assert (train["job"], train["link_state"], train["left"], train["next"]) == (None, "planned", None, None)
     assert (old["chain"], old["state"], old["why"]) == ("train-old", "done", "3 links ran")
 
 

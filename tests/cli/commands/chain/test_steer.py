@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
+from mirage.agent.chain.tag import Tag
 from mirage.agent.model import ChainState
 from mirage.agent.store.sql_store import SqlStore
+from mirage.errors import SlurmUnreachable
+from mirage.job_state import JobState
+from mirage.slurm.values import QueuedJob
 
 Type = Callable[..., tuple[str, str]]
 
@@ -16,11 +20,24 @@ NOW_S = 1_790_000_000
 """2026-09-21T14:13:20 UTC: now, in the store of these tests."""
 
 
-def test_pause_withdraws_the_waiting_job_and_resume_goes_on(type_: Type, store: SqlStore, slurm: Any) -> None:
+@pytest.fixture
+def queue(store: SqlStore, slurm: Any) -> Any:
+    """The cluster, with the jobs of serve in its queue."""
+    slurm.jobs = (job_of(store, 102, JobState.RUNNING), job_of(store, 103, JobState.PENDING))
+    return slurm
+
+
+def job_of(of: SqlStore, number: int, state: JobState, user: str = "ada", **tag: str) -> QueuedJob:
+    """A job of chain serve, or one that only looks like it: with something else in its tag."""
+    ours = {"store": of.identity().identity, "key": of.chain("serve").key}
+    return QueuedJob(number, state, user=user, comment=str(Tag("serve", number - 100, **ours | tag)))
+
+
+def test_pause_withdraws_the_waiting_job_and_resume_goes_on(type_: Type, store: SqlStore, queue: Any) -> None:
     assert type_("chain", "pause", "serve") == (
         "", "chain serve is paused; `mirage chain resume serve` goes on\n",
     )  # fmt: skip
-    assert slurm.calls == [("cancel", 103)]
+    assert queue.calls == [("cancel", 103)]
     assert store.chain("serve").why == "paused by hand"
     assert [link.cancelled_s for link in store.links(1)] == [-1, -1, NOW_S]
     store.change_chain(1, refusals=3, failures=2, next_try_s=NOW_S + 600)
@@ -42,11 +59,50 @@ def test_pause_withdraws_the_waiting_job_and_resume_goes_on(type_: Type, store: 
     ("words", "cancelled"), [(["serve"], [103, 102]), (["--after-this-link", "serve"], [103]), (["train"], [])]
 )
 def test_stop_cancels_what_waits_and_unless_told_otherwise_what_runs(
-    type_: Type, store: SqlStore, slurm: Any, words: list[str], cancelled: list[int]
+    type_: Type, store: SqlStore, queue: Any, words: list[str], cancelled: list[int]
 ) -> None:
     assert type_("chain", "stop", *words) == ("", f"chain {words[-1]} is stopped\n")
-    assert slurm.calls == [("cancel", job) for job in cancelled]
-    assert (store.chain(words[-1]).state, store.chain(words[-1]).why) == (ChainState.ENDING, "stopped by hand")
+    assert queue.calls == [("cancel", job) for job in cancelled]
+    chain = store.chain(words[-1])
+    state = ChainState.ENDING if words[0] == "--after-this-link" else ChainState.STOPPING
+    assert (chain.state, chain.why, chain.stopped_s) == (state, "stopped by hand", NOW_S)
+
+
+def test_a_chain_that_is_ending_or_stopping_can_be_stopped_once_more(type_: Type, store: SqlStore, queue: Any) -> None:
+    type_("chain", "stop", "--after-this-link", "serve")
+    type_("chain", "stop", "serve")
+    assert queue.calls == [("cancel", 103), ("cancel", 102)], "each once"
+    type_("chain", "stop", "serve")
+    assert queue.calls == [("cancel", 103), ("cancel", 102)]
+    assert store.chain("serve").state is ChainState.STOPPING
+
+
+@pytest.mark.parametrize("other", [{"user": "eve"}, {"store": "fern"}, {"key": "geese"}])
+def test_a_job_that_is_somebody_else_s_is_not_cancelled(
+    type_: Type, store: SqlStore, slurm: Any, other: dict[str, str]
+) -> None:
+    slurm.jobs = (job_of(store, 102, JobState.RUNNING, **other),)
+    type_("chain", "stop", "serve")
+    assert slurm.calls == []
+    assert store.chain("serve").state is ChainState.STOPPING, "the agent goes on"
+
+
+@pytest.mark.parametrize("command", ["pause", "stop"])
+def test_on_another_cluster_nothing_is_changed(type_: Type, store: SqlStore, queue: Any, command: str) -> None:
+    store.bind("lab@head:6817")
+    said = type_("chain", command, "serve", status=1)[1]
+    assert "live on the cluster lab@head:6817, and Slurm's commands speak to c1@head:6817" in said
+    assert (queue.calls, store.chain("serve").state) == ([], ChainState.ACTIVE)
+
+
+def test_where_slurm_does_not_answer_the_agent_cancels(type_: Type, store: SqlStore, queue: Any) -> None:
+    queue.trouble = SlurmUnreachable("squeue did not answer")
+    assert type_("chain", "stop", "serve")[1].splitlines() == [
+        "mirage: squeue did not answer",
+        "mirage: squeue did not answer; the agent cancels the jobs when Slurm answers again",
+        "chain serve is stopped",
+    ]
+    assert (queue.calls, store.chain("serve").state) == ([], ChainState.STOPPING)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +110,7 @@ def test_stop_cancels_what_waits_and_unless_told_otherwise_what_runs(
     [
         ("resume", "serve", "chain serve is active; only paused ones can be"),
         ("pause", "train-old", "chain train-old is done; only active ones can be"),
-        ("stop", "train-old", "chain train-old is done; only active or paused ones can be"),
+        ("stop", "train-old", "chain train-old is done; only active or paused or ending or stopping ones can be"),
     ],
 )
 def test_a_chain_in_another_state_is_left_alone(type_: Type, slurm: Any, command: str, name: str, message: str) -> None:

@@ -191,15 +191,21 @@ def schedule_next_look(context: CycleContext, made: Made) -> None:
     A policy that leads by a known time tells that moment by its estimate, ``remaining_s`` less ``lead_s``.
     """
     chain, estimate = made.chain, made.plan.estimate
-    interval_s = context.settings.interval_s(made.present.limit_s)
+    interval_s, poll_s = context.settings.interval_s(made.present.limit_s), context.settings.poll_s
     until_s = [
         action.until_s for action in made.plan.actions if isinstance(action, Wait) and action.until_s is not None
     ]
     next_s = max([context.now_s + interval_s, *until_s])
+    next_s = _on_grid(min(next_s, context.now_s + context.settings.longest_sleep_s), min(interval_s, poll_s))
     left_s = estimate.get("remaining_s", math.inf) - estimate.get("lead_s", 0.0)
     if "lead_s" in estimate and math.isfinite(left_s):
-        next_s = min(next_s, max(made.asked_s + int(left_s), context.now_s + 1))
-    context.change_chain(chain, next_look_s=min(next_s, context.now_s + context.settings.longest_sleep_s))
+        next_s = min(next_s, _on_grid(made.asked_s + int(left_s), context.settings.busy_poll_s))
+    context.change_chain(chain, next_look_s=max(next_s, context.now_s + 1))
+
+
+def _on_grid(time_s: int, step_s: int) -> int:
+    """The last multiple of a step before a time: chains that are looked at together cost one look at the queue."""
+    return time_s // step_s * step_s
 
 
 def _record(context: CycleContext, made: Made) -> DecisionRecord:

@@ -87,7 +87,7 @@ def _cancel(store: Store, chain: Chain, *states: LinkState) -> None:
     now_s, slurm = int(cluster.clock()), cluster.client()
     try:
         own = own_jobs(slurm.observe().jobs, slurm.user, store.identity().identity)
-        for link in store.links(chain.id):
+        for link in reversed(store.links(chain.id)):  # what waits first: the end of what runs would let it start
             job = own.by_id.get(link.job)
             if link.state not in states or link.cancelled_s != MISSING or job is None:
                 continue
