@@ -1,4 +1,4 @@
-"""A simulated week of twenty healthy chains, alone and beside one in trouble: they do not differ by a second."""
+"""A simulated week of twenty healthy chains, alone and beside one in each kind of trouble: not a second differs."""
 
 from __future__ import annotations
 

@@ -31,6 +31,8 @@ def count_end(context: CycleContext, chain: Chain, link: Link) -> Chain:
         quick_ends = min(quick_ends, context.settings.quick_ends - 1)
     how = "exit 0" if link.outcome is JobState.COMPLETED else how
     what = f"links end at once, the last (job {link.job}) after {ran_s} s with {how}"
+    if link.outcome is JobState.COMPLETED and chain.failures:
+        chain = context.change_chain(chain, failures=0)
     return _slowed(context, chain, quick_ends, what)
 
 
@@ -61,7 +63,7 @@ def _slowed(context: CycleContext, chain: Chain, quick_ends: int, what: str) -> 
         return pause(context, context.change_chain(chain, quick_ends=quick_ends), why)
     retry_s = context.now_s + context.settings.retry_after_s(quick_ends)
     context.trouble(chain, f"{what}; the next is submitted after {clock_of(retry_s)}")
-    return context.change_chain(chain, quick_ends=quick_ends, failures=0, next_try_s=retry_s)
+    return context.change_chain(chain, quick_ends=quick_ends, next_try_s=retry_s)
 
 
 def pause(context: CycleContext, chain: Chain, why: str) -> Chain:

@@ -154,11 +154,12 @@ def test_the_answer_to_an_earlier_question_is_not_that_to_the_next() -> None:
 def test_a_release_that_is_refused_stays_a_trouble_until_it_is_not() -> None:
     deciding = asked()
     deciding.world.slurm.refuses["update"] = "Access/permission denied"
-    for _ in range(2):
+    for pause_s in (15, 60):  # the second time it is tried later, and not written down again
         deciding.runner.say(SUBMIT)
         deciding.cycle()
         assert deciding.decider.trouble(1) == "job 102 cannot be released: Access/permission denied"
-        deciding.cycle(15)
+        deciding.cycle(pause_s)
+    assert [event.kind for event in deciding.world.store.told].count("release-refused") == 1
     deciding.world.slurm.refuses.clear()
     deciding.runner.say(SUBMIT)
     deciding.cycle()
@@ -238,16 +239,16 @@ def plan(until_s: int | None = None, **estimate: float) -> Plan:
 @pytest.mark.parametrize(
     ("answer", "next_s"),
     [
-        (plan(), 36),  # a hundredth of the limit
-        (plan(until_s=NOW_S + 200), 200),
-        (plan(until_s=NOW_S + 9_999), 7_200),
-        (plan(remaining_s=2_000.0, lead_s=1_900.0), 36),
-        (plan(remaining_s=2_000.0, lead_s=1_980.0), 20),
+        (plan(), 8),  # a hundredth of the limit is 36 s, and 10,008 is a multiple of it
+        (plan(until_s=NOW_S + 200), 188),
+        (plan(until_s=NOW_S + 9_999), 7_172),
+        (plan(remaining_s=2_000.0, lead_s=1_900.0), 8),
+        (plan(remaining_s=2_000.0, lead_s=1_995.0), 5),
         (plan(until_s=NOW_S + 200, remaining_s=2_000.0, lead_s=1_980.0), 20),
         (plan(remaining_s=2_000.0, lead_s=1_999.9), 1),
-        (plan(remaining_s=10.0), 36),
-        (plan(remaining_s=float("inf"), lead_s=5.0), 36),
-        (plan(remaining_s=2_000.0, lead_s=float("inf")), 36),
+        (plan(remaining_s=10.0), 8),
+        (plan(remaining_s=float("inf"), lead_s=5.0), 8),
+        (plan(remaining_s=2_000.0, lead_s=float("inf")), 8),
     ],
 )
 def test_the_next_look_is_never_later_than_the_moment_that_matters(answer: Plan, next_s: int) -> None:
@@ -266,8 +267,10 @@ def test_that_moment_is_counted_from_when_the_view_was_taken() -> None:
 
 @pytest.mark.parametrize(("limit_s", "interval_s"), [(600, 15), (3_600, 36), (86_400, 300), (UNLIMITED_S, 300)])
 def test_intervals_scale_with_the_limit(limit_s: int, interval_s: int) -> None:
+    """On a grid that all chains share, so that one look at the queue serves them all."""
     deciding = Deciding(deciding_chain(running(1, limit_s=limit_s), held(2)))
     deciding.cycle()
     deciding.runner.say(WAIT)
     deciding.cycle()
-    assert deciding.world.chain.next_look_s == NOW_S + interval_s
+    step_s = min(interval_s, deciding.world.context.settings.poll_s)
+    assert deciding.world.chain.next_look_s == (NOW_S + interval_s) // step_s * step_s

@@ -199,7 +199,7 @@ def schedule_next_look(context: CycleContext, made: Made) -> None:
     next_s = _on_grid(min(next_s, context.now_s + context.settings.longest_sleep_s), min(interval_s, poll_s))
     left_s = estimate.get("remaining_s", math.inf) - estimate.get("lead_s", 0.0)
     if "lead_s" in estimate and math.isfinite(left_s):
-        next_s = min(next_s, _on_grid(made.asked_s + int(left_s), context.settings.busy_poll_s))
+        next_s = min(next_s, made.asked_s + int(left_s))
     context.change_chain(chain, next_look_s=max(next_s, context.now_s + 1))
 
 

@@ -31,10 +31,12 @@ def release(
     troubles = {c.id: f"job {x.job} cannot be released: {refused[x.job]}" for c, x in links if x.job in refused}
     for chain, link in links:
         if chain.id in troubles:
-            if troubles[chain.id] != (told or {}).get(chain.id):
+            again = troubles[chain.id] == (told or {}).get(chain.id)
+            if not again:
                 event = context.event(chain.id, link.number, "release-refused", refused[link.job])
                 context.change_link(link, event)
-            context.change_chain(chain, next_look_s=context.now_s + context.settings.poll_s)
+            pause_s = context.settings.poll_s if again else context.settings.busy_poll_s
+            context.change_chain(chain, next_look_s=context.now_s + pause_s)
         else:
             event = context.event(chain.id, link.number, "released", f"job {link.job}: its dependency is cleared")
             context.change_link(link, event, state=LinkState.QUEUED, released_s=context.now_s)
