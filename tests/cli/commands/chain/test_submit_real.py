@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
-from user_shell import Shell
+from test_chains_real import Shell
 
 from mirage.patience import real_s, wait_until
 
@@ -50,15 +50,35 @@ def test_a_controller_that_is_away_was_not_asked_and_the_next_try_makes_one_chai
     assert sorted(set(tagged(shell)) - set(before)) == [int(said.split()[-1])]
 
 
+def test_a_controller_that_says_nothing_from_the_beginning_is_not_asked_for_a_job(site, shell: Shell) -> None:
+    """Which cluster it is has to be known first: the store's chains live on one."""
+    before = tagged(shell)
+    controller = site.running()["slurmctld"]
+    os.kill(controller, signal.SIGSTOP)
+    try:
+        assert shell.mirage(*WORDS, "mute", "serve.sh", status=1) == ""
+        assert "nothing was submitted, and there is no chain: try again" in shell.stderr
+    finally:
+        os.kill(controller, signal.SIGCONT)
+    assert shell.mirage("chain", "list", "--all", "--noheader") == ""
+    assert tagged(shell) == before
+
+
+def silencing_sbatch(folder: Path, controller: int) -> dict[str, str]:
+    """An environment in which the first sbatch finds that the controller has just stopped to answer."""
+    (folder / "bin").mkdir()
+    once = f"mkdir {folder}/silenced 2> /dev/null && kill -STOP {controller}"  # later links keep this PATH
+    (folder / "bin" / "sbatch").write_text(f'#!/bin/sh\n{once}\nexec {shutil.which("sbatch")} "$@"\n')
+    (folder / "bin" / "sbatch").chmod(0o700)
+    return {"PATH": f"{folder}/bin:{os.environ['PATH']}"}
+
+
 def test_a_controller_that_says_nothing_leaves_a_chain_and_no_second_one(site, shell: Shell) -> None:
     words = (*WORDS, "silent", "serve.sh")
     before = tagged(shell)
     controller = site.running()["slurmctld"]
     try:
-        assert (
-            shell.mirage(*words, status=75, env={"PATH": f"{stopping(shell, controller)}:{shell.environment['PATH']}"})
-            == ""
-        )
+        assert shell.mirage(*words, status=75, env=silencing_sbatch(shell.folder, controller)) == ""
         assert "it is not known whether a job was submitted" in shell.stderr
         began_s = real_s()
         assert shell.mirage(*words, status=75) == ""
@@ -79,15 +99,6 @@ def test_a_controller_that_says_nothing_leaves_a_chain_and_no_second_one(site, s
     assert known(shell, words).split()[-1] == str(first)
     (chain,) = json.loads(shell.mirage("chain", "list", "--json"))
     assert set(map(len, shell.jobs(chain["chain"]).values())) == {1}, later
-
-
-def stopping(shell: Shell, controller: int) -> Path:
-    """A folder with an sbatch before which the controller falls silent."""
-    folder = shell.folder / "bin"
-    folder.mkdir()
-    (folder / "sbatch").write_text(f'#!/bin/sh\nkill -STOP {controller}\nexec {shutil.which("sbatch")} "$@"\n')
-    (folder / "sbatch").chmod(0o700)
-    return folder
 
 
 def known(shell: Shell, words: tuple[str, ...]) -> str:
