@@ -223,8 +223,11 @@ class Agent:
                 unanswered += 1
                 self._stumbled(context, number, str(error))
                 if unanswered >= UNANSWERED:
-                    return str(error)
+                    if (away := self._controller_is_away()) is not None:
+                        return away
+                    unanswered = 0
             except SlurmRefused as error:
+                unanswered = 0
                 self._stumbled(context, number, str(error))
             except StoreError:
                 raise
@@ -248,6 +251,14 @@ class Agent:
         fresh = any(link.attempted_s == MISSING for link in context.of(chain, LinkState.PLANNED))
         waits = fresh and context.now_s < chain.next_try_s
         return Progress(progress.busy or (bool(context.of(chain, LinkState.PLANNED)) and not waits), progress.next_s)
+
+    def _controller_is_away(self) -> str | None:
+        """What squeue says where it has no answer either; None where it has one, and the chains alone had none."""
+        try:
+            self.backend.observe()
+        except SlurmError as error:
+            return str(error)
+        return None
 
     def _decide(self, context: CycleContext, turn: list[int]) -> int:
         """Decide; a fault of ours in it must not keep chains from being followed and handed over."""
