@@ -185,3 +185,21 @@ def test_a_store_knows_its_cluster_and_touches_nothing_on_another(cluster, priva
     shell.mirage("chain", "stop", "serve")
     for job in states:
         other.slurm.cancel(job)
+
+
+def test_a_store_is_bound_anew_where_its_controller_has_moved(cluster, private_cluster, tmp_path: Path) -> None:
+    shell = Shell(cluster, tmp_path / "here")
+    shell.submit("serve", "-t", "3", "--policy", "reactive", "serve.sh")
+    agent = shell.agent()
+    shell.until(lambda: 2 in shell.jobs("serve"), 30, "the agent works")
+    shell.mirage("agent", "rebind", status=1)
+    assert "stop it first" in shell.stderr
+    agent.terminate()
+    agent.wait(20)
+    shell.mirage("chain", "stop", "serve")
+    moved = private_cluster(nodes=1)
+    elsewhere = {"SLURM_CONF": moved.environment["SLURM_CONF"]}
+    told = shell.mirage("agent", "rebind", env=elsewhere)
+    assert told.strip().endswith(f"@localhost:{moved.spec.port}")
+    shell.mirage("chain", "pause", "serve", status=1)
+    assert "live on the cluster" in shell.stderr

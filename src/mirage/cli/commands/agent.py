@@ -228,6 +228,25 @@ def _instant(time_s: int) -> str:
     return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
+@agent.command(context_settings=CONTEXT, epilog=examples("mirage agent rebind"))
+def rebind() -> None:
+    """Bind the store to the cluster that Slurm's commands reach here, after its controller has moved.
+
+    Only for the same cluster under a new address: on another one the numbers of our jobs are somebody else's.
+    """
+    from mirage.agent import service
+    from mirage.errors import ConfigurationError
+    from mirage.slurm.backend import cluster_of
+
+    found = cluster_of(cluster.client().configuration())
+    with cluster.store() as store:
+        if service.running_agent(store, cluster.clock()) is not None:
+            raise ConfigurationError("an agent looks after this store; stop it first: mirage agent stop")
+        before = store.identity().cluster
+        store.rebind(found)
+    click.echo(f"{before or 'no cluster'} -> {found}")
+
+
 @agent.command(context_settings=CONTEXT, epilog=examples("mirage agent status", "mirage agent status --json"))
 @json_output
 @click.pass_context
