@@ -21,7 +21,7 @@ from mirage.job_state import MISSING
 from mirage.lab.virtual.faults import FaultySlurm
 from mirage.lab.virtual.program import Program
 from mirage.sim.cluster import Cluster
-from mirage.slurm.values import Submission
+from mirage.slurm.values import Queue, Submission
 
 UNANSWERED = SlurmUnreachable("sbatch had no answer from Slurm", "Socket timed out")
 REFUSED = SlurmRefused("sbatch failed with status 1", "sbatch: error: Unable to chdir: No such file or directory")
@@ -219,14 +219,32 @@ def test_a_release_that_is_refused_is_told_once_and_when_it_is_over(
 # -- everybody's trouble ------------------------------------------------------------------------------------
 
 
-def test_two_chains_unanswered_one_after_the_other_are_a_controller_that_is_away(store: SqlStore, script: Path) -> None:
-    world = World(store, script, 4)
+def test_two_chains_unanswered_and_squeue_too_are_a_controller_that_is_away(
+    store: SqlStore, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, observe, asked = World(store, script, 4), FaultySlurm.observe, []
+
+    def once(slurm: FaultySlurm) -> Queue:
+        asked.append(slurm)
+        if len(asked) > 1:
+            raise UNANSWERED
+        return observe(slurm)
+
+    monkeypatch.setattr(FaultySlurm, "observe", once)
     world.backend.wrong = {"c2": UNANSWERED, "c3": UNANSWERED}
     cycle = world.agent.cycle()
     assert "no answer from Slurm" in cycle.trouble
     assert world.backend.tried == ["c1", "c2", "c3"], "the fourth is not tried: it would wait as long"
     assert world.agent.pause_s(cycle, 0.0) == 120
     assert world.chain(4).trouble == ""
+
+
+def test_two_chains_unanswered_while_squeue_answers_are_their_own_trouble(store: SqlStore, script: Path) -> None:
+    world = World(store, script, 4)
+    world.backend.wrong = {"c2": UNANSWERED, "c3": UNANSWERED}
+    assert world.agent.cycle().trouble == ""
+    assert world.backend.tried == ["c1", "c2", "c3", "c4"]
+    assert [bool(world.chain(number).trouble) for number in (1, 2, 3, 4)] == [False, True, True, False]
 
 
 def test_unanswered_chains_with_another_between_them_are_their_own_trouble(store: SqlStore, script: Path) -> None:

@@ -40,7 +40,7 @@ JUMP_S = 60
 """The wall clock and the steady one may differ by so much between two polls before we speak of a jump."""
 
 UNANSWERED = 2
-"""So many chains without an answer from Slurm, one after another, are a controller that is away."""
+"""After so many chains without an answer from Slurm, one after another, squeue is asked whether anybody is there."""
 
 FOR_ALL = (LeaseHeld, StoreGone, WrongCluster)
 """Troubles that end the agent."""
