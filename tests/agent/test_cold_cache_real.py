@@ -52,11 +52,7 @@ def test_the_first_decision_comes_within_one_interval_though_nothing_is_compiled
     explained = shell.mirage("chain", "explain", "cold", "-n", "9")
     assert "fall-back for what-if" in explained
     assert "being compiled" in explained
-    told = lambda event: f'"event": "{event}"' in (shell.folder / "agent.log").read_text()  # noqa: E731
-    assert told("compiling")
-    shell.until(lambda: told("compiled"), 300, "the simulator is compiled")
-    by_itself = lambda: re.search(r"link 1: what-if (waited|let)", shell.mirage("chain", "explain", "cold"))  # noqa: E731
-    shell.until(lambda: by_itself() is not None, interval_s + 60, "the policy itself decides")
+    assert '"event": "compiling"' in (shell.folder / "agent.log").read_text()
     agent.terminate()
     assert agent.wait(30) == 0
     shell.mirage("chain", "stop", "cold")
