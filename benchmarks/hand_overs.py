@@ -47,9 +47,13 @@ class Log:
     def __init__(self, path: Path) -> None:
         self.said: dict[tuple[int, str], int] = {}
         self.last_s: dict[int, int] = {}
-        for link, word, at_s in map(str.split, path.read_text().splitlines()):
-            self.said.setdefault((int(link), word), int(at_s))
-            self.last_s[int(link)] = int(at_s)
+        for line in path.read_text().splitlines():
+            words = line.split()
+            if len(words) < 3:  # the signal has ended the command that was to tell the time
+                continue
+            link, word, at_s = int(words[0]), words[1], int(words[2])
+            self.said.setdefault((link, word), at_s)
+            self.last_s[link] = at_s
 
     def hand_overs(self, load_s: int, limit_s: int) -> list[dict[str, Any]]:
         """Each hand-over: whether the first was told, the gap, and whether the second had started in time."""
@@ -127,7 +131,8 @@ def main() -> None:
         folder = (options.keep or Path(name)).resolve()
         folder.mkdir(exist_ok=True)
         nodes = 2 * options.chains + 2
-        cluster = PrivateCluster(LabSpec(directory=folder / "lab", nodes=nodes, speed=options.speed))
+        spec = LabSpec(directory=folder / "lab", nodes=nodes, speed=options.speed, min_job_age_s=300 * options.speed)
+        cluster = PrivateCluster(spec)
         cluster.up()
         try:
             found = measure(cluster, folder, options)

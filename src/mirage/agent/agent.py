@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.decision.decide import Decider
-from mirage.agent.cycle.handover import Progress, ReadinessProbes, Shell, hand_over
+from mirage.agent.cycle.handover import Progress, ReadinessProbes, Shell, hand_over, next_last_call_s
 from mirage.agent.cycle.poller import Poller
 from mirage.agent.cycle.reconcile import Reconciler
 from mirage.agent.cycle.submit import Submissions
@@ -128,8 +128,9 @@ class Agent:
         if cycle.trouble:
             return min(self.settings.poll_s * 2.0 ** min(self.troubles, 8), self.settings.longest_poll_s)
         self._took_s.append(took_s)  # one slow answer is an accident; several are a busy controller
-        until_turn_s = self.turns.next_s(self.clock()) - self.clock()
-        return min(max(until_turn_s, 10 * min(self._took_s), 0.0), self.settings.longest_poll_s)
+        now_s = self.clock()
+        pause_s = max(self.turns.next_s(now_s) - now_s, 10 * min(self._took_s))
+        return max(min(pause_s, self.turns.next_moment_s() - now_s, self.settings.longest_poll_s), 0.0)
 
     def stand_by(self, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:
         """Wait until no other agent looks after the store; one whose host is gone keeps it for the lease's time."""
@@ -206,7 +207,8 @@ class Agent:
         for number in turn:
             chain = context.chains[number]
             decided = self.poller.complete and number not in self.decider.open
-            self.turns.end(chain, now_s, decided and not context.of(chain, LinkState.QUEUED))
+            call_s = next_last_call_s(context, chain)
+            self.turns.end(chain, now_s, decided and not context.of(chain, LinkState.QUEUED), call_s)
         return Cycle(len(chains), self.turns.busy, open_questions, trouble)
 
     def _attend_all(self, context: CycleContext, turn: Iterable[int]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from mirage.agent.cycle.handover import Progress
@@ -165,3 +167,16 @@ def test_a_chain_that_is_gone_is_forgotten() -> None:
     assert turns.due_s == {}
     turn(turns, 2_000, chain(1), None)
     assert turns.stumbles[1] == 1
+
+
+def test_a_moment_that_matters_is_known_however_slow_the_controller_is() -> None:
+    turns, (one, two) = Turns(AgentSettings()), (Chain(k, f"c{k}", ChainSpec(Submission("job.sh")), 0) for k in (1, 2))
+    turns.begin({1: one, 2: two}, 1_000)
+    assert turns.next_moment_s() == math.inf
+    turns.progress(1, Progress(True, 1_250))
+    turns.end(one, 1_000, True, last_call_s=1_200)
+    turns.end(two, 1_000, True, last_call_s=999)
+    assert turns.next_moment_s() == 1_200, "1,000 and before is over"
+    turns.stumbled(1)
+    turns.end(one, 1_000, True, last_call_s=1_200)
+    assert turns.next_moment_s() == math.inf, "who stumbles has its own pace"

@@ -96,13 +96,28 @@ def hand_over(context: CycleContext, chain: Chain, probes: ReadinessProbes) -> P
     for link in running:
         link = next(known for known in context.links[chain.id] if known.number == link.number)
         followed = bool(released) or link.number != newest.number
-        last_call_s = _limit_ends_s(link) - min(chain.spec.grace_s, link.limit_s // 2)
-        if link in leaving or (followed and chain.spec.signal and context.now_s >= last_call_s):
+        if link in leaving or (followed and chain.spec.signal and context.now_s >= last_call_s(chain, link)):
             moments.append(_end_previous(context, chain, link, cancel=link in leaving))
         elif followed:
-            moments.append(last_call_s)
+            moments.append(last_call_s(chain, link))
     busy = len(running) > 1 or newest.ready_s == MISSING or bool(released)
     return Progress(busy, min((at_s for at_s in moments if at_s > context.now_s), default=MISSING))
+
+
+def last_call_s(chain: Chain, link: Link) -> int:
+    """When a link is to be told at the latest that its limit ends it."""
+    return _limit_ends_s(link) - min(chain.spec.grace_s, link.limit_s // 2)
+
+
+def next_last_call_s(context: CycleContext, chain: Chain) -> int:
+    """When a link with a released successor is to be told that its limit ends it; ``MISSING`` for none.
+
+    To be asked behind the decisions of a cycle, which release.
+    """
+    running = context.of(chain, LinkState.RUNNING)
+    followed = running if context.of(chain, LinkState.QUEUED) else running[:-1]
+    calls_s = [last_call_s(chain, link) for link in followed if link.signalled_s == MISSING and chain.spec.signal]
+    return min((at_s for at_s in calls_s if at_s > context.now_s), default=MISSING)
 
 
 def _limit_ends_s(link: Link) -> int:

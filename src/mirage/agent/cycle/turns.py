@@ -22,6 +22,7 @@ class Turns:
     def __init__(self, settings: AgentSettings) -> None:
         self.settings = settings
         self.due_s: dict[int, float] = {}
+        self.moments_s: dict[int, list[int]] = {}
         self.stumbles: Counter[int] = Counter()
         self._progress: dict[int, Progress] = {}
         self._busy: set[int] = set()
@@ -35,6 +36,7 @@ class Turns:
         """The chains whose turn it is; those that are new at once."""
         for gone in self.due_s.keys() - chains.keys():
             del self.due_s[gone], self.stumbles[gone]
+            self.moments_s.pop(gone, None)
         self._busy &= chains.keys()
         self._progress.clear()
         latest_s = now_s + self.settings.longest_poll_s  # a turn beyond is of a clock that was set back
@@ -49,13 +51,15 @@ class Turns:
         """Note that a chain could not do what was to be done."""
         self.stumbles[chain] += 1
 
-    def end(self, chain: Chain, now_s: int, settled: bool) -> None:
+    def end(self, chain: Chain, now_s: int, settled: bool, last_call_s: int = MISSING) -> None:
         """Give a chain its next turn.
 
         Args:
             settled: Whether no question about it is open, and none of its links, perhaps released just now, waits.
+            last_call_s: When a link of it is to be told at the latest that its limit ends it.
         """
         progress = self._progress.get(chain.id, Progress())
+        self.moments_s.pop(chain.id, None)
         if self.stumbles[chain.id]:
             pause_s = self.settings.poll_s * 2.0 ** min(self.stumbles[chain.id] - 1, 8)
             self._busy.discard(chain.id)
@@ -64,11 +68,15 @@ class Turns:
         busy = progress.busy or (not settled and chain.state is ChainState.ACTIVE)
         (self._busy.add if busy else self._busy.discard)(chain.id)
         moments = [grid(now_s, self.settings.busy_poll_s if busy else self.settings.poll_s)]
-        if progress.next_s != MISSING:
-            moments.append(progress.next_s)
+        self.moments_s[chain.id] = [at_s for at_s in (progress.next_s, last_call_s) if at_s > now_s]
+        moments += [at_s for at_s in (progress.next_s, last_call_s) if at_s != MISSING]
         if chain.state is ChainState.ACTIVE:
             moments += [at_s for at_s in (chain.next_look_s, chain.next_try_s) if at_s > now_s]
         self.due_s[chain.id] = max(min(moments), now_s + 1)
+
+    def next_moment_s(self) -> float:
+        """The next moment that matters to the second to any chain, however slow the controller is."""
+        return min((at_s for moments in self.moments_s.values() for at_s in moments), default=math.inf)
 
     def next_s(self, now_s: float) -> float:
         """The next turn of any chain; where there is none, when to look for new chains."""
