@@ -74,8 +74,9 @@ UNKNOWN = 75
 def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     """Submit a batch script as sbatch does, and keep it alive beyond its time limit.
 
-    Takes every option of sbatch, and reads #SBATCH lines and SBATCH_... variables. The first job is submitted now; the
-    agent asks for each next one in time, waits until it is ready, tells the previous one to checkpoint, and ends it.
+    Takes every option of sbatch, and reads #SBATCH lines and the variables that sbatch reads. The first job is
+    submitted now; the agent asks for each next one in time, waits until it is ready, tells the previous one to
+    checkpoint, and ends it.
 
     Exit status: 0 submitted, 1 nothing was submitted, 2 wrong usage, 75 not known: the answer was lost, and the agent
     will find out.
