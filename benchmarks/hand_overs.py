@@ -31,7 +31,7 @@ say() {{ echo "$MIRAGE_LINK $1 $(date +%s)" >> {log}; }}
 trap 'say told; say down; exit 0' USR2
 say start
 sleep {load_s} & wait $!
-{mirage} link ready && say ready
+say ready; {mirage} link ready
 while true; do sleep 20 & wait $!; say beat; done
 """
 

@@ -90,6 +90,21 @@ def test_totals_grow_and_survive_a_restart(store: SqlStore, metrics: Metrics) ->
     assert read(after.text())[name] == 2
 
 
+def test_what_stands_in_the_way_is_told(store: SqlStore, metrics: Metrics) -> None:
+    chain = live(store, "train")
+    for number, reason in ((4, "PartitionDown"), (5, "Priority")):
+        store.add_link(Link(chain, number, LinkState.QUEUED, submitted_s=0, reason=reason))
+    metrics.record_cycle(Cycle(), 0.1)
+    told = read(metrics.text())
+    assert told["mirage_chain_trouble,train"] == 0
+    assert {name: value for name, value in told.items() if "blocked" in name} == {
+        "mirage_link_blocked,train,PartitionDown": 1
+    }
+    store.change_chain(chain, trouble="sbatch refused")
+    metrics.record_cycle(Cycle(), 0.1)
+    assert read(metrics.text())["mirage_chain_trouble,train"] == 1
+
+
 def test_a_chain_that_is_done_leaves_no_label(store: SqlStore, metrics: Metrics) -> None:
     chain = live(store, "train")
     metrics.record_cycle(Cycle(), 0.1)

@@ -15,6 +15,7 @@ from mirage.agent.chain.history import chain_run
 from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.duration import HOUR_S, UNLIMITED_S
 from mirage.errors import ConfigurationError, StoreError
+from mirage.slurm_words.reasons import is_usual
 
 if TYPE_CHECKING:
     from mirage.agent.agent import Cycle
@@ -143,7 +144,14 @@ def _of_chains(chains: Sequence[tuple[Chain, list[Link]]], now_s: int) -> Iterab
     twice_s = {key: run.overlap_s for key, run in runs.items()}
     wasted_s = {key: run.wasted_node_h * HOUR_S for key, run in runs.items()}
     troubled = {(chain.name,): bool(chain.trouble) for chain, _ in chains}
+    waits = {
+        (chain.name, link.reason): 1
+        for chain, links in chains
+        for link in links
+        if link.state is LinkState.QUEUED and not is_usual(link.reason)
+    }
     yield _gauge("chain_trouble", "Whether something stands in the way of the chain", troubled, "chain")
+    yield _gauge("link_blocked", "Why a link waits, where it is more than its turn", waits, "chain", "reason")
     yield _counter("interruption_seconds", "Time in which no link served, so far", lost_s, "chain")
     yield _counter("overlap_seconds", "Time in which two links held nodes, so far", twice_s, "chain")
     yield _counter("wasted_node_seconds", "Node-seconds held twice, so far", wasted_s, "chain")
