@@ -43,23 +43,24 @@ def test_a_reactive_chain_asks_when_its_link_has_ended() -> None:
 
 def test_a_chain_with_a_lead_asks_ahead_and_ends_the_older_link_once_the_next_has_started() -> None:
     run = lived("lead:1", 4.25)
-    assert [(link.submitted_s, link.started_s, link.ends_s) for link in run.links[:2]] == [
-        (0, 0, 7_140), (3_408, 10_740, 14_220),
+    assert [(link.submitted_s, link.started_s, link.ends_s) for link in run.links[:3]] == [
+        (0, 0, 7_140), (1_800, 10_740, 12_660), (12_540, 12_540, 14_460),
     ]  # fmt: skip
     assert run.links[0].ends_s == 7_200 - 120 + 60, "told two minutes before its limit, it left within one"
-    (asked, again) = [decision for decision in run.decisions if decision.submits]
-    assert (asked.now_s, asked.link, asked.remaining_s, asked.reason) == (3_408, 0, 3_792, "lead-reached")
+    asked, again, _ = [decision for decision in run.decisions if decision.submits]
+    assert (asked.now_s, asked.link, asked.remaining_s, asked.reason) == (1_800, 0, 5_400, "lead-reached")
     assert asked.estimate == {"remaining_s": 3_600.0, "lead_s": 3_600.0}, "less what the agent takes to notice"
-    assert (again.now_s, again.link) == (14_148, 1)
+    assert (again.now_s, again.link) == (12_540, 1)
     assert run.hand_overs == (
         HandOver(0, 7_140, 3_600, following=1),
-        HandOver(1, 14_220, -72, following=2, overlap_s=72),
+        HandOver(1, 12_660, -120, following=2, overlap_s=120),
+        HandOver(2, 14_460, -120, following=3, overlap_s=120),
     )
 
 
 @pytest.mark.parametrize("hours", [1, 2])
-def test_every_hundredth_of_its_limit_is_decided_about_until_the_time_is_over(hours: int) -> None:
+def test_it_is_decided_about_every_ten_minutes_until_the_time_is_over(hours: int) -> None:
     run = lived("reactive", hours)
-    assert [decision.now_s for decision in run.decisions] == [60, *(72 * k for k in range(1, 50 * hours))]
+    assert [decision.now_s for decision in run.decisions] == list(range(600, 3_600 * hours, 600))
     assert {decision.submits for decision in run.decisions} == {False}
     assert run.hand_overs == ()

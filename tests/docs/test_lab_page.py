@@ -44,7 +44,7 @@ def test_the_commands_of_the_page_work_when_typed_in_order(shell: dict[str, str]
     watched = f"set -e\n{before_the_end}\n{wait}\n{end}"
     try:
         done = subprocess.run(
-            ["bash", "-c", watched], env=shell, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+            ["bash", "-c", watched], env=shell, cwd=folder, capture_output=True, text=True, timeout=300, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert "Submitted batch job 1\n" in done.stdout

@@ -36,7 +36,7 @@ POLICIES = {"reactive": "reactive", "what-if": "what-if:{futures}"}
 
 LINKS = (Link(8),)
 FUTURES = 48
-"""Fewer than the policy's own default, so that the whole demonstration takes less than a minute."""
+"""Fewer than the policy's own default, so that the whole demonstration takes a minute or two."""
 
 Told = Callable[[str], None]
 

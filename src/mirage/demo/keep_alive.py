@@ -23,12 +23,12 @@ from mirage.slurm.values import Submission
 NAME = "service"
 SETTINGS = AgentSettings(
     poll_s=10 * MINUTE_S,
-    busy_poll_s=MINUTE_S,
+    busy_poll_s=10 * MINUTE_S,
     decide_s=30 * MINUTE_S,
     longest_sleep_s=DAY_S,
     lease_s=DAY_S,
 )
-"""Ten minutes between looks and half an hour between decisions: two weeks are to pass in less than a minute."""
+"""Ten minutes between looks and half an hour between decisions: two weeks are to pass in a minute or two."""
 
 SCRIPT = "#!/bin/sh\n./serve --checkpoint-on USR2\n"
 
