@@ -174,7 +174,7 @@ def test_killed_before_the_end_of_a_link_that_does_not_leave(cluster, tmp_path: 
     assert len(chain.jobs()) == 2
 
 
-KILLS = int(os.environ.get("MIRAGE_SOAK_KILLS", "60"))
+KILLS = int(os.environ.get("MIRAGE_SOAK_KILLS", "30"))
 
 
 def test_random_kills(cluster, tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ from mirage.trace.table import JobTable
 pytestmark = pytest.mark.slow
 
 HEALTHY = 20
-WEEK_S = int(os.environ.get("MIRAGE_WEEK_DAYS", "2")) * DAY_S
-"""Two days in the gate, which has no time for seven."""
+WEEK_S = int(os.environ.get("MIRAGE_WEEK_DAYS", "1")) * DAY_S
+"""One day in the gate, which has no time for seven."""
 SETTINGS = AgentSettings(poll_s=1_800, busy_poll_s=600, decide_s=3_600, looks_a_link=6, lease_s=DAY_S)
 """Fewer looks than on a cluster: a week is to pass in minutes."""
 
