@@ -323,7 +323,9 @@ def test_while_an_agent_is_at_work_nothing_is_done(place: Place) -> None:
     with closing(place.opened()) as store:
         store.take_lease(holder_name(), NOW_S, 60)
     back_up(place.path, NOW_S)
+    before = place.path.read_bytes()
     refused(place, from_backup=1)(LeaseHeld, "stop that agent first: mirage agent stop")
+    assert place.path.read_bytes() == before
 
 
 def test_on_another_cluster_nothing_is_done(place: Place) -> None:

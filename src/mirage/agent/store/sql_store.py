@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence
@@ -275,15 +276,12 @@ class SqlStore(Database):
         """Take or renew the lease."""
         values = {"holder": holder, "until_s": now_s + valid_s}
         free = (lease.c.holder == holder) | (lease.c.until_s < now_s)
-        try:
-            with self._writing() as connection:
-                if connection.execute(lease.update().where(free).values(**values)).rowcount:
-                    return
-                if connection.execute(sa.select(lease.c.id)).first() is None:
-                    connection.execute(lease.insert().values(id=1, **values))
-                    return
-        except KeyExists:
-            pass  # somebody was quicker
+        with contextlib.suppress(KeyExists), self._writing() as connection:  # somebody may be quicker
+            if connection.execute(lease.update().where(free).values(**values)).rowcount:
+                return
+            if connection.execute(sa.select(lease.c.id)).first() is None:
+                connection.execute(lease.insert().values(id=1, **values))
+                return
         held = self.lease()
         who, until_s = held if held is not None else ("another agent", now_s)
         raise LeaseHeld(

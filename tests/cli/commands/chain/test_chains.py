@@ -253,7 +253,8 @@ def test_what_makes_no_sense_is_refused_before_anything_is_submitted(terminal: T
     ["-t 0 --links 2", "-t UNLIMITED --for 14d", "--time=0 --until-done", "-t 2 --policy average", "--policy lead:3.9"],
 )
 def test_what_makes_sense_is_submitted(terminal: Terminal, words: str) -> None:
-    terminal.type("submit", "--no-agent", *words.split(), "serve.sh")
+    assert terminal.type("submit", "--no-agent", *words.split(), "serve.sh").startswith("Submitted batch job ")
+    assert len(terminal.served.slurm.own) == 1
 
 
 def test_a_short_link_has_a_short_grace(terminal: Terminal) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -50,11 +51,9 @@ def split_words(words: list[str], ours: dict[str, bool]) -> tuple[list[str], lis
                 mine.append(left.pop(0))
         elif left[0].startswith("-") and left[0] not in ("-", "--"):
             taken = 1
-            try:
+            with contextlib.suppress(ConfigurationError):  # told later, by the reader of sbatch's words
                 _, script, _ = parse_sbatch([left[0], "value"])
                 taken = 1 if script == "value" else 2
-            except ConfigurationError:
-                pass  # sbatch's reader will complain about it, in its own words
             theirs += left[:taken]
             del left[:taken]
         else:
