@@ -16,7 +16,7 @@ from mirage.agent.cycle.transitions import steer
 from mirage.agent.model import Chain, ChainSpec, ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import SqlStore, open_store
-from mirage.errors import LeaseHeld, SlurmRefused, SlurmUnreachable, StoreError, WrongCluster
+from mirage.errors import LeaseHeld, SlurmRefused, SlurmUnreachable, StoreError, StoreGone, WrongCluster
 from mirage.job_state import MISSING
 from mirage.lab.virtual.faults import FaultySlurm
 from mirage.lab.virtual.program import Program
@@ -364,3 +364,16 @@ def test_a_done_chain_has_no_trouble(store: SqlStore, script: Path) -> None:
     store.change_chain(1, state=ChainState.PAUSED, why="enough")
     world.live(120)
     assert world.chain(1).trouble == ""
+
+
+def test_standing_by_a_store_that_is_gone_ends(store: SqlStore, script: Path) -> None:
+    world, slept = World(store, script, 1), []
+    store.take_lease("another", world.backend.clock(), 3_600)
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        Path(str(store.engine.url.database)).unlink(missing_ok=True)
+
+    with pytest.raises(StoreGone):
+        world.agent.stand_by(sleep, lambda: len(slept) > 3)
+    assert len(slept) == 1, "it waited while the other lived, and ended when there was nothing to wait for"

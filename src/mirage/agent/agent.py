@@ -133,7 +133,11 @@ class Agent:
         return max(min(pause_s, self.turns.next_moment_s() - now_s, self.settings.longest_poll_s), 0.0)
 
     def stand_by(self, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:
-        """Wait until no other agent looks after the store; one whose host is gone keeps it for the lease's time."""
+        """Wait until no other agent looks after the store; one whose host is gone keeps it for the lease's time.
+
+        Raises:
+            StoreGone: The store's file was deleted or replaced meanwhile.
+        """
         told = ""
         while not stop():
             try:
@@ -144,6 +148,8 @@ class Agent:
                 if not told:
                     told = str(error)
                     log.info("standing by", extra={"detail": told})
+            except StoreGone:
+                raise
             except StoreError as error:
                 log.warning("trouble", extra={"detail": str(error)})
             sleep(self.settings.busy_poll_s)

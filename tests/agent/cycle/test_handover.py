@@ -158,6 +158,12 @@ def test_at_the_end_of_its_time_the_last_link_leaves_too(state: ChainState, unti
     assert world.slurm.calls == ([("signal", 101, "USR2")] if leaves else [])
 
 
+def test_a_link_that_becomes_ready_as_its_time_ends_leaves_at_once() -> None:
+    world = shown(running(1), chain={"state": ChainState.ENDING}, until_s=NOW_S)
+    assert not handed_over(world).busy
+    assert world.slurm.calls == [("signal", 101, "USR2")]
+
+
 def test_a_signal_that_slurm_refuses_is_told_and_the_next_link_takes_over() -> None:
     world = shown(running(1), running(2, ready_s=9_500), grace_s=60)
     world.slurm.refuses["signal"] = "Invalid signal"

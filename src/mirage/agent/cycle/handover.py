@@ -91,13 +91,14 @@ def hand_over(context: CycleContext, chain: Chain, probes: ReadinessProbes) -> P
     if newest.ready_s == MISSING:
         newest = _with_readiness(context, chain, newest, probes)
     ending = chain.state is ChainState.ENDING and chain.spec.until_s != MISSING and context.now_s >= chain.spec.until_s
-    leaving = running if ending else running[:-1] if newest.ready_s != MISSING else []
+    told = running if ending else running[:-1] if newest.ready_s != MISSING else []
+    leaving = {link.number for link in told}
     moments = [newest.started_s + chain.spec.warmup_s] if newest.ready_s == MISSING else []
     for link in running:
         link = next(known for known in context.links[chain.id] if known.number == link.number)
         followed = bool(released) or link.number != newest.number
-        if link in leaving or (followed and chain.spec.signal and context.now_s >= last_call_s(chain, link)):
-            moments.append(_end_previous(context, chain, link, cancel=link in leaving))
+        if link.number in leaving or (followed and chain.spec.signal and context.now_s >= last_call_s(chain, link)):
+            moments.append(_end_previous(context, chain, link, cancel=link.number in leaving))
         elif followed:
             moments.append(last_call_s(chain, link))
     busy = len(running) > 1 or newest.ready_s == MISSING or bool(released)
