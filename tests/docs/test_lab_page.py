@@ -20,23 +20,24 @@ PAGE = Path(__file__).parents[2] / "docs" / "lab.md"
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> dict[str, str]:
+def shell(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which ``mirage`` is this tree's."""
-    if lacking := missing(LabSpec(directory=tmp_path)):
+    home = tmp_path_factory.mktemp("home")  # short: the path of a lab holds those of Unix sockets
+    if lacking := missing(LabSpec(directory=home)):
         pytest.skip(f"a real Slurm needs {', '.join(lacking)}; {ADVICE}")
-    programs = tmp_path / "bin"
+    programs = home / "bin"
     programs.mkdir()
     (programs / "mirage").write_text(f'#!/bin/sh\nexec {sys.executable} -m mirage "$@"\n')
     (programs / "mirage").chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MIRAGE_HOME", "MIRAGE_STORE"))}
-    return {**kept, "PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    return {**kept, "PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(home)}
 
 
-def test_the_commands_of_the_page_work_when_typed_in_order(shell: dict[str, str], tmp_path: Path) -> None:
+def test_the_commands_of_the_page_work_when_typed_in_order(shell: dict[str, str]) -> None:
     blocks = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     (typed,) = [block for block in blocks if "lab up" in block]
     assert typed.count("mirage ") == 6
-    folder = tmp_path / "work"
+    folder = Path(shell["HOME"]) / "work"
     folder.mkdir()
     before_the_end, end, _ = typed.partition("mirage lab down --purge\n")
     assert end

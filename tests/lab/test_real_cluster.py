@@ -19,6 +19,7 @@ from mirage.job_state import JobState
 from mirage.lab.real import packages
 from mirage.lab.real.cluster import PrivateCluster
 from mirage.lab.real.spec import LabSpec, slurm_conf
+from mirage.lab.sockets import LONGEST_BYTES
 from mirage.patience import wait_until
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import SystemRunner
@@ -64,6 +65,23 @@ def submit(cluster: PrivateCluster, folder: Path, command: str, *words: str) -> 
 def test_a_job_runs_and_knows_its_gpus(cluster: PrivateCluster, tmp_path: Path) -> None:
     ended(cluster, submit(cluster, tmp_path, "echo $CUDA_VISIBLE_DEVICES", "--gpus-per-node=2"))
     assert (tmp_path / "out").read_text().strip() == "0,1"
+
+
+@pytest.mark.real_slurm
+@pytest.mark.slow
+def test_the_longest_path_holds_a_job_and_a_longer_one_is_refused(tmp_path_factory, tmp_path: Path) -> None:
+    folder = tmp_path_factory.mktemp("long")
+    room = LONGEST_BYTES - len(str(LabSpec(directory=folder / "x", nodes=1).longest_socket)) + 1
+    with pytest.raises(ConfigurationError, match="too long a path for a Unix socket, by 1 bytes"):
+        PrivateCluster(LabSpec(directory=folder / ("x" * (room + 1)), nodes=1)).up()
+    assert not any(folder.iterdir())
+    cluster = PrivateCluster(LabSpec(directory=folder / ("x" * room), nodes=1, extra=("FirstJobId=999999",)))
+    try:
+        cluster.up()
+        ended(cluster, submit(cluster, tmp_path, "echo here"))
+        assert (tmp_path / "out").read_text().strip() == "here"
+    finally:
+        cluster.purge()
 
 
 @pytest.mark.real_slurm

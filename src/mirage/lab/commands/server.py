@@ -27,12 +27,11 @@ from mirage.duration import parse_duration_s
 from mirage.errors import ConfigurationError
 from mirage.lab.commands.dispatch import COMMANDS, answer
 from mirage.lab.commands.invocation import Answer, Invocation, WantsScript
+from mirage.lab.sockets import require_short_path
 from mirage.lab.virtual.slurm import VirtualSlurm
 
 STEERING = "fake-slurm"
 SOCKET, BIN, SPOOL = "slurm.sock", "bin", "spool"
-_LONGEST_PATH = 100
-"""Of a Unix socket: sun_path holds 108 bytes."""
 
 
 @dataclass
@@ -113,8 +112,7 @@ def place_commands(directory: Path) -> None:
     Raises:
         ConfigurationError: The path is too long for a socket.
     """
-    if len(str(directory / SOCKET)) > _LONGEST_PATH:
-        raise ConfigurationError(f"{directory} is too long a path for a Unix socket; choose a shorter one")
+    require_short_path(directory, directory / SOCKET)
     (directory / SPOOL).mkdir(parents=True, exist_ok=True)
     (directory / BIN).mkdir(exist_ok=True)
     client = shlex.join([sys.executable, "-SE", str(Path(__file__).with_name("client.py")), str(directory / SOCKET)])

@@ -21,6 +21,7 @@ from mirage.lab.real.packages import PATH, require
 from mirage.lab.real.ports import answers
 from mirage.lab.real.processes import Processes, kill, lives, tail
 from mirage.lab.real.spec import CONTROLLER, REST, LabSpec
+from mirage.lab.sockets import require_short_path
 from mirage.patience import on_this_clock_s, wait_until
 
 _KILLED_LAST = ("slurmrestd", "slurmctld", "slurmdbd", "mariadb", "munged", clock.NAME)
@@ -43,10 +44,11 @@ class PrivateCluster:
         """Start whatever is not running, and wait until every node is idle.
 
         Raises:
-            ConfigurationError: A program is missing, or a port is taken.
+            ConfigurationError: A program is missing, a port is taken, or the directory's path is too long.
             SlurmUnreachable: A daemon did not start; the end of its log is quoted.
         """
         require(self.spec)
+        require_short_path(self.spec.directory, self.spec.longest_socket)
         self.write()
         self._start_clock()
         self._start_munge()

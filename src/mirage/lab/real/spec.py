@@ -8,6 +8,9 @@ from pathlib import Path
 CONTROLLER, DATABASE_DAEMON, DATABASE, REST, NODES = 0, 1, 2, 3, 100
 """Ports, counted from the cluster's first."""
 
+BATCH_STEP = 0xFFFFFFFB
+"""Slurm's number of the step in which a batch script runs (SLURM_BATCH_SCRIPT)."""
+
 QUICK_SCHEDULER = (
     "bf_interval=1,bf_resolution=1,sched_interval=2,sched_min_interval=100000,bf_continue,bf_window=1440,"
     "bf_max_job_test=1000,default_queue_depth=1000,batch_sched_delay=0"
@@ -79,6 +82,12 @@ class LabSpec:
     def state(self) -> Path:
         """What they remember."""
         return self.directory / "state"
+
+    @property
+    def longest_socket(self) -> Path:
+        """What slurmstepd of the last node listens on for the batch step of a job with a number of six digits."""
+        last = self.node_names[-1]
+        return self.state / last / f"{last}_999999.{BATCH_STEP}"
 
     @property
     def node_names(self) -> list[str]:
