@@ -108,14 +108,14 @@ def _use_engine() -> None:
 
 
 def _use_forecasts() -> None:
+    from mirage.forecast.forecaster import Forecaster
     from mirage.policy.view import Chain
-    from mirage.provision.policies.start_forecast import StartForecast
 
     sim = _simulation("fcfs")
     sim.advance(sim.now_s + 60)
     link = sim.inject(nodes=1, limit_s=600)
     chain = Chain(1, 600, link, sim.now_s, sim.now_s, sim.now_s + 600, step_s=60)
-    StartForecast(1, discipline="fcfs").starts_s(sim.view(chain), _zero())
+    Forecaster(1, discipline="fcfs").forecast(sim.view(chain), _zero())
 
 
 def _zero() -> Any:

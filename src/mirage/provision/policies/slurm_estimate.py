@@ -6,10 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from mirage.duration import DAY_S
+from mirage.forecast.forecaster import Forecaster
 from mirage.policy.view import Chain, Ended, View
 from mirage.provision.policies.rules import Lead
-from mirage.provision.policies.start_forecast import StartForecast
 from mirage.sim.slurm_conf.settings import SlurmSettings
+
+LONGEST_S = 5 * DAY_S
+"""A wait is foreseen no further than this beyond the end of the present link."""
 
 
 class SlurmEstimate(Lead):
@@ -21,13 +25,12 @@ class SlurmEstimate(Lead):
     """
 
     def __init__(self, *, discipline: str = "slurm", scheduler: SlurmSettings | None = None) -> None:
-        self.forecast = StartForecast(1, discipline=discipline, scheduler=scheduler, arrivals=False)
+        self.forecast = Forecaster(1, discipline=discipline, scheduler=scheduler, arrivals=False)
 
     def lead_s(self, view: View, chain: Chain) -> float:
         """The wait the plan foresees for a link submitted now."""
         without_history = replace(view, ended=_nothing_ended())
-        start_s = self.forecast.starts_s(without_history, np.zeros(1, dtype=np.int64))
-        return float(start_s[0, 0] - view.now_s)
+        return float(self.forecast.forecast(without_history, np.zeros(1, dtype=np.int64), LONGEST_S).waits_s[0, 0])
 
 
 def _nothing_ended() -> Ended:

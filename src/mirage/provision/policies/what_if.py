@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from mirage.forecast.forecaster import BEYOND_S, Forecaster, QueueFutures
 from mirage.job_state import MISSING, Ints
 from mirage.policy.cost import Cost
 from mirage.policy.parameter import COUNT, SHARE, YES_OR_NO, read_parameters
 from mirage.policy.plan import Plan, Submit, Wait
-from mirage.policy.view import Chain, Jobs, View
+from mirage.policy.start_forecast import StartForecast
+from mirage.policy.view import Chain, View
 from mirage.provision.policies.rules import chain_of, plan_without_choice
-from mirage.provision.policies.start_forecast import StartForecast
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 _NOTHING = 1e-9
@@ -77,9 +78,9 @@ class WhatIf:
         quick: bool = True,
     ) -> None:
         self.cost = cost or Cost()
-        self.forecast = StartForecast(futures, seed=seed, discipline=discipline, scheduler=scheduler)
+        self.forecaster = Forecaster(futures, seed=seed, discipline=discipline, scheduler=scheduler)
         self.information, self.tie, self.quick = information, tie, quick
-        self._seen: Jobs | None = None
+        self._queue: QueueFutures | None = None
         self._waits: dict[Chain, Ints] = {}
 
     def decide(self, view: View) -> Plan:
@@ -87,28 +88,46 @@ class WhatIf:
         chain = chain_of(view)
         if (plan := plan_without_choice(view, chain)) is not None:
             return plan
+        if self._queue is None or self._queue.view.pending is not view.pending:
+            self._queue, self._waits = self.forecaster.of(view), {}
         remaining_s = chain.ends_s - view.now_s
-        if self.quick and (plan := self._quick_plan(view, chain, remaining_s)) is not None:
-            return plan
-        starts_s = self.forecast.starts_s(view, delays_s(remaining_s, chain.step_s))
-        cost = self.cost.of((starts_s - chain.ends_s).astype(np.float64))
+        waits_s = None
+        if self.quick:
+            waits_s = self._waits_now(view, chain)
+            if (plan := self._plan_at_a_glance(view, chain, waits_s)) is not None:
+                return plan
+        delays = delays_s(remaining_s, chain.step_s)
+        if len(delays) > 2:
+            few = delays[[0, likely_delay(delays, remaining_s, waits_s)]]
+            plan = self._weighed(self._queue.play(chain, few, chain.ends_s + BEYOND_S), chain)
+            if not plan.submits:
+                return plan
+        return self._weighed(self._queue.play(chain, delays, chain.ends_s + BEYOND_S), chain)
+
+    def _weighed(self, forecast: StartForecast, chain: Chain) -> Plan:
+        """The plan by the costs of submitting now and later.
+
+        A later moment that is better than now by more than a tie stays so whatever the others are like: to wait can be
+        said when few delays have been played.
+        """
+        cost = self.cost.of(forecast.gaps_s)
         now, fixed, hindsight = cost[:, 0].mean(), cost[:, 1:].mean(axis=0).min(), cost[:, 1:].min(axis=1).mean()
         later = fixed + self.information * (hindsight - fixed)
-        waits_s = starts_s[:, 0] - view.now_s
+        remaining_s = chain.ends_s - forecast.now_s
+        waits_s = forecast.waits_s[:, 0]
         estimate = forecast_estimate(remaining_s, waits_s) | {"cost_now": float(now), "cost_later": float(later)}
         if now < later - _NOTHING:
             return Plan((Submit(reason="waiting-costs-more"),), estimate)
         if self.tie > 0 and _NOTHING < now <= later * (1 + self.tie):
             return Plan((Submit(reason="waiting-gains-nothing"),), estimate)
-        until_s = next_look_s(view.now_s, chain.step_s, remaining_s - int(waits_s.max()))
+        until_s = next_look_s(forecast.now_s, chain.step_s, remaining_s - int(waits_s.max()))
         return Plan((Wait(reason="waiting-costs-less", until_s=until_s),), estimate)
 
-    def _quick_plan(self, view: View, chain: Chain, remaining_s: int) -> Plan | None:
+    def _plan_at_a_glance(self, view: View, chain: Chain, waits_s: Ints) -> Plan | None:
         """What needs no weighing: a link that comes too late even now, and one for which there is plenty of time."""
-        waits_s = self._waits_now(view, chain)
+        remaining_s, longest_s = chain.ends_s - view.now_s, int(waits_s.max())
         if waits_s.min() >= remaining_s:
             return Plan((Submit(reason="too-late-even-now"),), forecast_estimate(remaining_s, waits_s))
-        longest_s = int(waits_s.max())
         if remaining_s > _PLENTY * longest_s + chain.step_s:
             until_s = next_look_s(view.now_s, chain.step_s, remaining_s - longest_s)
             return Plan((Wait(reason="plenty-of-time", until_s=until_s),), forecast_estimate(remaining_s, waits_s))
@@ -119,9 +138,7 @@ class WhatIf:
 
         No present link is taken to be sure to run until its limit.
         """
-        if self._seen is not view.pending:
-            self._seen = view.pending
-            self._waits.clear()
+        assert self._queue is not None
         form = replace(
             chain,
             predecessor=MISSING,
@@ -131,9 +148,14 @@ class WhatIf:
         )
         if form not in self._waits:
             now = np.zeros(1, dtype=np.int64)
-            starts_s = self.forecast.starts_s(replace(view, chain=form), now, patience_s=0)
-            self._waits[form] = starts_s[:, 0] - view.now_s
+            self._waits[form] = self._queue.play(form, now, form.ends_s).waits_s[:, 0]
         return self._waits[form]
+
+
+def likely_delay(delays: Ints, remaining_s: int, waits_s: Ints | None) -> int:
+    """Which delay leaves about as much time as a link waits, or half of what is left where nothing is known."""
+    wait_s = remaining_s / 2 if waits_s is None else float(np.percentile(waits_s, 80))
+    return max(int(np.searchsorted(delays, remaining_s - wait_s, side="right")) - 1, 1)
 
 
 def forecast_estimate(remaining_s: int, waits_s: Ints) -> dict[str, float]:

@@ -10,10 +10,9 @@ Times must have been brought to the minute grid (``mirage.sim.jobs.to_minutes``)
 
 from __future__ import annotations
 
-from typing import Any
-
 from mirage.sim.kernel.arrays import (
     DISCIPLINE,
+    NEVER_S,
     NOBODY,
     Reference,
     Scratch,
@@ -22,7 +21,10 @@ from mirage.sim.kernel.arrays import (
 )
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import call_at, pending, start, unqueue
+from mirage.sim.kernel.pool_profile import earliest_level, lasts_from_now, reserve_level
+from mirage.sim.kernel.profile import last_that_fits
 from mirage.sim.kernel.reference import dereference
+from mirage.sim.kernel.sorted_array import take_out
 
 SLOTS = 288
 SLOT_S = 600
@@ -56,76 +58,76 @@ def order_by_priority(world: World, state: State) -> None:
 
 
 @kernel()
-def last_candidate(state: State, tested: int) -> int:
-    """The last place in the queue whose job fits what is free now, or ``NOBODY``."""
-    free = state.free[0, 0]
-    for k in range(tested - 1, -1, -1):
-        if state.live[pending(state)[k]].nodes <= free:
-            return k
-    return NOBODY
+def last_candidate(state: State, first: int, last: int) -> int:
+    """The last place from ``first`` to ``last`` in the queue whose job may start in the plan; else below ``first``."""
+    live, queue = state.live, pending(state)
+    while last >= first and not lasts_from_now(state, live[queue[last]].nodes, slots_of(live[queue[last]].limit_s)):
+        last -= 1
+    return last
 
 
 @kernel()
-def fill_timeline(state: State, timeline: Any) -> None:
-    """Free nodes slot by slot, as running jobs reach their limits."""
+def slots_of(time_s: int) -> int:
+    """How many slots a time takes."""
+    return (time_s + SLOT_S - 1) // SLOT_S
+
+
+@kernel()
+def rebuild_slots(state: State) -> None:
+    """Rebuild the profile, in slots from now, from the running jobs that reach their limits within ``SLOTS``."""
     clock, live = state.clock[0], state.live
-    level = state.free[0, 0]
-    done = 0
-    n = clock.n_running
-    for slot in range(SLOTS):
-        begins_s = clock.now_s + slot * SLOT_S
-        while done < n and live[state.running[done]].limit_end_s <= begins_s:
-            level += live[state.running[done]].width
-            done += 1
-        timeline[slot] = level
-
-
-@kernel()
-def first_gap(timeline: Any, nodes: int, length: int) -> int:
-    """The first slot with ``nodes`` free for ``length`` slots, or to the end; else ``SLOTS``."""
-    begin = 0
-    run = 0
-    for slot in range(SLOTS):
-        if timeline[slot] >= nodes:
-            run += 1
-            if run == length:
-                return begin
-        else:
-            begin = slot + 1
-            run = 0
-    return begin
+    times, level = state.profile_s, state.level
+    free = state.free[0, 0]
+    times[0] = 0
+    level[0] = free
+    n = 1
+    for k in range(clock.n_running):
+        job = live[state.running[k]]
+        ends = slots_of(max(job.limit_end_s - clock.now_s, 0))
+        if ends >= SLOTS:
+            break
+        free += job.width
+        if ends > times[n - 1]:
+            times[n] = ends
+            n += 1
+        level[n - 1] = free
+    clock.n_profile = n
 
 
 @kernel()
 def replan(world: World, state: State, scratch: Scratch) -> None:
     """Plan the queue on the slots and start what lands in the first one.
 
-    Nothing but starts comes of it, so planning ends with the last job that could start now.
+    What lies beyond the last slot is as the last slot is. Nothing but starts comes of a plan, so planning ends with the
+    last job that could start now.
     """
     clock, live, queue = state.clock[0], state.live, pending(state)
-    timeline = scratch.timeline
     n = clock.n_pending
-    last = last_candidate(state, min(n, JOBS_PLANNED))
-    if last == NOBODY:
+    last = last_that_fits(world, state, 0, min(n, JOBS_PLANNED) - 1)
+    if last < 0:
         return
-    fill_timeline(state, timeline)
-    kept = 0
-    for k in range(n):
+    rebuild_slots(state)
+    k = 0
+    last = last_candidate(state, k, last)
+    while k <= last:
         slot = queue[k]
         job = live[slot]
-        begin = SLOTS
-        if k <= last:
-            length = (job.limit_s + SLOT_S - 1) // SLOT_S
-            begin = first_gap(timeline, job.nodes, length)
-            for used in range(begin, min(begin + length, SLOTS)):
-                timeline[used] -= job.nodes
-        if begin == 0:
+        at = earliest_level(state, job.nodes, slots_of(job.limit_s))
+        if at != NOBODY:
+            begins = state.profile_s[at]
+            ends = begins + slots_of(job.limit_s)
+            reserve_level(state, job.nodes, at, begins, ends if ends < SLOTS else NEVER_S)
+        if at == 0:
+            take_out(queue, k, n)
+            n -= 1
+            last -= 1
             scratch.picked[0] = job.nodes
             start(world, state, scratch, slot, job.nodes, 1.0)
         else:
-            queue[kept] = slot
-            kept += 1
-    clock.n_pending = kept
+            k += 1
+        last = last_candidate(state, k, last)
+    clock.n_pending = n
+    clock.n_profile = 0
 
 
 @kernel(DISCIPLINE)

@@ -77,7 +77,7 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
     Age moves all waiting jobs alike, so between two periods of ``PriorityCalcPeriod`` only new jobs are put in place.
 
     Returns:
-        Whether the whole queue was computed anew.
+        Whether the whole queue was computed anew and its order has changed.
     """
     clock, live, queue = state.clock[0], state.live, pending(state)
     setting = world.settings[0]
@@ -92,6 +92,7 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
     if fair:
         sum_by_account(world, state, scratch)
     n = clock.n_pending
+    moved = False
     for k in range(n):
         slot = queue[k]
         job = live[slot]
@@ -109,13 +110,13 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
         if fair:
             priority += setting.weight_fairshare * fair_share(world, state, scratch, job.user)
         job.priority = float(int(priority))  # Slurm's priorities are whole numbers
-        insert_by_priority(world, state, k, slot)
-    return bool(due)
+        moved |= insert_by_priority(world, state, k, slot)
+    return due and moved
 
 
 @kernel()
-def insert_by_priority(world: World, state: State, k: int, slot: int) -> None:
-    """Move the job at place k forward to its place; ties stay in order of submission."""
+def insert_by_priority(world: World, state: State, k: int, slot: int) -> bool:
+    """Move the job at place k forward to its place; ties stay in order of submission. Returns whether it moved."""
     live, queue = state.live, pending(state)
     job = live[slot]
     tier, priority = world.partition_tier[job.partition], job.priority
@@ -130,3 +131,4 @@ def insert_by_priority(world: World, state: State, k: int, slot: int) -> None:
         queue[at] = queue[at - 1]
         at -= 1
     queue[at] = slot
+    return at < k

@@ -57,9 +57,9 @@ DISCIPLINES: dict[str, DisciplineSpec] = {
     "mirage-2023": DisciplineSpec(
         f"{_HERE}.mirage_2023:mirage_2023",
         "the published Mirage simulator, to the minute; for comparison",
+        plans=True,
         one_pool=True,
         minutes=True,
-        scratch_rows=288,
     ),
     "srtf": DisciplineSpec(
         f"{_HERE}.srtf:srtf", "shortest remaining time first, preemptive, knows run times", one_pool=True

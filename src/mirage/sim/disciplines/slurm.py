@@ -41,12 +41,12 @@ def main_loop(world: World, state: State, scratch: Scratch, depth: int) -> None:
         closed[p] = 0
     n = clock.n_pending
     open_partitions = partitions
-    kept = 0
-    for k in range(n):
+    kept = k = 0
+    while k < min(n, depth) and open_partitions > 0:
         slot = queue[k]
         job = live[slot]
         starts = False
-        if k < depth and open_partitions > 0 and closed[job.partition] == 0 and permitted(world, state, job):
+        if closed[job.partition] == 0 and permitted(world, state, job):
             starts = fits(world, state, scratch, job)
             if not starts and may_displace(world, job) and displace_for(world, state, scratch, job):
                 starts = fits(world, state, scratch, job)
@@ -58,7 +58,11 @@ def main_loop(world: World, state: State, scratch: Scratch, depth: int) -> None:
         else:
             queue[kept] = slot
             kept += 1
-    clock.n_pending = kept
+        k += 1
+    if kept < k:
+        for rest in range(k, n):
+            queue[kept + rest - k] = queue[rest]
+        clock.n_pending = n - (k - kept)
 
 
 @kernel()

@@ -1,23 +1,18 @@
-"""Futures of a queue: run times of the jobs in sight, and jobs that may yet come.
+"""Uses of the limit that accounting and the running jobs tell of.
 
 A run time is the job's limit times a *use of the limit* drawn from jobs that ended: the user's own with the same
 limit as far as there are any, everybody's with a like limit otherwise; a job that runs already has used up its
-elapsed time, so only larger uses are drawn. Arrivals are whole days of the recent past, drawn with replacement.
+elapsed time, so only larger uses are drawn.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 
-from mirage.duration import DAY_S, HOUR_S
+from mirage.duration import HOUR_S
+from mirage.forecast.run_times import Floats, Uses
 from mirage.job_state import Ints
 from mirage.policy.view import View
-from mirage.sim.kernel.arrays import JOB, NOBODY, WHOLE_NODE, Records, records
-
-Floats = NDArray[np.float64]
 
 OWN_SAMPLES = 40
 """How many of a user's latest jobs speak for the next one; older habits are forgotten."""
@@ -28,27 +23,8 @@ PRIOR_SAMPLES = 30.0
 LEVELS = 64
 """How many equally likely values stand for a distribution of uses."""
 
-SHARED = 0.5
-"""How often like jobs of one user end alike: the share of draws that they have in common."""
-
-PAST_DAYS = 14
-"""How far back the days that arrivals are drawn from lie."""
-
 _LIMIT_EDGES_S = np.array([1, 2, 6, 12, 24, 47.9]) * HOUR_S
 """Like limits: between two of these edges."""
-
-
-@dataclass(frozen=True, slots=True)
-class Uses:
-    """For each job, the uses of the limit to draw from, all equally likely.
-
-    Attributes:
-        samples: Flat array of uses in (0, 1], sorted within each stretch.
-        stretch: Shape (n, 2): first and last+1 of each job's; already cut to what its elapsed time leaves possible.
-    """
-
-    samples: Floats
-    stretch: Ints
 
 
 def use_of_limit(view: View) -> Floats:
@@ -127,45 +103,14 @@ class UseHistory:
         return Uses(samples, np.ascontiguousarray(stretch.reshape(-1, 2)))
 
 
-def past_arrivals(view: View, ids_from: int) -> Records:
-    """Jobs submitted in the last days, by submit time, as JOB records; those still to end run until their limit."""
-    parts = []
-    ended, since_s = view.ended, view.now_s - PAST_DAYS * DAY_S
-    late = ended.submit_s >= since_s
-    made = records(JOB, int(late.sum()))
-    made.submit_s, made.limit_s = ended.submit_s[late], ended.limit_s[late]
-    made.nodes, made.user = ended.nodes[late], ended.user[late]
-    made.run_s = (ended.end_s - ended.start_s)[late]
-    made.gpus = WHOLE_NODE
-    parts.append(made)
-    for jobs in (view.running, view.pending):
-        late = jobs.submit_s >= since_s
-        made = records(JOB, int(late.sum()))
-        for name in ("submit_s", "limit_s", "nodes", "user", "gpus", "cpus", "partition"):
-            made[name] = getattr(jobs, name)[late]
-        made.run_s = made.limit_s
-        parts.append(made)
-    together: Records = np.concatenate(parts).view(np.recarray)
-    together.after, together.begin_s = NOBODY, NOBODY
-    together = together[np.argsort(together.submit_s, kind="stable")]
-    together.id = ids_from + np.arange(len(together))
-    return together
+class History:
+    """Run times as the view's own history tells them."""
 
-
-def days_to_draw(view: View, arrivals: Records) -> int:
-    """How many whole days back arrivals are known; 0 when the past is too short to draw from."""
-    if len(arrivals) == 0:
-        return 0
-    return int(min((view.now_s - arrivals.submit_s[0]) // DAY_S, PAST_DAYS))
-
-
-def chances(view: View, futures: int, rng: np.random.Generator) -> Floats:
-    """Uniform numbers, shape (futures, jobs); those of like jobs of one user are partly the same."""
-    user = np.concatenate([view.pending.user, view.running.user])
-    limit_s = np.concatenate([view.pending.limit_s, view.running.limit_s])
-    kin = np.unique(np.stack([user, limit_s]), axis=1, return_inverse=True)[1].reshape(-1)
-    own = rng.random((futures, len(user)))
-    shared = rng.random((futures, int(kin.max(initial=-1)) + 1))[:, kin]
-    follows = rng.random((futures, len(user))) < SHARED
-    chosen: Floats = np.where(follows, shared, own)
-    return chosen
+    def uses(self, view: View) -> Uses:
+        """What the pending, then the running jobs of a view can use of their limits."""
+        pending, running = view.pending, view.running
+        return UseHistory(view).draw_from(
+            np.concatenate([pending.user, running.user]),
+            np.concatenate([pending.limit_s, running.limit_s]),
+            np.concatenate([pending.done_s, (view.now_s - running.start_s).astype(np.float64)]),
+        )

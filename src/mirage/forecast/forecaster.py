@@ -1,0 +1,167 @@
+"""Forecaster: when the next link starts, from futures of the visible queue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from mirage.duration import DAY_S, HOUR_S
+from mirage.errors import ConfigurationError, PlanInfeasible
+from mirage.forecast.arrivals import Arrivals, past_arrivals
+from mirage.forecast.rollout_kernel import count_arrivals, roll_out
+from mirage.forecast.run_times import RunTimes, chances, uniform
+from mirage.forecast.use_history import History
+from mirage.job_state import Ints
+from mirage.policy.start_forecast import StartForecast
+from mirage.policy.view import Chain, View
+from mirage.sim.contract.from_view import newcomers_standing, revive
+from mirage.sim.disciplines.registry import discipline_spec
+from mirage.sim.jobs import link_record
+from mirage.sim.kernel.allocate import empty_like, enlarged, make_scratch
+from mirage.sim.kernel.arrays import (
+    ASKS_POLICY,
+    NEEDS_ROOM,
+    NOBODY,
+    REFUSED_PLAN,
+    SEGMENT,
+    Records,
+    State,
+    empty_records,
+)
+from mirage.sim.slurm_conf.settings import SlurmSettings
+
+DAYS_AHEAD = 3
+"""Arrivals are drawn for so many days; a link that waits longer competes with no new jobs."""
+
+BEYOND_S = 2 * DAY_S
+"""Futures are left off so long after the end of the present link: by then it is late whatever it does."""
+
+ANCHORS = 3
+"""Every so many delays one is always played."""
+
+RANKED_EVERY_S = HOUR_S
+"""Priorities are computed so often at most: but for the cap on age, waiting jobs keep their order."""
+
+
+class Forecaster:
+    """Plays futures of the visible queue and reads off when the next link starts.
+
+    Args:
+        futures: How many futures are played.
+        seed: Of the futures; the same seed and view give the same starts.
+        discipline: How the cluster orders its queue.
+        scheduler: Its scheduler's parameters; None for Slurm's defaults.
+        arrivals: Whether jobs yet to be submitted are drawn, or no new ones come.
+        run_times: Where run times come from; None for the view's own history.
+
+    Raises:
+        ConfigurationError: The scheduler's parameters are of another kind.
+        UnknownName: There is no such discipline.
+    """
+
+    def __init__(
+        self,
+        futures: int,
+        *,
+        seed: int = 0,
+        discipline: str = "slurm",
+        scheduler: SlurmSettings | None = None,
+        arrivals: bool = True,
+        run_times: RunTimes | None = None,
+    ) -> None:
+        if not isinstance(scheduler, SlurmSettings | None):
+            raise ConfigurationError(f"the scheduler's parameters must be SlurmSettings, got {scheduler!r}")
+        self.futures, self.seed, self.arrivals = futures, seed, arrivals
+        self.spec = discipline_spec(discipline)
+        self.scheduler = scheduler or SlurmSettings()
+        self.run_times = run_times or History()
+
+    def of(self, view: View) -> QueueFutures:
+        """Futures of the queue that a view shows; they serve every chain in it."""
+        return QueueFutures(self, view)
+
+    def forecast(self, view: View, delays_s: Ints, beyond_s: int = BEYOND_S) -> StartForecast:
+        """When the next link of the view's chain starts, as ``QueueFutures.play`` says."""
+        assert view.chain is not None
+        return self.of(view).play(view.chain, delays_s, view.chain.ends_s + beyond_s)
+
+
+class QueueFutures:
+    """The queue of one view, revived, with what is drawn for every future.
+
+    Args:
+        forecaster: How futures are drawn.
+        view: The queue.
+    """
+
+    def __init__(self, forecaster: Forecaster, view: View) -> None:
+        self.view, self.spec = view, forecaster.spec
+        self.uses = forecaster.run_times.uses(view)
+        self.chances = chances(view, forecaster.futures, forecaster.seed)
+        self.past = past_arrivals(view)
+        self.days = _days(self.past, forecaster) if forecaster.arrivals else np.zeros((forecaster.futures, 1), np.int64)
+        arrivals = max(count_arrivals(self.past.jobs, days, view.now_s) for days in self.days)
+        scheduler = forecaster.scheduler
+        seldom = replace(scheduler, calc_period_s=max(scheduler.calc_period_s, RANKED_EVERY_S))
+        self.world, self.seen, self.scratch = revive(view, self.spec, seldom, arrivals, view.phase_s)
+        self.standing = newcomers_standing(view, scheduler)
+        self.past.jobs.boost = self.standing
+        self._ids = np.concatenate([view.pending.id, view.running.id])
+
+    def play(self, chain: Chain, delays_s: Ints, until_s: int) -> StartForecast:
+        """Play every future with the next link of a chain submitted after each delay.
+
+        Args:
+            chain: Whose present link is sure to run until its limit.
+            delays_s: Shape (delays,), ascending from 0.
+            until_s: When the futures are left off.
+
+        Raises:
+            ConfigurationError: The discipline is one that asks a policy: there is none in a forecast.
+            PlanInfeasible: The discipline planned what cannot be done.
+        """
+        delays_s = np.ascontiguousarray(delays_s, dtype=np.int64)
+        starts_s = np.zeros((len(self.days), len(delays_s)), dtype=np.int64)
+        anchors = np.arange(len(delays_s)) % ANCHORS == 0
+        anchors[-1:] = True
+        link = _link(chain, len(self._ids) + len(self.world.jobs), self.standing)
+        present = np.flatnonzero(self._ids == chain.predecessor)
+        while True:
+            came_back = roll_out(
+                self.world, self.seen, _like(self.seen), _like(self.seen), self.scratch, self.spec.load(),
+                self.uses.samples, self.uses.stretch, self.chances, self.past.jobs, self.past.again, self.days,
+                link, int(present[0]) if len(present) else NOBODY, delays_s, anchors, until_s, starts_s,
+            )  # fmt: skip
+            if came_back == NEEDS_ROOM:
+                self.seen = enlarged(self.seen)
+                self.scratch = make_scratch(self.world, len(self.seen.live), self.spec.scratch_rows)
+            elif came_back == ASKS_POLICY:
+                raise ConfigurationError(f"{self.spec.entry} asks a policy what to do, and a forecast has none")
+            elif came_back == REFUSED_PLAN:
+                raise PlanInfeasible(f"{self.spec.entry} planned what cannot be done in a forecast for {chain}")
+            else:
+                return StartForecast(self.view.now_s, chain.ends_s, delays_s, starts_s, until_s)
+
+
+def _days(past: Arrivals, forecaster: Forecaster) -> Ints:
+    """Shape (futures, days ahead): how many days back the model of each day to come lies; 0 where there is none."""
+    future = np.arange(forecaster.futures, dtype=np.uint64)[:, None]
+    drawn = uniform(forecaster.seed, future, np.arange(DAYS_AHEAD, dtype=np.uint64), 4)
+    days: Ints = np.where(past.days > 0, 1 + (drawn * past.days).astype(np.int64), 0)
+    return days
+
+
+def _like(state: State) -> State:
+    """Arrays as large as a state's, and a log for all that can end at once: segments are forgotten as they come."""
+    log = empty_records(SEGMENT, 2 * len(state.live) + 2).view(np.recarray)
+    return empty_like(state)._replace(log=log)
+
+
+def _link(chain: Chain, job_id: int, standing: float) -> Records:
+    """The next link of a chain."""
+    link = link_record(
+        job_id, nodes=chain.nodes, limit_s=chain.limit_s, gpus=chain.gpus, cpus=chain.cpus, user=chain.user
+    )
+    link.partition, link.boost = chain.partition, standing
+    return link

@@ -1,0 +1,88 @@
+"""Run times of the jobs in sight: what can be drawn for each, and how the draws of one future hang together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.job_state import Ints
+from mirage.policy.view import View
+
+Floats = NDArray[np.float64]
+
+SHARED = 0.5
+"""How often like jobs of one user end alike: the share of draws that they have in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """For each job, the uses of the limit to draw from, all equally likely.
+
+    Attributes:
+        samples: Flat array of uses in (0, 1], sorted within each stretch.
+        stretch: Shape (n, 2): first and last+1 of each job's; already cut to what its elapsed time leaves possible.
+    """
+
+    samples: Floats
+    stretch: Ints
+
+
+class RunTimes(Protocol):
+    """Where run times come from."""
+
+    def uses(self, view: View) -> Uses:
+        """What the pending, then the running jobs of a view can use of their limits."""
+        ...
+
+
+class TrueRunTimes:
+    """The run times that jobs really have: what perfect knowledge would bring, for ceilings.
+
+    Args:
+        run_s: Shape (jobs,), by job id; a job with a higher id, a link, runs until its limit.
+    """
+
+    def __init__(self, run_s: Ints) -> None:
+        self.run_s = run_s
+
+    def uses(self, view: View) -> Uses:
+        """One use a job: its own."""
+        ids = np.concatenate([view.pending.id, view.running.id])
+        limit_s = np.concatenate([view.pending.limit_s, view.running.limit_s])
+        known = ids < len(self.run_s)
+        run_s = np.where(known, self.run_s[np.where(known, ids, 0)], limit_s)
+        row = np.arange(len(ids))
+        return Uses((run_s + 0.5) / np.maximum(limit_s, 1), np.stack([row, row + 1], axis=1))
+
+
+def chances(view: View, futures: int, seed: int) -> Floats:
+    """Uniform numbers, shape (futures, jobs); those of like jobs of one user are partly the same.
+
+    A job has the same number in a future of every view: a future is followed from one decision to the next.
+    """
+    ids = np.concatenate([view.pending.id, view.running.id]).astype(np.uint64)
+    user = np.concatenate([view.pending.user, view.running.user]).astype(np.uint64)
+    limit_s = np.concatenate([view.pending.limit_s, view.running.limit_s]).astype(np.uint64)
+    future = np.arange(futures, dtype=np.uint64)[:, None]
+    own = uniform(seed, future, ids, 1)
+    shared = uniform(seed, future, user * np.uint64(1_000_003) + limit_s, 2)
+    follows = uniform(seed, future, ids, 3) < SHARED
+    chosen: Floats = np.where(follows, shared, own)
+    return chosen
+
+
+def uniform(seed: int, future: NDArray[np.uint64], key: NDArray[np.uint64], stream: int) -> Floats:
+    """Numbers in [0, 1) that depend on nothing but their arguments, broadcast together (SplitMix64's finalizer)."""
+    mixed = _mix(np.uint64((seed * 8 + stream) & 0xFFFFFFFFFFFFFFFF) + np.uint64(0x9E3779B97F4A7C15) * _mix(future))
+    return _mix(mixed ^ _mix(key)) / np.float64(2**64)
+
+
+def _mix(bits: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint64]:
+    with np.errstate(over="ignore"):
+        value = np.asarray(bits) + np.uint64(0x9E3779B97F4A7C15)
+        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return value ^ (value >> np.uint64(31))

@@ -1,0 +1,185 @@
+"""Roll-outs of a visible queue: when a link starts, and every way in which the engine comes back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from views import chain, ended, jobs, view
+
+from mirage.duration import DAY_S, HOUR_S
+from mirage.errors import ConfigurationError, PlanInfeasible
+from mirage.forecast import forecaster
+from mirage.forecast.forecaster import Forecaster
+from mirage.forecast.run_times import TrueRunTimes
+from mirage.sim.disciplines.registry import DISCIPLINES, PAUSED, DisciplineSpec
+from mirage.sim.kernel.arrays import DISCIPLINE, Reference
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.plan_actions import START
+from mirage.sim.kernel.reference import dereference
+
+NOW = 40 * DAY_S
+QUEUES = ["fcfs", "easy", "conservative", "slurm", "mirage-2023"]
+NOW_ONLY = np.zeros(1, dtype=np.int64)
+
+
+def full_machine(*, left_s: int, limit_s: int = 4 * HOUR_S) -> object:
+    """Two nodes, both taken by a job that has ``left_s`` of its limit left."""
+    job = {"nodes": 2, "limit_s": limit_s, "submit_s": NOW - limit_s, "start_s": NOW - limit_s + left_s, "width": 2}
+    return view(NOW, 2, 0, running=jobs(job), chain=chain(NOW + 2 * DAY_S))
+
+
+@pytest.mark.parametrize("discipline", QUEUES)
+def test_without_history_every_job_runs_to_its_limit(discipline: str) -> None:
+    left_s = 2 * HOUR_S
+    starts_s = Forecaster(3, discipline=discipline).forecast(full_machine(left_s=left_s), NOW_ONLY).starts_s
+    assert (starts_s == NOW + left_s).all()
+
+
+@pytest.mark.parametrize("discipline", QUEUES)
+def test_a_link_that_fits_starts_now(discipline: str) -> None:
+    free = view(NOW, 4, 4, chain=chain(NOW + DAY_S))
+    starts_s = Forecaster(3, discipline=discipline).forecast(free, np.array([0, 1800])).starts_s
+    assert starts_s.tolist() == [[NOW, NOW + 1800]] * 3
+
+
+@pytest.mark.parametrize("discipline", QUEUES)
+def test_it_waits_behind_the_queue(discipline: str) -> None:
+    running = jobs({"nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 9, "start_s": NOW, "width": 2})
+    queue = jobs(*({"nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 5, "eligible_s": NOW - 5} for _ in range(3)))
+    crowded = view(NOW, 2, 0, running=running, pending=queue, chain=chain(NOW + DAY_S))
+    start_s = Forecaster(1, discipline=discipline).forecast(crowded, NOW_ONLY).starts_s[0, 0]
+    assert start_s == NOW + 4 * HOUR_S
+
+
+def test_the_present_link_is_known_to_run_to_its_end() -> None:
+    # The predecessor holds both nodes; others of its kind end at once, it does not: the next link starts at its end.
+    rows = [(1, 2, DAY_S, NOW - DAY_S, NOW - DAY_S, NOW - DAY_S + 1)] * 50
+    link = chain(NOW + 5 * HOUR_S, nodes=2, limit_s=DAY_S)
+    mine = jobs({"id": 99, "nodes": 2, "limit_s": DAY_S, "start_s": link.started_s, "width": 2})
+    starts_s = (
+        Forecaster(8, discipline="easy")
+        .forecast(view(NOW, 2, 0, running=mine, history=ended(*rows), chain=link), NOW_ONLY)
+        .starts_s
+    )
+    assert (starts_s == link.ends_s).all()
+
+
+# -- how the engine comes back -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("discipline", QUEUES)
+def test_a_burst_is_played_to_its_end(discipline: str) -> None:
+    # 1,000 jobs of an hour on 76 nodes: far more segments end than a log holds to begin with.
+    burst = jobs(*({"limit_s": HOUR_S, "submit_s": NOW - 5, "eligible_s": NOW - 5} for _ in range(1000)))
+    seen = view(NOW, 76, 76, pending=burst, chain=chain(NOW + 2 * DAY_S))
+    forecast = Forecaster(2, discipline=discipline).forecast(seen, np.array([0, 6 * HOUR_S]))
+    assert forecast.open_share == 0
+    assert forecast.starts_s.tolist() == [[NOW + 13 * HOUR_S] * 2] * 2
+
+
+def test_a_link_submitted_after_a_long_stretch_without_one_still_waits() -> None:
+    # Delays are reached by playing the queue alone: there, too, more segments end than a log holds.
+    burst = jobs(*({"limit_s": HOUR_S, "submit_s": NOW - 5, "eligible_s": NOW - 5} for _ in range(2000)))
+    seen = view(NOW, 20, 20, pending=burst, chain=chain(NOW + 9 * DAY_S))
+    forecast = Forecaster(1, discipline="easy").forecast(seen, np.array([0, 90 * HOUR_S]))
+    assert forecast.starts_s.tolist() == [[NOW + 100 * HOUR_S] * 2]
+
+
+def test_no_arrival_is_dropped_however_many_come_a_day() -> None:
+    # 700 jobs of 130 s a day are more than one node can do: the backlog of two days is two days' excess.
+    rows = [(1, 1, 130, t, t, t + 130) for t in range(NOW - 2 * DAY_S, NOW, DAY_S // 700)]
+    seen = view(NOW, 1, 1, history=ended(*rows), chain=chain(NOW + 3 * DAY_S, limit_s=DAY_S))
+    forecast = Forecaster(4, discipline="fcfs").forecast(seen, np.array([0, 2 * DAY_S]))
+    come = 2 * len([t for t in range(NOW - DAY_S, NOW, DAY_S // 700)])
+    excess_s = come * 130 - 2 * DAY_S
+    assert forecast.waits_s[:, 1] == pytest.approx(excess_s, abs=300)
+
+
+def test_arrays_that_are_too_small_are_enlarged() -> None:
+    rows = [(1, 1, HOUR_S, t, t, t + HOUR_S) for t in range(NOW - 3 * DAY_S, NOW, 600)]
+    seen = replace(full_machine(left_s=2 * HOUR_S), ended=ended(*rows))
+    whole = Forecaster(3, discipline="easy").of(seen)
+    short = Forecaster(3, discipline="easy").of(seen)
+    room = {name: getattr(short.seen, name) for name in ("live", "queue", "running", "held", "heap")}
+    short.seen = short.seen._replace(**{name: array[:8].copy() for name, array in room.items()})
+    delays = np.array([0, HOUR_S, 8 * HOUR_S])
+    expected = whole.play(seen.chain, delays, NOW + 4 * DAY_S).starts_s
+    assert (short.play(seen.chain, delays, NOW + 4 * DAY_S).starts_s == expected).all()
+    assert len(short.seen.live) > 8
+
+
+def test_a_discipline_that_asks_a_policy_cannot_be_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(DISCIPLINES, "test-paused", PAUSED)
+    with pytest.raises(ConfigurationError, match="asks a policy what to do, and a forecast has none"):
+        Forecaster(2, discipline="test-paused").forecast(full_machine(left_s=HOUR_S), NOW_ONLY)
+
+
+@kernel(DISCIPLINE)
+def overbook(situation: Reference) -> int:
+    """Starts whoever runs, once more."""
+    _, state, scratch = dereference(situation)
+    if state.clock[0].n_running == 0:
+        return 0
+    scratch.plan[0].kind = START
+    scratch.plan[0].id = state.live[state.running[0]].id
+    scratch.plan[0].nodes = 1
+    scratch.plan[0].speed = 1.0
+    return 1
+
+
+def test_a_plan_that_is_refused_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(DISCIPLINES, "test-overbook", DisciplineSpec(f"{__name__}:overbook", "for tests"))
+    with pytest.raises(PlanInfeasible, match="overbook planned what cannot be done"):
+        Forecaster(1, discipline="test-overbook").forecast(full_machine(left_s=HOUR_S), NOW_ONLY)
+
+
+# -- what a forecast is --------------------------------------------------------------------------------------------
+
+
+def test_who_still_waits_when_a_future_is_left_off_starts_later_the_later_it_was_submitted() -> None:
+    forecast = Forecaster(2, discipline="easy").forecast(
+        full_machine(left_s=4 * DAY_S, limit_s=5 * DAY_S), np.array([0, HOUR_S]), beyond_s=DAY_S
+    )
+    assert forecast.open_share == 1
+    assert forecast.starts_s.tolist() == [[forecast.until_s, forecast.until_s + HOUR_S]] * 2
+
+
+def test_true_run_times_leave_nothing_to_chance() -> None:
+    run_s = np.array([1234, 4000])
+    running = jobs({"nodes": 2, "limit_s": HOUR_S, "start_s": NOW - 1000, "width": 2})
+    pending = jobs({"id": 1, "nodes": 2, "limit_s": 2 * HOUR_S, "submit_s": NOW - 5, "eligible_s": NOW - 5})
+    seen = view(NOW, 2, 0, running=running, pending=pending, chain=chain(NOW + DAY_S))
+    forecast = Forecaster(3, discipline="fcfs", run_times=TrueRunTimes(run_s)).forecast(seen, NOW_ONLY)
+    assert (forecast.waits_s == 234 + 4000).all()
+
+
+def test_delays_that_are_not_played_are_near_those_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    rows = [(1, 1, 4 * HOUR_S, int(t), int(t), int(t) + int(r)) for t, r in zip(
+        np.sort(rng.integers(NOW - 9 * DAY_S, NOW, 700)), rng.integers(600, 4 * HOUR_S, 700)
+    )]  # fmt: skip
+    queue = [{"id": k, "limit_s": 4 * HOUR_S, "submit_s": NOW - 9, "eligible_s": NOW - 9} for k in range(1, 60)]
+    running = jobs({"nodes": 8, "limit_s": HOUR_S, "start_s": NOW, "width": 8})
+    seen = view(
+        NOW, 8, 0, running=running, pending=jobs(*queue), history=ended(*rows), chain=chain(NOW + 2 * DAY_S, nodes=4)
+    )
+    delays = np.array([0, 1, 2, 4, 8, 16, 32, 64, 96]) * 1800
+    monkeypatch.setattr(forecaster, "ANCHORS", 1)
+    played = Forecaster(16, discipline="easy").forecast(seen, delays).starts_s
+    monkeypatch.undo()
+    read_off = Forecaster(16, discipline="easy").forecast(seen, delays).starts_s
+    assert 0.1 < (played != read_off).mean() < 0.9
+    assert np.abs(played - read_off).mean() < HOUR_S / 2
+
+
+def test_a_future_is_followed_from_one_look_to_the_next() -> None:
+    # Nothing ends or comes in between: ten minutes later the same futures say the same.
+    rows = [(1, 2, 4 * HOUR_S, 0, NOW - DAY_S, NOW - DAY_S + 60 * k) for k in range(1, 200)]
+    first = replace(full_machine(left_s=3 * HOUR_S), ended=ended(*rows))
+    then = replace(first, now_s=NOW + 10)
+    starts_s = [Forecaster(32, discipline="easy").forecast(seen, NOW_ONLY).starts_s[:, 0] for seen in (first, then)]
+    assert np.abs(starts_s[0] - starts_s[1]).max() < 600
+    other = Forecaster(32, discipline="easy", seed=1).forecast(first, NOW_ONLY).starts_s[:, 0]
+    assert np.abs(other - starts_s[0]).max() > 1800

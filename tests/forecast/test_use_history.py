@@ -1,0 +1,50 @@
+"""Uses of the limit, from what ended and what runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from views import chain, ended, view
+
+from mirage.duration import DAY_S
+from mirage.forecast.use_history import LEVELS, UseHistory, evenly, with_own_history
+
+NOW = 40 * DAY_S
+
+
+def test_uses_are_conditioned_on_elapsed_time() -> None:
+    # Half of the jobs of this kind end after a tenth of their limit, half after nine tenths; this one has run for half.
+    rows = [(1, 1, 10_000, 0, 0, used) for used in (1000, 9000) * 20]
+    history = view(NOW, 2, 0, history=ended(*rows), chain=chain(NOW + DAY_S))
+    uses = UseHistory(history).draw_from(np.array([1, 1]), np.array([10_000, 10_000]), np.array([0.0, 5000.0]))
+    fresh, half_way = (set(uses.samples[a:b].tolist()) for a, b in uses.stretch)
+    assert fresh == {0.1, 0.9}
+    assert half_way == {0.9}
+
+
+def test_a_job_longer_than_any_before_it_runs_to_its_limit() -> None:
+    history = view(NOW, 2, 0, history=ended((1, 1, 10_000, 0, 0, 1000)), chain=chain(NOW + DAY_S))
+    uses = UseHistory(history).draw_from(np.array([1]), np.array([10_000]), np.array([5000.0]))
+    (first, last) = uses.stretch[0]
+    assert uses.samples[first:last].tolist() == [1.0]
+
+
+def test_running_jobs_count_as_longer_than_so_far() -> None:
+    everybody = np.full(LEVELS, 0.05)
+    everybody[LEVELS // 2 :] = 0.95
+    alone = with_own_history(everybody, np.zeros(0), np.zeros(0))
+    with_running = with_own_history(everybody, np.zeros(0), np.full(60, 0.5))
+    assert (alone > 0.5).mean() == pytest.approx(0.5, abs=0.02)
+    assert (with_running > 0.5).mean() > 0.8
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=200))
+def test_levels_stand_for_the_distribution(uses: list[float]) -> None:
+    levels = evenly(np.array(uses))
+    assert len(levels) == LEVELS
+    assert (np.diff(levels) >= 0).all()
+    assert set(levels.tolist()) <= set(uses)
+    for threshold in (0.25, 0.5, 0.75):
+        assert (levels <= threshold).mean() == pytest.approx((np.array(uses) <= threshold).mean(), abs=1 / LEVELS)
