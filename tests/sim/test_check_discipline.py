@@ -12,7 +12,6 @@ from mirage.errors import ConfigurationError, ContractBroken, UnknownName
 from mirage.policy.plan import Plan
 from mirage.sim.check_discipline import check_discipline
 from mirage.sim.cluster import Cluster
-from mirage.sim.disciplines.mirage_2023 import SLOTS
 from mirage.sim.disciplines.registry import (
     DISCIPLINES,
     PAUSED,
@@ -74,7 +73,6 @@ def test_one_that_decides_by_more_than_it_is_handed_is_found(monkeypatch: pytest
 
 
 def test_scratch_has_the_rows_that_a_discipline_declares() -> None:
-    assert DISCIPLINES["mirage-2023"].scratch_rows == SLOTS
     table = JobTable.build([1], submit_s=[0], elapsed_s=[9], limit_s=[9], nodes=[1])
     cluster = Cluster.pool(1)
     few, many = (
