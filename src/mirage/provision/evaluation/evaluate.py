@@ -12,9 +12,9 @@ from pathlib import Path
 from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
 from mirage.provision.chain import Link
-from mirage.provision.evaluation.bootstrap import RESAMPLES, Blocks
 from mirage.provision.evaluation.candidate import candidates
 from mirage.provision.evaluation.episode import Scenario
+from mirage.provision.evaluation.interval import Stretches
 from mirage.provision.evaluation.journal import Journal
 from mirage.provision.evaluation.protocol import Protocol
 from mirage.provision.evaluation.score import REACTIVE, Row, score, submissions_s
@@ -69,7 +69,7 @@ def evaluate(
         links: Sizes of the chains.
         policies: By name; ``oracle`` is the best in hindsight.
         costs: What hours of interruption and overlap cost; policies that weigh costs are made anew for each.
-        seed: Of the policies and of the bootstrap.
+        seed: Of the policies.
         workers: Processes at once.
         progress: Told of every window that is done.
         resume_dir: Where results are kept as they come and looked for at the start.
@@ -96,22 +96,17 @@ def evaluate(
         link.nodes: tuple(journal.played[window][k] for window in range(protocol.windows))
         for k, link in enumerate(links)
     }
-    return assess(by_link, policies, costs, seed, reused)
+    return assess(by_link, policies, costs, reused)
 
 
 def assess(
-    trials: dict[int, tuple[Trial, ...]], policies: Sequence[str], costs: Sequence[Cost], seed: int, reused: int = 0
+    trials: dict[int, tuple[Trial, ...]], policies: Sequence[str], costs: Sequence[Cost], reused: int = 0
 ) -> Evaluation:
     """Score trials that have been played."""
     shown = tuple(dict.fromkeys(policies)) or (REACTIVE,)
-    rows = [row for of_link in trials.values() for row in score(of_link, shown, costs, seed)]
-    blocks = Blocks.of(submissions_s(next(iter(trials.values()))), seed)
-    return Evaluation(trials, tuple(rows), shown, tuple(costs), reused, _intervals(blocks))
-
-
-def _intervals(blocks: Blocks) -> str:
-    how = f"95 % block bootstrap over {blocks.count} {blocks.unit}s of submission, {RESAMPLES:,} resamples"
-    return how if blocks.unit == "week" else f"{how}; fewer than three weeks: too narrow, neighbouring days are alike"
+    rows = [row for of_link in trials.values() for row in score(of_link, shown, costs)]
+    stretches = Stretches.of(submissions_s(next(iter(trials.values()))))
+    return Evaluation(trials, tuple(rows), shown, tuple(costs), reused, stretches.words)
 
 
 def _check(scenario: Scenario, protocol: Protocol, links: Sequence[Link]) -> None:

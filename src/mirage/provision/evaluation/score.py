@@ -13,8 +13,8 @@ from mirage.duration import HOUR_S
 from mirage.job_state import Ints
 from mirage.policy.cost import Cost
 from mirage.provision.chain import LOADS
-from mirage.provision.evaluation.bootstrap import Blocks, Floats, Interval
 from mirage.provision.evaluation.candidate import ORACLE, Candidate
+from mirage.provision.evaluation.interval import Floats, Interval, Stretches
 from mirage.provision.evaluation.study import Trial
 
 REACTIVE = "reactive"
@@ -31,7 +31,7 @@ class Row:
         zero_share: Share of windows without interruption.
         cost: Mean cost of a hand-over.
         gap_closed: (cost of reactive − cost) / (cost of reactive − cost of the oracle); None where they cost the same.
-        interruption_95: 95 % interval of the mean, as are ``overlap_95`` and ``cost_95``; None from too few blocks.
+        interruption_95: 95 % interval of the mean, as are ``overlap_95`` and ``cost_95``; None from too few stretches.
         gap_closed_95: The same of ``gap_closed``.
     """
 
@@ -119,16 +119,15 @@ def submissions_s(trials: Sequence[Trial]) -> Ints:
     return np.array([trial.episode.submitted_s for trial in trials], dtype=np.int64)
 
 
-def score(trials: Sequence[Trial], policies: Sequence[str], costs: Sequence[Cost], seed: int) -> list[Row]:
+def score(trials: Sequence[Trial], policies: Sequence[str], costs: Sequence[Cost]) -> list[Row]:
     """The rows of one size of link: every policy × load class × cost.
 
     Args:
         trials: By window, all of one size of link.
         policies: In the order wanted.
         costs: What hours of interruption and overlap cost.
-        seed: Of the bootstrap.
     """
-    blocks = Blocks.of(submissions_s(trials), seed)
+    stretches = Stretches.of(submissions_s(trials))
     of_load = loads(trials)
     rows = []
     for cost in costs:
@@ -138,7 +137,7 @@ def score(trials: Sequence[Trial], policies: Sequence[str], costs: Sequence[Cost
             members = np.full(len(trials), True) if load == "all" else of_load == load
             if members.any():
                 nodes = trials[0].episode.link.nodes
-                rows += [_row(o, bounds, cost, nodes, load, members, blocks) for o in outcomes]
+                rows += [_row(o, bounds, cost, nodes, load, members, stretches) for o in outcomes]
     return rows
 
 
@@ -149,7 +148,7 @@ def _row(
     nodes: int,
     load: str,
     members: NDArray[np.bool_],
-    blocks: Blocks,
+    stretches: Stretches,
 ) -> Row:
     hours = result.x_s / HOUR_S
     interruption, overlap = np.maximum(hours, 0.0), np.maximum(-hours, 0.0)
@@ -172,8 +171,14 @@ def _row(
         zero_share=float((hours[members] <= 0).mean()),
         cost=float(costs[members].mean()),
         gap_closed=float((worst - costs)[members].sum()) / gap if gap > 1e-9 else None,
-        interruption_95=blocks.mean(interruption, members),
-        overlap_95=blocks.mean(overlap, members),
-        cost_95=blocks.mean(costs, members),
-        gap_closed_95=blocks.ratio(worst - costs, worst - best, members) if gap > 1e-9 else None,
+        interruption_95=stretches.mean(interruption, members),
+        overlap_95=stretches.mean(overlap, members),
+        cost_95=stretches.mean(costs, members),
+        gap_closed_95=_gap_interval(stretches, worst - costs, worst - best, members),
     )
+
+
+def _gap_interval(stretches: Stretches, closed: Floats, gap: Floats, members: NDArray[np.bool_]) -> Interval | None:
+    """95 % interval of the gap closed: no policy closes more of it than all."""
+    found = stretches.ratio(closed, gap, members)
+    return None if found is None else (found[0], min(found[1], 1.0))

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from mirage.errors import ConfigurationError
-from mirage.provision.evaluation.bootstrap import Interval
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.frontier import Frontier, frontiers
+from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.score import CLASSES, Row
 from mirage.report.charts.frontier import frontier_chart, stacked
 from mirage.report.page import CARDS, Cell, chart, command, page, section, table

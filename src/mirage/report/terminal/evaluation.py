@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from mirage.provision.evaluation.bootstrap import Interval
 from mirage.provision.evaluation.candidate import ORACLE
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.evaluate import Progress as Told
+from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.score import CLASSES, Row
 from mirage.report.terminal.tables import fits, print_table
 
