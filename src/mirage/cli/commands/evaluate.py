@@ -67,8 +67,8 @@ def evaluate(
     time with two. The load of a window is light, medium or heavy by what a reactive chain would have suffered there:
     up to 2 h, up to 12 h, more.
 
-    Policies: reactive, dependency, lead:HOURS, average, quantile:SHARE, slurm-estimate, what-if, those of installed
-    packages, and oracle, the best moment in hindsight.
+    Policies: reactive, dependency, singleton:K, lead:HOURS, saia (a lead of 9 min), sml (of 3 h), average,
+    quantile:SHARE, slurm-estimate, what-if, those of installed packages, and oracle, the best moment in hindsight.
     """
     weighed = study.costs(costs)
     simulated = machine.machine()

@@ -130,9 +130,9 @@ class Player:
         seed = window_seed(study.seed, link.nodes, window)
         runs = {candidate.key: WindowRun(candidate.make(study.scenario, seed)) for candidate in study.candidates}
 
-        def ask(view: View) -> None:
-            for run in runs.values():
-                run.ask(view)
+        def ask(view: View) -> int | None:
+            named_s = [run.ask(view) for run in runs.values()]
+            return min((moment_s for moment_s in named_s if moment_s is not None), default=None)
 
         episode = play(sim, study.protocol, link, window, ask if runs else None)
         return Trial(
