@@ -150,6 +150,10 @@ study_options = option_group(
     click.option("--cost-ratios", type=NUMBERS, metavar="LIST", help="Several costs, as 1,2,5,10; overlap costs 1."),
     seed_option,
     workers_option,
-    click.option("--resume", metavar="DIR", help="Keep results there as they come, and go on from those found."),
+    click.option(
+        "--resume",
+        metavar="DIR",
+        help="Keep results there as they come, and take over windows found there.",
+    ),
 )
 """``--link-nodes``, ``--policies``, ``--windows`` and their kin: what is to be evaluated."""

@@ -63,9 +63,13 @@ def weighs_cost(policy: str) -> bool:
     return policy.partition(":")[0] not in known_policies() or "cost" in policy_spec(policy).needs
 
 
-def window_seed(seed: int, link_nodes: int, window: int) -> int:
-    """A policy's seed in one window, the same in whatever order and process windows are played."""
-    return int(np.random.SeedSequence([seed, link_nodes, window]).generate_state(1, np.uint64)[0] >> 1)
+def window_seed(seed: int, link_nodes: int, submitted_s: int) -> int:
+    """A policy's seed in one window, by the moment at which its predecessor is submitted.
+
+    It is the same in whatever order and process windows are played, and in every study that has a window then.
+    """
+    # SeedSequence takes no negative numbers: two's complement makes one of a trace that begins before zero positive
+    return int(np.random.SeedSequence([seed, link_nodes, submitted_s % 2**64]).generate_state(1, np.uint64)[0] >> 1)
 
 
 @dataclass(slots=True)

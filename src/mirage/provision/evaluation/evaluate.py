@@ -72,7 +72,8 @@ def evaluate(
         seed: Of the policies.
         workers: Processes at once.
         progress: Told of every window that is done.
-        resume_dir: Where results are kept as they come and looked for at the start.
+        resume_dir: Where results are kept as they come and looked for at the start: windows at the same time, of this
+            study or another of the same scenario, links, candidates, seed and steps.
 
     Raises:
         UnknownName: There is no such policy or discipline.
@@ -84,7 +85,7 @@ def evaluate(
     for candidate in study.candidates:  # a name that is wrong is wrong before hours of work; kernels are compiled once
         candidate.make(scenario, seed)
     journal = Journal(resume_dir, study)
-    windows = [window for window in range(protocol.windows) if window not in journal.played]
+    windows = [window for window in range(protocol.windows) if window not in journal]
     reused = protocol.windows - len(windows)
     if progress:
         progress(reused, protocol.windows)
@@ -93,7 +94,7 @@ def evaluate(
         if progress:
             progress(done, protocol.windows)
     by_link = {
-        link.nodes: tuple(journal.played[window][k] for window in range(protocol.windows))
+        link.nodes: tuple(journal.trials(window)[k] for window in range(protocol.windows))
         for k, link in enumerate(links)
     }
     return assess(by_link, policies, costs, reused)

@@ -39,10 +39,10 @@ class Study:
 
     @property
     def key(self) -> str:
-        """Digest of all that determines a window: studies with one key agree window by window.
+        """Digest of all that determines a window but its time: studies with one key agree on windows at one time.
 
-        How many windows there are is not part of it. The code that plays them is, without its docstrings and comments:
-        this module, the discipline, the policies, and what they import.
+        When windows begin, how far apart they are and how many there are is not part of it. The code that plays them
+        is, without its docstrings and comments: this module, the discipline, the policies, and what they import.
         """
         digest = hashlib.sha256()
         scenario = self.scenario
@@ -52,7 +52,7 @@ class Study:
             scenario.cluster,
             scenario.discipline,
             scenario.settings,
-            replace(self.protocol, windows=0),
+            replace(self.protocol, begin_s=0, windows=0, every_s=0),
             self.links,
             self.candidates,
             self.seed,
@@ -127,7 +127,7 @@ class Player:
 
     def _trial(self, sim: Any, link: Link, window: int) -> Trial:
         study = self.study
-        seed = window_seed(study.seed, link.nodes, window)
+        seed = window_seed(study.seed, link.nodes, study.protocol.submits_s(window))
         runs = {candidate.key: WindowRun(candidate.make(study.scenario, seed)) for candidate in study.candidates}
 
         def ask(view: View) -> int | None:
