@@ -25,7 +25,7 @@ HEAD = ["policy", "interruption, h", "overlap, h", "without interruption", "mean
 
 def test_the_tables_hold_every_row() -> None:
     page = evaluation_page(evaluation([Cost(1, 1), Cost(5, 1)], windows=4), FOUR)
-    every, light, medium, heavy = tables(page)
+    every, light, medium, heavy, _ = tables(page)
     assert every[0] == ["policy", "cost ratio", *HEAD[1:4], "mean cost, h", "gap closed"]
     assert every[2] == [
         "average",
@@ -42,9 +42,27 @@ def test_the_tables_hold_every_row() -> None:
     assert heavy[8] == ["lead:4", "5:1", "15.00", "0.00", "0%", "75.00", "21%"]
     assert headings(page) == [
         *(f"{load}, links of 1 node" for load in ("All loads", "Light load", "Medium load", "Heavy load")),
+        "Against what-if, links of 1 node",
         "How this was made",
     ]
     assert "A ratio at a point is what the policy was told" in page
+
+
+def test_months_and_differences_have_sections() -> None:
+    page = evaluation_page(evaluation([Cost(1, 1)]), PROVENANCE)
+    assert headings(page)[-3:] == ["Against what-if, links of 1 node", "By month, links of 1 node", "How this was made"]
+    against, months = tables(page)[-2:]
+    assert against[1] == [
+        "reactive", "all", "60", "+6.75 [+5.65, +7.84]", "+7.00 [+5.97, +8.03]", "-0.25 [-0.32, -0.19]", "worse"
+    ]  # fmt: skip
+    assert {(row[1], row[2]) for row in against[1:]} == {
+        ("all", "60"), ("light load", "15"), ("medium load", "15"), ("heavy load", "30"),
+        ("2024-10", "28"), ("2024-11", "30"), ("2024-12", "2"),
+    }  # fmt: skip
+    assert months[1] == ["reactive", "2024-10", "28", "10.75", "0.00", "10.75", "0%"]
+    one_month = evaluation_page(evaluation([Cost(1, 1)], windows=4), FOUR)
+    assert "By month" not in one_month
+    assert "2024-10" not in str(tables(one_month))
 
 
 def test_one_cost_that_is_not_in_hours_is_told_as_it_is() -> None:

@@ -58,6 +58,8 @@ def test_the_whole_of_it() -> None:
         "links of 1 node, light load (reactive up to 2 h): 2 windows",
         "links of 1 node, medium load (2 to 12 h): 2 windows",
         "links of 1 node, heavy load (more than 12 h): 4 windows",
+        "links of 1 node, difference from what-if, window by window, at 1:1: 8 windows",
+        "links of 1 node, difference from what-if, window by window, at 5:1: 8 windows",
     ]
     assert lines[-3].startswith(
         "hours per hand-over; brackets, where there is room: 95 %, from 4 stretches of 2 d (jack"

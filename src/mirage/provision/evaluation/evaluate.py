@@ -16,8 +16,9 @@ from mirage.provision.evaluation.candidate import candidates
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.interval import Stretches
 from mirage.provision.evaluation.journal import Journal
+from mirage.provision.evaluation.paired import Difference, differences
 from mirage.provision.evaluation.protocol import Protocol
-from mirage.provision.evaluation.score import REACTIVE, Row, score, submissions_s
+from mirage.provision.evaluation.score import REACTIVE, Row, score, score_by_month, submissions_s
 from mirage.provision.evaluation.study import Study, Trial
 from mirage.provision.evaluation.workers import play_windows
 from mirage.sim.disciplines.registry import discipline_spec
@@ -36,6 +37,8 @@ class Evaluation:
         policies: In the order asked for.
         reused: Windows that had been played before.
         intervals: How the 95 % intervals were made, in words.
+        months: The rows of all loads by calendar month: month × cost × policy for each link.
+        differences: Every policy against one of them; empty where there is none to compare with.
     """
 
     trials: dict[int, tuple[Trial, ...]]
@@ -44,6 +47,8 @@ class Evaluation:
     costs: tuple[Cost, ...]
     reused: int
     intervals: str
+    months: tuple[Row, ...] = ()
+    differences: tuple[Difference, ...] = ()
 
 
 def evaluate(
@@ -57,6 +62,7 @@ def evaluate(
     workers: int = 1,
     progress: Progress | None = None,
     resume_dir: Path | None = None,
+    against: str | None = None,
 ) -> Evaluation:
     """Try policies out on every window of a trace.
 
@@ -74,12 +80,15 @@ def evaluate(
         progress: Told of every window that is done.
         resume_dir: Where results are kept as they come and looked for at the start: windows at the same time, of this
             study or another of the same scenario, links, candidates, seed and steps.
+        against: The policy to compare all others with, window by window; by default the ``what-if`` among them.
 
     Raises:
         UnknownName: There is no such policy or discipline.
-        ConfigurationError: A policy's parameter cannot be used, or a window lies outside the trace.
+        ConfigurationError: A policy's parameter cannot be used, a window lies outside the trace, or ``against`` is
+            none of the policies.
     """
     _check(scenario, protocol, links)
+    compared_with(policies, against)
     study = Study(scenario, protocol, tuple(links), tuple(candidates(list(policies), list(costs))), seed)
     discipline_spec(scenario.discipline).load()
     for candidate in study.candidates:  # a name that is wrong is wrong before hours of work; kernels are compiled once
@@ -97,17 +106,41 @@ def evaluate(
         link.nodes: tuple(journal.trials(window)[k] for window in range(protocol.windows))
         for k, link in enumerate(links)
     }
-    return assess(by_link, policies, costs, reused)
+    return assess(by_link, policies, costs, reused, against)
 
 
 def assess(
-    trials: dict[int, tuple[Trial, ...]], policies: Sequence[str], costs: Sequence[Cost], reused: int = 0
+    trials: dict[int, tuple[Trial, ...]],
+    policies: Sequence[str],
+    costs: Sequence[Cost],
+    reused: int = 0,
+    against: str | None = None,
 ) -> Evaluation:
-    """Score trials that have been played."""
+    """Score trials that have been played.
+
+    Raises:
+        ConfigurationError: ``against`` is none of the policies.
+    """
     shown = tuple(dict.fromkeys(policies)) or (REACTIVE,)
     rows = [row for of_link in trials.values() for row in score(of_link, shown, costs)]
     stretches = Stretches.of(submissions_s(next(iter(trials.values()))))
-    return Evaluation(trials, tuple(rows), shown, tuple(costs), reused, stretches.words)
+    months = [row for of_link in trials.values() for row in score_by_month(of_link, shown, costs)]
+    base = compared_with(shown, against)
+    paired = [d for of_link in trials.values() for d in (differences(of_link, shown, base, costs) if base else ())]
+    return Evaluation(trials, tuple(rows), shown, tuple(costs), reused, stretches.words, tuple(months), tuple(paired))
+
+
+def compared_with(policies: Sequence[str], against: str | None) -> str | None:
+    """The policy to compare the others with: the one named, else the first ``what-if``; None where there is none.
+
+    Raises:
+        ConfigurationError: The one named is none of the policies.
+    """
+    if against is None:
+        return next((policy for policy in policies if policy.partition(":")[0] == "what-if"), None)
+    if against not in policies:
+        raise ConfigurationError(f"cannot compare with {against!r}, which is not judged; judged: {', '.join(policies)}")
+    return against
 
 
 def _check(scenario: Scenario, protocol: Protocol, links: Sequence[Link]) -> None:

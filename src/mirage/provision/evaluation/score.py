@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from mirage.provision.evaluation.interval import Floats, Interval, Stretches
 from mirage.provision.evaluation.study import Trial
 
 REACTIVE = "reactive"
-CLASSES = ("all", *LOADS)
+ALL = "all"
+CLASSES = (ALL, *LOADS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Row:
         gap_closed: (cost of reactive − cost) / (cost of reactive − cost of the oracle); None where they cost the same.
         interruption_95: 95 % interval of the mean, as are ``overlap_95`` and ``cost_95``; None from too few stretches.
         gap_closed_95: The same of ``gap_closed``.
+        month: ``2023-03``, by submission of the predecessor, UTC; ``all`` for every window.
     """
 
     policy: str
@@ -54,6 +57,7 @@ class Row:
     overlap_95: Interval | None
     cost_95: Interval | None
     gap_closed_95: Interval | None
+    month: str = ALL
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -128,17 +132,45 @@ def score(trials: Sequence[Trial], policies: Sequence[str], costs: Sequence[Cost
         costs: What hours of interruption and overlap cost.
     """
     stretches = Stretches.of(submissions_s(trials))
-    of_load = loads(trials)
     rows = []
     for cost in costs:
         bounds = reactive(trials), oracle(trials, cost)
         outcomes = [outcome(policy, trials, cost) for policy in policies]
-        for load in CLASSES:
-            members = np.full(len(trials), True) if load == "all" else of_load == load
-            if members.any():
-                nodes = trials[0].episode.link.nodes
-                rows += [_row(o, bounds, cost, nodes, load, members, stretches) for o in outcomes]
+        for load, members in classes(trials):
+            nodes = trials[0].episode.link.nodes
+            rows += [_row(o, bounds, cost, nodes, load, members, stretches) for o in outcomes]
     return rows
+
+
+def score_by_month(trials: Sequence[Trial], policies: Sequence[str], costs: Sequence[Cost]) -> list[Row]:
+    """The rows of all loads for every calendar month: month × cost × policy; intervals come from the month alone."""
+    return [
+        replace(row, month=month)
+        for month, of_month in by_month(trials).items()
+        for row in score(of_month, policies, costs)
+        if row.load == ALL
+    ]
+
+
+def by_month(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
+    """``2023-03`` → the windows whose predecessor was submitted in that month, UTC; in order of time."""
+    found: dict[str, list[Trial]] = {}
+    for trial in sorted(trials, key=lambda trial: trial.episode.submitted_s):
+        month = datetime.fromtimestamp(trial.episode.submitted_s, UTC).strftime("%Y-%m")
+        found.setdefault(month, []).append(trial)
+    return found
+
+
+def classes(trials: Sequence[Trial]) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Load classes that have windows, ``all`` first, and which windows those are."""
+    of_load = loads(trials)
+    members = [(load, np.full(len(trials), True) if load == ALL else of_load == load) for load in CLASSES]
+    return [(load, which) for load, which in members if which.any()]
+
+
+def cost_ratio(cost: Cost) -> float | None:
+    """What an hour of interruption costs, in hours of overlap; None where overlap is free."""
+    return cost.interruption / cost.overlap if cost.overlap else None
 
 
 def _row(
@@ -159,7 +191,7 @@ def _row(
         policy=result.policy,
         link_nodes=nodes,
         load=load,
-        cost_ratio=cost.interruption / cost.overlap if cost.overlap else None,
+        cost_ratio=cost_ratio(cost),
         windows=int(members.sum()),
         interruption_h=float(interruption[members].mean()),
         overlap_h=float(overlap[members].mean()),
