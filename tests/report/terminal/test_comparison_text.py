@@ -49,6 +49,13 @@ def test_months_only_where_they_are_asked_for() -> None:
     assert "links of 1 node, difference from what-if, window by window: 60 windows" in lines
 
 
+def test_a_single_month_is_not_told_twice() -> None:
+    lines = printed(evaluation([Cost(1, 1)], windows=20))
+    assert [line for line in lines if "difference from" in line] == [
+        "links of 1 node, difference from what-if, window by window: 20 windows"
+    ]
+
+
 def test_several_costs_have_tables_each_and_a_narrow_terminal_cuts_nothing() -> None:
     lines = printed(evaluation([Cost(1, 1), Cost(5, 1), Cost(1, 0)]), 70)
     for cost in ("at 1:1", "at 5:1", "overlap free"):

@@ -34,11 +34,12 @@ def print_months(console: Console, evaluation: Evaluation) -> None:
 
 def print_differences(console: Console, evaluation: Evaluation, *, by_month: bool) -> None:
     """Print a table for each size of link and cost: every policy less the one it is compared with."""
-    months = [ALL, *dict.fromkeys(d.month for d in evaluation.differences if d.month != ALL)] if by_month else [ALL]
+    months = list(dict.fromkeys(d.month for d in evaluation.differences if d.month != ALL))
+    shown = [ALL, *months] if by_month and len(months) > 1 else [ALL]
     for nodes in evaluation.trials:
         of_link = [d for d in evaluation.differences if (d.link_nodes, d.load) == (nodes, ALL)]
         for ratio in dict.fromkeys(d.cost_ratio for d in of_link):
-            for month in months:
+            for month in shown:
                 found = [d for d in of_link if (d.cost_ratio, d.month) == (ratio, month)]
                 if not found:
                     continue
