@@ -100,7 +100,7 @@ def evaluation(
     """Hand-overs a day apart; a reactive link waits 1, 4, 16 or 22 h in turn, and an hour asked ahead saves one."""
     policies = ("reactive", "average", "lead:4", "what-if", "oracle")
     trials = tuple(_trial(window, (1, 4, 16, 22)[window % 4], Link(nodes), costs) for window in range(windows))
-    return assess({nodes: trials}, policies, costs, seed=0)
+    return assess({nodes: trials}, policies, costs)
 
 
 def _trial(window: int, wait_h: int, link: Link, costs: Sequence[Cost]) -> Trial:

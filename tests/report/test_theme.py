@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mirage.cli.study import DEFAULT_POLICIES
 from mirage.report.theme import DARK, LIGHT, SERIES
 
 LEAST = 4.5
@@ -33,3 +34,8 @@ def test_contrast_is_that_of_the_standard() -> None:
 @pytest.mark.parametrize(("ink", "ground"), PAIRS)
 def test_every_text_can_be_read(theme: dict[str, str], ink: str, ground: str) -> None:
     assert contrast(theme[ink], theme[ground]) >= LEAST
+
+
+def test_every_policy_judged_by_default_has_a_colour_of_its_own() -> None:
+    series = [name for name in DEFAULT_POLICIES.split(",") if name not in ("reactive", "oracle")]
+    assert len([name for name in series if not name.startswith("lead:")]) <= SERIES

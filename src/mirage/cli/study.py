@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DISCIPLINE_OF = {"warm": "slurm", "published": "mirage-2023"}
 DEFAULT_WINDOWS = 156
-DEFAULT_POLICIES = "reactive,average,lead:4,what-if,oracle"
+DEFAULT_POLICIES = "reactive,singleton:2,saia,sml,lead:4,average,quantile:0.95,slurm-estimate,what-if,oracle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +150,10 @@ study_options = option_group(
     click.option("--cost-ratios", type=NUMBERS, metavar="LIST", help="Several costs, as 1,2,5,10; overlap costs 1."),
     seed_option,
     workers_option,
-    click.option("--resume", metavar="DIR", help="Keep results there as they come, and go on from those found."),
+    click.option(
+        "--resume",
+        metavar="DIR",
+        help="Keep results there as they come, and take over windows found there.",
+    ),
 )
 """``--link-nodes``, ``--policies``, ``--windows`` and their kin: what is to be evaluated."""

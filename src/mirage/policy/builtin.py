@@ -10,7 +10,12 @@ _SIMULATES = ("discipline", "scheduler")
 POLICIES: dict[str, PolicySpec] = {
     "reactive": PolicySpec(f"{_RULES}:Reactive", "submit when the last link has ended"),
     "dependency": PolicySpec(f"{_RULES}:Dependency", "--dependency=afterany: queued, but held until the end"),
+    "singleton": PolicySpec(
+        f"{_RULES}:Singleton", "K links behind one another with --dependency=singleton", "links that wait [1]"
+    ),
     "lead": PolicySpec(f"{_RULES}:ConstantLead", "submit a constant number of hours ahead", "hours"),
+    "saia": PolicySpec(f"{_RULES}:saia", "lead by nine minutes, as a service of that name does"),
+    "sml": PolicySpec(f"{_RULES}:sml", "lead by three hours, as a launcher of that name does"),
     "average": PolicySpec(f"{_RULES}:AverageWait", "lead by the mean wait of the last 100 started jobs"),
     "quantile": PolicySpec(f"{_RULES}:QuantileWait", "lead by a bound on a quantile of recent waits", "quantile"),
     "slurm-estimate": PolicySpec(

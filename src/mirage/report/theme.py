@@ -17,6 +17,8 @@ LIGHT = {
     "series-4": "#b4570a",
     "series-5": "#c02f72",
     "series-6": "#4d6a83",
+    "series-7": "#6d6600",
+    "series-8": "#8a4646",
     "link": "#2f6bdd",
     "link-2": "#2154b5",
     "on-link": "#ffffff",
@@ -40,6 +42,8 @@ DARK = {
     "series-4": "#f09a4e",
     "series-5": "#f377ab",
     "series-6": "#93b0c9",
+    "series-7": "#cfc54e",
+    "series-8": "#d9a3a3",
     "link": "#3f6bc8",
     "link-2": "#2f58ab",
     "on-link": "#ffffff",
@@ -50,7 +54,7 @@ DARK = {
     "good": "#4cc38a",
     "fill": "#26406f",
 }
-SERIES = 6
+SERIES = 8
 FONT = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
 

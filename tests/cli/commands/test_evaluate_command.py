@@ -66,6 +66,27 @@ def test_cost_ratios_give_rows_each(arguments, capsys):
         assert row["cost"] == pytest.approx(ratio * row["interruption_h"] + row["overlap_h"])
 
 
+def test_json_has_months_and_differences_from_one_policy(arguments, capsys):
+    report = evaluated(capsys, *arguments, "--against", "lead:4")
+    assert {(d["policy"], d["against"]) for d in report["differences"]} == {
+        (policy, "lead:4") for policy in ("reactive", "average", "oracle")
+    }
+    all_of_it = {d["policy"]: d for d in report["differences"] if (d["load"], d["month"]) == ("all", "all")}
+    cost = {row["policy"]: row["cost"] for row in report["rows"] if row["load"] == "all"}
+    assert all_of_it["average"]["cost"] == pytest.approx(cost["average"] - cost["lead:4"])
+    assert {(row["month"], row["windows"]) for row in report["months"]} == {("1970-01", 4)}
+
+
+def test_months_are_printed_where_they_are_asked_for(arguments, capsys):
+    assert main([*arguments, "--by", "month", "--windows", "15", "--against", "average"]) == 0
+    out = capsys.readouterr().out
+    assert "1970-01: 14 windows" in out
+    assert "1970-02: 1 windows" in out
+    assert "links of 1 node, 1970-01, difference from average, window by window: 14 windows" in out
+    assert main([*arguments, "--against", "average"]) == 0
+    assert "1970-0" not in capsys.readouterr().out.partition("\n")[2]
+
+
 def test_windows_and_start_have_defaults(trace, capsys):
     chosen = ["--link-limit", "12:00:00", "--every", "2d", "--step", "4h", "--policies", "reactive", "--workers", "1"]
     report = evaluated(capsys, "evaluate", trace, "-N", "8", "--discipline", "easy", *chosen)
@@ -124,6 +145,8 @@ def test_a_bitmap(arguments, tmp_path, capsys):
     ("more", "status", "complaint"),
     [
         (["--policies", "reactive,what-fi"], 1, "Did you mean 'what-if'?"),
+        (["--against", "what-if"], 1, "cannot compare with 'what-if', which is not judged; judged: reactive, average"),
+        (["--by", "week"], 2, "'week' is not 'month'"),
         (["--every", "soon"], 2, "'--every': 'soon' is no duration"),
         (["--start", "March"], 2, "'--start': 'March' is no date"),
         (["--windows", "100"], 1, "windows fit"),

@@ -1,5 +1,8 @@
 """Evaluations: known rows of the published protocol, and answers that depend on nothing but the seed."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -118,6 +121,55 @@ def test_more_windows_reuse_those_played_but_another_seed_does_not(busy_setting,
     assert evaluate(busy_setting, protocol(4), LINKS, ["reactive"], seed=1, resume_dir=tmp_path).reused == 0
 
 
+@pytest.mark.slow
+def test_a_longer_study_reuses_the_windows_it_shares_and_decides_alike_in_them(busy_setting, tmp_path):
+    """Every other day of six, then each of them and three days before: the same moments under other numbers."""
+    short = Protocol.warm(15 * DAY_S, windows=3, every_s=2 * DAY_S, step_s=HOUR_S)
+    long = Protocol.warm(12 * DAY_S, windows=8, every_s=DAY_S, step_s=HOUR_S)
+    policies, costs = ["test-gambler"], [Cost(8, 1)]
+    alone = evaluate(busy_setting, short, LINKS, policies, costs, seed=7, resume_dir=tmp_path)
+    whole = evaluate(busy_setting, long, LINKS, policies, costs, seed=7)
+    reusing = evaluate(busy_setting, long, LINKS, policies, costs, seed=7, resume_dir=tmp_path)
+    again = evaluate(busy_setting, short, LINKS, policies, costs, seed=7, resume_dir=tmp_path)
+    assert (alone.reused, reusing.reused, again.reused) == (0, 3, 3)
+    assert plain(reusing) == plain(whole)
+    assert plain(again) == plain(alone)
+    for link in LINKS:
+        assert [trial.to_json() for trial in reusing.trials[link.nodes]] == [
+            trial.to_json() for trial in whole.trials[link.nodes]
+        ]
+        shared = whole.trials[link.nodes][3::2]
+        assert [trial.chosen for trial in shared] == [trial.chosen for trial in alone.trials[link.nodes]]
+        assert len({str(trial.chosen) for trial in shared}) > 1
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.slow
+def test_what_else_is_played_differently_is_not_taken_over(busy_setting, tmp_path):
+    evaluate(busy_setting, protocol(2), LINKS, ["reactive"], resume_dir=tmp_path)
+    changed = {
+        "steps": (replace(protocol(2), step_s=1800), LINKS, ["reactive"]),
+        "links": (protocol(2), LINKS[:1], ["reactive"]),
+        "policies": (protocol(2), LINKS, ["average"]),
+        "a day later": (replace(protocol(2), begin_s=11 * DAY_S), LINKS, ["reactive"]),
+    }
+    reused = {name: evaluate(busy_setting, *study, resume_dir=tmp_path).reused for name, study in changed.items()}
+    assert reused == dict.fromkeys(changed, 0)
+
+
+def test_a_journal_that_numbers_its_windows_is_played_again(busy_setting, tmp_path):
+    """As earlier versions wrote it: a number says nothing about the time."""
+    first = evaluate(busy_setting, protocol(2), LINKS, ["reactive"], resume_dir=tmp_path)
+    (journal,) = tmp_path.iterdir()
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    assert [line.pop("submitted_s") for line in lines] == [protocol().submits_s(0), protocol().submits_s(1)]
+    journal.write_text("".join(json.dumps({"window": k, **line}) + "\n" for k, line in enumerate(lines)))
+    again = evaluate(busy_setting, protocol(2), LINKS, ["reactive"], resume_dir=tmp_path)
+    assert again.reused == 0
+    assert plain(again) == plain(first)
+    assert '"window": 0, "trials"' not in journal.read_text()
+
+
 def test_windows_come_out_alike_whoever_played_the_one_before(busy_setting):
     from mirage.provision.evaluation.study import Study
 
@@ -135,7 +187,7 @@ def test_policies_that_weigh_costs_are_made_for_each():
 
 
 def test_seeds_differ_by_window_and_link():
-    seeds = {window_seed(seed, link, window) for seed in (0, 1) for link in (1, 8) for window in range(50)}
+    seeds = {window_seed(seed, link, window) for seed in (0, 1) for link in (1, 8) for window in range(-25, 25)}
     assert len(seeds) == 200
 
 

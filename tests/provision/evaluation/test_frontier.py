@@ -18,7 +18,7 @@ def evaluation(
     *sizes: list[Trial], policies: tuple[str, ...] = ("early",), costs: tuple[Cost, ...] = COSTS
 ) -> Evaluation:
     by_nodes = {trials[0].episode.link.nodes: tuple(trials) for trials in sizes}
-    rows = [row for trials in sizes for row in score(trials, policies, costs, seed=0)]
+    rows = [row for trials in sizes for row in score(trials, policies, costs)]
     return Evaluation(trials=by_nodes, rows=tuple(rows), policies=policies, costs=costs, reused=0, intervals="of weeks")
 
 

@@ -10,7 +10,7 @@ from hand_made import MONDAY_S, four_windows, trial
 
 from mirage.duration import HOUR_S, WEEK_S
 from mirage.policy.cost import Cost
-from mirage.provision.evaluation.bootstrap import Blocks
+from mirage.provision.evaluation.interval import Stretches
 from mirage.provision.evaluation.score import (
     Outcome,
     Row,
@@ -37,17 +37,6 @@ def leads_h(result: Outcome) -> list[float]:
 def row_of(rows: list[Row], policy: str, load: str = "all") -> Row:
     (row,) = [row for row in rows if row.policy == policy and row.load == load]
     return row
-
-
-def interval(blocks: Blocks, above: list[float], below: list[float]) -> tuple[float, float]:
-    """Draw by draw, each window as often as its block came up."""
-    ratios = []
-    for times in blocks.drawn.astype(int):
-        drawn = [window for window, block in enumerate(blocks.of_window) for _ in range(times[block])]
-        if abs(under := sum(below[window] for window in drawn)) > 1e-9:
-            ratios.append(sum(above[window] for window in drawn) / under)
-    low, high = np.percentile(ratios, [2.5, 97.5])
-    return pytest.approx(low), pytest.approx(high)
 
 
 def test_reactive_takes_the_last_decision() -> None:
@@ -103,7 +92,7 @@ def test_windows_know_their_load_and_their_time() -> None:
 
 def test_every_column_of_a_row() -> None:
     windows = four_windows()
-    row = row_of(score(windows, ["early"], [COST], seed=5), "early")
+    row = row_of(score(windows, ["early"], [COST]), "early")
     assert replace(row, interruption_95=None, overlap_95=None, cost_95=None, gap_closed_95=None) == Row(
         policy="early",
         link_nodes=2,
@@ -127,25 +116,28 @@ def test_every_column_of_a_row() -> None:
     )
 
 
-def test_intervals_are_those_of_the_blocks() -> None:
+def test_intervals_are_those_of_the_stretches() -> None:
     windows = four_windows()
-    row = row_of(score(windows, ["early"], [COST], seed=5), "early")
-    blocks = Blocks.of(submissions_s(windows), 5)
-    assert blocks.unit == "week"
-    assert row.interruption_95 == interval(blocks, [0, 2, 1, 0], [1, 1, 1, 1])
-    assert row.overlap_95 == interval(blocks, [2, 0, 0, 8], [1, 1, 1, 1])
-    assert row.cost_95 == interval(blocks, [2, 6, 3, 8], [1, 1, 1, 1])
-    assert row.gap_closed_95 == interval(blocks, [1, 9, 36, -8], [1, 12, 36, 0])
+    row = row_of(score(windows, ["early"], [COST]), "early")
+    stretches, everyone = Stretches.of(submissions_s(windows)), np.full(4, True)
+    assert stretches.of_window.tolist() == [0, 1, 2, 3]
+    assert row.interruption_95 == stretches.mean(np.array([0.0, 2, 1, 0]), everyone)
+    assert row.overlap_95 == stretches.mean(np.array([2.0, 0, 0, 8]), everyone)
+    assert row.cost_95 == stretches.mean(np.array([2.0, 6, 3, 8]), everyone)
+    closed = stretches.ratio(np.array([1.0, 9, 36, -8]), np.array([1.0, 12, 36, 0]), everyone)
+    assert closed is not None
+    assert closed[1] > 1
+    assert row.gap_closed_95 == (closed[0], 1.0)  # nobody closes more than all
 
 
 def test_a_window_that_ends_on_the_second_has_no_interruption() -> None:
     windows = [trial(0, [0, 0, 2], {"p": 0}), trial(1, [2, 2, 2], {"p": 1})]
-    row = row_of(score(windows, ["p"], [COST], seed=0), "p")
+    row = row_of(score(windows, ["p"], [COST]), "p")
     assert (row.zero_share, row.interruption_h, row.overlap_h) == (0.5, 1.0, 0.0)
 
 
 def test_a_load_class_counts_its_windows_only() -> None:
-    rows = score(four_windows(), ["early"], [COST], seed=0)
+    rows = score(four_windows(), ["early"], [COST])
     light = row_of(rows, "early", "light")
     assert (light.windows, light.interruption_h, light.overlap_h, light.lead_h) == (2, 0, 5, 6)
     assert (light.cost, light.zero_share) == (5, 1)
@@ -155,26 +147,26 @@ def test_a_load_class_counts_its_windows_only() -> None:
 
 
 def test_two_windows_are_too_few_for_an_interval() -> None:
-    light = row_of(score(four_windows(), ["early"], [COST], seed=0), "early", "light")
+    light = row_of(score(four_windows(), ["early"], [COST]), "early", "light")
     assert (light.interruption_95, light.overlap_95, light.cost_95, light.gap_closed_95) == (None,) * 4
 
 
 def test_where_waiting_was_best_there_is_no_gap_to_close() -> None:
     windows = [trial(k, [-9, -5, 0], {"p": 0}) for k in range(4)]
-    row = row_of(score(windows, ["p"], [COST], seed=0), "p")
+    row = row_of(score(windows, ["p"], [COST]), "p")
     assert (row.gap_closed, row.gap_closed_95) == (None, None)
     assert row.cost_95 == (pytest.approx(9), pytest.approx(9))
 
 
 def test_without_a_price_of_overlap_there_is_no_ratio() -> None:
-    row = row_of(score(four_windows(), ["early"], [Cost(2, 0)], seed=0), "early")
+    row = row_of(score(four_windows(), ["early"], [Cost(2, 0)]), "early")
     assert (row.cost_ratio, row.cost) == (None, 1.5)
-    assert row_of(score(four_windows(), ["early"], [Cost(1, 4)], seed=0), "early").cost_ratio == 0.25
+    assert row_of(score(four_windows(), ["early"], [Cost(1, 4)]), "early").cost_ratio == 0.25
 
 
 def test_rows_come_by_cost_then_load_then_policy() -> None:
     windows = four_windows()[:2]
-    rows = score(windows, ["oracle", "early"], [Cost(1, 1), Cost(5, 1)], seed=0)
+    rows = score(windows, ["oracle", "early"], [Cost(1, 1), Cost(5, 1)])
     assert [(row.cost_ratio, row.load, row.policy) for row in rows] == [
         (ratio, load, policy)
         for ratio in (1, 5)
@@ -184,25 +176,15 @@ def test_rows_come_by_cost_then_load_then_policy() -> None:
 
 
 def test_the_bounds_close_nothing_and_everything() -> None:
-    rows = score(four_windows(), ["reactive", "oracle"], [COST], seed=0)
+    rows = score(four_windows(), ["reactive", "oracle"], [COST])
     worst, best = row_of(rows, "reactive"), row_of(rows, "oracle")
     assert (worst.gap_closed, worst.gap_closed_95) == (0, (0, 0))
     assert best.gap_closed == pytest.approx(1)
     assert best.gap_closed_95 == (pytest.approx(1), pytest.approx(1))
 
 
-def test_the_same_seed_gives_the_same_intervals_and_another_seed_others() -> None:
-    windows = [trial(k, [k * k, 0, 0], {"p": 0}) for k in range(9)]
-
-    def intervals(seed: int) -> object:
-        return row_of(score(windows, ["p"], [COST], seed), "p").cost_95
-
-    assert intervals(1) == intervals(1)
-    assert len({intervals(seed) for seed in range(4)}) > 1
-
-
 def test_a_row_as_plain_values() -> None:
-    row = row_of(score(four_windows(nodes=8), ["early"], [COST], seed=0), "early")
+    row = row_of(score(four_windows(nodes=8), ["early"], [COST]), "early")
     plain = row.to_json()
     assert (plain["policy"], plain["link_nodes"], plain["windows"], plain["lead_h"]) == ("early", 8, 4, 6)
     assert Row(**plain) == row

@@ -11,6 +11,7 @@ from views import chain, ended, jobs, view
 import mirage.provision  # noqa: F401  (registers them)
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, UnknownName
+from mirage.policy.plan import Wait
 from mirage.policy.registry import make_policy
 from mirage.provision.policies.rules import binomial_rank, recent_waits_s
 
@@ -33,6 +34,42 @@ def test_a_constant_lead_submits_so_many_hours_ahead() -> None:
     policy = make_policy("lead:4")
     assert not policy.decide(view(NOW, 4, 0, chain=chain(NOW + 4 * HOUR_S + 1))).submits
     assert policy.decide(view(NOW, 4, 0, chain=chain(NOW + 4 * HOUR_S))).submits
+
+
+@pytest.mark.parametrize(("name", "lead_s"), [("saia", 540), ("sml", 3 * HOUR_S), ("lead:0.15", 540)])
+def test_named_practices_are_constant_leads(name: str, lead_s: int) -> None:
+    policy = make_policy(name)
+    assert not policy.decide(view(NOW, 4, 0, chain=chain(NOW + lead_s + 1))).submits
+    assert policy.decide(view(NOW, 4, 0, chain=chain(NOW + lead_s))).submits
+
+
+@pytest.mark.parametrize("name", ["singleton", "singleton:2", "singleton:links=3"])
+def test_singletons_go_by_the_end_of_the_link_however_many_wait(name: str) -> None:
+    for ends_s in (NOW, NOW + 1, NOW + HOUR_S):
+        asked = view(NOW, 4, 0, chain=chain(ends_s))
+        assert make_policy(name).decide(asked) == make_policy("dependency").decide(asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "left_s", "named_s"),
+    [
+        ("saia", 540 + 1799, 1799),
+        ("saia", 540 + 1800, None),  # the next decision comes then anyway
+        ("saia", 541, 1),
+        ("lead:0.0001", 1000, None),  # a third of a second: at the end
+        ("reactive", 1000, None),
+        ("average", 3000 + 1799, 1799),
+        ("average", 3001, 1),
+        ("quantile:0.5", 3000 + 1799, 1799),
+        ("quantile:0.5", 3001, 300),  # the lead may be another by then, and need not be looked at every second
+    ],
+)
+def test_a_rule_names_its_moment_where_no_decision_comes_before(name: str, left_s: int, named_s: int | None) -> None:
+    link = chain(NOW + left_s, limit_s=10_000)
+    history = ended(*[(1, 1, 60, link.started_s - 3010, link.started_s - 10, NOW)] * 20)
+    (wait,) = make_policy(name).decide(view(NOW, 4, 0, history=history, chain=link)).actions
+    assert isinstance(wait, Wait)
+    assert wait.until_s == (None if named_s is None else NOW + named_s)
 
 
 def test_the_average_is_taken_over_what_had_started_with_the_present_link() -> None:
@@ -78,7 +115,7 @@ def test_known_rank() -> None:
     assert 1 - 0.95**59 > 0.95 > 1 - 0.95**58
 
 
-@pytest.mark.parametrize("name", ["lead", "lead:soon", "lead:-1", "quantile:2", "reactive:3"])
+@pytest.mark.parametrize("name", ["lead", "lead:soon", "lead:-1", "quantile:2", "reactive:3", "saia:3", "singleton:0"])
 def test_a_parameter_that_cannot_be_used_is_an_error(name: str) -> None:
     with pytest.raises(ConfigurationError, match=name.split(":")[0]):
         make_policy(name)

@@ -249,6 +249,7 @@ def test_an_evaluation_under_one_cost() -> None:
     assert [line for line in words if line.startswith("## ")][2:] == [
         "## Medium load, links of 1 node",
         "## Heavy load, links of 1 node",
+        "## Against what-if, links of 1 node",
         "## How this was made",
     ]
     assert words[-2:] == [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -63,9 +63,13 @@ def weighs_cost(policy: str) -> bool:
     return policy.partition(":")[0] not in known_policies() or "cost" in policy_spec(policy).needs
 
 
-def window_seed(seed: int, link_nodes: int, window: int) -> int:
-    """A policy's seed in one window, the same in whatever order and process windows are played."""
-    return int(np.random.SeedSequence([seed, link_nodes, window]).generate_state(1, np.uint64)[0] >> 1)
+def window_seed(seed: int, link_nodes: int, submitted_s: int) -> int:
+    """A policy's seed in one window, by the moment at which its predecessor is submitted.
+
+    It is the same in whatever order and process windows are played, and in every study that has a window then.
+    """
+    # SeedSequence takes no negative numbers: two's complement makes one of a trace that begins before zero positive
+    return int(np.random.SeedSequence([seed, link_nodes, submitted_s % 2**64]).generate_state(1, np.uint64)[0] >> 1)
 
 
 @dataclass(slots=True)
@@ -75,25 +79,36 @@ class WindowRun:
     Attributes:
         submitted_s: When it said submit; ``NEVER`` while it has not.
         asked: How often it was asked.
+        named_s: The moment at which it wants to be asked again; ``NEVER`` for at the next decision.
     """
 
     policy: Policy
     submitted_s: int = NEVER
     asked: int = 0
-    _quiet_until_s: int = field(default=NEVER)
+    named_s: int = NEVER
 
-    def ask(self, view: View) -> None:
-        """Let it decide, unless it has submitted or wants to be left alone."""
-        if self.submitted_s != NEVER or view.now_s < self._quiet_until_s:
-            return
-        plan = self.policy.decide(view)
-        self.asked += 1
-        if plan.submits:
-            self.submitted_s = view.now_s
-        self._quiet_until_s = quiet_until_s(plan.actions)
+    def ask(self, view: View) -> int | None:
+        """Let it decide if its time has come; the moment at which it wants to be asked again, if it names one."""
+        if self._is_due(view):
+            plan = self.policy.decide(view)
+            self.asked += 1
+            if plan.submits:
+                self.submitted_s = view.now_s
+            self.named_s = NEVER if plan.submits else named_moment_s(plan.actions, view.now_s)
+        return None if self.named_s == NEVER else self.named_s
+
+    def _is_due(self, view: View) -> bool:
+        """Whether it is to be asked: at the moment it named, and else at the decisions of the protocol only."""
+        if self.submitted_s != NEVER:
+            return False
+        if self.named_s != NEVER:
+            return view.now_s >= self.named_s
+        chain = view.chain
+        assert chain is not None
+        return (view.now_s - chain.started_s) % chain.step_s == 0
 
 
-def quiet_until_s(actions: tuple[object, ...]) -> int:
+def named_moment_s(actions: tuple[object, ...], now_s: int) -> int:
     """When a policy that waits wants to be asked again; ``NEVER`` for at the next decision."""
     times = [action.until_s for action in actions if isinstance(action, Wait) and action.until_s is not None]
-    return min(times, default=NEVER)
+    return min((time_s for time_s in times if time_s > now_s), default=NEVER)

@@ -61,7 +61,8 @@ class Episode:
         submitted_s: When the predecessor was submitted.
         started_s: When it started.
         ends_s: When it ended.
-        decisions_s: Shape (k,), when a policy is asked; the last is ``ends_s``, where every policy submits.
+        decisions_s: Shape (k,), when a policy is asked, ascending: at every step, and at moments that policies named;
+            the last is ``ends_s``, where every policy submits.
         outcome_s: Shape (k,), start of the next link minus end of the last if submitted then.
     """
 
@@ -105,7 +106,8 @@ def warm_simulations(
         yield window, sim
 
 
-Ask = Callable[[View], None]
+Ask = Callable[[View], int | None]
+"""Called with a view; answers the moment at which it wants another one, between two decisions, or None."""
 
 
 def play(sim: Simulation, protocol: Protocol, link: Link, window: int, ask: Ask | None = None) -> Episode:
@@ -113,7 +115,7 @@ def play(sim: Simulation, protocol: Protocol, link: Link, window: int, ask: Ask 
 
     Args:
         sim: Stands just before the predecessor is submitted; it is used up.
-        ask: Called at every decision before the last with the view a policy has then.
+        ask: Called at every decision before the last with the view a policy has then, and at the moments it names.
 
     Raises:
         ConfigurationError: A link cannot start on this cluster.
@@ -127,16 +129,21 @@ def play(sim: Simulation, protocol: Protocol, link: Link, window: int, ask: Ask 
             "submission; is the simulated cluster smaller than the traced one?"
         )
     ends_s = started_s + link.limit_s
-    decisions_s = np.append(np.arange(started_s + protocol.step_s, ends_s, protocol.step_s), ends_s)
-    outcome_s = np.zeros(len(decisions_s), dtype=np.int64)
+    decisions_s: list[int] = []
+    outcome_s: list[int] = []
     branch = sim.fork()
     chain = Chain(link.nodes, link.limit_s, first, submitted_s, started_s, ends_s, protocol.step_s)
-    for k, now_s in enumerate(decisions_s):
-        sim.approach(int(now_s))
+    now_s = min(started_s + protocol.step_s, ends_s)
+    while True:
+        sim.approach(now_s)
         branch.restore(sim)
         following = branch.inject(nodes=link.nodes, limit_s=link.limit_s)
-        start_s = branch.run_until_started(following, int(now_s) + PATIENCE_S)
-        outcome_s[k] = (now_s + PATIENCE_S if start_s is None else start_s) - ends_s
-        if ask is not None and now_s < ends_s:
-            ask(sim.view(chain))
-    return Episode(window, link, submitted_s, started_s, ends_s, decisions_s, outcome_s)
+        start_s = branch.run_until_started(following, now_s + PATIENCE_S)
+        decisions_s.append(now_s)
+        outcome_s.append((now_s + PATIENCE_S if start_s is None else start_s) - ends_s)
+        if now_s >= ends_s:
+            decisions, outcomes = np.array(decisions_s, dtype=np.int64), np.array(outcome_s, dtype=np.int64)
+            return Episode(window, link, submitted_s, started_s, ends_s, decisions, outcomes)
+        named_s = None if ask is None else ask(sim.view(chain))
+        next_s = min(now_s + protocol.step_s - (now_s - started_s) % protocol.step_s, ends_s)
+        now_s = next_s if named_s is None or named_s <= now_s else min(next_s, named_s)

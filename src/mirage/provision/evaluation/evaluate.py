@@ -12,12 +12,13 @@ from pathlib import Path
 from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
 from mirage.provision.chain import Link
-from mirage.provision.evaluation.bootstrap import RESAMPLES, Blocks
 from mirage.provision.evaluation.candidate import candidates
 from mirage.provision.evaluation.episode import Scenario
+from mirage.provision.evaluation.interval import Stretches
 from mirage.provision.evaluation.journal import Journal
+from mirage.provision.evaluation.paired import Difference, differences
 from mirage.provision.evaluation.protocol import Protocol
-from mirage.provision.evaluation.score import REACTIVE, Row, score, submissions_s
+from mirage.provision.evaluation.score import REACTIVE, Row, score, score_by_month, submissions_s
 from mirage.provision.evaluation.study import Study, Trial
 from mirage.provision.evaluation.workers import play_windows
 from mirage.sim.disciplines.registry import discipline_spec
@@ -36,6 +37,8 @@ class Evaluation:
         policies: In the order asked for.
         reused: Windows that had been played before.
         intervals: How the 95 % intervals were made, in words.
+        months: The rows of all loads by calendar month: month × cost × policy for each link.
+        differences: Every policy against one of them; empty where there is none to compare with.
     """
 
     trials: dict[int, tuple[Trial, ...]]
@@ -44,6 +47,8 @@ class Evaluation:
     costs: tuple[Cost, ...]
     reused: int
     intervals: str
+    months: tuple[Row, ...] = ()
+    differences: tuple[Difference, ...] = ()
 
 
 def evaluate(
@@ -57,6 +62,7 @@ def evaluate(
     workers: int = 1,
     progress: Progress | None = None,
     resume_dir: Path | None = None,
+    against: str | None = None,
 ) -> Evaluation:
     """Try policies out on every window of a trace.
 
@@ -69,22 +75,26 @@ def evaluate(
         links: Sizes of the chains.
         policies: By name; ``oracle`` is the best in hindsight.
         costs: What hours of interruption and overlap cost; policies that weigh costs are made anew for each.
-        seed: Of the policies and of the bootstrap.
+        seed: Of the policies.
         workers: Processes at once.
         progress: Told of every window that is done.
-        resume_dir: Where results are kept as they come and looked for at the start.
+        resume_dir: Where results are kept as they come and looked for at the start: windows at the same time, of this
+            study or another of the same scenario, links, candidates, seed and steps.
+        against: The policy to compare all others with, window by window; by default the ``what-if`` among them.
 
     Raises:
         UnknownName: There is no such policy or discipline.
-        ConfigurationError: A policy's parameter cannot be used, or a window lies outside the trace.
+        ConfigurationError: A policy's parameter cannot be used, a window lies outside the trace, or ``against`` is
+            none of the policies.
     """
     _check(scenario, protocol, links)
+    compared_with(policies, against)
     study = Study(scenario, protocol, tuple(links), tuple(candidates(list(policies), list(costs))), seed)
     discipline_spec(scenario.discipline).load()
     for candidate in study.candidates:  # a name that is wrong is wrong before hours of work; kernels are compiled once
         candidate.make(scenario, seed)
     journal = Journal(resume_dir, study)
-    windows = [window for window in range(protocol.windows) if window not in journal.played]
+    windows = [window for window in range(protocol.windows) if window not in journal]
     reused = protocol.windows - len(windows)
     if progress:
         progress(reused, protocol.windows)
@@ -93,25 +103,44 @@ def evaluate(
         if progress:
             progress(done, protocol.windows)
     by_link = {
-        link.nodes: tuple(journal.played[window][k] for window in range(protocol.windows))
+        link.nodes: tuple(journal.trials(window)[k] for window in range(protocol.windows))
         for k, link in enumerate(links)
     }
-    return assess(by_link, policies, costs, seed, reused)
+    return assess(by_link, policies, costs, reused, against)
 
 
 def assess(
-    trials: dict[int, tuple[Trial, ...]], policies: Sequence[str], costs: Sequence[Cost], seed: int, reused: int = 0
+    trials: dict[int, tuple[Trial, ...]],
+    policies: Sequence[str],
+    costs: Sequence[Cost],
+    reused: int = 0,
+    against: str | None = None,
 ) -> Evaluation:
-    """Score trials that have been played."""
+    """Score trials that have been played.
+
+    Raises:
+        ConfigurationError: ``against`` is none of the policies.
+    """
     shown = tuple(dict.fromkeys(policies)) or (REACTIVE,)
-    rows = [row for of_link in trials.values() for row in score(of_link, shown, costs, seed)]
-    blocks = Blocks.of(submissions_s(next(iter(trials.values()))), seed)
-    return Evaluation(trials, tuple(rows), shown, tuple(costs), reused, _intervals(blocks))
+    rows = [row for of_link in trials.values() for row in score(of_link, shown, costs)]
+    stretches = Stretches.of(submissions_s(next(iter(trials.values()))))
+    months = [row for of_link in trials.values() for row in score_by_month(of_link, shown, costs)]
+    base = compared_with(shown, against)
+    paired = [d for of_link in trials.values() for d in (differences(of_link, shown, base, costs) if base else ())]
+    return Evaluation(trials, tuple(rows), shown, tuple(costs), reused, stretches.words, tuple(months), tuple(paired))
 
 
-def _intervals(blocks: Blocks) -> str:
-    how = f"95 % block bootstrap over {blocks.count} {blocks.unit}s of submission, {RESAMPLES:,} resamples"
-    return how if blocks.unit == "week" else f"{how}; fewer than three weeks: too narrow, neighbouring days are alike"
+def compared_with(policies: Sequence[str], against: str | None) -> str | None:
+    """The policy to compare the others with: the one named, else the first ``what-if``; None where there is none.
+
+    Raises:
+        ConfigurationError: The one named is none of the policies.
+    """
+    if against is None:
+        return next((policy for policy in policies if policy.partition(":")[0] == "what-if"), None)
+    if against not in policies:
+        raise ConfigurationError(f"cannot compare with {against!r}, which is not judged; judged: {', '.join(policies)}")
+    return against
 
 
 def _check(scenario: Scenario, protocol: Protocol, links: Sequence[Link]) -> None:

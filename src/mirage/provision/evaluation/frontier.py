@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.duration import HOUR_S
-from mirage.provision.evaluation.bootstrap import Interval
 from mirage.provision.evaluation.candidate import ORACLE
 from mirage.provision.evaluation.evaluate import Evaluation
+from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.score import REACTIVE, Row, constant_lead, loads
 from mirage.provision.evaluation.study import Trial
 

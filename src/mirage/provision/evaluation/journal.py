@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from mirage.errors import ConfigurationError
@@ -13,7 +14,9 @@ from mirage.provision.evaluation.study import Study, Trial
 class Journal:
     """Played windows of a study in a file of JSON lines, named after the study's key.
 
-    A line that was cut off (the machine went down) is dropped and its window played again.
+    A line is found by the time at which its window's predecessor was submitted, so that a study takes over what any
+    other of the same key has played then: one of a whole winter that of one of its months. A line that was cut off
+    (the machine went down), or has no such time (earlier versions numbered windows), is dropped and played again.
 
     Args:
         folder: Where the file lies; None to keep nothing.
@@ -25,7 +28,8 @@ class Journal:
 
     def __init__(self, folder: Path | None, study: Study) -> None:
         self.path = None if folder is None else folder / f"evaluation-{study.key}.jsonl"
-        self.played: dict[int, tuple[Trial, ...]] = {}
+        self.protocol = study.protocol
+        self._played: dict[int, tuple[Trial, ...]] = {}
         if self.path is None:
             return
         try:
@@ -37,11 +41,20 @@ class Journal:
         except OSError as error:
             raise ConfigurationError(f"cannot keep results in {folder}: {error.strerror or error}") from error
 
+    def __contains__(self, window: int) -> bool:
+        return self.protocol.submits_s(window) in self._played
+
+    def trials(self, window: int) -> tuple[Trial, ...]:
+        """What became of a window of this study."""
+        found = self._played[self.protocol.submits_s(window)]
+        return tuple(replace(trial, episode=replace(trial.episode, window=window)) for trial in found)
+
     def add(self, window: int, trials: tuple[Trial, ...]) -> None:
         """Take down what became of a window; it is on the disk when this returns."""
-        self.played[window] = trials
+        submitted_s = self.protocol.submits_s(window)
+        self._played[submitted_s] = trials
         if self.path is not None:
-            line = json.dumps({"window": window, "trials": [trial.to_json() for trial in trials]})
+            line = json.dumps({"submitted_s": submitted_s, "trials": [trial.to_json() for trial in trials]})
             with open(self.path, "a", encoding="utf-8") as file:
                 file.write(line + "\n")
                 file.flush()
@@ -51,7 +64,7 @@ class Journal:
         """Read one line; False if it cannot be read."""
         try:
             entry = json.loads(line)
-            self.played[entry["window"]] = tuple(Trial.from_json(trial) for trial in entry["trials"])
+            self._played[entry["submitted_s"]] = tuple(Trial.from_json(trial) for trial in entry["trials"])
         except (ValueError, KeyError, TypeError):
             return False
         return True

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ from mirage.duration import HOUR_S
 from mirage.job_state import Ints
 from mirage.policy.cost import Cost
 from mirage.provision.chain import LOADS
-from mirage.provision.evaluation.bootstrap import Blocks, Floats, Interval
 from mirage.provision.evaluation.candidate import ORACLE, Candidate
+from mirage.provision.evaluation.interval import Floats, Interval, Stretches
 from mirage.provision.evaluation.study import Trial
 
 REACTIVE = "reactive"
-CLASSES = ("all", *LOADS)
+ALL = "all"
+CLASSES = (ALL, *LOADS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,9 @@ class Row:
         zero_share: Share of windows without interruption.
         cost: Mean cost of a hand-over.
         gap_closed: (cost of reactive − cost) / (cost of reactive − cost of the oracle); None where they cost the same.
-        interruption_95: 95 % interval of the mean, as are ``overlap_95`` and ``cost_95``; None from too few blocks.
+        interruption_95: 95 % interval of the mean, as are ``overlap_95`` and ``cost_95``; None from too few stretches.
         gap_closed_95: The same of ``gap_closed``.
+        month: ``2023-03``, by submission of the predecessor, UTC; ``all`` for every window.
     """
 
     policy: str
@@ -54,6 +57,7 @@ class Row:
     overlap_95: Interval | None
     cost_95: Interval | None
     gap_closed_95: Interval | None
+    month: str = ALL
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -119,27 +123,54 @@ def submissions_s(trials: Sequence[Trial]) -> Ints:
     return np.array([trial.episode.submitted_s for trial in trials], dtype=np.int64)
 
 
-def score(trials: Sequence[Trial], policies: Sequence[str], costs: Sequence[Cost], seed: int) -> list[Row]:
+def score(trials: Sequence[Trial], policies: Sequence[str], costs: Sequence[Cost]) -> list[Row]:
     """The rows of one size of link: every policy × load class × cost.
 
     Args:
         trials: By window, all of one size of link.
         policies: In the order wanted.
         costs: What hours of interruption and overlap cost.
-        seed: Of the bootstrap.
     """
-    blocks = Blocks.of(submissions_s(trials), seed)
-    of_load = loads(trials)
+    stretches = Stretches.of(submissions_s(trials))
     rows = []
     for cost in costs:
         bounds = reactive(trials), oracle(trials, cost)
         outcomes = [outcome(policy, trials, cost) for policy in policies]
-        for load in CLASSES:
-            members = np.full(len(trials), True) if load == "all" else of_load == load
-            if members.any():
-                nodes = trials[0].episode.link.nodes
-                rows += [_row(o, bounds, cost, nodes, load, members, blocks) for o in outcomes]
+        for load, members in classes(trials):
+            nodes = trials[0].episode.link.nodes
+            rows += [_row(o, bounds, cost, nodes, load, members, stretches) for o in outcomes]
     return rows
+
+
+def score_by_month(trials: Sequence[Trial], policies: Sequence[str], costs: Sequence[Cost]) -> list[Row]:
+    """The rows of all loads for every calendar month: month × cost × policy; intervals come from the month alone."""
+    return [
+        replace(row, month=month)
+        for month, of_month in by_month(trials).items()
+        for row in score(of_month, policies, costs)
+        if row.load == ALL
+    ]
+
+
+def by_month(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
+    """``2023-03`` → the windows whose predecessor was submitted in that month, UTC; in order of time."""
+    found: dict[str, list[Trial]] = {}
+    for trial in sorted(trials, key=lambda trial: trial.episode.submitted_s):
+        month = datetime.fromtimestamp(trial.episode.submitted_s, UTC).strftime("%Y-%m")
+        found.setdefault(month, []).append(trial)
+    return found
+
+
+def classes(trials: Sequence[Trial]) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Load classes that have windows, ``all`` first, and which windows those are."""
+    of_load = loads(trials)
+    members = [(load, np.full(len(trials), True) if load == ALL else of_load == load) for load in CLASSES]
+    return [(load, which) for load, which in members if which.any()]
+
+
+def cost_ratio(cost: Cost) -> float | None:
+    """What an hour of interruption costs, in hours of overlap; None where overlap is free."""
+    return cost.interruption / cost.overlap if cost.overlap else None
 
 
 def _row(
@@ -149,7 +180,7 @@ def _row(
     nodes: int,
     load: str,
     members: NDArray[np.bool_],
-    blocks: Blocks,
+    stretches: Stretches,
 ) -> Row:
     hours = result.x_s / HOUR_S
     interruption, overlap = np.maximum(hours, 0.0), np.maximum(-hours, 0.0)
@@ -160,7 +191,7 @@ def _row(
         policy=result.policy,
         link_nodes=nodes,
         load=load,
-        cost_ratio=cost.interruption / cost.overlap if cost.overlap else None,
+        cost_ratio=cost_ratio(cost),
         windows=int(members.sum()),
         interruption_h=float(interruption[members].mean()),
         overlap_h=float(overlap[members].mean()),
@@ -172,8 +203,14 @@ def _row(
         zero_share=float((hours[members] <= 0).mean()),
         cost=float(costs[members].mean()),
         gap_closed=float((worst - costs)[members].sum()) / gap if gap > 1e-9 else None,
-        interruption_95=blocks.mean(interruption, members),
-        overlap_95=blocks.mean(overlap, members),
-        cost_95=blocks.mean(costs, members),
-        gap_closed_95=blocks.ratio(worst - costs, worst - best, members) if gap > 1e-9 else None,
+        interruption_95=stretches.mean(interruption, members),
+        overlap_95=stretches.mean(overlap, members),
+        cost_95=stretches.mean(costs, members),
+        gap_closed_95=_gap_interval(stretches, worst - costs, worst - best, members),
     )
+
+
+def _gap_interval(stretches: Stretches, closed: Floats, gap: Floats, members: NDArray[np.bool_]) -> Interval | None:
+    """95 % interval of the gap closed: no policy closes more of it than all."""
+    found = stretches.ratio(closed, gap, members)
+    return None if found is None else (found[0], min(found[1], 1.0))

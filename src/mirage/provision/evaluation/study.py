@@ -39,10 +39,10 @@ class Study:
 
     @property
     def key(self) -> str:
-        """Digest of all that determines a window: studies with one key agree window by window.
+        """Digest of all that determines a window but its time: studies with one key agree on windows at one time.
 
-        How many windows there are is not part of it. The code that plays them is, without its docstrings and comments:
-        this module, the discipline, the policies, and what they import.
+        When windows begin, how far apart they are and how many there are is not part of it. The code that plays them
+        is, without its docstrings and comments: this module, the discipline, the policies, and what they import.
         """
         digest = hashlib.sha256()
         scenario = self.scenario
@@ -52,7 +52,7 @@ class Study:
             scenario.cluster,
             scenario.discipline,
             scenario.settings,
-            replace(self.protocol, windows=0),
+            replace(self.protocol, begin_s=0, windows=0, every_s=0),
             self.links,
             self.candidates,
             self.seed,
@@ -127,12 +127,12 @@ class Player:
 
     def _trial(self, sim: Any, link: Link, window: int) -> Trial:
         study = self.study
-        seed = window_seed(study.seed, link.nodes, window)
+        seed = window_seed(study.seed, link.nodes, study.protocol.submits_s(window))
         runs = {candidate.key: WindowRun(candidate.make(study.scenario, seed)) for candidate in study.candidates}
 
-        def ask(view: View) -> None:
-            for run in runs.values():
-                run.ask(view)
+        def ask(view: View) -> int | None:
+            named_s = [run.ask(view) for run in runs.values()]
+            return min((moment_s for moment_s in named_s if moment_s is not None), default=None)
 
         episode = play(sim, study.protocol, link, window, ask if runs else None)
         return Trial(

@@ -10,14 +10,22 @@ import math
 
 import numpy as np
 
-from mirage.duration import HOUR_S
+from mirage.duration import HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING, Ints
+from mirage.policy.parameter import COUNT, read_parameters
 from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.view import Chain, View
 
 RECENT_STARTS = 100
 """How many of the jobs started last the average looks at (Mirage, SC'23)."""
+
+SAIA_H, SML_H = 9 / 60, 3.0
+"""Leads of two services that run on Slurm: ``saia`` asks for its next job nine minutes ahead; the launcher of
+``sml`` submits jobs of 12 h with ``after:PREVIOUS+9h``."""
+
+MOVING_S = 5 * MINUTE_S
+"""A lead that moves from decision to decision is looked at no more often than this."""
 
 
 def chain_of(view: View) -> Chain:
@@ -51,7 +59,15 @@ def plan_without_choice(view: View, chain: Chain) -> Plan | None:
 
 
 class Lead:
-    """Submits a certain time before the present link ends; subclasses say what time."""
+    """Submits a certain time before the present link ends; subclasses say what time.
+
+    Where that moment comes before the next decision, the plan names it: look again then.
+
+    Attributes:
+        steady: Whether the lead is the same at every decision about a link.
+    """
+
+    steady = False
 
     def decide(self, view: View) -> Plan:
         """Submit when no more remains of the link than the lead."""
@@ -63,15 +79,24 @@ class Lead:
         estimate = {"remaining_s": float(remaining_s), "lead_s": float(lead_s)}
         if remaining_s <= lead_s:
             return Plan((Submit(reason="lead-reached"),), estimate)
-        return Plan((Wait(reason="lead-not-reached"),), estimate)
+        return Plan((Wait(reason="lead-not-reached", until_s=self._moment_s(view, chain, lead_s)),), estimate)
 
     def lead_s(self, view: View, chain: Chain) -> float:
         """How long before the end to submit; here never before it."""
         return 0.0
 
+    def _moment_s(self, view: View, chain: Chain, lead_s: float) -> int | None:
+        """When the lead is reached; None where there is a decision before that, and at the end of the link."""
+        reached_s = chain.ends_s - math.floor(lead_s)
+        if not self.steady:
+            reached_s = max(reached_s, view.now_s + MOVING_S)
+        return reached_s if reached_s < min(view.now_s + chain.step_s, chain.ends_s) else None
+
 
 class Reactive(Lead):
     """Submits when the present link has ended: what most people do."""
+
+    steady = True
 
 
 class Dependency(Reactive):
@@ -82,8 +107,22 @@ class Dependency(Reactive):
     """
 
 
+class Singleton(Dependency):
+    """``singleton:K``: K links queued behind one another with ``--dependency=singleton``, as training watchers do.
+
+    However many wait, the first of them is held until the present link has ended and gains no age priority until then
+    (unless the site sets ACCRUE_ALWAYS): a hand-over goes as with ``dependency``. K is how many links may fail to be
+    submitted before the chain breaks, which no hand-over shows.
+    """
+
+    def __init__(self, parameter: str = "") -> None:
+        self.queued: int = read_parameters("singleton", parameter, {"links": COUNT}).get("links", 1)
+
+
 class ConstantLead(Lead):
     """Submits a constant number of hours ahead: ``lead:4``."""
+
+    steady = True
 
     def __init__(self, parameter: str) -> None:
         try:
@@ -98,8 +137,20 @@ class ConstantLead(Lead):
         return self.hours * HOUR_S
 
 
+def saia() -> ConstantLead:
+    """The next link nine minutes ahead: enough to load a service, not to wait in a queue."""
+    return ConstantLead(str(SAIA_H))
+
+
+def sml() -> ConstantLead:
+    """The next link three hours ahead, whatever the queue."""
+    return ConstantLead(str(SML_H))
+
+
 class AverageWait(Lead):
     """Leads by the mean wait of the last 100 jobs that had started when the present link did (Mirage, SC'23)."""
+
+    steady = True
 
     def lead_s(self, view: View, chain: Chain) -> float:
         """The mean wait then."""

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from mirage.errors import ConfigurationError
-from mirage.provision.evaluation.bootstrap import Interval
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.frontier import Frontier, frontiers
+from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.score import CLASSES, Row
 from mirage.report.charts.frontier import frontier_chart, stacked
 from mirage.report.page import CARDS, Cell, chart, command, page, section, table
+from mirage.report.pages.comparison import comparison_sections
 from mirage.report.theme import standalone
 from mirage.whole_file import write_whole
 
@@ -78,7 +79,7 @@ def evaluation_page(evaluation: Evaluation, provenance: dict[str, Any]) -> str:
     made = section(
         "How this was made", f"{settings} Brackets: {evaluation.intervals}.", command(str(provenance["command"]))
     )
-    return page(_HEADING, lead, *sections, made)
+    return page(_HEADING, lead, *sections, *comparison_sections(evaluation), made)
 
 
 def _frontier_section(evaluation: Evaluation, frontier: Frontier, load: str) -> str:

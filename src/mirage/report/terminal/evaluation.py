@@ -10,11 +10,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from mirage.provision.evaluation.bootstrap import Interval
 from mirage.provision.evaluation.candidate import ORACLE
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.evaluate import Progress as Told
+from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.score import CLASSES, Row
+from mirage.report.terminal.comparison import print_differences, print_months
 from mirage.report.terminal.tables import fits, print_table
 
 _PLAIN_WIDTH, _WIDE = 140, 120
@@ -31,8 +32,14 @@ def progress_bar(what: str) -> Iterator[Told]:
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-def print_evaluation(evaluation: Evaluation, provenance: dict[str, Any], console: Console | None = None) -> None:
-    """Print a table for each size of link and load class; the cheapest policy of each is bold."""
+def print_evaluation(
+    evaluation: Evaluation, provenance: dict[str, Any], console: Console | None = None, *, by_month: bool = False
+) -> None:
+    """Print a table for each size of link and load class; the cheapest policy of each is bold.
+
+    Args:
+        by_month: Whether to print the months too.
+    """
     if console is None:
         console = Console(highlight=False)
         if not console.is_terminal:
@@ -48,6 +55,9 @@ def print_evaluation(evaluation: Evaluation, provenance: dict[str, Any], console
                 title = f"links of {nodes} node{'s' if nodes > 1 else ''}, {of_class}: {rows[0].windows} windows"
                 console.print(Text(title, "bold"))
                 _print_rows(console, rows, several=len(evaluation.costs) > 1)
+    if by_month:
+        print_months(console, evaluation)
+    print_differences(console, evaluation, by_month=by_month)
     console.print()
     console.print(Text(f"hours per hand-over; brackets, where there is room: {evaluation.intervals}", "dim"))
     console.print(Text(f"gap closed: of the cost between reactive and the oracle; seed {provenance['seed']}", "dim"))

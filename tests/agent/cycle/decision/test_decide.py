@@ -241,6 +241,10 @@ def plan(until_s: int | None = None, **estimate: float) -> Plan:
     [
         (plan(), 8),  # a hundredth of the limit is 36 s, and 10,008 is a multiple of it
         (plan(until_s=NOW_S + 200), 188),
+        (plan(until_s=NOW_S + 21), 21),
+        (plan(until_s=NOW_S + 36), 8),
+        (plan(until_s=NOW_S - 5), 1),
+        (plan(until_s=NOW_S + 21, remaining_s=2_000.0, lead_s=1_995.0), 21),
         (plan(until_s=NOW_S + 9_999), 7_172),
         (plan(remaining_s=2_000.0, lead_s=1_900.0), 8),
         (plan(remaining_s=2_000.0, lead_s=1_995.0), 5),

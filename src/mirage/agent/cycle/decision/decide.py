@@ -188,13 +188,17 @@ class Decider:
 def schedule_next_look(context: CycleContext, made: Made) -> None:
     """Note when the policy is to be asked again: never later than the moment that matters to it.
 
-    A policy that leads by a known time tells that moment by its estimate, ``remaining_s`` less ``lead_s``.
+    A moment that a policy names within the interval is kept to the second. Without one, a policy that leads by a known
+    time tells it by its estimate, ``remaining_s`` less ``lead_s``.
     """
     chain, estimate = made.chain, made.plan.estimate
     interval_s, poll_s = context.settings.interval_s(made.present.limit_s), context.settings.poll_s
     until_s = [
         action.until_s for action in made.plan.actions if isinstance(action, Wait) and action.until_s is not None
     ]
+    if until_s and min(until_s) < made.asked_s + interval_s:
+        context.change_chain(chain, next_look_s=max(min(until_s), context.now_s + 1))
+        return
     next_s = max([context.now_s + interval_s, *until_s])
     next_s = _on_grid(min(next_s, context.now_s + context.settings.longest_sleep_s), min(interval_s, poll_s))
     left_s = estimate.get("remaining_s", math.inf) - estimate.get("lead_s", 0.0)

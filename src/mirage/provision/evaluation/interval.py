@@ -1,0 +1,145 @@
+"""95 % intervals of means and ratios over windows that resemble their neighbours.
+
+Windows that lie hours apart meet nearly the same queue (lag-1 autocorrelation 0.8 on Lonestar6). They are therefore
+put together into a few long stretches of time, and what is repeated is the stretch, not the window:
+
+- the standard error is a jackknife over stretches (each left out in turn; Miller 1974);
+- its quantile is Student's t, with as many degrees of freedom as the stretches that carry the ratio's lower sum
+  (Satterthwaite 1946): a gap that lies in one heavy week has few, however many weeks there are;
+- costs are skewed, so that a mean that has missed the rare bad week is too low: the end towards the long tail is moved
+  out by the cubic transformation of Hall (1992). The other end stays where Student has it.
+
+``benchmarks/interval_coverage.py`` shows how often such intervals hold.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.duration import DAY_S, WEEK_S
+from mirage.job_state import Ints
+
+Floats = NDArray[np.float64]
+Members = NDArray[np.bool_]
+Interval = tuple[float, float]
+
+LEVEL = 0.95
+FEWEST_STRETCHES = 4
+"""There is no interval from fewer: with three, Student's quantile is 4.3 and their skew cannot be told."""
+
+_A_WEEK_OR_SO_S = 6 * DAY_S
+_NOTHING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Stretches:
+    """Stretches of time of equal length, and which windows lie in them.
+
+    They are 2·√weeks, at least four: the more there is to see, the more of them and the longer each.
+
+    Attributes:
+        length_s: Of each.
+        of_window: Shape (windows,), stretch of each window.
+        day_of_window: Shape (windows,), day of each window, from the first.
+        count: How many there are.
+    """
+
+    length_s: float
+    of_window: Ints
+    day_of_window: Ints
+    count: int
+
+    @classmethod
+    def of(cls, submitted_s: Ints) -> Self:
+        """Stretches over the time that windows cover.
+
+        Args:
+            submitted_s: Shape (windows,), when each window's predecessor was submitted; in any order.
+        """
+        n = len(submitted_s)
+        if n < 2:
+            return cls(0.0, np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), min(n, 1))
+        first_s, last_s = int(submitted_s.min()), int(submitted_s.max())
+        covered_s = max((last_s - first_s) * n / (n - 1), 1.0)  # to the end of the last window
+        count = max(FEWEST_STRETCHES, round(2 * math.sqrt(covered_s / WEEK_S)))
+        since_s = submitted_s - first_s
+        of_window = np.minimum(since_s * count // covered_s, count - 1).astype(np.int64)
+        return cls(covered_s / count, of_window, since_s // DAY_S, count)
+
+    @property
+    def words(self) -> str:
+        """How intervals from these stretches are made, in words."""
+        days = self.length_s / DAY_S
+        if days < 1:
+            return f"none: they need windows over {FEWEST_STRETCHES} days at least, better weeks"
+        how = f"95 %, from {self.count} stretches of {days:.3g} d (jackknife, Student's t, Hall's correction for skew)"
+        return how if self.length_s >= _A_WEEK_OR_SO_S else f"{how}; too narrow: loads last longer than such a stretch"
+
+    def mean(self, values: Floats, members: Members) -> Interval | None:
+        """95 % interval of the members' mean; None where they lie in too few stretches.
+
+        A mean of values that are nowhere negative is not.
+        """
+        found = self.ratio(values, np.ones_like(values), members)
+        return (max(found[0], 0.0), found[1]) if found and values[members].min() >= 0 else found
+
+    def ratio(self, above: Floats, below: Floats, members: Members) -> Interval | None:
+        """95 % interval of Σ above / Σ below over the members.
+
+        None where they lie in too few stretches, or where one stretch alone has anything below.
+
+        Args:
+            above: Shape (windows,).
+            below: Shape (windows,), nowhere negative.
+            members: Shape (windows,), which windows count.
+        """
+        stretch = np.unique(self.of_window[members], return_inverse=True)[1]
+        over, under = _sums(above[members], stretch), _sums(below[members], stretch)
+        count, total = len(under), under.sum()
+        if count < FEWEST_STRETCHES or self.length_s < DAY_S or (total - under).min() <= _NOTHING:
+            return None
+        ratio = over.sum() / total
+        without = (over.sum() - over) / (total - under)
+        error = math.sqrt((count - 1) / count * ((without - ratio) ** 2).sum())
+        freedom = max(1 / ((under / total) ** 2).sum() - 1, 1.0)
+        skew = _skew_of_sum(over - ratio * under) * math.sqrt(count * (count - 1)) / (count - 2)
+        day = self.day_of_window[members]
+        by_day = _skew_of_sum(_sums(above[members], day) - ratio * _sums(below[members], day))
+        low, high = _ends(student_quantile(freedom), by_day if abs(by_day) > abs(skew) else skew)
+        return float(ratio - high * error), float(ratio - low * error)
+
+
+def _sums(values: Floats, group: Ints) -> Floats:
+    return np.bincount(group, weights=values).astype(np.float64)
+
+
+def _skew_of_sum(parts: Floats) -> float:
+    """Skewness of the sum of independent parts that are centred; 0 where nothing varies."""
+    spread = float((parts**2).sum())
+    return float((parts**3).sum()) / spread**1.5 if spread > _NOTHING else 0.0
+
+
+def _ends(quantile: float, skew: float) -> Interval:
+    """Where the studentised mean lies with 95 % probability, never within ±quantile (Hall 1992, eq. 4)."""
+    if abs(skew) < _NOTHING:
+        return -quantile, quantile
+    low, high = (3 / skew * (math.cbrt(1 + skew * (y - skew / 6)) - 1) for y in (-quantile, quantile))
+    return min(low, -quantile), max(high, quantile)
+
+
+@lru_cache(maxsize=4096)
+def student_quantile(freedom: float) -> float:
+    """The two-sided 95 % quantile of Student's t, also for broken degrees of freedom ≥ 1.
+
+    With t = √ν·tan θ the density is that of θ, proportional to cos^(ν−1) θ.
+    """
+    angle = np.linspace(0.0, math.pi / 2, 4001)
+    density = np.cos(angle) ** (freedom - 1)
+    share = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
+    return math.sqrt(freedom) * math.tan(float(np.interp(LEVEL, share / share[-1], angle)))
