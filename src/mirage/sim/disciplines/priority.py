@@ -15,7 +15,7 @@ from mirage.sim.kernel.arrays import (
     World,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import pending
+from mirage.sim.kernel.lifecycle import UNRANKED, pending
 
 UNKNOWN = -1.0
 """A factor not worked out yet."""
@@ -74,7 +74,7 @@ def sum_by_account(world: World, state: State, scratch: Scratch) -> None:
 def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
     """Compute the priority of pending jobs, and sort the queue by partition tier and priority.
 
-    Age moves all waiting jobs alike, so between two periods of ``PriorityCalcPeriod`` only new jobs are put in place.
+    Between two periods of ``PriorityCalcPeriod`` only new jobs are looked at, as in Slurm: the others keep theirs.
 
     Returns:
         Whether the whole queue was computed anew and its order has changed.
@@ -96,6 +96,8 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
     for k in range(n):
         slot = queue[k]
         job = live[slot]
+        if not due and job.priority != UNRANKED:
+            continue
         age = min((now - job.eligible_s) / setting.max_age_s, 1.0)
         size = job.nodes / setting.nodes
         if setting.favor_small == 1:

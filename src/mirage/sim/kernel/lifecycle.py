@@ -31,6 +31,9 @@ from mirage.sim.kernel.sorted_array import put_in, take_out
 FREED, REPLAN = 1, 2
 """Bits of ``clock.ended_since``: something fell free; it did so earlier than any plan foresaw."""
 
+UNRANKED = -1.0
+"""The priority of a job that the scheduler has not looked at since it was queued."""
+
 ROUNDING_S = 1e-6
 """Work done at a speed that is no binary fraction comes out this much short of the run time, or less."""
 
@@ -183,6 +186,7 @@ def enqueue(state: State, slot: int) -> None:
     job.status = PENDING
     job.eligible_s = clock.now_s
     job.planned_s = NEVER_S
+    job.priority = UNRANKED
     state.fate[job.id] = PENDING
     n = clock.n_pending
     if clock.queue_head + n == len(state.queue):
