@@ -183,7 +183,7 @@ def roll_out(
 
     The same futures serve all delays, so that their difference is the delay's alone. Where a link submitted earlier
     still waits at the next anchor, the delays up to there are not played: a start between those of its neighbours is
-    near enough.
+    near enough. Where it still waits when the future is left off, so does one submitted later.
 
     Args:
         seen: The cluster as the view shows it.
@@ -209,6 +209,9 @@ def roll_out(
         wake_now(base)  # who was submitted since the scheduler last looked may start at once
         waits_until_s = now
         for k in range(len(offsets_s)):
+            if waits_until_s >= until_s:
+                starts_s[future, k] = until_s + offsets_s[k]
+                continue
             if not anchors[k]:
                 anchor = k + 1
                 while not anchors[anchor]:
