@@ -267,7 +267,7 @@ class Simulation:
 
     def view(self, chain: Chain | None = None) -> View:
         """What a policy may know now."""
-        phase_s = (self.now_s - int(self.world.settings[0].epoch_s)) % TEN_MINUTES_S if self.spec.minutes else 0
+        phase_s = (self.now_s - int(self.world.settings["epoch_s"][0])) % TEN_MINUTES_S if self.spec.minutes else 0
         logged = int(self.state.clock["n_log"][0])
         self.ended = self.ended.caught_up(self.past, self.state.log, logged, self.in_past + logged, self.labels)
         return observe(self.world, self.state, self.ended.ended(), self.labels, chain, phase_s)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ import numpy as np
 from mirage.job_state import MISSING
 from mirage.policy.view import MOST_PENDING, Chain, Ended, Jobs, Nodes, View
 from mirage.sim.contract.job_labels import JobLabels, label
-from mirage.sim.kernel.arrays import NEVER_S, RUNNING, SUSPENDING, WHOLE_NODE, State, World
+from mirage.sim.kernel.arrays import CLOCK, NEVER_S, RUNNING, SETTINGS, SUSPENDING, WHOLE_NODE, State, World
 from mirage.sim.kernel.compile import kernel
 
 TEN_MINUTES_S = 600
@@ -19,11 +21,17 @@ WITHIN_LIMITS, OVER_JOBS, OVER_NODES = range(3)
 """Whether the limits of a job's user let it start: yes; too many jobs; too many nodes."""
 
 
-_COUNTS = (
-    "id", "user", "partition", "qos", "nodes", "gpus", "cpus", "limit_s", "submit_s", "eligible_s", "start_s", "width",
-    "name", "account",
-)  # fmt: skip
-_FRACTIONS = ("done_s", "priority")
+_COUNTS, _FRACTIONS = 14, 2
+"""Columns of ``Jobs`` that hold whole numbers, and those that do not: work done and priority, after twelve others."""
+
+
+def _values_of(dtype: Any, *names: str) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
+    """A getter of some values of a record that was made a plain tuple, which costs less than one of its attributes."""
+    return itemgetter(*map(dtype.names.index, names))
+
+
+_present = _values_of(CLOCK, "now_s", "queue_head", "n_pending", "n_running", "n_held", "changed_capacity")
+_limits = _values_of(SETTINGS, "user_max_jobs", "user_max_nodes")
 
 
 def observe(
@@ -37,26 +45,25 @@ def observe(
         chain: The chain to decide about.
         phase_s: As in ``View``.
     """
-    clock = state.clock[0]
-    now_s = int(clock.now_s)
-    waiting = state.queue[clock.queue_head : clock.queue_head + clock.n_pending]
-    held = state.held[: clock.n_held]
-    blocked = limits_reached(world, state, waiting) != WITHIN_LIMITS
-    if blocked.any():
+    now_s, head, n_pending, n_running, n_held, _ = _present(state.clock.item())
+    waiting, held = state.queue[head : head + n_pending], state.held[:n_held]
+    if min(_limits(world.settings.item())) < NEVER_S:
+        blocked = limits_reached(world, state, waiting) != WITHIN_LIMITS
         waiting, held = waiting[~blocked], np.concatenate([waiting[blocked], held])
     if chain is not None:
         waiting = waiting[:MOST_PENDING]
+    pools = bool(world.settings["stacked"][0])
     return View(
         now_s=now_s,
         nodes=Nodes(
-            pools=bool(world.settings[0].stacked),
+            pools=pools,
             capacity=_frozen(capacity_now(world, state)),
             free=_frozen(np.maximum(state.free, 0)),
             allowed=_frozen(state.allowed.copy()),
         ),
-        pending=jobs_of(world, state, labels, waiting),
-        running=jobs_of(world, state, labels, state.running[: clock.n_running]),
-        held=jobs_of(world, state, labels, held, held=True),
+        pending=_jobs(state, labels, waiting, now_s, pools),
+        running=_jobs(state, labels, state.running[:n_running], now_s, pools),
+        held=_jobs(state, labels, held, now_s, pools, held=True),
         ended=ended,
         chain=chain,
         phase_s=phase_s,
@@ -66,7 +73,10 @@ def observe(
 def capacity_now(world: World, state: State) -> Any:
     """Capacity of every bin, without the nodes that are gone or leave as soon as they fall free."""
     capacity = world.capacity.copy()
-    for change in world.changes[: state.clock[0].changed_capacity]:
+    *_, changed = _present(state.clock.item())
+    if not changed:
+        return capacity
+    for change in world.changes[:changed]:
         if world.settings[0].stacked:
             capacity[change.bin, 0] += change.nodes
         else:
@@ -86,26 +96,31 @@ def limits_reached(world: World, state: State, slots: Any) -> Any:
     return reached
 
 
-def jobs_of(world: World, state: State, labels: JobLabels, slots: Any, held: bool = False) -> Jobs:
+def _jobs(state: State, labels: JobLabels, slots: Any, now_s: int, whole: bool, held: bool = False) -> Jobs:
     """The jobs in some slots as a struct of arrays.
 
     Args:
+        whole: Whether all jobs take whole nodes.
         held: Whether they do not compete.
     """
-    counts = np.empty((len(_COUNTS), len(slots)), dtype=np.int64)
-    fractions = np.empty((len(_FRACTIONS), len(slots)), dtype=np.float64)
-    if len(slots):
-        whole, now_s = bool(world.settings[0].stacked), int(state.clock[0].now_s)
-        fill(state.live, slots, now_s, whole, held, labels.book.codes, labels.injected, counts, fractions)
-    columns = zip((*_COUNTS, *_FRACTIONS), (*_frozen(counts), *_frozen(fractions)))
-    return Jobs(**dict(columns))
+    if not len(slots):
+        return _NOBODY
+    counts = np.empty((_COUNTS, len(slots)), dtype=np.int64)
+    fractions = np.empty((_FRACTIONS, len(slots)), dtype=np.float64)
+    fill(state.live, slots, now_s, whole, held, labels.book.codes, labels.injected, counts, fractions)
+    return _columns(counts, fractions)
+
+
+def _columns(counts: Any, fractions: Any) -> Jobs:
+    whole = tuple(_frozen(counts))
+    return Jobs(*whole[:12], *_frozen(fractions), *whole[12:])
 
 
 @kernel()
 def fill(
     live: Any, slots: Any, now_s: int, whole: bool, held: bool, codes: Any, injected: Any, counts: Any, fractions: Any
 ) -> None:
-    """Write the jobs in some slots into columns, in the order of ``_COUNTS`` and ``_FRACTIONS``."""
+    """Write the jobs in some slots into columns, in the order of ``Jobs``."""
     for k in range(len(slots)):
         job = live[slots[k]]
         runs = job.status == RUNNING or job.status == SUSPENDING
@@ -132,3 +147,6 @@ def fill(
 def _frozen(array: Any) -> Any:
     array.setflags(write=False)
     return array
+
+
+_NOBODY = _columns(np.zeros((_COUNTS, 0), dtype=np.int64), np.zeros((_FRACTIONS, 0)))
