@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S, UNLIMITED_S, parse_duration_s
 from mirage.errors import ConfigurationError, LineError
@@ -35,6 +36,11 @@ RESOURCES = "tres"
 
 _NUMBER = re.compile(r"[-+]?(?:\d{1,18}(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,2})?", re.ASCII)
 _DAYS_AND_CLOCK = re.compile(r"(\d{1,6}) days? (?:\+?)(\d{1,2}:\d{2}:\d{2})(?:\.\d+)?", re.ASCII)
+_ZONE = re.compile(r"(?:[zZ]|[-+]\d\d:?(?:\d\d)?(?::?\d\d)?)$")
+_WITHOUT_ZONE = len("2021-05-01T12")
+_REMEMBERED = 1 << 14
+"""Cells of a column whose values are kept."""
+
 _LARGEST = 10**15
 _NO_LIMIT = ("unlimited", "infinite")
 
@@ -69,24 +75,30 @@ def cell_reader(target: str, unit: str, clock: LocalClock, local: Callable[[], N
     """
     if target in INSTANTS:
         return _formatted(unit, clock, local) if "%" in unit else _instant(UNITS.get(unit, 1), clock, local)
+    if target == "job_id":
+        return _job_id
+    return lru_cache(_REMEMBERED)(_repetitive(target, unit))
+
+
+def _repetitive(target: str, unit: str) -> ReadCell:
+    """The function that reads the cells of a column in which the same values come again and again."""
     if target in DURATIONS:
         return _clock_form if unit == CLOCK else _duration(UNITS.get(unit, 1))
     if target in COUNTS:
         return _resource(target) if unit == RESOURCES else _count
     if target == "state":
         return _state
-    if target == "job_id":
-        return _job_id
     return _name if target == "name" else text_of
 
 
 def _instant(unit_s: float, clock: LocalClock, local: Callable[[], None]) -> ReadCell:
     def read(cell: str) -> int:
         word = cell.strip()
-        if (number := _number(word)) is not None:
-            return _scaled(number, unit_s, cell)
-        if is_absent(word) or word == "NaT":
-            return MISSING
+        if word[4:5] != "-":
+            if (number := _number(word)) is not None:
+                return _scaled(number, unit_s, cell)
+            if is_absent(word) or word == "NaT":
+                return MISSING
         instant_s = clock.seconds(word)
         if not _names_zone(word):
             local()
@@ -113,7 +125,7 @@ def _formatted(form: str, clock: LocalClock, local: Callable[[], None]) -> ReadC
 
 
 def _names_zone(word: str) -> bool:
-    return bool(re.search(r"(?:[zZ]|[-+]\d\d:?\d\d(?::?\d\d)?)$", word[10:]))
+    return len(word) > _WITHOUT_ZONE and _ZONE.search(word, 10) is not None
 
 
 def _duration(unit_s: float) -> ReadCell:
@@ -171,6 +183,7 @@ def _state(cell: str) -> int:
     return int(job_state(cell))
 
 
+@lru_cache(_REMEMBERED)
 def is_unheard_state(cell: str) -> bool:
     """Whether a cell holds a word that is no state of Slurm's."""
     return not is_known_state(cell)
