@@ -22,7 +22,8 @@ NAME = "graham_core.csv.gz"
 HEADER = [
     "job_unique_id", "cluster_id", "submit_time", "eligible_time", "start_time", "end_time", "elapsed_time",
     "time_limit", "partition_id_x", "account_id", "req_cpus", "req_mem_total", "req_tres", "alloc_nodes", "state",
-    "priority_x", "submit_wait_sec", "eligible_wait_sec", "run_time_sec", "time_limit_sec", "poll_time", "poll_wait_sec",
+    "priority_x", "submit_wait_sec", "eligible_wait_sec", "run_time_sec", "time_limit_sec", "poll_time",
+    "poll_wait_sec",
 ]  # fmt: skip
 """Of the public file, as it is; the page shows its beginning."""
 

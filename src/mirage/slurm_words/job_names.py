@@ -21,7 +21,7 @@ _HASH = re.compile(r"(?<![^\W\d_])(?=[a-f]*[0-9])[0-9a-f]{8,}(?![^\W\d_])")
 
 _DIGITS = re.compile(r"\d+(?:\.\d+)*")
 _SPACES = re.compile(r"\s+")
-_TRAILING = " _-.,:;/+=~%()[]{}<>" + NUMBER
+_TRAILING = " _-.,:;/|+=~%()[]{}<>" + NUMBER
 
 
 @lru_cache(maxsize=1 << 16)
