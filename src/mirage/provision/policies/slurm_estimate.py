@@ -25,6 +25,11 @@ class SlurmEstimate(Lead):
 
     def lead_s(self, view: View, chain: Chain) -> float:
         """The wait the plan foresees for a link submitted now."""
-        without_history = replace(view, ended=Ended.nothing())
+        without_history = replace(view, ended=_nothing_ended())
         start_s = self.forecast.starts_s(without_history, np.zeros(1, dtype=np.int64))
         return float(start_s[0, 0] - view.now_s)
+
+
+def _nothing_ended() -> Ended:
+    """No history: every job is then taken to run until its limit."""
+    return Ended.nothing()
