@@ -205,7 +205,7 @@ class Simulation:
             limit_s: Time limit.
             watched: Whether its start stops the clock, for ``run_until_started``.
             name: Job name that views show, folded, as a code; empty for none.
-            account: Account that views show; it has no part in fair-share, which is the user's account's.
+            account: Account that views show; fair-share goes by that of the user.
             asked: As ``link_record``: ``run_s``, ``gpus``, ``cpus``, ``user``, ``partition``, ``after``, ``begin_s`` …
 
         Returns:
