@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
+from mirage.cli import root
 from mirage.cli.options import TraceOptions
 from mirage.cli.trace_reading import progress_bar, read_named_trace
 from mirage.errors import TraceError
@@ -25,6 +27,11 @@ READING = TraceOptions(None, None, None, "UTC", False)
         ("JobID;Submit;NNodes\n7;1000;4\n", {"delimiter": ";"}),
         ("JobID\tSubmit\tNNodes\n7\t1000\t4\n", {"delimiter": "\\t"}),
         ("JobID|Submit|NNodes\n7|1970-01-01T00:16:40|4\n", {"format": "sacct"}),
+        ("who;when;n\n7;1000;4\n", {"columns": "job_id=who,submit_s=when[s],nodes=n"}),
+        (
+            "who\twhen\tn\n7\t1970-01-01 09:16:40\t4\n",
+            {"columns": "job_id=who,submit_s=when,nodes==4", "delimiter": "\\t", "timezone": "Asia/Tokyo"},
+        ),
         ("JobID|Submit|NNodes\n7|1970-01-01T09:16:40|4\n", {"timezone": "Asia/Tokyo"}),
     ],
 )
@@ -71,3 +78,11 @@ def test_a_bar_is_shown_in_a_terminal_once_it_has_taken_two_seconds(monkeypatch:
 
 def test_no_bar_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert watched(monkeypatch, False) is None
+
+
+@pytest.mark.parametrize(
+    "words", ["trace info", "trace convert", "trace fit", "trace generate", "simulate", "evaluate"]
+)
+def test_every_command_that_reads_a_trace_takes_the_columns_of_any_csv(words: str) -> None:
+    done = CliRunner().invoke(root, [*words.split(), "--help"])
+    assert "--columns MAP" in done.output

@@ -16,6 +16,7 @@ import click
 import pytest
 
 from mirage.cli import root
+from mirage.trace.formats.columns.mapping import TARGETS
 
 HOME = Path(__file__).parents[2]
 DOCUMENTS = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
@@ -115,6 +116,9 @@ def test_python_is_executed(block: Block, environment: dict[str, str], tmp_path:
 @pytest.mark.parametrize("block", blocks("toml"), ids=lambda block: block.place)
 def test_toml_can_be_read_and_its_entry_points_resolve(block: Block, environment: dict[str, str]) -> None:
     tables = tomllib.loads(block.text)
+    if block.place.startswith("docs/traces.md"):
+        assert set(tables) <= set(TARGETS), "names of columns; test_own_traces_page.py types its commands"
+        return
     points = [value for group in tables["project"]["entry-points"].values() for value in group.values()]
     assert points
     for point in points:

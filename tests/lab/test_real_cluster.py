@@ -22,7 +22,10 @@ from mirage.lab.real.spec import LabSpec, slurm_conf
 from mirage.lab.sockets import LONGEST_BYTES
 from mirage.patience import wait_until
 from mirage.slurm.client import SlurmClient
+from mirage.slurm.queue_source import ScontrolClient
 from mirage.slurm.runner import SystemRunner
+from mirage.slurm.view import Names, view_of
+from mirage.slurm_words.job_names import fold_name
 
 
 def test_a_configuration_names_every_node_and_its_gpus(tmp_path: Path) -> None:
@@ -259,3 +262,38 @@ def test_a_reader_that_has_gone_away_ends_no_daemon(private_cluster) -> None:
     subprocess.run(["bash", "-c", f"{mirage} | true"], check=True)
     assert wait_until(lambda: set(cluster.running()) >= {"slurmctld", "munged", "n1", "n2"}, 30)
     assert wait_until(lambda: "idle" in cluster.run("sinfo"), 20)
+
+
+ODD_NAMES = ("train_v3_017", "a | b, c", "Größe 7", "none", "x JobId=7 Account=root", "two\nlines")
+
+
+@pytest.mark.real_slurm
+@pytest.mark.slow
+def test_names_and_accounts_are_read_word_for_word_from_queue_and_accounting(private_cluster, tmp_path: Path) -> None:
+    """Waiting and ended jobs of one name are alike in a view, however Slurm tells the name."""
+    cluster = private_cluster(nodes=1, accounting=True)
+    ran = [submit(cluster, tmp_path, "true", "-J", name) for name in ODD_NAMES]
+    for job in ran:
+        ended(cluster, job)
+    waits = [submit(cluster, tmp_path, "true", "--hold", "-J", name) for name in ODD_NAMES]
+    client = SlurmClient(SystemRunner(cluster.environment), clock=time.time)
+    by_scontrol = ScontrolClient(SystemRunner(cluster.environment), clock=time.time)
+    told = {str(job.id): job.name for job in client.observe().jobs}
+    assert [told[job] for job in waits] == list(ODD_NAMES)
+    shown = {str(job.id): (job.name, job.account) for job in by_scontrol.observe().jobs}
+    single = [(job, name) for job, name in zip(waits, ODD_NAMES) if "\n" not in name]  # scontrol breaks its line there
+    assert [shown[job][0] for job, _ in single] == [name for _, name in single]
+    assert "root" not in {account for _, account in shown.values()}
+
+    def accounted() -> bool:
+        jobs = {str(job.id): job for job in client.accounting(0)}
+        return all(job in jobs and jobs[job].end_s > 0 for job in ran)
+
+    assert wait_until(accounted, 30)
+    names = Names()
+    view = view_of(client.observe(), client.machine(), client.accounting(0), names)
+    held = dict(zip(map(str, view.held.id.tolist()), view.held.name.tolist()))
+    assert [held[job] for job in waits] == [names.codes["name"][fold_name(name)] for name in ODD_NAMES]
+    assert sorted(view.ended.name.tolist()) == sorted(held.values())
+    assert len(set(held.values())) == len(ODD_NAMES)
+    assert set(view.held.account) == set(view.ended.account), "queue and accounting tell the same account"

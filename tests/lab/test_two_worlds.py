@@ -63,6 +63,20 @@ CLUSTERS = {
     ),
 }
 
+JOB_NAMES = (
+    "train_v3_{:03d}",
+    "",
+    "a | b, c = {}",
+    "Größe {}",
+    "{}",
+    "none",
+    "x JobId=7 Account=root",
+    "two\nlines {}",
+)
+"""As people name jobs: with numbers, nothing, bars, letters of all kinds, words that mean something to Slurm."""
+
+ACCOUNTS = ("physics", "", "größe-2", "a|b")
+
 NOT_RUN_BY_A_SLURM = {
     "srtf": "knows true run times, and suspends jobs whose work is kept: done_s of what waits is nowhere told",
 }
@@ -104,6 +118,8 @@ def trace(cluster: Cluster, first_s: int = 0, jobs: int = 40, seed: int = 3) -> 
         user=[f"u{u}" for u in rng.integers(0, 4, jobs)],
         partition=list(names),
         qos=[name if cluster.qos_factors else "" for name in qos],
+        name=[JOB_NAMES[k % len(JOB_NAMES)].format(k) for k in range(jobs)],
+        account=[ACCOUNTS[k % len(ACCOUNTS)] for k in range(jobs)],
         dependency=[f"afterany:{k - 3}" if k % 11 == 5 else "" for k in range(jobs)],
     )
 
@@ -154,7 +170,7 @@ def test_the_two_worlds_are_one(kind: str, discipline: str, script: str) -> None
     assert set(first.running.start_s) == {0}
     busy = life.pass_time(60, "a queue")[-1]
     assert len(busy.pending) + len(busy.held)
-    runs = life.submit()
+    runs = life.submit(job_name="Ours 7", account="climate")
     life.equal("just submitted")
     held, waits = life.submit(hold=None), life.submit(dependency=f"afterany:{runs}")
     later = life.submit(begin="now+90")
@@ -169,6 +185,8 @@ def test_the_two_worlds_are_one(kind: str, discipline: str, script: str) -> None
         slurm.requeue(runs)
         told = life.equal("requeued")
         assert runs in told.held.id
+    slurm.update(held, {"JobName": "renamed_1"})
+    life.equal("renamed")
     slurm.release(held)
     life.equal("released")
     slurm.cancel(later)
@@ -199,6 +217,9 @@ def test_the_moments_show_what_they_are_to_show(script: str) -> None:
     assert {view.nodes.total for view in seen["nodes that come and go"]} == {7, 5, 8}
     assert any(len(view.running) and view.nodes.total == 5 for view in seen["nodes that come and go"])
     assert any(len(view.held) > 3 for view in seen["user limits"])
+    for views in seen.values():
+        jobs = [rows for view in views for rows in (view.pending, view.running, view.ended)]
+        assert all(len({code for rows in jobs for code in getattr(rows, name)}) >= 4 for name in ("name", "account"))
 
 
 def test_groups_that_serve_the_same_partitions_are_one_pool_to_slurm() -> None:
@@ -293,8 +314,10 @@ def test_the_chain_is_the_same_to_a_policy_of_the_agent_and_of_the_simulator(
             agent.cycle()
             slurm.sleep(60)
     play(sim, Protocol.warm(BEGIN_S, step_s=300), Link(1, limit_s), 0, here.decide)
-    told = Told(there.views[0], user=list(agent.names.codes["user"]).__getitem__).plain(there.chains[0])
+    known = {kind: list(agent.names.codes[kind]).__getitem__ for kind in ("user", "name", "account")}
+    told = Told(there.views[0], **known).plain(there.chains[0])
     names = {"predecessor": lambda row: row + 1, "user": ["me", "ada"].__getitem__}
+    names |= {"name": {-1: "job.sh"}.__getitem__, "account": {-1: "lab"}.__getitem__}  # an evaluation's links have none
     assert told == Told(here.views[0], **names).plain(here.chains[0])
     assert told.keys() == Chain.__dataclass_fields__.keys()
     assert told["user"] == "me"

@@ -11,6 +11,7 @@ import numpy as np
 
 from mirage.lab.commands.dispatch import answer
 from mirage.lab.commands.invocation import Invocation
+from mirage.lab.virtual.queries import ACCOUNT
 from mirage.lab.virtual.slurm import VirtualSlurm
 from mirage.policy.view import Chain, Ended, Jobs, Nodes, View
 from mirage.sim.simulation import Simulation
@@ -68,8 +69,11 @@ class Told:
 
 
 def told_by_simulator(sim: Simulation, user: str = "me", chain: Chain | None = None) -> dict[str, Any]:
-    """The simulator's view; its numbers are places in the trace's and the cluster's lists."""
-    users = [user, *sim.workload.table.user.names]
+    """The simulator's view; its numbers are places in the trace's and the cluster's lists.
+
+    A job that the trace gives no name, or no account, has those that the simulated Slurm shows.
+    """
+    book, users = sim.labels.book, [user, *sim.workload.table.user.names]
     return Told(
         sim.view(chain),
         id=lambda row: row + 1,
@@ -77,12 +81,14 @@ def told_by_simulator(sim: Simulation, user: str = "me", chain: Chain | None = N
         user=users.__getitem__,
         partition=[partition.name for partition in sim.cluster.partitions].__getitem__,
         qos=["normal", *sim.cluster.qos_factors].__getitem__,
+        name=[*book.names, "job"].__getitem__,
+        account=[*book.accounts, ACCOUNT].__getitem__,
     ).values
 
 
 def told_by_slurm(view: View, names: Names) -> dict[str, Any]:
     """The view from Slurm's output; its numbers are those of a name book."""
-    known = {kind: list(codes) for kind, codes in names.codes.items()}
+    known = {kind: [*codes, None] for kind, codes in names.codes.items()}
     return Told(view, **{kind: listed.__getitem__ for kind, listed in known.items()}).values
 
 

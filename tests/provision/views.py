@@ -13,7 +13,7 @@ def jobs(*rows: dict[str, Any]) -> Jobs:
     """Pending or running jobs from ``{"nodes": 1, "limit_s": 3600, …}``."""
     defaults: dict[str, Any] = {
         "user": 1, "partition": 0, "qos": 0, "nodes": 1, "gpus": -1, "cpus": 1, "limit_s": 3600, "submit_s": 0,
-        "eligible_s": 0, "start_s": -1, "width": 0, "done_s": 0.0, "priority": 0.0,
+        "eligible_s": 0, "start_s": -1, "width": 0, "done_s": 0.0, "priority": 0.0, "name": -1, "account": -1,
     }  # fmt: skip
     full = [{**defaults, "id": k, **row} for k, row in enumerate(rows)]
     columns = {name: np.array([row[name] for row in full]) for name in ("id", *defaults)}
@@ -21,9 +21,10 @@ def jobs(*rows: dict[str, Any]) -> Jobs:
     return Jobs(**{name: column.astype(kinds[name]) for name, column in columns.items()})
 
 
-def ended(*rows: tuple[int, int, int, int, int, int]) -> Ended:
-    """Jobs that ended: (user, nodes, limit_s, submit_s, start_s, end_s)."""
-    return Ended(*np.array(rows, dtype=np.int64).reshape(-1, 6).T.copy())
+def ended(*rows: tuple[int, ...]) -> Ended:
+    """Jobs that ended: (user, nodes, limit_s, submit_s, start_s, end_s), and (…, name, account) where they matter."""
+    full = [(*row, -1, -1)[:8] for row in rows]
+    return Ended(*np.array(full, dtype=np.int64).reshape(-1, 8).T.copy())
 
 
 def view(

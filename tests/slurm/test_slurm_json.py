@@ -294,3 +294,10 @@ GPU = Partition("gpu", True, 172_800, 3_600, ("n1", "n2"), 7, False)
 )
 def test_a_partition(record: dict[str, Any], expected: Partition) -> None:
     assert partition(record) == expected
+
+
+@pytest.mark.parametrize("name", ["none", "N/A", " two words ", "a|b", "Größe", ""])
+def test_a_job_s_name_is_read_word_for_word(name: str) -> None:
+    assert queued_job({"job_id": 7, "name": name}).name == accounted_job({"job_id": 7, "name": name}).name == name
+    assert queued_job({"job_id": 7, "name": "\ud800"}).name == "\ufffd"
+    assert queued_job({"job_id": 7, "name": None}).name == ""

@@ -369,3 +369,34 @@ def test_every_column_is_whole_numbers_but_work_done_and_priorities() -> None:
         kinds = {field.name: getattr(jobs, field.name).dtype for field in fields(jobs)}
         assert {name for name, kind in kinds.items() if kind == np.float64} == {"done_s", "priority"}
         assert {kind for name, kind in kinds.items() if name not in ("done_s", "priority")} == {np.dtype(np.int64)}
+
+
+# -- names and accounts -----------------------------------------------------------------------------------------------
+
+
+def test_names_are_folded_and_codes_are_the_same_in_every_column_and_view() -> None:
+    names = Names()
+    ended = tuple(
+        AccountedJob(k, JobState.COMPLETED, name=name, user="ada", account=account, submit_s=1, start_s=2, end_s=3 + k)
+        for k, (name, account) in enumerate([("Train_17", "lab"), ("eval|2", "größe"), ("", ""), ("  ", "lab")])
+    )
+    queue = [waiting(1, name="train_18", account="größe"), running(2, "a1", name="eval|3", account="lab"),
+             waiting(3, name="", account="", reason="JobHeldUser"), waiting(4, name="12", account="new")]  # fmt: skip
+    first = seen(*queue, ended=ended, names=names)
+    again = seen(*reversed(queue), ended=ended[:2], names=names)
+    for view in (first, again):
+        assert rows(view.running, "id", "name", "account") == [(2, code(names, "eval"), code(names, "lab", "account"))]
+        assert sorted(rows(view.pending, "id", "name", "account")) == [
+            (1, code(names, "train"), code(names, "größe", "account")),
+            (4, code(names, "#"), code(names, "new", "account")),
+        ]
+        assert rows(view.held, "id", "name", "account") == [(3, MISSING, MISSING)]
+    lab, large = code(names, "lab", "account"), code(names, "größe", "account")
+    told = [(code(names, "train"), lab), (code(names, "eval"), large), (MISSING, MISSING), (MISSING, lab)]
+    assert rows(first.ended, "name", "account") == told
+    assert rows(again.ended, "name", "account") == told[:2]
+    assert len(set(names.codes["name"].values())) == 3
+
+
+def code(names: Names, name: str, kind: str = "name") -> int:
+    return names.codes[kind][name]

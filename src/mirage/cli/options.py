@@ -56,6 +56,7 @@ class TraceOptions:
     delimiter: str | None
     timezone: str
     skip_bad_lines: bool
+    columns: str | None = None
 
 
 trace_options = option_group(
@@ -72,10 +73,16 @@ trace_options = option_group(
         help="The field list of sacct text without a header, as given to sacct -o.",
     ),
     click.option(
+        "--columns",
+        metavar="MAP",
+        help="What the columns of a CSV of your own are: submit_s=submit_time,limit_s=timelimit[min],nodes==1; "
+        "or @FILE, the same in TOML.",
+    ),
+    click.option(
         "--delimiter",
         metavar="TEXT",
-        help=r"What stands between the cells of sacct text, as given to sacct --delimiter; \t is a tab.  "
-        "[default: a bar]",
+        help=r"What stands between the cells of sacct text or, with --columns, of a CSV; \t is a tab.  "
+        "[default: a bar; as the CSV's first row shows]",
     ),
     click.option(
         "--timezone",

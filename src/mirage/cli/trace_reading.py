@@ -30,6 +30,7 @@ def read_named_trace(path: str, reading: TraceOptions) -> Trace:
             timezone=reading.timezone,
             fields=reading.fields.split(",") if reading.fields else None,
             delimiter=None if reading.delimiter is None else reading.delimiter.replace("\\t", "\t"),
+            columns=reading.columns,
             progress=progress,
         )
     print_complaints(trace.report)

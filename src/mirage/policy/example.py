@@ -74,6 +74,8 @@ def _jobs(ids: Ints, nodes: Ints, limit_s: int, submit_s: Ints, start_s: Ints, n
         width=np.where(runs, nodes, 0),
         done_s=np.where(runs, now_s - start_s, 0).astype(np.float64),
         priority=none.astype(np.float64),
+        name=ids % 6,
+        account=ids % 2,
     )
 
 
@@ -84,11 +86,14 @@ def _joined(a: Jobs, b: Jobs) -> Jobs:
 def _ended(rng: np.random.Generator, now_s: int, n: int) -> Ended:
     end_s = np.sort(now_s - rng.integers(0, 96 * HOUR_S, n))
     start_s = end_s - rng.integers(MINUTE_S, 6 * HOUR_S, n)
+    user = rng.integers(0, 4, n)
     return Ended(
-        user=rng.integers(0, 4, n),
+        user=user,
         nodes=rng.integers(1, 9, n),
         limit_s=np.full(n, 6 * HOUR_S),
         submit_s=start_s - rng.integers(0, 8 * HOUR_S, n),
         start_s=start_s,
         end_s=end_s,
+        name=(user + 4 * (start_s % 2)) % 6,
+        account=user % 2,
     )

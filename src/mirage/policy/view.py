@@ -7,6 +7,7 @@ what is not known.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,11 @@ MOST_ENDED = 5_000
 class Jobs:
     """Pending, running or held jobs, n rows; pending ones in queue order where it is known.
 
+    Names and accounts are codes as users are: equal codes mean the same name or account, in all views of one
+    simulation and of one agent as long as it lives, and in all columns of a view; ``MISSING`` where Slurm or the
+    trace tells none. Names are folded first (``mirage.slurm_words.job_names``): ``train_017`` and ``train_018`` are
+    one.
+
     Attributes:
         gpus: Per node; −1 where the job takes whole nodes.
         cpus: Per node; −1 where the job takes whole nodes.
@@ -34,6 +40,8 @@ class Jobs:
         done_s: Run time already done, in earlier stretches too.
         priority: As the scheduler last computed it; 0 where it has none, and while held. (Slurm shows 1 for none, and
             no less.)
+        name: Code of the folded job name.
+        account: Code of the account that the job is charged to.
     """
 
     id: Ints
@@ -50,6 +58,8 @@ class Jobs:
     width: Ints
     done_s: NDArray[np.float64]
     priority: NDArray[np.float64]
+    name: Ints
+    account: Ints
 
     def __len__(self) -> int:
         return len(self.id)
@@ -81,7 +91,7 @@ class Nodes:
 class Ended:
     """Jobs that ran and ended lately, n rows in order of their end: what accounting tells.
 
-    Jobs that ended in the same second are in no particular order.
+    Jobs that ended in the same second are in no particular order. Names and accounts are codes as in ``Jobs``.
     """
 
     user: Ints
@@ -90,9 +100,16 @@ class Ended:
     submit_s: Ints
     start_s: Ints
     end_s: Ints
+    name: Ints
+    account: Ints
 
     def __len__(self) -> int:
         return len(self.end_s)
+
+    @classmethod
+    def nothing(cls) -> Self:
+        """No history."""
+        return cls(*np.zeros((8, 0), dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +128,8 @@ class Chain:
         partition: Where they run.
         gpus: Per node; −1 where a link takes whole nodes.
         cpus: Per node; −1 where a link takes whole nodes.
+        name: Code of the folded name of the links, as in ``Jobs``.
+        account: Code of their account.
     """
 
     nodes: int
@@ -124,6 +143,8 @@ class Chain:
     partition: int = 0
     gpus: int = -1
     cpus: int = -1
+    name: int = -1
+    account: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,9 @@ def _use_engine() -> None:
     branch.apply(Plan((Cancel(job=link),)))
     sim.step()
     sim.restore(branch)
+    sim.view()
+    sim.run()
+    sim.view()
 
 
 def _use_forecasts() -> None:

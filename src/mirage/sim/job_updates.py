@@ -96,6 +96,16 @@ def change_partition(sim: Simulation, job_id: int, partition: int) -> None:
     wake_now(sim.state)
 
 
+def relabel(sim: Simulation, job_id: int, name: str, account: str) -> None:
+    """Give an injected job another name and account, for views that are yet to come.
+
+    Raises:
+        PlanInfeasible: It neither waits nor runs.
+    """
+    _present(sim, job_id)
+    sim.labels = sim.labels.labelled(job_id, name, account)
+
+
 def end_at(sim: Simulation, job_id: int, time_s: int, *, failed: bool = False) -> None:
     """Let a running job end by itself at a time, unless its limit comes first.
 

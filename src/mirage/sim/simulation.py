@@ -18,7 +18,9 @@ from mirage.policy.contract import Policy
 from mirage.policy.plan import Plan
 from mirage.policy.view import Chain, View
 from mirage.sim.cluster import Cluster
+from mirage.sim.contract.ended_rows import EndedRows, Table
 from mirage.sim.contract.from_plan import write_plan
+from mirage.sim.contract.job_labels import JobLabels
 from mirage.sim.contract.to_view import TEN_MINUTES_S, observe
 from mirage.sim.disciplines.registry import PAUSED, DisciplineSpec, discipline_spec
 from mirage.sim.jobs import Workload, link_record, misfits, to_minutes
@@ -103,6 +105,9 @@ class Simulation:
         self.state.fate[:skipped] = ENDED
         self.scratch = make_scratch(self.world, len(self.state.live), self.spec.scratch_rows)
         self.past: tuple[Records, ...] = ()
+        self.in_past = 0  # segments
+        self.labels = JobLabels(jobs.table)
+        self.ended = EndedRows(Table(0))
         self.next_id = len(jobs.jobs)
         self.kernel = self.spec.load()
         self._admitted: set[tuple[int, ...]] = set()
@@ -166,7 +171,7 @@ class Simulation:
         copy.state = empty_like(self.state)
         copy_state(copy.state, self.state)
         copy.scratch = make_scratch(self.world, len(self.state.live), self.spec.scratch_rows)
-        copy.past = self._ended_so_far()
+        copy.past, copy.in_past = self._ended_so_far(), self._segments_so_far()
         return copy
 
     def restore(self, earlier: Simulation) -> None:
@@ -177,22 +182,30 @@ class Simulation:
         else:
             self.state = self.state._replace(log=empty_log(earlier.state))
         copy_state(self.state, earlier.state)
-        self.past = earlier._ended_so_far()
+        self.past, self.in_past = earlier._ended_so_far(), earlier._segments_so_far()
+        self.ended, self.labels = earlier.ended, earlier.labels
         self.next_id = earlier.next_id
 
     def _ended_so_far(self) -> tuple[Records, ...]:
         logged = int(self.state.clock["n_log"][0])
         return (*self.past, self.state.log[:logged]) if logged else self.past
 
+    def _segments_so_far(self) -> int:
+        return self.in_past + int(self.state.clock["n_log"][0])
+
     # -- jobs from outside ------------------------------------------------------------------------------------------
 
-    def inject(self, *, nodes: int, limit_s: int, watched: bool = True, **asked: Any) -> int:
+    def inject(
+        self, *, nodes: int, limit_s: int, watched: bool = True, name: str = "", account: str = "", **asked: Any
+    ) -> int:
         """Submit a job now; it is looked at with the next event, which is at once.
 
         Args:
             nodes: Nodes asked for.
             limit_s: Time limit.
             watched: Whether its start stops the clock, for ``run_until_started``.
+            name: Job name that views show, folded, as a code; empty for none.
+            account: Account that views show; fair-share goes by that of the user.
             asked: As ``link_record``: ``run_s``, ``gpus``, ``cpus``, ``user``, ``partition``, ``after``, ``begin_s`` …
 
         Returns:
@@ -207,6 +220,8 @@ class Simulation:
         while not has_slot(self.state) or self.next_id >= len(self.state.fate):
             self.grow()
         slot = admit(self.world, self.state, job[0])
+        if name or account:
+            self.labels = self.labels.labelled(self.next_id, name, account)
         if watched:
             self.state.clock[0].watch = self.next_id
             self.state.clock[0].watch_slot = slot
@@ -252,8 +267,10 @@ class Simulation:
 
     def view(self, chain: Chain | None = None) -> View:
         """What a policy may know now."""
-        phase_s = (self.now_s - int(self.world.settings[0].epoch_s)) % TEN_MINUTES_S if self.spec.minutes else 0
-        return observe(self.world, self.state, self.past, chain, phase_s)
+        phase_s = (self.now_s - int(self.world.settings["epoch_s"][0])) % TEN_MINUTES_S if self.spec.minutes else 0
+        logged = int(self.state.clock["n_log"][0])
+        self.ended = self.ended.caught_up(self.past, self.state.log, logged, self.in_past + logged, self.labels)
+        return observe(self.world, self.state, self.ended.ended(), self.labels, chain, phase_s)
 
     def apply(self, plan: Plan) -> None:
         """Check and apply a plan, action by action.

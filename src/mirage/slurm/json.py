@@ -41,6 +41,11 @@ def text(value: Any) -> str:
     return text_of(value) if isinstance(value, str) else ""
 
 
+def job_name(value: Any) -> str:
+    """A job's name word for word: people call jobs ``none`` and ``test ``, too."""
+    return valid_unicode(value) if isinstance(value, str) else ""
+
+
 def count(value: Any, otherwise: int = MISSING, *, bits: int = 32) -> int:
     """A whole number, or the default."""
     return int(number_or(value, otherwise, bits=bits))
@@ -69,7 +74,7 @@ def queued_job(record: Record) -> QueuedJob:
     return QueuedJob(
         id=count(record.get("job_id")),
         state=state,
-        name=text(record.get("name")),
+        name=job_name(record.get("name")),
         user=text(record.get("user_name")),
         account=text(record.get("account")),
         partition=text(record.get("partition")),
@@ -105,7 +110,7 @@ def accounted_job(record: Record) -> AccountedJob:
     return AccountedJob(
         id=count(record.get("job_id")),
         state=state,
-        name=text(record.get("name")),
+        name=job_name(record.get("name")),
         user=text(record.get("user")) or text(group(record.get("association")).get("user")),
         account=text(record.get("account")),
         partition=text(record.get("partition")),

@@ -16,6 +16,7 @@ from mirage.job_state import MISSING, JobState
 from mirage.policy.view import MOST_ENDED, MOST_PENDING, Ended, Jobs, Nodes, View
 from mirage.slurm.values import AccountedJob, Machine, Node, Queue, QueuedJob
 from mirage.slurm_words.hostlist import expand_hosts
+from mirage.slurm_words.job_names import fold_name
 
 MOST_TASKS = 1_000
 """Tasks of an array that waits as one are shown as so many jobs at most: more of them tell a forecast nothing."""
@@ -28,15 +29,26 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?(?::(\d+))?")
 
 
 class Names:
-    """Numbers for names: the same name has the same number as long as the process lives."""
+    """Numbers for names: the same name has the same number as long as the process lives.
+
+    Names of jobs are folded first; those and accounts, which Slurm may not tell, are ``MISSING`` where they are empty.
+    """
 
     def __init__(self) -> None:
-        self.codes: dict[str, dict[str, int]] = {"user": {}, "partition": {}, "qos": {}}
+        self.codes: dict[str, dict[str, int]] = {"user": {}, "partition": {}, "qos": {}, "name": {}, "account": {}}
 
     def code(self, kind: str, name: str) -> int:
         """The number of a name."""
         known = self.codes[kind]
         return known.setdefault(name, len(known))
+
+    def name_of(self, job: QueuedJob | AccountedJob) -> int:
+        """The number of a job's folded name."""
+        return self.code("name", fold_name(job.name)) if job.name.strip() else MISSING
+
+    def account_of(self, job: QueuedJob | AccountedJob) -> int:
+        """The number of a job's account."""
+        return self.code("account", job.account) if job.account else MISSING
 
 
 def view_of(
@@ -146,6 +158,8 @@ def ended_of(jobs: Sequence[AccountedJob], names: Names) -> Ended:
         "user": [names.code("user", job.user) for job in ran],
         "limit_s": [_limit(job.limit_s) for job in ran],
         **{name: [getattr(job, name) for job in ran] for name in ("nodes", "submit_s", "start_s", "end_s")},
+        "name": [names.name_of(job) for job in ran],
+        "account": [names.account_of(job) for job in ran],
     }
     return Ended(**{name: _fixed(np.array(column, dtype=np.int64)) for name, column in columns.items()})
 
@@ -193,6 +207,8 @@ class _Columns:
             "limit_s": lambda job: _limit(job.limit_s, default_s.get(_first(job.partition), DAY_S)),
             "submit_s": lambda job: job.submit_s,
             "priority": lambda job: job.priority if job.priority > 1 else 0.0,
+            "name": self.names.name_of,
+            "account": self.names.account_of,
             **further,
         }
         kinds = {name: np.float64 if name in ("done_s", "priority") else np.int64 for name in columns}

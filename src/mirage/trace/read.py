@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from mirage.errors import ConfigurationError, TraceError, UnknownName
 from mirage.slurm_words.timestamps import LocalClock
+from mirage.trace.formats.columns.mapping import ColumnMap, parse_columns
+from mirage.trace.formats.columns.reader import read_mapped_csv
 from mirage.trace.formats.csv import read_csv
 from mirage.trace.formats.decompress import read_bytes
 from mirage.trace.formats.mirage_log import COLUMNS as MIRAGE_LOG_COLUMNS
@@ -19,6 +21,9 @@ from mirage.trace.formats.sacct.json import read_sacct_json
 from mirage.trace.formats.sacct.text import IDENTIFIERS, read_sacct
 from mirage.trace.formats.swf import FIELDS, MOST_FIELDS, read_swf
 from mirage.trace.table import JobTable
+
+DEFAULT_ZONE = "UTC"
+"""The zone of times that name none, where nobody says another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +47,24 @@ class _Reading:
     tally: ReadTally
     clock: LocalClock
     fields: Sequence[str] | None
-    delimiter: str
+    delimiter: str | None
+    columns: ColumnMap | None
+    timezone: str
+
+
+def _read_any_csv(r: _Reading) -> JobTable:
+    if r.columns is None:
+        return read_csv(r.data, r.tally)
+    return read_mapped_csv(
+        r.data, r.tally, r.columns, r.clock, delimiter=r.delimiter, told_zone=r.timezone != DEFAULT_ZONE
+    )
 
 
 READERS: dict[str, Callable[[_Reading], JobTable]] = {
-    "csv": lambda r: read_csv(r.data, r.tally),
+    "csv": _read_any_csv,
     "mirage-log": lambda r: read_mirage_log(r.data, r.tally, r.clock),
     "parquet": lambda r: read_parquet(r.data, r.tally),
-    "sacct": lambda r: read_sacct(r.data, r.tally, r.clock, r.fields, r.delimiter),
+    "sacct": lambda r: read_sacct(r.data, r.tally, r.clock, r.fields, r.delimiter or "|"),
     "sacct-json": lambda r: read_sacct_json(r.data, r.tally),
     "swf": lambda r: read_swf(r.data, r.tally),
 }
@@ -65,9 +80,10 @@ def read_trace(
     *,
     format: str | None = None,
     on_error: OnError = "strict",
-    timezone: str = "UTC",
+    timezone: str = DEFAULT_ZONE,
     fields: Sequence[str] | None = None,
     delimiter: str | None = None,
+    columns: str | None = None,
     progress: Progress | None = None,
 ) -> Trace:
     """Read a trace; gzip, bzip2, xz and zstd are undone on the way.
@@ -76,26 +92,34 @@ def read_trace(
         path: The file; ``-`` is standard input.
         format: One of ``READERS``; by default what the content looks like.
         on_error: ``strict`` stops at the first bad line, ``skip`` counts and reports bad lines.
-        timezone: The zone of times that name none (``mirage-log``, ``sacct``), as ``America/Chicago``.
+        timezone: The zone of times that name none (``mirage-log``, ``sacct``, ``columns``), as ``America/Chicago``.
         fields: The field list of a ``sacct`` text without a header.
-        delimiter: What stands between the cells of a ``sacct`` text (``sacct --delimiter``); by default a bar.
+        delimiter: What stands between the cells of a ``sacct`` text (``sacct --delimiter``), by default a bar; or of a
+            CSV whose columns are named, by default as its first row shows.
+        columns: What the columns of a CSV of any make are, as ``submit_s=submit_time,limit_s=timelimit[min]``, or
+            ``@FILE`` in TOML (see ``mirage.trace.formats.columns.mapping``).
         progress: Told now and then how much has been read, and how much there is.
 
     Raises:
         TraceError: The file cannot be read; the message begins with ``file:line:``.
-        UnknownName: There is no such format.
-        ConfigurationError: There is no such time zone, the delimiter is empty, or a package is missing.
+        UnknownName: There is no such format, or no such column of the job table.
+        ConfigurationError: There is no such time zone, the delimiter is empty, the columns are no mapping or of no
+            CSV, or a package is missing.
     """
+    named = None if columns is None else parse_columns(columns)
+    if named is not None and (format or "csv") != "csv":
+        raise ConfigurationError(f"columns can be named of a csv only; the format is {format!r}: leave one of them out")
     if delimiter == "":
-        raise ConfigurationError("the delimiter is empty; sacct puts at least one character between two cells")
+        raise ConfigurationError("the delimiter is empty; at least one character stands between two cells")
     if format is not None and format not in READERS:
         raise UnknownName("trace format", format, READERS)
     tally = ReadTally("<stdin>" if os.fspath(path) == "-" else os.fspath(path), on_error)
     tally.progress = progress or tally.progress
     clock = LocalClock(timezone)
     data = read_bytes(path, tally)
+    format = "csv" if named is not None else format
     tally.format = format or detect_format(data, tally.path, has_fields=fields is not None, delimiter=delimiter)
-    table = READERS[tally.format](_Reading(data, tally, clock, fields, delimiter or "|"))
+    table = READERS[tally.format](_Reading(data, tally, clock, fields, delimiter, named, timezone))
     report = tally.close(len(table))
     if report.skipped and not report.jobs and not report.steps:
         raise TraceError(f"{report.path}: no job could be read: {report.skipped_in_words()}; is it another format?")
@@ -131,7 +155,7 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
         return "sacct"
     if lines and "job_id" in [name.strip('"') for name in lines[0].strip().split(",")]:
         return "csv"
-    hint = "name one, or make the file with sacct -P or sacct --json"
+    hint = "name one, make the file with sacct -P or sacct --json, or say what the columns of a CSV are (--columns)"
     if lines and _SACCT_HEADER.search(lines[0]):
         hint = "if it is sacct's, name the delimiter it was made with"
     raise TraceError(f"{path}:1: looks like none of the known formats ({', '.join(READERS)}); {hint}")

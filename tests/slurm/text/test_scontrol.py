@@ -51,6 +51,8 @@ def test_a_running_job() -> None:
         ({"JobName": "two words UserX=1"}, {"name": "two words UserX=1"}),
         ({"JobName": "het HetJobIdSet=17-18"}, {"name": "het"}),
         ({"JobName": None}, {"name": ""}),
+        ({"JobName": "x JobId=9 Account=root"}, {"name": "x JobId=9 Account=root"}),
+        ({"Comment": "mirage:x:1 Account=root"}, {"comment": "mirage:x:1"}),
         ({"UserId": "(1000)"}, {"user": ""}),
         ({"Account": "(null)", "QOS": None}, {"account": "", "qos": ""}),
         ({"Partition": None, "NodeList": None}, {"partition": "", "nodelist": ""}),

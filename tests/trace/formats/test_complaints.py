@@ -136,7 +136,10 @@ def test_fields_without_a_job_s_number(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("hello", "name one, or make the file with sacct -P or sacct --json"),
+        (
+            "hello",
+            "name one, make the file with sacct -P or sacct --json, or say what the columns of a CSV are (--columns)",
+        ),
         ("JobID;State\n1;FAILED\n", "if it is sacct's, name the delimiter it was made with"),
     ],
 )
@@ -154,7 +157,7 @@ def test_what_the_caller_names_wrongly(tmp_path: Path) -> None:
         read_trace(tmp_path / "x", format="swff")
     with pytest.raises(ConfigurationError) as refused:
         read_trace(tmp_path / "x", delimiter="")
-    assert str(refused.value) == "the delimiter is empty; sacct puts at least one character between two cells"
+    assert str(refused.value) == "the delimiter is empty; at least one character stands between two cells"
     with pytest.raises(ConfigurationError) as refused:
         ReadTally("x", "ignore")
     assert str(refused.value) == "on_error is 'ignore'; it can be 'strict' or 'skip'"

@@ -20,7 +20,7 @@ from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible, SlurmR
 from mirage.job_state import MISSING, JobState
 from mirage.lab.virtual.job import VirtualJob
 from mirage.lab.virtual.program import DEADLY, Program
-from mirage.lab.virtual.queries import DEFAULT_USER, Queries
+from mirage.lab.virtual.queries import ACCOUNT, DEFAULT_USER, Queries
 from mirage.lab.virtual.request import (
     INVALID_LIMIT,
     INVALID_PARTITION,
@@ -157,6 +157,8 @@ class VirtualSlurm:
                 after=NOBODY if wait.job == NOBODY else wait.job - 1,
                 after_kind=wait.kind,
                 failed=program.exit_code != 0,
+                name=request.name,
+                account=request.account or ACCOUNT,
             )
         except JobRefused as error:
             refuse(str(error))
@@ -293,6 +295,7 @@ class VirtualSlurm:
             own.comment = value
         elif key in ("jobname", "name"):
             own.name = value
+            alter.relabel(self.sim, own.number - 1, value, own.request.account or ACCOUNT)
         elif key == "timelimit":
             self._limit(own, value, waits)
         elif key not in ("dependency", "partition", "starttime", "priority"):

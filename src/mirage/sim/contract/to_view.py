@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from mirage.job_state import MISSING
-from mirage.policy.view import MOST_ENDED, MOST_PENDING, Chain, Ended, Jobs, Nodes, View
-from mirage.sim.kernel.arrays import (
-    BY_PREEMPTION,
-    BY_RESIZE,
-    NEVER_S,
-    RUNNING,
-    SUSPENDING,
-    WHOLE_NODE,
-    Records,
-    State,
-    World,
-)
+from mirage.policy.view import MOST_PENDING, Chain, Ended, Jobs, Nodes, View
+from mirage.sim.contract.job_labels import JobLabels, label
+from mirage.sim.kernel.arrays import CLOCK, NEVER_S, RUNNING, SETTINGS, SUSPENDING, WHOLE_NODE, State, World
+from mirage.sim.kernel.compile import kernel
 
 TEN_MINUTES_S = 600
 """The pass of ``mirage-2023``."""
@@ -27,37 +21,50 @@ WITHIN_LIMITS, OVER_JOBS, OVER_NODES = range(3)
 """Whether the limits of a job's user let it start: yes; too many jobs; too many nodes."""
 
 
+_COUNTS, _FRACTIONS = 14, 2
+"""Columns of ``Jobs`` that hold whole numbers, and those that do not: work done and priority, after twelve others."""
+
+
+def _values_of(dtype: Any, *names: str) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
+    """A getter of some values of a record that was made a plain tuple, which costs less than one of its attributes."""
+    return itemgetter(*map(dtype.names.index, names))
+
+
+_present = _values_of(CLOCK, "now_s", "queue_head", "n_pending", "n_running", "n_held", "changed_capacity")
+_limits = _values_of(SETTINGS, "user_max_jobs", "user_max_nodes")
+
+
 def observe(
-    world: World, state: State, past: tuple[Records, ...], chain: Chain | None = None, phase_s: int = 0
+    world: World, state: State, ended: Ended, labels: JobLabels, chain: Chain | None = None, phase_s: int = 0
 ) -> View:
-    """What a policy may know of a simulation now; copies, so that it stays what it was.
+    """What a policy may know of a simulation now, which stays what it was.
 
     Args:
-        past: Segments that ended before those in the state's own log.
+        ended: The jobs that ended last.
+        labels: Names and accounts of the jobs.
         chain: The chain to decide about.
         phase_s: As in ``View``.
     """
-    clock = state.clock[0]
-    now_s = int(clock.now_s)
-    waiting = state.queue[clock.queue_head : clock.queue_head + clock.n_pending]
-    held = state.held[: clock.n_held]
-    blocked = limits_reached(world, state, waiting) != WITHIN_LIMITS
-    if blocked.any():
+    now_s, head, n_pending, n_running, n_held, _ = _present(state.clock.item())
+    waiting, held = state.queue[head : head + n_pending], state.held[:n_held]
+    if min(_limits(world.settings.item())) < NEVER_S:
+        blocked = limits_reached(world, state, waiting) != WITHIN_LIMITS
         waiting, held = waiting[~blocked], np.concatenate([waiting[blocked], held])
     if chain is not None:
         waiting = waiting[:MOST_PENDING]
+    pools = bool(world.settings["stacked"][0])
     return View(
         now_s=now_s,
         nodes=Nodes(
-            pools=bool(world.settings[0].stacked),
+            pools=pools,
             capacity=_frozen(capacity_now(world, state)),
             free=_frozen(np.maximum(state.free, 0)),
             allowed=_frozen(state.allowed.copy()),
         ),
-        pending=jobs_of(world, state, waiting),
-        running=jobs_of(world, state, state.running[: clock.n_running]),
-        held=jobs_of(world, state, held, held=True),
-        ended=_ended(state, past),
+        pending=_jobs(state, labels, waiting, now_s, pools),
+        running=_jobs(state, labels, state.running[:n_running], now_s, pools),
+        held=_jobs(state, labels, held, now_s, pools, held=True),
+        ended=ended,
         chain=chain,
         phase_s=phase_s,
     )
@@ -66,7 +73,10 @@ def observe(
 def capacity_now(world: World, state: State) -> Any:
     """Capacity of every bin, without the nodes that are gone or leave as soon as they fall free."""
     capacity = world.capacity.copy()
-    for change in world.changes[: state.clock[0].changed_capacity]:
+    *_, changed = _present(state.clock.item())
+    if not changed:
+        return capacity
+    for change in world.changes[:changed]:
         if world.settings[0].stacked:
             capacity[change.bin, 0] += change.nodes
         else:
@@ -86,51 +96,57 @@ def limits_reached(world: World, state: State, slots: Any) -> Any:
     return reached
 
 
-def jobs_of(world: World, state: State, slots: Any, held: bool = False) -> Jobs:
+def _jobs(state: State, labels: JobLabels, slots: Any, now_s: int, whole: bool, held: bool = False) -> Jobs:
     """The jobs in some slots as a struct of arrays.
 
     Args:
+        whole: Whether all jobs take whole nodes.
         held: Whether they do not compete.
     """
-    live, now_s = state.live[slots], int(state.clock[0].now_s)
-    runs = (live.status == RUNNING) | (live.status == SUSPENDING)
-    worked = np.maximum(now_s - live.start_s - live.resume_s, 0) * live.speed * (live.status == RUNNING)
-    whole = (live.gpus == WHOLE_NODE) | bool(world.settings[0].stacked)
-    names = ("id", "user", "partition", "qos", "nodes", "limit_s", "submit_s")
-    return Jobs(
-        **{name: _frozen(live[name].copy()) for name in names},
-        gpus=_frozen(np.where(whole, WHOLE_NODE, live.gpus)),
-        cpus=_frozen(np.where(whole, WHOLE_NODE, live.cpus)),
-        eligible_s=_frozen(np.full(len(live), MISSING) if held else live.eligible_s.copy()),
-        start_s=_frozen(np.where(runs, live.start_s, MISSING)),
-        width=_frozen(np.where(runs, live.width, 0)),
-        done_s=_frozen(live.done_s + worked),
-        priority=_frozen(np.where((live.priority > 1.0) & (not held), live.priority, 0.0)),
-    )
+    if not len(slots):
+        return _NOBODY
+    counts = np.empty((_COUNTS, len(slots)), dtype=np.int64)
+    fractions = np.empty((_FRACTIONS, len(slots)), dtype=np.float64)
+    fill(state.live, slots, now_s, whole, held, labels.book.codes, labels.injected, counts, fractions)
+    return _columns(counts, fractions)
 
 
-def _ended(state: State, past: tuple[Records, ...]) -> Ended:
-    """The jobs that ended last; a stretch that ended by preemption or a change of size is no end of a job."""
-    chunks: list[Records] = []
-    for chunk in (state.log[: state.clock[0].n_log], *reversed(past)):
-        chunks.insert(0, _ends(chunk))
-        if sum(map(len, chunks)) >= MOST_ENDED:
-            break
-    log = np.concatenate(chunks)[-MOST_ENDED:]
-    names = {"user": "user", "nodes": "width", "limit_s": "limit_s"}
-    names |= {name: name for name in ("submit_s", "start_s", "end_s")}
-    return Ended(**{name: _frozen(np.ascontiguousarray(log[field])) for name, field in names.items()})
+def _columns(counts: Any, fractions: Any) -> Jobs:
+    whole = tuple(_frozen(counts))
+    return Jobs(*whole[:12], *_frozen(fractions), *whole[12:])
 
 
-def _ends(segments: Records) -> Records:
-    """The last segments with which a job ended: ``MOST_ENDED`` of them or more, if there are so many."""
-    for some in (segments[-MOST_ENDED:], segments):
-        ends = (some.why != BY_PREEMPTION) & (some.why != BY_RESIZE)
-        if ends.all():
-            return some
-    return segments[ends]
+@kernel()
+def fill(
+    live: Any, slots: Any, now_s: int, whole: bool, held: bool, codes: Any, injected: Any, counts: Any, fractions: Any
+) -> None:
+    """Write the jobs in some slots into columns, in the order of ``Jobs``."""
+    for k in range(len(slots)):
+        job = live[slots[k]]
+        runs = job.status == RUNNING or job.status == SUSPENDING
+        counts[0, k] = job.id
+        counts[1, k] = job.user
+        counts[2, k] = job.partition
+        counts[3, k] = job.qos
+        counts[4, k] = job.nodes
+        counts[5, k] = WHOLE_NODE if whole or job.gpus == WHOLE_NODE else job.gpus
+        counts[6, k] = WHOLE_NODE if whole or job.gpus == WHOLE_NODE else job.cpus
+        counts[7, k] = job.limit_s
+        counts[8, k] = job.submit_s
+        counts[9, k] = MISSING if held else job.eligible_s
+        counts[10, k] = job.start_s if runs else MISSING
+        counts[11, k] = job.width if runs else 0
+        counts[12, k] = label(codes, injected, 0, job.id)
+        counts[13, k] = label(codes, injected, 1, job.id)
+        fractions[0, k] = job.done_s
+        if job.status == RUNNING:
+            fractions[0, k] += max(now_s - job.start_s - job.resume_s, 0) * job.speed
+        fractions[1, k] = job.priority if job.priority > 1.0 and not held else 0.0
 
 
 def _frozen(array: Any) -> Any:
     array.setflags(write=False)
     return array
+
+
+_NOBODY = _columns(np.zeros((_COUNTS, 0), dtype=np.int64), np.zeros((_FRACTIONS, 0)))

@@ -99,6 +99,11 @@ def pairs(line: str) -> dict[str, str]:
     return dict(_PAIR.findall(line))
 
 
+def first_pairs(line: str) -> dict[str, str]:
+    """``Key=value`` pairs of a line of scontrol; the first of a name counts."""
+    return dict(reversed(_PAIR.findall(line)))
+
+
 def read_config(output: str) -> dict[str, str]:
     """Options in the output of ``CONFIG_COMMAND``, keys in lower case; empty ones left out."""
     options: dict[str, str] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from mirage.job_state import MISSING, JobState
-from mirage.slurm.text.machine import gpus_of_gres, pairs, word_and_use
+from mirage.slurm.text.machine import first_pairs, gpus_of_gres, pairs, word_and_use
 from mirage.slurm.values import Node, QueuedJob
 from mirage.slurm_words.absent import text_of
 from mirage.slurm_words.exit_status import exit_of
@@ -31,12 +31,13 @@ def read_jobs(output: str) -> tuple[QueuedJob, ...]:
 
 
 def queued_job(line: str) -> QueuedJob:
-    """A job from its line."""
-    row = pairs(line)
+    """A job from its line; what its name and its comment hold are no fields of it."""
+    name = _NAME.search(line)
+    row = first_pairs(line.replace(name[0], " UserId=", 1) if name else line)
     state, nodes = state_of(row.get("JobState", "")), max(count_of(row.get("NumNodes", "1"), 1), 1)
     code, sign = exit_of(row.get("ExitCode", "0:0"))
     start = instant_s(row.get("StartTime", ""))
-    comment, name = _COMMENT.search(line), _NAME.search(line)
+    comment = _COMMENT.search(line)
     limit = row.get("TimeLimit", "")
     tres = next(filter(None, (text_of(row.get(name, "")) for name in ("TRES", "AllocTRES", "ReqTRES"))), "")
     return QueuedJob(

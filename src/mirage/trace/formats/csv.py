@@ -41,7 +41,7 @@ def read_csv(data: bytes, tally: ReadTally) -> JobTable:
             read.
     """
     tally.unit = "record"
-    rows = _rows(decode(data, tally), tally)
+    rows = csv_records(decode(data, tally), tally)
     _, names = next(rows, (1, []))
     tally.header += 1
     _check_columns(names, tally)
@@ -57,10 +57,14 @@ def read_csv(data: bytes, tally: ReadTally) -> JobTable:
     return table.table(tally)
 
 
-def _rows(text: str, tally: ReadTally) -> Iterator[tuple[int, list[str]]]:
-    """Every record, with the number of the line it begins on."""
+def csv_records(text: str, tally: ReadTally, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Every record, with the number of the line it begins on; records are counted.
+
+    Raises:
+        TraceError: Reading is strict and a record is no CSV.
+    """
     stream = io.StringIO(text, newline="")
-    reader = csv.reader(stream, strict=True)
+    reader = csv.reader(stream, strict=True, delimiter=delimiter)
     while True:
         line = reader.line_num + 1
         if not line % _PROGRESS_LINES:

@@ -13,7 +13,7 @@ from mirage.policy.view import View
 AT_THE_END = ("reactive", "dependency")
 """Policies that let the next link compete when the present one has ended, and not a second before."""
 
-_FROM_JOB = ("user", "partition", "gpus", "cpus")
+_FROM_JOB = ("user", "partition", "gpus", "cpus", "name", "account")
 
 
 def chain_view(context: CycleContext, chain: Chain, present: Link, view: View) -> ChainView:

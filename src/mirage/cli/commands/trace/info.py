@@ -19,6 +19,7 @@ from mirage.trace.statistics.summary import describe
         "mirage trace info --timezone America/Chicago ls6-a100.log.gz",
         "mirage trace info --skip-bad-lines --json sacct.txt | jq .statistics.wait_s.p50",
         "sacct -a -P -S 2024-01-01 -o ALL | mirage trace info -",
+        "mirage trace info --columns 'submit_s=submitted,elapsed_s=runtime[min],nodes=n' ours.csv",
         "mirage trace info --plot busy.png jobs.parquet",
     ),
 )

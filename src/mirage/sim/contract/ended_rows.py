@@ -1,0 +1,143 @@
+"""Ended jobs of a simulation in one growing table that its views and its branches share.
+
+A view shows the last rows of the table and copies nothing. Rows once written never change; a branch that goes another
+way than the one that wrote on goes on in a table of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mirage.job_state import Ints
+from mirage.policy.view import MOST_ENDED, Ended
+from mirage.sim.contract.job_labels import JobLabels, label
+from mirage.sim.kernel.arrays import BY_PREEMPTION, BY_RESIZE, Records
+from mirage.sim.kernel.compile import kernel
+
+COLUMNS = ("user", "nodes", "limit_s", "submit_s", "start_s", "end_s", "name", "account")
+"""The rows of the table, in order: the columns of ``Ended``."""
+
+LEAST_ROOM = 256
+
+
+class Table:
+    """A table that grows at its end.
+
+    Attributes:
+        rows: Shape (columns, room).
+        shown: The same, read-only: what views are cut from.
+        filled: How many rows have been written, by whichever branch.
+    """
+
+    def __init__(self, room: int) -> None:
+        self.rows: Ints = np.empty((len(COLUMNS), room), dtype=np.int64)
+        self.shown = self.rows.view()
+        self.shown.setflags(write=False)
+        self.filled = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRows:
+    """The ended jobs of one branch at one moment; a value.
+
+    Attributes:
+        table: Where they are written, perhaps beside later ones of another branch.
+        count: The branch's own: the first so many rows.
+        seen: Segments of the branch's log, its past included, that have been entered.
+    """
+
+    table: Table
+    count: int = 0
+    seen: int = 0
+
+    def caught_up(self, past: Sequence[Records], log: Records, logged: int, seen: int, labels: JobLabels) -> EndedRows:
+        """With the segments entered that came since.
+
+        Args:
+            past: Segments before those in the log.
+            log: The branch's own.
+            logged: How many of the log are in use.
+            seen: Segments in all, past and log.
+        """
+        if seen == self.seen:
+            return self
+        stretches, ends = _latest(past, log, logged, seen - self.seen)
+        table, count = self._with_room(ends, MOST_ENDED - ends)
+        codes, injected = labels.book.codes, labels.injected
+        for segments, first, last in stretches:
+            count += enter(segments, first, last, codes, injected, table.rows, count)
+        table.filled = count
+        return EndedRows(table, count, seen)
+
+    def ended(self) -> Ended:
+        """The last of them, as a view shows them."""
+        return Ended(*self.table.shown[:, max(self.count - MOST_ENDED, 0) : self.count])
+
+    def _with_room(self, more: int, keep: int) -> tuple[Table, int]:
+        """A table in which this branch may write so many more rows, and how many it holds.
+
+        Args:
+            keep: How many of those held are still of use.
+        """
+        table = self.table
+        if table.filled == self.count and self.count + more <= table.rows.shape[1]:
+            return table, self.count
+        kept = min(keep, self.count)
+        larger = Table(max(4 * (kept + more), LEAST_ROOM))
+        larger.rows[:, :kept] = table.rows[:, self.count - kept : self.count]
+        return larger, kept
+
+
+def _latest(past: Sequence[Records], log: Records, logged: int, unseen: int) -> tuple[list[Any], int]:
+    """The stretches of unseen segments that hold the last ends, oldest first, and how many ends they hold."""
+    stretches: list[Any] = []
+    ends = 0
+    for segments in (log, *reversed(past)):
+        last = logged if segments is log else len(segments)
+        oldest = max(last - unseen, 0)
+        first, found = reach_back(segments, oldest, last, MOST_ENDED - ends)
+        stretches.insert(0, (segments, first, last))
+        ends, unseen = ends + found, unseen - (last - oldest)
+        if unseen <= 0 or ends == MOST_ENDED:
+            break
+    return stretches, ends
+
+
+@kernel()
+def is_end(segment: Any) -> bool:
+    """Whether a job ended with a segment; by preemption or a change of size none does."""
+    return bool(segment.why != BY_PREEMPTION and segment.why != BY_RESIZE)
+
+
+@kernel()
+def reach_back(segments: Any, first: int, last: int, wanted: int) -> tuple[int, int]:
+    """Where the last ``wanted`` ends in a stretch begin, and how many there are, which may be fewer."""
+    row, found = last, 0
+    while row > first and found < wanted:
+        row -= 1
+        if is_end(segments[row]):
+            found += 1
+    return row, found
+
+
+@kernel()
+def enter(segments: Any, first: int, last: int, codes: Any, injected: Any, rows: Any, at: int) -> int:
+    """Write the ends in a stretch of segments into the table from place ``at`` on; returns how many there were."""
+    place = at
+    for row in range(first, last):
+        segment = segments[row]
+        if is_end(segment):
+            rows[0, place] = segment.user
+            rows[1, place] = segment.width
+            rows[2, place] = segment.limit_s
+            rows[3, place] = segment.submit_s
+            rows[4, place] = segment.start_s
+            rows[5, place] = segment.end_s
+            rows[6, place] = label(codes, injected, 0, segment.id)
+            rows[7, place] = label(codes, injected, 1, segment.id)
+            place += 1
+    return place - at

@@ -1,0 +1,127 @@
+"""Mapping of the columns of a CSV file to those of the job table: ``submit_s=submit_time,limit_s=timelimit[min]``.
+
+Left of the sign stands a column of the job table, right of it one of the file, with its unit in brackets where it needs
+one. ``nodes==1`` gives every row the same value. A TOML file says the same, a column a line.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mirage.errors import ConfigurationError, UnknownName, shown
+from mirage.trace.formats.columns.cells import WAIT, check_unit
+from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS
+
+TARGETS = ("job_id", *INT_COLUMNS, *LABEL_COLUMNS, WAIT)
+"""What can be mapped: the columns of the job table, and the wait, from which the start follows."""
+
+HOW = "write it as submit_s=submit_time,limit_s=timelimit[min],nodes==1, or name a TOML file"
+
+_ENTRY = re.compile(r"(?:\[[^\]]*\]|[^,\[]|\[(?![^\]]*\]))+")
+"""What stands between commas; a comma in brackets belongs to a unit."""
+
+_WITH_UNIT = re.compile(r"(.+)\[([^\[\]]*)\]", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a column of the job table comes from.
+
+    Attributes:
+        column: Name in the file; empty for a constant.
+        unit: Of its values; empty for the usual one.
+        constant: The value of every row, as a cell would hold it.
+        said: The words it was read from, which may themselves be the name of a column.
+    """
+
+    column: str
+    unit: str = ""
+    constant: str = ""
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMap:
+    """Which column of the job table comes from where."""
+
+    sources: Mapping[str, Source]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the file that are named."""
+        return [source.column for source in self.sources.values() if source.column]
+
+
+def parse_columns(text: str) -> ColumnMap:
+    """The mapping that an option says: entries between commas, or ``@file.toml``.
+
+    Raises:
+        UnknownName: There is no such column of the job table.
+        ConfigurationError: The text is no mapping, names a column twice or a unit there is none of; or the file cannot
+            be read.
+    """
+    word = text.strip()
+    if word.startswith("@") or word.lower().endswith(".toml"):
+        return read_mapping(word.removeprefix("@"))
+    pairs = []
+    for entry in filter(str.strip, _ENTRY.findall(word)):
+        target, sign, source = entry.partition("=")
+        if not sign or not source.strip():
+            raise ConfigurationError(f"{shown(entry.strip())} maps no column; {HOW}")
+        pairs.append((target.strip(), source.strip()))
+    return _mapping(pairs, "--columns")
+
+
+def read_mapping(path: str) -> ColumnMap:
+    """The mapping in a TOML file: ``limit_s = "timelimit[min]"``, ``nodes = 1`` for a constant.
+
+    Raises:
+        UnknownName: There is no such column of the job table.
+        ConfigurationError: The file cannot be read, or holds something else.
+    """
+    try:
+        told = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}; check the path") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: is no TOML: {error}") from error
+    return _mapping([(target, _source_text(path, target, value)) for target, value in told.items()], path)
+
+
+def _source_text(path: str, target: str, value: Any) -> str:
+    """The words of a source; a number is a constant."""
+    if isinstance(value, str) and value.strip():
+        return value.strip()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"={value}"
+    raise ConfigurationError(f'{path}: {target} is {shown(value)}; write "column", "column[unit]" or a number')
+
+
+def _mapping(pairs: Iterable[tuple[str, str]], said_by: str) -> ColumnMap:
+    sources: dict[str, Source] = {}
+    for target, words in pairs:
+        if target not in TARGETS:
+            raise UnknownName("column of the job table", target, TARGETS)
+        if target in sources:
+            raise ConfigurationError(f"{said_by} names {target} twice; each column of the job table comes from one")
+        sources[target] = _source(target, words)
+    if not sources:
+        raise ConfigurationError(f"{said_by} maps no column; {HOW}")
+    if WAIT in sources and ("start_s" in sources or "submit_s" not in sources):
+        raise ConfigurationError(f"{WAIT} is added to submit_s and gives start_s; name submit_s, and not start_s")
+    return ColumnMap(sources)
+
+
+def _source(target: str, words: str) -> Source:
+    if words.startswith("="):
+        return Source("", constant=words[1:].strip(), said=words)
+    found = _WITH_UNIT.fullmatch(words)
+    if not found:
+        return Source(words, said=words)
+    check_unit(target, found[2].strip())
+    return Source(found[1].strip(), found[2].strip(), said=words)

@@ -1,0 +1,187 @@
+"""The reader of CSV files whose columns are mapped to the job table."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mirage.errors import ConfigurationError, LineError, TraceError, UnknownName
+from mirage.job_state import MISSING, JobState
+from mirage.slurm_words.states import UNHEARD_STATE, true_lifetime_s
+from mirage.slurm_words.timestamps import LocalClock
+from mirage.trace.formats.columns.cells import WAIT, Value, cell_reader, is_unheard_state
+from mirage.trace.formats.columns.mapping import ColumnMap, Source
+from mirage.trace.formats.csv import csv_records
+from mirage.trace.formats.decompress import decode
+from mirage.trace.formats.read_report import ReadTally
+from mirage.trace.formats.record import JobRecord, TableBuilder
+from mirage.trace.table import JobTable
+
+DELIMITERS = (",", ";", "\t", "|")
+
+LOCAL_TIME = "time that names no zone (read as UTC; --timezone names another)"
+
+SINCE_1970_S = 10**8
+"""Instants beyond are counted from 1970, not from the beginning of a trace; a start at 0 is then no start."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One column of the job table: where its cells stand, and what reads them."""
+
+    target: str
+    place: int
+    constant: str
+    read: Any
+
+    def value(self, cells: Sequence[str]) -> Value:
+        """The value of a row.
+
+        Raises:
+            LineError: The cell holds none.
+        """
+        cell = self.constant if self.place < 0 else cells[self.place]
+        try:
+            value: Value = self.read(cell)
+        except LineError as bad:
+            raise LineError(bad.reason, f"{self.target} is {cell!r}", str(bad).rpartition("; ")[2]) from None
+        return value
+
+
+def read_mapped_csv(
+    data: bytes, tally: ReadTally, columns: ColumnMap, clock: LocalClock, *, delimiter: str | None, told_zone: bool
+) -> JobTable:
+    """The table in a CSV file of any make.
+
+    Args:
+        data: The text; its first row that is no comment names the columns.
+        tally: Receives the counts and what cannot be read; a record may span lines.
+        columns: Which column of the job table is where.
+        clock: Reads times that name no zone.
+        delimiter: What stands between two cells; None to find it in the first row.
+        told_zone: Whether the zone of such times was named; otherwise they are noted.
+
+    Raises:
+        TraceError: A named column is not there; or reading is strict and a row cannot be read.
+        ConfigurationError: The delimiter has more than one character.
+    """
+    tally.unit = "record"
+    text = decode(data, tally)
+    if delimiter is not None and len(delimiter) != 1:
+        raise ConfigurationError(f"a CSV has one character between two cells, not {delimiter!r}")
+    records = csv_records(text, tally, delimiter or detect_delimiter(text, columns))
+    where, names = _header(records, tally, columns)
+    local = None if told_zone else LOCAL_TIME
+    rows = _Rows(_located(columns, names, f"{tally.path}:{where}", tally, clock, local), len(names), tally)
+    table = TableBuilder()
+    for line, cells in records:
+        if not any(cells):
+            tally.blank += 1
+            continue
+        try:
+            table.append(line, rows.record(len(table.lines) + 1, cells))
+        except LineError as bad:
+            tally.reject(line, bad)
+    return table.table(tally)
+
+
+def detect_delimiter(text: str, columns: ColumnMap) -> str:
+    """The delimiter at which the first row falls into most of the named columns, then into most cells."""
+    head = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
+
+    def found(delimiter: str) -> tuple[int, int]:
+        try:
+            names = next(csv.reader(io.StringIO(head), delimiter=delimiter), [])
+        except csv.Error:
+            return 0, 0
+        bare = {name.strip() for name in names}
+        return sum(name in bare for name in columns.columns), len(names)
+
+    return max(DELIMITERS, key=found)
+
+
+def _header(records: Iterator[tuple[int, list[str]]], tally: ReadTally, columns: ColumnMap) -> tuple[int, list[str]]:
+    """The line and the names of the columns: the first row that is no comment."""
+    wanted = set(columns.columns)
+    for line, cells in records:
+        names = [cell.strip() for cell in cells]
+        if not any(names):
+            tally.blank += 1
+        elif names[0].startswith("#") and not wanted & set(names):
+            tally.comment += 1
+        else:
+            tally.header += 1
+            return line, names
+    raise TraceError(f"{tally.path}: there is no row with the names of the columns; --columns needs one")
+
+
+def _located(
+    columns: ColumnMap, names: list[str], where: str, tally: ReadTally, clock: LocalClock, local: str | None
+) -> list[_Column]:
+    """The columns of the job table and their places in a row.
+
+    Raises:
+        TraceError: The file has no such column, or two.
+    """
+
+    def note() -> None:
+        if local is not None:
+            tally.notes[local] += 1
+
+    made = []
+    for target, source in columns.sources.items():
+        column, unit = _as_named(source, names)
+        if column and column not in names:
+            raise TraceError(f"{where}: for {target}: {UnknownName('column of the file', column, names)}")
+        if names.count(column) > 1:
+            raise TraceError(f"{where}: {names.count(column)} columns are called {column!r}; rename all but one")
+        place = names.index(column) if column else -1
+        made.append(_Column(target, place, source.constant, cell_reader(target, unit, clock, note)))
+    return made
+
+
+def _as_named(source: Source, names: list[str]) -> tuple[str, str]:
+    """Column and unit; what looks like a unit may belong to the name, as in ``Runtime [s]``."""
+    return (source.said, "") if source.said in names and source.column else (source.column, source.unit)
+
+
+class _Rows:
+    """Makes records of the job table of rows of cells."""
+
+    def __init__(self, columns: list[_Column], width: int, tally: ReadTally) -> None:
+        self._columns, self._width, self._notes = columns, width, tally.notes
+        self._state = next((column for column in columns if column.target == "state"), None)
+
+    def record(self, number: int, cells: Sequence[str]) -> JobRecord:
+        """The job in a row; ``number`` is its id where the file has none.
+
+        Raises:
+            LineError: The row has a cell too many or too few, or one that cannot be read.
+        """
+        if len(cells) != self._width:
+            raise LineError(
+                "wrong number of fields",
+                f"{len(cells)} instead of {self._width}",
+                "quote cells that hold the delimiter",
+            )
+        values: dict[str, Any] = {column.target: column.value(cells) for column in self._columns}
+        if self._state is not None and self._state.place >= 0 and is_unheard_state(cells[self._state.place]):
+            self._notes[UNHEARD_STATE] += 1
+        return self._lived({"job_id": str(number), **values})
+
+    def _lived(self, values: dict[str, Any]) -> JobRecord:
+        """The record with the start that follows from the wait, and without times at which nothing happened."""
+        wait_s = values.pop(WAIT, MISSING)
+        job = JobRecord(**values)
+        start_s, end_s = job.start_s, job.end_s
+        if MISSING not in (wait_s, job.submit_s):
+            start_s = job.submit_s + wait_s
+        if job.submit_s >= SINCE_1970_S:
+            start_s, end_s = start_s or MISSING, end_s or MISSING
+        if end_s == MISSING and MISSING not in (start_s, job.elapsed_s):
+            end_s = start_s + job.elapsed_s
+        start_s, end_s = true_lifetime_s(JobState(job.state), start_s, end_s, job.elapsed_s, None, self._notes)
+        return job._replace(start_s=start_s, end_s=end_s)

@@ -1,0 +1,108 @@
+"""Mappings of columns, as an option or a file says them, and what is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirage.errors import ConfigurationError, UnknownName
+from mirage.trace.formats.columns.mapping import Source, parse_columns, read_mapping
+
+SAID = "submit_s=submit_time,limit_s=timelimit[min], nodes = num nodes ,user=uid,gpus==4"
+
+
+def plain(text: str) -> dict[str, tuple[str, str, str]]:
+    return {target: (s.column, s.unit, s.constant) for target, s in parse_columns(text).sources.items()}
+
+
+def test_an_option_names_columns_units_and_constants() -> None:
+    assert plain(SAID) == {
+        "submit_s": ("submit_time", "", ""),
+        "limit_s": ("timelimit", "min", ""),
+        "nodes": ("num nodes", "", ""),
+        "user": ("uid", "", ""),
+        "gpus": ("", "", "4"),
+    }
+    assert parse_columns(SAID).columns == ["submit_time", "timelimit", "num nodes", "uid"]
+    assert parse_columns(SAID).sources["limit_s"] == Source("timelimit", "min", said="timelimit[min]")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "submit_s=when[%d/%m/%Y, %H:%M],nodes=n",
+            {"submit_s": ("when", "%d/%m/%Y, %H:%M", ""), "nodes": ("n", "", "")},
+        ),
+        ("limit_s=Time [h]", {"limit_s": ("Time", "h", "")}),
+        ("limit_s=Time [x][ms]", {"limit_s": ("Time [x]", "ms", "")}),
+        ("name=a=b", {"name": ("a=b", "", "")}),
+        ("state==COMPLETED,", {"state": ("", "", "COMPLETED")}),
+        ("gpus=tres[tres]", {"gpus": ("tres", "tres", "")}),
+        ("limit_s=timelimit[slurm]", {"limit_s": ("timelimit", "slurm", "")}),
+    ],
+)
+def test_odd_names_and_units(text: str, expected: dict[str, tuple[str, str, str]]) -> None:
+    assert plain(text) == expected
+
+
+@pytest.mark.parametrize("prefix", ["@", ""])
+def test_a_file_says_the_same(prefix: str, tmp_path: Path) -> None:
+    path = tmp_path / "ours.toml"
+    path.write_text(
+        'submit_s = "submit_time"\nlimit_s = "timelimit[min]"\nnodes = "num nodes"\nuser = "uid"\ngpus = 4\n'
+    )
+    assert parse_columns(f"{prefix}{path}") == parse_columns(SAID)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "--columns maps no column; write it as submit_s=submit_time"),
+        ("submit_s", "'submit_s' maps no column"),
+        ("submit_s=", "'submit_s=' maps no column"),
+        ("name=a[b,c", "'c' maps no column"),
+        ("submit_s=a,submit_s=b", "names submit_s twice"),
+        ("submit_s=a[weeks]", "submit_s has no unit 'weeks'; it takes ms, s, min, h, d, or a form as"),
+        ("limit_s=a[%H]", "limit_s has no unit '%H'; it takes ms, s, min, h, d, slurm"),
+        ("nodes=a[min]", "nodes has no unit 'min'; it takes tres"),
+        ("user=a[s]", "user has no unit 's'; it takes no unit"),
+        ("priority=a[tres]", "priority has no unit 'tres'; it takes no unit"),
+        ("wait_s=a,start_s=b,submit_s=c", "wait_s is added to submit_s"),
+        ("wait_s=a", "wait_s is added to submit_s"),
+    ],
+)
+def test_what_is_no_mapping_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        parse_columns(text)
+    assert words in str(refused.value)
+
+
+def test_an_unknown_column_of_the_job_table_names_the_nearest_and_all() -> None:
+    with pytest.raises(UnknownName) as refused:
+        parse_columns("limits=a")
+    assert "unknown column of the job table 'limits'. Did you mean 'limit_s'? Known: account, cpus" in str(
+        refused.value
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        ("submit_s = ", "is no TOML"),
+        ("submit_s = true\n", "submit_s is True; write"),
+        ('submit_s = ["a"]\n', "submit_s is ['a']; write"),
+        ('submit_s = ""\n', "submit_s is ''; write"),
+        ("", "maps no column"),
+    ],
+)
+def test_a_file_that_says_something_else_is_refused(text: str | None, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "ours.toml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ConfigurationError) as refused:
+        read_mapping(str(path))
+    assert str(refused.value).startswith(str(path))
+    assert words in str(refused.value)
