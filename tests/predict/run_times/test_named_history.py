@@ -80,6 +80,14 @@ def test_jobs_that_still_run_count_as_longer_than_so_far() -> None:
     assert (with_running > 0.5).mean() > 0.45
 
 
+def test_without_users_equal_requests_tell_jobs_apart() -> None:
+    rows = [(-1, nodes, HOUR, 0, 0, HOUR * nodes // 10) for nodes in (1, 8)] * 60
+    asked = jobs({"user": -1, "limit_s": HOUR}, {"user": -1, "limit_s": HOUR, "nodes": 8})
+    small, large = predicted(view(NOW, 4, 4, pending=asked, history=ended(*rows)))
+    assert np.median(small) == pytest.approx(0.1, abs=0.01)
+    assert np.median(large) == pytest.approx(0.8, abs=0.01)
+
+
 def test_old_habits_are_forgotten() -> None:
     past = history(*[(1, 7, 0.1)] * 60, *[(1, 7, 0.8)] * 60)
     (now,) = predicted(view(NOW, 4, 4, pending=jobs(job(1, 7)), history=past))

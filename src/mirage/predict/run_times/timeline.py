@@ -63,5 +63,5 @@ def folded(names: Labels) -> Ints:
     """Codes of job names without what counts their runs; ``MISSING`` where there is no name."""
     kept = [fold_name(name) for name in names.names]
     index = {name: k for k, name in enumerate(dict.fromkeys(kept))}
-    of_code = np.array([index[name] if name else MISSING for name in kept] + [MISSING], dtype=np.int64)
+    of_code = np.array([index[name] for name in kept] + [MISSING], dtype=np.int64)
     return of_code[names.codes]
