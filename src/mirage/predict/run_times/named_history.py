@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mirage.job_state import Ints
+from mirage.job_state import MISSING, Ints
 from mirage.policy.view import View
 from mirage.predict.run_times.back_off import Level, distributions
 from mirage.predict.run_times.observations import Floats, Observations, Requests, observed, share_of_limit, unfinished
@@ -15,14 +15,19 @@ from mirage.provision.policies.futures import Uses
 NAMED_HISTORY = (
     Level((), prior=0.0),
     Level(("like_limit",), prior=10.0),
-    Level(("limit_s",), prior=10.0, memory=40.0),
-    Level(("limit_s", "nodes"), prior=10.0, memory=40.0),
     Level(("user",), prior=20.0, memory=30.0),
     Level(("user", "limit_s"), prior=10.0, memory=30.0),
     Level(("user", "name", "limit_s"), prior=5.0, memory=10.0),
 )
-"""Groups of jobs, from wide to narrow; one by a column that nobody tells adds nothing. Chosen on Lonestar6, November to
-January, and on Theta, which tells no users, February to June."""
+"""Groups of jobs, from wide to narrow; chosen on Lonestar6, November to January."""
+
+WITHOUT_USERS = (
+    Level((), prior=0.0),
+    Level(("like_limit",), prior=10.0),
+    Level(("limit_s",), prior=10.0, memory=40.0),
+    Level(("limit_s", "nodes"), prior=10.0, memory=40.0),
+)
+"""The same where nobody tells whose jobs they are; chosen on Theta, February to June."""
 
 
 class NamedHistory:
@@ -31,7 +36,7 @@ class NamedHistory:
     It learns nothing beyond what it is shown, so it needs no fitting and works on a cluster never seen before.
 
     Args:
-        levels: Groups of jobs, from the widest to the narrowest.
+        levels: Groups of jobs, from the widest to the narrowest, where users are told.
     """
 
     def __init__(self, levels: Sequence[Level] = NAMED_HISTORY) -> None:
@@ -54,4 +59,5 @@ class NamedHistory:
         Returns:
             A table, one row of ascending uses for each different case, and each job's row of it.
         """
-        return distributions(past, asked, self.levels).levels(elapsed)
+        levels = self.levels if (asked.user != MISSING).any() else WITHOUT_USERS
+        return distributions(past, asked, levels).levels(elapsed)
