@@ -41,8 +41,9 @@ ANCHORS = 3
 """Every so many delays one is always played."""
 
 RANKED_EVERY_S, PLANNED_EVERY_S = HOUR_S, 10 * MINUTE_S
-"""Priorities are computed and the queue is planned so often at most. But for the cap on age, waiting jobs keep their order;
-on 60 moments of the Lonestar6 trace forecasts that plan every 30 s are no better (CRPS 1.25 h both), and cost twice as much."""
+"""Priorities are computed and the queue is planned so often at most. But for the cap on age, waiting jobs keep their
+order; on 60 moments of the Lonestar6 trace forecasts that plan every 30 s are no better (CRPS 1.25 h both), and cost
+twice as much."""
 
 
 class Forecaster:

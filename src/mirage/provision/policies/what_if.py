@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from mirage.forecast.forecaster import BEYOND_S, Forecaster, QueueFutures
+from mirage.forecast.use_history import History
 from mirage.job_state import MISSING, Ints
 from mirage.policy.cost import Cost
 from mirage.policy.parameter import COUNT, SHARE, YES_OR_NO, read_parameters
 from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import Chain, View
+from mirage.predict.run_times.named_history import NamedHistory
 from mirage.provision.policies.rules import chain_of, plan_without_choice
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
@@ -36,7 +38,7 @@ TIE = 0.05
 """On a real queue a tie goes to submitting: on the first chains kept alive on a real slurmctld, forecasts that saw no
 gain in submitting before the end of a link were followed by an hour of interruption."""
 
-PARAMETERS = {"futures": COUNT, "tie": SHARE, "quick": YES_OR_NO, "information": SHARE}
+PARAMETERS = {"futures": COUNT, "tie": SHARE, "quick": YES_OR_NO, "information": SHARE, "names": YES_OR_NO}
 """What may stand after the name: ``what-if:64``, ``what-if:tie=0:quick=no``."""
 
 
@@ -63,6 +65,7 @@ class WhatIf:
             to lose either way, the link is submitted: a place in a real queue is worth more than a forecast's tie.
         quick: Whether to look first at what a link submitted now would wait, a forecast that chains of the same form
             share, and to weigh only what that leaves open. An agent with hundreds of chains needs it.
+        names: Whether run times are learnt from jobs of the same name, too.
     """
 
     def __init__(
@@ -76,9 +79,16 @@ class WhatIf:
         information: float = INFORMATION,
         tie: float = TIE,
         quick: bool = True,
+        names: bool = False,
     ) -> None:
         self.cost = cost or Cost()
-        self.forecaster = Forecaster(futures, seed=seed, discipline=discipline, scheduler=scheduler)
+        self.forecaster = Forecaster(
+            futures,
+            seed=seed,
+            discipline=discipline,
+            scheduler=scheduler,
+            run_times=NamedHistory() if names else History(),
+        )
         self.information, self.tie, self.quick = information, tie, quick
         self._queue: QueueFutures | None = None
         self._waits: dict[Chain, Ints] = {}

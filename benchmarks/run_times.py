@@ -1,0 +1,210 @@
+"""Predictions of run times, judged on a trace month by month.
+
+    python benchmarks/run_times.py TRACE --from 2023-02-01 [--until 2023-04-01] [--every 5] [-o run-times.json]
+
+A sample of the jobs submitted in that time is predicted at submission, and again when a quarter and half of the limit
+have gone by, if they still run then. Every kind is shown what a view of that moment tells: the last 5,000 jobs that
+ended, and those that run. What must be fitted (--tried) is fitted anew for every month, on the months before. Scores
+are of the use of the limit, of the run time in hours, and of node-hours; the intervals are those of the difference from
+the first kind, from a bootstrap over weeks of submission.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mirage.duration import DAY_S
+from mirage.forecast.use_history import History
+from mirage.policy.view import Ended, Jobs, Nodes, View
+from mirage.predict.run_times.accuracy import crps, pinball, pit
+from mirage.predict.run_times.named_history import NamedHistory
+from mirage.predict.run_times.observations import Observations, Requests
+from mirage.predict.run_times.timeline import Timeline
+from mirage.trace.read import read_trace
+
+WEEK_S = 7 * DAY_S
+
+SHARES = (0.0, 0.25, 0.5)
+"""At which shares of its limit a job is predicted."""
+
+LEVELS = 64
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Moments and jobs to predict.
+
+    Attributes:
+        row: Shape (n,), the job.
+        elapsed: Shape (n,), the share of its limit used by then.
+        now_s: Shape (n,), ascending.
+    """
+
+    row: np.ndarray
+    elapsed: np.ndarray
+    now_s: np.ndarray
+
+    def by_moment(self) -> Iterator[np.ndarray]:
+        """The questions of each moment."""
+        yield from np.split(np.arange(len(self.row)), np.flatnonzero(np.diff(self.now_s)) + 1)
+
+
+def questions(timeline: Timeline, from_s: int, until_s: int, every: int) -> Questions:
+    """Of each ``every``-th job submitted in [from, until)."""
+    submit_s = timeline.requests.submit_s
+    rows = np.flatnonzero((submit_s >= from_s) & (submit_s < until_s))[::every]
+    parts = []
+    for share in SHARES:
+        asked = rows if share == 0 else rows[timeline.use[rows] > share]
+        limit_s = timeline.requests.limit_s[asked]
+        now_s = submit_s[asked] if share == 0 else timeline.start_s[asked] + (share * limit_s).astype(int)
+        parts.append((asked, np.full(len(asked), share), now_s))
+    row, elapsed, now_s = (np.concatenate(column) for column in zip(*parts))
+    order = np.argsort(now_s, kind="stable")
+    return Questions(row[order], elapsed[order], now_s[order])
+
+
+def view_of(asked: Requests, elapsed: np.ndarray, past: Observations) -> View:
+    """A view in which these jobs are pending and have run so long in earlier stretches."""
+    ended, running = past.ended, ~past.ended
+    use_s = (past.use * past.requests.limit_s).round().astype(int)
+    of = past.requests[ended]
+    rows = Ended(
+        of.user, of.nodes, of.limit_s, of.submit_s, past.end_s[ended] - use_s[ended], past.end_s[ended],
+        name=of.name, account=of.account,
+    )  # fmt: skip
+    pool = Nodes(True, np.ones((1, 2), int), np.ones((1, 2), int), np.ones((1, 1), bool))
+    return View(
+        past.now_s, pool, _jobs(asked, elapsed * asked.limit_s, -1),
+        _jobs(past.requests[running], np.zeros(running.sum()), past.now_s - use_s[running]),
+        _jobs(asked[:0], np.zeros(0), -1), rows,
+    )  # fmt: skip
+
+
+def _jobs(asked: Requests, done_s: np.ndarray, start_s: Any) -> Jobs:
+    n = len(asked)
+    zero = np.zeros(n, dtype=np.int64)
+    return Jobs(
+        np.arange(n), asked.user, zero, zero, asked.nodes, zero - 1, zero - 1, asked.limit_s, asked.submit_s,
+        asked.submit_s, zero + start_s, zero, done_s, zero.astype(float), name=asked.name, account=asked.account,
+    )  # fmt: skip
+
+
+def answers(kind: Any, timeline: Timeline, asked: Questions) -> tuple[np.ndarray, float]:
+    """Levels for every question, shape (n, levels), and processor milliseconds for each moment."""
+    found, spent = [], 0.0
+    moments = list(asked.by_moment())
+    for rows in moments:
+        view = view_of(timeline.requests[asked.row[rows]], asked.elapsed[rows], timeline.at(int(asked.now_s[rows[0]])))
+        before = time.process_time()
+        uses = kind.uses(view)
+        spent += time.process_time() - before
+        stretch = uses.stretch[: len(rows)]
+        at = (np.arange(LEVELS) + 0.5) / LEVELS * (stretch[:, 1] - stretch[:, 0])[:, None]
+        found.append(uses.samples[stretch[:, :1] + at.astype(np.int64)])
+    return np.concatenate(found), 1e3 * spent / len(moments)
+
+
+def scores(levels: np.ndarray, timeline: Timeline, asked: Questions) -> dict[str, np.ndarray]:
+    """Every score of every question."""
+    truth = timeline.use[asked.row]
+    hours = timeline.requests.limit_s[asked.row] / 3600
+    places = pit(levels, truth, np.random.default_rng(0))
+    use = crps(levels, truth)
+    found = {"use": use, "hours": use * hours, "node_hours": use * hours * timeline.requests.nodes[asked.row]}
+    found |= {f"pinball_{q}": pinball(levels, truth, q) for q in (0.1, 0.5, 0.9)}
+    found |= {f"cover_{c}": (np.abs(places - 0.5) <= c / 200).astype(float) for c in (50, 80, 95)}
+    return found
+
+
+def difference(mine: np.ndarray, reference: np.ndarray, week: np.ndarray) -> list[float]:
+    """The mean difference and its 95 % interval, from a bootstrap over weeks."""
+    weeks = [np.flatnonzero(week == w) for w in np.unique(week)]
+    random, off = np.random.default_rng(0), mine - reference
+    drawn = [off[np.concatenate([weeks[k] for k in random.integers(0, len(weeks), len(weeks))])].mean()
+             for _ in range(1000)]  # fmt: skip
+    return [float(off.mean()), *map(float, np.quantile(drawn, [0.025, 0.975]))]
+
+
+def judge(timeline: Timeline, kinds: dict[str, Any], asked: Questions) -> dict[str, Any]:
+    """Mean scores of every kind at every share, and differences from the first."""
+    week = timeline.requests.submit_s[asked.row] // WEEK_S
+    report: dict[str, Any] = {}
+    first: dict[str, np.ndarray] = {}
+    for name, kind in kinds.items():
+        levels, ms = answers(kind, timeline, asked)
+        found = scores(levels, timeline, asked)
+        first = first or found
+        report[name] = {"ms": ms}
+        for share in SHARES:
+            now = asked.elapsed == share
+            if not now.any():
+                continue
+            row: dict[str, Any] = {key: float(score[now].mean()) for key, score in found.items()}
+            row |= {f"{key}_off": difference(found[key][now], first[key][now], week[now]) for key in ("use", "hours")}
+            report[name][str(share)] = row | {"n": int(now.sum())}
+            low, high = row["use_off"][1:]
+            print(
+                f"{name:15} at {share:4.0%} n {now.sum():5}: CRPS use {row['use']:.4f} ({low:+.4f} {high:+.4f}) hours "
+                f"{row['hours']:6.3f}  node-hours {row['node_hours']:7.3f}  inside 50/80/95: {row['cover_50']:.0%} "
+                f"{row['cover_80']:.0%} {row['cover_95']:.0%}  {ms:.1f} ms",
+                flush=True,
+            )
+    return report
+
+
+def months(from_s: int, until_s: int) -> Iterator[tuple[str, int, int]]:
+    """The calendar months in [from, until): name, begin, end."""
+    month = np.datetime64(from_s, "s").astype("datetime64[M]")
+    while (begin_s := int(month.astype("datetime64[s]").astype(int))) < until_s:
+        end_s = int((month + 1).astype("datetime64[s]").astype(int))
+        yield str(month), max(begin_s, from_s), min(end_s, until_s)
+        month += 1
+
+
+def _seconds(day: str) -> int:
+    return int(np.datetime64(day, "s").astype(int))
+
+
+def main() -> None:
+    """Judge and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trace", type=Path)
+    parser.add_argument("--from", dest="from_s", type=_seconds, help="first day, as 2023-02-01")
+    parser.add_argument("--until", dest="until_s", type=_seconds, help="the day after the last")
+    parser.add_argument("--every", type=int, default=5, help="one job in so many is predicted")
+    parser.add_argument("--tried", action="store_true", help="also the kinds that were tried and lost")
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args()
+    timeline = Timeline(read_trace(options.trace, on_error="skip").table)
+    submit_s = timeline.requests.submit_s
+    kinds: dict[str, Any] = {"history": History(), "named-history": NamedHistory()}
+    fitted: dict[str, Callable[[Timeline, int, int], Any]] = {}
+    if options.tried:
+        from run_times_tried import KERNEL, Boosted
+
+        kinds["kernel"] = KERNEL
+        fitted["boosted"] = Boosted.fitted
+    report = {}
+    until_s = options.until_s or int(submit_s[-1]) + 1
+    for month, begin_s, end_s in months(options.from_s or int(submit_s[0]) + 30 * DAY_S, until_s):
+        print(month, file=sys.stderr)
+        asked = questions(timeline, begin_s, end_s, options.every)
+        if len(asked.row):
+            late = {name: fit(timeline, begin_s, options.every) for name, fit in fitted.items()}
+            report[month] = judge(timeline, kinds | late, asked)
+    if options.output:
+        options.output.write_text(json.dumps(report, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What may I expect? Predictions of run times and of waits."""

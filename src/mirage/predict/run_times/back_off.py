@@ -1,0 +1,193 @@
+"""Hierarchical back-off: distributions of few jobs, filled up with those of wider groups.
+
+A distribution is kept as hazards over bins of the use of the limit. The hazards of a group are those of the wider
+group, which count as a number of jobs at risk in every bin, and its own: ended jobs as deaths, running ones as
+survivors up to now. This is the posterior mean under Hjort's beta process (Annals of Statistics 18, 1990) with a
+constant concentration; without a wider group it is the Kaplan-Meier estimate. As the wider group keeps its weight in
+every bin, it also speaks for a job that has outlived most of its own group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.duration import HOUR_S
+from mirage.job_state import MISSING, Ints
+from mirage.predict.run_times.observations import Floats, Observations, Requests
+
+BINS = 160
+"""Bins of the use of the limit, each with about as many of the ended jobs."""
+
+LEVELS = 64
+"""How many equally likely values stand for a distribution."""
+
+_LIMIT_EDGES_S = np.array([1, 2, 6, 12, 24, 47.9]) * HOUR_S
+"""Like limits: between two of these edges."""
+
+_TINY = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A grouping of jobs, finer than the level before it.
+
+    Attributes:
+        by: What jobs of a group have in common: columns of ``Requests``, or ``like_limit``.
+        prior: How many jobs at risk the wider group counts as, in every bin.
+        memory: A job counts half when so many of its group have ended after it; infinite: all count alike.
+    """
+
+    by: tuple[str, ...]
+    prior: float
+    memory: float = np.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Distributions:
+    """Distributions of the use of the limit, one row a kind of jobs.
+
+    Attributes:
+        kind: Shape (n,), each job's row.
+        edges: Shape (bins − 1,): bin k holds uses in (edges[k−1], edges[k]].
+        values: Shape (bins,): the use that stands for each bin, ascending; the last is 1.
+        below: Shape (kinds, bins): probability of this bin or one below.
+    """
+
+    kind: Ints
+    edges: Floats
+    values: Floats
+    below: Floats
+
+    def levels(self, elapsed: Floats) -> tuple[Floats, Ints]:
+        """``LEVELS`` equally likely uses given those reached already.
+
+        Args:
+            elapsed: Shape (n,), share of the limit used so far; 0 for a job yet to start.
+
+        Returns:
+            A table, one row of ascending uses for each different case, and each job's row of it.
+        """
+        bins = len(self.values)
+        reached = np.where(elapsed > 0, np.searchsorted(self.edges, elapsed), -1)
+        cases, row = np.unique(self.kind * (bins + 1) + reached + 1, return_inverse=True)
+        kind, since = cases // (bins + 1), cases % (bins + 1) - 1
+        gone = np.where(since >= 0, self.below[kind, since], 0.0)[:, None]
+        wanted = gone + (np.arange(LEVELS) + 0.5) / LEVELS * (1.0 - gone)
+        shifted = (self.below + 2.0 * np.arange(len(self.below))[:, None]).ravel()  # rows after one another, ascending
+        at = np.searchsorted(shifted, wanted + 2.0 * kind[:, None]) - bins * kind[:, None]
+        at = np.clip(at, np.minimum(since + 1, bins - 1)[:, None], bins - 1)
+        return self.values[at], row
+
+
+def distributions(past: Observations, asked: Requests, levels: Sequence[Level]) -> Distributions:
+    """What jobs that asked for this will use of their limits, given what others used.
+
+    Args:
+        levels: From the widest group to the narrowest.
+    """
+    edges, values, bins = binned(past)
+    known = _grouping(past.requests, asked)
+    hazards = np.full((1, len(values)), _TINY)
+    row = np.zeros(len(asked), dtype=np.int64)
+    for level in levels:
+        of_past, of_asked = known(level.by)
+        groups, own = np.unique(of_asked, return_inverse=True)
+        deaths, at_risk = counts(past, bins, _places(groups, of_past), (len(groups), len(values)), level.memory)
+        pairs, row = np.unique(row * len(groups) + own.reshape(-1), return_inverse=True)
+        wider, own = np.divmod(pairs, max(len(groups), 1))
+        hazards, row = posterior(hazards[wider], level.prior, deaths[own], at_risk[own]), row.reshape(-1)
+    below = np.asarray(1.0 - np.cumprod(1.0 - hazards, axis=1), dtype=np.float64)
+    return Distributions(row, edges, values, below)
+
+
+def _places(groups: Ints, of_past: Ints) -> Ints:
+    """Where each past job's group stands among the groups asked for; ``MISSING`` if it does not."""
+    if not len(groups):
+        return np.full(len(of_past), MISSING)
+    place = np.minimum(np.searchsorted(groups, of_past), len(groups) - 1)
+    return np.where((groups[place] == of_past) & (of_past != MISSING), place, MISSING)
+
+
+def binned(past: Observations) -> tuple[Floats, Floats, Ints]:
+    """Edges of the bins, the use that stands for each, and every observation's bin."""
+    uses = past.use[past.ended]
+    inner = np.unique(np.quantile(uses, np.linspace(0, 1, BINS + 1)[1:-1])) if len(uses) else np.array([0.5])
+    edges = np.unique(np.append(inner[inner < 0.999], [0.999]))
+    bins = np.searchsorted(edges, past.use)
+    many = np.bincount(bins[past.ended], minlength=len(edges) + 1)
+    total = np.bincount(bins[past.ended], past.use[past.ended], len(edges) + 1)
+    middle = (np.append(0.0, edges) + np.append(edges, 1.0)) / 2
+    values = np.where(many > 0, total / np.maximum(many, 1), middle)
+    values[-1] = 1.0
+    return edges, values, bins
+
+
+def counts(past: Observations, bins: Ints, group: Ints, shape: tuple[int, int], memory: float) -> tuple[Floats, Floats]:
+    """Weighted deaths of each group in each bin, and jobs at risk there; a running job is at risk below its bin only.
+
+    Args:
+        bins: Each past job's bin.
+        group: Each past job's group, ``MISSING`` if it is in none.
+        shape: Groups and bins.
+        memory: As in ``Level``.
+    """
+    kin = group != MISSING
+    ended, cell = past.ended[kin], group[kin] * shape[1] + bins[kin]
+    weight = _recency(group[kin], ended, memory)
+    size = shape[0] * shape[1]
+    deaths: Floats = np.bincount(cell[ended], weight[ended], size).astype(np.float64).reshape(shape)
+    censored = np.bincount(cell[~ended], minlength=size).reshape(shape)
+    at_risk: Floats = np.cumsum((deaths + censored)[:, ::-1], axis=1)[:, ::-1] - censored
+    return deaths, at_risk
+
+
+def posterior(hazards: Floats, prior: float, deaths: Floats, at_risk: Floats) -> Floats:
+    """Hazards of groups, given those of the wider groups and their own observations; 1 in the last bin."""
+    own: Floats = (prior * hazards + deaths) / np.maximum(prior + at_risk, _TINY)
+    own[:, -1] = 1.0
+    return own
+
+
+def _grouping(past: Requests, asked: Requests) -> Callable[[tuple[str, ...]], tuple[Ints, Ints]]:
+    """A function from column names to group numbers of past and asked jobs; equal in all of these, equal number."""
+    codes: dict[str, Ints] = {}
+
+    def column(name: str) -> Ints:
+        if name not in codes:
+            if name == "like_limit":
+                both = np.concatenate([past.limit_s, asked.limit_s])
+                codes[name] = np.searchsorted(_LIMIT_EDGES_S, both, side="right")
+            else:
+                both = np.concatenate([getattr(past, name), getattr(asked, name)])
+                codes[name] = np.unique(both, return_inverse=True)[1].reshape(-1)
+        return codes[name]
+
+    def groups(by: tuple[str, ...]) -> tuple[Ints, Ints]:
+        together = np.zeros(len(past) + len(asked), dtype=np.int64)
+        unknown = np.zeros(len(together), dtype=np.bool_)
+        for name in by:
+            together = together * (int(column(name).max(initial=0)) + 1) + column(name)
+            if name != "like_limit":
+                unknown |= np.concatenate([getattr(past, name), getattr(asked, name)]) == MISSING
+        together[unknown] = MISSING  # what nobody told is nothing in common
+        return together[: len(past)], together[len(past) :]
+
+    return groups
+
+
+def _recency(group: Ints, ended: NDArray[np.bool_], memory: float) -> Floats:
+    """Weights by how many of the same group have ended since; running jobs count fully."""
+    weight = np.ones(len(group))
+    if np.isinf(memory):
+        return weight
+    rows = np.flatnonzero(ended)[::-1]  # the latest first
+    order = np.argsort(group[rows], kind="stable")
+    sorted_group = group[rows][order]
+    starts = np.flatnonzero(np.diff(sorted_group, prepend=-1))
+    since = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
+    weight[rows[order]] = 0.5 ** (since / memory)
+    return weight

@@ -1,0 +1,63 @@
+"""Run times from history: everybody's uses of a like limit, shifted towards those of closer and closer relatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mirage.forecast.run_times import Uses
+from mirage.job_state import MISSING, Ints
+from mirage.policy.view import View
+from mirage.predict.run_times.back_off import Level, distributions
+from mirage.predict.run_times.observations import Floats, Observations, Requests, observed, share_of_limit, unfinished
+
+NAMED_HISTORY = (
+    Level((), prior=0.0),
+    Level(("like_limit",), prior=10.0),
+    Level(("user",), prior=20.0, memory=30.0),
+    Level(("user", "limit_s"), prior=10.0, memory=30.0),
+    Level(("user", "name", "limit_s"), prior=5.0, memory=10.0),
+)
+"""Groups of jobs, from wide to narrow; chosen on Lonestar6, November to January."""
+
+WITHOUT_USERS = (
+    Level((), prior=0.0),
+    Level(("like_limit",), prior=10.0),
+    Level(("limit_s",), prior=10.0, memory=40.0),
+    Level(("limit_s", "nodes"), prior=10.0, memory=40.0),
+)
+"""The same where nobody tells whose jobs they are; chosen on Theta, February to June."""
+
+
+class NamedHistory:
+    """Run times from what a view tells: jobs that ended, and how long those that run have run.
+
+    It learns nothing beyond what it is shown, so it needs no fitting and works on a cluster never seen before.
+
+    Args:
+        levels: Groups of jobs, from the widest to the narrowest, where users are told.
+    """
+
+    def __init__(self, levels: Sequence[Level] = NAMED_HISTORY) -> None:
+        self.levels = tuple(levels)
+
+    def uses(self, view: View) -> Uses:
+        """Uses of the limit of a view's jobs: pending ones in queue order, then running ones."""
+        asked, elapsed_s = unfinished(view)
+        elapsed = np.where(elapsed_s > 0, share_of_limit(elapsed_s, asked.limit_s), 0.0)
+        table, row = self.table(asked, elapsed, observed(view))
+        first = row.reshape(-1).astype(np.int64) * table.shape[1]
+        return Uses(table.ravel(), np.stack([first, first + table.shape[1]], axis=1))
+
+    def table(self, asked: Requests, elapsed: Floats, past: Observations) -> tuple[Floats, Ints]:
+        """Equally likely uses of jobs that asked for this and have used so much of their limit.
+
+        Args:
+            elapsed: Shape (n,), share of the limit; 0 for a job yet to start.
+
+        Returns:
+            A table, one row of ascending uses for each different case, and each job's row of it.
+        """
+        levels = self.levels if (asked.user != MISSING).any() else WITHOUT_USERS
+        return distributions(past, asked, levels).levels(elapsed)
