@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mirage.policy.start_forecast import StartForecast
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
@@ -99,10 +101,12 @@ class Plan:
 
     Attributes:
         estimate: What the decision was based on, for its explanation: name → number, units in the names.
+        forecast: The futures that it weighed, where it weighed any: what learners and explanations read.
     """
 
     actions: tuple[Action, ...] = ()
     estimate: dict[str, float] = field(default_factory=dict)
+    forecast: StartForecast | None = field(default=None, compare=False, repr=False)
 
     @property
     def submits(self) -> bool:

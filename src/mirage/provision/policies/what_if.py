@@ -127,11 +127,11 @@ class WhatIf:
         waits_s = forecast.waits_s[:, 0]
         estimate = forecast_estimate(remaining_s, waits_s) | {"cost_now": float(now), "cost_later": float(later)}
         if now < later - _NOTHING:
-            return Plan((Submit(reason="waiting-costs-more"),), estimate)
+            return Plan((Submit(reason="waiting-costs-more"),), estimate, forecast)
         if self.tie > 0 and _NOTHING < now <= later * (1 + self.tie):
-            return Plan((Submit(reason="waiting-gains-nothing"),), estimate)
+            return Plan((Submit(reason="waiting-gains-nothing"),), estimate, forecast)
         until_s = next_look_s(forecast.now_s, chain.step_s, remaining_s - int(waits_s.max()))
-        return Plan((Wait(reason="waiting-costs-less", until_s=until_s),), estimate)
+        return Plan((Wait(reason="waiting-costs-less", until_s=until_s),), estimate, forecast)
 
     def _plan_at_a_glance(self, view: View, chain: Chain, waits_s: Ints) -> Plan | None:
         """What needs no weighing: a link that comes too late even now, and one for which there is plenty of time."""
