@@ -32,7 +32,7 @@ class CalibrationSettings:
     """
 
     half_life_s: float = 10 * 86400.0
-    others: float = 300.0
+    others: float = 1000.0
     rate: float = 0.1
 
 
