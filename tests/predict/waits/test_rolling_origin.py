@@ -89,6 +89,15 @@ def test_an_array_is_thinned_and_keeps_its_weight():
     assert rows.tolist() == sorted(rows)
 
 
+def test_residuals_are_those_of_waits_that_were_not_learnt_from():
+    rng, n = np.random.default_rng(0), 1000
+    inputs, log_wait = rng.normal(size=(n, 8)).astype(np.float32), rng.normal(3, 1, n)
+    settings = replace(SETTINGS.boosting, rounds=150, depth=8, least_rows=1)
+    boosted, residuals = fit_boosted_waits(inputs, log_wait, np.zeros(n, dtype=bool), np.arange(n), settings)
+    assert np.std(boosted.mean(inputs) - log_wait) < 0.5
+    assert np.std(residuals.score * boosted.spread(inputs[residuals.rows])) > 1.0
+
+
 def test_jobs_that_still_wait_make_the_forecast_longer():
     waits_on = SAMPLE.inputs[:, 1] > 0.5
     log_wait = np.log10(np.where(waits_on, np.minimum(SAMPLE.waited_s, 600), SAMPLE.waited_s))

@@ -1,5 +1,7 @@
 """The wait model: trained on a table, saved, loaded without training, asked."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,15 @@ def test_quantiles_rise_with_their_levels_and_with_the_nodes(model):
     assert np.all(np.diff(quantiles, axis=1) > 0)
     nodes = sample.inputs[:, 1]
     assert np.median(quantiles[nodes == 16, 1]) > 10 * np.median(quantiles[nodes == 1, 1])
+
+
+def test_every_size_class_has_quantiles_of_its_own_and_an_unknown_one_those_of_all(model):
+    scores = np.arange(len(model.scores))[:, None] + np.linspace(-0.1, 0.1, len(LEVELS))
+    altered, inputs = replace(model, scores=scores), model.sample(TABLE).inputs[:3]
+    quantiles = altered.quantiles_s(inputs, np.array([0.5]), np.array([0, 4, 999]))[:, 0]
+    score = (np.log10(quantiles) - model.boosted.mean(inputs)) / model.boosted.spread(inputs)
+    assert score == pytest.approx([0, 4, len(scores) - 1])
+    assert altered.quantiles_s(inputs, np.array([0.5]))[0, 0] > quantiles[0]
 
 
 def test_a_job_that_is_not_submitted_yet_is_asked_for_at_the_end_of_the_table(model):
