@@ -89,7 +89,11 @@ def main() -> None:
     }  # fmt: skip
     Path(chosen.o).parent.mkdir(parents=True, exist_ok=True)
     Path(chosen.o).write_text(json.dumps(results, indent=2))
-    _print(results)
+    print_points(results["points"])
+    print()
+    print_intervals(results["intervals"])
+    below, ratio = results["qbets"]["below"], results["qbets"]["median_ratio"]
+    print(f"\nQBETS, 95 % with 95 % confidence: {below:.1%} of the waits below, median bound ÷ wait {ratio:.0f}")
 
 
 def _intervals(sample: WaitSample, first: int, stream: RollingForecast) -> dict[str, Any]:
@@ -117,23 +121,25 @@ def _intervals(sample: WaitSample, first: int, stream: RollingForecast) -> dict[
     return found
 
 
-def _print(results: dict[str, Any]) -> None:
-    """The tables as they stand in docs/prediction.md."""
+def print_points(points: dict[str, dict[str, float]]) -> None:
+    """The table of errors as it stands in docs/prediction.md."""
     bands = "all | < 10 min | to 2 h | > 2 h"
     print(f"| model | MSE log10 | within ×2 | within ×3 | median error, min: {bands} | Spearman |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
-    for name, figures in results["points"].items():
+    for name, figures in points.items():
         errors = [value for key, value in figures.items() if key.startswith("median_error")]
         cells = [f"{figures[key]:.3f}" for key in ("mse_log10", "within_x2", "within_x3")]
-        print(f"| {name} | {' | '.join(cells + [f'{e:.0f}' for e in errors])} | {figures['spearman']:.2f} |")
-    print("\n| intervals | waits | 50 % | 80 % | 95 % | width: 50 % | 80 % | 95 % |")
+        print(f"| {name} | {' | '.join(cells + [f'{e:.3g}' for e in errors])} | {figures['spearman']:.2f} |")
+
+
+def print_intervals(intervals: dict[str, tuple[int, dict[str, float]]]) -> None:
+    """The table of coverage and width as it stands in docs/prediction.md."""
+    print("| intervals | waits | 50 % | 80 % | 95 % | width: 50 % | 80 % | 95 % |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
-    for name, (rows, figures) in results["intervals"].items():
+    for name, (rows, figures) in intervals.items():
         cells = [f"{figures[f'coverage_{k}'] * 100:.1f}" for k in (50, 80, 95)]
-        cells += [f"×{figures[f'width_{k}']:.0f}" for k in (50, 80, 95)]
+        cells += [f"×{figures[f'width_{k}']:.3g}" for k in (50, 80, 95)]
         print(f"| {name} | {rows:,} | {' | '.join(cells)} |")
-    below, ratio = results["qbets"]["below"], results["qbets"]["median_ratio"]
-    print(f"\nQBETS, 95 % with 95 % confidence: {below:.1%} of the waits below, median bound ÷ wait {ratio:.0f}")
 
 
 def _say(text: str) -> None:

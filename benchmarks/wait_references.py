@@ -20,8 +20,8 @@ CLASSIFIED_S = 10 * MINUTE_S
 
 
 def log_waits(sample: WaitSample) -> Floats:
-    """log10 of the waits in seconds; on Graham every job has started."""
-    return np.log10(sample.waited_s)
+    """log10 of the waits in seconds; those of less than a second count as one."""
+    return np.log10(np.maximum(sample.waited_s, 1))
 
 
 def constant_median(sample: WaitSample, first: int) -> Floats:
@@ -63,15 +63,15 @@ def boosted(sample: WaitSample, first: int, objective: str) -> Floats:
 def trout(sample: WaitSample, first: int) -> Floats:
     """TROUT's two stages: is it over 10 minutes; if so, a regression of the minutes.
 
-    Its networks are replaced by boosted trees; its oversampling, which stood before the split into training and
-    validation, is a weight here, so that no job is on both sides.
+    Its networks are replaced by boosted trees, its SmoothL1 of the minutes by their absolute error. Its oversampling,
+    which stood before the split into training and validation, is a weight here: no job is on both sides.
     """
     long = sample.waited_s >= CLASSIFIED_S
     weight = np.where(long[:first], 0.5 / long[:first].mean(), 0.5 / (~long[:first]).mean())
     classifier = _grown(sample.inputs[:first], long[:first].astype(float), "binary:logistic", weight)
     rows = np.flatnonzero(long[:first])
     minutes = sample.waited_s[rows] / MINUTE_S
-    regressor = _grown(sample.inputs[rows], minutes, "reg:pseudohubererror")
+    regressor = _grown(sample.inputs[rows], minutes, "reg:absoluteerror")
     said = np.maximum(regressor.inplace_predict(sample.inputs[first:]) * MINUTE_S, CLASSIFIED_S)
     short = np.median(sample.waited_s[:first][~long[:first]])
     return np.log10(np.where(classifier.inplace_predict(sample.inputs[first:]) > 0.5, said, short))

@@ -7,6 +7,7 @@ import pytest
 from made_up_waits import DAY_S, made_up_sample
 
 from mirage.predict.waits.boosted_waits import BoostingSettings, fit_boosted_waits, thinned
+from mirage.predict.waits.conformal import CalibrationSettings
 from mirage.predict.waits.rolling_origin import LEVELS, RollingSettings, rolling_forecast
 from mirage.predict.waits.score import interval_figures, point_figures
 
@@ -46,7 +47,7 @@ def test_the_intervals_hold(forecast):
 def test_the_intervals_hold_again_after_the_waits_became_ten_times_longer():
     sample = made_up_sample(n=4000, days=60, drift=1.0)
     begin_s = BEGIN_S + 5 * DAY_S
-    forecast = rolling_forecast(sample, begin_s, SETTINGS)
+    forecast = rolling_forecast(sample, begin_s, replace(SETTINGS, calibration=CalibrationSettings(rate=0.1)))
     late = slice(-1200, None)
     figures = interval_figures(log_wait_of(sample, forecast)[late], forecast.quantiles[late], LEVELS)
     assert [figures[f"coverage_{k}"] for k in (50, 80, 95)] == pytest.approx([0.5, 0.8, 0.95], abs=0.06)

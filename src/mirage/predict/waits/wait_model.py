@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from mirage.errors import ConfigurationError, ModelFileError
 from mirage.job_state import Floats, Ints
@@ -54,7 +54,7 @@ class WaitModel:
         """
         return waits_at_submission(table, self.names)
 
-    def quantiles_s(self, features: NDArray[np.float32], levels: Floats, size_class: Ints | None = None) -> Floats:
+    def quantiles_s(self, features: NDArray[np.float32], levels: ArrayLike, size_class: Ints | None = None) -> Floats:
         """Quantiles of the waits.
 
         Args:
@@ -68,10 +68,10 @@ class WaitModel:
         Raises:
             ConfigurationError: A level is out of that range, or there are more or fewer features.
         """
-        levels = np.atleast_1d(np.asarray(levels, dtype=np.float64))
-        if levels.min() < LEVELS[0] or levels.max() > LEVELS[-1]:
+        wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64))
+        if wanted.min() < LEVELS[0] or wanted.max() > LEVELS[-1]:
             raise ConfigurationError(
-                f"levels {levels} of quantiles; this model tells those from {LEVELS[0]} to {LEVELS[-1]}"
+                f"levels {wanted} of quantiles; this model tells those from {LEVELS[0]} to {LEVELS[-1]}"
             )
         if features.ndim != 2 or features.shape[1] != len(self.card.features):
             raise ConfigurationError(
@@ -80,7 +80,7 @@ class WaitModel:
         last = len(self.scores) - 1
         which = np.full(len(features), last) if size_class is None else np.minimum(size_class, last)
         mean, spread = self.boosted.mean(features), self.boosted.spread(features)
-        of_class = np.stack([np.interp(levels, LEVELS, row) for row in self.scores])
+        of_class = np.stack([np.interp(wanted, LEVELS, row) for row in self.scores])
         return np.asarray(10.0 ** (mean[:, None] + spread[:, None] * of_class[which]), dtype=np.float64)
 
     def save(self, path: str | os.PathLike[str]) -> None:
