@@ -60,16 +60,6 @@ def test_levels_move_towards_what_was_promised():
     assert levels.asked == pytest.approx([0.02, 0.5, 0.98])
 
 
-def test_a_larger_batch_pulls_more():
-    moves = []
-    for rows in (10, 20, 1000):
-        levels = AdaptiveLevels(np.array([0.5]), 0.1)
-        levels.learn(np.ones((10, 1)), np.repeat([0.0, 5.0], 5), np.zeros(10, dtype=bool))
-        levels.learn(np.ones((rows, 1)), np.full(rows, 5.0), np.zeros(rows, dtype=bool))
-        moves.append(levels.asked[0] - 0.5)
-    assert moves == pytest.approx([0.05, 0.05 * 20 / 15, 0.05 * 1000 / 505])
-
-
 def test_levels_stay_in_order_and_inside():
     levels = AdaptiveLevels(LEVELS, 5.0)
     for wait in (5.0, -5.0, 1.5):

@@ -5,8 +5,7 @@ Two corrections, both made only of waits that are known, and of ages of jobs tha
 - *Rolling*: the quantiles of the scores, (log10 wait − mean) ÷ spread, of recent predictions; old ones fade, and a
   class of few jobs leans on the others. This is split conformal prediction on a moving window.
 - *Adaptive*: where the share of waits below a promised quantile was not what the quantile says, another level is
-  asked for from then on (Gibbs and Candès 2021, one level for each quantile instead of one for each interval). What
-  is promised is promised to jobs, so a batch of many pulls more than one of few.
+  asked for from then on (Gibbs and Candès 2021, one level for each quantile instead of one for each interval).
 """
 
 from __future__ import annotations
@@ -21,9 +20,6 @@ from mirage.predict.waits.survival import Flags, survival_quantiles, survival_sh
 OUTERMOST = 0.002
 """No level nearer to 0 or 1 is asked for: recent waits are too few to tell."""
 
-MOST_PULL = 3.0
-"""A batch pulls the levels at most so many times as much as one of mean size."""
-
 
 @dataclass(frozen=True, slots=True)
 class CalibrationSettings:
@@ -32,12 +28,12 @@ class CalibrationSettings:
     Attributes:
         half_life_s: Age at which a prediction counts half.
         others: Predictions of other classes count as much as so many of the class itself.
-        rate: What a batch of waits moves the levels, as a share of its error; more for a larger batch than the mean.
+        rate: What a batch of known waits moves the levels, as a share of its error.
     """
 
     half_life_s: float = 10 * 86400.0
     others: float = 1000.0
-    rate: float = 0.05
+    rate: float = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +82,6 @@ class AdaptiveLevels:
     def __init__(self, nominal: Floats, rate: float) -> None:
         self.nominal, self.rate = nominal, rate
         self.asked = nominal.copy()
-        self._batches = self._rows = 0
 
     def learn(self, promised: Floats, log_wait: Floats, is_bound: Flags) -> None:
         """Move the levels by what became known.
@@ -97,9 +92,7 @@ class AdaptiveLevels:
             is_bound: Shape (n,), whether a wait is longer than that.
         """
         ones = np.ones(len(log_wait))
-        self._batches, self._rows = self._batches + 1, self._rows + len(log_wait)
-        rate = self.rate * min(len(log_wait) * self._batches / self._rows, MOST_PULL)
         for k, level in enumerate(self.nominal):
             below = survival_share(log_wait - promised[:, k], is_bound, ones, 0.0)
-            self.asked[k] += rate * (level - below)
+            self.asked[k] += self.rate * (level - below)
         self.asked = np.maximum.accumulate(np.clip(self.asked, OUTERMOST, 1.0 - OUTERMOST))
