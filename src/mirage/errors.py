@@ -15,6 +15,7 @@
     │   ├── LeaseHeld           another agent looks after this store
     │   ├── WrongCluster        the chains of this store live on another cluster
     │   └── StoreGone           the store's file was deleted or replaced: an agent ends, and no empty one is made
+    ├── ModelFileError      a model file cannot be read, or holds another model: names the file and the remedy
     └── ContractBroken      a check_* function found a plug-in or a schedule doing what it must not
 
     LineError (a ValueError)    a line of a trace holds no usable job; readers raise a TraceError of it, or count it
@@ -64,6 +65,10 @@ class PlanInfeasible(MirageError):
 
 class ConfigurationError(MirageError):
     """A setting or an option has a value that cannot be used."""
+
+
+class ModelFileError(MirageError):
+    """A model file is absent, damaged, foreign, of another kind or newer than this version."""
 
 
 class ContractBroken(MirageError):

@@ -33,6 +33,7 @@ COMMANDS = {
     "simulate": LazyCommand("mirage.cli.commands.simulate:simulate", "Replay a trace under a queue discipline."),
     "evaluate": LazyCommand("mirage.cli.commands.evaluate:evaluate", "Judge policies by interruption and overlap."),
     "compile": LazyCommand("mirage.cli.commands.compile:compile_kernels", "Compile the simulator before it is needed."),
+    "train": LazyCommand("mirage.cli.commands.train:train", "Learn queue waits from a trace."),
     "trace": LazyCommand("mirage.cli.commands.trace:trace", "Look into traces, convert them, generate new ones."),
 }
 

@@ -1,0 +1,86 @@
+"""``mirage train predict``: a model of queue waits, learnt from a trace or from accounting."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, seed_option, trace_options
+from mirage.cli.output import check_output
+from mirage.cli.trace_reading import read_named_trace
+from mirage.duration import DAY_S
+from mirage.errors import ConfigurationError
+
+
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage train predict jobs.log.gz -o waits.model",
+        "mirage train predict --timezone America/Chicago ls6-a100.log.gz -o ls6-waits.model",
+        "sacct -a -X -P -S now-90days -o ALL | mirage train predict - -o waits.model",
+        "mirage train predict jobs.parquet --hold-out 0.1 --refit-days 7 --json -o waits.model | jq .figures",
+    ),
+)
+@click.argument("trace")
+@click.option("-o", "out", required=True, metavar="MODEL", help="File to write.")
+@click.option(
+    "--hold-out",
+    type=click.FloatRange(0.02, 0.5),
+    default=0.2,
+    show_default=True,
+    metavar="SHARE",
+    help="Of the time of TRACE, at its end, that the figures of the card are made on.",
+)
+@click.option(
+    "--refit-days",
+    type=click.FloatRange(0.25),
+    default=7.0,
+    show_default=True,
+    metavar="DAYS",
+    help="Between two trainings within the held-out time.",
+)
+@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, metavar="N")
+@seed_option
+@json_output
+@trace_options
+def predict(
+    trace: str,
+    out: str,
+    hold_out: float,
+    refit_days: float,
+    threads: int,
+    seed: int,
+    as_json: bool,
+    reading: TraceOptions,
+) -> None:
+    """Learn queue waits from TRACE (a file, or - for standard input), and write them to MODEL.
+
+    What a job asks for and what accounting tells of its queue at its submission (jobs pending and running, waits
+    that ended lately, the user's last day) become a range for its wait. The card that is printed, and kept in
+    MODEL, tells how that went at the end of TRACE: every wait there is predicted from what was known at the beginning
+    of the day of its submission, and from the state of the queue at its submission.
+    """
+    check_output(out)
+    from mirage.predict.waits.boosted_waits import BoostingSettings
+    from mirage.predict.waits.rolling_origin import RollingSettings
+    from mirage.predict.waits.wait_model import train_wait_model
+    from mirage.report.terminal.evaluation import progress_bar
+
+    table = read_named_trace(trace, reading).table
+    settings = RollingSettings(refit_s=int(refit_days * DAY_S), boosting=BoostingSettings(threads=threads, seed=seed))
+    with progress_bar("held-out waits") as progress:
+        model = train_wait_model(table, Path(trace).name, share=hold_out, settings=settings, progress=progress)
+    try:
+        model.save(out)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {out}: {error.strerror}") from error
+    if as_json:
+        click.echo(json.dumps(asdict(model.card), indent=2))
+        return
+    from mirage.report.terminal.model_card import print_model_card
+
+    print_model_card(model.card)
+    click.echo(f"mirage: wait model of {len(table):,} jobs written to {out}", err=True)

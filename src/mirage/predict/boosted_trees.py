@@ -1,0 +1,47 @@
+"""Boosted trees of XGBoost, which is imported when one is trained or asked, and kept as UBJ in model files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.errors import ConfigurationError, ModelFileError
+
+
+def xgboost() -> Any:
+    """The package, where it is installed.
+
+    Raises:
+        ConfigurationError: The extra ``predict`` is not installed.
+    """
+    try:
+        import xgboost
+    except ImportError as error:
+        raise ConfigurationError(
+            'boosted trees need XGBoost, which is not installed; run: pip install "mirage-hpc[predict]"'
+        ) from error
+    return xgboost
+
+
+def trees_as_bytes(booster: Any) -> NDArray[np.uint8]:
+    """A booster as the array of bytes that a model file keeps, in XGBoost's UBJ."""
+    return np.frombuffer(bytes(booster.save_raw("ubj")), dtype=np.uint8)
+
+
+def trees_from_bytes(content: NDArray[np.uint8]) -> Any:
+    """A booster from the array of bytes of a model file.
+
+    Raises:
+        ConfigurationError: The extra ``predict`` is not installed.
+        ModelFileError: The bytes are no UBJ of XGBoost's, or of a version that this one cannot read.
+    """
+    package = xgboost()
+    booster = package.Booster()
+    try:
+        booster.load_model(bytearray(content.tobytes()))
+    except package.core.XGBoostError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ModelFileError(f"XGBoost {package.__version__} cannot read the trees of this model: {reason}") from error
+    return booster

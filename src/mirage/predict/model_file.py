@@ -1,0 +1,238 @@
+"""Model files: arrays and boosted trees in one safetensors file, with the model's card in its header.
+
+Nothing in such a file is ever unpickled or run: it holds numbers, text in JSON, and trees in XGBoost's own UBJ
+(`mirage.predict.boosted_trees`) as an array of bytes. Other programs that read safetensors find the card as the text
+``mirage`` of the file's metadata.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage import __version__
+from mirage.errors import ConfigurationError, ModelFileError, shown
+from mirage.whole_file import write_whole
+
+CARD = "mirage"
+"""Key of the card in the metadata of the file."""
+
+LAYOUT = 1
+"""Version of what this module itself writes around a model."""
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A column that a model was trained on.
+
+    Attributes:
+        name: As the model's own room calls it.
+        unit: ``"s"``, ``"nodes"``, ``"1"`` for shares and flags, ``"label"`` for numbers that stand for names.
+    """
+
+    name: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedOn:
+    """The slice of a trace that a model has seen.
+
+    Attributes:
+        trace: Name of the trace or of the cluster.
+        first_s: Earliest submission, seconds since 1970-01-01 UTC.
+        until_s: Latest submission.
+        rows: Jobs.
+    """
+
+    trace: str
+    first_s: int
+    until_s: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """What a model is, in words and figures that a person can read.
+
+    Attributes:
+        kind: What it predicts: ``"waits"``, ``"run-times"``.
+        schema: Version of the layout of this kind's arrays and settings.
+        features: Its inputs, in the order of the columns.
+        trained_on: What it has seen.
+        figures: Validation figures by name, on jobs submitted after those it was trained on.
+        settings: What else its kind needs in order to predict; JSON values.
+        package: Version of Mirage that made it.
+    """
+
+    kind: str
+    schema: int
+    features: tuple[Feature, ...]
+    trained_on: TrainedOn
+    figures: Mapping[str, float] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    package: str = __version__
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """What a model file holds.
+
+    Attributes:
+        card: The model's card.
+        arrays: Its numbers by name.
+    """
+
+    card: ModelCard
+    arrays: Arrays
+
+
+def write_model_file(path: str | os.PathLike[str], card: ModelCard, arrays: Arrays) -> None:
+    """A model written in one step: the file is whole, or still what it was.
+
+    Args:
+        path: The file.
+        card: What the model is.
+        arrays: Its numbers: booleans, integers or floats, of any shape.
+
+    Raises:
+        ConfigurationError: The extra ``predict`` is not installed.
+        ValueError: An array holds objects or text, or the card holds what JSON cannot say (NaN among it).
+        OSError: The file cannot be written.
+    """
+    safetensors = _safetensors()
+    whole = {name: np.ascontiguousarray(values).reshape(np.shape(values)) for name, values in arrays.items()}
+    for name, values in whole.items():
+        if values.dtype.kind not in "biuf":
+            raise ValueError(f"array {name!r} holds {values.dtype}; a model file holds numbers only")
+    header = {"layout": LAYOUT, "sha256": _digest(whole), "card": asdict(card)}
+    said = json.dumps(header, allow_nan=False, sort_keys=True)
+    write_whole(path, safetensors.numpy.save(whole, metadata={CARD: said}))
+
+
+def read_model_file(path: str | os.PathLike[str], kind: str, schema: int) -> ModelFile:
+    """The model that a file holds.
+
+    Args:
+        path: The file.
+        kind: What it must predict.
+        schema: The newest layout of that kind that the caller can read.
+
+    Raises:
+        ConfigurationError: The extra ``predict`` is not installed.
+        ModelFileError: There is no such file, it is cut short or damaged, it is no model of Mirage, of another kind,
+            or newer than this version.
+    """
+    said, arrays = _content(Path(path))
+    header = _header(path, said)
+    if header["layout"] > LAYOUT:
+        raise _newer(path, header)
+    try:
+        card = _card(header["card"])
+        expected = header["sha256"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(f"{path}: its card cannot be read ({error}); train the model again") from error
+    if card.kind != kind:
+        raise ModelFileError(f"{path} predicts {card.kind}, not {kind}; give a model of {kind}")
+    if card.schema > schema:
+        raise _newer(path, header)
+    if _digest(arrays) != expected:
+        raise ModelFileError(f"{path} is damaged: its numbers do not match its checksum; copy it again, or train again")
+    return ModelFile(card, arrays)
+
+
+def read_model_card(path: str | os.PathLike[str]) -> ModelCard:
+    """The card of a model of any kind, without its numbers.
+
+    Raises:
+        ConfigurationError: The extra ``predict`` is not installed.
+        ModelFileError: As for `read_model_file`, but for the kind.
+    """
+    header = _header(path, _content(Path(path), card_only=True)[0])
+    try:
+        return _card(header["card"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(f"{path}: its card cannot be read ({error}); train the model again") from error
+
+
+def _safetensors() -> Any:
+    """The package, where it is installed."""
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ImportError as error:
+        raise ConfigurationError(
+            'model files need safetensors, which is not installed; run: pip install "mirage-hpc[predict]"'
+        ) from error
+    return safetensors
+
+
+def _content(path: Path, card_only: bool = False) -> tuple[str | None, dict[str, NDArray[Any]]]:
+    """The text of the header, and the arrays."""
+    safetensors = _safetensors()
+    if not path.is_file():
+        raise ModelFileError(f"{path}: no such file; 'mirage train predict' makes one")
+    try:
+        with safetensors.safe_open(path, framework="np") as file:
+            said = (file.metadata() or {}).get(CARD)
+            names = () if card_only else file.keys()
+            return said, {name: file.get_tensor(name) for name in names}
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read: {error}") from error
+    except (safetensors.SafetensorError, TypeError, ValueError, AttributeError) as error:
+        raise ModelFileError(f"{path} is no model file, or was cut short: {error}") from error
+
+
+def _header(path: str | os.PathLike[str], said: str | None) -> dict[str, Any]:
+    """The header, read."""
+    if said is None:
+        raise ModelFileError(f"{path} is a safetensors file of another program: there is no card of Mirage in it")
+    try:
+        header = json.loads(said)
+    except ValueError as error:
+        raise ModelFileError(f"{path}: its card is not JSON ({error}); train the model again") from error
+    if not isinstance(header, dict) or not isinstance(header.get("layout"), int):
+        raise ModelFileError(f"{path}: its card cannot be read ({shown(header)}); train the model again")
+    return header
+
+
+def _card(said: Mapping[str, Any]) -> ModelCard:
+    """A card from JSON; what this version does not know is passed over."""
+    return ModelCard(
+        kind=str(said["kind"]),
+        schema=int(said["schema"]),
+        features=tuple(Feature(str(each["name"]), str(each["unit"])) for each in said["features"]),
+        trained_on=TrainedOn(**{name: said["trained_on"][name] for name in TrainedOn.__dataclass_fields__}),
+        figures=dict(said["figures"]),
+        settings=dict(said["settings"]),
+        package=str(said["package"]),
+    )
+
+
+def _newer(path: str | os.PathLike[str], header: Mapping[str, Any]) -> ModelFileError:
+    """What to say of a file from the future."""
+    card = header.get("card")
+    made_by = card.get("package", "") if isinstance(card, dict) else ""
+    return ModelFileError(
+        f"{path} was written by a newer Mirage ({shown(made_by)}, this is {__version__}); update, or train again"
+    )
+
+
+def _digest(arrays: Arrays) -> str:
+    """SHA-256 of names, types, shapes and numbers."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        values = arrays[name]
+        digest.update(f"{name}\0{values.dtype.str}\0{values.shape}\0".encode())
+        digest.update(np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()

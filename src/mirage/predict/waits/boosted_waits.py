@@ -1,0 +1,179 @@
+"""Boosted trees for the middle and the spread of log10 waits.
+
+Two models: the mean of log10 of the wait, and the mean size of what is left of it. The second learns from residuals
+of waits that the first had not seen (blocks of time are left out one by one); its own training residuals would be
+too small. Jobs that still wait are completed by the mean of the waits beyond their age
+(`mirage.predict.waits.survival`). Of an array of a thousand jobs, which share one fate, a few dozen are enough to
+learn from: they carry the weight of all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.job_state import Floats, Ints
+from mirage.predict.boosted_trees import trees_as_bytes, trees_from_bytes, xgboost
+from mirage.predict.model_file import Arrays
+from mirage.predict.waits.survival import Flags, completed
+
+Inputs = NDArray[np.float32]
+
+LEAST_SPREAD = 0.05
+"""Spread in log10 below which no wait is predicted: 12 % up or down."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoostingSettings:
+    """How the trees are grown; chosen on the first 80 % of the days of the Graham data, see docs/prediction.md.
+
+    Attributes:
+        rounds: Trees of a model.
+        depth: Of a tree.
+        step: What a tree contributes.
+        least_rows: Weight of the rows of a leaf, at least.
+        bags: Models of the mean, each on its own draw of rows, whose mean counts.
+        of_alike: Rows that are kept of jobs that were submitted together by one user with one request.
+        blocks: Blocks of time that are left out one by one for the residuals.
+        threads: Of the processor.
+        seed: Of the draws.
+    """
+
+    rounds: int = 120
+    depth: int = 6
+    step: float = 0.08
+    least_rows: float = 20.0
+    bags: int = 4
+    of_alike: int = 30
+    blocks: int = 3
+    threads: int = 1
+    seed: int = 0
+
+    def parameters(self, seed: int) -> dict[str, Any]:
+        """As XGBoost calls them."""
+        return {
+            "objective": "reg:squarederror",
+            "tree_method": "hist",
+            "max_bin": 64,
+            "max_depth": self.depth,
+            "eta": self.step,
+            "min_child_weight": self.least_rows,
+            "subsample": 0.5,
+            "colsample_bytree": 0.3,
+            "nthread": self.threads,
+            "seed": seed,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BoostedWaits:
+    """Trees for the mean of log10 waits and for their spread."""
+
+    mean_trees: tuple[Any, ...]
+    spread_trees: Any
+
+    def mean(self, inputs: Inputs) -> Floats:
+        """The expected log10 of waits in seconds, shape (n,)."""
+        return _mean(self.mean_trees, inputs)
+
+    def spread(self, inputs: Inputs) -> Floats:
+        """The expected distance from it, shape (n,)."""
+        return np.maximum(np.exp(_mean((self.spread_trees,), inputs)), LEAST_SPREAD)
+
+    def as_arrays(self) -> dict[str, NDArray[np.uint8]]:
+        """The trees as a model file keeps them."""
+        named = {f"mean_trees_{k}": trees_as_bytes(trees) for k, trees in enumerate(self.mean_trees)}
+        return named | {"spread_trees": trees_as_bytes(self.spread_trees)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Self:
+        """The trees of a model file.
+
+        Raises:
+            KeyError: There are none.
+            ModelFileError: XGBoost cannot read them.
+        """
+        bags = sum(name.startswith("mean_trees_") for name in arrays)
+        trees = tuple(trees_from_bytes(arrays[f"mean_trees_{k}"]) for k in range(max(bags, 1)))
+        return cls(trees, trees_from_bytes(arrays["spread_trees"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Residuals:
+    """Waits against predictions made without them.
+
+    Attributes:
+        rows: Shape (m,), index of the row.
+        score: Shape (m,), (log10 wait − mean) ÷ spread.
+        stands_for: Shape (m,), rows that each stands for.
+    """
+
+    rows: NDArray[np.intp]
+    score: Floats
+    stands_for: Floats
+
+
+def fit_boosted_waits(
+    inputs: Inputs, log_wait: Floats, is_bound: Flags, alike: Ints, settings: BoostingSettings
+) -> tuple[BoostedWaits, Residuals]:
+    """Trees grown on waits in the order of time, and how far waits were from predictions made without them.
+
+    Args:
+        inputs: Shape (n, f).
+        log_wait: Shape (n,), log10 of seconds.
+        is_bound: Shape (n,), whether the wait is longer than that.
+        alike: Shape (n,), equal for jobs of one array.
+        settings: How the trees are grown.
+    """
+    wait = completed(log_wait, is_bound, np.ones(len(log_wait)))
+    random = np.random.default_rng(settings.seed)
+    rows, weights = thinned(alike, settings.of_alike, random)
+    left_out = np.empty(len(rows))
+    block = rows * settings.blocks // len(wait)
+    for k in range(settings.blocks):
+        seen = block != k
+        seen = seen if seen.any() else ~seen
+        trees = _grown(inputs, wait, rows[seen], weights[seen], settings, settings.seed + k)
+        left_out[block == k] = _mean((trees,), inputs[rows[block == k]])
+    distance = np.log(np.abs(wait[rows] - left_out) + LEAST_SPREAD)
+    spread_trees = _grown(inputs[rows], distance, np.arange(len(rows)), weights, settings, settings.seed)
+    bags = []
+    for k in range(settings.bags):
+        drawn, weight = thinned(alike, settings.of_alike, random)
+        bags.append(_grown(inputs, wait, drawn, weight, settings, settings.seed + k))
+    boosted = BoostedWaits(tuple(bags), spread_trees)
+    score = (log_wait[rows] - left_out) / boosted.spread(inputs[rows])
+    return boosted, Residuals(rows, score, weights)
+
+
+def thinned(alike: Ints, most: int, random: np.random.Generator) -> tuple[NDArray[np.intp], Floats]:
+    """At most so many rows of every group, in their order, and the rows that each stands for."""
+    order = random.permutation(len(alike))
+    order = order[np.argsort(alike[order], kind="stable")]
+    grouped = alike[order]
+    first = np.flatnonzero(np.diff(grouped, prepend=grouped[:1] - 1))
+    size = np.diff(first, append=len(grouped))
+    place = np.arange(len(grouped)) - np.repeat(first, size)
+    weight = np.repeat(size / np.minimum(size, most), size)
+    kept = place < most
+    rows = order[kept]
+    in_order = np.argsort(rows)
+    return rows[in_order], weight[kept][in_order]
+
+
+def _grown(
+    inputs: Inputs, target: Floats, rows: NDArray[np.intp], weights: Floats, settings: BoostingSettings, seed: int
+) -> Any:
+    """Trees for one target."""
+    package = xgboost()
+    matrix = package.DMatrix(inputs[rows], target[rows], weight=weights, nthread=settings.threads)
+    return package.train(settings.parameters(seed), matrix, num_boost_round=settings.rounds)
+
+
+def _mean(models: tuple[Any, ...], inputs: Inputs) -> Floats:
+    """The mean prediction of several models."""
+    each = [np.asarray(trees.inplace_predict(inputs), dtype=np.float64) for trees in models]
+    return np.asarray(np.mean(each, axis=0), dtype=np.float64)

@@ -1,0 +1,65 @@
+"""QBETS: a bound on the waits of a queue from its own history, with change-point detection.
+
+Nurmi, Brevik and Wolski, "QBETS: Queue Bounds Estimation from Time Series" (JSSPP 2007). Of n past waits, the k-th
+smallest is an upper bound on quantile q with confidence c for the smallest k with sum over j < k of
+C(n, j) q^j (1 − q)^(n − j) ≥ c. A row of waits above the bound that is too long to be chance says that the queue
+has changed: all but the newest waits are forgotten.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mirage.job_state import Floats
+
+
+def bound_rank(n: int, quantile: float, confidence: float) -> int | None:
+    """The rank, from 1, of the order statistic that bounds a quantile; None where n waits are too few."""
+    log_odds = math.log(quantile) - math.log1p(-quantile)
+    log_term, below = n * math.log1p(-quantile), 0.0
+    for j in range(n):
+        below += math.exp(log_term)
+        if below >= confidence:
+            return j + 1
+        log_term += math.log(n - j) - math.log(j + 1) + log_odds
+    return None
+
+
+class Qbets:
+    """The bound on one queue and size class; waits are told in the order in which they became known.
+
+    Args:
+        quantile: Of the waits that the bound promises to be above.
+        confidence: Of that promise.
+    """
+
+    def __init__(self, quantile: float = 0.95, confidence: float = 0.95) -> None:
+        self.quantile, self.confidence = quantile, confidence
+        self.history: list[float] = []
+        self._exceeded = 0
+        self._fewest = next(n for n in range(1, 100_000) if bound_rank(n, quantile, confidence) is not None)
+        # so many waits in a row above the bound are rarer than once in twenty, were the bound still right
+        self._too_many = max(1 + math.ceil(math.log(1.0 - confidence) / math.log(1.0 - quantile)), 3)
+        self._ranks: dict[int, int] = {}
+
+    def bound(self) -> float:
+        """The bound; infinite where the waits known so far are too few."""
+        n = len(self.history)
+        if n < self._fewest:
+            return math.inf
+        rank = self._ranks.get(n)
+        if rank is None:
+            rank = self._ranks.setdefault(n, bound_rank(n, self.quantile, self.confidence) or n)
+        return float(np.partition(np.asarray(self.history), rank - 1)[rank - 1])
+
+    def tell(self, waits: Floats) -> None:
+        """Waits that became known since the last bound, in their order."""
+        bound = self.bound()
+        for wait in waits:
+            self.history.append(float(wait))
+            self._exceeded = self._exceeded + 1 if wait > bound else 0
+            if self._exceeded >= self._too_many:
+                self.history = self.history[-self._fewest :]
+                self._exceeded, bound = 0, self.bound()

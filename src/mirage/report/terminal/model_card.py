@@ -1,0 +1,37 @@
+"""Card of a model on the terminal: what it was trained on, and how well it did on later jobs."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from mirage.predict.model_file import ModelCard
+from mirage.report.terminal.tables import print_table
+from mirage.trace.statistics.summary import iso_utc
+
+_PLAIN_WIDTH = 110
+_SHARES = ("coverage", "within")
+
+
+def print_model_card(card: ModelCard, console: Console | None = None) -> None:
+    """Print a card as wide as the terminal, plain where it is none."""
+    if console is None:
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console = Console(highlight=False, width=_PLAIN_WIDTH)
+    seen = card.trained_on
+    console.print(
+        Text.assemble((f"{card.kind} of {seen.trace}", "bold"), f", schema {card.schema}, Mirage {card.package}")
+    )
+    console.print(Text(f"{seen.rows:,} jobs, {iso_utc(seen.first_s)} to {iso_utc(seen.until_s)}"))
+    console.print(Text(f"{len(card.features)} features: {', '.join(f'{f.name} ({f.unit})' for f in card.features)}"))
+    console.print()
+    rows = [(name.replace("_", " "), _written(name, value)) for name, value in card.figures.items()]
+    print_table(console, ("on later jobs, held out", ""), rows)
+
+
+def _written(name: str, value: float) -> str:
+    """A figure as it is read: shares as percentages, whole numbers without a point."""
+    if name.startswith(_SHARES):
+        return f"{value:.1%}"
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
