@@ -313,7 +313,11 @@ def test_the_chain_is_the_same_to_a_policy_of_the_agent_and_of_the_simulator(
         while not there.chains and slurm.now_s < BEGIN_S + HOUR_S:
             agent.cycle()
             slurm.sleep(60)
-    play(sim, Protocol.warm(BEGIN_S, step_s=300), Link(1, limit_s), 0, here.decide)
+
+    def ask(view: View) -> None:
+        here.decide(view)
+
+    play(sim, Protocol.warm(BEGIN_S, step_s=300), Link(1, limit_s), 0, ask)
     known = {kind: list(agent.names.codes[kind]).__getitem__ for kind in ("user", "name", "account")}
     told = Told(there.views[0], **known).plain(there.chains[0])
     names = {"predecessor": lambda row: row + 1, "user": ["me", "ada"].__getitem__}

@@ -46,7 +46,7 @@ def test_a_policy_is_made_anew_when_the_scheduler_is_set_otherwise(question: Ask
     changes: list[dict[str, Any]] = [{}, {}, {"schedulerparameters": "bf_interval=60"}, {}]
     for changed in changes:
         answer(runner, question("what-if:2"), **changed)
-    intervals = [policy.forecast.scheduler.bf_interval_s for policy in runner.policies.values()]  # type: ignore[attr-defined]
+    intervals = [policy.forecaster.scheduler.bf_interval_s for policy in runner.policies.values()]  # type: ignore[attr-defined]
     assert len(intervals) == 2
     assert intervals[1] == 60 != intervals[0]
 
