@@ -42,7 +42,7 @@ def text(value: Any) -> str:
 
 
 def job_name(value: Any) -> str:
-    """A job's name word for word: people call jobs ``none`` and ``test ``, too."""
+    """A job's name word for word: people call jobs ``none``, too, and end names in a blank."""
     return valid_unicode(value) if isinstance(value, str) else ""
 
 
