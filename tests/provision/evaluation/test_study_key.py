@@ -74,7 +74,7 @@ def test_docstrings_and_code_that_plays_no_part_keep_the_key_and_a_constant_chan
 @pytest.mark.slow
 def test_the_discipline_and_the_policies_that_play_are_part_of_it(package: Path) -> None:
     before = key(package, "conservative", "what-if")
-    replace(package / "provision" / "policies" / "futures.py", "LEVELS = 64", "LEVELS = 32")
+    replace(package / "forecast" / "use_history.py", "LEVELS = 64", "LEVELS = 32")
     with_other_levels = key(package, "conservative", "what-if")
     replace(package / "sim" / "disciplines" / "conservative.py", "return 0", "return 1")
     assert len({before, with_other_levels, key(package, "conservative", "what-if")}) == 3

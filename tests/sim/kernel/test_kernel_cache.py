@@ -187,7 +187,7 @@ def _digests(source: Path, cache: Path) -> dict[str, str]:
     modules = [
         f"mirage.{name}"
         for name in ("sim.kernel.engine", "sim.disciplines.slurm", "sim.kernel.allocate", "sim.kernel.resources",
-                     "provision.policies.rollout_kernel")
+                     "forecast.rollout_kernel")
     ]  # fmt: skip
     script = (
         "import json, sys; from mirage.source_digest import source_digest; "
