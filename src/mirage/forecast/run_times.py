@@ -13,7 +13,7 @@ from mirage.policy.view import View
 
 Floats = NDArray[np.float64]
 
-SHARED = 0.5
+SHARED = 0.75
 """How often like jobs of one user end alike: the share of draws that they have in common."""
 
 

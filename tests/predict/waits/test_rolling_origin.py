@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from made_up_waits import DAY_S, made_up_sample
 
+from mirage.predict.conformal import CalibrationSettings
 from mirage.predict.waits.boosted_waits import BoostingSettings, fit_boosted_waits, thinned
-from mirage.predict.waits.conformal import CalibrationSettings
 from mirage.predict.waits.rolling_origin import LEVELS, RollingSettings, rolling_forecast
 from mirage.predict.waits.score import interval_figures, point_figures
 

@@ -3,7 +3,7 @@
 Two models: the mean of log10 of the wait, and the mean size of what is left of it. The second learns from residuals
 of waits that the first had not seen (blocks of time are left out one by one); its own training residuals would be
 too small. Jobs that still wait are completed by the mean of the waits beyond their age
-(`mirage.predict.waits.survival`). Of an array of a thousand jobs, which share one fate, a few dozen are enough to
+(`mirage.predict.survival`). Of an array of a thousand jobs, which share one fate, a few dozen are enough to
 learn from: they carry the weight of all.
 """
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mirage.job_state import Floats, Ints
 from mirage.predict.boosted_trees import trees_as_bytes, trees_from_bytes, xgboost
 from mirage.predict.model_file import Arrays
-from mirage.predict.waits.survival import Flags, completed
+from mirage.predict.survival import Flags, completed
 
 Inputs = NDArray[np.float32]
 

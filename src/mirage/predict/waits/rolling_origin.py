@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from mirage.duration import DAY_S
 from mirage.job_state import Floats
+from mirage.predict.conformal import AdaptiveLevels, CalibrationSettings, Scores
+from mirage.predict.survival import Flags
 from mirage.predict.waits.boosted_waits import BoostedWaits, BoostingSettings, fit_boosted_waits, thinned
-from mirage.predict.waits.conformal import AdaptiveLevels, CalibrationSettings, Scores
 from mirage.predict.waits.sample import WaitSample
-from mirage.predict.waits.survival import Flags
 
 LEVELS = np.array([0.025, 0.05, 0.1, 0.175, 0.25, 0.325, 0.4, 0.5, 0.6, 0.675, 0.75, 0.825, 0.9, 0.95, 0.975])
 """Levels of the quantiles that are kept; 50, 80 and 95 % intervals are among them."""

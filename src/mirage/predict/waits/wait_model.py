@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from mirage.errors import ConfigurationError, ModelFileError
 from mirage.job_state import Floats, Ints
+from mirage.predict.conformal import Scores
 from mirage.predict.model_file import ModelCard, TrainedOn, read_model_file, write_model_file
 from mirage.predict.waits.boosted_waits import BoostedWaits, fit_boosted_waits
-from mirage.predict.waits.conformal import Scores
 from mirage.predict.waits.features import FEATURES, LABELS, Names, names_of, waits_at_submission
 from mirage.predict.waits.rolling_origin import LEVELS, RollingForecast, RollingSettings, rolling_forecast
 from mirage.predict.waits.sample import WaitSample

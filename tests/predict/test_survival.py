@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mirage.predict.waits.survival import completed, survival_quantiles, survival_share
+from mirage.predict.survival import completed, survival_quantiles, survival_share
 
 # Freireich et al. 1963, weeks of remission of 21 patients under 6-MP; + marks those that were still well
 WEEKS = np.array([6, 6, 6, 6, 7, 9, 10, 10, 11, 13, 16, 17, 19, 20, 22, 23, 25, 32, 32, 34, 35.0])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mirage.predict.waits.conformal import OUTERMOST, AdaptiveLevels, CalibrationSettings, Scores
+from mirage.predict.conformal import OUTERMOST, AdaptiveLevels, CalibrationSettings, Scores
 
 LEVELS = np.array([0.1, 0.5, 0.9])
 DAY_S = 86_400

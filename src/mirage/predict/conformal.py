@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mirage.job_state import Floats, Ints
-from mirage.predict.waits.survival import Flags, survival_quantiles, survival_share
+from mirage.predict.survival import Flags, survival_quantiles, survival_share
 
 OUTERMOST = 0.002
 """No level nearer to 0 or 1 is asked for: recent waits are too few to tell."""

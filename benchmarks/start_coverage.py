@@ -1,0 +1,133 @@
+"""Forecasts of starts beside the truth, as played and corrected, by size and month.
+
+    python benchmarks/start_coverage.py ls6-a100.log.gz --nodes 76 --discipline mirage-2023 --until 2023-02-01
+    python benchmarks/start_coverage.py ls6-a100.log.gz --nodes 76 --discipline slurm -o start-coverage.json
+
+Every four hours of a replay a link is submitted in a fork, which tells when it starts; beside it stands the forecast
+of 64 futures. The correction learns as time goes by: of a link that has started by then its wait, of one that still
+waits that it is longer. Moments whose futures all agree within 12 minutes stand apart. Where several futures, or the
+truth and a future, are equal, a place among them is drawn, so coverage is not flattered by ties. ``--journal`` keeps
+what was played, and a second run of the same discipline goes on from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.duration import HOUR_S
+from mirage.forecast.forecaster import Forecaster
+from mirage.policy.start_forecast import StartForecast
+from mirage.predict.conformal import CalibrationSettings
+from mirage.predict.run_times.accuracy import crps, pit
+from mirage.predict.start_correction import PRIOR, SETTINGS, StartCorrection, agree, kind_of
+from start_moments import PATIENCE_S, Row, moments, options_of_moments, replay
+
+FUTURES = 64
+LEVELS = (np.arange(FUTURES) + 0.5) / FUTURES
+SHARES = (0.5, 0.8, 0.95)
+RIGHT_H = 0.2
+
+
+def corrected(rows: list[Row], correction: StartCorrection) -> NDArray[np.float64]:
+    """Shape (rows, levels): hours, each row from what was known at its moment."""
+    starts_s: dict[str, int] = {}
+    found = np.empty((len(rows), FUTURES))
+    for k, row in enumerate(rows):
+        now_s = row["now_s"]
+        for key in correction.awaited:
+            if starts_s[key] <= now_s:
+                correction.learn(key, starts_s.pop(key))
+        forecast = _forecast(row)
+        kind = kind_of("", row["nodes"])
+        found[k] = correction.quantiles_s(forecast, LEVELS, kind) / HOUR_S
+        starts_s[str(k)] = now_s + round(row["true_h"] * HOUR_S)
+        correction.promise(str(k), forecast, kind)
+    return found
+
+
+def _forecast(row: Row) -> StartForecast:
+    now_s = row["now_s"]
+    starts_s = now_s + np.round(np.array(row["forecast"]) * HOUR_S).astype(np.int64)[:, None]
+    return StartForecast(now_s, now_s, np.zeros(1, dtype=np.int64), starts_s, now_s + PATIENCE_S)
+
+
+def figures(levels: NDArray[np.float64], truth: NDArray[np.float64]) -> dict[str, Any]:
+    """CRPS, coverage, median widths and the PIT's histogram."""
+    place = pit(levels, truth, np.random.default_rng(0))
+    ends = [np.quantile(levels, [0.5 - share / 2, 0.5 + share / 2], axis=1) for share in SHARES]
+    return {
+        "crps_h": float(crps(levels, truth).mean()),
+        "coverage": [float((np.abs(place - 0.5) <= share / 2).mean()) for share in SHARES],
+        "width_h": [float(np.median(high - low)) for low, high in ends],
+        "pit": np.histogram(place, 10, (0.0, 1.0))[0].tolist(),
+    }
+
+
+def report(rows: list[Row], better: NDArray[np.float64]) -> list[dict[str, Any]]:
+    """Print and return the figures of every size and month, and of all months."""
+    raw, truth = np.array([row["forecast"] for row in rows]), np.array([row["true_h"] for row in rows])
+    nodes = np.array([row["nodes"] for row in rows])
+    month = np.array([str(np.datetime64(row["now_s"], "s"))[:7] for row in rows])
+    agreeing = np.array([agree(_forecast(row)) for row in rows])
+    found = []
+    for size in np.unique(nodes):
+        for when in [*np.unique(month), "all"]:
+            inside = (nodes == size) & ((month == when) | (when == "all"))
+            sure, wide = inside & agreeing, inside & ~agreeing
+            off = np.abs(np.median(raw[sure], axis=1) - truth[sure])
+            row: dict[str, Any] = {
+                "nodes": int(size), "month": str(when), "moments": int(inside.sum()),
+                "agree": float(agreeing[inside].mean()), "right": float((off <= RIGHT_H).mean()),
+                "median_error_min": float(np.median(off) * 60), "open": int(wide.sum()),
+                "raw": figures(raw[wide], truth[wide]), "corrected": figures(better[wide], truth[wide]),
+            }  # fmt: skip
+            found.append(row)
+            print(_line(row))
+    return found
+
+
+def _line(row: dict[str, Any]) -> str:
+    line = (
+        f"| {row['nodes']} | {row['month']} | {row['moments']} | {row['agree']:.0%} | {row['right']:.1%} "
+        f"| {row['median_error_min']:.2g} | {row['open']}"
+    )
+    for which in ("raw", "corrected"):
+        one = row[which]
+        line += f" | {one['crps_h']:.2f} | {' / '.join(f'{100 * share:.0f}' for share in one['coverage'])}"
+        line += f" | {' / '.join(f'{width:.1f}' for width in one['width_h'])}"
+    return line + " |"
+
+
+def main() -> None:
+    """Judge and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options_of_moments(parser, every_h=4.0)
+    parser.add_argument("--judge-from", help="the first month that is judged, as 2023-02; learning begins with --from")
+    parser.add_argument("--half-life-days", type=float, default=SETTINGS.half_life_s / 86400)
+    parser.add_argument("--others", type=float, default=SETTINGS.others)
+    parser.add_argument("--prior", type=float, default=PRIOR)
+    parser.add_argument("--journal", type=Path)
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args()
+    casts = {"forecast": Forecaster(FUTURES, discipline=options.discipline)}
+    rows = list(moments(options, replay(options), casts, options.journal))
+    settings = CalibrationSettings(options.half_life_days * 86400, options.others)
+    better = corrected(rows, StartCorrection(settings, options.prior))
+    judged = [k for k, row in enumerate(rows) if str(np.datetime64(row["now_s"], "s")) >= (options.judge_from or "")]
+    print(
+        "| nodes | month | moments | agree | of these right | median error, min | open | CRPS, h | inside 50 / 80 / 95 "
+        "| width, h | CRPS, h | corrected: inside | width, h |\n|" + "---:|" * 13
+    )
+    found = report([rows[k] for k in judged], better[judged])
+    if options.output:
+        options.output.write_text(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

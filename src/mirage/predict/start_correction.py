@@ -1,0 +1,226 @@
+"""Correction of start forecasts: intervals that have held less than they promise become wider.
+
+A forecast is as many futures of the queue, and what they have in common (run times that none of them foresees, users
+who change their habits) is in none of them. So every promise is remembered until its outcome is known: how far from
+the middle of its futures it fell. Distances of late promises, by class, tell how far out an interval must reach to
+hold what it promises: split conformal prediction on a window that fades, of the quantile levels and, past the
+earliest and the latest future, of the range of the futures. Both sides are treated alike: which side outcomes fall on
+changes faster than it can be learnt (see docs/prediction.md).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mirage.duration import DAY_S, MINUTE_S
+from mirage.errors import ModelFileError
+from mirage.job_state import Floats, Ints
+from mirage.policy.start_forecast import StartForecast
+from mirage.predict.conformal import CalibrationSettings, Scores
+
+AGREE_S = 12 * MINUTE_S
+"""Futures whose starts lie no farther apart agree."""
+
+NARROWEST_S = 5 * MINUTE_S
+"""Past the earliest and the latest future, distance is measured in ranges of the futures, of at least so much."""
+
+SETTINGS = CalibrationSettings(half_life_s=30 * DAY_S, others=50.0)
+"""How promises fade, and how much those of other classes count; chosen on Lonestar6, December and January."""
+
+PRIOR = 10.0
+"""So many promises that fell as promised are taken for granted, and leave the forecast as it is at first."""
+
+MOST_PROMISES = 2_000
+"""Outcomes that are remembered; the oldest are dropped first."""
+
+PLACES = 64
+"""Futures are thinned to so many values while their outcome is not known."""
+
+SCHEMA = 1
+
+
+@dataclass(slots=True)
+class PastForecast:
+    """A forecast, and how far its outcome fell from the middle of its futures.
+
+    Attributes:
+        asked_s: When.
+        kind: Its class.
+        agree: Whether its futures agreed.
+        place: Where among equal futures the outcome is taken to fall, in [0, 1).
+        waits_s: Ascending waits that stand for its futures; empty when the outcome is known.
+        until_s: When its futures were left off.
+        distance: Of the outcome from the middle; a lower bound while it is not known.
+        is_bound: Whether it is one.
+    """
+
+    asked_s: int
+    kind: str
+    agree: bool
+    place: float
+    waits_s: list[int]
+    until_s: int
+    distance: float = 0.0
+    is_bound: bool = True
+
+
+class StartCorrection:
+    """Quantiles of starts that hold what they promise, learnt from promises whose outcome is known.
+
+    Every job that was forecast and started is a promise, a job of another user as well. State is small and goes to
+    JSON. Promises of classes do not mix where futures agree and where they do not; the sizes lean on each other.
+
+    Args:
+        settings: How the past fades.
+        prior: Weight of promises that fell as promised.
+    """
+
+    def __init__(self, settings: CalibrationSettings = SETTINGS, prior: float = PRIOR) -> None:
+        self.settings, self.prior = settings, prior
+        self._open: dict[str, PastForecast] = {}
+        self._known: list[PastForecast] = []
+        self._made = 0
+
+    def promise(self, key: str, forecast: StartForecast, kind: str = "", delay: int = 0) -> None:
+        """Remember a forecast until its outcome is known.
+
+        Args:
+            key: Of the job, to name it by later; an earlier promise of that name is forgotten.
+            forecast: When it was to start.
+            kind: Its class, as ``kind_of`` names it.
+            delay: The column of the forecast.
+        """
+        waits_s = np.sort(forecast.waits_s[:, delay])
+        thinned = np.quantile(waits_s, (np.arange(PLACES) + 0.5) / PLACES, method="inverted_cdf").astype(int).tolist()
+        self._made += 1
+        place = self._made * 0.6180339887498949 % 1.0  # evenly over [0, 1), and the same in every run
+        asked_s = int(forecast.now_s + forecast.delays_s[delay])
+        self._open[key] = PastForecast(asked_s, kind, agree(forecast, delay), place, thinned, int(forecast.until_s))
+
+    def learn(self, key: str, time_s: int, *, started: bool = True) -> None:
+        """Take in the outcome of a promise.
+
+        Args:
+            key: As it was promised.
+            time_s: When the job started, or was last seen waiting and then withdrawn.
+            started: Whether it started then.
+
+        Raises:
+            KeyError: Nothing was promised by that name.
+        """
+        promise = self._open.pop(key)
+        if started:
+            wait_s = min(time_s, promise.until_s) - promise.asked_s
+            promise.distance = abs(_position(np.array(promise.waits_s), wait_s, promise.place) - 0.5)
+        else:
+            promise.distance = _least_distance(promise, time_s)
+        promise.is_bound, promise.waits_s = not started, []
+        self._known.append(promise)
+        del self._known[:-MOST_PROMISES]
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """Promises whose outcome is not known."""
+        return tuple(self._open)
+
+    def quantiles_s(self, forecast: StartForecast, levels: ArrayLike, kind: str = "", delay: int = 0) -> Floats:
+        """Quantiles of the wait from the submission, corrected by what is known when the forecast is made.
+
+        Args:
+            forecast: When the job may start.
+            levels: Shape (k,), in (0, 1).
+            kind: Its class, as ``kind_of`` names it.
+            delay: The column of the forecast.
+
+        Returns:
+            Shape (k,), in seconds, not descending where levels ascend.
+        """
+        wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64))
+        reach = self._reach(forecast.now_s, agree(forecast, delay), kind, np.abs(2.0 * wanted - 1.0))
+        return _read_off(np.sort(forecast.waits_s[:, delay]), 0.5 + np.sign(wanted - 0.5) * reach)
+
+    def _reach(self, now_s: int, agreeing: bool, kind: str, shares: Floats) -> Floats:
+        """How far from the middle intervals reach that hold such shares."""
+        alike = [one for one in self._known if one.agree == agreeing and one.asked_s <= now_s]
+        waiting = [one for one in self._open.values() if one.agree == agreeing and one.asked_s < now_s]
+        seen = [*alike, *waiting]
+        distance = [one.distance for one in alike] + [_least_distance(one, now_s) for one in waiting]
+        as_promised = (np.arange(PLACES) + 0.5) / PLACES / 2.0
+        scores = Scores(
+            np.array([one.asked_s for one in seen] + [now_s] * PLACES, dtype=np.int64),
+            np.concatenate([np.array(distance, dtype=np.float64), as_promised]),
+            np.array([one.is_bound for one in seen] + [False] * PLACES),
+            np.array([one.kind != kind for one in seen] + [False] * PLACES, dtype=np.int64),
+            np.concatenate([np.ones(len(seen)), np.full(PLACES, self.prior / PLACES)]),
+        )
+        return scores.quantiles(0, now_s, shares, self.settings)
+
+    def to_json(self) -> str:
+        """What was promised and learnt, as text."""
+        state = {
+            "schema": SCHEMA,
+            "made": self._made,
+            "open": {key: asdict(one) for key, one in self._open.items()},
+            "known": [asdict(one) for one in self._known],
+        }
+        return json.dumps(state)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The correction that ``to_json`` wrote.
+
+        Raises:
+            ModelFileError: The text is not that of a correction, or of a newer version.
+        """
+        made = cls()
+        try:
+            state = json.loads(text)
+            if state["schema"] != SCHEMA:
+                raise ModelFileError(f"a start correction of schema {state['schema']}; this version reads {SCHEMA}")
+            made._made = int(state["made"])
+            made._open = {key: PastForecast(**one) for key, one in state["open"].items()}
+            made._known = [PastForecast(**one) for one in state["known"]]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ModelFileError(f"not a start correction ({error}); delete it, and it is learnt anew") from error
+        return made
+
+
+def kind_of(partition: str, nodes: int) -> str:
+    """The class of a request: partition and size, one node, 2 to 7, or more."""
+    size = "1 node" if nodes == 1 else "2-7 nodes" if nodes < 8 else "8+ nodes"
+    return f"{partition} {size}".lstrip()
+
+
+def agree(forecast: StartForecast, delay: int = 0) -> bool:
+    """Whether all futures start the job within twelve minutes of each other."""
+    return bool(np.ptp(forecast.waits_s[:, delay]) <= AGREE_S)
+
+
+def _least_distance(promise: PastForecast, now_s: int) -> float:
+    """How far from the middle a job that still waits must at least start: 0 until half of the futures are past."""
+    waited_s = min(now_s, promise.until_s) - promise.asked_s
+    return max(_position(np.array(promise.waits_s), waited_s, 0.0) - 0.5, 0.0) if promise.waits_s else promise.distance
+
+
+def _position(waits_s: Ints, wait_s: float, place: float) -> float:
+    """The share of futures below a wait; past the last ones, on in ranges of the futures."""
+    range_s = max(float(waits_s[-1] - waits_s[0]), NARROWEST_S)
+    if wait_s < waits_s[0]:
+        return -float(waits_s[0] - wait_s) / range_s
+    if wait_s > waits_s[-1]:
+        return 1.0 + float(wait_s - waits_s[-1]) / range_s
+    below, up_to = np.searchsorted(waits_s, wait_s, "left"), np.searchsorted(waits_s, wait_s, "right")
+    return float(below + place * (up_to - below)) / len(waits_s)
+
+
+def _read_off(waits_s: Ints, positions: Floats) -> Floats:
+    """The waits at such positions: the inverse of ``_position``, between futures on a straight line."""
+    range_s = max(float(waits_s[-1] - waits_s[0]), NARROWEST_S)
+    inside = np.interp(positions, np.linspace(0.0, 1.0, len(waits_s)), waits_s)
+    beyond_s = (np.minimum(positions, 0.0) + np.maximum(positions - 1.0, 0.0)) * range_s
+    return np.maximum(inside + beyond_s, 0.0)
