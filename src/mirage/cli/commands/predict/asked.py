@@ -15,7 +15,7 @@ from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
 if TYPE_CHECKING:
     from mirage.slurm.client import SlurmClient
     from mirage.slurm.options import Chosen
-    from mirage.slurm.text.test_only import SlurmEstimate
+    from mirage.slurm.text.start_estimate import SlurmEstimate
 
 _ABOUT_SUBMITTING = ("parsable", "quiet", "test-only", "wait", "verbose")
 _BUSY = re.compile(r"requested nodes are busy", re.IGNORECASE)
@@ -97,7 +97,7 @@ def slurms_estimate(client: SlurmClient, asked: Asked, **instead: str) -> SlurmE
         SlurmRefused: Slurm would not take the job.
     """
     from mirage.duration import parse_duration_s
-    from mirage.slurm.text.test_only import read_estimate
+    from mirage.slurm.text.start_estimate import read_estimate
     from mirage.slurm.values import Submission
 
     options = {**asked.chosen, **instead}
