@@ -183,3 +183,29 @@ def test_a_future_is_followed_from_one_look_to_the_next() -> None:
     assert np.abs(starts_s[0] - starts_s[1]).max() < 600
     other = Forecaster(32, discipline="easy", seed=1).forecast(first, NOW_ONLY).starts_s[:, 0]
     assert np.abs(other - starts_s[0]).max() > 1800
+
+
+# -- a job that waits already --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("discipline", QUEUES)
+def test_a_pending_job_starts_in_its_turn(discipline: str) -> None:
+    running = jobs({"nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 9, "start_s": NOW, "width": 2})
+    queue = jobs(
+        *({"id": k, "nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 5, "eligible_s": NOW - 5} for k in (7, 8, 9))
+    )
+    futures = Forecaster(2, discipline=discipline).of(view(NOW, 2, 0, running=running, pending=queue))
+    starts_s = [futures.play_pending(job, NOW + DAY_S).starts_s.tolist() for job in (7, 8, 9)]
+    assert starts_s == [[[NOW + turn * HOUR_S]] * 2 for turn in (1, 2, 3)]
+
+
+def test_a_pending_job_that_does_not_start_in_time_is_open() -> None:
+    queue = jobs({"id": 7, "nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 5, "eligible_s": NOW - 5})
+    forecast = Forecaster(2).of(replace(full_machine(left_s=4 * HOUR_S), pending=queue)).play_pending(7, NOW + HOUR_S)
+    assert forecast.open_share == 1
+    assert (forecast.starts_s == NOW + HOUR_S).all()
+
+
+def test_a_job_that_is_not_in_view_cannot_be_played() -> None:
+    with pytest.raises(ConfigurationError, match="job 7 is not among the pending jobs"):
+        Forecaster(2).of(full_machine(left_s=HOUR_S)).play_pending(7, NOW + DAY_S)

@@ -27,6 +27,9 @@ COMMANDS = {
     "chain": LazyCommand("mirage.cli.commands.chain:chain", "Look at chains, and steer them."),
     "agent": LazyCommand("mirage.cli.commands.agent:agent", "Start, stop and find the agent."),
     "link": LazyCommand("mirage.cli.commands.chain.link:link", "Inside a job: say that it is ready, or done."),
+    "predict": LazyCommand(
+        "mirage.cli.commands.predict:predict", "When will a job start, and what to ask for to start sooner."
+    ),
     "endpoint": LazyCommand("mirage.cli.commands.chain.endpoint:endpoint", "Point a proxy at a chain's live job."),
     "doctor": LazyCommand("mirage.cli.commands.doctor:doctor", "See whether Mirage will work on this cluster."),
     "lab": LazyCommand("mirage.cli.commands.lab:lab", "A private real Slurm on this machine."),

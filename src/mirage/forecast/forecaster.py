@@ -12,7 +12,7 @@ from mirage.forecast.arrivals import Arrivals, past_arrivals
 from mirage.forecast.rollout_kernel import count_arrivals, roll_out
 from mirage.forecast.run_times import RunTimes, chances, uniform
 from mirage.forecast.use_history import History
-from mirage.job_state import Ints
+from mirage.job_state import MISSING, Ints
 from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import Chain, View
 from mirage.sim.contract.from_view import newcomers_standing, revive
@@ -127,6 +127,32 @@ class QueueFutures:
             ConfigurationError: The discipline is one that asks a policy: there is none in a forecast.
             PlanInfeasible: The discipline planned what cannot be done.
         """
+        return self._played(chain, NOBODY, delays_s, until_s)
+
+    def play_pending(self, job: int, until_s: int) -> StartForecast:
+        """Play every future and read off when a job of the view that waits already starts.
+
+        Of an array that waits as one it is the first task.
+
+        Args:
+            job: Its id among the view's pending jobs.
+            until_s: When the futures are left off.
+
+        Raises:
+            ConfigurationError: The view shows no such pending job, or the discipline is one that asks a policy.
+            PlanInfeasible: The discipline planned what cannot be done.
+        """
+        rows = np.flatnonzero(self.view.pending.id == job)
+        if not len(rows):
+            raise ConfigurationError(f"job {job} is not among the pending jobs in view; only those can be played")
+        asked, row, now_s = self.view.pending, int(rows[0]), self.view.now_s
+        chain = Chain(
+            int(asked.nodes[row]), int(asked.limit_s[row]), MISSING, int(asked.submit_s[row]), MISSING, now_s, 0
+        )
+        return self._played(chain, row, np.zeros(1, dtype=np.int64), until_s)
+
+    def _played(self, chain: Chain, waiting: int, delays_s: Ints, until_s: int) -> StartForecast:
+        """Starts of the next link, or of the job in a slot that waits already."""
         delays_s = np.ascontiguousarray(delays_s, dtype=np.int64)
         starts_s = np.zeros((len(self.days), len(delays_s)), dtype=np.int64)
         anchors = np.arange(len(delays_s)) % ANCHORS == 0
@@ -137,7 +163,7 @@ class QueueFutures:
             came_back = roll_out(
                 self.world, self.seen, _like(self.seen), _like(self.seen), self.scratch, self.spec.load(),
                 self.uses.samples, self.uses.stretch, self.chances, self.past.jobs, self.past.again, self.days,
-                link, int(present[0]) if len(present) else NOBODY, delays_s, anchors, until_s, starts_s,
+                link, waiting, int(present[0]) if len(present) else NOBODY, delays_s, anchors, until_s, starts_s,
             )  # fmt: skip
             if came_back == NEEDS_ROOM:
                 self.seen = enlarged(self.seen)

@@ -156,7 +156,7 @@ def fill_between(starts_s: Any, offsets_s: Any) -> None:
     int64(
         WORLD_TYPE, STATE_TYPE, STATE_TYPE, STATE_TYPE, SCRATCH_TYPE, DISCIPLINE_TYPE,
         float64[::1], int64[:, ::1], float64[:, ::1], JOBS_TYPE, int64[::1], int64[:, ::1], JOBS_TYPE,
-        int64, int64[::1], bool_[::1], int64, int64[:, ::1],
+        int64, int64, int64[::1], bool_[::1], int64, int64[:, ::1],
     )
 )  # fmt: skip
 def roll_out(
@@ -173,6 +173,7 @@ def roll_out(
     again: Any,
     days: Any,
     link: Any,
+    waiting: int,
     sure: int,
     offsets_s: Any,
     anchors: Any,
@@ -192,6 +193,8 @@ def roll_out(
         chance: Shape (futures, jobs).
         again: Shape (past,), as ``draw_arrivals`` takes it.
         days: Shape (futures, days ahead).
+        waiting: Slot of a pending job that is watched in the place of a link, which is not submitted then;
+            ``NOBODY`` for none.
         offsets_s: Shape (delays,), ascending from 0.
         anchors: Shape (delays,): which delays are always played; the first and the last are.
         until_s: A link that has not started by then is taken to start then, or later by its delay.
@@ -223,9 +226,12 @@ def roll_out(
             if came_back != REACHED:
                 return came_back
             copy_state(branch, base)
-            if not has_slot(branch):
+            if waiting != NOBODY:
+                branch.clock[0].watch_slot = waiting
+            elif not has_slot(branch):
                 return NEEDS_ROOM
-            submit_link(world, branch, link)
+            else:
+                submit_link(world, branch, link)
             came_back = pass_time(world, branch, scratch, discipline, until_s)
             if came_back == STARTED_WATCHED:
                 starts_s[future, k] = branch.clock[0].now_s

@@ -7,31 +7,32 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mirage.errors import ConfigurationError
-from mirage.job_state import JobState
-from mirage.lab.commands.columns import LIVE, config_text, job_line, node_line, partition_line
-from mirage.lab.commands.invocation import Failed, Invocation, WantsScript, form_of, read_words, selected
+from mirage.job_state import MISSING, JobState
+from mirage.lab.commands.columns import LIVE, Form, config_text, job_line, node_line, partition_line
+from mirage.lab.commands.invocation import Answer, Failed, Invocation, WantsScript, form_of, read_words, selected
 from mirage.lab.virtual.program import DEADLY
 from mirage.lab.virtual.slurm import VirtualSlurm
 from mirage.slurm.options import Chosen, parse_sbatch
-from mirage.slurm.values import Submission
+from mirage.slurm.values import QueuedJob, Submission
 from mirage.slurm_words.hostlist import expand_hosts
 
 _FROM_ENVIRONMENT = {
     "SBATCH_PARTITION": "partition", "SBATCH_TIMELIMIT": "time", "SBATCH_ACCOUNT": "account", "SBATCH_QOS": "qos",
     "SBATCH_COMMENT": "comment", "SBATCH_JOB_NAME": "job-name",
 }  # fmt: skip
+_OWN_WORDS = ("parsable", "wrap", "test-only")
 _NO_MATTER = {"scancel": ("batch", "full", "quiet", "verbose"), "scontrol": ("oneliner", "all", "details", "quiet")}
 
 
-def sbatch(slurm: VirtualSlurm, asked: Invocation) -> str:
-    """``sbatch [OPTION…] [SCRIPT [ARGUMENT…]]``."""
+def sbatch(slurm: VirtualSlurm, asked: Invocation) -> str | Answer:
+    """``sbatch [--test-only] [OPTION…] [SCRIPT [ARGUMENT…]]``."""
     try:
         options, script, arguments = parse_sbatch(asked.words)
     except ConfigurationError as error:
         raise Failed(f'sbatch: {error}\nTry "sbatch --help" for more information', 255) from error
     said = {name: asked.environment[key] for key, name in _FROM_ENVIRONMENT.items() if key in asked.environment}
     parsable = "parsable" in options
-    given: Chosen = {**said, **{name: value for name, value in options.items() if name not in ("parsable", "wrap")}}
+    given: Chosen = {**said, **{name: value for name, value in options.items() if name not in _OWN_WORDS}}
     if (wrapped := options.get("wrap")) is not None:
         if script is not None:
             raise Failed("sbatch: error: Script arguments not permitted with --wrap option")
@@ -44,8 +45,21 @@ def sbatch(slurm: VirtualSlurm, asked: Invocation) -> str:
         given.setdefault("job-name", "sbatch")
     directory = given.get("chdir") or asked.directory
     where = str(Path(asked.directory, script))
-    number = slurm.submit(Submission(where, given, arguments, dict(asked.environment), directory))
+    submission = Submission(where, given, arguments, dict(asked.environment), directory)
+    if "test-only" in options:
+        return Answer(err=_tested(slurm.test(submission), form_of(slurm, asked)))
+    number = slurm.submit(submission)
     return f"{number}\n" if parsable else f"Submitted batch job {number}\n"
+
+
+def _tested(job: QueuedJob, form: Form) -> str:
+    """What sbatch says of a job that it has not submitted; it names the hosts, which a simulation does not plan."""
+    if job.start_s == MISSING:
+        raise Failed("allocation failure: Requested nodes are busy")
+    return (
+        f"sbatch: Job {job.id} to start at {form.instant(job.start_s)} using {job.cpus} processors on nodes (any) "
+        f"in partition {job.partition}\n"
+    )
 
 
 def _kept(asked: Invocation, name: str, text: str) -> str:

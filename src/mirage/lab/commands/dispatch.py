@@ -26,7 +26,8 @@ def answer(slurm: VirtualSlurm, name: str, asked: Invocation) -> Answer:
     try:
         if set(asked.words) & {"-V", "--version"}:
             return Answer(VERSION + "\n")
-        return Answer(COMMANDS[name](slurm, asked))
+        said = COMMANDS[name](slurm, asked)
+        return said if isinstance(said, Answer) else Answer(said)
     except Failed as error:
         return Answer("", error.words + "\n", error.status)
     except getopt.GetoptError as error:
@@ -39,7 +40,7 @@ def answer(slurm: VirtualSlurm, name: str, asked: Invocation) -> Answer:
         return Answer("", f"{name}: error: {error}\n", 1)
 
 
-COMMANDS: dict[str, Callable[[VirtualSlurm, Invocation], str]] = {
+COMMANDS: dict[str, Callable[[VirtualSlurm, Invocation], str | Answer]] = {
     "sbatch": sbatch, "squeue": squeue, "sacct": sacct, "scancel": scancel, "scontrol": scontrol, "sinfo": sinfo,
     "sprio": sprio,
 }  # fmt: skip

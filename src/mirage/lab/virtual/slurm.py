@@ -15,8 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from mirage.duration import UNLIMITED_S, parse_duration_s
 from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible, SlurmRefused
+from mirage.forecast.forecaster import Forecaster
 from mirage.job_state import MISSING, JobState
 from mirage.lab.virtual.job import VirtualJob
 from mirage.lab.virtual.program import DEADLY, Program
@@ -31,6 +34,7 @@ from mirage.lab.virtual.request import (
     refuse,
 )
 from mirage.policy.plan import Cancel, Lend, Plan, Reclaim
+from mirage.policy.view import Chain, Ended
 from mirage.sim import job_updates as alter
 from mirage.sim.kernel.arrays import (
     BY_CANCEL,
@@ -44,7 +48,7 @@ from mirage.sim.kernel.arrays import (
     RUNNING,
 )
 from mirage.sim.simulation import Simulation
-from mirage.slurm.values import AccountedJob, Machine, Queue, Submission
+from mirage.slurm.values import AccountedJob, Machine, Queue, QueuedJob, Submission
 
 __all__ = ["MIN_JOB_AGE_S", "REQUEUE_HOLD_S", "VirtualSlurm"]
 
@@ -167,6 +171,30 @@ class VirtualSlurm:
             self.now_s, wait, request.held, exits=(program.exit_code, 0),
         )  # fmt: skip
         return number
+
+    def test(self, submission: Submission) -> QueuedJob:
+        """As ``sbatch --test-only``: a job as the plan has it in which all run to their limits; nothing is submitted.
+
+        Raises:
+            SlurmRefused: As sbatch would.
+        """
+        self.arrive()
+        request = read_request(submission, self.sim.cluster, self.now_s, known=self._counts)
+        chain = Chain(
+            request.nodes, request.limit_s, MISSING, self.now_s, self.now_s, self.now_s, 0,
+            partition=request.partition, gpus=request.gpus, cpus=request.cpus,
+        )  # fmt: skip
+        plan = Forecaster(1, scheduler=self.sim.settings, arrivals=False)
+        without_history = replace(self.sim.view(), ended=Ended.nothing())
+        until_s = self.now_s + self.sim.settings.bf_window_s
+        forecast = plan.of(without_history).play(chain, np.zeros(1, dtype=np.int64), until_s)
+        return QueuedJob(
+            id=self.sim.next_id + 1,
+            state=JobState.PENDING,
+            partition=self.showing.partitions[request.partition],
+            cpus=request.nodes * max(request.cpus, 1),
+            start_s=MISSING if forecast.open_share else int(forecast.starts_s[0, 0]),
+        )
 
     # -- changing ---------------------------------------------------------------------------------------------
 

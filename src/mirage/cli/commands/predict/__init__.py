@@ -1,0 +1,204 @@
+"""``mirage predict``: when a job will start, and what to ask for to start sooner."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from mirage.cli import context as cluster
+from mirage.cli.commands.chain.sbatch_words import LikeSbatch
+from mirage.cli.options import CONTEXT, examples, json_output, seed_option
+from mirage.cli.values import LIMITED_DURATION
+from mirage.duration import format_duration
+from mirage.job_state import MISSING
+
+if TYPE_CHECKING:
+    from mirage.cli.commands.predict.cluster_now import ClusterNow
+    from mirage.cli.commands.predict.told import Told
+    from mirage.predict.start.promises import Promises
+
+PROMISES = "promises.db"
+"""The file of promises in the folder of this user's agent."""
+
+MOST_JOBS = 20
+"""Jobs of ``--mine`` that are predicted at most, those first in the queue."""
+
+
+@click.command(
+    cls=LikeSbatch,
+    context_settings=CONTEXT,
+    options_metavar="[SBATCH OPTIONS] [OPTIONS]",
+    epilog=examples(
+        "mirage predict train.sh                  when would it start, if it were submitted now?",
+        "mirage predict -p gpu -N 4 -t 12:00:00   the same without a script",
+        "mirage predict --job 4711                a job that waits already",
+        "mirage predict --mine                    all of yours that wait",
+        "mirage predict --compare train.sh        what to ask for to start sooner",
+        "mirage predict --compare --nodes 1,2,4 --time 4h,8h,12h train.sh",
+        "mirage predict --calibration             how past promises held on this cluster",
+    ),
+)
+@click.option("--job", type=click.IntRange(1), metavar="ID", help="A job that waits in the queue.")
+@click.option("--mine", is_flag=True, help="All of your jobs that wait.")
+@click.option(
+    "--compare",
+    is_flag=True,
+    help="Compare nodes, limits and partitions: --nodes, --time and --partition take lists then. Without lists: "
+    "shorter limits, and all partitions that take the job.",
+)
+@click.option("--calibration", is_flag=True, help="Show how past promises held, by partition and size.")
+@click.option(
+    "--history",
+    "history_s",
+    type=LIMITED_DURATION,
+    default="3d",
+    show_default=True,
+    metavar="TIME",
+    help="How far back accounting is read, for run times and for jobs yet to come.",
+)
+@seed_option
+@json_output
+@click.pass_context
+def predict(
+    ctx: click.Context,
+    /,
+    job: int | None,
+    mine: bool,
+    compare: bool,
+    calibration: bool,
+    history_s: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Say when a job will start, as a range, and what Slurm itself expects.
+
+    Takes every option of sbatch, and reads #SBATCH lines and the variables that sbatch reads. Nothing is submitted. The
+    queue is played forward many times with run times and new jobs drawn from accounting; half, 80 % and 95 % of these
+    futures lie in the ranges told. Every prediction is kept in the folder of your agent, and compared with what came.
+    """
+    words: list[str] = ctx.meta["sbatch"]
+    ways = [job is not None, mine, calibration, bool(words) or compare]
+    if sum(ways) > 1:
+        raise click.UsageError("--job, --mine, --calibration, and a script or options of sbatch exclude each other")
+    if not any(ways):
+        raise click.UsageError("which job? a script or options of sbatch, --job ID, or --mine; see --help")
+    from mirage.predict.start.promises import Promises
+
+    promises = Promises(cluster.home().folder / PROMISES)
+    if calibration:
+        _show_calibration(promises, history_s, as_json=as_json)
+        return
+    if words or compare:
+        _predict_request(promises, words, history_s, seed, comparing=compare, as_json=as_json)
+        return
+    _predict_pending(promises, job, history_s, seed, as_json=as_json)
+
+
+def _predict_request(
+    promises: Promises, words: list[str], history_s: int, seed: int, *, comparing: bool, as_json: bool
+) -> None:
+    from mirage.cli.commands.predict import comparison
+    from mirage.cli.commands.predict.asked import read_asked, slurms_estimate
+    from mirage.cli.commands.predict.cluster_now import look
+    from mirage.cli.commands.predict.told import kept_so_far, promise, tell_request
+    from mirage.slurm.text.requested_size import requested_size
+
+    asked = read_asked(words, comparing=comparing)
+    client = cluster.client()
+    now = look(client, history_s, seed=seed)
+    size = requested_size(asked.given, now.machine, now.shared)
+    estimate = slurms_estimate(client, asked)
+    kept = kept_so_far(promises, now)
+    told = tell_request(now, asked, size, estimate.start_s if estimate else MISSING, kept)
+    promise(promises, now, [told])
+    if comparing:
+        offers = comparison.offers_for(now, asked, size)
+        first = next(offer.request for offer in offers if offer.sooner_s == offer.sooner_share == 0)
+        comparison.show(now, offers, first, told.remarks, as_json=as_json)
+        return
+    _show(now, [told], as_json=as_json, single=True)
+
+
+def _predict_pending(promises: Promises, job: int | None, history_s: int, seed: int, *, as_json: bool) -> None:
+    from mirage.cli.commands.predict.cluster_now import look
+    from mirage.cli.commands.predict.told import kept_so_far, pending_job, promise, tell_pending
+
+    now = look(cluster.client(), history_s, seed=seed)
+    jobs = [pending_job(now, job)] if job is not None else sorted(now.mine(), key=lambda one: -one.priority)
+    if len(jobs) > MOST_JOBS:
+        click.echo(f"mirage: of {len(jobs)} jobs that wait the first {MOST_JOBS} are predicted", err=True)
+    kept = kept_so_far(promises, now)
+    told = [tell_pending(now, one, kept) for one in jobs[:MOST_JOBS]]
+    promise(promises, now, told)
+    if not told and not as_json:
+        click.echo("mirage: none of your jobs waits", err=True)
+    _show(now, told, as_json=as_json, single=job is not None)
+
+
+def _show(now: ClusterNow, told: Sequence[Told], *, as_json: bool, single: bool) -> None:
+    from mirage.cli.commands.predict.told import as_record
+
+    if as_json:
+        records = [as_record(one, now.queue.time_s) for one in told]
+        click.echo(json.dumps(records[0] if single else records, indent=2))
+        return
+    for one in told:
+        _print(now, one)
+    if told:
+        from mirage.report.terminal.prediction import calibration_note
+
+        for remark in dict.fromkeys(remark for one in told for remark in one.remarks):
+            click.echo(f"note: {remark}", err=True)
+        click.echo(f"note: {calibration_note(told[0].kept, max(one.corrected for one in told))}", err=True)
+
+
+def _print(now: ClusterNow, told: Told) -> None:
+    from mirage.report.terminal.prediction import local, prediction_lines
+
+    what = f"job {told.job} ({told.name})" if told.job != MISSING else told.name or "a job"
+    limit = format_duration(told.limit_s) if told.limit_s != MISSING else "no limit"
+    nodes = f"{told.nodes} {'node' if told.nodes == 1 else 'nodes'}"
+    click.echo(f"{what}: {nodes} for {limit} in {told.partition}")
+    click.echo(f"  {'queue':<8} {len(now.view.pending)} waiting, {len(now.view.running)} running")
+    if told.prediction is None:
+        said = f"Slurm says {local(told.slurm_s)}" if told.slurm_s != MISSING else "Slurm says nothing either"
+        click.echo(f"  {'start':<8} cannot be predicted: {told.why}; {said}")
+        return
+    if told.why:
+        click.echo(f"  {'waits':<8} {told.why}")
+    slurm_s = told.slurm_s if told.slurm_s != MISSING else None
+    prediction = told.prediction
+    for line in prediction_lines(
+        told.told_s, now.queue.time_s, prediction.look_ahead_s, slurm_s, len(prediction.waits_s)
+    ):
+        click.echo(line)
+
+
+def _show_calibration(promises: Promises, history_s: int, *, as_json: bool) -> None:
+    """Fill in what has come since, and show how promises held."""
+    from dataclasses import asdict
+
+    from mirage.cli.commands.predict.cluster_now import accounts
+    from mirage.predict.start.promises import OPEN
+    from mirage.predict.start.ranges import calibration
+    from mirage.report.terminal.prediction import print_calibration
+    from mirage.slurm.backend import cluster_of
+
+    client = cluster.client()
+    here, queue = cluster_of(client.configuration()), client.observe()
+    waiting = promises.of(here, OPEN)
+    since_s = min([queue.time_s - history_s, *(promise.made_s for _, promise in waiting)])
+    accounted, remarks = accounts(client, since_s)
+    promises.fill_in(here, [*accounted, *queue.jobs], queue.time_s)
+    groups, still = calibration(promises.kept(here)), len(promises.of(here, OPEN))
+    if as_json:
+        click.echo(json.dumps({"cluster": here, "open": still, "groups": [asdict(one) for one in groups]}, indent=2))
+        return
+    if groups:
+        print_calibration(groups)
+    for remark in remarks:
+        click.echo(f"note: {remark}", err=True)
+    click.echo(f"{0 if not groups else groups[0].kept} promises kept on this cluster, {still} open", err=True)

@@ -1,0 +1,98 @@
+"""The cluster as it stands now: what Slurm shows, as a view, and what predicts in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mirage.errors import SlurmError
+from mirage.job_state import JobState
+
+if TYPE_CHECKING:
+    from mirage.policy.view import View
+    from mirage.predict.start.predictor import JobRequest, StartPredictor
+    from mirage.slurm.client import SlurmClient
+    from mirage.slurm.text.requested_size import RequestedSize
+    from mirage.slurm.values import AccountedJob, Machine, Queue, QueuedJob
+    from mirage.slurm.view import Names
+
+
+@dataclass
+class ClusterNow:
+    """One look at a cluster: four of Slurm's commands.
+
+    Attributes:
+        options: Of slurm.conf, keys in lower case.
+        accounted: Jobs of the last days; none where accounting did not answer.
+        remarks: What could not be seen, in words.
+    """
+
+    client: SlurmClient
+    options: Mapping[str, str]
+    machine: Machine
+    queue: Queue
+    accounted: tuple[AccountedJob, ...]
+    names: Names
+    view: View
+    predictor: StartPredictor
+    remarks: tuple[str, ...] = field(default=())
+
+    @property
+    def name(self) -> str:
+        """The cluster's name among others."""
+        from mirage.slurm.backend import cluster_of
+
+        return cluster_of(self.options)
+
+    @property
+    def shared(self) -> bool:
+        """Whether jobs may share nodes."""
+        from mirage.slurm.view import shares_nodes
+
+        return shares_nodes(self.machine, self.options)
+
+    def requests(self, size: RequestedSize) -> list[JobRequest]:
+        """A job in the numbers of the view, one request for each partition that will do."""
+        from mirage.predict.start.predictor import JobRequest
+
+        user, code = self.names.code("user", self.client.user), self.names.codes["partition"]
+        return [
+            JobRequest(size.nodes, size.limit_s, code[place], size.gpus, size.cpus, user) for place in size.partitions
+        ]
+
+    def mine(self) -> list[QueuedJob]:
+        """Pending jobs of this user."""
+        return [job for job in self.queue.jobs if job.user == self.client.user and job.state is JobState.PENDING]
+
+
+def look(client: SlurmClient, history_s: int, *, seed: int) -> ClusterNow:
+    """Look at the cluster.
+
+    Args:
+        history_s: How far back accounting is read, for run times and for jobs yet to come.
+
+    Raises:
+        SlurmError: scontrol, sinfo or squeue had no answer.
+    """
+    from mirage.predict.start.predictor import StartPredictor
+    from mirage.sim.slurm_conf.settings import SlurmSettings
+    from mirage.slurm.view import Names, view_of
+
+    options, machine, queue = client.configuration(), client.machine(), client.observe()
+    accounted, remarks = accounts(client, queue.time_s - history_s)
+    names = Names()
+    view = view_of(queue, machine, accounted, names, options)
+    settings = SlurmSettings.from_options(options, "scontrol show config")
+    predictor = StartPredictor(view, settings, seed=seed)
+    if not len(view.ended):
+        remarks += ("accounting tells of no job that has ended: every job is taken to run until its limit",)
+    return ClusterNow(client, options, machine, queue, accounted, names, view, predictor, remarks)
+
+
+def accounts(client: SlurmClient, since_s: int) -> tuple[tuple[AccountedJob, ...], tuple[str, ...]]:
+    """Jobs that accounting knows; where it does not answer none, and why."""
+    try:
+        return client.accounting(since_s), ()
+    except SlurmError as error:
+        return (), (f"accounting did not answer: {error}",)

@@ -1,0 +1,103 @@
+"""``mirage predict --compare``: what to ask for to start sooner."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mirage.cli.commands.predict.asked import Asked, slurms_estimate
+from mirage.cli.commands.predict.told import utc, waits_record
+from mirage.duration import parse_duration_s
+from mirage.errors import ConfigurationError, SlurmRefused
+
+if TYPE_CHECKING:
+    from mirage.cli.commands.predict.cluster_now import ClusterNow
+    from mirage.predict.start.offers import Offer
+    from mirage.predict.start.predictor import JobRequest
+    from mirage.slurm.text.requested_size import RequestedSize
+
+
+def offers_for(now: ClusterNow, asked: Asked, size: RequestedSize) -> list[Offer]:
+    """What was asked for and what else could be, the first to start first.
+
+    Raises:
+        ConfigurationError: The machine could not hold what was asked for, or a value of a list cannot be read.
+    """
+    from mirage.predict.start.offers import compare, limits_to_try
+
+    places = asked.lists.get("partition") or _usable_partitions(now, asked, size)
+    limits = [parse_duration_s(text) for text in asked.lists.get("time", ())] or limits_to_try(size.limit_s)
+    nodes = [_count(text) for text in asked.lists.get("nodes", ())] or [size.nodes]
+    longest = {partition.name: partition.max_time_s for partition in now.machine.partitions}
+    (first, *_) = now.requests(replace(size, partitions=size.partitions[:1]))
+    others = [
+        request
+        for place, limit_s, count in product(places, limits, nodes)
+        if limit_s <= longest[place]
+        for request in now.requests(replace(size, nodes=count, limit_s=limit_s, partitions=(place,)))
+    ]
+    return compare(now.predictor, first, others)
+
+
+def _usable_partitions(now: ClusterNow, asked: Asked, size: RequestedSize) -> list[str]:
+    """Partitions in which sbatch would take the job as this user: those asked for, and others that do not refuse it."""
+    usable = list(size.partitions)
+    if asked.given.get("partition") and "reservation" in asked.given:
+        return usable
+    for partition in now.machine.partitions:
+        if partition.name in usable or size.limit_s > partition.max_time_s:
+            continue
+        try:
+            slurms_estimate(now.client, asked, partition=partition.name)
+        except SlurmRefused:
+            continue
+        usable.append(partition.name)
+    return usable
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 10**7):
+        raise ConfigurationError(f"{text!r} is no number of nodes; write --nodes=1,2,4")
+    return int(text)
+
+
+def show(now: ClusterNow, offers: list[Offer], asked: JobRequest, remarks: tuple[str, ...], *, as_json: bool) -> None:
+    """Print the offers and what follows from them."""
+    from mirage.report.terminal.prediction import advice, print_offers
+
+    names = {code: name for name, code in now.names.codes["partition"].items()}
+    if as_json:
+        rows = [_record(offer, names, now.queue.time_s) for offer in offers]
+        said = {"now": utc(now.queue.time_s), "offers": rows, "advice": advice(offers, asked, names)}
+        click.echo(json.dumps({**said, "remarks": list(remarks)}, indent=2))
+        return
+    print_offers(offers, asked, names)
+    click.echo(advice(offers, asked, names))
+    for remark in remarks:
+        click.echo(f"note: {remark}", err=True)
+
+
+def _record(offer: Offer, names: dict[int, str], now_s: int) -> dict[str, Any]:
+    request, prediction = offer.request, offer.prediction
+    told_s = prediction.quantiles_s().round().tolist()
+    waits = waits_record(prediction, told_s)
+    return {
+        "nodes": request.nodes,
+        "limit": request.limit_s,
+        "partition": names[request.partition],
+        "wait": waits,
+        "finish": {
+            key: [utc(now_s + wait_s + request.limit_s) for wait_s in value]
+            if isinstance(value, list)
+            else utc(now_s + value + request.limit_s)
+            for key, value in waits.items()
+        },
+        "open_share": prediction.open_share,
+        "node_hours": offer.node_hours,
+        "sooner": round(offer.sooner_s, 1),
+        "sooner_share": offer.sooner_share,
+    }

@@ -1,0 +1,198 @@
+"""What is told of a job: its start as ranges, Slurm's own estimate beside them, and how far that can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mirage.errors import StoreError
+from mirage.job_state import MISSING, JobState
+
+if TYPE_CHECKING:
+    from mirage.cli.commands.predict.asked import Asked
+    from mirage.cli.commands.predict.cluster_now import ClusterNow
+    from mirage.predict.start.predictor import StartPrediction
+    from mirage.predict.start.promises import Promises
+    from mirage.predict.start.ranges import Kept
+    from mirage.slurm.text.requested_size import RequestedSize
+    from mirage.slurm.values import QueuedJob
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A prediction as it is told.
+
+    Attributes:
+        job: Its number; ``MISSING`` for one yet to be submitted.
+        prediction: None where nothing can be predicted: ``why`` says why.
+        told_s: Shape (levels,), quantiles of the wait, corrected where there is enough to correct them by.
+        slurm_s: When Slurm expects the start; ``MISSING`` where it says nothing.
+        why: Why it waits, in words; empty where it just waits its turn.
+        kept: How many promises on this cluster have an outcome.
+        corrected: By how many the ranges were corrected; 0 for not at all.
+    """
+
+    job: int
+    name: str
+    nodes: int
+    limit_s: int
+    partition: str
+    prediction: StartPrediction | None
+    told_s: tuple[float, ...]
+    slurm_s: int
+    why: str
+    remarks: tuple[str, ...]
+    kept: int
+    corrected: int
+
+
+def tell_request(now: ClusterNow, asked: Asked, size: RequestedSize, slurm_s: int, kept: Sequence[Kept]) -> Told:
+    """The prediction of a job submitted now.
+
+    Raises:
+        ConfigurationError: No nodes that are up could ever hold it.
+    """
+    prediction = now.predictor.of_any(now.requests(size))
+    partition = ",".join(size.partitions)
+    told_s, used = _corrected(prediction, kept, partition, size.nodes)
+    remarks = (*size.remarks, *now.remarks)
+    return Told(
+        MISSING, asked.name, size.nodes, size.limit_s, partition, prediction, told_s, slurm_s, "", remarks,
+        len(kept), used,
+    )  # fmt: skip
+
+
+def tell_pending(now: ClusterNow, job: QueuedJob, kept: Sequence[Kept]) -> Told:
+    """The prediction of a job that waits; none for one that does not compete now."""
+    from mirage.slurm.view import is_blocked
+    from mirage.slurm_words.reasons import in_words
+
+    why, remarks = in_words(job.reason), list(now.remarks)
+    prediction = None
+    if job.dependency:
+        why = f"it waits for another job ({job.dependency})"
+    elif is_blocked(job, now.queue.time_s):
+        why = why or job.reason or "it does not compete for nodes now"
+    elif not (now.view.pending.id == job.id).any():
+        why = f"it waits behind the first {len(now.view.pending)} jobs, which are all that is looked at"
+    else:
+        prediction = now.predictor.of_pending(job.id)
+        if job.array:
+            remarks.append("an array: this is its first task")
+        if "," in job.partition:
+            remarks.append("of its partitions only the first is looked at")
+    told_s, used = _corrected(prediction, kept, job.partition, job.nodes) if prediction else ((), 0)
+    return Told(
+        job.id, job.name, job.nodes, job.limit_s, job.partition, prediction, told_s, job.start_s, why,
+        tuple(remarks), len(kept), used,
+    )  # fmt: skip
+
+
+def _corrected(
+    prediction: StartPrediction, kept: Sequence[Kept], partition: str, nodes: int
+) -> tuple[tuple[float, ...], int]:
+    """The quantiles as told, and by how many promises they were corrected."""
+    from mirage.predict.start.ranges import LEAST_KEPT, corrected, relevant, size_class
+
+    speaking = relevant(kept, partition, size_class(nodes))
+    told = corrected(prediction.quantiles_s(), speaking)
+    return tuple(told.round().tolist()), len(speaking) if len(speaking) >= LEAST_KEPT else 0
+
+
+def promise(promises: Promises, now: ClusterNow, told: Sequence[Told]) -> None:
+    """Keep what was told; that it cannot be kept is a warning, and no failure."""
+    from mirage.predict.start.promises import Promise
+
+    submitted = {job.id: job.submit_s for job in now.queue.jobs}
+    made_s = now.queue.time_s
+    try:
+        for one in told:
+            if one.prediction is None or (one.job == MISSING and not one.name):
+                continue
+            slurm_s = float(max(one.slurm_s - made_s, 0)) if one.slurm_s != MISSING else None
+            promises.add(
+                Promise(
+                    now.name, made_s, one.job, submitted.get(one.job, MISSING), now.client.user, one.name,
+                    one.partition, one.nodes, one.limit_s, tuple(one.prediction.quantiles_s().round().tolist()),
+                    one.told_s, slurm_s,
+                )
+            )  # fmt: skip
+    except StoreError as error:
+        click.echo(f"mirage: warning: this prediction is not kept: {error}", err=True)
+
+
+def kept_so_far(promises: Promises, now: ClusterNow) -> list[Kept]:
+    """Promises with their outcomes, the new ones among them; none, with a warning, where the file cannot be used."""
+    try:
+        promises.fill_in(now.name, [*now.accounted, *now.queue.jobs], now.queue.time_s)
+        return promises.kept(now.name)
+    except StoreError as error:
+        click.echo(f"mirage: warning: past promises are not weighed: {error}", err=True)
+        return []
+
+
+def as_record(told: Told, now_s: int) -> Mapping[str, Any]:
+    """A prediction as a JSON object: times in ISO-8601 UTC, durations in seconds."""
+    from mirage.predict.start.ranges import LEAST_KEPT
+
+    prediction = told.prediction
+    return {
+        "job": told.job if told.job != MISSING else None,
+        "name": told.name,
+        "nodes": told.nodes,
+        "limit": told.limit_s if told.limit_s != MISSING else None,
+        "partition": told.partition,
+        "now": utc(now_s),
+        "wait": waits_record(prediction, told.told_s) if prediction else None,
+        "start": {key: _starts(value, now_s) for key, value in waits_record(prediction, told.told_s).items()}
+        if prediction
+        else None,
+        "open_share": prediction.open_share if prediction else None,
+        "look_ahead": prediction.look_ahead_s if prediction else None,
+        "slurm": {"start": utc(told.slurm_s), "wait": max(told.slurm_s - now_s, 0)}
+        if told.slurm_s != MISSING
+        else None,
+        "why": told.why,
+        "remarks": list(told.remarks),
+        "calibration": {"kept": told.kept, "corrected_by": told.corrected, "needed": LEAST_KEPT},
+    }
+
+
+def waits_record(prediction: StartPrediction, told_s: Sequence[float]) -> dict[str, Any]:
+    """Waits in seconds: the median, and the ends of the ranges by the share that they hold."""
+    from mirage.predict.start.predictor import SHARES
+    from mirage.predict.start.ranges import MEDIAN, ends
+
+    ranges = {f"{share:.0%}": [told_s[end] for end in ends(share)] for share in SHARES}
+    return {"median": told_s[MEDIAN], "mean": round(prediction.mean_s, 1), **ranges}
+
+
+def utc(at_s: float) -> str:
+    """A time in ISO-8601 UTC."""
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(int(at_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _starts(waits_s: Any, now_s: int) -> Any:
+    return [utc(now_s + wait_s) for wait_s in waits_s] if isinstance(waits_s, list) else utc(now_s + waits_s)
+
+
+def pending_job(now: ClusterNow, number: int) -> QueuedJob:
+    """The pending job of a number.
+
+    Raises:
+        ConfigurationError: The queue shows no such job, or one that has started.
+    """
+    from mirage.errors import ConfigurationError
+
+    job = next((job for job in now.queue.jobs if job.id == number), None)
+    if job is None:
+        raise ConfigurationError(f"the queue shows no job {number}; see `squeue --me`")
+    if job.state is not JobState.PENDING:
+        started = f", since {utc(job.start_s)}" if job.start_s != MISSING else ""
+        raise ConfigurationError(f"job {number} is {job.state.name.lower()}{started}: it does not wait")
+    return job

@@ -1,0 +1,73 @@
+"""Offers: what else a job could ask for, and which of it would start first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mirage.duration import HOUR_S, MINUTE_S
+from mirage.predict.start.predictor import JobRequest, StartPrediction, StartPredictor
+
+FRACTIONS = (1.0, 11 / 12, 3 / 4, 1 / 2, 1 / 4)
+"""Limits that are tried where none are named, as shares of the asked one."""
+
+TIE_S = 5 * MINUTE_S
+"""Starts that are expected within so long of each other are one and the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One of several requests, with its prediction.
+
+    Attributes:
+        sooner_s: By how much it is expected to start sooner than what was asked for, over the same futures; negative
+            where it starts later.
+        sooner_share: Share of futures in which it starts sooner.
+    """
+
+    request: JobRequest
+    prediction: StartPrediction
+    sooner_s: float
+    sooner_share: float
+
+    @property
+    def node_hours(self) -> float:
+        """What it takes at most."""
+        return self.request.nodes * self.request.limit_s / HOUR_S
+
+
+def limits_to_try(limit_s: int) -> list[int]:
+    """The asked limit and shorter ones, rounded to what people write; descending."""
+    tried = [limit_s, *(_rounded(limit_s * fraction) for fraction in FRACTIONS[1:])]
+    return sorted({one for one in tried if 0 < one <= limit_s}, reverse=True)
+
+
+def compare(predictor: StartPredictor, asked: JobRequest, others: Sequence[JobRequest]) -> list[Offer]:
+    """What was asked for and the others that the machine could hold, the first to start first.
+
+    All are played in the same futures, so that their differences are the requests' alone. Among those that are expected
+    to start within ``TIE_S`` of the first, the one that offers most node-hours comes first: a shorter limit that gains
+    nothing is no gain.
+
+    Raises:
+        ConfigurationError: The machine could not even hold what was asked for.
+    """
+    base = predictor.of_request(asked)
+    offers = [Offer(asked, base, 0.0, 0.0)]
+    for request in dict.fromkeys(others):
+        if request == asked or not predictor.fits(request):
+            continue
+        made = predictor.of_request(request)
+        sooner_s = base.waits_s - made.waits_s
+        offers.append(Offer(request, made, float(sooner_s.mean()), float((sooner_s > 0).mean())))
+    first_s = min(offer.prediction.mean_s for offer in offers)
+    tied = [offer for offer in offers if offer.prediction.mean_s <= first_s + TIE_S]
+    best = max(tied, key=lambda offer: (offer.node_hours, -offer.prediction.mean_s))
+    rest = sorted((offer for offer in offers if offer is not best), key=lambda offer: offer.prediction.mean_s)
+    return [best, *rest]
+
+
+def _rounded(limit_s: float) -> int:
+    """A limit as people write it: whole hours, quarters of an hour, or minutes."""
+    step_s = HOUR_S if limit_s >= 4 * HOUR_S else 15 * MINUTE_S if limit_s >= HOUR_S else MINUTE_S
+    return max(int(limit_s // step_s), 1) * step_s

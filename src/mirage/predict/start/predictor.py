@@ -1,0 +1,177 @@
+"""Start of a job yet to be submitted, or of one that waits, as ranges read off futures of the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.duration import DAY_S
+from mirage.errors import ConfigurationError
+from mirage.forecast.forecaster import Forecaster, QueueFutures
+from mirage.job_state import MISSING, Ints
+from mirage.policy.view import Chain, View
+from mirage.sim.slurm_conf.settings import SlurmSettings
+
+Floats = NDArray[np.float64]
+
+FUTURES = 64
+LOOK_AHEAD_S = 14 * DAY_S
+"""Futures are left off so long after now; a job that waits longer starts later than that, and no more is known."""
+
+SHARES = (0.5, 0.8, 0.95)
+"""Shares of the futures that the told ranges hold, half of the rest on either side."""
+
+LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)
+"""Quantiles of the wait behind them: the ends of the ranges from the outside in, the median in the middle."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """What a job asks for, in the numbers of a view.
+
+    Attributes:
+        partition: Code of the partition.
+        gpus: Per node; −1 where it takes whole nodes.
+        cpus: Per node; −1 where it takes whole nodes.
+        user: Code of the user.
+    """
+
+    nodes: int
+    limit_s: int
+    partition: int = 0
+    gpus: int = -1
+    cpus: int = -1
+    user: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StartPrediction:
+    """A prediction of one start.
+
+    Attributes:
+        now_s: When it was made.
+        waits_s: Shape (futures,), seconds from now to the start in every future; ``look_ahead_s`` where the job still
+            waited when the future was left off.
+        look_ahead_s: How far the futures go.
+    """
+
+    now_s: int
+    waits_s: Ints
+    look_ahead_s: int
+
+    @property
+    def mean_s(self) -> float:
+        """Expected wait, a lower bound where futures are open."""
+        return float(self.waits_s.mean())
+
+    @property
+    def open_share(self) -> float:
+        """Share of futures in which the job still waited when they were left off."""
+        return float((self.waits_s >= self.look_ahead_s).mean())
+
+    def quantiles_s(self) -> Floats:
+        """Quantiles of the wait, shape (levels,), at ``LEVELS``."""
+        found: Floats = np.quantile(self.waits_s, LEVELS)
+        return found
+
+
+class StartPredictor:
+    """Predicts starts in one view; all its answers are about the same futures.
+
+    Args:
+        view: The queue.
+        scheduler: Parameters of the cluster's scheduler; None for Slurm's defaults.
+        discipline: How the cluster orders its queue.
+        futures: How many are played.
+        seed: Of the futures.
+        look_ahead_s: When they are left off, seconds from now.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        scheduler: SlurmSettings | None = None,
+        *,
+        discipline: str = "slurm",
+        futures: int = FUTURES,
+        seed: int = 0,
+        look_ahead_s: int = LOOK_AHEAD_S,
+    ) -> None:
+        self.view, self.look_ahead_s = view, look_ahead_s
+        forecaster = Forecaster(futures, seed=seed, discipline=discipline, scheduler=scheduler)
+        self._queue: QueueFutures = forecaster.of(view)
+
+    def of_request(self, request: JobRequest) -> StartPrediction:
+        """The start of a job submitted now.
+
+        Raises:
+            ConfigurationError: No nodes that are up could ever hold it.
+        """
+        self._check_fits(request)
+        now_s = self.view.now_s
+        chain = Chain(
+            request.nodes,
+            request.limit_s,
+            MISSING,
+            now_s,
+            now_s,
+            now_s,
+            0,
+            user=request.user,
+            partition=request.partition,
+            gpus=request.gpus,
+            cpus=request.cpus,
+        )
+        forecast = self._queue.play(chain, np.zeros(1, dtype=np.int64), now_s + self.look_ahead_s)
+        return StartPrediction(now_s, forecast.waits_s[:, 0], self.look_ahead_s)
+
+    def of_any(self, requests: Sequence[JobRequest]) -> StartPrediction:
+        """The start of a job that starts wherever there is room first, as one of several partitions does.
+
+        Raises:
+            ConfigurationError: None of them could ever hold it.
+        """
+        fitting = [request for request in requests if self.fits(request)] or list(requests[:1])
+        found = [self.of_request(request) for request in fitting]
+        waits_s: Ints = np.min([one.waits_s for one in found], axis=0)
+        return StartPrediction(self.view.now_s, waits_s, self.look_ahead_s)
+
+    def of_pending(self, job: int) -> StartPrediction:
+        """The start of a job that waits already; of an array its first task.
+
+        Args:
+            job: Its id among the view's pending jobs.
+
+        Raises:
+            ConfigurationError: The view shows no such job.
+        """
+        forecast = self._queue.play_pending(job, self.view.now_s + self.look_ahead_s)
+        return StartPrediction(self.view.now_s, forecast.waits_s[:, 0], self.look_ahead_s)
+
+    def most_nodes(self, request: JobRequest) -> int:
+        """How many nodes that are up could hold a part of such a job."""
+        nodes = self.view.nodes
+        if not 0 <= request.partition < len(nodes.allowed):
+            return 0
+        mine = nodes.capacity[nodes.allowed[request.partition]]
+        if nodes.pools:
+            return int(mine[:, 0].sum())
+        up = mine.any(axis=1)
+        enough = (mine[:, 0] >= max(request.gpus, 0)) & (mine[:, 1] >= max(request.cpus, 0))
+        return int((up & enough).sum())
+
+    def fits(self, request: JobRequest) -> bool:
+        """Whether the nodes that are up could ever hold such a job."""
+        return request.nodes <= self.most_nodes(request)
+
+    def _check_fits(self, request: JobRequest) -> None:
+        most = self.most_nodes(request)
+        if request.nodes > most:
+            per_node = "" if request.gpus < 0 else f" with {request.gpus} GPUs and {request.cpus} CPUs each"
+            raise ConfigurationError(
+                f"the job asks for {request.nodes} nodes{per_node}, and {most} such nodes of its partition are up: "
+                "ask for less, or for another partition"
+            )

@@ -1,0 +1,158 @@
+"""Predictions of starts in a terminal: one job, offers side by side, and how past promises held."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S, format_duration
+from mirage.predict.start.offers import Offer
+from mirage.predict.start.predictor import SHARES, JobRequest
+from mirage.predict.start.ranges import LEAST_KEPT, MEDIAN, Calibration, ends
+from mirage.report.terminal.tables import print_table
+
+
+def local(at_s: float) -> str:
+    """A time in this machine's zone, to the minute."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at_s))
+
+
+def wait_text(seconds: float) -> str:
+    """A wait to the minute, ``1-04:30`` or ``04:30``; below a minute ``now``."""
+    if seconds < MINUTE_S:
+        return "now"
+    days, rest = divmod(round(seconds / MINUTE_S) * MINUTE_S, DAY_S)
+    clock = f"{rest // HOUR_S:02d}:{rest % HOUR_S // MINUTE_S:02d}"
+    return f"{days}-{clock}" if days else clock
+
+
+def hours(seconds: float) -> str:
+    """A time in words: ``4.6 h``, ``25 min``."""
+    return f"{seconds / HOUR_S:.1f} h" if seconds >= HOUR_S else f"{seconds / MINUTE_S:.0f} min"
+
+
+def prediction_lines(
+    told_s: Sequence[float], now_s: int, look_ahead_s: int, slurm_s: int | None, futures: int
+) -> list[str]:
+    """The lines about one start: the median, the ranges, Slurm's own estimate.
+
+    Args:
+        told_s: Shape (levels,), quantiles of the wait.
+        slurm_s: When Slurm expects the start; None where it says nothing.
+        futures: How many were played.
+    """
+    median_s = told_s[MEDIAN]
+    lines = [f"  {'start':<8} {_moment(median_s, now_s, look_ahead_s)}   the median of {futures} futures"]
+    for share in SHARES:
+        low, high = (told_s[end] for end in ends(share))
+        first, last = _moment(low, now_s, look_ahead_s), _moment(high, now_s, look_ahead_s)
+        lines.append(f"  {share:<8.0%} {first} ... {last}")
+    said = _moment(slurm_s - now_s, now_s, look_ahead_s + slurm_s) if slurm_s is not None else "says nothing"
+    return [*lines, f"  {'Slurm':<8} {said}"]
+
+
+def calibration_note(kept: int, corrected_by: int) -> str:
+    """How far the ranges can be trusted on this cluster, in words."""
+    if corrected_by:
+        return f"ranges corrected by {corrected_by} promises kept on this cluster; see `mirage predict --calibration`"
+    return f"not yet calibrated on this cluster: {kept} promises kept, {LEAST_KEPT} are needed"
+
+
+def print_offers(offers: Sequence[Offer], asked: JobRequest, names: Mapping[int, str]) -> None:
+    """Offers side by side, the first to start first; a star marks what was asked for.
+
+    Starts and ends are told as time from now: the range that holds 80 % of the futures, and its later end if the job
+    uses its whole limit.
+    """
+    low, high = ends(0.8)
+    heads = ("partition", "nodes", "limit", "expected wait", "starts in, 80 %", "ends by, 80 %", "node hours", "sooner")
+    rows = []
+    for offer in offers:
+        request, prediction = offer.request, offer.prediction
+        waits_s = prediction.quantiles_s()
+        band = waits_s[[low, high]]
+        is_asked = request == asked
+        rows.append(
+            (
+                names[request.partition] + (" *" if is_asked else ""),
+                str(request.nodes),
+                format_duration(request.limit_s),
+                ("> " if prediction.open_share else "") + wait_text(prediction.mean_s),
+                " - ".join(_wait(wait_s, prediction.look_ahead_s) for wait_s in band),
+                _wait(band[1] + request.limit_s, prediction.look_ahead_s + request.limit_s),
+                f"{offer.node_hours:.1f}",
+                "" if is_asked else f"{offer.sooner_s / HOUR_S:+.1f} h",
+            )
+        )
+    print_table(Console(), heads, rows)
+
+
+def _wait(wait_s: float, most_s: int) -> str:
+    """A wait; one as long as the futures go is longer than is known."""
+    return f"> {wait_text(most_s)}" if wait_s >= most_s else wait_text(wait_s)
+
+
+def advice(offers: Sequence[Offer], asked: JobRequest, names: Mapping[int, str]) -> str:
+    """What follows from the offers, in a sentence.
+
+    Args:
+        offers: The first to start first.
+        asked: What was asked for.
+        names: Of the partitions, by their codes.
+    """
+    best = offers[0]
+    if best.request == asked or best.sooner_s < MINUTE_S:
+        return "nothing that was tried is expected to start sooner than what was asked for"
+    return (
+        f"{_instead(best.request, asked, names)}: starts {hours(best.sooner_s)} sooner "
+        f"(in {best.sooner_share:.0%} of the futures it is sooner)"
+    )
+
+
+def _instead(request: JobRequest, asked: JobRequest, names: Mapping[int, str]) -> str:
+    parts = []
+    if request.limit_s != asked.limit_s:
+        parts.append(f"{_limit(request.limit_s)} instead of {_limit(asked.limit_s)}")
+    if request.nodes != asked.nodes:
+        parts.append(f"{request.nodes} {'node' if request.nodes == 1 else 'nodes'} instead of {asked.nodes}")
+    if request.partition != asked.partition:
+        parts.append(f"partition {names[request.partition]} instead of {names[asked.partition]}")
+    return " and ".join(parts) if len(parts) < 3 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def print_calibration(groups: Sequence[Calibration]) -> None:
+    """How promises held: the share of waits inside each range, and the error of the median beside Slurm's."""
+    heads = (
+        "promises",
+        "kept",
+        *(f"inside {share:.0%}" for share in SHARES),
+        "median error",
+        "where Slurm spoke",
+        "Slurm's",
+    )
+    rows = [
+        (
+            one.group,
+            str(one.kept),
+            *(f"{share:.0%}" for share in one.inside),
+            hours(one.error_s),
+            hours(one.same_error_s) if one.same_error_s is not None else "-",
+            hours(one.slurm_error_s) if one.slurm_error_s is not None else "-",
+        )
+        for one in groups
+    ]
+    print_table(Console(), heads, rows)
+
+
+def _limit(seconds: int) -> str:
+    return f"{seconds // HOUR_S} h" if seconds % HOUR_S == 0 else format_duration(seconds)
+
+
+def _moment(wait_s: float, now_s: int, look_ahead_s: int) -> str:
+    """A start and its wait, or that it is later than the futures go."""
+    if wait_s >= look_ahead_s:
+        return f"later than {local(now_s + look_ahead_s)}"
+    wait = wait_text(wait_s)
+    return f"{local(now_s + wait_s)} ({wait if wait == 'now' else f'in {wait}'})"

@@ -1,0 +1,126 @@
+"""Size of a job, from the options of sbatch: nodes, and GPUs and CPUs of each; limit and partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mirage.duration import format_duration, parse_duration_s
+from mirage.errors import ConfigurationError, UnknownName
+from mirage.slurm.options import Chosen
+from mirage.slurm.values import Machine, Partition
+from mirage.slurm_words.numbers import count_of
+from mirage.slurm_words.tres import gres_gpus_per_node
+
+WHOLE = -1
+
+NOT_WEIGHED = {
+    "array": "it is an array: this is its first task",
+    "begin": "told as if it might start at once, not from its --begin on",
+    "dependency": "told as if what it depends on were over",
+    "hold": "told as if it were not held",
+    "reservation": "reservations are not weighed",
+    "licenses": "licences are not weighed",
+    "constraint": "its constraints are not weighed",
+    "nodelist": "it asks for nodes by name, which is not weighed",
+    "exclude": "it excludes nodes by name, which is not weighed",
+    "mem": "memory is not weighed",
+    "mem-per-cpu": "memory is not weighed",
+    "mem-per-gpu": "memory is not weighed",
+    "qos": "the limits and the priority of its QOS are not weighed",
+}
+"""Options that a forecast from the queue cannot take into account, and what it does instead."""
+
+_WHEN = ("array", "begin", "dependency", "hold", "reservation", "licenses", "qos")
+"""Those that matter where jobs take whole nodes of one kind, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedSize:
+    """What a job asks for.
+
+    Attributes:
+        partitions: Any of which will do; one at least.
+        gpus: A node; −1 where the job gets its nodes for itself.
+        cpus: A node; −1 where the job gets its nodes for itself.
+        remarks: What is asked for and not weighed, in words.
+    """
+
+    nodes: int
+    limit_s: int
+    partitions: tuple[str, ...]
+    gpus: int = WHOLE
+    cpus: int = WHOLE
+    remarks: tuple[str, ...] = ()
+
+
+def requested_size(given: Chosen, machine: Machine, shared: bool) -> RequestedSize:
+    """The size that sbatch makes of options.
+
+    Args:
+        given: Long name → value.
+        machine: Of the cluster, for what the options leave open.
+        shared: Whether jobs may share nodes.
+
+    Raises:
+        ConfigurationError: The limit cannot be read, or is longer than every one of its partitions takes.
+        UnknownName: There is no such partition.
+    """
+    places = _partitions(given.get("partition"), machine)
+    limit_s = parse_duration_s(given["time"] or "") if given.get("time") else _default_s(places[0])
+    places = _that_take(places, limit_s)
+    here = [node for node in machine.nodes if places[0].name in node.partitions]
+    most_cpus, most_gpus = max((n.cpus for n in here), default=1), max((n.gpus for n in here), default=0)
+    nodes, cpus, gpus = _counts(given, max(most_cpus, 1), max(most_gpus, 1))
+    alone = not shared or places[0].whole_nodes or ("exclusive" in given and given["exclusive"] is None)
+    remarks = dict.fromkeys(why for name, why in NOT_WEIGHED.items() if name in given and (shared or name in _WHEN))
+    return RequestedSize(
+        nodes,
+        limit_s,
+        tuple(place.name for place in places),
+        WHOLE if alone else -(-gpus // nodes),
+        WHOLE if alone else max(-(-cpus // nodes), 1),
+        tuple(remarks),
+    )
+
+
+def _counts(given: Chosen, most_cpus: int, most_gpus: int) -> tuple[int, int, int]:
+    """Nodes, and CPUs and GPUs in all."""
+    asked = count_of(given.get("nodes") or "0")
+    a_node = count_of(given.get("ntasks-per-node") or "0")
+    tasks = count_of(given.get("ntasks") or "0") or max(asked, 1) * max(a_node, 1)
+    cpus = tasks * count_of(given.get("cpus-per-task") or "1", 1)
+    in_all = _last(given.get("gpus")) or _last(given.get("gpus-per-task")) * tasks
+    per_node = _last(given.get("gpus-per-node")) or gres_gpus_per_node(given.get("gres") or "")
+    needed = (asked, -(-tasks // a_node) if a_node else 1, 1)
+    nodes = asked or max(*needed, -(-cpus // most_cpus), -(-in_all // most_gpus))
+    return nodes, cpus, in_all or per_node * nodes
+
+
+def _last(gpus: str | None) -> int:
+    """The count of ``4``, ``a100:4`` or ``a100:2,h100:2``."""
+    return sum(count_of(word.rpartition(":")[2]) for word in (gpus or "0").split(","))
+
+
+def _partitions(listed: str | None, machine: Machine) -> list[Partition]:
+    known = {partition.name: partition for partition in machine.partitions}
+    if not known:
+        raise ConfigurationError("the cluster shows no partition; see `sinfo --all`")
+    if listed:
+        for name in listed.split(","):
+            if name not in known:
+                raise UnknownName("partition", name, list(known))
+        return [known[name] for name in listed.split(",")]
+    return [next((one for one in machine.partitions if one.default), machine.partitions[0])]
+
+
+def _that_take(places: Sequence[Partition], limit_s: int) -> list[Partition]:
+    taking = [place for place in places if limit_s <= place.max_time_s]
+    if not taking:
+        longest = ", ".join(f"{place.name} takes {format_duration(place.max_time_s)} at most" for place in places)
+        raise ConfigurationError(f"a limit of {format_duration(limit_s)} is too long: {longest}")
+    return taking
+
+
+def _default_s(partition: Partition) -> int:
+    return partition.default_time_s if partition.default_time_s > 0 else partition.max_time_s

@@ -1,0 +1,42 @@
+"""Slurm's own estimate of a start, from what ``sbatch --test-only`` prints."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from mirage.job_state import MISSING
+from mirage.slurm_words.timestamps import instant_s
+
+_SAID = re.compile(
+    r"Job \d+ to start at (?P<start>\S+) using (?P<cpus>\d+) processors on (?:nodes )?(?P<nodes>\S*)"
+    r"(?: in partition (?P<partition>\S+))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmEstimate:
+    """What Slurm's plan gives a job that was not submitted.
+
+    Attributes:
+        start_s: When it would start.
+        nodes: On which hosts, as a host list.
+        partition: In which partition; empty where an old version does not say.
+    """
+
+    start_s: int
+    nodes: str
+    partition: str
+
+
+def read_estimate(said: str) -> SlurmEstimate | None:
+    """The estimate in what sbatch wrote; None where it names no time.
+
+    Args:
+        said: On standard error: ``sbatch: Job 7 to start at 2026-01-31T12:00:00 using 4 processors on nodes n[1-2]
+            in partition main``. Times may be seconds since 1970 (``SLURM_TIME_FORMAT=%s``).
+    """
+    found = _SAID.search(said)
+    if found is None or (start_s := instant_s(found["start"])) == MISSING:
+        return None
+    return SlurmEstimate(start_s, found["nodes"], found["partition"] or "")

@@ -1,0 +1,232 @@
+"""``mirage predict`` by real command lines: Slurm's commands on PATH are answered by the simulated Slurm."""
+
+from __future__ import annotations
+
+import json
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirage.cli import context as cluster
+from mirage.cli import main
+from mirage.duration import DAY_S, HOUR_S
+from mirage.lab.commands.server import Served, served_slurm
+from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.jobs import workload
+from mirage.sim.simulation import Simulation
+from mirage.slurm.client import user_of_process
+from mirage.slurm.values import Submission
+from mirage.trace.table import JobTable
+
+BEGIN_S = 1_790_000_000
+NODES = 4
+CLUSTER = Cluster(
+    (NodeGroup("a", 3), NodeGroup("b", 1)),
+    (Partition("main", ("a", "b"), max_limit_s=2 * DAY_S), Partition("small", ("b",), max_limit_s=8 * HOUR_S)),
+)
+"""Four nodes; one of them is a partition of its own, too."""
+
+
+class Terminal:
+    """A user's terminal beside the simulated Slurm."""
+
+    def __init__(self, served: Served, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.served, self.folder, self.capsys = served, folder, capsys
+        self.script = folder / "serve.sh"
+        self.script.write_text("#!/bin/bash\n#SBATCH -N 2\n#SBATCH --time=4:00:00\nserve\n")
+
+    def type(self, *words: str, status: int = 0) -> str:
+        done = main(["predict", *words])
+        said = self.capsys.readouterr()
+        assert done == status, said
+        self.stderr = said.err
+        return said.out
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self.type("--json", *words))
+
+    def submit(self, **options: str | None) -> int:
+        return self.served.slurm.submit(Submission(str(self.script), options, directory=str(self.folder)))
+
+
+@pytest.fixture
+def terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], utc: None
+) -> Iterator[Terminal]:
+    """An hour ago a job took three nodes for eight hours, and a job of all four waits behind it.
+
+    Before that, jobs of three nodes and eight hours ran, one after another, one to seven hours of them.
+    """
+    hours = [1 + k % 7 for k in range(12)]
+    began = [BEGIN_S + HOUR_S * sum(hours[:k]) for k in range(12)]
+    last_s = began[-1] + hours[-1] * HOUR_S
+    others = JobTable.build(
+        range(1, 15),
+        submit_s=[*began, last_s, last_s + 60],
+        elapsed_s=[*(HOUR_S * used for used in hours), 5 * HOUR_S, 2 * HOUR_S],
+        limit_s=[8 * HOUR_S] * 14,
+        nodes=[3] * 13 + [4],
+    )
+    slurm = VirtualSlurm(Simulation(CLUSTER, workload(others, CLUSTER), "slurm"), user=user_of_process())
+    slurm.sleep(last_s + HOUR_S - BEGIN_S)
+    with served_slurm(slurm) as served:
+        monkeypatch.setenv("PATH", served.environment["PATH"])
+        monkeypatch.setenv("MIRAGE_HOME", str(tmp_path / "home"))
+        monkeypatch.setattr(cluster, "clock", slurm.clock)
+        monkeypatch.chdir(tmp_path)
+        yield Terminal(served, tmp_path, capsys)
+
+
+def test_a_script_is_predicted_with_ranges_and_slurm_s_own_estimate_beside_them(terminal: Terminal) -> None:
+    told = terminal.json("serve.sh")
+    wait = told["wait"]
+    assert (told["name"], told["nodes"], told["limit"], told["partition"]) == ("serve.sh", 2, 4 * HOUR_S, "main")
+    # The running job may use two to eight hours of which one is gone; the job behind it goes first, for up to eight.
+    bounds = [*wait["95%"][:1], *wait["80%"][:1], *wait["50%"][:1], wait["median"]]
+    assert bounds == sorted(bounds)
+    assert wait["50%"][1] <= wait["80%"][1] <= wait["95%"][1] <= 15 * HOUR_S
+    assert HOUR_S < wait["median"] < 10 * HOUR_S
+    assert told["slurm"]["wait"] == 15 * HOUR_S, "by limits alone: seven hours of the one and eight of the other"
+    assert terminal.served.slurm.own == {}, "nothing is submitted"
+
+
+def test_a_table_says_the_same_in_local_time(terminal: Terminal) -> None:
+    said = terminal.type("serve.sh").splitlines()
+    assert said[0] == "serve.sh: 2 nodes for 04:00:00 in main"
+    assert said[1].split() == ["queue", "1", "waiting,", "1", "running"]
+    assert [line.split()[0] for line in said[2:]] == ["start", "50%", "80%", "95%", "Slurm"]
+    now_s = int(terminal.served.slurm.clock())
+    assert said[-1].split()[1:3] == time.strftime("%Y-%m-%d %H:%M", time.gmtime(now_s + 15 * HOUR_S)).split()
+    assert said[-1].endswith("(in 15:00)")
+    assert "not yet calibrated on this cluster: 0 promises kept, 60 are needed" in terminal.stderr
+
+
+def test_options_alone_describe_a_job(terminal: Terminal) -> None:
+    told = terminal.json("-N", "1", "-t", "6:00:00")
+    assert told["wait"]["95%"] == [0, 0], "one node is free for the seven hours that the running job may yet take"
+    assert told["slurm"]["wait"] == 0
+
+
+def test_the_same_question_has_the_same_answer(terminal: Terminal) -> None:
+    assert terminal.json("serve.sh")["wait"] == terminal.json("serve.sh")["wait"]
+
+
+def test_a_job_that_waits_is_predicted_where_it_stands(terminal: Terminal) -> None:
+    number = terminal.submit()
+    told = terminal.json("--job", str(number))
+    assert told["job"] == number
+    assert HOUR_S < told["wait"]["median"] < 10 * HOUR_S
+    later = terminal.submit(nodes="4")
+    both = terminal.json("--mine")
+    assert [one["job"] for one in both] == [number, later]
+    assert both[0]["wait"] == told["wait"], "what comes behind does not delay it"
+    assert both[1]["wait"]["median"] > told["wait"]["median"]
+
+
+def test_a_held_job_is_not_predicted_and_its_reason_told(terminal: Terminal) -> None:
+    held, dependent = terminal.submit(hold=None), terminal.submit(dependency="afterany:14")
+    told = terminal.json("--job", str(held))
+    assert told["wait"] is None
+    assert "held by its user" in told["why"]
+    assert "cannot be predicted: held by its user" in terminal.type("--job", str(held))
+    assert "it waits for another job (afterany:14(unfulfilled))" in terminal.type("--job", str(dependent))
+
+
+def test_what_cannot_be_weighed_is_said(terminal: Terminal) -> None:
+    told = terminal.json("--array=0-9", "serve.sh")
+    assert "it is an array: this is its first task" in told["remarks"]
+
+
+def test_a_shorter_limit_that_fits_before_the_reservation_is_recommended(terminal: Terminal) -> None:
+    said = terminal.json("--compare", "-N", "1", "-t", "12:00:00", "serve.sh")
+    first, asked = said["offers"][0], next(offer for offer in said["offers"] if offer["limit"] == 12 * HOUR_S)
+    assert (first["limit"], first["wait"]["mean"]) == (6 * HOUR_S, 0)
+    assert first["sooner"] == asked["wait"]["mean"] > HOUR_S
+    assert said["advice"].startswith("6 h instead of 12 h: starts ")
+    assert first["node_hours"] == 6
+    means = [offer["wait"]["mean"] for offer in said["offers"][1:]]
+    assert means == sorted(means)
+    table = terminal.type("--compare", "-N", "1", "-t", "12:00:00", "serve.sh")
+    assert "main *" in table
+    assert said["advice"] in table
+
+
+def test_lists_of_nodes_limits_and_partitions_are_compared(terminal: Terminal) -> None:
+    said = terminal.json("--compare", "--nodes", "1,2", "--time", "4h,7h", "-p", "main,small", "serve.sh")
+    offered = {(offer["nodes"], offer["limit"], offer["partition"]) for offer in said["offers"]}
+    hours = (4 * HOUR_S, 7 * HOUR_S)
+    fit_in_small = {(1, limit_s, "small") for limit_s in hours}
+    assert offered == {(nodes, limit_s, "main") for nodes in (1, 2) for limit_s in hours} | fit_in_small
+    assert said["offers"][0]["wait"]["mean"] == 0
+    assert said["offers"][0]["limit"] == 7 * HOUR_S, "of those that start at once the one that offers most"
+
+
+def test_partitions_are_tried_where_none_is_named(terminal: Terminal) -> None:
+    said = terminal.json("--compare", "-N", "1", "-t", "8:00:00")
+    assert {offer["partition"] for offer in said["offers"]} == {"main", "small"}
+    sooner = {offer["limit"]: offer["sooner"] for offer in said["offers"] if offer["partition"] == "small"}
+    assert sooner[8 * HOUR_S] > HOUR_S, "nobody waits for the small one"
+
+
+def test_promises_are_kept_and_their_outcomes_filled_in(terminal: Terminal) -> None:
+    terminal.type("serve.sh")
+    number = terminal.submit()
+    promised = terminal.json("--job", str(number))
+    kept = terminal.folder / "home" / "promises.db"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert json.loads(terminal.type("--calibration", "--json"))["open"] == 2
+    terminal.served.slurm.sleep(DAY_S)
+    found = json.loads(terminal.type("--calibration", "--json"))
+    assert found["open"] == 0
+    waited_s = terminal.served.slurm.own[number].start_s - terminal.served.slurm.own[number].submit_s
+    group = found["groups"][0]
+    assert (group["group"], group["kept"]) == ("all", 2), "the script, which became the job, and the job"
+    assert group["error_s"] == abs(waited_s - promised["wait"]["median"])
+    low, high = promised["wait"]["95%"]
+    assert group["inside"][2] == (low <= waited_s <= high)
+    table = terminal.type("--calibration")
+    assert [line.split()[:2] for line in table.splitlines()][-2:] == [["all", "2"], ["main,", "2-7"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["absent.sh"], 1, "cannot read the script absent.sh: No such file"),
+        (["--job", "4711"], 1, "the queue shows no job 4711"),
+        (["--job", "13"], 1, "job 13 is running, since "),
+        (["-N", "5", "serve.sh"], 1, "Node count specification invalid"),
+        (["-p", "nowhere", "serve.sh"], 1, "unknown partition 'nowhere'"),
+        (["-t", "3-0", "serve.sh"], 1, "a limit of 3-00:00:00 is too long: main takes 2-00:00:00 at most"),
+        (["--compare", "--nodes", "1,many", "serve.sh"], 1, "'many' is no number of nodes"),
+        (["--job", "13", "--mine"], 2, "exclude each other"),
+        ([], 2, "which job?"),
+        (["--frobnicate", "serve.sh"], 1, "unrecognized option '--frobnicate'"),
+    ],
+)
+def test_errors_say_what_is_wrong(terminal: Terminal, words: list[str], status: int, said: str) -> None:
+    assert terminal.type(*words, status=status) == ""
+    assert said in terminal.stderr
+
+
+def test_a_heterogeneous_job_is_refused(terminal: Terminal) -> None:
+    terminal.script.write_text("#!/bin/bash\n#SBATCH -N1\n#SBATCH hetjob\n#SBATCH -N2\ntrue\n")
+    terminal.type("serve.sh", status=1)
+    assert "a heterogeneous job starts when all its components can" in terminal.stderr
+
+
+def test_without_a_controller_nothing_is_predicted(terminal: Terminal) -> None:
+    terminal.served.close()
+    terminal.type("serve.sh", status=1)
+    assert "Unable to contact slurm controller" in terminal.stderr
+
+
+def test_promises_that_cannot_be_written_do_not_stop_a_prediction(terminal: Terminal) -> None:
+    (terminal.folder / "home").mkdir(mode=0o700)
+    (terminal.folder / "home" / "promises.db").mkdir()
+    assert json.loads(terminal.type("--json", "serve.sh"))["wait"]
+    assert "this prediction is not kept" in terminal.stderr

@@ -1,0 +1,61 @@
+"""``mirage predict`` on a real slurmctld, under load."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mirage.patience import wait_until
+
+pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
+
+SCRIPT = "#!/bin/bash\n#SBATCH -N 2 --exclusive -t 3 -J mine -o /dev/null\nsleep 1\n"
+
+
+def test_a_promise_is_made_stored_and_kept(private_cluster, tmp_path: Path) -> None:
+    site = private_cluster(nodes=2, gpus=0, accounting=False, min_job_age_s=36_000)
+    environment = {**os.environ, **site.environment, "MIRAGE_HOME": str(tmp_path / "home"), "TZ": "UTC"}
+    (tmp_path / "mine.sh").write_text(SCRIPT)
+
+    def mirage(*words: str, status: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "mirage", "predict", *words],
+            env=environment, cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == status, f"{done.stdout}{done.stderr}"
+        return done.stdout if not status else done.stderr
+
+    def sbatch(*words: str) -> int:
+        said = subprocess.run(
+            ["sbatch", "--parsable", *words], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        return int(said.stdout)
+
+    idle = json.loads(mirage("--json", "mine.sh"))
+    assert idle["wait"]["95%"] == [0, 0]
+    assert idle["slurm"]["wait"] <= 1
+    before = [
+        sbatch("-N2", "--exclusive", "-t", "1", "-o", "/dev/null", f"--wrap=sleep {seconds}") for seconds in (8, 2)
+    ]
+    busy = json.loads(mirage("--json", "mine.sh"))
+    assert 0 < busy["wait"]["median"] <= 180
+    assert 0 < busy["slurm"]["wait"] <= 180, "sbatch --test-only, as this Slurm prints it"
+    number = sbatch("mine.sh")
+    waiting = json.loads(mirage("--json", "--job", str(number)))
+    assert 0 < waiting["wait"]["median"] <= 180
+    assert {one["job"] for one in json.loads(mirage("--json", "--mine"))} == {before[1], number}
+    assert "Requested node configuration is not available" in mirage("-N", "9", status=1)
+
+    def kept() -> int:
+        groups = json.loads(mirage("--json", "--calibration"))["groups"]
+        return groups[0]["kept"] if groups else 0
+
+    assert wait_until(lambda: kept() == 3, 30, 2.0), "the script that became a job, this job, and the one before it"
+    (group, *_) = json.loads(mirage("--json", "--calibration"))["groups"]
+    assert group["inside"][2] <= 1
+    assert group["slurm_kept"] >= 1

@@ -1,0 +1,86 @@
+"""Predictions and offers over small queues whose answers are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S
+from mirage.errors import ConfigurationError
+from mirage.predict.start.offers import compare, limits_to_try
+from mirage.predict.start.predictor import LEVELS, JobRequest, StartPredictor
+from views import jobs, view
+
+NOW = 40 * DAY_S
+RUNNING = {"nodes": 3, "limit_s": 4 * HOUR_S, "submit_s": NOW - 9, "start_s": NOW, "width": 3}
+WAITING = {"id": 7, "nodes": 4, "limit_s": 2 * HOUR_S, "submit_s": NOW - 5, "eligible_s": NOW - 5}
+CROWDED = view(NOW, 4, 1, running=jobs(RUNNING), pending=jobs(WAITING))
+"""Three of four nodes are taken for four hours, then all of them for two."""
+
+
+def predictor(**changed: object) -> StartPredictor:
+    return StartPredictor(CROWDED, futures=4, **changed)
+
+
+def test_a_long_job_waits_for_those_before_it() -> None:
+    prediction = predictor().of_request(JobRequest(1, 8 * HOUR_S))
+    assert prediction.quantiles_s().tolist() == [6 * HOUR_S] * len(LEVELS)
+    assert (prediction.mean_s, prediction.open_share) == (6 * HOUR_S, 0.0)
+
+
+def test_a_pending_job_is_watched_where_it_stands() -> None:
+    assert predictor().of_pending(7).quantiles_s().tolist() == [4 * HOUR_S] * len(LEVELS)
+
+
+def test_what_lies_beyond_the_futures_is_open() -> None:
+    prediction = predictor(look_ahead_s=5 * HOUR_S).of_request(JobRequest(1, 8 * HOUR_S))
+    assert prediction.open_share == 1.0
+    assert prediction.quantiles_s().max() == 5 * HOUR_S
+
+
+def test_more_than_the_machine_has_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="the job asks for 5 nodes, and 4 such nodes of its partition are up"):
+        predictor().of_request(JobRequest(5, HOUR_S))
+    with pytest.raises(ConfigurationError, match="0 such nodes"):
+        predictor().of_request(JobRequest(1, HOUR_S, partition=3))
+
+
+def test_of_several_partitions_the_first_with_room_counts() -> None:
+    made = predictor()
+    fits = JobRequest(1, 8 * HOUR_S)
+    assert (made.of_any([fits, replace(fits, nodes=9)]).waits_s == made.of_request(fits).waits_s).all()
+    assert (made.of_any([fits, JobRequest(1, 2 * HOUR_S)]).waits_s == 0).all()
+
+
+def test_the_longest_limit_that_starts_first_comes_first() -> None:
+    asked = JobRequest(1, 8 * HOUR_S)
+    offers = compare(predictor(), asked, [replace(asked, limit_s=k * HOUR_S) for k in (7, 3, 2)])
+    assert [offer.request.limit_s // HOUR_S for offer in offers] == [3, 2, 8, 7]
+    assert [offer.sooner_s / HOUR_S for offer in offers] == [6, 6, 0, 0]
+    assert (offers[0].sooner_share, offers[0].node_hours) == (1.0, 3.0)
+
+
+def test_a_shorter_limit_that_gains_nothing_is_not_recommended() -> None:
+    asked = JobRequest(4, 8 * HOUR_S)
+    assert compare(predictor(), asked, [JobRequest(4, HOUR_S)])[0].request == asked
+
+
+def test_requests_that_do_not_fit_are_left_out() -> None:
+    asked = JobRequest(1, HOUR_S)
+    assert [offer.request for offer in compare(predictor(), asked, [JobRequest(9, HOUR_S), asked])] == [asked]
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "tried"),
+    [
+        (12 * HOUR_S, [12 * HOUR_S, 11 * HOUR_S, 9 * HOUR_S, 6 * HOUR_S, 3 * HOUR_S]),
+        (2 * HOUR_S, [7200, 6300, 5400, 3600, 1800]),
+        (10 * MINUTE_S, [600, 540, 420, 300, 120]),
+        (60, [60]),
+    ],
+)
+def test_shorter_limits_are_what_people_write(limit_s: int, tried: list[int]) -> None:
+    assert limits_to_try(limit_s) == tried
+    assert np.array(tried).min() > 0

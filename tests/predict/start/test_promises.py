@@ -1,0 +1,114 @@
+"""Promises in their file: what is kept, what counts as the outcome, and what never gets one."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mirage.errors import StoreError
+from mirage.job_state import MISSING, JobState
+from mirage.predict.start.promises import FORGOTTEN_S, KEPT, OPEN, SUBMITTED_WITHIN_S, VOID, Promise, Promises
+from mirage.slurm.values import AccountedJob, QueuedJob
+
+NOW = 1_790_000_000
+WAITS = (0.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0)
+SCRIPT = Promise("c1", NOW, MISSING, MISSING, "ada", "train", "gpu", 2, 3600, WAITS, WAITS, 240.0)
+OF_JOB = replace(SCRIPT, job=7, submit_s=NOW - 500)
+
+
+def job(state: JobState = JobState.RUNNING, **changed: object) -> QueuedJob:
+    told = {"id": 7, "name": "train", "user": "ada", "partition": "gpu", "nodes": 2, "limit_s": 3600}
+    return QueuedJob(state=state, **{**told, "submit_s": NOW - 500, "start_s": NOW + 400, **changed})
+
+
+@pytest.fixture
+def promises(tmp_path: Path) -> Promises:
+    return Promises(tmp_path / "promises.db")
+
+
+def only(promises: Promises) -> Promise:
+    (found,) = [one for state in (OPEN, KEPT, VOID) for _, one in promises.of("c1", state)]
+    return found
+
+
+def test_a_promise_comes_back_as_it_was_made(promises: Promises) -> None:
+    promises.add(OF_JOB)
+    assert only(promises) == OF_JOB
+    assert promises.of("another", OPEN) == []
+    assert stat.S_IMODE(promises.path.stat().st_mode) == 0o600
+
+
+def test_the_first_word_about_a_job_counts_and_the_last_about_a_script(promises: Promises) -> None:
+    promises.add(OF_JOB)
+    promises.add(replace(OF_JOB, made_s=NOW + 60))
+    assert only(promises).made_s == NOW
+    promises.fill_in("c1", [job()], NOW + 500)
+    promises.add(SCRIPT)
+    promises.add(replace(SCRIPT, made_s=NOW + 60))
+    assert [one.made_s for _, one in promises.of("c1", OPEN)] == [NOW + 60]
+
+
+def test_a_job_has_waited_from_the_promise_to_its_start(promises: Promises) -> None:
+    promises.add(OF_JOB)
+    assert promises.fill_in("c1", [job(JobState.PENDING, start_s=NOW + 9)], NOW + 5) == 0, "Slurm's plan is no start"
+    assert promises.fill_in("c1", [job()], NOW + 500) == 1
+    (kept,) = promises.kept("c1")
+    assert (kept.wait_s, kept.slurm_s, kept.partition, kept.size) == (400.0, 240.0, "gpu", "2-7 nodes")
+
+
+def test_a_script_is_the_job_of_its_form_submitted_soon_after(promises: Promises) -> None:
+    promises.add(SCRIPT)
+    others = [
+        job(id=1, submit_s=NOW - 1),
+        job(id=2, submit_s=NOW + SUBMITTED_WITHIN_S + 1),
+        job(id=3, submit_s=NOW + 5, nodes=3),
+        job(id=4, submit_s=NOW + 5, name="other"),
+        job(id=5, submit_s=NOW + 5, user="bob"),
+    ]
+    assert promises.fill_in("c1", others, NOW + 500) == 0
+    assert promises.fill_in("c1", [*others, job(id=6, submit_s=NOW + 30, start_s=NOW + 130)], NOW + 500) == 1
+    assert only(promises).wait_s == 100.0, "from its own submission"
+
+
+def test_accounting_tells_it_too(promises: Promises) -> None:
+    promises.add(OF_JOB)
+    ended = AccountedJob(7, JobState.COMPLETED, submit_s=NOW - 500, start_s=NOW + 90, end_s=NOW + 100)
+    assert promises.fill_in("c1", [ended], NOW + 500) == 1
+    assert only(promises).wait_s == 90.0
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        job(JobState.CANCELLED, start_s=NOW + 50, end_s=NOW + 50),
+        AccountedJob(7, JobState.CANCELLED, submit_s=NOW - 500, end_s=NOW + 50),
+    ],
+)
+def test_a_job_cancelled_before_its_start_has_no_outcome(promises: Promises, seen: QueuedJob) -> None:
+    promises.add(OF_JOB)
+    assert promises.fill_in("c1", [seen], NOW + 500) == 0
+    assert (only(promises).state, only(promises).wait_s) == (VOID, None)
+
+
+def test_another_job_of_that_number_is_not_meant(promises: Promises) -> None:
+    promises.add(OF_JOB)
+    assert promises.fill_in("c1", [job(submit_s=NOW + 10)], NOW + 500) == 0
+    assert only(promises).state == OPEN
+
+
+def test_what_was_never_submitted_or_is_forgotten_ends_without_an_outcome(promises: Promises) -> None:
+    promises.add(SCRIPT)
+    promises.add(OF_JOB)
+    promises.fill_in("c1", [], NOW + 2 * SUBMITTED_WITHIN_S + 1)
+    assert [one.job for _, one in promises.of("c1", OPEN)] == [7]
+    promises.fill_in("c1", [], NOW + FORGOTTEN_S + 1)
+    assert promises.of("c1", OPEN) == []
+
+
+def test_a_file_that_is_no_data_base_is_said_to_be_none(promises: Promises) -> None:
+    promises.path.write_text("this is no data base " * 100)
+    with pytest.raises(StoreError, match="cannot use the promises in"):
+        promises.add(OF_JOB)
