@@ -115,19 +115,20 @@ class QueueFutures:
         self.past.jobs.boost = self.standing
         self._ids = np.concatenate([view.pending.id, view.running.id])
 
-    def play(self, chain: Chain, delays_s: Ints, until_s: int) -> StartForecast:
+    def play(self, chain: Chain, delays_s: Ints, until_s: int, *, standing: float | None = None) -> StartForecast:
         """Play every future with the next link of a chain submitted after each delay.
 
         Args:
             chain: Whose present link is sure to run until its limit.
             delays_s: Shape (delays,), ascending from 0.
             until_s: When the futures are left off.
+            standing: What the link's priority holds beyond age, size and partition; None for what newcomers have.
 
         Raises:
             ConfigurationError: The discipline is one that asks a policy: there is none in a forecast.
             PlanInfeasible: The discipline planned what cannot be done.
         """
-        return self._played(chain, NOBODY, delays_s, until_s)
+        return self._played(chain, NOBODY, delays_s, until_s, self.standing if standing is None else standing)
 
     def play_pending(self, job: int, until_s: int) -> StartForecast:
         """Play every future and read off when a job of the view that waits already starts.
@@ -149,15 +150,15 @@ class QueueFutures:
         chain = Chain(
             int(asked.nodes[row]), int(asked.limit_s[row]), MISSING, int(asked.submit_s[row]), MISSING, now_s, 0
         )
-        return self._played(chain, row, np.zeros(1, dtype=np.int64), until_s)
+        return self._played(chain, row, np.zeros(1, dtype=np.int64), until_s, self.standing)
 
-    def _played(self, chain: Chain, waiting: int, delays_s: Ints, until_s: int) -> StartForecast:
+    def _played(self, chain: Chain, waiting: int, delays_s: Ints, until_s: int, standing: float) -> StartForecast:
         """Starts of the next link, or of the job in a slot that waits already."""
         delays_s = np.ascontiguousarray(delays_s, dtype=np.int64)
         starts_s = np.zeros((len(self.days), len(delays_s)), dtype=np.int64)
         anchors = np.arange(len(delays_s)) % ANCHORS == 0
         anchors[-1:] = True
-        link = _link(chain, len(self._ids) + len(self.world.jobs), self.standing)
+        link = _link(chain, len(self._ids) + len(self.world.jobs), standing)
         present = np.flatnonzero(self._ids == chain.predecessor)
         while True:
             came_back = roll_out(

@@ -10,7 +10,8 @@ import pytest
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError
 from mirage.predict.start.offers import compare, limits_to_try
-from mirage.predict.start.predictor import LEVELS, JobRequest, StartPredictor
+from mirage.predict.start.predictor import LEVELS, JobRequest, StartPredictor, own_standing
+from mirage.sim.slurm_conf.settings import SlurmSettings
 from views import jobs, view
 
 NOW = 40 * DAY_S
@@ -84,3 +85,17 @@ def test_requests_that_do_not_fit_are_left_out() -> None:
 def test_shorter_limits_are_what_people_write(limit_s: int, tried: list[int]) -> None:
     assert limits_to_try(limit_s) == tried
     assert np.array(tried).min() > 0
+
+
+def test_a_user_s_next_job_stands_where_those_in_sight_do() -> None:
+    # Two heavy jobs of user 1 wait with little priority, one of user 2 with much; a new job of either is like its own.
+    waiting = [
+        {"id": k, "user": user, "nodes": 4, "limit_s": HOUR_S, "submit_s": NOW - 5, "eligible_s": NOW - 5,
+         "priority": priority} for k, (user, priority) in enumerate([(2, 900.0), (1, 100.0), (1, 100.0)])
+    ]  # fmt: skip
+    seen = view(NOW, 4, 1, running=jobs(RUNNING), pending=jobs(*waiting))
+    made = StartPredictor(seen, SlurmSettings(weight_fairshare=1000.0), futures=2)
+    heavy, light = (made.of_request(JobRequest(4, HOUR_S, user=user)).mean_s for user in (1, 2))
+    assert light == 5 * HOUR_S, "behind the one before it"
+    assert heavy == 7 * HOUR_S, "behind all three"
+    assert own_standing(seen, SlurmSettings(), 3) is None

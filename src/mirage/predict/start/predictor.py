@@ -13,6 +13,7 @@ from mirage.errors import ConfigurationError
 from mirage.forecast.forecaster import Forecaster, QueueFutures
 from mirage.job_state import MISSING, Ints
 from mirage.policy.view import Chain, View
+from mirage.sim.contract.from_view import standing
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 Floats = NDArray[np.float64]
@@ -101,6 +102,7 @@ class StartPredictor:
         look_ahead_s: int = LOOK_AHEAD_S,
     ) -> None:
         self.view, self.look_ahead_s = view, look_ahead_s
+        self._scheduler = scheduler or SlurmSettings()
         forecaster = Forecaster(futures, seed=seed, discipline=discipline, scheduler=scheduler)
         self._queue: QueueFutures = forecaster.of(view)
 
@@ -125,7 +127,12 @@ class StartPredictor:
             gpus=request.gpus,
             cpus=request.cpus,
         )
-        forecast = self._queue.play(chain, np.zeros(1, dtype=np.int64), now_s + self.look_ahead_s)
+        forecast = self._queue.play(
+            chain,
+            np.zeros(1, dtype=np.int64),
+            now_s + self.look_ahead_s,
+            standing=own_standing(self.view, self._scheduler, request.user),
+        )
         return StartPrediction(now_s, forecast.waits_s[:, 0], self.look_ahead_s)
 
     def of_any(self, requests: Sequence[JobRequest]) -> StartPrediction:
@@ -175,3 +182,16 @@ class StartPredictor:
                 f"the job asks for {request.nodes} nodes{per_node}, and {most} such nodes of its partition are up: "
                 "ask for less, or for another partition"
             )
+
+
+def own_standing(view: View, settings: SlurmSettings, user: int) -> float | None:
+    """What a user's next job has beyond age, size and partition: the share of a heavy user is small.
+
+    The median of what the user's jobs have that wait, else of those that run: Slurm has computed the priority of the
+    former just now. None where the view shows none of either.
+    """
+    for jobs in (view.pending, view.running):
+        mine = (jobs.user == user) & (jobs.priority > 0)
+        if mine.any():
+            return float(np.median(standing(jobs, view, settings)[mine]))
+    return None

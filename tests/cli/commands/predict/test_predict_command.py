@@ -156,6 +156,14 @@ def test_a_shorter_limit_that_fits_before_the_reservation_is_recommended(termina
     assert said["advice"] in table
 
 
+def test_what_was_asked_for_is_marked_though_others_start_with_it(terminal: Terminal) -> None:
+    table = terminal.type("--compare", "--nodes", "1,2", "--time", "12h,13h", "-p", "main")
+    (marked,) = [line.split() for line in table.splitlines() if " * " in line]
+    assert marked[2:4] == ["1", "12:00:00"]
+    assert table.splitlines()[3].split()[1:3] == ["2", "13:00:00"]
+    assert "nothing that was tried is expected to start sooner" in table
+
+
 def test_lists_of_nodes_limits_and_partitions_are_compared(terminal: Terminal) -> None:
     said = terminal.json("--compare", "--nodes", "1,2", "--time", "4h,7h", "-p", "main,small", "serve.sh")
     offered = {(offer["nodes"], offer["limit"], offer["partition"]) for offer in said["offers"]}

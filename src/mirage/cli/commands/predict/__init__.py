@@ -115,8 +115,7 @@ def _predict_request(
     told = tell_request(now, asked, size, estimate.start_s if estimate else MISSING, kept)
     promise(promises, now, [told])
     if comparing:
-        offers = comparison.offers_for(now, asked, size)
-        first = next(offer.request for offer in offers if offer.sooner_s == offer.sooner_share == 0)
+        first, offers = comparison.offers_for(now, asked, size)
         comparison.show(now, offers, first, told.remarks, as_json=as_json)
         return
     _show(now, [told], as_json=as_json, single=True)

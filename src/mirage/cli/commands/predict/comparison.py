@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import replace
 from itertools import product
@@ -21,8 +22,12 @@ if TYPE_CHECKING:
     from mirage.slurm.text.requested_size import RequestedSize
 
 
-def offers_for(now: ClusterNow, asked: Asked, size: RequestedSize) -> list[Offer]:
-    """What was asked for and what else could be, the first to start first.
+MOST_PARTITIONS = 8
+"""Partitions beside those asked for that are tried where none are named: each costs the controller a question."""
+
+
+def offers_for(now: ClusterNow, asked: Asked, size: RequestedSize) -> tuple[JobRequest, list[Offer]]:
+    """What was asked for, and that and what else could be, the first to start first.
 
     Raises:
         ConfigurationError: The machine could not hold what was asked for, or a value of a list cannot be read.
@@ -40,22 +45,16 @@ def offers_for(now: ClusterNow, asked: Asked, size: RequestedSize) -> list[Offer
         if limit_s <= longest[place]
         for request in now.requests(replace(size, nodes=count, limit_s=limit_s, partitions=(place,)))
     ]
-    return compare(now.predictor, first, others)
+    return first, compare(now.predictor, first, others)
 
 
 def _usable_partitions(now: ClusterNow, asked: Asked, size: RequestedSize) -> list[str]:
     """Partitions in which sbatch would take the job as this user: those asked for, and others that do not refuse it."""
-    usable = list(size.partitions)
-    if asked.given.get("partition") and "reservation" in asked.given:
-        return usable
-    for partition in now.machine.partitions:
-        if partition.name in usable or size.limit_s > partition.max_time_s:
-            continue
-        try:
+    usable, others = list(size.partitions), [p for p in now.machine.partitions if p.name not in size.partitions]
+    for partition in [one for one in others if size.limit_s <= one.max_time_s][:MOST_PARTITIONS]:
+        with contextlib.suppress(SlurmRefused):
             slurms_estimate(now.client, asked, partition=partition.name)
-        except SlurmRefused:
-            continue
-        usable.append(partition.name)
+            usable.append(partition.name)
     return usable
 
 

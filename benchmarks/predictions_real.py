@@ -1,0 +1,127 @@
+"""Predictions of starts on a real slurmctld under load, and what came; ours beside Slurm's.
+
+    python benchmarks/predictions_real.py --predictions 100 --speed 60 -o predictions-real.json
+
+Starts a private cluster on loopback with accounting and a compressed clock, and keeps its queue busy with random jobs.
+Again and again a small job is predicted as ``mirage predict job.sh`` does, then submitted; the promises and their
+outcomes are those of ``mirage predict --calibration``. No range is corrected before sixty outcomes are known; how many
+were told with a correction is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from mirage.cli import context as cluster
+from mirage.cli.commands.predict import PROMISES
+from mirage.cli.commands.predict.asked import read_asked, slurms_estimate
+from mirage.cli.commands.predict.cluster_now import look
+from mirage.cli.commands.predict.told import kept_so_far, promise, tell_request
+from mirage.duration import DAY_S, HOUR_S
+from mirage.job_state import MISSING
+from mirage.lab.real.cluster import PrivateCluster
+from mirage.lab.real.spec import LabSpec
+from mirage.predict.start.promises import OPEN, Promises
+from mirage.predict.start.ranges import Calibration, calibration
+from mirage.slurm.text.requested_size import requested_size
+
+EVERY_S = 180
+WARM_S = 3 * HOUR_S
+DRAIN_S = 4 * HOUR_S
+LIMITS_MIN = (17, 31, 61, 121, 241)
+WORDS = "import sys; sys.path.insert(0, {here!r}); import predictions_real as one; one.{call}"
+
+
+def keep_predicting(count: int, seed: int, nodes: int, warm_s: int, drain_s: int, output: str) -> None:
+    """Predict and submit, then wait for what became of it; runs on the cluster's clock."""
+    dice, promises = random.Random(seed), Promises(cluster.home().folder / PROMISES)
+    time.sleep(warm_s)
+    corrected = 0
+    for number in range(count):
+        limit = str(dice.choice(LIMITS_MIN))
+        words = ["-N", str(dice.choice((1, 1, 2, nodes))), "-t", limit, "-J", f"probe{number}", "--exclusive"]
+        asked, client = read_asked(words, comparing=False), cluster.client()
+        now = look(client, 3 * DAY_S, seed=0)
+        size = requested_size(asked.given, now.machine, now.shared)
+        estimate = slurms_estimate(client, asked)
+        kept = kept_so_far(promises, now)
+        told = tell_request(now, asked, size, estimate.start_s if estimate else MISSING, kept)
+        promise(promises, now, [told])
+        corrected += bool(told.corrected)
+        submitted = ["sbatch", *words, "-o", "/dev/null", "--wrap", "sleep 60"]
+        subprocess.run(submitted, check=True, capture_output=True)
+        print(f"{number + 1} of {count} told, {len(kept)} kept", file=sys.stderr)
+        time.sleep(EVERY_S)
+    end_s = time.time() + drain_s
+    while time.time() < end_s and promises.of(now.name, OPEN):
+        time.sleep(10 * 60)
+        kept_so_far(promises, look(cluster.client(), 3 * DAY_S, seed=0))
+    found = [asdict(group) for group in calibration(promises.kept(now.name))]
+    said = {"corrected": corrected, "open": len(promises.of(now.name, OPEN)), "groups": found}
+    Path(output).write_text(json.dumps({**said, "kept": [asdict(one) for one in promises.kept(now.name)]}))
+
+
+def report(groups: Sequence[Calibration]) -> None:
+    """Print the shares inside, and the errors."""
+    for one in groups:
+        inside = " ".join(f"{share:.0%}" for share in one.inside)
+        slurms = "-" if one.slurm_error_s is None else f"{one.slurm_error_s / 60:.1f} min"
+        ours = "-" if one.same_error_s is None else f"{one.same_error_s / 60:.1f} min"
+        print(
+            f"{one.group}: {one.kept} kept, inside 50/80/95 %: {inside}; median error {one.error_s / 60:.1f} min; "
+            f"on the {one.slurm_kept} where Slurm spoke {ours}, Slurm's {slurms}"
+        )
+
+
+def main() -> None:
+    """Run the cluster, the load and the predictions."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--predictions", type=int, default=100)
+    parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--speed", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--warm-s", type=int, default=WARM_S)
+    parser.add_argument("--drain-s", type=int, default=DRAIN_S)
+    parser.add_argument("-o", "--output", type=Path, default=Path("predictions-real.json"))
+    options = parser.parse_args()
+    here = str(Path(__file__).parent)
+    with tempfile.TemporaryDirectory(prefix="mirage-", dir="/tmp") as folder:
+        spec = LabSpec(
+            directory=Path(folder) / "lab", nodes=options.nodes, gpus=0, accounting=True, speed=options.speed,
+            min_job_age_s=2 * DAY_S,
+        )  # fmt: skip
+        site = PrivateCluster(spec)
+        try:
+            site.up()
+            environment = {**os.environ, **site.user_environment}
+            busy = f"import real_chain; real_chain.keep_busy({options.seed}, {options.nodes}, {2**40})"
+            load = subprocess.Popen(
+                [sys.executable, "-c", f"import sys; sys.path.insert(0, {here!r}); {busy}"], env=environment
+            )
+            arguments = (options.predictions, options.seed, options.nodes, options.warm_s, options.drain_s)
+            call = f"keep_predicting{(*arguments, str(options.output.absolute()))!r}"
+            try:
+                words = [sys.executable, "-c", WORDS.format(here=here, call=call)]
+                subprocess.run(words, env=environment, check=True)
+            finally:
+                load.terminate()
+                load.wait()
+        finally:
+            site.purge()
+    said = json.loads(options.output.read_text())
+    print(f"{said['corrected']} told with corrected ranges, {said['open']} still open")
+    report([Calibration(**group) for group in said["groups"]])
+
+
+if __name__ == "__main__":
+    main()
