@@ -117,9 +117,10 @@ def test_quantiles_ascend_and_no_wait_is_negative():
 
 
 def test_state_goes_through_json():
-    correction = StartCorrection()
+    settings, prior = CalibrationSettings(half_life_s=2 * DAY_S, others=1.0), 3.0
+    correction = StartCorrection(settings, prior)
     stream(correction, np.random.default_rng(4), spread=0.7, days=15)
-    again = StartCorrection.from_json(correction.to_json())
+    again = StartCorrection.from_json(correction.to_json(), settings, prior)
     later = forecast_of(HOUR_S * np.arange(5, 30), 15 * DAY_S)
     assert again.awaited == correction.awaited != ()
     assert again.quantiles_s(later, LEVELS).tolist() == correction.quantiles_s(later, LEVELS).tolist()

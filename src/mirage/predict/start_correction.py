@@ -171,13 +171,13 @@ class StartCorrection:
         return json.dumps(state)
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """The correction that ``to_json`` wrote.
+    def from_json(cls, text: str, settings: CalibrationSettings = SETTINGS, prior: float = PRIOR) -> Self:
+        """The correction whose promises ``to_json`` wrote.
 
         Raises:
             ModelFileError: The text is not that of a correction, or of a newer version.
         """
-        made = cls()
+        made = cls(settings, prior)
         try:
             state = json.loads(text)
             if state["schema"] != SCHEMA:
