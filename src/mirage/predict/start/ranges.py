@@ -105,8 +105,8 @@ class Calibration:
     Attributes:
         group: ``all``, or partition and size class.
         kept: How many promises have an outcome.
-        inside: Share of waits inside each told range, in order of ``SHARES``; ranges are told to the minute, so that one
-            less than a minute from an end is inside: a job that starts at once waits a second for the scheduler.
+        inside: Share of waits inside each told range, in order of ``SHARES``; ranges are told to the minute, so that
+            one less than a minute from an end is inside: a job that starts at once waits a second for the scheduler.
         error_s: Median absolute difference between the told median and the wait.
         slurm_kept: For how many of them Slurm said something.
         slurm_error_s: The same difference for Slurm; None where it never said anything.
