@@ -62,19 +62,25 @@ def test_promises_of_the_same_partition_and_size_speak_where_they_suffice() -> N
 
 
 def test_how_promises_held_is_told_by_group_and_beside_slurm() -> None:
-    told_s = tuple(float(k) for k in range(len(LEVELS)))
+    told_s = tuple(100.0 * k for k in range(len(LEVELS)))
     made = [
-        Kept("main", "1 node", told_s, told_s, 3.0, slurm_s=13.0),
-        Kept("main", "1 node", told_s, told_s, 5.5),
-        Kept("gpu", "2-7 nodes", told_s, told_s, 9.0, slurm_s=9.0),
+        Kept("main", "1 node", told_s, told_s, 300.0, slurm_s=1300.0),
+        Kept("main", "1 node", told_s, told_s, 565.0),
+        Kept("gpu", "2-7 nodes", told_s, told_s, 900.0, slurm_s=900.0),
     ]
     of_all, gpu, main = calibration(made)
     assert (of_all.group, gpu.group, main.group) == ("all", "gpu, 2-7 nodes", "main, 1 node")
     assert of_all.inside == pytest.approx((1 / 3, 1 / 3, 2 / 3))
-    assert (of_all.kept, of_all.error_s) == (3, 2.5)
-    assert (of_all.slurm_kept, of_all.slurm_error_s, of_all.same_error_s) == (2, 5.0, 3.0)
+    assert (of_all.kept, of_all.error_s) == (3, 265.0)
+    assert (of_all.slurm_kept, of_all.slurm_error_s, of_all.same_error_s) == (2, 500.0, 300.0)
     assert (gpu.inside, main.slurm_kept) == ((0.0, 0.0, 0.0), 1)
     assert calibration([]) == []
+
+
+def test_a_second_until_the_scheduler_looks_is_no_miss() -> None:
+    at_once = (0.0,) * len(LEVELS)
+    assert calibration([Kept("main", "1 node", at_once, at_once, 1.0)])[0].inside == (1.0, 1.0, 1.0)
+    assert calibration([Kept("main", "1 node", at_once, at_once, 60.0)])[0].inside == (0.0, 0.0, 0.0)
 
 
 def test_sizes_are_classed() -> None:

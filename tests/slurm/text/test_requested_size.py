@@ -31,6 +31,7 @@ MACHINE = Machine(
         ({"ntasks": "8", "ntasks-per-node": "2", "cpus-per-task": "4"}, 4, 0, 8),
         ({"gpus": "16"}, 2, 8, 1),
         ({"gpus": "4", "nodes": "2"}, 2, 2, 1),
+        ({"gpus": "16", "nodes": "1"}, 1, 16, 1),
         ({"ntasks": "4", "gpus-per-task": "1"}, 1, 4, 4),
         ({"gres": "gpu:2,license:1"}, 1, 2, 1),
         ({"exclusive": None, "nodes": "3"}, 3, -1, -1),

@@ -103,6 +103,7 @@ class StartPredictor:
     ) -> None:
         self.view, self.look_ahead_s = view, look_ahead_s
         self._scheduler = scheduler or SlurmSettings()
+        self._played: dict[JobRequest, StartPrediction] = {}
         forecaster = Forecaster(futures, seed=seed, discipline=discipline, scheduler=scheduler)
         self._queue: QueueFutures = forecaster.of(view)
 
@@ -113,6 +114,11 @@ class StartPredictor:
             ConfigurationError: No nodes that are up could ever hold it.
         """
         self._check_fits(request)
+        if request not in self._played:
+            self._played[request] = self._play(request)
+        return self._played[request]
+
+    def _play(self, request: JobRequest) -> StartPrediction:
         now_s = self.view.now_s
         chain = Chain(
             request.nodes,

@@ -195,6 +195,7 @@ def test_promises_are_kept_and_their_outcomes_filled_in(terminal: Terminal) -> N
     group = found["groups"][0]
     assert (group["group"], group["kept"]) == ("all", 2), "the script, which became the job, and the job"
     assert group["error_s"] == abs(waited_s - promised["wait"]["median"])
+    assert (group["slurm_kept"], group["slurm_error_s"]) == (1, 15 * HOUR_S - waited_s), "of the script alone"
     low, high = promised["wait"]["95%"]
     assert group["inside"][2] == (low <= waited_s <= high)
     table = terminal.type("--calibration")
