@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from views import ended, jobs, view
 
 from mirage.policy.view import Ended
 from mirage.predict.run_times.back_off import LEVELS
 from mirage.predict.run_times.named_history import NamedHistory
-from views import ended, jobs, view
 
 HOUR = 3600
 NOW = 100 * HOUR

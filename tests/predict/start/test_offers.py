@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from views import jobs, view
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError
 from mirage.predict.start.offers import compare, limits_to_try
 from mirage.predict.start.predictor import LEVELS, JobRequest, StartPredictor, own_standing
 from mirage.sim.slurm_conf.settings import SlurmSettings
-from views import jobs, view
 
 NOW = 40 * DAY_S
 RUNNING = {"nodes": 3, "limit_s": 4 * HOUR_S, "submit_s": NOW - 9, "start_s": NOW, "width": 3}

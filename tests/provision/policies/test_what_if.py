@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from views import chain, ended, jobs, view
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
@@ -16,7 +17,6 @@ from mirage.policy.settings import PolicySettings
 from mirage.provision.policies.slurm_estimate import SlurmEstimate
 from mirage.provision.policies.what_if import WhatIf, delays_s
 from mirage.sim.slurm_conf.settings import SlurmSettings
-from views import chain, ended, jobs, view
 
 NOW = 40 * DAY_S
 DISCIPLINES = ["fcfs", "easy", "conservative", "slurm", "mirage-2023"]
