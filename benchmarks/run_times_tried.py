@@ -10,9 +10,10 @@ from typing import Any, Self
 import numpy as np
 
 from mirage.forecast.run_times import Uses
+from mirage.forecast.use_history import LEVELS
 from mirage.job_state import MISSING
 from mirage.policy.view import View
-from mirage.predict.run_times.back_off import LEVELS, Distributions, Level, binned, distributions, posterior
+from mirage.predict.run_times.back_off import Distributions, Level, binned, distributions, posterior
 from mirage.predict.run_times.named_history import NamedHistory
 from mirage.predict.run_times.observations import Observations, Requests, observed, share_of_limit, unfinished
 from mirage.predict.run_times.timeline import Timeline

@@ -8,10 +8,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import Ints
+from mirage.job_state import Floats, Ints
 from mirage.policy.view import View
-
-Floats = NDArray[np.float64]
 
 SHARED = 0.75
 """How often like jobs of one user end alike: the share of draws that they have in common."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from mirage.duration import HOUR_S
-from mirage.forecast.run_times import Floats, Uses
-from mirage.job_state import Ints
+from mirage.forecast.run_times import Uses
+from mirage.job_state import Floats, Ints
 from mirage.policy.view import View
 
 OWN_SAMPLES = 40

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mirage.job_state import Ints
-
-Floats = NDArray[np.float64]
+from mirage.job_state import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from views import ended, jobs, view
 
+from mirage.forecast.use_history import LEVELS
 from mirage.policy.view import Ended
-from mirage.predict.run_times.back_off import LEVELS
 from mirage.predict.run_times.named_history import NamedHistory
 
 HOUR = 3600

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mirage.predict.run_times.observations import Floats
+from mirage.job_state import Floats
 
 
 def crps(levels: Floats, truth: Floats) -> Floats:

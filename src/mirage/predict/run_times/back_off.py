@@ -15,18 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.duration import HOUR_S
-from mirage.job_state import MISSING, Ints
-from mirage.predict.run_times.observations import Floats, Observations, Requests
+from mirage.forecast.use_history import LEVELS, like_limit
+from mirage.job_state import MISSING, Floats, Ints
+from mirage.predict.run_times.observations import Observations, Requests
 
 BINS = 160
 """Bins of the use of the limit, each with about as many of the ended jobs."""
-
-LEVELS = 64
-"""How many equally likely values stand for a distribution."""
-
-_LIMIT_EDGES_S = np.array([1, 2, 6, 12, 24, 47.9]) * HOUR_S
-"""Like limits: between two of these edges."""
 
 _TINY = 1e-12
 
@@ -160,7 +154,7 @@ def _grouping(past: Requests, asked: Requests) -> Callable[[tuple[str, ...]], tu
         if name not in codes:
             if name == "like_limit":
                 both = np.concatenate([past.limit_s, asked.limit_s])
-                codes[name] = np.searchsorted(_LIMIT_EDGES_S, both, side="right")
+                codes[name] = like_limit(both)
             else:
                 both = np.concatenate([getattr(past, name), getattr(asked, name)])
                 codes[name] = np.unique(both, return_inverse=True)[1].reshape(-1)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from mirage.forecast.run_times import Uses
-from mirage.job_state import MISSING, Ints
+from mirage.job_state import MISSING, Floats, Ints
 from mirage.policy.view import View
 from mirage.predict.run_times.back_off import Level, distributions
-from mirage.predict.run_times.observations import Floats, Observations, Requests, observed, share_of_limit, unfinished
+from mirage.predict.run_times.observations import Observations, Requests, observed, share_of_limit, unfinished
 
 NAMED_HISTORY = (
     Level((), prior=0.0),

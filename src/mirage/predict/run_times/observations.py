@@ -8,10 +8,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import Ints
+from mirage.job_state import Floats, Ints
 from mirage.policy.view import Ended, Jobs, View
-
-Floats = NDArray[np.float64]
 
 LEAST_USE = 1e-6
 """Uses of the limit are above 0, so that they have a logarithm."""

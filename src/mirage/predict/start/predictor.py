@@ -6,17 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
 from mirage.forecast.forecaster import Forecaster, QueueFutures
-from mirage.job_state import MISSING, Ints
+from mirage.job_state import MISSING, Floats, Ints
 from mirage.policy.view import Chain, View
 from mirage.sim.contract.from_view import standing
 from mirage.sim.slurm_conf.settings import SlurmSettings
-
-Floats = NDArray[np.float64]
 
 FUTURES = 64
 LOOK_AHEAD_S = 14 * DAY_S

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mirage.duration import MINUTE_S
+from mirage.job_state import Floats
 from mirage.predict.start.predictor import LEVELS, SHARES
-
-Floats = NDArray[np.float64]
 
 LEAST_KEPT = 60
 """So many promises with their outcomes correct a range: the least that leave a 95 % range two misses to learn from."""

@@ -23,9 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.duration import DAY_S, WEEK_S
-from mirage.job_state import Ints
+from mirage.job_state import Floats, Ints
 
-Floats = NDArray[np.float64]
 Members = NDArray[np.bool_]
 Interval = tuple[float, float]
 

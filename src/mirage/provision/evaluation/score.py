@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.duration import HOUR_S
-from mirage.job_state import Ints
+from mirage.job_state import Floats, Ints
 from mirage.policy.cost import Cost
 from mirage.provision.chain import LOADS
 from mirage.provision.evaluation.candidate import ORACLE, Candidate
-from mirage.provision.evaluation.interval import Floats, Interval, Stretches
+from mirage.provision.evaluation.interval import Interval, Stretches
 from mirage.provision.evaluation.study import Trial
 
 REACTIVE = "reactive"
