@@ -115,6 +115,16 @@ class QueueFutures:
         self.past.jobs.boost = self.standing
         self._ids = np.concatenate([view.pending.id, view.running.id])
 
+    def are_of(self, view: View) -> bool:
+        """Whether they are those of a view: it shows the same queue at the same moment, whatever the chain."""
+        seen = self.view
+        return (
+            seen.now_s == view.now_s
+            and seen.nodes is view.nodes
+            and seen.pending is view.pending
+            and seen.running is view.running
+        )
+
     def play(self, chain: Chain, delays_s: Ints, until_s: int, *, standing: float | None = None) -> StartForecast:
         """Play every future with the next link of a chain submitted after each delay.
 

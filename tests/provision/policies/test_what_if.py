@@ -12,11 +12,17 @@ from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
 from mirage.forecast.forecaster import Forecaster
 from mirage.policy.cost import Cost
+from mirage.policy.plan import Wait
 from mirage.policy.registry import make_policy
 from mirage.policy.settings import PolicySettings
+from mirage.policy.view import Chain
 from mirage.provision.policies.slurm_estimate import SlurmEstimate
 from mirage.provision.policies.what_if import WhatIf, delays_s
+from mirage.sim.cluster import Cluster
+from mirage.sim.jobs import workload
+from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.trace.table import JobTable
 
 NOW = 40 * DAY_S
 DISCIPLINES = ["fcfs", "easy", "conservative", "slurm", "mirage-2023"]
@@ -28,9 +34,18 @@ def full_machine(*, left_s: int, limit_s: int = 4 * HOUR_S, history: object = No
     return view(NOW, 2, 0, running=jobs(job), history=history, chain=chain(ends_s or NOW + 2 * DAY_S))
 
 
-def test_delays_double_until_the_end() -> None:
-    assert delays_s(10 * HOUR_S, 1800).tolist() == [0, 1800, 3600, 7200, 14400, 28800, 36000]
-    assert delays_s(600, 1800).tolist() == [0, 600]
+@pytest.mark.parametrize(
+    ("remaining_s", "delays"),
+    [
+        (10 * HOUR_S, [0, 1800, 3600, 7200, 14400, 28800, 35100, 35700, 36000]),
+        (4000, [0, 1800, 3100, 3600, 3700, 4000]),
+        (1800, [0, 900, 1500, 1800]),
+        (600, [0, 300, 600]),
+        (200, [0, 200]),
+    ],
+)
+def test_delays_double_and_come_close_to_the_end(remaining_s: int, delays: list[int]) -> None:
+    assert delays_s(remaining_s, 1800).tolist() == delays
 
 
 def test_the_same_view_gets_the_same_plan_and_another_seed_other_futures() -> None:
@@ -120,6 +135,26 @@ def test_a_glance_is_shared_and_tells_each_chain_what_it_would_hear_alone() -> N
     for one in chains:
         assert shared.decide(one) == WhatIf(futures=8, quick=True).decide(one)
     assert len(shared._waits) == 1
+
+
+def test_a_later_moment_of_an_empty_queue_is_another_one() -> None:
+    sim = Simulation(Cluster.pool(4), workload(JobTable.build([]), Cluster.pool(4)), begin_s=NOW)
+    policy, ends_s = WhatIf(futures=4), NOW + 12 * HOUR_S
+    first = sim.inject(nodes=1, limit_s=12 * HOUR_S)
+    sim.run_until_started(first, NOW + HOUR_S)
+    for now_s in (NOW + HOUR_S, ends_s - HOUR_S, ends_s - 600):
+        sim.approach(now_s)
+        seen = sim.view(Chain(1, 12 * HOUR_S, first, NOW, NOW, ends_s, 1800))
+        assert policy.decide(seen) == WhatIf(futures=4).decide(seen)
+        assert policy.decide(seen).estimate["remaining_s"] == ends_s - now_s
+
+
+def test_in_the_last_step_the_best_moment_is_named() -> None:
+    # Every day a job of the whole machine comes 27 minutes from now: five minutes of overlap are the cheapest.
+    rivals = [(1, 2, HOUR_S, at, at, at + HOUR_S) for at in (NOW - day * DAY_S + 27 * 60 for day in range(1, 15))]
+    seen = view(NOW, 2, 2, history=ended(*rivals), chain=chain(NOW + 1800))
+    plan = WhatIf(discipline="easy", futures=4, quick=False).decide(seen)
+    assert plan.actions == (Wait(reason="waiting-costs-less", until_s=NOW + 1500),)
 
 
 def test_the_number_of_futures_comes_with_the_name() -> None:

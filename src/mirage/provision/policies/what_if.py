@@ -98,7 +98,7 @@ class WhatIf:
         chain = chain_of(view)
         if (plan := plan_without_choice(view, chain)) is not None:
             return plan
-        if self._queue is None or self._queue.view.pending is not view.pending:
+        if self._queue is None or not self._queue.are_of(view):
             self._queue, self._waits = self.forecaster.of(view), {}
         remaining_s = chain.ends_s - view.now_s
         waits_s = None
@@ -107,7 +107,7 @@ class WhatIf:
             if (plan := self._plan_at_a_glance(view, chain, waits_s)) is not None:
                 return plan
         delays = delays_s(remaining_s, chain.step_s)
-        if len(delays) > 2:
+        if remaining_s >= 2 * chain.step_s:
             few = delays[[0, likely_delay(delays, remaining_s, waits_s)]]
             plan = self._weighed(self._queue.play(chain, few, chain.ends_s + BEYOND_S), chain)
             if not plan.submits:
@@ -121,8 +121,9 @@ class WhatIf:
         said when few delays have been played.
         """
         cost = self.cost.of(forecast.gaps_s)
-        now, fixed, hindsight = cost[:, 0].mean(), cost[:, 1:].mean(axis=0).min(), cost[:, 1:].min(axis=1).mean()
-        later = fixed + self.information * (hindsight - fixed)
+        by_delay, hindsight = cost.mean(axis=0), cost[:, 1:].min(axis=1).mean()
+        now, best = by_delay[0], 1 + int(by_delay[1:].argmin())
+        later = by_delay[best] + self.information * (hindsight - by_delay[best])
         remaining_s = chain.ends_s - forecast.now_s
         waits_s = forecast.waits_s[:, 0]
         estimate = forecast_estimate(remaining_s, waits_s) | {"cost_now": float(now), "cost_later": float(later)}
@@ -130,7 +131,10 @@ class WhatIf:
             return Plan((Submit(reason="waiting-costs-more"),), estimate, forecast)
         if self.tie > 0 and _NOTHING < now <= later * (1 + self.tie):
             return Plan((Submit(reason="waiting-gains-nothing"),), estimate, forecast)
-        until_s = next_look_s(forecast.now_s, chain.step_s, remaining_s - int(waits_s.max()))
+        if (best_s := int(forecast.delays_s[best])) < chain.step_s:
+            until_s = forecast.now_s + best_s
+        else:
+            until_s = next_look_s(forecast.now_s, chain.step_s, remaining_s - int(waits_s.max()))
         return Plan((Wait(reason="waiting-costs-less", until_s=until_s),), estimate, forecast)
 
     def _plan_at_a_glance(self, view: View, chain: Chain, waits_s: Ints) -> Plan | None:
@@ -184,8 +188,11 @@ def next_look_s(now_s: int, step_s: int, spare_s: int) -> int:
 
 
 def delays_s(remaining_s: int, step_s: int) -> Ints:
-    """Now, after 1, 2, 4, … steps, and when the present link ends: seconds from now, ascending."""
-    steps = [0]
-    while (2 ** (len(steps) - 1)) * step_s < remaining_s:
-        steps.append(2 ** (len(steps) - 1))
-    return np.array([*(k * step_s for k in steps), remaining_s], dtype=np.int64)
+    """Now, after 1, 2, 4, … steps, half a step and a sixth before the present link ends, and then: seconds, ascending.
+
+    The last two matter where a queue is nearly empty: a whole step would be a dear insurance against a burst.
+    """
+    steps = step_s * 2 ** np.arange(max(remaining_s // step_s, 1).bit_length(), dtype=np.int64)
+    early = np.array([0, remaining_s - step_s // 2, remaining_s - step_s // 6, remaining_s])
+    delays = np.unique(np.concatenate([steps, early]))
+    return np.ascontiguousarray(delays[(delays >= 0) & (delays <= remaining_s)])
