@@ -62,6 +62,24 @@ def test_nobody_is_displaced_in_vain() -> None:
     assert high == [(100, 200)]
 
 
+def test_who_comes_back_is_ranked_at_once() -> None:
+    """Priorities do not change with time here, so it does not matter how seldom all of them are computed anew."""
+    dice = np.random.default_rng(3)
+    jobs = [
+        {"qos": str(qos), "submit_s": int(at), "elapsed_s": int(lasts), "limit_s": 500, "nodes": int(nodes)}
+        for qos, at, lasts, nodes in zip(
+            dice.choice(list(QOS), 150), np.sort(dice.integers(0, 18_000, 150)), dice.integers(1, 400, 150),
+            dice.integers(1, 5, 150),
+        )
+    ]  # fmt: skip
+    often, seldom = (
+        run(Cluster.pool(4), *jobs, setting=replace(SETTINGS, weight_age=0, calc_period_s=period_s, every_pass=True))
+        for period_s in (1, 10**7)
+    )
+    assert often == seldom
+    assert sum(len(stretches) > 1 for stretches in often) > 10  # displaced
+
+
 def test_one_s_own_qos_is_left_alone() -> None:
     first, second = run(Cluster.pool(1), {"qos": "normal"}, {"qos": "normal", "submit_s": 50})
     assert (first, second) == ([(0, 100)], [(100, 200)])

@@ -188,11 +188,12 @@ def next_look_s(now_s: int, step_s: int, spare_s: int) -> int:
 
 
 def delays_s(remaining_s: int, step_s: int) -> Ints:
-    """Now, after 1, 2, 4, … steps, half a step and a sixth before the present link ends, and then: seconds, ascending.
+    """Now, after 1, 2, 4, … steps, and when the present link ends: seconds from now, ascending.
 
-    The last two matter where a queue is nearly empty: a whole step would be a dear insurance against a burst.
+    In the last two steps also half a step and a sixth before the end: where a queue is nearly empty, a whole step is a
+    dear insurance against a burst.
     """
-    steps = step_s * 2 ** np.arange(max(remaining_s // step_s, 1).bit_length(), dtype=np.int64)
-    early = np.array([0, remaining_s - step_s // 2, remaining_s - step_s // 6, remaining_s])
-    delays = np.unique(np.concatenate([steps, early]))
-    return np.ascontiguousarray(delays[(delays >= 0) & (delays <= remaining_s)])
+    delays = [0, remaining_s, *(step_s << k for k in range((remaining_s // step_s).bit_length()))]
+    if remaining_s < 2 * step_s:
+        delays += [remaining_s - step_s // 2, remaining_s - step_s // 6]
+    return np.unique([delay for delay in delays if delay >= 0]).astype(np.int64)

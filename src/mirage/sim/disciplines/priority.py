@@ -91,13 +91,10 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
     fair = setting.weight_fairshare > 0.0
     if fair:
         sum_by_account(world, state, scratch)
-    n = clock.n_pending
     moved = False
-    for k in range(n):
+    for k in range(0 if due else unranked_last(state, scratch), clock.n_pending):
         slot = queue[k]
         job = live[slot]
-        if not due and job.priority != UNRANKED:
-            continue
         age = min((now - job.eligible_s) / setting.max_age_s, 1.0)
         size = job.nodes / setting.nodes
         if setting.favor_small == 1:
@@ -114,6 +111,35 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
         job.priority = float(int(priority))  # Slurm's priorities are whole numbers
         moved |= insert_by_priority(world, state, k, slot)
     return due and moved
+
+
+@kernel()
+def unranked_last(state: State, scratch: Scratch) -> int:
+    """Move the jobs that arrived since the last look, which have no priority yet, behind the others.
+
+    They are looked for from the end, where nearly all of them are.
+
+    Returns:
+        The place of the first of them.
+    """
+    clock, live, queue = state.clock[0], state.live, pending(state)
+    n = first = clock.n_pending
+    found = 0
+    while first > 0 and found < clock.arrived_since:
+        first -= 1
+        if live[queue[first]].priority == UNRANKED:
+            found += 1
+    found, kept = 0, first
+    for k in range(first, n):
+        if live[queue[k]].priority == UNRANKED:
+            scratch.slots[found] = queue[k]
+            found += 1
+        else:
+            queue[kept] = queue[k]
+            kept += 1
+    for k in range(found):
+        queue[kept + k] = scratch.slots[k]
+    return int(kept)
 
 
 @kernel()
