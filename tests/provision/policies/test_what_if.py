@@ -165,10 +165,10 @@ def test_the_number_of_futures_comes_with_the_name() -> None:
 
 
 def test_what_decides_comes_with_the_name_too() -> None:
-    made = make_policy("what-if:7:tie=0:quick=no:information=0.3")
-    assert (made.forecaster.futures, made.tie, made.quick, made.information) == (7, 0.0, False, 0.3)
+    made = make_policy("what-if:7:tie=0:quick=no:information=0.6")
+    assert (made.forecaster.futures, made.tie, made.quick, made.information) == (7, 0.0, False, 0.6)
     usual = make_policy("what-if")
-    assert (usual.forecaster.futures, usual.tie, usual.quick, usual.information) == (64, 0.05, True, 0.5)
+    assert (usual.forecaster.futures, usual.tie, usual.quick, usual.information) == (64, 0.05, True, 0.3)
 
 
 def test_with_something_to_lose_either_way_a_tie_goes_to_submitting() -> None:
