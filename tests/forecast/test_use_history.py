@@ -32,12 +32,17 @@ def test_a_job_longer_than_any_before_it_runs_to_its_limit() -> None:
 
 
 def test_running_jobs_count_as_longer_than_so_far() -> None:
-    everybody = np.full(LEVELS, 0.05)
-    everybody[LEVELS // 2 :] = 0.95
-    alone = with_own_history(everybody, np.zeros(0), np.zeros(0))
-    with_running = with_own_history(everybody, np.zeros(0), np.full(60, 0.5))
+    everybody = np.full((2, LEVELS), 0.05)
+    everybody[:, LEVELS // 2 :] = 0.95
+    alone, with_running = with_own_history(everybody, [np.zeros(0)] * 2, [np.zeros(0), np.full(60, 0.5)])
     assert (alone > 0.5).mean() == pytest.approx(0.5, abs=0.02)
     assert (with_running > 0.5).mean() > 0.8
+
+
+def test_one_s_own_habits_weigh_with_their_number() -> None:
+    own = [np.zeros(0), np.full(10, 0.9), np.full(30, 0.9)]
+    levels = with_own_history(np.full((3, LEVELS), 0.1), own, [np.zeros(0)] * 3)
+    assert (levels > 0.5).mean(axis=1).tolist() == pytest.approx([0, 10 / 40, 30 / 60], abs=1 / LEVELS)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=200))

@@ -7,6 +7,8 @@ elapsed time, so only larger uses are drawn.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mirage.duration import HOUR_S
@@ -39,16 +41,30 @@ def like_limit(limit_s: Ints) -> Ints:
 
 
 def evenly(uses: Floats, weights: Floats | None = None) -> Floats:
-    """``LEVELS`` equally likely values that stand for weighted ones; ascending."""
-    order = np.argsort(uses, kind="stable")
-    mass = np.ones(len(uses)) if weights is None else weights[order]
-    share = np.cumsum(mass) / mass.sum()
-    at = np.searchsorted(share, (np.arange(LEVELS) + 0.5) / LEVELS)
-    levels: Floats = uses[order][np.minimum(at, len(uses) - 1)]
+    """``LEVELS`` equally likely values that stand for weighted ones.
+
+    Args:
+        uses: Shape (…, n).
+        weights: The same shape; None where all weigh the same.
+
+    Returns:
+        Shape (…, LEVELS), ascending.
+    """
+    order = np.argsort(uses, axis=-1, kind="stable")
+    mass = np.ones(uses.shape) if weights is None else np.take_along_axis(weights, order, axis=-1)
+    return _levels(np.take_along_axis(uses, order, axis=-1), mass)
+
+
+def _levels(ascending: Floats, mass: Floats) -> Floats:
+    share = np.cumsum(mass, axis=-1) / mass.sum(axis=-1, keepdims=True)
+    middles = (np.arange(LEVELS) + 0.5) / LEVELS
+    rows = share.reshape(-1, share.shape[-1])
+    at = np.array([np.searchsorted(row, middles) for row in rows]).reshape(*share.shape[:-1], LEVELS)
+    levels: Floats = np.take_along_axis(ascending, np.minimum(at, ascending.shape[-1] - 1), axis=-1)
     return levels
 
 
-def with_own_history(everybody: Floats, own: Floats, running: Floats) -> Floats:
+def with_own_history(everybody: Floats, own: Sequence[Floats], running: Sequence[Floats]) -> Floats:
     """What a user's next job will use of its limit, given everybody's uses, the user's own and its running jobs'.
 
     Everybody's count as ``PRIOR_SAMPLES`` observations, each of the user's own as one. Of a job that runs we only know
@@ -57,16 +73,26 @@ def with_own_history(everybody: Floats, own: Floats, running: Floats) -> Floats:
     long jobs have yet to end look like one of short jobs.
 
     Args:
-        everybody: ``LEVELS`` equally likely uses.
-        own: Uses of the user's ended jobs.
-        running: Uses so far of the user's running jobs.
+        everybody: Shape (cases, n), equally likely uses.
+        own: For each case the uses of the user's ended jobs.
+        running: For each case the uses so far of the user's running jobs.
+
+    Returns:
+        Shape (cases, LEVELS), equally likely uses, ascending.
     """
-    uses = np.concatenate([everybody, own, [1.0]])
-    weights = np.concatenate([np.full(len(everybody), PRIOR_SAMPLES / len(everybody)), np.ones(len(own)), [1e-6]])
-    for used in np.sort(running):
-        longer = uses > min(used, 0.999999)
-        weights[longer] *= 1.0 + 1.0 / weights[longer].sum()
-    return evenly(uses, weights)
+    cases, n = everybody.shape
+    last = n + max(map(len, own), default=0)
+    uses, mass = np.ones((cases, last + 1)), np.zeros((cases, last + 1))
+    uses[:, :n], mass[:, :n], mass[:, last] = everybody, PRIOR_SAMPLES / n, 1e-6
+    for case, its in enumerate(own):
+        uses[case, n : n + len(its)], mass[case, n : n + len(its)] = its, 1.0
+    order = np.argsort(uses, axis=1, kind="stable")
+    uses, mass = np.take_along_axis(uses, order, axis=1), np.take_along_axis(mass, order, axis=1)
+    for case, its in enumerate(running):
+        for used in np.sort(its):
+            longer = mass[case, np.searchsorted(uses[case], min(used, 0.999999), side="right") :]
+            longer *= 1.0 + 1.0 / longer.sum()
+    return _levels(uses, mass)
 
 
 class UseHistory:
@@ -81,26 +107,37 @@ class UseHistory:
         self._everybody = {int(k): evenly(self._uses[classes == k]) for k in np.unique(classes)}
         self._unknown = evenly(self._uses if len(self._uses) else np.ones(1))
 
-    def of(self, user: int, limit_s: int) -> Floats:
-        """``LEVELS`` equally likely uses of a job of this user and limit; all 1 where nothing has ever ended."""
-        everybody = self._everybody.get(int(like_limit(np.array([limit_s]))[0]), self._unknown)
-        own = self._uses[(self._user == user) & (self._limit_s == limit_s)][-OWN_SAMPLES:]
-        running = self._running_used[(self._running_user == user) & (self._running_limit_s == limit_s)]
+    def of(self, user: Ints, limit_s: Ints) -> Floats:
+        """Equally likely uses of jobs of these users and limits; all 1 where nothing has ever ended.
+
+        Returns:
+            Shape (cases, LEVELS), ascending.
+        """
+        everybody = np.stack([self._everybody.get(int(k), self._unknown) for k in like_limit(limit_s)])
+        own = [
+            self._uses[(self._user == u) & (self._limit_s == limit)][-OWN_SAMPLES:] for u, limit in zip(user, limit_s)
+        ]
+        running = [
+            self._running_used[(self._running_user == u) & (self._running_limit_s == limit)]
+            for u, limit in zip(user, limit_s)
+        ]
         return with_own_history(everybody, own, running)
 
     def draw_from(self, user: Ints, limit_s: Ints, elapsed_s: Floats) -> Uses:
         """For jobs of these users and limits that have run so long already, what their use can be."""
+        if not len(user):
+            return Uses(np.ones(1), np.zeros((0, 2), dtype=np.int64))
         kinds, kind = np.unique(np.stack([user, limit_s]), axis=1, return_inverse=True)
         kind = kind.reshape(-1)
-        tables = [self.of(int(u), int(limit)) for u, limit in kinds.T]
-        samples = np.concatenate([*tables, np.ones(1)])
+        tables = self.of(*kinds)
+        samples = np.append(tables.ravel(), 1.0)
         first = kind * LEVELS
         used = elapsed_s / np.maximum(limit_s, 1)
-        gone = np.array([np.searchsorted(tables[k], u, side="right") for k, u in zip(kind, used)], dtype=np.int64)
+        gone = (tables[kind] <= used[:, None]).sum(axis=1)
         exhausted = gone == LEVELS  # longer than any before it: it will run to its limit
         stretch = np.stack([np.where(exhausted, len(samples) - 1, first + gone), first + LEVELS], axis=1)
         stretch[exhausted, 1] = len(samples)
-        return Uses(samples, np.ascontiguousarray(stretch.reshape(-1, 2)))
+        return Uses(samples, np.ascontiguousarray(stretch))
 
 
 class History:

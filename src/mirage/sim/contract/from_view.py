@@ -102,7 +102,7 @@ def revive(
     cluster = cluster_of(view)
     pending, running = view.pending, view.running
     n = len(pending) + len(running)
-    users = int(max([0, *pending.user, *running.user, *view.ended.user])) + 2
+    users = int(max(user.max(initial=0) for user in (pending.user, running.user, view.ended.user))) + 2
     future = records(JOB, arrivals)
     fixed = replace(settings, weight_fairshare=0.0)  # it is in the standing of each job
     world = make_world(cluster, future, fixed.record(cluster, view.now_s - pass_phase_s), np.zeros(users))
