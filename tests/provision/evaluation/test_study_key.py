@@ -11,6 +11,13 @@ from pathlib import Path
 import pytest
 
 import mirage
+from mirage.provision.chain import Link
+from mirage.provision.evaluation.episode import Scenario
+from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.study import Study
+from mirage.sim.cluster import Cluster
+from mirage.sim.jobs import workload
+from mirage.trace.table import JobTable
 
 SCRIPT = """
 import sys
@@ -69,6 +76,21 @@ def test_docstrings_and_code_that_plays_no_part_keep_the_key_and_a_constant_chan
     assert key(package) == before
     replace(rules, "RECENT_STARTS = 100", "RECENT_STARTS = 99")
     assert key(package) != before
+
+
+def test_which_jobs_are_called_alike_is_part_of_it() -> None:
+    """As views show it: numbers in names do not count, and what the names are does not either."""
+    cluster = Cluster.pool(4)
+
+    def key_of(names: list[str], accounts: list[str]) -> str:
+        table = JobTable.build(
+            [1, 2], submit_s=[0, 1], elapsed_s=[9, 9], limit_s=[9, 9], nodes=[1, 1], name=names, account=accounts
+        )
+        return Study(Scenario(cluster, workload(table, cluster)), Protocol.warm(0), (Link(),), ()).key
+
+    alike = key_of(["train-1", "train-2"], ["physics", "physics"])
+    assert alike == key_of(["test-1", "test-1"], ["chemistry", "chemistry"])
+    assert len({alike, key_of(["train", "test"], ["physics", "physics"]), key_of(["a", "a"], ["b", "c"])}) == 3
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import NEVER, Candidate, WindowRun, window_seed
 from mirage.provision.evaluation.episode import Episode, Scenario, play, warm_simulations
 from mirage.provision.evaluation.protocol import Protocol
+from mirage.sim.contract.job_labels import LabelBook
 from mirage.sim.disciplines.registry import discipline_spec
 from mirage.source_digest import source_digest
 
@@ -59,6 +60,7 @@ class Study:
         ):
             digest.update(repr(part).encode())
         digest.update(scenario.jobs.jobs.tobytes())
+        digest.update(LabelBook(scenario.jobs.table).codes.tobytes())
         for candidate in self.candidates:
             digest.update(_content(candidate.policy.partition(":")[2]))
         entries = [policy_spec(candidate.policy).entry for candidate in self.candidates]
