@@ -72,6 +72,14 @@ class Shell:
         AGENTS.append(agent)
         return agent
 
+    def agent_with(self, **settings: Any) -> subprocess.Popen[bytes]:
+        """An agent with settings that have no option."""
+        url = f"sqlite:///{self.environment['MIRAGE_HOME']}/store.db"
+        program = (sys.executable, str(Path(__file__).with_name("dying_agent.py")), url, "never", json.dumps(settings))
+        with (self.folder / "agent.log").open("ab") as log:
+            AGENTS.append(subprocess.Popen(program, env=self.environment, cwd=self.folder, stdout=log, stderr=log))
+        return AGENTS[-1]
+
     def found(self, chain: str) -> dict[int, list[QueuedJob]]:
         """Every job of our own that carries a tag of the chain of that name in our store, by link."""
         found: dict[int, list[QueuedJob]] = {}
