@@ -98,10 +98,13 @@ class Shell:
     def jobs(self, chain: str) -> dict[int, list[JobState]]:
         return {number: [job.state for job in jobs] for number, jobs in self.found(chain).items()}
 
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """Chains by name, as ``mirage chain list --json`` shows them."""
+        return {row["chain"]: row for row in json.loads(self.mirage("chain", "list", "--json"))}
+
     def row(self, chain: str) -> dict[str, Any]:
-        """The chain as ``mirage chain list --json`` shows it."""
-        rows: list[dict[str, Any]] = json.loads(self.mirage("chain", "list", "--json"))
-        return next(row for row in rows if row["chain"] == chain)
+        """One of the chains."""
+        return self.rows()[chain]
 
     def kinds(self, chain: str) -> list[str]:
         """Kinds of what happened to a chain."""
