@@ -90,6 +90,22 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+LONGEST = (
+    "test_crashes_real.py", "test_evaluate.py", "test_handover_real.py", "test_chains_real.py", "test_properties.py",
+    "test_real_cluster.py", "test_week_of_troubles.py", "test_isolation_real.py", "test_agent.py",
+    "test_cold_cache_real.py", "test_demo.py", "test_backends.py", "test_kernel_cache.py", "test_identity_real.py",
+    "test_snippets.py", "test_submit_real.py",
+)  # fmt: skip
+"""Files of a minute or more. They come first, those that compute between those that wait for a real Slurm: workers that
+take whole files then end at about the same time, and not one of them long after the others."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(LONGEST)))
+
+
 @pytest.fixture(scope="session")
 def private_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
     """Makes private real Slurm clusters, ``private_cluster(nodes=4, speed=60)``, and removes them in the end."""

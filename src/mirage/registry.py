@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoints, entry_points
 from typing import Any, Generic, Protocol, TypeVar
 
 from mirage.errors import ConfigurationError, UnknownName
@@ -42,7 +45,7 @@ class Registry(Generic[Spec]):
 
     def names(self) -> tuple[str, ...]:
         """All names, the built-in ones first; nothing is imported."""
-        return tuple(dict.fromkeys([*self.builtin, *sorted(entry_points(group=self.group).names)]))
+        return tuple(dict.fromkeys([*self.builtin, *sorted(installed_points(self.group).names)]))
 
     def spec(self, name: str) -> Spec:
         """The specification of a name; what an installed package declares is imported for it.
@@ -51,7 +54,7 @@ class Registry(Generic[Spec]):
             UnknownName: Nothing has that name; the message lists the known ones.
             ConfigurationError: Two packages want the name, or what one declares cannot be used.
         """
-        points = {point.value: point for point in entry_points(group=self.group, name=name)}
+        points = {point.value: point for point in installed_points(self.group).select(name=name)}
         entries = [*([self.builtin[name].entry] if name in self.builtin else []), *points]
         if not entries:
             raise UnknownName(self.kind, name, self.names())
@@ -70,3 +73,24 @@ class Registry(Generic[Spec]):
         if spec is None:
             raise ConfigurationError(f"the {self.kind} {name!r}: {point.value} is {found!r}, and not {self.takes}")
         return spec
+
+
+def installed_points(group: str) -> EntryPoints:
+    """Entry points of a group; the packages are read again only when a folder of ``sys.path`` has changed.
+
+    Reading them takes as long as a small simulation, and every simulation asks for its discipline.
+    """
+    return _read_points(group, tuple((folder, _changed_ns(folder)) for folder in sys.path))
+
+
+@lru_cache(maxsize=8)
+def _read_points(group: str, folders: tuple[tuple[str, int], ...]) -> EntryPoints:
+    return entry_points(group=group)
+
+
+def _changed_ns(folder: str) -> int:
+    """When something was last added to a folder or removed from it; 0 where there is none."""
+    try:
+        return os.stat(folder or os.curdir).st_mtime_ns
+    except OSError:
+        return 0

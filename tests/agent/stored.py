@@ -1,4 +1,4 @@
-"""A specification to store, what random letters look like, and a process that dies while it writes."""
+"""A specification to store, what random letters look like, a process that dies while it writes, a store in haste."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import subprocess
 import sys
 import textwrap
 import time
+from typing import Any
+
+import sqlalchemy as sa
 
 from mirage.agent.model import ChainSpec
 from mirage.agent.store.identity import LETTERS
+from mirage.agent.store.sql_store import SqlStore
 from mirage.slurm.values import Submission
 
 SPEC = ChainSpec(
@@ -30,3 +34,13 @@ def killed(program: str, url: str, after_s: float, *, wait_ready: bool = True) -
     child.send_signal(signal.SIGKILL)
     child.wait()
     child.stdout.close()
+
+
+def without_waiting_for_the_disk(store: SqlStore) -> SqlStore:
+    """A SQLite store that a power failure may damage; a simulated day is thousands of transactions."""
+
+    @sa.event.listens_for(store.engine, "checkout")
+    def prepare(connection: Any, *_: Any) -> None:
+        connection.execute("PRAGMA synchronous=OFF").close()
+
+    return store

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from stored import without_waiting_for_the_disk
 
 from mirage.agent.agent import Agent
 from mirage.agent.chain.history import chain_run
@@ -84,6 +85,7 @@ class World:
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[object]:
     with closing(open_store(f"sqlite:///{tmp_path}/store.db")) as store:
+        without_waiting_for_the_disk(store)
         yield lambda program=None, load=0.3: World(tmp_path, store, program or Program(), load)
 
 

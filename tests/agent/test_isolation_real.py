@@ -57,7 +57,7 @@ def test_one_chain_s_trouble_is_its_own(shell: Shell) -> None:
     change_spec(shell, "refused", submission={"options": {"partition": "nowhere", "time": "2"}})
     agent = shell.agent()
     shell.until(lambda: "2 checkpoint" in shell.log(), 150, "the healthy chain hands over from its second link")
-    why = {name: shell.row(name)["why"] for name in ("healthy", "lost", "policy", "refused")}
+    why = {name: row["why"] for name, row in shell.rows().items()}
     assert why["healthy"] == ""
     assert "gone" in why["lost"]
     assert "lead takes hours" in why["policy"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stored import without_waiting_for_the_disk
 
 from mirage.agent.agent import Agent
 from mirage.agent.chain.tag import parse_tag
@@ -105,6 +106,7 @@ def a_week(folder: Path, troubled: Mapping[str, Trouble]) -> tuple[dict[str, lis
     slurm, script = TroubledSlurm(sim, programs), folder / "job.sh"
     script.write_text("#!/bin/sh\n")
     with closing(open_store(f"sqlite:///{folder}/store.db")) as store:
+        without_waiting_for_the_disk(store)
 
         def add(name: str, limit: str, **spec: Any) -> Chain:
             asked = Submission(str(script), {"time": limit, "nodes": "1"})

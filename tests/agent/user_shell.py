@@ -72,6 +72,14 @@ class Shell:
         AGENTS.append(agent)
         return agent
 
+    def agent_with(self, **settings: Any) -> subprocess.Popen[bytes]:
+        """An agent with settings that have no option."""
+        url = f"sqlite:///{self.environment['MIRAGE_HOME']}/store.db"
+        program = (sys.executable, str(Path(__file__).with_name("dying_agent.py")), url, "never", json.dumps(settings))
+        with (self.folder / "agent.log").open("ab") as log:
+            AGENTS.append(subprocess.Popen(program, env=self.environment, cwd=self.folder, stdout=log, stderr=log))
+        return AGENTS[-1]
+
     def found(self, chain: str) -> dict[int, list[QueuedJob]]:
         """Every job of our own that carries a tag of the chain of that name in our store, by link."""
         found: dict[int, list[QueuedJob]] = {}
@@ -90,10 +98,13 @@ class Shell:
     def jobs(self, chain: str) -> dict[int, list[JobState]]:
         return {number: [job.state for job in jobs] for number, jobs in self.found(chain).items()}
 
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """Chains by name, as ``mirage chain list --json`` shows them."""
+        return {row["chain"]: row for row in json.loads(self.mirage("chain", "list", "--json"))}
+
     def row(self, chain: str) -> dict[str, Any]:
-        """The chain as ``mirage chain list --json`` shows it."""
-        rows: list[dict[str, Any]] = json.loads(self.mirage("chain", "list", "--json"))
-        return next(row for row in rows if row["chain"] == chain)
+        """One of the chains."""
+        return self.rows()[chain]
 
     def kinds(self, chain: str) -> list[str]:
         """Kinds of what happened to a chain."""

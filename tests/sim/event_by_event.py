@@ -9,60 +9,102 @@ The discipline is ours, kernel for kernel. What differs is only what it is shown
 
 from __future__ import annotations
 
-import heapq
+from typing import Any
 
 import numpy as np
 
 from mirage.sim.cluster import Cluster
 from mirage.sim.disciplines.easy import easy
 from mirage.sim.jobs import Workload
-from mirage.sim.kernel.arrays import Scratch, State, World
+from mirage.sim.kernel.arrays import NEVER_S, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import admit, finish, has_slot
 from mirage.sim.kernel.reference import reference
 from mirage.sim.simulation import Simulation
 
-SUBMIT, END = 0, 1
+GONE = -1
+"""In the place of a slot."""
+
+SEEN = np.dtype([("submitted", np.int64), ("ends", np.int64)])
+"""How many submissions were taken, and how many ends are still to come."""
+
+END = np.dtype([("at_s", np.int64), ("stamp", np.int64), ("row", np.int64)])
 
 
 @kernel()
-def look(world: World, state: State, scratch: Scratch) -> int:
-    return easy(reference(world, state, scratch))
+def leave(world: World, state: State, seat: Any, row: int) -> None:
+    """The job of a row gives its nodes back, unless it has done so."""
+    if seat[row] != GONE:
+        finish(world, state, seat[row])
+        seat[row] = GONE
+
+
+@kernel()
+def next_end(ends: Any, n: int) -> int:
+    """Place of the end that comes first, of those at once that of the job that started first; -1 if there is none."""
+    first = -1
+    for k in range(n):
+        if first < 0 or (ends[k].at_s, ends[k].stamp) < (ends[first].at_s, ends[first].stamp):
+            first = k
+    return first
+
+
+@kernel()
+def take_events(
+    world: World, state: State, scratch: Scratch, order: Any, seen: Any, seat: Any, ends: Any, starts_s: Any
+) -> bool:
+    """Take events until all are over, or the arrays are too short for the next one.
+
+    Args:
+        order: Rows in the order in which they are submitted, shape (n,).
+        seen: One record of ``SEEN``; where the next call goes on.
+        seat: Slot of the job of each row, shape (n,).
+        ends: Records of ``END``, shape (n,).
+        starts_s: Start of the job of each row, written here, shape (n,).
+
+    Returns:
+        Whether all are over.
+    """
+    clock, live, taken = state.clock[0], state.live, seen[0]
+    while taken.submitted < len(order) or taken.ends > 0:
+        if not has_slot(state) or len(state.log) - clock.n_log <= clock.n_running:
+            return False
+        end = next_end(ends, taken.ends)
+        end_s = ends[end].at_s if end >= 0 else NEVER_S
+        row = order[taken.submitted] if taken.submitted < len(order) else GONE
+        submits = row != GONE and world.jobs[row].submit_s <= end_s
+        clock.now_s = world.jobs[row].submit_s if submits else end_s
+        while clock.n_running > 0 and live[state.running[0]].limit_end_s <= clock.now_s:
+            leave(world, state, seat, live[state.running[0]].id)
+        if submits:
+            taken.submitted += 1
+            slot = admit(world, state, world.jobs[row])
+            seat[row] = slot
+            if live[slot].nodes > state.free[0, 0]:
+                continue
+        else:
+            leave(world, state, seat, ends[end].row)
+            taken.ends -= 1
+            ends[end] = ends[taken.ends]
+        before = clock.stamp
+        easy(reference(world, state, scratch))
+        for k in range(clock.n_running):
+            job = live[state.running[k]]
+            if job.stamp > before:
+                starts_s[job.id] = clock.now_s
+                new = ends[taken.ends]
+                new.at_s, new.stamp, new.row = job.end_s, job.stamp, job.id
+                taken.ends += 1
+    return True
 
 
 def replay_event_by_event(jobs: Workload, nodes: int) -> np.ndarray:
     """Start of every job, shape (n,)."""
     sim = Simulation(Cluster.pool(nodes), jobs, "easy")
-    starts_s = np.full(len(jobs.jobs), -1)
-    events = [(int(at_s), SUBMIT, row) for row, at_s in enumerate(jobs.jobs.submit_s)]  # equal times by job number
-    seat: dict[int, int] = {}
-    stamped: dict[int, int] = {}
-
-    def leave(row: int) -> None:
-        if row in seat:
-            finish(sim.world, sim.state, seat.pop(row))
-
-    while events:
-        now_s, kind, order = heapq.heappop(events)
-        while not has_slot(sim.state) or len(sim.state.log) - sim.state.clock[0].n_log <= sim.state.clock[0].n_running:
-            sim.grow()
-        state, clock = sim.state, sim.state.clock[0]
-        clock.now_s = now_s
-        while clock.n_running and state.live[state.running[0]].limit_end_s <= now_s:
-            leave(int(state.live[state.running[0]].id))
-        if kind == SUBMIT:
-            slot = admit(sim.world, state, sim.world.jobs[order])
-            seat[order] = int(slot)
-            if state.live[slot].nodes > state.free[0, 0]:
-                continue
-        else:
-            leave(stamped.pop(order))
-        before = clock.stamp
-        look(sim.world, state, sim.scratch)
-        running = state.running[: clock.n_running]
-        for slot in running[state.live.stamp[running] > before]:
-            job = state.live[slot]
-            starts_s[job.id] = now_s
-            stamped[int(job.stamp)] = int(job.id)
-            heapq.heappush(events, (int(job.end_s), END, int(job.stamp)))
+    n = len(jobs.jobs)
+    starts_s, seat = np.full(n, -1), np.full(n, GONE)
+    order = np.argsort(jobs.jobs.submit_s, kind="stable")  # equal times by job number
+    seen, ends = np.zeros(1, SEEN), np.zeros(n, END)
+    while not take_events(sim.world, sim.state, sim.scratch, order, seen, seat, ends, starts_s):
+        sim.grow()
     return starts_s

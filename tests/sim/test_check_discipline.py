@@ -110,10 +110,7 @@ def test_a_discipline_of_another_package_is_found_by_name(monkeypatch: pytest.Mo
         importlib.metadata.EntryPoint("wrong", f"{__name__}:idle", "mirage.disciplines"),
     ]
 
-    def found(**wanted: str) -> importlib.metadata.EntryPoints:
-        return importlib.metadata.EntryPoints(points).select(**wanted)
-
-    monkeypatch.setattr("mirage.registry.entry_points", found)
+    monkeypatch.setattr("mirage.registry.installed_points", lambda _: importlib.metadata.EntryPoints(points))
     assert known_disciplines() == (*DISCIPLINES, "mine", "wrong")
     assert discipline_spec("mine") == MINE
     with pytest.raises(ConfigurationError, match=r"'wrong': .*:idle is .*, and not a DisciplineSpec"):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from mirage.cache_folder import cache_folder
 from mirage.cli.first_compile import FirstCompilation
+from mirage.duration import DAY_S
 
 MIRAGE = [sys.executable, "-c", "import sys; from mirage.cli import main; sys.exit(main())"]
 SWF = "; Version: 2.2\n1 100 20 60 4 -1 -1 4 600 -1 1 7 2 9 1 5 -1 -1\n"
@@ -37,19 +40,39 @@ def test_an_unknown_discipline_is_refused_with_those_there_are(tmp_path: Path) -
     assert "easy" in found.stderr
 
 
+@pytest.fixture
+def partly_filled(tmp_path: Path) -> Path:
+    """A cache that holds, a day old, what fcfs needs but for its own kernels; all of it takes a minute to compile."""
+    (tmp_path / "before").touch()
+    before_ns = (tmp_path / "before").stat().st_mtime_ns
+    mirage(cache_folder().parent, "compile", "fcfs")
+    folder = tmp_path / "mirage" / "kernels"
+    folder.mkdir(parents=True)
+    for entry in (cache_folder() / "kernels").glob("*.nb[ic]"):
+        if entry.stat().st_mtime_ns >= before_ns and "disciplines.fcfs" not in entry.name:
+            shutil.copy(entry, folder)
+            os.utime(folder / entry.name, ns=(before_ns - DAY_S * 10**9,) * 2)
+    return tmp_path
+
+
 @pytest.mark.slow
-def test_after_compiling_there_is_nothing_to_compile(tmp_path: Path) -> None:
-    """One discipline only, as all of them take twice as long."""
+def test_after_compiling_there_is_nothing_to_compile(partly_filled: Path) -> None:
+    """Only what the command compiled or loaded, and so would have compiled, is left to the simulation."""
+    folder = partly_filled / "mirage" / "kernels"
     simulate = ("simulate", "-", "--format", "swf", "--processors", "4", "--discipline", "fcfs", "--json")
-    done = mirage(tmp_path, "compile", "fcfs")
+    assert mirage(partly_filled, "compile", "--check", "fcfs").returncode == 1
+    done = mirage(partly_filled, "compile", "fcfs")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("compiled in ")
-    assert str(tmp_path / "mirage" / "kernels") in done.stdout
-    entries = set((tmp_path / "mirage" / "kernels").iterdir())
-    assert mirage(tmp_path, "compile", "--check", "fcfs").returncode == 0
-    found = mirage(tmp_path, *simulate, text=SWF)
+    assert str(folder) in done.stdout
+    for entry in folder.iterdir():
+        if entry.stat().st_mtime_ns < (partly_filled / "before").stat().st_mtime_ns:
+            entry.unlink()
+    entries = set(folder.iterdir())
+    assert mirage(partly_filled, "compile", "--check", "fcfs").returncode == 0
+    found = mirage(partly_filled, *simulate, text=SWF)
     assert (found.returncode, found.stderr) == (0, "")
-    assert set((tmp_path / "mirage" / "kernels").iterdir()) == entries
+    assert set(folder.iterdir()) == entries
 
 
 class Terminal(io.StringIO):

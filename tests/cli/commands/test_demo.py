@@ -34,10 +34,11 @@ class Outline(HTMLParser):
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
-    """A demonstration: its JSON and its page."""
+    """A demonstration of five days, with fewer futures: its JSON and its page."""
     out = tmp_path_factory.mktemp("demo") / "demo.html"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mirage.demo.demonstration.FUTURES", 4)
+        patch.setattr("mirage.demo.demonstration.SHOWN_DAYS", 5)
         printed = []
         patch.setattr("click.echo", lambda text, **_: printed.append(text))
         assert main(["demo", "--json", "--seed", "3", "--workers", "1", "-o", str(out)]) == 0
@@ -68,6 +69,7 @@ def test_the_figures_add_up(shown):
     report, page = shown
     assert {(chain["policy"], chain["link_nodes"]) for chain in report["chains"]} == {("reactive", 8), ("what-if", 8)}
     for chain in report["chains"]:
+        assert len(chain["hand_overs"]) >= 2
         lost_s = sum(max(h["x_s"], 0) for h in chain["hand_overs"])
         assert chain["interruption_h"] == pytest.approx(lost_s / 3600)
         assert f"{chain['interruption_h']:.1f} h interrupted" in page
