@@ -3,8 +3,8 @@
     python benchmarks/wait_calibration.py
     python benchmarks/wait_calibration.py --together 1 --others 1000 --rate 0.1
 
-The stream of `queue_waits`, from 17 May on, ends on 17 June: the last days are not read. Settings are chosen on the
-days to 7 June, and confirmed on the ten after that.
+The stream of `queue_waits`, from 17 May on, ends on 17 June: no forecast of the last days is made. The days to 7 June
+and the ten after that are told apart, so that a gain on both can be asked for.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mirage.predict.waits.score import coverage_by, interval_figures
 from queue_waits import STREAM_FROM_DAY, near_by_class, print_intervals
 from wait_references import log_waits
 
-CHOICE_DAYS, CONFIRMING_DAYS = 22, 10
+FORMER_DAYS, LATTER_DAYS = 22, 10
 
 
 def main() -> None:
@@ -44,8 +44,8 @@ def main() -> None:
     )
     sample = graham_sample(read_graham(Path(chosen.data)))
     begin_s = int(sample.asked_s[0]) + STREAM_FROM_DAY * DAY_S
-    choice_s = begin_s + CHOICE_DAYS * DAY_S
-    sample = sample[: int(np.searchsorted(sample.asked_s, choice_s + CONFIRMING_DAYS * DAY_S))]
+    until_s = begin_s + FORMER_DAYS * DAY_S
+    sample = sample[: int(np.searchsorted(sample.asked_s, until_s + LATTER_DAYS * DAY_S))]
     settings = RollingSettings(
         refit_s=2 * DAY_S, boosting=BoostingSettings(threads=chosen.threads), calibration=calibration
     )
@@ -53,8 +53,8 @@ def main() -> None:
         sample, begin_s, settings, progress=lambda done, total: print(done, total, file=sys.stderr, flush=True)
     )
     wait, of_class = log_waits(sample)[stream.first :], sample.size_class[stream.first :]
-    early = sample.asked_s[stream.first :] < choice_s
-    for name, here in (("17 May to 7 June", early), ("8 to 17 June", ~early)):
+    former = sample.asked_s[stream.first :] < until_s
+    for name, here in (("17 May to 7 June", former), ("8 to 17 June", ~former)):
         by_class = coverage_by(wait[here], stream.quantiles[here], LEVELS, of_class[here])
         print_intervals({name: (int(here.sum()), interval_figures(wait[here], stream.quantiles[here], LEVELS))})
         near = near_by_class({f"class {each}": told for each, told in by_class.items()}, "class")
