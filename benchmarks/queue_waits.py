@@ -4,12 +4,14 @@
 
 The days are split in the order of time: what was chosen, was chosen on the first 80 %; the table is made on the last
 20 % (18 to 30 June 2021). Ours is a stream: trees grown every other day, calibration every day, from waits that had
-ended by the poll and the ages of those that had not. Coverage by month is that of the stream from 17 May on.
+ended by the poll and the ages of those that had not. Coverage by month is that of the stream from 17 May on. Beside
+coverage by class stands what a forecast that is right by class could be expected to show (`shared_fates`).
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import sys
@@ -28,6 +30,7 @@ from mirage.predict.waits.boosted_waits import BoostingSettings
 from mirage.predict.waits.rolling_origin import LEVELS, RollingForecast, RollingSettings, rolling_forecast
 from mirage.predict.waits.sample import WaitSample
 from mirage.predict.waits.score import coverage_by, interval_figures, point_figures
+from shared_fates import NEAR, expected_coverage, print_expected
 from wait_references import (
     boosted,
     constant_median,
@@ -41,6 +44,9 @@ from wait_references import (
 
 TRAINING_SHARE = 0.8
 STREAM_FROM_DAY = 16
+COUNTED = 500
+"""Classes of fewer waits are not counted."""
+
 SIZES = ("1 core", "2 to 32 cores", "more cores", "GPUs")
 
 
@@ -50,6 +56,7 @@ def main() -> None:
     parser.add_argument("-o", default="benchmarks/results/queue_waits.json", metavar="FILE")
     parser.add_argument("--data", default=os.environ.get("MIRAGE_DATA", "../shared/data"), metavar="FOLDER")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--draws", type=int, default=2000, help="of polls, for what can be expected by class")
     chosen = parser.parse_args()
     columns = read_graham(Path(chosen.data))
     sample, published = graham_sample(columns), graham_sample(columns, published_only=True)
@@ -65,9 +72,15 @@ def main() -> None:
         "ridge, log10": lambda: ridge(published, first),
         "boosting, squared log10": lambda: boosted(published, first, "reg:squarederror"),
         "boosting, absolute log10": lambda: boosted(published, first, "reg:absoluteerror"),
-        "trout-2024, two stages": lambda: trout(published, first),
+        "trout-2024, boosted trees": lambda: trout(published, first),
         "boosting, squared log10, our features": lambda: boosted(sample, first, "reg:squarederror"),
     }
+    if importlib.util.find_spec("torch"):
+        from trout_networks import trout_networks
+
+        points["trout-2024, networks"] = lambda: trout_networks(published, first)
+    else:
+        _say("TROUT's networks need PyTorch, which is not installed (pip install torch): left out")
     results["points"] = {}
     for name, predict in points.items():
         begun_s = time.process_time()
@@ -83,6 +96,7 @@ def main() -> None:
     results["points"]["ours, stream: mean"] = point_figures(wait, stream.mean[tested])
     results["points"]["ours, stream: median"] = point_figures(wait, stream.quantiles[tested][:, len(LEVELS) // 2])
     results["intervals"] = _intervals(sample, first, stream)
+    results["expected"] = _expected(sample, first, stream, chosen.draws)
     bounds = qbets_bounds(sample, first)
     results["qbets"] = {
         "below": float(np.mean(wait <= bounds)), "median_ratio": float(10 ** np.median(bounds - wait))
@@ -92,6 +106,10 @@ def main() -> None:
     print_points(results["points"])
     print()
     print_intervals(results["intervals"])
+    for days, prefix in (("last days", "ours, class"), ("whole stream", "ours, stream, class")):
+        print(f"within 5 points by class, {days}: {near_by_class(results['intervals'], prefix)}")
+    print()
+    print_expected(results["expected"])
     below, ratio = results["qbets"]["below"], results["qbets"]["median_ratio"]
     print(f"\nQBETS, 95 % with 95 % confidence: {below:.1%} of the waits below, median bound ÷ wait {ratio:.0f}")
 
@@ -121,6 +139,25 @@ def _intervals(sample: WaitSample, first: int, stream: RollingForecast) -> dict[
     return found
 
 
+def _expected(sample: WaitSample, first: int, stream: RollingForecast, draws: int) -> list[dict[str, Any]]:
+    """What a forecast that is right by class would show on as many polls as the last days, and the stream, have."""
+    poll = sample.asked_s[stream.first :]
+    of_class = sample.size_class[stream.first :]
+    return [
+        expected_coverage(
+            log_waits(sample)[stream.first :], stream.quantiles, poll, of_class, polls, least=COUNTED, draws=draws
+        )
+        for polls in (len(np.unique(sample.asked_s[first:])), len(np.unique(poll)))
+    ]
+
+
+def near_by_class(intervals: dict[str, tuple[int, dict[str, float]]], prefix: str) -> str:
+    """How many classes are within 5 points of their promise, of those with 500 waits or more."""
+    counted = [told for name, (rows, told) in intervals.items() if name.startswith(prefix) and rows >= COUNTED]
+    near = [sum(abs(told[f"coverage_{k}"] - k / 100) <= NEAR for told in counted) for k in (50, 80, 95)]
+    return f"{', '.join(map(str, near))} of {len(counted)}"
+
+
 def print_points(points: dict[str, dict[str, float]]) -> None:
     """The table of errors as it stands in docs/prediction.md."""
     bands = "all | < 10 min | to 2 h | > 2 h"
@@ -134,12 +171,12 @@ def print_points(points: dict[str, dict[str, float]]) -> None:
 
 def print_intervals(intervals: dict[str, tuple[int, dict[str, float]]]) -> None:
     """The table of coverage and width as it stands in docs/prediction.md."""
-    print("| intervals | waits | 50 % | 80 % | 95 % | width: 50 % | 80 % | 95 % |")
-    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+    print("| intervals | waits | 50 % | 80 % | 95 % | width: 50 % | 80 % | 95 % | CRPS |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     for name, (rows, figures) in intervals.items():
         cells = [f"{figures[f'coverage_{k}'] * 100:.1f}" for k in (50, 80, 95)]
         cells += [f"×{figures[f'width_{k}']:.3g}" for k in (50, 80, 95)]
-        print(f"| {name} | {rows:,} | {' | '.join(cells)} |")
+        print(f"| {name} | {rows:,} | {' | '.join(cells)} | {figures['crps_log10']:.3f} |")
 
 
 def _say(text: str) -> None:

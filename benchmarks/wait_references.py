@@ -72,9 +72,14 @@ def trout(sample: WaitSample, first: int) -> Floats:
     rows = np.flatnonzero(long[:first])
     minutes = sample.waited_s[rows] / MINUTE_S
     regressor = _grown(sample.inputs[rows], minutes, "reg:absoluteerror")
-    said = np.maximum(regressor.inplace_predict(sample.inputs[first:]) * MINUTE_S, CLASSIFIED_S)
-    short = np.median(sample.waited_s[:first][~long[:first]])
-    return np.log10(np.where(classifier.inplace_predict(sample.inputs[first:]) > 0.5, said, short))
+    is_long = classifier.inplace_predict(sample.inputs[first:]) > 0.5
+    return joined_stages(sample, first, is_long, regressor.inplace_predict(sample.inputs[first:]))
+
+
+def joined_stages(sample: WaitSample, first: int, is_long: NDArray[np.bool_], minutes: Floats) -> Floats:
+    """log10 of the seconds that two stages say: the regression's minutes, or the usual wait of those under 10."""
+    short = np.median(sample.waited_s[:first][sample.waited_s[:first] < CLASSIFIED_S])
+    return np.log10(np.where(is_long, np.maximum(minutes * MINUTE_S, CLASSIFIED_S), short))
 
 
 def _grown(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mirage.predict.conformal import OUTERMOST, AdaptiveLevels, CalibrationSettings, Scores
+from mirage.predict.conformal import OUTERMOST, AdaptiveLevels, CalibrationSettings, Scores, weights_of_alike
 
 LEVELS = np.array([0.1, 0.5, 0.9])
 DAY_S = 86_400
@@ -49,6 +49,13 @@ def test_jobs_that_still_wait_count_as_longer():
     known = scores_of(score, is_bound=waits_on).quantiles(0, 0, np.array([0.5]), CalibrationSettings())
     ignored = scores_of(score[~waits_on]).quantiles(0, 0, np.array([0.5]), CalibrationSettings())
     assert known > ignored + 0.2
+
+
+def test_jobs_submitted_together_weigh_less_than_so_many_others():
+    alike, stands_for = np.array([4, 4, 7, 9]), np.array([8.0, 8.0, 1.0, 4.0])
+    assert weights_of_alike(alike, stands_for, 1.0).tolist() == stands_for.tolist()
+    assert weights_of_alike(alike, stands_for, 0.5) == pytest.approx([2.0, 2.0, 1.0, 2.0])
+    assert weights_of_alike(alike, stands_for, 0.0) == pytest.approx([0.5, 0.5, 1.0, 1.0])
 
 
 def test_levels_move_towards_what_was_promised():

@@ -29,11 +29,13 @@ class CalibrationSettings:
         half_life_s: Age at which a prediction counts half.
         others: Predictions of other classes count as much as so many of the class itself.
         rate: What a batch of known waits moves the levels, as a share of its error.
+        together: n jobs that were submitted together count as n to this power: they share one fate.
     """
 
     half_life_s: float = 10 * 86400.0
-    others: float = 1000.0
-    rate: float = 0.1
+    others: float = 300.0
+    rate: float = 0.05
+    together: float = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,19 @@ class Scores:
         if others > settings.others:
             weight = np.where(own, weight, weight * settings.others / others)
         return survival_quantiles(self.score, self.is_bound, weight, levels)
+
+
+def weights_of_alike(alike: Ints, stands_for: Floats, together: float) -> Floats:
+    """Weights of rows, of which those that were submitted together count less than so many others.
+
+    Args:
+        alike: Shape (n,), equal for jobs that were submitted together.
+        stands_for: Shape (n,), rows that each stands for.
+        together: All that are alike weigh as much as their number to this power.
+    """
+    group = np.unique(alike, return_inverse=True)[1]
+    number = np.bincount(group, stands_for)[group]
+    return np.asarray(stands_for * number ** (together - 1.0), dtype=np.float64)
 
 
 class AdaptiveLevels:

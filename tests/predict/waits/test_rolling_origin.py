@@ -69,6 +69,18 @@ def test_the_same_seed_gives_the_same_forecast(forecast):
     np.testing.assert_array_equal(again.quantiles, forecast.quantiles)
 
 
+def test_an_array_does_not_speak_for_all():
+    alike = np.where((np.arange(len(SAMPLE)) % 3 == 0) & (SAMPLE.asked_s < BEGIN_S), 0, 1 + np.arange(len(SAMPLE)))
+    hurried = replace(SAMPLE, alike=alike, waited_s=np.where(alike == 0, SAMPLE.waited_s // 20 + 1, SAMPLE.waited_s))
+    calibration = replace(SETTINGS.calibration, rate=0.0)
+    alone, each = (
+        rolling_forecast(hurried[:1800], BEGIN_S, replace(SETTINGS, calibration=replace(calibration, together=power)))
+        for power in (0.0, 1.0)
+    )
+    lowest = ((of.quantiles - of.mean[:, None]) / of.spread[:, None] for of in (alone, each))
+    assert np.greater(*(scores[:, 2].mean() for scores in lowest))
+
+
 def test_progress_ends_with_all_of_them():
     seen = []
     rolling_forecast(SAMPLE[:1800], BEGIN_S, SETTINGS, progress=lambda done, total: seen.append((done, total)))

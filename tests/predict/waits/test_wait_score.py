@@ -39,6 +39,13 @@ def test_coverage_and_width_of_intervals():
     assert [figures[f"width_{k}"] for k in (50, 80, 95)] == pytest.approx([1e2, 1e4, 1e6])
 
 
+def test_the_score_of_quantiles_is_that_of_the_distribution():
+    levels, wait = np.linspace(0.005, 0.995, 199), np.array([0.0, 0.5, 3.0])
+    uniform = np.tile(levels, (3, 1))  # its score is the integral of the squared distance of two distribution functions
+    each = [interval_figures(wait[k : k + 1], uniform[k : k + 1], levels)["crps_log10"] for k in range(3)]
+    assert each == pytest.approx([1 / 3, 1 / 12, 2 + 1 / 3], abs=0.003)
+
+
 def test_an_interval_that_nobody_promised_is_refused():
     with pytest.raises(ValueError, match=r"level 0\.3"):
         interval(np.zeros((1, 7)), LEVELS, 0.4)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mirage.duration import DAY_S
 from mirage.job_state import Floats
-from mirage.predict.conformal import AdaptiveLevels, CalibrationSettings, Scores
+from mirage.predict.conformal import AdaptiveLevels, CalibrationSettings, Scores, weights_of_alike
 from mirage.predict.survival import Flags
 from mirage.predict.waits.boosted_waits import BoostedWaits, BoostingSettings, fit_boosted_waits, thinned
 from mirage.predict.waits.sample import WaitSample
@@ -109,7 +109,7 @@ class _Stream:
         self.trees: BoostedWaits | None = None
         self.grown_s = 0
         self.scored = np.zeros(0, dtype=np.intp)  # rows whose scores count
-        self.stands_for = np.zeros(0)  # rows that each of them stands for
+        self.weight = np.zeros(0)  # of each of them
         self.last: slice | None = None
 
     def step(self, now_s: int, rows: slice) -> None:
@@ -128,7 +128,7 @@ class _Stream:
             (log_wait[seen] - self.mean[seen]) / self.spread[seen],
             is_bound[seen],
             self.sample.size_class[seen],
-            self.stands_for,
+            self.weight,
         )
         classes = self.sample.size_class[rows]
         for each in np.unique(classes):
@@ -153,7 +153,9 @@ class _Stream:
             self._score(rows)
 
     def _score(self, rows: NDArray[np.intp]) -> None:
-        """From now on, let the scores of these rows count; of an array, a few dozen for all."""
-        kept, stand_for = thinned(self.sample.alike[rows], self.settings.boosting.of_alike, np.random.default_rng(0))
+        """From now on, let the scores of these rows count; of an array, a few dozen, with less weight than all."""
+        alike = self.sample.alike[rows]
+        kept, stands_for = thinned(alike, self.settings.boosting.of_alike, np.random.default_rng(0))
+        weight = weights_of_alike(alike[kept], stands_for, self.settings.calibration.together)
         self.scored = np.concatenate((self.scored, rows[kept]))
-        self.stands_for = np.concatenate((self.stands_for, stand_for))
+        self.weight = np.concatenate((self.weight, weight))

@@ -68,7 +68,7 @@ def interval(quantiles: Floats, levels: Floats, share: float) -> tuple[Floats, F
 
 
 def interval_figures(log_wait: Floats, quantiles: Floats, levels: Floats) -> dict[str, float]:
-    """Coverage of the 50, 80 and 95 % intervals, and their width.
+    """Coverage of the 50, 80 and 95 % intervals, their width, and a score of both.
 
     Args:
         log_wait: Shape (n,), log10 of the true waits.
@@ -76,9 +76,11 @@ def interval_figures(log_wait: Floats, quantiles: Floats, levels: Floats) -> dic
         levels: Shape (k,).
 
     Returns:
-        ``coverage_50`` …, the share of waits inside; ``width_50`` …, the median ratio of upper to lower end.
+        ``coverage_50`` …, the share of waits inside; ``width_50`` …, the median ratio of upper to lower end;
+        ``crps_log10``, twice the mean pinball loss of the quantiles, near the continuous ranked probability score.
     """
-    figures = {}
+    error = log_wait[:, None] - quantiles
+    figures = {"crps_log10": float(2.0 * np.mean(np.maximum(levels * error, (levels - 1.0) * error)))}
     for share in INTERVALS:
         low, high = interval(quantiles, levels, share)
         name = f"{share * 100:.0f}"

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mirage.errors import ConfigurationError, ModelFileError
 from mirage.job_state import Floats, Ints
-from mirage.predict.conformal import Scores
+from mirage.predict.conformal import Scores, weights_of_alike
 from mirage.predict.model_file import ModelCard, TrainedOn, read_model_file, write_model_file
 from mirage.predict.waits.boosted_waits import BoostedWaits, fit_boosted_waits
 from mirage.predict.waits.features import FEATURES, LABELS, Names, names_of, waits_at_submission
@@ -184,14 +184,14 @@ def train_wait_model(
     now_s = int(sample.asked_s[-1]) + 1
     log_wait, is_bound = sample.known_at(now_s)
     boosted, left_out = fit_boosted_waits(sample.inputs, log_wait, is_bound, sample.alike, settings.boosting)
+    calibration = settings.calibration
     scores = Scores(
         sample.asked_s[left_out.rows],
         left_out.score,
         is_bound[left_out.rows],
         sample.size_class[left_out.rows],
-        left_out.stands_for,
+        weights_of_alike(sample.alike[left_out.rows], left_out.stands_for, calibration.together),
     )
-    calibration = settings.calibration
     asked = held_out.forecast.asked
     classes = len(names["partition"]) * 3 + 3
     card = ModelCard(
