@@ -11,7 +11,7 @@ POLLS, A_POLL = 20, 400
 
 @pytest.fixture(scope="module")
 def expected_coverage():
-    path = Path(__file__).parents[3] / "benchmarks" / "shared_fates.py"
+    path = Path(__file__).parents[3] / "benchmarks" / "waits" / "shared_fates.py"
     spec = importlib.util.spec_from_file_location("shared_fates", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -136,7 +136,7 @@ def test_words_say_how_and_warn_where_a_stretch_is_short() -> None:
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
     """The benchmark that simulates hand-overs whose true mean is known."""
-    path = Path(__file__).parents[3] / "benchmarks" / "interval_coverage.py"
+    path = Path(__file__).parents[3] / "benchmarks" / "evaluation" / "interval_coverage.py"
     spec = importlib.util.spec_from_file_location("interval_coverage", path)
     assert spec is not None
     assert spec.loader is not None

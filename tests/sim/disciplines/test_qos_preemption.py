@@ -165,7 +165,7 @@ def test_qos_are_read_from_sacctmgr(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def fidelity() -> ModuleType:
-    path = Path(__file__).parents[3] / "benchmarks" / "fidelity.py"
+    path = Path(__file__).parents[3] / "benchmarks" / "simulator" / "fidelity.py"
     spec = importlib.util.spec_from_file_location("fidelity", path)
     assert spec is not None
     assert spec.loader is not None

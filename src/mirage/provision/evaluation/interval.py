@@ -9,7 +9,7 @@ put together into a few long stretches of time, and what is repeated is the stre
 - costs are skewed, so that a mean that has missed the rare bad week is too low: the end towards the long tail is moved
   out by the cubic transformation of Hall (1992). The other end stays where Student has it.
 
-``benchmarks/interval_coverage.py`` shows how often such intervals hold.
+``benchmarks/evaluation/interval_coverage.py`` shows how often such intervals hold.
 """
 
 from __future__ import annotations

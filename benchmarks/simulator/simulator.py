@@ -1,7 +1,7 @@
 """How fast the simulator is: disciplines, forks, first use and the environment, beside references of the same run.
 
-    python benchmarks/simulator.py            # about three minutes
-    python benchmarks/simulator.py --quick    # a smoke run: everything once, on less
+    python benchmarks/simulator/simulator.py            # about three minutes
+    python benchmarks/simulator/simulator.py --quick    # a smoke run: everything once, on less
 
 Processor time is measured, not wall-clock time, and the best of several runs counts: both keep out what else the
 machine is doing. Results go to ``benchmarks/results/simulator.json`` as well.
@@ -40,7 +40,7 @@ from mirage.trace.workload.pool_workload import pool_workload
 from plain_easy import plain_easy
 
 HERE = Path(__file__).resolve().parent
-DATA = Path(os.environ.get("MIRAGE_DATA", HERE.parents[1] / "shared" / "data"))
+DATA = Path(os.environ.get("MIRAGE_DATA", HERE.parents[2] / "shared" / "data"))
 LS6_TRACE = DATA / "mirage-ls6" / "ls6-a100.log.gz"
 LS6_NODES = 76
 
@@ -294,13 +294,13 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="everything once, on less")
-    parser.add_argument("-o", "--output", type=Path, default=HERE / "results" / "simulator.json")
+    parser.add_argument("-o", "--output", type=Path, default=HERE.parent / "results" / "simulator.json")
     quick = (arguments := parser.parse_args()).quick
     repetitions = 1 if quick else 7
     traced = lonestar6()
     cases = [generated(5_000 if quick else 100_000), *([traced] if traced else [])]
     results = {
-        "command": " ".join(["python", "benchmarks/simulator.py", *sys.argv[1:]]),
+        "command": " ".join(["python", "benchmarks/simulator/simulator.py", *sys.argv[1:]]),
         "machine": machine(),
         "disciplines": [row for case in cases for row in measure_case(case, repetitions)],
         "skipped": [] if traced else [f"Lonestar6: no trace at {LS6_TRACE}; set MIRAGE_DATA to the folder it lies in"],

@@ -1,6 +1,7 @@
 """Kinds of run-time predictions that were tried and lost against ``named-history``: see docs/run-times.md.
 
-They are kept so that ``benchmarks/run_times.py --tried`` can repeat the figures; the boosted one needs ``xgboost``.
+They are kept so that ``benchmarks/forecast/run_times.py --tried`` can repeat the figures; the boosted one needs
+``xgboost``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Ceilings of ``what-if``: what it would do if it knew more, window by window beside what it does.
 
-    python benchmarks/ceilings.py ls6-a100.log.gz --nodes 76 --discipline mirage-2023 --start 2022-12-01 --windows 117
+    python benchmarks/evaluation/ceilings.py ls6-a100.log.gz --discipline mirage-2023 --start 2022-12-01 --windows 117
 
 ``true run times``: every visible job has the run time that it will have; what arrives is still drawn. ``exact wait``: a
 link submitted now is known to wait so long, to the second, and is submitted when that is no less than what remains of

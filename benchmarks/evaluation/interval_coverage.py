@@ -1,7 +1,7 @@
 """How often a 95 % interval holds what it promises: simulated hand-overs whose true mean is known.
 
-    python benchmarks/interval_coverage.py                                          # two minutes
-    python benchmarks/interval_coverage.py --trace ls6-a100.log.gz --nodes 76       # and hand-overs of a real trace
+    python benchmarks/evaluation/interval_coverage.py  # two minutes
+    python benchmarks/evaluation/interval_coverage.py --trace ls6-a100.log.gz --nodes 76  # and of a real trace
 
 A window every four hours. The cost of a hand-over is a skewed function of a hidden load that is remembered for a day
 (lag-1 autocorrelation of the costs 0.8), with a long tail, and cut off at 36 h. Judged are the means of a reactive
@@ -158,7 +158,9 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=1000)
     parser.add_argument("--trace", help="a trace to take hand-overs from as well")
     parser.add_argument("--nodes", type=int, default=76)
-    parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parent / "results/interval_coverage.json")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path(__file__).parents[1] / "results/interval_coverage.json"
+    )
     options = parser.parse_args()
     worlds: dict[str, tuple[Callable[[np.random.Generator, int], Costs], Costs]] = {
         "simulated": (simulated, simulated(np.random.default_rng(1), 1_500_000))

@@ -1,7 +1,7 @@
 """Settings of the calibration of waits, judged on the days of Graham on which they may be chosen.
 
-    python benchmarks/wait_calibration.py
-    python benchmarks/wait_calibration.py --together 1 --others 1000 --rate 0.1
+    python benchmarks/waits/wait_calibration.py
+    python benchmarks/waits/wait_calibration.py --together 1 --others 1000 --rate 0.1
 
 The stream of `queue_waits`, from 17 May on, ends on 17 June: no forecast of the last days is made. The days to 7 June
 and the ten after that are told apart, so that a gain on both can be asked for.

@@ -1,6 +1,6 @@
 """``mirage predict --compare`` against the simulator's own truth.
 
-    python benchmarks/predict_compare.py ls6-a100.log.gz --nodes 76 --moments 200
+    python benchmarks/forecast/predict_compare.py ls6-a100.log.gz --nodes 76 --moments 200
 
 At moments of a replay, drawn at random, a request drawn from the jobs submitted in the month before is compared with
 shorter and narrower ones. Each of them is then submitted in a fork of the replay, which tells when it really starts.

@@ -1,7 +1,7 @@
 """How long a view of the simulator takes, beside a fork and beside a view that copies every column in the same run.
 
-    python benchmarks/view_cost.py            # a few seconds
-    python benchmarks/view_cost.py --quick    # a smoke run
+    python benchmarks/forecast/view_cost.py            # a few seconds
+    python benchmarks/forecast/view_cost.py --quick    # a smoke run
 
 A queue of 1,000 jobs that wait or run on 350 nodes, and 5,000 and more that have ended. Processor time is measured, the
 best of several runs counts. Results go to ``benchmarks/results/view_cost.json`` as well.
@@ -103,14 +103,14 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="everything once")
-    parser.add_argument("-o", "--output", type=Path, default=HERE / "results" / "view_cost.json")
+    parser.add_argument("-o", "--output", type=Path, default=HERE.parent / "results" / "view_cost.json")
     quick = (arguments := parser.parse_args()).quick
     repetitions, calls = (1, 2) if quick else (15, 200)
     sim = busy_simulation()
     view = sim.view()
     branch = sim.fork()
     results: dict[str, Any] = {
-        "command": " ".join(["python", "benchmarks/view_cost.py", *sys.argv[1:]]),
+        "command": " ".join(["python", "benchmarks/forecast/view_cost.py", *sys.argv[1:]]),
         "pending": len(view.pending),
         "running": len(view.running),
         "ended": len(view.ended),

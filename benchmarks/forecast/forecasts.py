@@ -1,6 +1,6 @@
 """What forecasts cost: 64 futures with every delay, on queues of a trace and on long made-up ones.
 
-    python benchmarks/forecasts.py ls6-a100.log.gz
+    python benchmarks/forecast/forecasts.py ls6-a100.log.gz
 
 ``plain`` plays every delay of every future for five days beyond the end of the link, the reference; ``forecast`` is
 what decisions use, ``decision`` is all of ``what-if``. Processor time in milliseconds, the mean over moments.

@@ -1,6 +1,6 @@
 """Queue waits of DRAC Graham predicted from accounting and the published features, beside other ways to do it.
 
-    python benchmarks/queue_waits.py -o queue-waits.json
+    python benchmarks/waits/queue_waits.py -o queue-waits.json
 
 The days are split in the order of time: what was chosen, was chosen on the first 80 %; the table is made on the last
 20 % (18 to 30 June 2021). Ours is a stream: trees grown every other day, calibration every day, from waits that had

@@ -1,6 +1,6 @@
 """Chains on a real slurmctld under load, reactive beside what-if, as the services' own logs tell it.
 
-    python benchmarks/real_chain.py --links 6 --speed 60 -o real-chain.json
+    python benchmarks/agent/real_chain.py --links 6 --speed 60 -o real-chain.json
 
 Starts a private cluster on loopback with a compressed clock, keeps its queue busy with random jobs, and submits one
 chain per policy with ``mirage submit``; one agent looks after all of them. Each link is a service that loads, tells

@@ -1,6 +1,6 @@
 """Predictions of run times, judged on a trace month by month.
 
-    python benchmarks/run_times.py TRACE --from 2023-02-01 [--until 2023-04-01] [--every 5] [-o run-times.json]
+    python benchmarks/forecast/run_times.py TRACE --from 2023-02-01 [--until 2023-04-01] [--every 5] [-o run-times.json]
 
 A sample of the jobs submitted in that time is predicted at submission, and again when a quarter and half of the limit
 have gone by, if they still run then. Every kind is shown what a view of that moment tells: the last 5,000 jobs that

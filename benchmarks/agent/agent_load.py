@@ -1,6 +1,6 @@
 """One agent, 500 chains, a queue of 20,000 jobs: commands a poll, memory, seconds a cycle.
 
-    python benchmarks/agent_load.py --chains 500 --jobs 20000 --policy average
+    python benchmarks/agent/agent_load.py --chains 500 --jobs 20000 --policy average
 
 The agent runs as it does anywhere, in a process of its own; Slurm's commands are programs on PATH that print a prepared
 queue, in the very form in which squeue prints it, so that what is measured is the agent and not slurmctld. Every chain

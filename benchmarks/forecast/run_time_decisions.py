@@ -1,6 +1,6 @@
 """Predictions of run times, judged by the forecasts of starts that are made of them.
 
-    python benchmarks/run_time_decisions.py ls6-a100.log.gz --nodes 76 --discipline mirage-2023 --every-h 8
+    python benchmarks/forecast/run_time_decisions.py ls6-a100.log.gz --nodes 76 --discipline mirage-2023 --every-h 8
 
 At every moment of a replay a link is submitted in a fork, which tells when it starts; beside it stands the forecast of
 that start, from the same futures but for their run times. ``open`` is the share of moments whose futures do not all

@@ -1,6 +1,6 @@
 """Queue waits of a trace with all its waits, short ones included: the end of it, predicted from accounting.
 
-    python benchmarks/trace_waits.py --timezone America/Chicago ls6-a100.log.gz -o trace-waits.json
+    python benchmarks/waits/trace_waits.py --timezone America/Chicago ls6-a100.log.gz -o trace-waits.json
 
 The last fifth of the time is predicted as a stream, as `mirage train predict` does for its card, beside the median and
 the quantiles of the waits of the last seven days that were known at each submission.

@@ -1,6 +1,6 @@
 """The simulator's ``slurm`` beside real replays of the same workload, and those beside each other.
 
-    python benchmarks/fidelity.py WORKLOAD.csv SLURM_CONF REPLAY.csv [REPLAY.csv …]
+    python benchmarks/simulator/fidelity.py WORKLOAD.csv SLURM_CONF REPLAY.csv [REPLAY.csv …]
 
 Beside SLURM_CONF lies qos.txt, what ``sacctmgr -P show qos`` printed. WORKLOAD says what was submitted (id, submit_s,
 qos, nodes, gpus_per_node, run_s, limit_min), each REPLAY what a real Slurm made of it (id, attempt, submit, start, end,

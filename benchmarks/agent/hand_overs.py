@@ -1,6 +1,6 @@
 """Hand-overs on a real slurmctld with a compressed clock, judged by the log that the services write themselves.
 
-    python benchmarks/hand_overs.py --chains 6 --links 11 -o hand-overs.json
+    python benchmarks/agent/hand_overs.py --chains 6 --links 11 -o hand-overs.json
 
 Every service loads for a while, says that it is ready, and leaves when it is told to. Reported are the hand-overs, how
 many predecessors were told, the gaps between the end of one service and the readiness of the next, and how far the

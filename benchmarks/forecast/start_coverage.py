@@ -1,7 +1,7 @@
 """Forecasts of starts beside the truth, as played and corrected, by size and month.
 
-    python benchmarks/start_coverage.py ls6-a100.log.gz --nodes 76 --discipline mirage-2023 --until 2023-02-01
-    python benchmarks/start_coverage.py ls6-a100.log.gz --nodes 76 --discipline slurm -o start-coverage.json
+    python benchmarks/forecast/start_coverage.py ls6-a100.log.gz --nodes 76 --discipline mirage-2023 --until 2023-02-01
+    python benchmarks/forecast/start_coverage.py ls6-a100.log.gz --nodes 76 --discipline slurm -o start-coverage.json
 
 Every four hours of a replay a link is submitted in a fork, which tells when it starts; beside it stands the forecast
 of 64 futures. The correction learns as time goes by: of a link that has started by then its wait, of one that still
