@@ -1,0 +1,60 @@
+"""Two versions of the code beside each other: what one policy made of the windows that both have played.
+
+    git worktree add ../before COMMIT
+    (cd ../before && mirage evaluate TRACE ... --policies reactive,what-if --resume ../journals-before)
+    mirage evaluate TRACE ... --policies reactive,what-if --resume ../journals
+    python benchmarks/evaluation/versions.py ../journals-before/evaluation-*.jsonl ../journals/evaluation-*.jsonl
+
+Windows are paired by the time of their predecessor's submission; brackets are 95 % intervals of the difference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from mirage.policy.cost import Cost
+from mirage.provision.evaluation.interval import Stretches
+from mirage.provision.evaluation.score import Outcome, outcome
+from mirage.provision.evaluation.study import Trial
+
+
+def journal(path: Path) -> dict[tuple[int, int], Trial]:
+    """The trials of a journal by the size of their links and the time of their window."""
+    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    trials: Iterator[Trial] = (Trial.from_json(trial) for line in lines for trial in line["trials"])
+    return {(trial.episode.link.nodes, trial.episode.submitted_s): trial for trial in trials}
+
+
+def told(result: Outcome) -> str:
+    """Mean hours of interruption and overlap."""
+    hours = result.x_s / 3600
+    return f"{np.maximum(hours, 0).mean():.2f} / {np.maximum(-hours, 0).mean():.2f}"
+
+
+def main() -> None:
+    """Read, pair and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("before", type=Path)
+    parser.add_argument("after", type=Path)
+    parser.add_argument("--policy", default="what-if")
+    parser.add_argument("--cost-ratio", type=float, default=1.0)
+    options = parser.parse_args()
+    before, after, cost = journal(options.before), journal(options.after), Cost(options.cost_ratio, 1.0)
+    print(f"{'nodes':>6}{'windows':>9}{'before':>15}{'after':>15}{'difference of the cost':>34}")
+    for nodes in sorted({nodes for nodes, _ in before}):
+        both = sorted(key for key in before if key[0] == nodes and key in after)
+        old, new = (outcome(options.policy, [of[key] for key in both], cost) for of in (before, after))
+        difference = cost.of(new.x_s) - cost.of(old.x_s)
+        times = Stretches.of(np.array([submitted_s for _, submitted_s in both], dtype=np.int64))
+        ends = times.ratio(difference, np.ones(len(both)), np.ones(len(both), dtype=np.bool_))
+        interval = f"({ends[0]:+.2f} … {ends[1]:+.2f})" if ends else "(too few windows)"
+        print(f"{nodes:6}{len(both):9}{told(old):>15}{told(new):>15}{difference.mean():+16.2f} {interval}")
+
+
+if __name__ == "__main__":
+    main()
