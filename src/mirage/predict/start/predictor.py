@@ -11,6 +11,7 @@ from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
 from mirage.forecast.forecaster import Forecaster, QueueFutures
 from mirage.job_state import MISSING, Floats, Ints
+from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import Chain, View
 from mirage.sim.contract.from_view import standing
 from mirage.sim.slurm_conf.settings import SlurmSettings
@@ -24,6 +25,9 @@ SHARES = (0.5, 0.8, 0.95)
 
 LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)
 """Quantiles of the wait behind them: the ends of the ranges from the outside in, the median in the middle."""
+
+MEDIAN = len(LEVELS) // 2
+"""Which of ``LEVELS`` is the median."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,10 @@ class StartPrediction:
         """Quantiles of the wait, shape (levels,), at ``LEVELS``."""
         found: Floats = np.quantile(self.waits_s, LEVELS)
         return found
+
+    def forecast(self) -> StartForecast:
+        """The same as one column, as a correction takes it."""
+        return forecast_of(self.now_s, self.waits_s, self.look_ahead_s)
 
 
 class StartPredictor:
@@ -185,6 +193,18 @@ class StartPredictor:
                 f"the job asks for {request.nodes} nodes{per_node}, and {most} such nodes of its partition are up: "
                 "ask for less, or for another partition"
             )
+
+
+def forecast_of(now_s: int, waits_s: Ints, look_ahead_s: int) -> StartForecast:
+    """Waits of a job submitted now, shape (futures,), as a forecast with one column."""
+    starts_s = now_s + waits_s[:, None]
+    return StartForecast(now_s, now_s, np.zeros(1, dtype=np.int64), starts_s, now_s + look_ahead_s)
+
+
+def ends(share: float) -> tuple[int, int]:
+    """Which of ``LEVELS`` are the ends of the range that holds a share."""
+    low = SHARES[::-1].index(share)
+    return low, len(LEVELS) - 1 - low
 
 
 def own_standing(view: View, settings: SlurmSettings, user: int) -> float | None:

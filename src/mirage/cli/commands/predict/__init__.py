@@ -103,7 +103,7 @@ def _predict_request(
     from mirage.cli.commands.predict import comparison
     from mirage.cli.commands.predict.asked import read_asked, slurms_estimate
     from mirage.cli.commands.predict.cluster_now import look
-    from mirage.cli.commands.predict.told import kept_so_far, promise, tell_request
+    from mirage.cli.commands.predict.told import learnt, promise, tell_request
     from mirage.slurm.text.requested_size import requested_size
 
     asked = read_asked(words, comparing=comparing)
@@ -111,26 +111,26 @@ def _predict_request(
     now = look(client, history_s, seed=seed)
     size = requested_size(asked.given, now.machine, now.shared)
     estimate = slurms_estimate(client, asked)
-    kept = kept_so_far(promises, now)
-    told = tell_request(now, asked, size, estimate.start_s if estimate else MISSING, kept)
+    correction = learnt(promises, now)
+    told = tell_request(now, asked, size, estimate.start_s if estimate else MISSING, correction)
     promise(promises, now, [told])
     if comparing:
         first, offers = comparison.offers_for(now, asked, size)
-        comparison.show(now, offers, first, told.remarks, as_json=as_json)
+        comparison.show(now, offers, first, correction, told.remarks, as_json=as_json)
         return
     _show(now, [told], as_json=as_json, single=True)
 
 
 def _predict_pending(promises: Promises, job: int | None, history_s: int, seed: int, *, as_json: bool) -> None:
     from mirage.cli.commands.predict.cluster_now import look
-    from mirage.cli.commands.predict.told import kept_so_far, pending_job, promise, tell_pending
+    from mirage.cli.commands.predict.told import learnt, pending_job, promise, tell_pending
 
     now = look(cluster.client(), history_s, seed=seed)
     jobs = [pending_job(now, job)] if job is not None else sorted(now.mine(), key=lambda one: -one.priority)
     if len(jobs) > MOST_JOBS:
         click.echo(f"mirage: of {len(jobs)} jobs that wait the first {MOST_JOBS} are predicted", err=True)
-    kept = kept_so_far(promises, now)
-    told = [tell_pending(now, one, kept) for one in jobs[:MOST_JOBS]]
+    correction = learnt(promises, now)
+    told = [tell_pending(now, one, correction) for one in jobs[:MOST_JOBS]]
     promise(promises, now, told)
     if not told and not as_json:
         click.echo("mirage: none of your jobs waits", err=True)
@@ -181,8 +181,8 @@ def _show_calibration(promises: Promises, history_s: int, *, as_json: bool) -> N
     from dataclasses import asdict
 
     from mirage.cli.commands.predict.cluster_now import accounts
-    from mirage.predict.start.promises import OPEN
-    from mirage.predict.start.ranges import calibration
+    from mirage.predict.start.calibration import calibration
+    from mirage.predict.start.promise import OPEN
     from mirage.report.terminal.prediction import print_calibration
     from mirage.slurm.backend import cluster_of
 
