@@ -11,11 +11,12 @@ from mirage.errors import ConfigurationError, PlanInfeasible
 from mirage.forecast.arrivals import Arrivals, past_arrivals
 from mirage.forecast.rollout_kernel import count_arrivals, roll_out
 from mirage.forecast.run_times import RunTimes, chances, uniform
+from mirage.forecast.standings import Standings
 from mirage.forecast.use_history import History
 from mirage.job_state import MISSING, Ints
 from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import Chain, View
-from mirage.sim.contract.from_view import newcomers_standing, revive
+from mirage.sim.contract.from_view import revive
 from mirage.sim.disciplines.registry import discipline_spec
 from mirage.sim.jobs import link_record
 from mirage.sim.kernel.allocate import empty_like, enlarged, make_scratch
@@ -111,24 +112,23 @@ class QueueFutures:
             bf_interval_s=max(scheduler.bf_interval_s, PLANNED_EVERY_S),
         )
         self.world, self.seen, self.scratch = revive(view, self.spec, seldom, arrivals, view.phase_s)
-        self.standing = newcomers_standing(view, scheduler)
-        self.past.jobs.boost = self.standing
+        self.standings, self.seed = Standings(view, scheduler), forecaster.seed
+        self.past.jobs.boost = self.standings.of_users(self.past.jobs.user)
         self._ids = np.concatenate([view.pending.id, view.running.id])
 
-    def play(self, chain: Chain, delays_s: Ints, until_s: int, *, standing: float | None = None) -> StartForecast:
+    def play(self, chain: Chain, delays_s: Ints, until_s: int) -> StartForecast:
         """Play every future with the next link of a chain submitted after each delay.
 
         Args:
             chain: Whose present link is sure to run until its limit.
             delays_s: Shape (delays,), ascending from 0.
             until_s: When the futures are left off.
-            standing: What the link's priority holds beyond age, size and partition; None for what newcomers have.
 
         Raises:
             ConfigurationError: The discipline is one that asks a policy: there is none in a forecast.
             PlanInfeasible: The discipline planned what cannot be done.
         """
-        return self._played(chain, NOBODY, delays_s, until_s, self.standing if standing is None else standing)
+        return self._played(chain, NOBODY, delays_s, until_s)
 
     def play_pending(self, job: int, until_s: int) -> StartForecast:
         """Play every future and read off when a job of the view that waits already starts.
@@ -150,15 +150,16 @@ class QueueFutures:
         chain = Chain(
             int(asked.nodes[row]), int(asked.limit_s[row]), MISSING, int(asked.submit_s[row]), MISSING, now_s, 0
         )
-        return self._played(chain, row, np.zeros(1, dtype=np.int64), until_s, self.standing)
+        return self._played(chain, row, np.zeros(1, dtype=np.int64), until_s)
 
-    def _played(self, chain: Chain, waiting: int, delays_s: Ints, until_s: int, standing: float) -> StartForecast:
+    def _played(self, chain: Chain, waiting: int, delays_s: Ints, until_s: int) -> StartForecast:
         """Starts of the next link, or of the job in a slot that waits already."""
         delays_s = np.ascontiguousarray(delays_s, dtype=np.int64)
         starts_s = np.zeros((len(self.days), len(delays_s)), dtype=np.int64)
         anchors = np.arange(len(delays_s)) % ANCHORS == 0
         anchors[-1:] = True
-        link = _link(chain, len(self._ids) + len(self.world.jobs), standing)
+        link = np.repeat(_link(chain, len(self._ids) + len(self.world.jobs)), len(self.days)).view(np.recarray)
+        link.boost = self.standings.of_user(chain.user, len(self.days), self.seed)
         present = np.flatnonzero(self._ids == chain.predecessor)
         while True:
             came_back = roll_out(
@@ -191,10 +192,10 @@ def _like(state: State) -> State:
     return empty_like(state)._replace(log=log)
 
 
-def _link(chain: Chain, job_id: int, standing: float) -> Records:
+def _link(chain: Chain, job_id: int) -> Records:
     """The next link of a chain."""
     link = link_record(
         job_id, nodes=chain.nodes, limit_s=chain.limit_s, gpus=chain.gpus, cpus=chain.cpus, user=chain.user
     )
-    link.partition, link.boost = chain.partition, standing
+    link.partition = chain.partition
     return link

@@ -13,7 +13,6 @@ from mirage.forecast.forecaster import Forecaster, QueueFutures
 from mirage.job_state import MISSING, Floats, Ints
 from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import Chain, View
-from mirage.sim.contract.from_view import standing
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 FUTURES = 64
@@ -107,7 +106,6 @@ class StartPredictor:
         look_ahead_s: int = LOOK_AHEAD_S,
     ) -> None:
         self.view, self.look_ahead_s = view, look_ahead_s
-        self._scheduler = scheduler or SlurmSettings()
         self._played: dict[JobRequest, StartPrediction] = {}
         forecaster = Forecaster(futures, seed=seed, discipline=discipline, scheduler=scheduler)
         self._queue: QueueFutures = forecaster.of(view)
@@ -138,12 +136,7 @@ class StartPredictor:
             gpus=request.gpus,
             cpus=request.cpus,
         )
-        forecast = self._queue.play(
-            chain,
-            np.zeros(1, dtype=np.int64),
-            now_s + self.look_ahead_s,
-            standing=own_standing(self.view, self._scheduler, request.user),
-        )
+        forecast = self._queue.play(chain, np.zeros(1, dtype=np.int64), now_s + self.look_ahead_s)
         return StartPrediction(now_s, forecast.waits_s[:, 0], self.look_ahead_s)
 
     def of_any(self, requests: Sequence[JobRequest]) -> StartPrediction:
@@ -205,16 +198,3 @@ def ends(share: float) -> tuple[int, int]:
     """Which of ``LEVELS`` are the ends of the range that holds a share."""
     low = SHARES[::-1].index(share)
     return low, len(LEVELS) - 1 - low
-
-
-def own_standing(view: View, settings: SlurmSettings, user: int) -> float | None:
-    """What a user's next job has beyond age, size and partition: the share of a heavy user is small.
-
-    The median of what the user's jobs have that wait, else of those that run: Slurm has computed the priority of the
-    former just now. None where the view shows none of either.
-    """
-    for jobs in (view.pending, view.running):
-        mine = (jobs.user == user) & (jobs.priority > 0)
-        if mine.any():
-            return float(np.median(standing(jobs, view, settings)[mine]))
-    return None
