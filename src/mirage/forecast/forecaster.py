@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -22,11 +24,12 @@ from mirage.sim.jobs import link_record
 from mirage.sim.kernel.allocate import empty_like, enlarged, make_scratch
 from mirage.sim.kernel.arrays import (
     ASKS_POLICY,
-    NEEDS_ROOM,
     NOBODY,
+    REACHED,
     REFUSED_PLAN,
     SEGMENT,
     Records,
+    Scratch,
     State,
     empty_records,
 )
@@ -57,6 +60,7 @@ class Forecaster:
         scheduler: Its scheduler's parameters; None for Slurm's defaults.
         arrivals: Whether jobs yet to be submitted are drawn, or no new ones come.
         run_times: Where run times come from; None for the view's own history.
+        threads: How many play at once; the starts are the same.
 
     Raises:
         ConfigurationError: The scheduler's parameters are of another kind.
@@ -72,10 +76,11 @@ class Forecaster:
         scheduler: SlurmSettings | None = None,
         arrivals: bool = True,
         run_times: RunTimes | None = None,
+        threads: int = 1,
     ) -> None:
         if not isinstance(scheduler, SlurmSettings | None):
             raise ConfigurationError(f"the scheduler's parameters must be SlurmSettings, got {scheduler!r}")
-        self.futures, self.seed, self.arrivals = futures, seed, arrivals
+        self.futures, self.seed, self.arrivals, self.threads = futures, seed, arrivals, threads
         self.spec = discipline_spec(discipline)
         self.scheduler = scheduler or SlurmSettings()
         self.run_times = run_times or History()
@@ -99,7 +104,7 @@ class QueueFutures:
     """
 
     def __init__(self, forecaster: Forecaster, view: View) -> None:
-        self.view, self.spec = view, forecaster.spec
+        self.view, self.spec, self.threads = view, forecaster.spec, forecaster.threads
         self.uses = forecaster.run_times.uses(view)
         self.chances = chances(view, forecaster.futures, forecaster.seed)
         self.past = past_arrivals(view)
@@ -111,7 +116,8 @@ class QueueFutures:
             calc_period_s=max(scheduler.calc_period_s, RANKED_EVERY_S),
             bf_interval_s=max(scheduler.bf_interval_s, PLANNED_EVERY_S),
         )
-        self.world, self.seen, self.scratch = revive(view, self.spec, seldom, arrivals, view.phase_s)
+        self.world, self.seen, scratch = revive(view, self.spec, seldom, arrivals, view.phase_s)
+        self._scratch = [scratch, *(self._fresh_scratch() for _ in range(1, self.threads))]
         self.standings, self.seed = Standings(view, scheduler), forecaster.seed
         self.past.jobs.boost = self.standings.of_users(self.past.jobs.user)
         self._ids = np.concatenate([view.pending.id, view.running.id])
@@ -161,21 +167,37 @@ class QueueFutures:
         link = np.repeat(_link(chain, len(self._ids) + len(self.world.jobs)), len(self.days)).view(np.recarray)
         link.boost = self.standings.of_user(chain.user, len(self.days), self.seed)
         present = np.flatnonzero(self._ids == chain.predecessor)
-        while True:
-            came_back = roll_out(
-                self.world, self.seen, _like(self.seen), _like(self.seen), self.scratch, self.spec.load(),
-                self.uses.samples, self.uses.stretch, self.chances, self.past.jobs, self.past.again, self.days,
-                link, waiting, int(present[0]) if len(present) else NOBODY, delays_s, anchors, until_s, starts_s,
+        present_slot = int(present[0]) if len(present) else NOBODY
+
+        def play(part: slice, scratch: Scratch) -> int:
+            world = self.world._replace(jobs=self.world.jobs.copy())  # arrivals of each future are written into it
+            return roll_out(
+                world, self.seen, _like(self.seen), _like(self.seen), scratch, self.spec.load(),
+                self.uses.samples, self.uses.stretch, self.chances[part], self.past.jobs, self.past.again,
+                self.days[part], link[part], waiting, present_slot, delays_s, anchors, until_s, starts_s[part],
             )  # fmt: skip
-            if came_back == NEEDS_ROOM:
-                self.seen = enlarged(self.seen)
-                self.scratch = make_scratch(self.world, len(self.seen.live), self.spec.scratch_rows)
-            elif came_back == ASKS_POLICY:
-                raise ConfigurationError(f"{self.spec.entry} asks a policy what to do, and a forecast has none")
-            elif came_back == REFUSED_PLAN:
-                raise PlanInfeasible(f"{self.spec.entry} planned what cannot be done in a forecast for {chain}")
-            else:
+
+        while True:
+            ends = {answer for answer in self._in_threads(play, len(self.days)) if answer != REACHED}
+            if not ends:
                 return StartForecast(self.view.now_s, chain.ends_s, delays_s, starts_s, until_s)
+            if ASKS_POLICY in ends:
+                raise ConfigurationError(f"{self.spec.entry} asks a policy what to do, and a forecast has none")
+            if REFUSED_PLAN in ends:
+                raise PlanInfeasible(f"{self.spec.entry} planned what cannot be done in a forecast for {chain}")
+            self.seen = enlarged(self.seen)
+            self._scratch = [self._fresh_scratch() for _ in range(self.threads)]
+
+    def _fresh_scratch(self) -> Scratch:
+        return make_scratch(self.world, len(self.seen.live), self.spec.scratch_rows)
+
+    def _in_threads(self, play: Callable[[slice, Scratch], int], futures: int) -> list[int]:
+        """How playing came back, of every thread's part of the futures."""
+        if self.threads == 1:
+            return [play(slice(0, futures), self._scratch[0])]
+        cuts = np.linspace(0, futures, self.threads + 1).astype(int).tolist()
+        with ThreadPoolExecutor(self.threads) as pool:
+            return list(pool.map(play, map(slice, cuts[:-1], cuts[1:]), self._scratch))
 
 
 def _days(past: Arrivals, forecaster: Forecaster) -> Ints:

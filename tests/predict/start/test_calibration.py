@@ -8,7 +8,7 @@ import pytest
 
 from mirage.job_state import MISSING
 from mirage.predict.start.calibration import calibration
-from mirage.predict.start.predictor import LEVELS
+from mirage.predict.start.levels import LEVELS
 from mirage.predict.start.promise import KEPT, Promise
 
 TOLD = tuple(100.0 * k for k in range(len(LEVELS)))

@@ -10,8 +10,9 @@ from views import jobs, view
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError
+from mirage.predict.start.levels import LEVELS
 from mirage.predict.start.offers import compare, limits_to_try
-from mirage.predict.start.predictor import LEVELS, JobRequest, StartPredictor
+from mirage.predict.start.predictor import JobRequest, StartPredictor
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 NOW = 40 * DAY_S

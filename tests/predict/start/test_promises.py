@@ -11,7 +11,7 @@ import pytest
 from mirage.errors import StoreError
 from mirage.job_state import MISSING, JobState
 from mirage.predict.start.correction import PLACES
-from mirage.predict.start.predictor import LEVELS
+from mirage.predict.start.levels import LEVELS
 from mirage.predict.start.promise import FORGOTTEN_S, KEPT, OPEN, SUBMITTED_WITHIN_S, VOID, Promise
 from mirage.predict.start.promises import Promises
 from mirage.slurm.values import AccountedJob, QueuedJob

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mirage.duration import MINUTE_S
-from mirage.predict.start.predictor import MEDIAN, SHARES, ends
+from mirage.predict.start.levels import MEDIAN, SHARES, ends
 from mirage.predict.start.promise import Promise
 
 

@@ -7,26 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
 from mirage.forecast.forecaster import Forecaster, QueueFutures
 from mirage.job_state import MISSING, Floats, Ints
 from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import Chain, View
+from mirage.predict.start.levels import LEVELS, LOOK_AHEAD_S, forecast_of
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 FUTURES = 64
-LOOK_AHEAD_S = 14 * DAY_S
-"""Futures are left off so long after now; a job that waits longer starts later than that, and no more is known."""
-
-SHARES = (0.5, 0.8, 0.95)
-"""Shares of the futures that the told ranges hold, half of the rest on either side."""
-
-LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)
-"""Quantiles of the wait behind them: the ends of the ranges from the outside in, the median in the middle."""
-
-MEDIAN = len(LEVELS) // 2
-"""Which of ``LEVELS`` is the median."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +82,7 @@ class StartPredictor:
         futures: How many are played.
         seed: Of the futures.
         look_ahead_s: When they are left off, seconds from now.
+        threads: How many play at once.
     """
 
     def __init__(
@@ -104,10 +94,11 @@ class StartPredictor:
         futures: int = FUTURES,
         seed: int = 0,
         look_ahead_s: int = LOOK_AHEAD_S,
+        threads: int = 1,
     ) -> None:
         self.view, self.look_ahead_s = view, look_ahead_s
         self._played: dict[JobRequest, StartPrediction] = {}
-        forecaster = Forecaster(futures, seed=seed, discipline=discipline, scheduler=scheduler)
+        forecaster = Forecaster(futures, seed=seed, discipline=discipline, scheduler=scheduler, threads=threads)
         self._queue: QueueFutures = forecaster.of(view)
 
     def of_request(self, request: JobRequest) -> StartPrediction:
@@ -186,15 +177,3 @@ class StartPredictor:
                 f"the job asks for {request.nodes} nodes{per_node}, and {most} such nodes of its partition are up: "
                 "ask for less, or for another partition"
             )
-
-
-def forecast_of(now_s: int, waits_s: Ints, look_ahead_s: int) -> StartForecast:
-    """Waits of a job submitted now, shape (futures,), as a forecast with one column."""
-    starts_s = now_s + waits_s[:, None]
-    return StartForecast(now_s, now_s, np.zeros(1, dtype=np.int64), starts_s, now_s + look_ahead_s)
-
-
-def ends(share: float) -> tuple[int, int]:
-    """Which of ``LEVELS`` are the ends of the range that holds a share."""
-    low = SHARES[::-1].index(share)
-    return low, len(LEVELS) - 1 - low

@@ -12,7 +12,7 @@ from mirage.duration import DAY_S, MINUTE_S
 from mirage.job_state import MISSING, JobState
 from mirage.policy.start_forecast import StartForecast
 from mirage.predict.start.correction import PLACES, kind_of
-from mirage.predict.start.predictor import LEVELS, LOOK_AHEAD_S, forecast_of
+from mirage.predict.start.levels import LEVELS, LOOK_AHEAD_S, forecast_of
 from mirage.slurm_words.states import ALIVE, cancelled_while_pending
 
 SUBMITTED_WITHIN_S = 15 * MINUTE_S

@@ -9,8 +9,9 @@ from rich.console import Console
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S, format_duration
 from mirage.predict.start.calibration import Calibration
+from mirage.predict.start.levels import MEDIAN, SHARES, ends
 from mirage.predict.start.offers import Offer
-from mirage.predict.start.predictor import MEDIAN, SHARES, JobRequest, ends
+from mirage.predict.start.predictor import JobRequest
 from mirage.report.terminal.tables import print_table
 
 

@@ -96,7 +96,7 @@ def corrected(
 ) -> tuple[tuple[float, ...], int]:
     """The quantiles as told, shape (levels,), and by how many promises they were corrected."""
     from mirage.predict.start.correction import kind_of
-    from mirage.predict.start.predictor import LEVELS
+    from mirage.predict.start.levels import LEVELS
 
     forecast = prediction.forecast()
     used = correction.outcomes(forecast)
@@ -168,7 +168,7 @@ def as_record(told: Told, now_s: int) -> Mapping[str, Any]:
 
 def waits_record(prediction: StartPrediction, told_s: Sequence[float]) -> dict[str, Any]:
     """Waits in seconds: the median, and the ends of the ranges by the share that they hold."""
-    from mirage.predict.start.predictor import MEDIAN, SHARES, ends
+    from mirage.predict.start.levels import MEDIAN, SHARES, ends
 
     ranges = {f"{share:.0%}": [told_s[end] for end in ends(share)] for share in SHARES}
     return {"median": told_s[MEDIAN], "mean": round(prediction.mean_s, 1), **ranges}
