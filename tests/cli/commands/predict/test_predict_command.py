@@ -269,10 +269,13 @@ def test_a_heterogeneous_job_is_refused(terminal: Terminal) -> None:
     assert "a heterogeneous job starts when all its components can" in terminal.stderr
 
 
-def test_without_a_controller_nothing_is_predicted(terminal: Terminal) -> None:
+@pytest.mark.parametrize("words", [["serve.sh"], ["--mine"], ["--calibration"]])
+def test_without_a_controller_it_says_what_to_do(terminal: Terminal, words: list[str]) -> None:
     terminal.served.close()
-    terminal.type("serve.sh", status=1)
-    assert "Unable to contact slurm controller" in terminal.stderr
+    terminal.type(*words, status=1)
+    advice, _, slurms = terminal.stderr.partition("try again later: ")
+    assert "run this where `sinfo` answers, as on a login node of the cluster, or set SLURM_CONF" in advice
+    assert "Unable to contact slurm controller" in slurms
 
 
 def test_promises_that_cannot_be_written_do_not_stop_a_prediction(terminal: Terminal) -> None:

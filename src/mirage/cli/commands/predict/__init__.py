@@ -180,14 +180,15 @@ def _show_calibration(promises: Promises, history_s: int, *, as_json: bool) -> N
     """Fill in what has come since, and show how promises held."""
     from dataclasses import asdict
 
-    from mirage.cli.commands.predict.cluster_now import accounts
+    from mirage.cli.commands.predict.cluster_now import accounts, told_what_to_do
     from mirage.predict.start.calibration import calibration
     from mirage.predict.start.promise import OPEN
     from mirage.report.terminal.prediction import print_calibration
     from mirage.slurm.backend import cluster_of
 
     client = cluster.client()
-    here, queue = cluster_of(client.configuration()), client.observe()
+    with told_what_to_do():
+        here, queue = cluster_of(client.configuration()), client.observe()
     waiting = promises.of(here, OPEN)
     since_s = min([queue.time_s - history_s, *(promise.made_s for _, promise in waiting)])
     accounted, remarks = accounts(client, since_s)

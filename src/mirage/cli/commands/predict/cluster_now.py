@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -100,8 +101,26 @@ def _ask(
     client: SlurmClient, history_s: int
 ) -> tuple[Mapping[str, str], Machine, Queue, tuple[AccountedJob, ...], tuple[str, ...]]:
     """Four commands, one after another."""
-    options, machine, queue = client.configuration(), client.machine(), client.observe()
+    with told_what_to_do():
+        options, machine, queue = client.configuration(), client.machine(), client.observe()
     return options, machine, queue, *accounts(client, queue.time_s - history_s)
+
+
+@contextlib.contextmanager
+def told_what_to_do() -> Iterator[None]:
+    """Where the controller does not answer, what to do stands before Slurm's own words.
+
+    Raises:
+        SlurmError: What was raised within.
+    """
+    try:
+        yield
+    except SlurmError as error:
+        advice = (
+            "without the queue nothing can be predicted, and no controller told it: run this where `sinfo` answers, "
+            "as on a login node of the cluster, or set SLURM_CONF; if it is down, try again later"
+        )
+        raise type(error)(advice, str(error)) from error
 
 
 def accounts(client: SlurmClient, since_s: int) -> tuple[tuple[AccountedJob, ...], tuple[str, ...]]:
