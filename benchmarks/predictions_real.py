@@ -23,7 +23,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mirage.cli import context as cluster
-from mirage.cli.commands.predict import PROMISES
 from mirage.cli.commands.predict.asked import read_asked, slurms_estimate
 from mirage.cli.commands.predict.cluster_now import look
 from mirage.cli.commands.predict.told import learnt, promise, tell_request
@@ -45,7 +44,7 @@ WORDS = "import sys; sys.path.insert(0, {here!r}); import predictions_real as on
 
 def keep_predicting(count: int, seed: int, nodes: int, warm_s: int, drain_s: int, output: str) -> None:
     """Predict and submit, then wait for what became of it; runs on the cluster's clock."""
-    dice, promises = random.Random(seed), Promises(cluster.home().folder / PROMISES)
+    dice, promises = random.Random(seed), Promises(cluster.home().promises)
     time.sleep(warm_s)
     corrected = 0
     for number in range(count):

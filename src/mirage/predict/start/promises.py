@@ -27,7 +27,7 @@ _COLUMNS = (
     "cluster", "made_s", "job", "submit_s", "user", "name", "partition", "nodes", "limit_s", "raw", "told", "slurm_s",
     "state", "wait_s",
 )  # fmt: skip
-_PATIENCE_S = 10
+PATIENCE_S = 10.0
 
 
 class Promises:
@@ -38,10 +38,11 @@ class Promises:
 
     Args:
         path: Made where there is none.
+        patience_s: How long to wait for another that writes.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, patience_s: float = PATIENCE_S) -> None:
+        self.path, self.patience_s = path, patience_s
 
     def add(self, promise: Promise) -> None:
         """Keep a promise, unless the same job has an open one: the first word about a job counts.
@@ -114,7 +115,10 @@ class Promises:
         """
         settled = []
         taken: set[int] = set()
-        for number, promise in reversed(self.of(cluster, OPEN)):  # the last word about a script is its job's
+        waiting = self.of(cluster, OPEN)
+        users, ids = {one.user for _, one in waiting}, {one.job for _, one in waiting}
+        jobs = [job for job in jobs if job.user in users or job.id in ids]
+        for number, promise in reversed(waiting):  # the last word about a script is its job's
             found = outcome(promise, [job for job in jobs if promise.job != MISSING or job.id not in taken], now_s)
             if found is not None:
                 state, wait_s, job = found
@@ -130,7 +134,7 @@ class Promises:
         """The file, opened for one change, which takes place whole or not at all."""
         try:
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-            with contextlib.closing(sqlite3.connect(self.path, timeout=_PATIENCE_S)) as opened, opened:
+            with contextlib.closing(sqlite3.connect(self.path, timeout=self.patience_s)) as opened, opened:
                 opened.executescript(_SCHEMA)
                 yield opened
         except (OSError, sqlite3.Error) as error:

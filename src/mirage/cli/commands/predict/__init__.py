@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from mirage.cli.commands.predict.told import Told
     from mirage.predict.start.promises import Promises
 
-PROMISES = "promises.db"
-"""The file of promises in the folder of this user's agent."""
-
 MOST_JOBS = 20
 """Jobs of ``--mine`` that are predicted at most, those first in the queue."""
 
@@ -87,7 +84,7 @@ def predict(
         raise click.UsageError("which job? a script or options of sbatch, --job ID, or --mine; see --help")
     from mirage.predict.start.promises import Promises
 
-    promises = Promises(cluster.home().folder / PROMISES)
+    promises = Promises(cluster.home().promises)
     if calibration:
         _show_calibration(promises, history_s, as_json=as_json)
         return
