@@ -57,9 +57,10 @@ def prediction_lines(
 def calibration_note(kept: int, corrected_by: int) -> str:
     """How far the ranges can be trusted on this cluster, in words."""
     if corrected_by:
-        return f"ranges corrected by {corrected_by} promises kept on this cluster; see `mirage predict --calibration`"
+        kept_here = "1 promise" if corrected_by == 1 else f"{corrected_by} promises"
+        return f"ranges corrected by {kept_here} kept on this cluster; see `mirage predict --calibration`"
     if kept:
-        return f"ranges as played: of {kept} promises kept on this cluster none was made as sure, or as unsure, as this"
+        return f"ranges as played: no promise kept on this cluster ({kept} so far) was as sure, or as unsure, as this"
     return "ranges as played: no promise has been kept on this cluster yet"
 
 

@@ -198,4 +198,5 @@ def _show_calibration(promises: Promises, history_s: int, *, as_json: bool) -> N
         print_calibration(groups)
     for remark in remarks:
         click.echo(f"note: {remark}", err=True)
-    click.echo(f"{0 if not groups else groups[0].kept} promises kept on this cluster, {still} open", err=True)
+    kept = groups[0].kept if groups else 0
+    click.echo(f"{kept} {'promise' if kept == 1 else 'promises'} kept on this cluster, {still} open", err=True)
