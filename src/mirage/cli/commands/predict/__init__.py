@@ -97,6 +97,8 @@ def predict(
 def _predict_request(
     promises: Promises, words: list[str], history_s: int, seed: int, *, comparing: bool, as_json: bool
 ) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
     from mirage.cli.commands.predict import comparison
     from mirage.cli.commands.predict.asked import read_asked, slurms_estimate
     from mirage.cli.commands.predict.cluster_now import look
@@ -105,9 +107,11 @@ def _predict_request(
 
     asked = read_asked(words, comparing=comparing)
     client = cluster.client()
-    now = look(client, history_s, seed=seed)
+    with ThreadPoolExecutor(1) as pool:  # both speak of the same moment
+        estimated = pool.submit(slurms_estimate, client, asked)
+        now = look(client, history_s, seed=seed)
     size = requested_size(asked.given, now.machine, now.shared)
-    estimate = slurms_estimate(client, asked)
+    estimate = estimated.result()
     correction = learnt(promises, now)
     told = tell_request(now, asked, size, estimate.start_s if estimate else MISSING, correction)
     promise(promises, now, [told])
