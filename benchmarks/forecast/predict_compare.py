@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
+from mirage.predict.start.levels import LOOK_AHEAD_S, SHARES, ends
 from mirage.predict.start.offers import compare, limits_to_try
-from mirage.predict.start.predictor import LOOK_AHEAD_S, SHARES, JobRequest, StartPrediction, StartPredictor
-from mirage.predict.start.ranges import ends
+from mirage.predict.start.predictor import JobRequest, StartPrediction, StartPredictor
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation

@@ -4,8 +4,8 @@
 
 Starts a private cluster on loopback with accounting and a compressed clock, and keeps its queue busy with random jobs.
 Again and again a small job is predicted as ``mirage predict job.sh`` does, then submitted; the promises and their
-outcomes are those of ``mirage predict --calibration``. No range is corrected before sixty outcomes are known; how many
-were told with a correction is printed.
+outcomes are those of ``mirage predict --calibration``. Ranges are corrected by the outcomes that are known by then; how
+many were told with a correction is printed.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mirage.cli import context as cluster
-from mirage.cli.commands.predict import PROMISES
 from mirage.cli.commands.predict.asked import read_asked, slurms_estimate
 from mirage.cli.commands.predict.cluster_now import look
-from mirage.cli.commands.predict.told import kept_so_far, promise, tell_request
+from mirage.cli.commands.predict.told import learnt, promise, tell_request
 from mirage.duration import DAY_S, HOUR_S
 from mirage.job_state import MISSING
 from mirage.lab.real.cluster import PrivateCluster
 from mirage.lab.real.spec import LabSpec
-from mirage.predict.start.promises import OPEN, Promises
-from mirage.predict.start.ranges import Calibration, calibration
+from mirage.predict.start.calibration import Calibration, calibration
+from mirage.predict.start.promise import OPEN
+from mirage.predict.start.promises import Promises
 from mirage.slurm.text.requested_size import requested_size
 
 EVERY_S = 180
@@ -44,7 +44,7 @@ WORDS = "import sys; sys.path.insert(0, {here!r}); import predictions_real as on
 
 def keep_predicting(count: int, seed: int, nodes: int, warm_s: int, drain_s: int, output: str) -> None:
     """Predict and submit, then wait for what became of it; runs on the cluster's clock."""
-    dice, promises = random.Random(seed), Promises(cluster.home().folder / PROMISES)
+    dice, promises = random.Random(seed), Promises(cluster.home().promises)
     time.sleep(warm_s)
     corrected = 0
     for number in range(count):
@@ -54,18 +54,18 @@ def keep_predicting(count: int, seed: int, nodes: int, warm_s: int, drain_s: int
         now = look(client, 3 * DAY_S, seed=0)
         size = requested_size(asked.given, now.machine, now.shared)
         estimate = slurms_estimate(client, asked)
-        kept = kept_so_far(promises, now)
-        told = tell_request(now, asked, size, estimate.start_s if estimate else MISSING, kept)
+        correction = learnt(promises, now)
+        told = tell_request(now, asked, size, estimate.start_s if estimate else MISSING, correction)
         promise(promises, now, [told])
         corrected += bool(told.corrected)
         submitted = ["sbatch", *words, "-o", "/dev/null", "--wrap", "sleep 60"]
         subprocess.run(submitted, check=True, capture_output=True)
-        print(f"{number + 1} of {count} told, {len(kept)} kept", file=sys.stderr)
+        print(f"{number + 1} of {count} told, {correction.outcomes()} kept", file=sys.stderr)
         time.sleep(EVERY_S)
     end_s = time.time() + drain_s
     while time.time() < end_s and promises.of(now.name, OPEN):
         time.sleep(10 * 60)
-        kept_so_far(promises, look(cluster.client(), 3 * DAY_S, seed=0))
+        learnt(promises, look(cluster.client(), 3 * DAY_S, seed=0))
     found = [asdict(group) for group in calibration(promises.kept(now.name))]
     said = {"corrected": corrected, "open": len(promises.of(now.name, OPEN)), "groups": found}
     Path(output).write_text(json.dumps({**said, "kept": [asdict(one) for one in promises.kept(now.name)]}))

@@ -97,11 +97,23 @@ def test_no_arrival_is_dropped_however_many_come_a_day() -> None:
     assert forecast.waits_s[:, 1] == pytest.approx(excess_s, abs=300)
 
 
-def test_arrays_that_are_too_small_are_enlarged() -> None:
+@pytest.mark.parametrize("discipline", QUEUES)
+def test_threads_play_the_same_futures(discipline: str) -> None:
+    rows = [(1, 1, 4 * HOUR_S, t, t, t + (k * 997) % (4 * HOUR_S)) for k, t in enumerate(range(0, NOW - DAY_S, 7200))]
+    waiting = ({"nodes": 1 + k % 2, "limit_s": HOUR_S * (1 + k % 4), "submit_s": NOW - 60 + k} for k in range(20))
+    seen = replace(full_machine(left_s=2 * HOUR_S), ended=ended(*rows), pending=jobs(*waiting))
+    delays = np.array([0, HOUR_S, 8 * HOUR_S])
+    alone, together = (Forecaster(17, discipline=discipline, threads=k).forecast(seen, delays) for k in (1, 4))
+    assert len(np.unique(alone.starts_s[:, 0])) > 5
+    assert (together.starts_s == alone.starts_s).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_arrays_that_are_too_small_are_enlarged(threads: int) -> None:
     rows = [(1, 1, HOUR_S, t, t, t + HOUR_S) for t in range(NOW - 3 * DAY_S, NOW, 600)]
     seen = replace(full_machine(left_s=2 * HOUR_S), ended=ended(*rows))
     whole = Forecaster(3, discipline="easy").of(seen)
-    short = Forecaster(3, discipline="easy").of(seen)
+    short = Forecaster(3, discipline="easy", threads=threads).of(seen)
     room = {name: getattr(short.seen, name) for name in ("live", "queue", "running", "held", "heap")}
     short.seen = short.seen._replace(**{name: array[:8].copy() for name, array in room.items()})
     delays = np.array([0, HOUR_S, 8 * HOUR_S])

@@ -24,6 +24,7 @@ from mirage.agent.cycle.turns import Turns
 from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.agent.policy_runner.in_process import InProcess
 from mirage.agent.policy_runner.question import PolicyRunner
+from mirage.agent.promised_starts import PromisedStarts
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.lease import drop_if_gone
 from mirage.agent.store.protocol import Store
@@ -73,6 +74,7 @@ class Agent:
         runner: Where policies think; by default in this process.
         submissions: How sbatch is run; by default within the cycle.
         on_cycle: Hears of every cycle and how long it took, for metrics.
+        promised: Where outcomes of promised starts are filled in; None for nowhere.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class Agent:
         runner: PolicyRunner | None = None,
         submissions: Submissions | None = None,
         on_cycle: Callable[[Cycle, float], None] | None = None,
+        promised: PromisedStarts | None = None,
     ) -> None:
         self.store, self.backend, self.clock, self.monotonic = store, backend, clock, monotonic
         self.holder, self.settings = holder, settings or AgentSettings()
@@ -95,7 +98,7 @@ class Agent:
         self.reconciler, self.probes = Reconciler(), ReadinessProbes(shell)
         self.decider = Decider(real_s, runner or InProcess())
         self.turns, self.submissions = Turns(self.settings), submissions or Submissions()
-        self.names, self.on_cycle = Names(), on_cycle
+        self.names, self.on_cycle, self.promised = Names(), on_cycle, promised
         self.troubles = 0
         self._took_s: deque[float] = deque([0.0, 0.0], maxlen=3)
         self._last: tuple[float, float] | None = None
@@ -215,6 +218,8 @@ class Agent:
             decided = self.poller.complete and number not in self.decider.open
             call_s = next_last_call_s(context, chain)
             self.turns.end(chain, now_s, decided and not context.of(chain, LinkState.QUEUED), call_s)
+        if self.promised is not None:
+            self.promised.look(self.poller.options, snapshot.queue, self.poller.ended.values())
         return Cycle(len(chains), self.turns.busy, open_questions, trouble)
 
     def _attend_all(self, context: CycleContext, turn: Iterable[int]) -> str:

@@ -53,6 +53,11 @@ class Home:
         """The log file of an agent in the background."""
         return self.folder / "agent.log"
 
+    @property
+    def promises(self) -> Path:
+        """The file of what ``mirage predict`` has said, and of what became of it."""
+        return self.folder / "promises.db"
+
     def open_log(self) -> BinaryIO:
         """The log file, opened for more lines; nobody else may read it.
 

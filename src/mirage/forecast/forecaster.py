@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -11,21 +13,23 @@ from mirage.errors import ConfigurationError, PlanInfeasible
 from mirage.forecast.arrivals import Arrivals, past_arrivals
 from mirage.forecast.rollout_kernel import count_arrivals, roll_out
 from mirage.forecast.run_times import RunTimes, chances, uniform
+from mirage.forecast.standings import Standings
 from mirage.forecast.use_history import History
 from mirage.job_state import MISSING, Ints
 from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import Chain, View
-from mirage.sim.contract.from_view import newcomers_standing, revive
+from mirage.sim.contract.from_view import revive
 from mirage.sim.disciplines.registry import discipline_spec
 from mirage.sim.jobs import link_record
 from mirage.sim.kernel.allocate import empty_like, enlarged, make_scratch
 from mirage.sim.kernel.arrays import (
     ASKS_POLICY,
-    NEEDS_ROOM,
     NOBODY,
+    REACHED,
     REFUSED_PLAN,
     SEGMENT,
     Records,
+    Scratch,
     State,
     empty_records,
 )
@@ -56,6 +60,7 @@ class Forecaster:
         scheduler: Its scheduler's parameters; None for Slurm's defaults.
         arrivals: Whether jobs yet to be submitted are drawn, or no new ones come.
         run_times: Where run times come from; None for the view's own history.
+        threads: How many play at once; the starts are the same.
 
     Raises:
         ConfigurationError: The scheduler's parameters are of another kind.
@@ -71,10 +76,11 @@ class Forecaster:
         scheduler: SlurmSettings | None = None,
         arrivals: bool = True,
         run_times: RunTimes | None = None,
+        threads: int = 1,
     ) -> None:
         if not isinstance(scheduler, SlurmSettings | None):
             raise ConfigurationError(f"the scheduler's parameters must be SlurmSettings, got {scheduler!r}")
-        self.futures, self.seed, self.arrivals = futures, seed, arrivals
+        self.futures, self.seed, self.arrivals, self.threads = futures, seed, arrivals, threads
         self.spec = discipline_spec(discipline)
         self.scheduler = scheduler or SlurmSettings()
         self.run_times = run_times or History()
@@ -98,7 +104,7 @@ class QueueFutures:
     """
 
     def __init__(self, forecaster: Forecaster, view: View) -> None:
-        self.view, self.spec = view, forecaster.spec
+        self.view, self.spec, self.threads = view, forecaster.spec, forecaster.threads
         self.uses = forecaster.run_times.uses(view)
         self.chances = chances(view, forecaster.futures, forecaster.seed)
         self.past = past_arrivals(view)
@@ -110,9 +116,10 @@ class QueueFutures:
             calc_period_s=max(scheduler.calc_period_s, RANKED_EVERY_S),
             bf_interval_s=max(scheduler.bf_interval_s, PLANNED_EVERY_S),
         )
-        self.world, self.seen, self.scratch = revive(view, self.spec, seldom, arrivals, view.phase_s)
-        self.standing = newcomers_standing(view, scheduler)
-        self.past.jobs.boost = self.standing
+        self.world, self.seen, scratch = revive(view, self.spec, seldom, arrivals, view.phase_s)
+        self._scratch = [scratch, *(self._fresh_scratch() for _ in range(1, self.threads))]
+        self.standings, self.seed = Standings(view, scheduler), forecaster.seed
+        self.past.jobs.boost = self.standings.of_users(self.past.jobs.user)
         self._ids = np.concatenate([view.pending.id, view.running.id])
 
     def are_of(self, view: View) -> bool:
@@ -125,20 +132,19 @@ class QueueFutures:
             and seen.running is view.running
         )
 
-    def play(self, chain: Chain, delays_s: Ints, until_s: int, *, standing: float | None = None) -> StartForecast:
+    def play(self, chain: Chain, delays_s: Ints, until_s: int) -> StartForecast:
         """Play every future with the next link of a chain submitted after each delay.
 
         Args:
             chain: Whose present link is sure to run until its limit.
             delays_s: Shape (delays,), ascending from 0.
             until_s: When the futures are left off.
-            standing: What the link's priority holds beyond age, size and partition; None for what newcomers have.
 
         Raises:
             ConfigurationError: The discipline is one that asks a policy: there is none in a forecast.
             PlanInfeasible: The discipline planned what cannot be done.
         """
-        return self._played(chain, NOBODY, delays_s, until_s, self.standing if standing is None else standing)
+        return self._played(chain, NOBODY, delays_s, until_s)
 
     def play_pending(self, job: int, until_s: int) -> StartForecast:
         """Play every future and read off when a job of the view that waits already starts.
@@ -160,31 +166,48 @@ class QueueFutures:
         chain = Chain(
             int(asked.nodes[row]), int(asked.limit_s[row]), MISSING, int(asked.submit_s[row]), MISSING, now_s, 0
         )
-        return self._played(chain, row, np.zeros(1, dtype=np.int64), until_s, self.standing)
+        return self._played(chain, row, np.zeros(1, dtype=np.int64), until_s)
 
-    def _played(self, chain: Chain, waiting: int, delays_s: Ints, until_s: int, standing: float) -> StartForecast:
+    def _played(self, chain: Chain, waiting: int, delays_s: Ints, until_s: int) -> StartForecast:
         """Starts of the next link, or of the job in a slot that waits already."""
         delays_s = np.ascontiguousarray(delays_s, dtype=np.int64)
         starts_s = np.zeros((len(self.days), len(delays_s)), dtype=np.int64)
         anchors = np.arange(len(delays_s)) % ANCHORS == 0
         anchors[-1:] = True
-        link = _link(chain, len(self._ids) + len(self.world.jobs), standing)
+        link = np.repeat(_link(chain, len(self._ids) + len(self.world.jobs)), len(self.days)).view(np.recarray)
+        link.boost = self.standings.of_user(chain.user, len(self.days), self.seed)
         present = np.flatnonzero(self._ids == chain.predecessor)
-        while True:
-            came_back = roll_out(
-                self.world, self.seen, _like(self.seen), _like(self.seen), self.scratch, self.spec.load(),
-                self.uses.samples, self.uses.stretch, self.chances, self.past.jobs, self.past.again, self.days,
-                link, waiting, int(present[0]) if len(present) else NOBODY, delays_s, anchors, until_s, starts_s,
+        present_slot = int(present[0]) if len(present) else NOBODY
+
+        def play(part: slice, scratch: Scratch) -> int:
+            world = self.world._replace(jobs=self.world.jobs.copy())  # arrivals of each future are written into it
+            return roll_out(
+                world, self.seen, _like(self.seen), _like(self.seen), scratch, self.spec.load(),
+                self.uses.samples, self.uses.stretch, self.chances[part], self.past.jobs, self.past.again,
+                self.days[part], link[part], waiting, present_slot, delays_s, anchors, until_s, starts_s[part],
             )  # fmt: skip
-            if came_back == NEEDS_ROOM:
-                self.seen = enlarged(self.seen)
-                self.scratch = make_scratch(self.world, len(self.seen.live), self.spec.scratch_rows)
-            elif came_back == ASKS_POLICY:
-                raise ConfigurationError(f"{self.spec.entry} asks a policy what to do, and a forecast has none")
-            elif came_back == REFUSED_PLAN:
-                raise PlanInfeasible(f"{self.spec.entry} planned what cannot be done in a forecast for {chain}")
-            else:
+
+        while True:
+            ends = {answer for answer in self._in_threads(play, len(self.days)) if answer != REACHED}
+            if not ends:
                 return StartForecast(self.view.now_s, chain.ends_s, delays_s, starts_s, until_s)
+            if ASKS_POLICY in ends:
+                raise ConfigurationError(f"{self.spec.entry} asks a policy what to do, and a forecast has none")
+            if REFUSED_PLAN in ends:
+                raise PlanInfeasible(f"{self.spec.entry} planned what cannot be done in a forecast for {chain}")
+            self.seen = enlarged(self.seen)
+            self._scratch = [self._fresh_scratch() for _ in range(self.threads)]
+
+    def _fresh_scratch(self) -> Scratch:
+        return make_scratch(self.world, len(self.seen.live), self.spec.scratch_rows)
+
+    def _in_threads(self, play: Callable[[slice, Scratch], int], futures: int) -> list[int]:
+        """How playing came back, of every thread's part of the futures."""
+        if self.threads == 1:
+            return [play(slice(0, futures), self._scratch[0])]
+        cuts = np.linspace(0, futures, self.threads + 1).astype(int).tolist()
+        with ThreadPoolExecutor(self.threads) as pool:
+            return list(pool.map(play, map(slice, cuts[:-1], cuts[1:]), self._scratch))
 
 
 def _days(past: Arrivals, forecaster: Forecaster) -> Ints:
@@ -201,10 +224,10 @@ def _like(state: State) -> State:
     return empty_like(state)._replace(log=log)
 
 
-def _link(chain: Chain, job_id: int, standing: float) -> Records:
+def _link(chain: Chain, job_id: int) -> Records:
     """The next link of a chain."""
     link = link_record(
         job_id, nodes=chain.nodes, limit_s=chain.limit_s, gpus=chain.gpus, cpus=chain.cpus, user=chain.user
     )
-    link.partition, link.boost = chain.partition, standing
+    link.partition = chain.partition
     return link

@@ -134,8 +134,8 @@ def approach(world: World, state: State, scratch: Scratch, discipline: Any, time
 @kernel()
 def submit_link(world: World, state: State, link: Any) -> None:
     """The next link is submitted now, and watched."""
-    link[0].submit_s = state.clock[0].now_s
-    state.clock[0].watch_slot = admit(world, state, link[0])
+    link.submit_s = state.clock[0].now_s
+    state.clock[0].watch_slot = admit(world, state, link)
     wake_now(state)
 
 
@@ -193,6 +193,7 @@ def roll_out(
         chance: Shape (futures, jobs).
         again: Shape (past,), as ``draw_arrivals`` takes it.
         days: Shape (futures, days ahead).
+        link: Shape (futures,), JOB records: the next link, as it will stand in every future.
         waiting: Slot of a pending job that is watched in the place of a link, which is not submitted then;
             ``NOBODY`` for none.
         offsets_s: Shape (delays,), ascending from 0.
@@ -231,7 +232,7 @@ def roll_out(
             elif not has_slot(branch):
                 return NEEDS_ROOM
             else:
-                submit_link(world, branch, link)
+                submit_link(world, branch, link[future])
             came_back = pass_time(world, branch, scratch, discipline, until_s)
             if came_back == STARTED_WATCHED:
                 starts_s[future, k] = branch.clock[0].now_s

@@ -10,8 +10,9 @@ from views import jobs, view
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError
+from mirage.predict.start.levels import LEVELS
 from mirage.predict.start.offers import compare, limits_to_try
-from mirage.predict.start.predictor import LEVELS, JobRequest, StartPredictor, own_standing
+from mirage.predict.start.predictor import JobRequest, StartPredictor
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 NOW = 40 * DAY_S
@@ -98,4 +99,3 @@ def test_a_user_s_next_job_stands_where_those_in_sight_do() -> None:
     heavy, light = (made.of_request(JobRequest(4, HOUR_S, user=user)).mean_s for user in (1, 2))
     assert light == 5 * HOUR_S, "behind the one before it"
     assert heavy == 7 * HOUR_S, "behind all three"
-    assert own_standing(seen, SlurmSettings(), 3) is None

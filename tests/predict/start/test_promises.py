@@ -10,12 +10,16 @@ import pytest
 
 from mirage.errors import StoreError
 from mirage.job_state import MISSING, JobState
-from mirage.predict.start.promises import FORGOTTEN_S, KEPT, OPEN, SUBMITTED_WITHIN_S, VOID, Promise, Promises
+from mirage.predict.start.correction import PLACES
+from mirage.predict.start.levels import LEVELS
+from mirage.predict.start.promise import FORGOTTEN_S, KEPT, OPEN, SUBMITTED_WITHIN_S, VOID, Promise
+from mirage.predict.start.promises import Promises
 from mirage.slurm.values import AccountedJob, QueuedJob
 
 NOW = 1_790_000_000
-WAITS = (0.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0)
-SCRIPT = Promise("c1", NOW, MISSING, MISSING, "ada", "train", "gpu", 2, 3600, WAITS, WAITS, 240.0)
+TOLD = (0.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0)
+WAITS = tuple(range(600, 600 + 60 * PLACES, 60))
+SCRIPT = Promise("c1", NOW, MISSING, MISSING, "ada", "train", "gpu", 2, 3600, WAITS, TOLD, 240.0)
 OF_JOB = replace(SCRIPT, job=7, submit_s=NOW - 500)
 
 
@@ -56,7 +60,7 @@ def test_a_job_has_waited_from_the_promise_to_its_start(promises: Promises) -> N
     assert promises.fill_in("c1", [job(JobState.PENDING, start_s=NOW + 9)], NOW + 5) == 0, "Slurm's plan is no start"
     assert promises.fill_in("c1", [job()], NOW + 500) == 1
     (kept,) = promises.kept("c1")
-    assert (kept.wait_s, kept.slurm_s, kept.partition, kept.size) == (400.0, 240.0, "gpu", "2-7 nodes")
+    assert (kept.wait_s, kept.slurm_s, kept.kind) == (400.0, 240.0, "gpu 2-7 nodes")
 
 
 def test_a_script_is_the_job_of_its_form_submitted_soon_after(promises: Promises) -> None:
@@ -106,6 +110,38 @@ def test_what_was_never_submitted_or_is_forgotten_ends_without_an_outcome(promis
     assert [one.job for _, one in promises.of("c1", OPEN)] == [7]
     promises.fill_in("c1", [], NOW + FORGOTTEN_S + 1)
     assert promises.of("c1", OPEN) == []
+
+
+def test_outcomes_teach_how_far_ranges_must_reach(promises: Promises) -> None:
+    for k in range(30):
+        late = replace(SCRIPT, job=k, submit_s=NOW - 500, made_s=NOW + k)
+        promises.add(late)
+        promises.fill_in("c1", [job(id=k, start_s=NOW + 20_000)], NOW + 20_500)
+    taught = promises.correction("c1")
+    new = replace(SCRIPT, made_s=NOW + 21_000).forecast()
+    assert (taught.outcomes(), taught.outcomes(new)) == (30, 30)
+    assert taught.outcomes(replace(SCRIPT, waits_s=(0,) * PLACES).forecast()) == 0, "futures that agree stand apart"
+    low, high = taught.quantiles_s(new, [0.1, 0.9], SCRIPT.kind)
+    raw_low, raw_high = new.wait_quantiles_s((0.1, 0.9))
+    assert (low, raw_low) == (0, pytest.approx(978, abs=60))
+    assert high > raw_high + 3600
+
+
+def test_a_job_that_still_waits_teaches_and_a_script_that_nobody_submitted_does_not(promises: Promises) -> None:
+    later = replace(SCRIPT, made_s=NOW + 40_000).forecast()
+    before = promises.correction("c1").quantiles_s(later, LEVELS).tolist()
+    promises.add(SCRIPT)
+    assert promises.correction("c1").quantiles_s(later, LEVELS).tolist() == before
+    promises.add(OF_JOB)
+    assert promises.correction("c1").quantiles_s(later, LEVELS)[-1] > before[-1] + 3600
+
+
+def test_promises_of_an_earlier_version_are_read_as_their_quantiles(promises: Promises) -> None:
+    promises.add(replace(OF_JOB, waits_s=TOLD))
+    promises.fill_in("c1", [job()], NOW + 500)
+    (kept,) = promises.kept("c1")
+    assert kept.forecast().wait_quantiles_s(LEVELS[1:-1]) == pytest.approx(TOLD[1:-1], abs=60)
+    assert promises.correction("c1").outcomes() == 1
 
 
 def test_a_file_that_is_no_data_base_is_said_to_be_none(promises: Promises) -> None:

@@ -84,6 +84,7 @@ def run(
     from mirage.agent.monitoring.log import start_logging
     from mirage.agent.monitoring.metrics import Metrics
     from mirage.agent.policy_runner.child_process import ChildProcess
+    from mirage.agent.promised_starts import PromisedStarts
     from mirage.agent.settings import AgentSettings
     from mirage.agent.store.lease import holder_name
 
@@ -114,6 +115,7 @@ def run(
             runner=ChildProcess(),
             submissions=Submissions(SBATCH_PATIENCE_S),
             on_cycle=metrics.record_cycle,
+            promised=PromisedStarts(cluster.home().promises),
         )
         if standby:
             watched.stand_by(stopping.sleep, stopping.arrived)

@@ -7,23 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
 from mirage.forecast.forecaster import Forecaster, QueueFutures
 from mirage.job_state import MISSING, Floats, Ints
+from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import Chain, View
-from mirage.sim.contract.from_view import standing
+from mirage.predict.start.levels import LEVELS, LOOK_AHEAD_S, forecast_of
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 FUTURES = 64
-LOOK_AHEAD_S = 14 * DAY_S
-"""Futures are left off so long after now; a job that waits longer starts later than that, and no more is known."""
-
-SHARES = (0.5, 0.8, 0.95)
-"""Shares of the futures that the told ranges hold, half of the rest on either side."""
-
-LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)
-"""Quantiles of the wait behind them: the ends of the ranges from the outside in, the median in the middle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +67,10 @@ class StartPrediction:
         found: Floats = np.quantile(self.waits_s, LEVELS)
         return found
 
+    def forecast(self) -> StartForecast:
+        """The same as one column, as a correction takes it."""
+        return forecast_of(self.now_s, self.waits_s, self.look_ahead_s)
+
 
 class StartPredictor:
     """Predicts starts in one view; all its answers are about the same futures.
@@ -86,6 +82,7 @@ class StartPredictor:
         futures: How many are played.
         seed: Of the futures.
         look_ahead_s: When they are left off, seconds from now.
+        threads: How many play at once.
     """
 
     def __init__(
@@ -97,11 +94,11 @@ class StartPredictor:
         futures: int = FUTURES,
         seed: int = 0,
         look_ahead_s: int = LOOK_AHEAD_S,
+        threads: int = 1,
     ) -> None:
         self.view, self.look_ahead_s = view, look_ahead_s
-        self._scheduler = scheduler or SlurmSettings()
         self._played: dict[JobRequest, StartPrediction] = {}
-        forecaster = Forecaster(futures, seed=seed, discipline=discipline, scheduler=scheduler)
+        forecaster = Forecaster(futures, seed=seed, discipline=discipline, scheduler=scheduler, threads=threads)
         self._queue: QueueFutures = forecaster.of(view)
 
     def of_request(self, request: JobRequest) -> StartPrediction:
@@ -130,12 +127,7 @@ class StartPredictor:
             gpus=request.gpus,
             cpus=request.cpus,
         )
-        forecast = self._queue.play(
-            chain,
-            np.zeros(1, dtype=np.int64),
-            now_s + self.look_ahead_s,
-            standing=own_standing(self.view, self._scheduler, request.user),
-        )
+        forecast = self._queue.play(chain, np.zeros(1, dtype=np.int64), now_s + self.look_ahead_s)
         return StartPrediction(now_s, forecast.waits_s[:, 0], self.look_ahead_s)
 
     def of_any(self, requests: Sequence[JobRequest]) -> StartPrediction:
@@ -185,16 +177,3 @@ class StartPredictor:
                 f"the job asks for {request.nodes} nodes{per_node}, and {most} such nodes of its partition are up: "
                 "ask for less, or for another partition"
             )
-
-
-def own_standing(view: View, settings: SlurmSettings, user: int) -> float | None:
-    """What a user's next job has beyond age, size and partition: the share of a heavy user is small.
-
-    The median of what the user's jobs have that wait, else of those that run: Slurm has computed the priority of the
-    former just now. None where the view shows none of either.
-    """
-    for jobs in (view.pending, view.running):
-        mine = (jobs.user == user) & (jobs.priority > 0)
-        if mine.any():
-            return float(np.median(standing(jobs, view, settings)[mine]))
-    return None

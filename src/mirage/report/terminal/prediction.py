@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S, format_duration
+from mirage.predict.start.calibration import Calibration
+from mirage.predict.start.levels import MEDIAN, SHARES, ends
 from mirage.predict.start.offers import Offer
-from mirage.predict.start.predictor import SHARES, JobRequest
-from mirage.predict.start.ranges import LEAST_KEPT, MEDIAN, Calibration, ends
+from mirage.predict.start.predictor import JobRequest
 from mirage.report.terminal.tables import print_table
 
 
@@ -56,23 +57,32 @@ def prediction_lines(
 def calibration_note(kept: int, corrected_by: int) -> str:
     """How far the ranges can be trusted on this cluster, in words."""
     if corrected_by:
-        return f"ranges corrected by {corrected_by} promises kept on this cluster; see `mirage predict --calibration`"
-    return f"not yet calibrated on this cluster: {kept} promises kept, {LEAST_KEPT} are needed"
+        kept_here = "1 promise" if corrected_by == 1 else f"{corrected_by} promises"
+        return f"ranges corrected by {kept_here} kept on this cluster; see `mirage predict --calibration`"
+    if kept:
+        return f"ranges as played: no promise kept on this cluster ({kept} so far) was as sure, or as unsure, as this"
+    return "ranges as played: no promise has been kept on this cluster yet"
 
 
-def print_offers(offers: Sequence[Offer], asked: JobRequest, names: Mapping[int, str]) -> None:
+def print_offers(
+    offers: Sequence[Offer], told_s: Sequence[Sequence[float]], asked: JobRequest, names: Mapping[int, str]
+) -> None:
     """Offers side by side, the first to start first; a star marks what was asked for.
 
-    Starts and ends are told as time from now: the range that holds 80 % of the futures, and its later end if the job
-    uses its whole limit.
+    Starts and ends are told as time from now: the range of 80 %, and its later end if the job uses its whole limit.
+
+    Args:
+        offers: The first to start first.
+        told_s: Shape (offers, levels), quantiles of their waits.
+        asked: What was asked for.
+        names: Of the partitions, by their codes.
     """
     low, high = ends(0.8)
     heads = ("partition", "nodes", "limit", "expected wait", "starts in, 80 %", "ends by, 80 %", "node hours", "sooner")
     rows = []
-    for offer in offers:
+    for offer, waits_s in zip(offers, told_s, strict=True):
         request, prediction = offer.request, offer.prediction
-        waits_s = prediction.quantiles_s()
-        band = waits_s[[low, high]]
+        band = waits_s[low], waits_s[high]
         is_asked = request == asked
         rows.append(
             (

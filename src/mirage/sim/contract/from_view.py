@@ -80,13 +80,6 @@ def standing(jobs: Jobs, view: View, settings: SlurmSettings) -> NDArray[np.floa
     return np.where(jobs.priority > 0, jobs.priority - model, 0.0)
 
 
-def newcomers_standing(view: View, settings: SlurmSettings) -> float:
-    """The same for a job yet to be submitted: the median of those we see."""
-    seen = [standing(jobs, view, settings)[jobs.priority > 0] for jobs in (view.pending, view.running)]
-    known = np.concatenate(seen)
-    return float(np.median(known)) if len(known) else 0.0
-
-
 def revive(
     view: View, spec: DisciplineSpec, settings: SlurmSettings, arrivals: int, pass_phase_s: int
 ) -> tuple[World, State, Scratch]:

@@ -6,6 +6,7 @@ import json
 import stat
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,13 @@ from mirage.cli import main
 from mirage.duration import DAY_S, HOUR_S
 from mirage.lab.commands.server import Served, served_slurm
 from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.predict.start.promise import KEPT, OPEN
+from mirage.predict.start.promises import Promises
+from mirage.report.terminal.prediction import wait_text
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
+from mirage.slurm.backend import cluster_of
 from mirage.slurm.client import user_of_process
 from mirage.slurm.values import Submission
 from mirage.trace.table import JobTable
@@ -103,7 +108,7 @@ def test_a_table_says_the_same_in_local_time(terminal: Terminal) -> None:
     now_s = int(terminal.served.slurm.clock())
     assert said[-1].split()[1:3] == time.strftime("%Y-%m-%d %H:%M", time.gmtime(now_s + 15 * HOUR_S)).split()
     assert said[-1].endswith("(in 15:00)")
-    assert "not yet calibrated on this cluster: 0 promises kept, 60 are needed" in terminal.stderr
+    assert "ranges as played: no promise has been kept on this cluster yet" in terminal.stderr
 
 
 def test_options_alone_describe_a_job(terminal: Terminal) -> None:
@@ -199,7 +204,43 @@ def test_promises_are_kept_and_their_outcomes_filled_in(terminal: Terminal) -> N
     low, high = promised["wait"]["95%"]
     assert group["inside"][2] == (low <= waited_s <= high)
     table = terminal.type("--calibration")
-    assert [line.split()[:2] for line in table.splitlines()][-2:] == [["all", "2"], ["main,", "2-7"]]
+    assert [line.split()[:2] for line in table.splitlines()][-2:] == [["all", "2"], ["main", "2-7"]]
+
+
+def late_promises(terminal: Terminal, words: tuple[str, ...], count: int) -> None:
+    """So many promises like that of a question, kept: each job started ten hours after the latest future."""
+    asked, promises = terminal.json(*words), Promises(terminal.folder / "home" / "promises.db")
+    here = cluster_of(cluster.client().configuration())
+    now_s = int(terminal.served.slurm.clock())
+    ((_, promise),) = promises.of(here, OPEN)
+    wait_s = max(promise.waits_s) + 10 * HOUR_S
+    for k in range(count):
+        promises.add(replace(promise, made_s=now_s - DAY_S, job=1000 + k, submit_s=k, state=KEPT, wait_s=wait_s))
+    assert asked["calibration"] == {"kept": 0, "corrected_by": 0}
+
+
+def test_ranges_are_corrected_by_what_became_of_earlier_promises(terminal: Terminal) -> None:
+    words = ("serve.sh",)
+    raw = terminal.json(*words)["wait"]
+    late_promises(terminal, words, 40)
+    told = terminal.json(*words)
+    assert told["calibration"] == {"kept": 40, "corrected_by": 40}
+    assert told["wait"]["median"] == raw["median"]
+    assert told["wait"]["80%"][1] > raw["80%"][1] + 5 * HOUR_S
+    terminal.type(*words)
+    assert "ranges corrected by 40 promises kept on this cluster" in terminal.stderr
+
+
+def test_offers_are_told_with_corrected_ranges(terminal: Terminal) -> None:
+    words = ("-N", "2", "-t", "4:00:00", "serve.sh")
+    late_promises(terminal, words, 40)
+    alone = terminal.json(*words)
+    (offer, *_) = [one for one in terminal.json("--compare", *words)["offers"] if one["limit"] == 4 * HOUR_S]
+    assert (offer["wait"], offer["corrected_by"]) == (alone["wait"], 40)
+    table = terminal.type("--compare", *words)
+    (marked,) = [line for line in table.splitlines() if " * " in line]
+    assert wait_text(alone["wait"]["80%"][1]) in marked
+    assert "ranges corrected by 40 promises" in terminal.stderr
 
 
 @pytest.mark.parametrize(
@@ -228,10 +269,13 @@ def test_a_heterogeneous_job_is_refused(terminal: Terminal) -> None:
     assert "a heterogeneous job starts when all its components can" in terminal.stderr
 
 
-def test_without_a_controller_nothing_is_predicted(terminal: Terminal) -> None:
+@pytest.mark.parametrize("words", [["serve.sh"], ["--mine"], ["--calibration"]])
+def test_without_a_controller_it_says_what_to_do(terminal: Terminal, words: list[str]) -> None:
     terminal.served.close()
-    terminal.type("serve.sh", status=1)
-    assert "Unable to contact slurm controller" in terminal.stderr
+    terminal.type(*words, status=1)
+    advice, _, slurms = terminal.stderr.partition("try again later: ")
+    assert "run this where `sinfo` answers, as on a login node of the cluster, or set SLURM_CONF" in advice
+    assert "Unable to contact slurm controller" in slurms
 
 
 def test_promises_that_cannot_be_written_do_not_stop_a_prediction(terminal: Terminal) -> None:

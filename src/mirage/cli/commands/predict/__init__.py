@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from mirage.cli.commands.predict.told import Told
     from mirage.predict.start.promises import Promises
 
-PROMISES = "promises.db"
-"""The file of promises in the folder of this user's agent."""
-
 MOST_JOBS = 20
 """Jobs of ``--mine`` that are predicted at most, those first in the queue."""
 
@@ -87,7 +84,7 @@ def predict(
         raise click.UsageError("which job? a script or options of sbatch, --job ID, or --mine; see --help")
     from mirage.predict.start.promises import Promises
 
-    promises = Promises(cluster.home().folder / PROMISES)
+    promises = Promises(cluster.home().promises)
     if calibration:
         _show_calibration(promises, history_s, as_json=as_json)
         return
@@ -100,37 +97,41 @@ def predict(
 def _predict_request(
     promises: Promises, words: list[str], history_s: int, seed: int, *, comparing: bool, as_json: bool
 ) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
     from mirage.cli.commands.predict import comparison
     from mirage.cli.commands.predict.asked import read_asked, slurms_estimate
     from mirage.cli.commands.predict.cluster_now import look
-    from mirage.cli.commands.predict.told import kept_so_far, promise, tell_request
+    from mirage.cli.commands.predict.told import learnt, promise, tell_request
     from mirage.slurm.text.requested_size import requested_size
 
     asked = read_asked(words, comparing=comparing)
     client = cluster.client()
-    now = look(client, history_s, seed=seed)
+    with ThreadPoolExecutor(1) as pool:  # both speak of the same moment
+        estimated = pool.submit(slurms_estimate, client, asked)
+        now = look(client, history_s, seed=seed)
     size = requested_size(asked.given, now.machine, now.shared)
-    estimate = slurms_estimate(client, asked)
-    kept = kept_so_far(promises, now)
-    told = tell_request(now, asked, size, estimate.start_s if estimate else MISSING, kept)
+    estimate = estimated.result()
+    correction = learnt(promises, now)
+    told = tell_request(now, asked, size, estimate.start_s if estimate else MISSING, correction)
     promise(promises, now, [told])
     if comparing:
         first, offers = comparison.offers_for(now, asked, size)
-        comparison.show(now, offers, first, told.remarks, as_json=as_json)
+        comparison.show(now, offers, first, correction, told.remarks, as_json=as_json)
         return
     _show(now, [told], as_json=as_json, single=True)
 
 
 def _predict_pending(promises: Promises, job: int | None, history_s: int, seed: int, *, as_json: bool) -> None:
     from mirage.cli.commands.predict.cluster_now import look
-    from mirage.cli.commands.predict.told import kept_so_far, pending_job, promise, tell_pending
+    from mirage.cli.commands.predict.told import learnt, pending_job, promise, tell_pending
 
     now = look(cluster.client(), history_s, seed=seed)
     jobs = [pending_job(now, job)] if job is not None else sorted(now.mine(), key=lambda one: -one.priority)
     if len(jobs) > MOST_JOBS:
         click.echo(f"mirage: of {len(jobs)} jobs that wait the first {MOST_JOBS} are predicted", err=True)
-    kept = kept_so_far(promises, now)
-    told = [tell_pending(now, one, kept) for one in jobs[:MOST_JOBS]]
+    correction = learnt(promises, now)
+    told = [tell_pending(now, one, correction) for one in jobs[:MOST_JOBS]]
     promise(promises, now, told)
     if not told and not as_json:
         click.echo("mirage: none of your jobs waits", err=True)
@@ -180,14 +181,15 @@ def _show_calibration(promises: Promises, history_s: int, *, as_json: bool) -> N
     """Fill in what has come since, and show how promises held."""
     from dataclasses import asdict
 
-    from mirage.cli.commands.predict.cluster_now import accounts
-    from mirage.predict.start.promises import OPEN
-    from mirage.predict.start.ranges import calibration
+    from mirage.cli.commands.predict.cluster_now import accounts, told_what_to_do
+    from mirage.predict.start.calibration import calibration
+    from mirage.predict.start.promise import OPEN
     from mirage.report.terminal.prediction import print_calibration
     from mirage.slurm.backend import cluster_of
 
     client = cluster.client()
-    here, queue = cluster_of(client.configuration()), client.observe()
+    with told_what_to_do():
+        here, queue = cluster_of(client.configuration()), client.observe()
     waiting = promises.of(here, OPEN)
     since_s = min([queue.time_s - history_s, *(promise.made_s for _, promise in waiting)])
     accounted, remarks = accounts(client, since_s)
@@ -200,4 +202,5 @@ def _show_calibration(promises: Promises, history_s: int, *, as_json: bool) -> N
         print_calibration(groups)
     for remark in remarks:
         click.echo(f"note: {remark}", err=True)
-    click.echo(f"{0 if not groups else groups[0].kept} promises kept on this cluster, {still} open", err=True)
+    kept = groups[0].kept if groups else 0
+    click.echo(f"{kept} {'promise' if kept == 1 else 'promises'} kept on this cluster, {still} open", err=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from mirage.slurm.text.requested_size import RequestedSize
     from mirage.slurm.values import AccountedJob, Machine, Queue, QueuedJob
     from mirage.slurm.view import Names
+
+MOST_THREADS = 4
+"""Futures are played by so many threads at most: a login node is shared."""
 
 
 @dataclass
@@ -75,19 +81,46 @@ def look(client: SlurmClient, history_s: int, *, seed: int) -> ClusterNow:
     Raises:
         SlurmError: scontrol, sinfo or squeue had no answer.
     """
-    from mirage.predict.start.predictor import StartPredictor
-    from mirage.sim.slurm_conf.settings import SlurmSettings
-    from mirage.slurm.view import Names, view_of
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(_ask, client, history_s)
+        from mirage.predict.start.predictor import StartPredictor  # a second of loading, while Slurm answers
+        from mirage.sim.slurm_conf.settings import SlurmSettings
+        from mirage.slurm.view import Names, view_of
 
-    options, machine, queue = client.configuration(), client.machine(), client.observe()
-    accounted, remarks = accounts(client, queue.time_s - history_s)
+        options, machine, queue, accounted, remarks = asked.result()
     names = Names()
     view = view_of(queue, machine, accounted, names, options)
     settings = SlurmSettings.from_options(options, "scontrol show config")
-    predictor = StartPredictor(view, settings, seed=seed)
+    predictor = StartPredictor(view, settings, seed=seed, threads=min(MOST_THREADS, len(os.sched_getaffinity(0))))
     if not len(view.ended):
         remarks += ("accounting tells of no job that has ended: every job is taken to run until its limit",)
     return ClusterNow(client, options, machine, queue, accounted, names, view, predictor, remarks)
+
+
+def _ask(
+    client: SlurmClient, history_s: int
+) -> tuple[Mapping[str, str], Machine, Queue, tuple[AccountedJob, ...], tuple[str, ...]]:
+    """Four commands, one after another."""
+    with told_what_to_do():
+        options, machine, queue = client.configuration(), client.machine(), client.observe()
+    return options, machine, queue, *accounts(client, queue.time_s - history_s)
+
+
+@contextlib.contextmanager
+def told_what_to_do() -> Iterator[None]:
+    """Where the controller does not answer, what to do stands before Slurm's own words.
+
+    Raises:
+        SlurmError: What was raised within.
+    """
+    try:
+        yield
+    except SlurmError as error:
+        advice = (
+            "without the queue nothing can be predicted, and no controller told it: run this where `sinfo` answers, "
+            "as on a login node of the cluster, or set SLURM_CONF; if it is down, try again later"
+        )
+        raise type(error)(advice, str(error)) from error
 
 
 def accounts(client: SlurmClient, since_s: int) -> tuple[tuple[AccountedJob, ...], tuple[str, ...]]:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli.commands.predict.asked import Asked, slurms_estimate
-from mirage.cli.commands.predict.told import utc, waits_record
+from mirage.cli.commands.predict.told import corrected, utc, waits_record
 from mirage.duration import parse_duration_s
 from mirage.errors import ConfigurationError, SlurmRefused
 
 if TYPE_CHECKING:
     from mirage.cli.commands.predict.cluster_now import ClusterNow
+    from mirage.predict.start.correction import StartCorrection
     from mirage.predict.start.offers import Offer
     from mirage.predict.start.predictor import JobRequest
     from mirage.slurm.text.requested_size import RequestedSize
@@ -64,25 +65,38 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def show(now: ClusterNow, offers: list[Offer], asked: JobRequest, remarks: tuple[str, ...], *, as_json: bool) -> None:
-    """Print the offers and what follows from them."""
-    from mirage.report.terminal.prediction import advice, print_offers
+def show(
+    now: ClusterNow,
+    offers: list[Offer],
+    asked: JobRequest,
+    correction: StartCorrection,
+    remarks: tuple[str, ...],
+    *,
+    as_json: bool,
+) -> None:
+    """Print the offers, their ranges corrected by what past promises teach, and what follows from them."""
+    from mirage.report.terminal.prediction import advice, calibration_note, print_offers
 
     names = {code: name for name, code in now.names.codes["partition"].items()}
+    told = [
+        corrected(offer.prediction, correction, names[offer.request.partition], offer.request.nodes) for offer in offers
+    ]
     if as_json:
-        rows = [_record(offer, names, now.queue.time_s) for offer in offers]
+        rows = [_record(offer, *one, names, now.queue.time_s) for offer, one in zip(offers, told)]
         said = {"now": utc(now.queue.time_s), "offers": rows, "advice": advice(offers, asked, names)}
         click.echo(json.dumps({**said, "remarks": list(remarks)}, indent=2))
         return
-    print_offers(offers, asked, names)
+    print_offers(offers, [told_s for told_s, _ in told], asked, names)
     click.echo(advice(offers, asked, names))
-    for remark in remarks:
+    notes = calibration_note(correction.outcomes(), max(used for _, used in told))
+    for remark in (*remarks, notes):
         click.echo(f"note: {remark}", err=True)
 
 
-def _record(offer: Offer, names: dict[int, str], now_s: int) -> dict[str, Any]:
+def _record(
+    offer: Offer, told_s: tuple[float, ...], corrected_by: int, names: dict[int, str], now_s: int
+) -> dict[str, Any]:
     request, prediction = offer.request, offer.prediction
-    told_s = prediction.quantiles_s().round().tolist()
     waits = waits_record(prediction, told_s)
     return {
         "nodes": request.nodes,
@@ -95,6 +109,7 @@ def _record(offer: Offer, names: dict[int, str], now_s: int) -> dict[str, Any]:
             else utc(now_s + value + request.limit_s)
             for key, value in waits.items()
         },
+        "corrected_by": corrected_by,
         "open_share": prediction.open_share,
         "node_hours": offer.node_hours,
         "sooner": round(offer.sooner_s, 1),

@@ -14,9 +14,9 @@ from mirage.job_state import MISSING, JobState
 if TYPE_CHECKING:
     from mirage.cli.commands.predict.asked import Asked
     from mirage.cli.commands.predict.cluster_now import ClusterNow
+    from mirage.predict.start.correction import StartCorrection
     from mirage.predict.start.predictor import StartPrediction
     from mirage.predict.start.promises import Promises
-    from mirage.predict.start.ranges import Kept
     from mirage.slurm.text.requested_size import RequestedSize
     from mirage.slurm.values import QueuedJob
 
@@ -28,7 +28,7 @@ class Told:
     Attributes:
         job: Its number; ``MISSING`` for one yet to be submitted.
         prediction: None where nothing can be predicted: ``why`` says why.
-        told_s: Shape (levels,), quantiles of the wait, corrected where there is enough to correct them by.
+        told_s: Shape (levels,), quantiles of the wait, corrected by what became of earlier promises.
         slurm_s: When Slurm expects the start; ``MISSING`` where it says nothing.
         why: Why it waits, in words; empty where it just waits its turn.
         kept: How many promises on this cluster have an outcome.
@@ -49,7 +49,7 @@ class Told:
     corrected: int
 
 
-def tell_request(now: ClusterNow, asked: Asked, size: RequestedSize, slurm_s: int, kept: Sequence[Kept]) -> Told:
+def tell_request(now: ClusterNow, asked: Asked, size: RequestedSize, slurm_s: int, correction: StartCorrection) -> Told:
     """The prediction of a job submitted now.
 
     Raises:
@@ -57,15 +57,15 @@ def tell_request(now: ClusterNow, asked: Asked, size: RequestedSize, slurm_s: in
     """
     prediction = now.predictor.of_any(now.requests(size))
     partition = ",".join(size.partitions)
-    told_s, used = _corrected(prediction, kept, partition, size.nodes)
+    told_s, used = corrected(prediction, correction, partition, size.nodes)
     remarks = (*size.remarks, *now.remarks)
     return Told(
         MISSING, asked.name, size.nodes, size.limit_s, partition, prediction, told_s, slurm_s, "", remarks,
-        len(kept), used,
+        correction.outcomes(), used,
     )  # fmt: skip
 
 
-def tell_pending(now: ClusterNow, job: QueuedJob, kept: Sequence[Kept]) -> Told:
+def tell_pending(now: ClusterNow, job: QueuedJob, correction: StartCorrection) -> Told:
     """The prediction of a job that waits; none for one that does not compete now."""
     from mirage.slurm.view import is_blocked
     from mirage.slurm_words.reasons import in_words
@@ -84,27 +84,32 @@ def tell_pending(now: ClusterNow, job: QueuedJob, kept: Sequence[Kept]) -> Told:
             remarks.append("an array: this is its first task")
         if "," in job.partition:
             remarks.append("of its partitions only the first is looked at")
-    told_s, used = _corrected(prediction, kept, job.partition, job.nodes) if prediction else ((), 0)
+    told_s, used = corrected(prediction, correction, job.partition, job.nodes) if prediction else ((), 0)
     return Told(
         job.id, job.name, job.nodes, job.limit_s, job.partition, prediction, told_s, job.start_s, why,
-        tuple(remarks), len(kept), used,
+        tuple(remarks), correction.outcomes(), used,
     )  # fmt: skip
 
 
-def _corrected(
-    prediction: StartPrediction, kept: Sequence[Kept], partition: str, nodes: int
+def corrected(
+    prediction: StartPrediction, correction: StartCorrection, partition: str, nodes: int
 ) -> tuple[tuple[float, ...], int]:
-    """The quantiles as told, and by how many promises they were corrected."""
-    from mirage.predict.start.ranges import LEAST_KEPT, corrected, relevant, size_class
+    """The quantiles as told, shape (levels,), and by how many promises they were corrected."""
+    from mirage.predict.start.correction import kind_of
+    from mirage.predict.start.levels import LEVELS
 
-    speaking = relevant(kept, partition, size_class(nodes))
-    told = corrected(prediction.quantiles_s(), speaking)
-    return tuple(told.round().tolist()), len(speaking) if len(speaking) >= LEAST_KEPT else 0
+    forecast = prediction.forecast()
+    used = correction.outcomes(forecast)
+    quantiles_s = prediction.quantiles_s()
+    if used:
+        quantiles_s = correction.quantiles_s(forecast, LEVELS, kind_of(partition, nodes))
+    return tuple(quantiles_s.round().tolist()), used
 
 
 def promise(promises: Promises, now: ClusterNow, told: Sequence[Told]) -> None:
     """Keep what was told; that it cannot be kept is a warning, and no failure."""
-    from mirage.predict.start.promises import Promise
+    from mirage.predict.start.correction import thinned
+    from mirage.predict.start.promise import Promise
 
     submitted = {job.id: job.submit_s for job in now.queue.jobs}
     made_s = now.queue.time_s
@@ -116,7 +121,7 @@ def promise(promises: Promises, now: ClusterNow, told: Sequence[Told]) -> None:
             promises.add(
                 Promise(
                     now.name, made_s, one.job, submitted.get(one.job, MISSING), now.client.user, one.name,
-                    one.partition, one.nodes, one.limit_s, tuple(one.prediction.quantiles_s().round().tolist()),
+                    one.partition, one.nodes, one.limit_s, tuple(thinned(one.prediction.waits_s)),
                     one.told_s, slurm_s,
                 )
             )  # fmt: skip
@@ -124,20 +129,20 @@ def promise(promises: Promises, now: ClusterNow, told: Sequence[Told]) -> None:
         click.echo(f"mirage: warning: this prediction is not kept: {error}", err=True)
 
 
-def kept_so_far(promises: Promises, now: ClusterNow) -> list[Kept]:
-    """Promises with their outcomes, the new ones among them; none, with a warning, where the file cannot be used."""
+def learnt(promises: Promises, now: ClusterNow) -> StartCorrection:
+    """What past promises teach, after filling in outcomes; nothing, with a warning, where the file cannot be used."""
+    from mirage.predict.start.correction import StartCorrection
+
     try:
         promises.fill_in(now.name, [*now.accounted, *now.queue.jobs], now.queue.time_s)
-        return promises.kept(now.name)
+        return promises.correction(now.name)
     except StoreError as error:
         click.echo(f"mirage: warning: past promises are not weighed: {error}", err=True)
-        return []
+        return StartCorrection()
 
 
 def as_record(told: Told, now_s: int) -> Mapping[str, Any]:
     """A prediction as a JSON object: times in ISO-8601 UTC, durations in seconds."""
-    from mirage.predict.start.ranges import LEAST_KEPT
-
     prediction = told.prediction
     return {
         "job": told.job if told.job != MISSING else None,
@@ -157,14 +162,13 @@ def as_record(told: Told, now_s: int) -> Mapping[str, Any]:
         else None,
         "why": told.why,
         "remarks": list(told.remarks),
-        "calibration": {"kept": told.kept, "corrected_by": told.corrected, "needed": LEAST_KEPT},
+        "calibration": {"kept": told.kept, "corrected_by": told.corrected},
     }
 
 
 def waits_record(prediction: StartPrediction, told_s: Sequence[float]) -> dict[str, Any]:
     """Waits in seconds: the median, and the ends of the ranges by the share that they hold."""
-    from mirage.predict.start.predictor import SHARES
-    from mirage.predict.start.ranges import MEDIAN, ends
+    from mirage.predict.start.levels import MEDIAN, SHARES, ends
 
     ranges = {f"{share:.0%}": [told_s[end] for end in ends(share)] for share in SHARES}
     return {"median": told_s[MEDIAN], "mean": round(prediction.mean_s, 1), **ranges}

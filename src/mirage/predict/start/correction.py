@@ -95,12 +95,11 @@ class StartCorrection:
             kind: Its class, as ``kind_of`` names it.
             delay: The column of the forecast.
         """
-        waits_s = np.sort(forecast.waits_s[:, delay])
-        thinned = np.quantile(waits_s, (np.arange(PLACES) + 0.5) / PLACES, method="inverted_cdf").astype(int).tolist()
+        waits_s = thinned(forecast.waits_s[:, delay])
         self._made += 1
         place = self._made * 0.6180339887498949 % 1.0  # evenly over [0, 1), and the same in every run
         asked_s = int(forecast.now_s + forecast.delays_s[delay])
-        self._open[key] = PastForecast(asked_s, kind, agree(forecast, delay), place, thinned, int(forecast.until_s))
+        self._open[key] = PastForecast(asked_s, kind, agree(forecast, delay), place, waits_s, int(forecast.until_s))
 
     def learn(self, key: str, time_s: int, *, started: bool = True) -> None:
         """Take in the outcome of a promise.
@@ -127,6 +126,11 @@ class StartCorrection:
     def awaited(self) -> tuple[str, ...]:
         """Promises whose outcome is not known."""
         return tuple(self._open)
+
+    def outcomes(self, forecast: StartForecast | None = None, delay: int = 0) -> int:
+        """How many outcomes are known: all, or those that a forecast is corrected by."""
+        alike = None if forecast is None else agree(forecast, delay)
+        return sum(alike is None or one.agree == alike for one in self._known)
 
     def quantiles_s(self, forecast: StartForecast, levels: ArrayLike, kind: str = "", delay: int = 0) -> Floats:
         """Quantiles of the wait from the submission, corrected by what is known when the forecast is made.
@@ -188,6 +192,13 @@ class StartCorrection:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ModelFileError(f"not a start correction ({error}); delete it, and it is learnt anew") from error
         return made
+
+
+def thinned(waits_s: Ints) -> list[int]:
+    """Waits of all futures as ``PLACES`` of them, ascending."""
+    levels = (np.arange(PLACES) + 0.5) / PLACES
+    found: list[int] = np.quantile(waits_s, levels, method="inverted_cdf").astype(int).tolist()
+    return found
 
 
 def kind_of(partition: str, nodes: int) -> str:

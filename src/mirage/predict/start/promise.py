@@ -1,0 +1,144 @@
+"""Promise: a prediction of a start as it was told, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from mirage.duration import DAY_S, MINUTE_S
+from mirage.job_state import MISSING, JobState
+from mirage.policy.start_forecast import StartForecast
+from mirage.predict.start.correction import PLACES, kind_of
+from mirage.predict.start.levels import LEVELS, LOOK_AHEAD_S, forecast_of
+from mirage.slurm_words.states import ALIVE, cancelled_while_pending
+
+SUBMITTED_WITHIN_S = 15 * MINUTE_S
+"""A script that was asked about becomes the job of its name and size that is submitted within so long."""
+
+FORGOTTEN_S = 35 * DAY_S
+"""A promise without an outcome for so long never gets one: nobody remembers the job."""
+
+OPEN, KEPT, VOID = "open", "kept", "void"
+"""Waits for its outcome; has one; will have none: cancelled before its start, or never submitted."""
+
+
+class SeenJob(Protocol):
+    """A job as the queue or accounting shows it."""
+
+    @property
+    def id(self) -> int:
+        """Its number."""
+
+    @property
+    def state(self) -> JobState:
+        """How it stands."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def user(self) -> str:
+        """Its user's name."""
+
+    @property
+    def partition(self) -> str:
+        """Its partition, or several with commas between them."""
+
+    @property
+    def nodes(self) -> int:
+        """Nodes asked for or held."""
+
+    @property
+    def limit_s(self) -> int:
+        """Its time limit."""
+
+    @property
+    def submit_s(self) -> int:
+        """When it was submitted."""
+
+    @property
+    def start_s(self) -> int:
+        """When it started; of a pending job what Slurm expects."""
+
+    @property
+    def end_s(self) -> int:
+        """When it ended, or will at the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A prediction as it was told.
+
+    Attributes:
+        cluster: Which cluster, as ``mirage.slurm.backend.cluster_of`` names it.
+        job: Number of the job; ``MISSING`` for a script yet to be submitted.
+        submit_s: When the job was submitted; ``MISSING`` for a script.
+        waits_s: Shape (places,), ascending waits from ``made_s`` that stand for the futures; of a promise that an
+            earlier version made shape (levels,), quantiles.
+        told_s: Shape (levels,), quantiles of the wait as told.
+        slurm_s: The wait that Slurm expected; None where it said nothing.
+        state: ``open``, ``kept`` or ``void``.
+        wait_s: What became of it; None while that is not known.
+    """
+
+    cluster: str
+    made_s: int
+    job: int
+    submit_s: int
+    user: str
+    name: str
+    partition: str
+    nodes: int
+    limit_s: int
+    waits_s: tuple[float, ...]
+    told_s: tuple[float, ...]
+    slurm_s: float | None = None
+    state: str = OPEN
+    wait_s: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """Partition and size, as promises are told apart by."""
+        return kind_of(self.partition, self.nodes)
+
+    def forecast(self) -> StartForecast:
+        """What the futures said, as one column."""
+        waits_s = np.array(self.waits_s)
+        if len(waits_s) == len(LEVELS):
+            waits_s = np.interp((np.arange(PLACES) + 0.5) / PLACES, LEVELS, waits_s)
+        return forecast_of(self.made_s, np.round(waits_s).astype(np.int64), LOOK_AHEAD_S)
+
+    def is_job(self, job: SeenJob) -> bool:
+        """Whether a job is the one that was meant."""
+        if self.job != MISSING:
+            return job.id == self.job and job.submit_s == self.submit_s
+        return (
+            (job.user, job.name, job.nodes, job.limit_s) == (self.user, self.name, self.nodes, self.limit_s)
+            and bool(set(job.partition.split(",")) & set(self.partition.split(",")))
+            and self.made_s <= job.submit_s <= self.made_s + SUBMITTED_WITHIN_S
+        )
+
+
+def outcome(promise: Promise, jobs: Iterable[SeenJob], now_s: int) -> tuple[str, float | None, int] | None:
+    """What became of a promise: its new state, the wait, and the job; None while it is not known."""
+    seen = [job for job in jobs if promise.is_job(job)]
+    if promise.job == MISSING and seen:
+        first = min(seen, key=lambda job: (job.submit_s, job.id)).id
+        seen = [job for job in seen if job.id == first]
+    for job in seen:
+        if job.state is JobState.PENDING or job.start_s == MISSING:
+            continue
+        if cancelled_while_pending(job.state, job.start_s, job.end_s):
+            return VOID, None, job.id
+        since_s = promise.made_s if promise.job != MISSING else job.submit_s
+        return KEPT, float(max(job.start_s - since_s, 0)), job.id
+    if any(job.state not in ALIVE for job in seen):
+        return VOID, None, seen[0].id
+    never_submitted = promise.job == MISSING and not seen and now_s > promise.made_s + 2 * SUBMITTED_WITHIN_S
+    if never_submitted or now_s > promise.made_s + FORGOTTEN_S:
+        return VOID, None, promise.job
+    return None

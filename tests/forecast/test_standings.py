@@ -1,0 +1,117 @@
+"""Standings of jobs yet to come: those of the user where they are seen, else what the user has used tells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from views import ended, jobs, view
+
+from mirage.duration import DAY_S, HOUR_S
+from mirage.forecast.standings import Standings, ranks
+from mirage.job_state import Ints
+from mirage.policy.view import View
+from mirage.sim.cluster import Cluster
+from mirage.sim.jobs import workload
+from mirage.sim.simulation import Simulation
+from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.trace.table import JobTable
+
+NOW = 40 * DAY_S
+FAIR = SlurmSettings(weight_fairshare=1000.0)
+
+
+def waits(user: int, priority: float, account: int = -1) -> dict[str, object]:
+    return {"user": user, "priority": priority, "account": account, "submit_s": NOW, "eligible_s": NOW}
+
+
+def ran(user: int, hours: float, account: int = -1, days_ago: float = 0.0) -> tuple[int, ...]:
+    end_s = round(NOW - days_ago * DAY_S)
+    start_s = round(end_s - hours * HOUR_S)
+    return (user, 1, DAY_S, start_s, start_s, end_s, -1, account)
+
+
+def line(used_h: list[float], priorities: dict[int, float]) -> View:
+    """Users who have used so many node hours; jobs of some of them wait."""
+    history = ended(*(ran(user, hours) for user, hours in enumerate(used_h)))
+    pending = jobs(*(waits(user, priority) for user, priority in priorities.items()))
+    return view(NOW, 4, 0, pending=pending, history=history)
+
+
+def of(seen: View, *users: int, settings: SlurmSettings = FAIR) -> list[float]:
+    return Standings(seen, settings).of_users(np.array(users)).tolist()
+
+
+def test_a_user_whose_jobs_wait_stands_where_they_do() -> None:
+    assert of(line([9, 8, 7], {0: 100.0, 1: 700.0}), 0, 1) == [100.0, 700.0]
+
+
+def test_who_has_used_less_stands_further_ahead() -> None:
+    seen = line([60, 50, 40, 30, 20, 10], {0: 100.0, 1: 200.0, 3: 400.0, 4: 500.0})
+    assert of(seen, 2, 5, 9) == pytest.approx([300.0, 600.0, 600.0]), "who was never seen has used nothing"
+
+
+def test_one_user_out_of_line_bends_nothing() -> None:
+    seen = line([60, 50, 40, 30, 20, 10, 5], {0: 100.0, 1: 200.0, 2: 900.0, 3: 400.0, 4: 500.0})
+    assert of(seen, 5) == pytest.approx([600.0], abs=1.0)
+
+
+def test_of_few_the_weight_spread_evenly_over_the_ranks_tells() -> None:
+    assert of(line([40, 30, 20, 10], {0: 250.0}), 1, 3) == pytest.approx([500.0, 1000.0])
+
+
+def test_where_priorities_do_not_weigh_users_all_stand_alike() -> None:
+    seen = line([40, 30, 20, 10], {0: 250.0, 1: 350.0})
+    assert of(seen, 0, 1, 3, settings=SlurmSettings()) == [300.0] * 3
+    assert of(seen, 0, 1, 3, settings=SlurmSettings(weight_qos=9.0)) == [250.0, 350.0, 300.0]
+    assert of(view(NOW, 4, 4), 0, 7) == [0.0, 0.0]
+
+
+def test_a_guess_varies_from_future_to_future_and_what_is_known_does_not() -> None:
+    seen = Standings(line([60, 50, 40, 30, 20, 10], {0: 100.0, 1: 260.0, 3: 380.0, 4: 500.0}), FAIR)
+    guessed = seen.of_user(2, 64, seed=1)
+    assert len(np.unique(guessed)) == 4, "as many as users are off the line, each by so much"
+    assert np.ptp(guessed) < 100
+    assert np.ptp(seen.of_user(1, 64, seed=1)) == 0
+    assert (seen.of_user(2, 64, seed=1) == guessed).all()
+
+
+def test_usage_fades_and_accounts_come_first() -> None:
+    def places(*history: tuple[int, ...]) -> Ints:
+        return ranks(view(NOW, 4, 4, history=ended(*history)), 2.0 * DAY_S)[:-1]
+
+    assert places(ran(0, 10), ran(1, 9)).tolist() == [1, 2]
+    assert places(ran(0, 10, days_ago=4), ran(1, 9)).tolist() == [2, 1]
+    assert places(ran(0, 10, account=5), ran(1, 9, account=3), ran(2, 8, account=3)).tolist() == [3, 1, 2]
+    assert places(ran(0, 5), ran(1, 5), ran(2, 1)).tolist() == [2, 2, 3]
+
+
+def test_running_jobs_count_by_what_they_have_used() -> None:
+    running = jobs(*({"user": user, "start_s": NOW - hours * HOUR_S, "width": 1} for user, hours in ((0, 2), (1, 9))))
+    assert ranks(view(NOW, 4, 2, running=running), DAY_S).tolist() == [2, 1, 2]
+
+
+def test_the_simulator_s_own_fair_share_is_found() -> None:
+    # Twelve users keep a node busy in turn, for ever shorter; those of the even ones submit a second job that waits.
+    users = list(range(12))
+    settings = replace(FAIR, half_life_s=2.0 * DAY_S, calc_period_s=60)
+    table = JobTable.build(
+        range(1, 26),
+        submit_s=[*(k for k in users), *(40 * HOUR_S + k for k in range(13))],
+        elapsed_s=[*((14 - k) * HOUR_S for k in users), *[9 * HOUR_S] * 13],
+        limit_s=[20 * HOUR_S] * 25,
+        nodes=[1] * 12 + [12] * 13,
+        user=[*(f"u{k:02}" for k in users), "u00", *(f"u{k:02}" for k in users)],
+    )
+    cluster = Cluster.pool(12)
+    sim = Simulation(cluster, workload(table, cluster), "slurm", settings)
+    sim.advance(41 * HOUR_S)
+    whole = sim.view()
+    even = whole.pending.user % 2 == 0
+    columns = {name: getattr(whole.pending, name)[even] for name in whole.pending.__slots__}
+    seen = replace(whole, pending=type(whole.pending)(**columns))
+    own = dict(zip(whole.pending.user.tolist(), whole.pending.priority.tolist()))
+    assert len(own) == 12
+    missing = [user for user in own if user % 2]
+    assert of(seen, *missing, settings=settings) == pytest.approx([own[user] for user in missing], abs=1.5)
