@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from mirage.policy.cost import Cost
+from mirage.provision.evaluation.candidate import Candidate
 from mirage.provision.evaluation.interval import Stretches
 from mirage.provision.evaluation.score import Outcome, outcome
 from mirage.provision.evaluation.study import Trial
@@ -45,6 +46,10 @@ def main() -> None:
     parser.add_argument("--cost-ratio", type=float, default=1.0)
     options = parser.parse_args()
     before, after, cost = journal(options.before), journal(options.after), Cost(options.cost_ratio, 1.0)
+    for path, trials in ((options.before, before), (options.after, after)):
+        played = sorted({key for trial in trials.values() for key in trial.chosen})
+        if not {Candidate(options.policy, cost).key, options.policy} & set(played):
+            parser.error(f"{path} has {', '.join(played) or 'nothing'}, not {Candidate(options.policy, cost).key}")
     print(f"{'nodes':>6}{'windows':>9}{'before':>15}{'after':>15}{'difference of the cost':>34}")
     for nodes in sorted({nodes for nodes, _ in before}):
         both = sorted(key for key in before if key[0] == nodes and key in after)
