@@ -25,7 +25,7 @@ def test_uses_are_conditioned_on_elapsed_time() -> None:
 
 
 def test_a_job_longer_than_any_before_it_runs_to_its_limit() -> None:
-    history = view(NOW, 2, 0, history=ended((1, 1, 10_000, 0, 0, 1000)), chain=chain(NOW + DAY_S))
+    history = view(NOW, 2, 0, history=ended(*[(1, 1, 10_000, 0, 0, 1000)] * 64), chain=chain(NOW + DAY_S))
     uses = UseHistory(history).draw_from(np.array([1]), np.array([10_000]), np.array([5000.0]))
     (first, last) = uses.stretch[0]
     assert uses.samples[first:last].tolist() == [1.0]
@@ -43,6 +43,21 @@ def test_one_s_own_habits_weigh_with_their_number() -> None:
     own = [np.zeros(0), np.full(10, 0.9), np.full(30, 0.9)]
     levels = with_own_history(np.full((3, LEVELS), 0.1), own, [np.zeros(0)] * 3)
     assert (levels > 0.5).mean(axis=1).tolist() == pytest.approx([0, 10 / 40, 30 / 60], abs=1 / LEVELS)
+
+
+def spread(count: int) -> float:
+    """How far apart are the uses of a new user's job where so many of others have ended, all after a tenth."""
+    rows = [(1, 1, 10_000, 0, 0, 1000)] * count
+    history = view(NOW, 2, 0, history=ended(*rows), chain=chain(NOW + DAY_S))
+    low, high = np.quantile(UseHistory(history).of(np.array([2]), np.array([10_000]))[0], (0.05, 0.95))
+    return float(high - low)
+
+
+def test_a_handful_of_ended_jobs_leaves_open_how_long_others_last() -> None:
+    found = [spread(count) for count in (1, 5, 20, 40, 64, 200)]
+    assert found[0] > found[1] > 0.6
+    assert found == sorted(found, reverse=True)
+    assert found[-2:] == [0.0, 0.0]
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=200))

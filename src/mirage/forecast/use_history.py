@@ -25,6 +25,9 @@ PRIOR_SAMPLES = 30.0
 LEVELS = 64
 """How many equally likely values stand for a distribution of uses."""
 
+ENOUGH = 64
+"""From so many ended jobs on a kind speaks for itself."""
+
 _LIMIT_EDGES_S = np.array([1, 2, 6, 12, 24, 47.9]) * HOUR_S
 """Like limits: between two of these edges."""
 
@@ -62,6 +65,23 @@ def _levels(ascending: Floats, mass: Floats) -> Floats:
     at = np.array([np.searchsorted(row, middles) for row in rows]).reshape(*share.shape[:-1], LEVELS)
     levels: Floats = np.take_along_axis(ascending, np.minimum(at, ascending.shape[-1] - 1), axis=-1)
     return levels
+
+
+def filled_up(uses: Floats, wider: Floats) -> Floats:
+    """``LEVELS`` equally likely uses of a kind of job; where few have ended, those of a wider kind count as well.
+
+    A handful of ended jobs does not tell how long others can last: all futures would take the same from them.
+
+    Args:
+        uses: Of those that have ended.
+        wider: Equally likely uses of the wider kind. They weigh as ``PRIOR_SAMPLES`` jobs, and the less the nearer the
+            kind comes to ``ENOUGH`` of its own.
+    """
+    weight = PRIOR_SAMPLES * max(1.0 - len(uses) / ENOUGH, 0.0)
+    if weight == 0.0:
+        return evenly(uses)
+    weights = np.concatenate([np.ones(len(uses)), np.full(len(wider), weight / len(wider))])
+    return evenly(np.concatenate([uses, wider]), weights)
 
 
 def with_own_history(everybody: Floats, own: Sequence[Floats], running: Sequence[Floats]) -> Floats:
@@ -104,8 +124,9 @@ class UseHistory:
         self._running_user, self._running_limit_s = running.user, running.limit_s
         self._running_used = np.clip((view.now_s - running.start_s) / np.maximum(running.limit_s, 1), 0.0, 1.0)
         classes = like_limit(ended.limit_s)
-        self._everybody = {int(k): evenly(self._uses[classes == k]) for k in np.unique(classes)}
-        self._unknown = evenly(self._uses if len(self._uses) else np.ones(1))
+        anything = (np.arange(LEVELS) + 0.5) / LEVELS
+        self._unknown = filled_up(self._uses, anything) if len(self._uses) else np.ones(LEVELS)
+        self._everybody = {int(k): filled_up(self._uses[classes == k], self._unknown) for k in np.unique(classes)}
 
     def of(self, user: Ints, limit_s: Ints) -> Floats:
         """Equally likely uses of jobs of these users and limits; all 1 where nothing has ever ended.
