@@ -1,6 +1,6 @@
 """Predictions of starts on a real slurmctld under load, and what came; ours beside Slurm's.
 
-    python benchmarks/forecast/predictions_real.py --predictions 100 --speed 60 -o predictions-real.json
+    python benchmarks/agent/predictions_real.py --predictions 100 --speed 60 -o predictions-real.json
 
 Starts a private cluster on loopback with accounting and a compressed clock, and keeps its queue busy with random jobs.
 Again and again a small job is predicted as ``mirage predict job.sh`` does, then submitted; the promises and their
