@@ -25,7 +25,7 @@ from mirage.slurm.text.sacct import DELIMITER
 from mirage.slurm.text.squeue import FIELD, FIELDS, RECORD
 
 NODES = 2_000
-CHILD = "import sys; sys.path.insert(0, {here!r}); import agent_load; agent_load.watched({url!r}, {cycles}, {policy!r})"
+CHILD = "import agent_load; agent_load.watched({url!r}, {cycles}, {policy!r})"
 
 
 def queue_of(tags: list[str], user: str, jobs: int, now_s: int, dice: random.Random) -> str:
@@ -181,8 +181,9 @@ def main() -> None:
             folder, now_s = Path(name), int(time.time())
             url = f"sqlite:///{folder}/store.db"
             commands(folder, fill(url, options.chains, policy, now_s), options.jobs, now_s)
-            child = CHILD.format(here=str(Path(__file__).parent), url=url, cycles=options.cycles, policy=policy)
-            environment = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
+            child = CHILD.format(url=url, cycles=options.cycles, policy=policy)
+            path = f"{folder}/bin:{os.environ['PATH']}"
+            environment = {**os.environ, "PATH": path, "PYTHONPATH": str(Path(__file__).parent)}
             subprocess.run([sys.executable, "-c", child], env=environment, check=True)
 
 

@@ -39,7 +39,8 @@ EVERY_S = 180
 WARM_S = 3 * HOUR_S
 DRAIN_S = 4 * HOUR_S
 LIMITS_MIN = (17, 31, 61, 121, 241)
-WORDS = "import sys; sys.path.insert(0, {here!r}); import predictions_real as one; one.{call}"
+WORDS = "import predictions_real; predictions_real.{call}"
+LOADER = "import real_chain; real_chain.keep_busy({seed}, {nodes}, {until})"
 
 
 def keep_predicting(count: int, seed: int, nodes: int, warm_s: int, drain_s: int, output: str) -> None:
@@ -94,7 +95,6 @@ def main() -> None:
     parser.add_argument("--drain-s", type=int, default=DRAIN_S)
     parser.add_argument("-o", "--output", type=Path, default=Path("predictions-real.json"))
     options = parser.parse_args()
-    here = str(Path(__file__).parent)
     with tempfile.TemporaryDirectory(prefix="mirage-", dir="/tmp") as folder:
         spec = LabSpec(
             directory=Path(folder) / "lab", nodes=options.nodes, gpus=0, accounting=True, speed=options.speed,
@@ -103,16 +103,16 @@ def main() -> None:
         site = PrivateCluster(spec)
         try:
             site.up()
-            environment = {**os.environ, **site.user_environment}
-            busy = f"import real_chain; real_chain.keep_busy({options.seed}, {options.nodes}, {2**40})"
-            load = subprocess.Popen(
-                [sys.executable, "-c", f"import sys; sys.path.insert(0, {here!r}); {busy}"], env=environment
-            )
+            environment = {**os.environ, **site.user_environment, "PYTHONPATH": str(Path(__file__).resolve().parent)}
+            busy = LOADER.format(seed=options.seed, nodes=options.nodes, until=2**40)
+            load = subprocess.Popen([sys.executable, "-c", busy], env=environment)
             arguments = (options.predictions, options.seed, options.nodes, options.warm_s, options.drain_s)
             call = f"keep_predicting{(*arguments, str(options.output.absolute()))!r}"
             try:
-                words = [sys.executable, "-c", WORDS.format(here=here, call=call)]
+                words = [sys.executable, "-c", WORDS.format(call=call)]
                 subprocess.run(words, env=environment, check=True)
+                if load.poll() is not None:
+                    raise SystemExit("the load has ended early: what was predicted is an idle cluster")
             finally:
                 load.terminate()
                 load.wait()

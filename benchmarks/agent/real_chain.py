@@ -35,9 +35,7 @@ say start
 sleep {load_s}; {mirage} link ready && say ready
 while true; do say beat; sleep 30 & wait $!; done
 """
-LOADER = (
-    "import sys, time; sys.path.insert(0, {here!r}); import real_chain; real_chain.keep_busy({seed}, {nodes}, {until})"
-)
+LOADER = "import real_chain; real_chain.keep_busy({seed}, {nodes}, {until})"
 
 SIZES, WEIGHTS = (1, 1, 1, 2, 2, 4), (4, 4, 4, 2, 2, 1)
 
@@ -94,10 +92,9 @@ def measure(cluster: PrivateCluster, folder: Path, options: argparse.Namespace) 
         return done.stdout
 
     now_s = int(run("date", "+%s"))
-    loader = LOADER.format(
-        here=str(Path(__file__).parent), seed=options.seed, nodes=options.nodes, until=now_s + 90 * 3600
-    )
-    load = subprocess.Popen([sys.executable, "-c", loader], env=environment, cwd=folder)
+    loader = LOADER.format(seed=options.seed, nodes=options.nodes, until=now_s + 90 * 3600)
+    beside = {**environment, "PYTHONPATH": str(Path(__file__).parent)}
+    load = subprocess.Popen([sys.executable, "-c", loader], env=beside, cwd=folder)
     try:
         time.sleep(options.warm_up_h * 3600 / options.speed)
         for policy in options.policies.split(","):

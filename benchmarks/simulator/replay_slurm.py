@@ -24,7 +24,7 @@ from pathlib import Path
 from mirage.lab.real.cluster import PrivateCluster
 from mirage.lab.real.spec import QUICK_SCHEDULER, LabSpec
 
-CHILD = "import sys; sys.path.insert(0, {here!r}); import replay_slurm; replay_slurm.submit_all({workload!r})"
+CHILD = "import replay_slurm; replay_slurm.submit_all({workload!r})"
 ACCOUNTS = "sacct -a -X -D -n -P -S now-7days -o JobName,QOS,State,Submit,Start,End"
 
 
@@ -85,9 +85,10 @@ def main() -> None:
         cluster = PrivateCluster(spec)
         try:
             cluster.up()
-            child = CHILD.format(here=str(Path(__file__).resolve().parent), workload=str(options.workload.resolve()))
+            child = CHILD.format(workload=str(options.workload.resolve()))
+            beside = f"PYTHONPATH={Path(__file__).resolve().parent}"
             print(f"submitting to {spec.nodes} nodes; this takes as long as the workload", file=sys.stderr)
-            begun_s = int(cluster.run(sys.executable, "-c", child, timeout_s=24 * 3600.0).split()[-1])
+            begun_s = int(cluster.run("env", beside, sys.executable, "-c", child, timeout_s=24 * 3600.0).split()[-1])
             accounts = cluster.run("env", "SLURM_TIME_FORMAT=%s", *ACCOUNTS.split())
             if options.kept:
                 options.kept.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -88,18 +88,6 @@ class World:
         return [(link.chain, link.number, link.submitted_s, link.started_s, link.ended_s) for link in links] + [
             (event.chain, event.link, event.time_s, event.kind) for n in numbers for event in self.store.events(n)
         ]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStore]:
-    with closing(open_store(f"sqlite:///{tmp_path}/store.db")) as opened:
-        yield opened
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Path:
-    (tmp_path / "job.sh").write_text("#!/bin/sh\n")
-    return tmp_path / "job.sh"
 
 
 # -- one chain's own trouble --------------------------------------------------------------------------------

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from mirage.agent.agent import Agent
 from mirage.agent.model import ChainSpec, LinkState
 from mirage.agent.promised_starts import PromisedStarts
 from mirage.agent.settings import AgentSettings
-from mirage.agent.store.sql_store import SqlStore, open_store
+from mirage.agent.store.sql_store import SqlStore
 from mirage.job_state import MISSING
 from mirage.lab.virtual.program import Program
 from mirage.predict.start.promise import KEPT, OPEN, Promise
@@ -22,18 +21,6 @@ from mirage.predict.start.promises import Promises
 from mirage.sim.cluster import Cluster
 from mirage.slurm.backend import cluster_of
 from mirage.slurm.values import Submission
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStore]:
-    with closing(open_store(f"sqlite:///{tmp_path}/store.db")) as opened:
-        yield opened
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Path:
-    (tmp_path / "job.sh").write_text("#!/bin/sh\n")
-    return tmp_path / "job.sh"
 
 
 class NoShell:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,18 +14,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from mirage.agent.agent import Cycle
 from mirage.agent.model import ChainSpec, ChainState, DecisionRecord, EventRecord, Link, LinkState
 from mirage.agent.monitoring.metrics import Metrics
-from mirage.agent.store.sql_store import SqlStore, open_store
+from mirage.agent.store.sql_store import SqlStore
 from mirage.errors import ConfigurationError
 from mirage.slurm.values import Submission
 
 SPEC = ChainSpec(Submission("job.sh", {"nodes": "2"}))
 NOW_S = 10_000
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStore]:
-    with closing(open_store(f"sqlite:///{tmp_path}/store.db")) as store:
-        yield store
 
 
 @pytest.fixture

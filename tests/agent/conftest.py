@@ -1,0 +1,25 @@
+"""What tests of the agent have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mirage.agent.store.sql_store import SqlStore, open_store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqlStore]:
+    """An empty store in a file."""
+    with closing(open_store(f"sqlite:///{tmp_path}/store.db")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """A batch script that does nothing."""
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n")
+    return tmp_path / "job.sh"
