@@ -7,9 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-from mirage.patience import wait_until
+from mirage.lab.real.processes import lives
+from waiting import until
 
 PARENT = """
 import subprocess, sys
@@ -20,13 +20,6 @@ sys.stdin.read()
 """
 
 
-def lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 def test_a_child_does_not_outlive_a_parent_that_is_killed() -> None:
     parent = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
@@ -35,7 +28,7 @@ def test_a_child_does_not_outlive_a_parent_that_is_killed() -> None:
     assert lives(child)
     parent.send_signal(signal.SIGKILL)
     parent.communicate()
-    assert wait_until(lambda: not lives(child), 10)
+    until(lambda: not lives(child), 10, "it ends")
 
 
 def test_who_comes_too_late_to_ask_ends_at_once() -> None:

@@ -16,6 +16,7 @@ from user_shell import Shell
 
 from mirage.agent.settings import AgentSettings
 from mirage.lab.real.ports import free_ports
+from waiting import terminate
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
@@ -53,6 +54,5 @@ def test_the_first_decision_comes_within_one_interval_though_nothing_is_compiled
     assert "fall-back for what-if" in explained
     assert "being compiled" in explained
     assert '"event": "compiling"' in (shell.folder / "agent.log").read_text()
-    agent.terminate()
-    assert agent.wait(30) == 0
+    assert terminate(agent) == 0
     shell.mirage("chain", "stop", "cold")

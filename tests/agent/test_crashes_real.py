@@ -23,6 +23,7 @@ from mirage.job_state import MISSING, JobState
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import SystemRunner
 from mirage.slurm.values import QueuedJob, Submission
+from waiting import until
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
@@ -89,12 +90,9 @@ class Chain:
                 found.setdefault(tag.link, []).append(job)
         return found
 
-    def wait_for(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
-        until = time.monotonic() + seconds
-        while not condition():
-            log = (self.folder / "agent.log").read_text()[-3000:]
-            assert time.monotonic() < until, f"not within {seconds} s: {what}\n{self.store.links(self.id)}\n{log}"
-            time.sleep(0.2)
+    def wait_for(self, condition: Callable[[], bool], usual_s: float, what: str) -> None:
+        log = self.folder / "agent.log"
+        until(condition, usual_s, lambda: f"{what}\n{self.store.links(self.id)}\n{log.read_text()[-3000:]}")
 
     def started(self) -> int:
         return sum(
@@ -157,7 +155,7 @@ POINTS = [
 def test_killed_at_a_point_and_restarted(cluster, tmp_path: Path, point: str) -> None:
     chain = Chain(cluster, tmp_path, "crash-" + "".join(c if c.isalnum() else "-" for c in point), 6, links=3)
     doomed = chain.agent(point)
-    assert doomed.wait(90) == -signal.SIGKILL
+    assert doomed.wait(300) == -signal.SIGKILL
     assert chain.violations() == []
     chain.finish()
     assert len(chain.jobs()) == 3
@@ -169,7 +167,7 @@ def test_killed_before_the_end_of_a_link_that_does_not_leave(cluster, tmp_path: 
         SERVICE.format(seconds=20).replace("USR2", "TERM").replace("trap", "trap '' USR1; trap")
     )
     for point in ("before:cancel", "after:cancel"):
-        assert chain.agent(point).wait(90) == -signal.SIGKILL
+        assert chain.agent(point).wait(300) == -signal.SIGKILL
     chain.finish()
     assert len(chain.jobs()) == 2
 

@@ -20,6 +20,7 @@ from postgres import free_port
 from mirage.agent.endpoint import KINDS, live_link, render, write_if_changed
 from mirage.agent.model import Link, LinkState
 from mirage.errors import ConfigurationError
+from waiting import terminate
 
 PATHS = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
 
@@ -108,8 +109,7 @@ def answering(argv: list[str], port: int) -> Iterator[Callable[[], tuple[int, st
     try:
         yield ask
     finally:
-        proxy.terminate()
-        proxy.wait(30)
+        terminate(proxy)
 
 
 @pytest.mark.parametrize("kind", ["nginx", "haproxy"])

@@ -26,6 +26,7 @@ from mirage.agent.store.sql_store import open_store
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import SystemRunner
+from waiting import terminate
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
@@ -72,10 +73,10 @@ def reachable(private_cluster, tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_a_tag_that_another_user_has_copied_changes_nothing(reachable, open_folder: Path, tmp_path: Path) -> None:
     """On purpose, letter by letter, by a user whom the agent could really cancel: it runs as root."""
     shell = Shell(reachable, tmp_path)
-    first = shell.submit("serve", "-t", "3", "--policy", "reactive", "serve.sh")
+    first = shell.submit("serve", "-t", "15", "--policy", "reactive", "serve.sh")
     (comment,) = [job.comment for job in shell.slurm.observe().jobs if job.id == first]
-    (open_folder / "own.sh").write_text("#!/bin/sh\nsleep 60\n")
-    submit = ("sbatch", "--parsable", "-N1", "-t5", "-o/dev/null", f"--comment={comment}", "own.sh")
+    (open_folder / "own.sh").write_text("#!/bin/sh\nsleep 600\n")
+    submit = ("sbatch", "--parsable", "-N1", "-t15", "-o/dev/null", f"--comment={comment}", "own.sh")
     copies = [int(as_other_user(reachable, open_folder, *submit)) for _ in range(2)]
     agent = shell.agent()
     shell.until(lambda: shell.jobs("serve").get(2) is not None, 30, "the second link is submitted")
@@ -85,8 +86,7 @@ def test_a_tag_that_another_user_has_copied_changes_nothing(reachable, open_fold
     assert states[first][1] is JobState.RUNNING
     assert shell.row("serve")["why"] == ""
     assert "double-cancelled" not in shell.kinds("serve")
-    agent.terminate()
-    assert agent.wait(20) == 0
+    assert terminate(agent) == 0
     for copy in copies:
         as_other_user(reachable, open_folder, "scancel", str(copy))
     shell.mirage("chain", "stop", "serve")
@@ -95,10 +95,10 @@ def test_a_tag_that_another_user_has_copied_changes_nothing(reachable, open_fold
 def test_two_users_who_name_their_chains_alike(reachable, open_folder: Path, tmp_path: Path) -> None:
     """Each has an agent; the second lives in a process of that user."""
     shell = Shell(reachable, tmp_path)
-    first = shell.submit("serve", "-t", "3", "--policy", "reactive", "serve.sh")
+    first = shell.submit("serve", "-t", "15", "--policy", "reactive", "serve.sh")
     agent = shell.agent()
     shell.until(lambda: shell.jobs("serve").get(2) is not None, 30, "our second link is submitted")
-    (open_folder / "own.sh").write_text("#!/bin/sh\n#SBATCH -o /dev/null -t 3\nsleep 100\n")
+    (open_folder / "own.sh").write_text("#!/bin/sh\n#SBATCH -o /dev/null -t 15\nsleep 600\n")
     open_store(f"sqlite:///{tmp_path}/ahead.db").close()  # what the child needs is loaded while it may be read
     child = os.fork()
     if child == 0:
@@ -110,8 +110,7 @@ def test_two_users_who_name_their_chains_alike(reachable, open_folder: Path, tmp
     assert set(map(len, shell.jobs("serve").values())) == {1}
     theirs = [job for job in shell.slurm.observe().jobs if job.user == OTHER and ":serve:" in job.comment]
     assert sorted(job.state.name for job in theirs) == ["PENDING", "RUNNING"]
-    agent.terminate()
-    agent.wait(20)
+    terminate(agent)
     shell.mirage("chain", "stop", "serve")
     as_other_user(reachable, open_folder, "scancel", *(str(job.id) for job in theirs))
 
@@ -146,7 +145,7 @@ def _other_user_s_agent(cluster: Any, folder: Path) -> int:
 
 def test_two_stores_of_one_user_leave_each_other_alone(cluster, tmp_path: Path) -> None:
     shells = [Shell(cluster, tmp_path / name) for name in ("one", "two")]
-    firsts = [shell.submit("serve", "-t", "3", "--policy", "reactive", "serve.sh") for shell in shells]
+    firsts = [shell.submit("serve", "-t", "15", "--policy", "reactive", "serve.sh") for shell in shells]
     agents = [shell.agent() for shell in shells]
     for shell in shells:
         shell.until(lambda shell=shell: 2 in shell.jobs("serve"), 30, "a second link is submitted")
@@ -155,8 +154,7 @@ def test_two_stores_of_one_user_leave_each_other_alone(cluster, tmp_path: Path) 
     assert [states[first] for first in firsts] == [JobState.RUNNING] * 2
     for shell, agent in zip(shells, agents):
         assert "double-cancelled" not in shell.kinds("serve")
-        agent.terminate()
-        assert agent.wait(20) == 0
+        assert terminate(agent) == 0
         shell.mirage("chain", "stop", "serve")
     assert {tuple(states) for states in shells[0].jobs("serve").values()} <= {
         (JobState.RUNNING,), (JobState.CANCELLED,), (JobState.COMPLETED,)
@@ -166,14 +164,14 @@ def test_two_stores_of_one_user_leave_each_other_alone(cluster, tmp_path: Path) 
 def test_a_store_knows_its_cluster_and_touches_nothing_on_another(cluster, private_cluster, tmp_path: Path) -> None:
     """The other cluster counts its jobs from 1, too: the numbers of our links are somebody else's there."""
     shell = Shell(cluster, tmp_path / "here")
-    shell.submit("serve", "-t", "3", "--policy", "reactive", "serve.sh")
+    shell.submit("serve", "-t", "15", "--policy", "reactive", "serve.sh")
     numbers = [job.id for job in shell.slurm.observe().jobs]
     other = Shell(private_cluster(nodes=4, min_job_age_s=36_000), tmp_path / "there")
     for _ in numbers:
-        other.cluster.run("sbatch", "-N1", "-t5", "-o/dev/null", "--wrap", "sleep 300")
+        other.cluster.run("sbatch", "-N1", "-t15", "-o/dev/null", "--wrap", "sleep 300")
     elsewhere = {"SLURM_CONF": other.environment["SLURM_CONF"]}
     agent = shell.agent(env=elsewhere)
-    assert agent.wait(30) == 1
+    assert agent.wait(120) == 1
     assert "live on the cluster" in (shell.folder / "agent.log").read_text()
     for words in (("chain", "stop", "serve"), ("chain", "pause", "serve"), ("submit", "--no-agent", "serve.sh")):
         shell.mirage(*words, status=1, env=elsewhere)
@@ -189,13 +187,12 @@ def test_a_store_knows_its_cluster_and_touches_nothing_on_another(cluster, priva
 
 def test_a_store_is_bound_anew_where_its_controller_has_moved(cluster, private_cluster, tmp_path: Path) -> None:
     shell = Shell(cluster, tmp_path / "here")
-    shell.submit("serve", "-t", "3", "--policy", "reactive", "serve.sh")
+    shell.submit("serve", "-t", "15", "--policy", "reactive", "serve.sh")
     agent = shell.agent()
     shell.until(lambda: 2 in shell.jobs("serve"), 30, "the agent works")
     shell.mirage("agent", "rebind", status=1)
     assert "stop it first" in shell.stderr
-    agent.terminate()
-    agent.wait(20)
+    terminate(agent)
     shell.mirage("chain", "stop", "serve")
     moved = private_cluster(nodes=1)
     elsewhere = {"SLURM_CONF": moved.environment["SLURM_CONF"]}

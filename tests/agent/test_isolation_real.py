@@ -15,6 +15,7 @@ from user_shell import Shell
 
 from mirage.agent.store.schema import chains
 from mirage.agent.store.sql_store import open_store
+from waiting import terminate
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
@@ -66,8 +67,7 @@ def test_one_chain_s_trouble_is_its_own(shell: Shell) -> None:
     assert "ended-by-us" in shell.kinds("signal")
     assert any("fall-back" in line for line in shell.mirage("chain", "explain", "policy", "-n", "9").splitlines())
     assert "refused" in shell.mirage("chain", "log", "refused")
-    agent.terminate()
-    assert agent.wait(20) == 0
+    assert terminate(agent) == 0
     for name in ("healthy", "signal", "policy", "refused", "lost"):
         shell.mirage("chain", "stop", name)
 
@@ -80,8 +80,7 @@ def test_a_job_that_ends_at_once_is_slowed_down(shell: Shell) -> None:
     before = len(shell.found("nothing"))
     time.sleep(10)
     assert len(shell.found("nothing")) == before <= 2, "no job in ten seconds, of the sixty that are to pass"
-    agent.terminate()
-    agent.wait(20)
+    terminate(agent)
     shell.mirage("chain", "stop", "nothing")
 
 
@@ -100,7 +99,6 @@ def test_what_keeps_a_link_waiting_is_told_in_words(shell: Shell) -> None:
     shell.cluster.run("scontrol", "release", str(job))
     shell.until(lambda: shell.row("down")["link_state"] == "running", 30, "it runs")
     assert shell.row("down")["why"] == ""
-    agent.terminate()
-    agent.wait(20)
+    terminate(agent)
     for name in ("held", "down"):
         shell.mirage("chain", "stop", name)

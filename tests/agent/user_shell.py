@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import SystemRunner
 from mirage.slurm.values import QueuedJob
+from waiting import until
 
 SERVICE = """#!/bin/bash
 #SBATCH --nodes=1 --output=/dev/null
@@ -111,12 +111,9 @@ class Shell:
         lines = self.mirage("chain", "log", chain, "--json").splitlines()
         return [json.loads(line)["kind"] for line in lines]
 
-    def until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
-        end = time.monotonic() + seconds
-        while not condition():
-            log = self.folder / "agent.log"
-            assert time.monotonic() < end, f"{what}\n{log.read_text()[-4000:] if log.exists() else ''}"
-            time.sleep(0.3)
+    def until(self, condition: Callable[[], bool], usual_s: float, what: str) -> None:
+        log = self.folder / "agent.log"
+        until(condition, usual_s, lambda: f"{what}\n{log.read_text()[-4000:] if log.exists() else ''}")
 
     def log(self) -> list[str]:
         path = self.folder / "service.log"

@@ -12,7 +12,7 @@ import pytest
 
 from mirage.lab.real.packages import ADVICE, missing
 from mirage.lab.real.spec import LabSpec
-from mirage.patience import wait_until
+from waiting import until
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
@@ -52,7 +52,7 @@ def test_the_commands_of_the_page_work_when_typed_in_order(shell: dict[str, str]
         assert re.search(r"^service +active +lead:0\.02", done.stdout, re.M)
         assert "link 1 is up\n" in done.stdout
         assert sorted(path.name for path in folder.iterdir()) == ["job.sh", "service.log"]
-        assert wait_until(lambda: processes_of(folder) == [], 10), processes_of(folder)
+        until(lambda: processes_of(folder) == [], 10, lambda: str(processes_of(folder)))
     finally:
         if (folder / "mirage-lab").exists():
             subprocess.run(["mirage", "lab", "down", "--purge"], env=shell, cwd=folder, check=False)

@@ -43,7 +43,7 @@ class Site:
     def job(self, number: int) -> QueuedJob:
         return next(job for job in self.backend.observe().jobs if job.id == number)
 
-    def until(self, number: int, *states: JobState, tries: int = 200) -> QueuedJob:
+    def until(self, number: int, *states: JobState, tries: int = 600) -> QueuedJob:
         for _ in range(tries):
             job = self.job(number)
             if job.state in states:

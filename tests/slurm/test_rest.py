@@ -18,6 +18,7 @@ from mirage.slurm.client import SlurmClient
 from mirage.slurm.queue_source import ScontrolClient, client_from
 from mirage.slurm.rest import RestClient, RestViews
 from mirage.slurm.runner import SystemRunner
+from waiting import until
 
 Answers = dict[str, tuple[int, str]]
 
@@ -204,10 +205,8 @@ def test_a_real_slurmrestd_tells_what_squeue_tells(private_cluster: Callable[...
     words = ["-N1", "-t7", "--gpus-per-node=8", "--comment=mirage:x:1", "-o", "/dev/null", "--wrap", "sleep 60"]
     first = int(cluster.run("sbatch", "--parsable", *words).strip())
     second = int(cluster.run("sbatch", "--parsable", f"--dependency=afterany:{first}", *words).strip())
-    end = time.monotonic() + 20
-    while next(job for job in commands.observe().jobs if job.id == first).state is not JobState.RUNNING:
-        assert time.monotonic() < end
-        time.sleep(0.2)
+    state = lambda: next(job for job in commands.observe().jobs if job.id == first).state  # noqa: E731
+    until(lambda: state() is JobState.RUNNING, 20, "the first job runs")
     by_rest = {job.id: job for job in views.observe().jobs}
     by_text = {job.id: job for job in commands.observe().jobs}
     assert by_rest.keys() == by_text.keys() == {first, second}

@@ -13,7 +13,6 @@ import re
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -27,6 +26,7 @@ from mirage.agent.chain.tag import parse_tag
 from mirage.cli import context as cluster
 from mirage.cli import main
 from mirage.slurm.client import SlurmClient
+from waiting import until
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
@@ -171,10 +171,8 @@ def refused_by_us_only(root: Path, k: int) -> Attempt:
 def wait_for(these: list[Attempt]) -> None:
     """Wait until these jobs have ended."""
     wanted = {str(attempt.job) for attempt in these if attempt.job}
-    end = time.monotonic() + 90
-    while wanted & (left := set(shown("squeue", "-h", "-t", "PD,R,CG", "-o", "%i").split())):
-        assert time.monotonic() < end, shown("squeue", "-j", ",".join(wanted & left))
-        time.sleep(0.5)
+    unended = lambda: wanted & set(shown("squeue", "-h", "-t", "PD,R,CG", "-o", "%i").split())  # noqa: E731
+    until(lambda: not unended(), 30, lambda: shown("squeue", "-j", ",".join(unended())), 0.5)
 
 
 def shown(*words: str) -> str:

@@ -27,7 +27,7 @@ class Scripted:
 
     def succeeds(self, command: str, environment: Mapping[str, str], directory: str, timeout_s: float) -> bool:
         self.asked.append((command, dict(environment), directory, timeout_s))
-        assert self.go_on.wait(30)
+        assert self.go_on.wait(120)
         outcome = self.outcomes.pop(0)
         if isinstance(outcome, Exception):
             raise outcome

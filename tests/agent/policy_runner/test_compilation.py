@@ -14,6 +14,7 @@ import pytest
 from mirage.agent.policy_runner import compilation
 from mirage.agent.policy_runner.compilation import Compilation
 from mirage.patience import wait_until
+from waiting import until
 
 Begun = Callable[..., Compilation]
 
@@ -46,7 +47,7 @@ def begun(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[Begun]:
 
 
 def over(compiles: Compilation) -> bool:
-    return wait_until(lambda: not compiles.is_under_way(), 30)
+    return wait_until(lambda: not compiles.is_under_way(), 120)
 
 
 def test_it_runs_once_and_its_end_is_told(
@@ -115,4 +116,4 @@ def test_it_dies_with_an_agent_that_is_killed() -> None:
         child = Path("/proc") / agent.stdout.readline().strip()  # type: ignore[union-attr]
         assert child.exists()
         agent.kill()
-    assert wait_until(lambda: not child.exists() or ") Z" in (child / "stat").read_text(), 10)
+    until(lambda: not child.exists() or ") Z" in (child / "stat").read_text(), 10, "it ends")

@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 
@@ -12,6 +11,8 @@ import numpy as np
 import pytest
 
 from mirage.cli import main
+from mirage.lab.real.processes import lives
+from waiting import until
 
 POLICIES = "reactive,average,lead:4,oracle"
 
@@ -198,12 +199,12 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_trace_is_read(opti
 def test_workers_end_with_the_process_that_started_them(sign, arguments):
     command = [sys.executable, "-m", "mirage", *arguments, "--workers", "2", "--step", "1m"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        until(lambda: len(workers_of(process.pid)) == 2 or process.poll() is not None, 120)
+        until(lambda: len(workers_of(process.pid)) == 2 or process.poll() is not None, 60, "both work")
         workers = workers_of(process.pid)
         process.send_signal(sign)
-        assert process.wait(20) == -sign
+        assert process.wait(120) == -sign
     assert len(workers) == 2
-    until(lambda: not any(map(alive, workers)), 60)
+    until(lambda: not any(map(lives, workers)), 20, "they end")
 
 
 def workers_of(pid):
@@ -219,18 +220,3 @@ def command_of(pid):
             return file.read()
     except OSError:
         return ""
-
-
-def alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def until(condition, seconds):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)

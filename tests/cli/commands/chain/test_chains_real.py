@@ -14,6 +14,7 @@ from started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture f
 from user_shell import Shell
 
 from mirage.job_state import JobState
+from waiting import terminate
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
@@ -46,8 +47,7 @@ def test_a_chain_from_its_submission_to_its_end(shell: Shell) -> None:
         shell.mirage("chain", "stop", "serve")
         shell.until(lambda: json.loads(shell.mirage("chain", "list", "--json"))[0]["state"] == "done", 60, "it ends")
     finally:
-        agent.terminate()
-        assert agent.wait(20) == 0
+        assert terminate(agent) == 0
     first = int(said.split()[-1])
     assert [line.split()[:2] for line in shell.log()[:2]] == [["1", "start"], ["2", "start"]]
     assert shell.log()[1] == f"2 start {first} x"
@@ -88,8 +88,7 @@ def test_a_job_says_that_it_is_ready_and_that_the_work_is_done(shell: Shell) -> 
     try:
         shell.until(lambda: json.loads(shell.mirage("chain", "list", "--json"))[0]["state"] == "done", 60, "it ends")
     finally:
-        agent.terminate()
-        agent.wait(20)
+        terminate(agent)
     assert "ready" in shell.mirage("chain", "log", "work")
     assert not [k for k, states in shell.jobs("work").items() if k > 1 and states != [JobState.CANCELLED]]
 
@@ -116,8 +115,7 @@ def test_slurmctld_killed_and_restarted_in_the_middle_of_a_chain(shell: Shell) -
         shell.until(lambda: any("checkpoint" in line and int(line.split()[0]) > before for line in shell.log()), 300,
                     "a link leaves for the next, as ever")  # fmt: skip
     finally:
-        agent.terminate()
-        agent.wait(30)
+        terminate(agent)
         shell.mirage("chain", "stop", "tough")
     assert set(map(len, shell.jobs("tough").values())) == {1}
 
@@ -148,7 +146,6 @@ def test_an_hour_without_an_agent(private_cluster, tmp_path: Path) -> None:
     try:
         fast.until(lambda: 3 in fast.jobs("alone"), 60, "the agent goes on")
     finally:
-        agent.terminate()
-        agent.wait(20)
+        terminate(agent)
     assert set(map(len, fast.jobs("alone").values())) == {1}
     assert json.loads(fast.mirage("chain", "list", "--json"))[0]["interrupted"] <= 120

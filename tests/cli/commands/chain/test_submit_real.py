@@ -12,7 +12,8 @@ import pytest
 from started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 from test_chains_real import Shell
 
-from mirage.patience import real_s, wait_until
+from mirage.patience import real_s
+from waiting import terminate
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
@@ -84,17 +85,14 @@ def test_a_controller_that_says_nothing_leaves_a_chain_and_no_second_one(site, s
         assert shell.mirage(*words, status=75) == ""
         assert "its job is not known yet" in shell.stderr
         assert json.loads(shell.mirage("submit", "--json", *words[1:], status=75))["job"] is None
-        assert real_s() - began_s < 15, "nobody asks again"
+        assert real_s() - began_s < 60, "nobody asks again"
     finally:
         os.kill(controller, signal.SIGCONT)
     agent = shell.agent()
     try:
-        assert wait_until(lambda: "Submitted" in known(shell, words), 150, 1.0), (
-            shell.folder / "agent.log"
-        ).read_text()
+        shell.until(lambda: "Submitted" in known(shell, words), 150, "the job is known")
     finally:
-        agent.terminate()
-        agent.wait(20)
+        terminate(agent)
     first, *later = sorted(set(tagged(shell)) - set(before))
     assert known(shell, words).split()[-1] == str(first)
     (chain,) = json.loads(shell.mirage("chain", "list", "--json"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mirage.patience import wait_until
+from waiting import until
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
@@ -55,7 +55,7 @@ def test_a_promise_is_made_stored_and_kept(private_cluster, tmp_path: Path) -> N
         groups = json.loads(mirage("--json", "--calibration"))["groups"]
         return groups[0]["kept"] if groups else 0
 
-    assert wait_until(lambda: kept() == 3, 30, 2.0), "the script that became a job, this job, and the one before it"
+    until(lambda: kept() == 3, 30, "the script that became a job, this job, and the one before it", 2.0)
     (group, *_) = json.loads(mirage("--json", "--calibration"))["groups"]
     assert group["kept"] == 3
     assert group["slurm_kept"] >= 1
