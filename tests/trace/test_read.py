@@ -28,6 +28,7 @@ CONTENT = {
     "sacct": SACCT,
     "mirage-log": LOG,
     "sacct-json": JSON,
+    "schedule": b"id,submit,start,end\n1,1700000000,1700000060,\n",
     "csv": WRITERS["csv"](JobTable.build(["1"], nodes=[2])),
     "parquet": WRITERS["parquet"](JobTable.build(["1"], nodes=[2])),
 }

@@ -60,12 +60,24 @@ def _read_any_csv(r: _Reading) -> JobTable:
     )
 
 
+SCHEDULE_HEADER = ("id", "submit", "start", "end")
+"""What ``mirage simulate -o`` writes, in seconds."""
+
+_SCHEDULE_COLUMNS = "job_id=id,submit_s=submit,start_s=start,end_s=end"
+
+
+def _read_schedule(r: _Reading) -> JobTable:
+    columns = parse_columns(_SCHEDULE_COLUMNS)
+    return read_mapped_csv(r.data, r.tally, columns, r.clock, delimiter=",", told_zone=r.timezone != DEFAULT_ZONE)
+
+
 READERS: dict[str, Callable[[_Reading], JobTable]] = {
     "csv": _read_any_csv,
     "mirage-log": lambda r: read_mirage_log(r.data, r.tally, r.clock),
     "parquet": lambda r: read_parquet(r.data, r.tally),
     "sacct": lambda r: read_sacct(r.data, r.tally, r.clock, r.fields, r.delimiter or "|"),
     "sacct-json": lambda r: read_sacct_json(r.data, r.tally),
+    "schedule": _read_schedule,
     "swf": lambda r: read_swf(r.data, r.tally),
 }
 """The formats that can be read, by name."""
@@ -153,8 +165,11 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
     first = lines[0].strip("\r\n").split(delimiter or "|") if lines else []
     if len(first) >= 26 or IDENTIFIERS & {name.strip().lower() for name in first} or has_fields:
         return "sacct"
-    if lines and "job_id" in [name.strip('"') for name in lines[0].strip().split(",")]:
+    names = [name.strip('"') for name in lines[0].strip().split(",")] if lines else []
+    if "job_id" in names:
         return "csv"
+    if tuple(names) == SCHEDULE_HEADER:
+        return "schedule"
     hint = "name one, make the file with sacct -P or sacct --json, or say what the columns of a CSV are (--columns)"
     if lines and _SACCT_HEADER.search(lines[0]):
         hint = "if it is sacct's, name the delimiter it was made with"

@@ -101,11 +101,12 @@ def _as_csv(schedule: Schedule, origin_s: int) -> str:
     A cell is empty where a job did not start or end.
     """
     from mirage.job_state import MISSING
+    from mirage.trace.read import SCHEDULE_HEADER
 
     ids = schedule.table.job_id.tolist()
     columns = (schedule.table.submit_s, schedule.start_s, schedule.end_s)
     texts = [["" if t == MISSING else str(t - origin_s) for t in column.tolist()] for column in columns]
-    return "".join(f"{','.join(row)}\n" for row in [("id", "submit", "start", "end"), *zip(ids, *texts)])
+    return "".join(f"{','.join(row)}\n" for row in [SCHEDULE_HEADER, *zip(ids, *texts)])
 
 
 def _print(report: dict[str, Any], jobs: Workload, discipline: str, machine: Machine) -> None:
