@@ -1,0 +1,1 @@
+"""How well does the simulator know this cluster?"""

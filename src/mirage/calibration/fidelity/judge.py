@@ -1,0 +1,134 @@
+"""Judge of fidelity: how well a simulated history of jobs agrees with the recorded one.
+
+fidelity = judge(recorded, simulation.run())
+print(fidelity.moving_average.mape, fidelity.rank_correlation.value)
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mirage.calibration.fidelity.correlation import RESAMPLES, Blocks, Estimate, pearson, ratio_of_means, spearman
+from mirage.calibration.fidelity.levels import Levels, busy_nodes, waiting_jobs
+from mirage.calibration.fidelity.months import Month, months
+from mirage.calibration.fidelity.moving_average import MovingAverage, moving_average
+from mirage.calibration.fidelity.pair import Counts, Pair
+from mirage.calibration.fidelity.start_errors import StartErrors
+from mirage.calibration.fidelity.wait_classes import ALL, WaitClass, wait_classes
+from mirage.duration import DAY_S
+from mirage.sim.schedule import Schedule
+from mirage.trace.statistics.summary import Distribution, iso_utc
+from mirage.trace.table import JobTable
+
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """Agreement of a simulated with the recorded history of the same jobs.
+
+    A wait is what lies between a job's submission and its first start. Every figure is over the jobs of which both
+    waits are known; ``counts`` tells of all others.
+
+    Attributes:
+        from_s: First second of the span; jobs count by their recorded submission.
+        until_s: The second behind the span.
+        shift_s: Seconds added to simulated instants, as where one clock counts from 1970 and the other from 0.
+        counts: What became of every job.
+        recorded_wait_s: Distribution of recorded waits.
+        simulated_wait_s: Distribution of simulated waits.
+        mean_wait_ratio: Mean simulated over mean recorded wait; not defined where nobody waited.
+        moving_average: Mean waits over windows of two weeks, and how far they are apart.
+        rank_correlation: Spearman's, of single jobs' waits.
+        pearson: Pearson's, of single jobs' waits: of the long ones, mostly.
+        resampled: What the bootstrap behind the intervals draws: ``week``, ``day``, or nothing.
+        starts: How far single starts are off.
+        whole: The waits of all jobs as one class.
+        classes: The waits by nodes and time limit.
+        busy_nodes: Hourly levels; ``None`` where the record does not tell who held what.
+        waiting_jobs: Hourly levels of the queue's length; ``None`` where nobody ever waited.
+        months: The main figures month by month.
+    """
+
+    from_s: int
+    until_s: int
+    shift_s: int
+    counts: Counts
+    recorded_wait_s: Distribution
+    simulated_wait_s: Distribution
+    mean_wait_ratio: Estimate
+    moving_average: MovingAverage
+    rank_correlation: Estimate
+    pearson: Estimate
+    resampled: str
+    starts: StartErrors
+    whole: WaitClass
+    classes: tuple[WaitClass, ...]
+    busy_nodes: Levels | None
+    waiting_jobs: Levels | None
+    months: tuple[Month, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values: instants in ISO-8601 UTC (without the ``_s``), durations in seconds; no hourly levels."""
+        plain = asdict(self)
+        for name in ("from", "until"):
+            plain[name] = iso_utc(plain.pop(f"{name}_s"))
+        for window in plain["moving_average"]["windows"]:
+            window["begin"] = iso_utc(window.pop("begin_s"))
+        for levels in filter(None, (plain["busy_nodes"], plain["waiting_jobs"])):
+            del levels["recorded"], levels["simulated"]
+            levels["begin"] = iso_utc(levels.pop("begin_s"))
+        return plain
+
+
+def judge(
+    recorded: JobTable,
+    simulated: JobTable | Schedule,
+    *,
+    from_s: int | None = None,
+    until_s: int | None = None,
+    resamples: int = RESAMPLES,
+) -> Fidelity:
+    """Compare a simulated history with the recorded one, job by job.
+
+    Jobs belong together by their id; where an id occurs several times, by the order of submissions.
+
+    Args:
+        recorded: The jobs with their real starts and ends.
+        simulated: The same jobs with simulated ones: a schedule, or a table.
+        from_s: Jobs submitted before, as recorded, are left out; by default from the day of the first on.
+        until_s: Jobs submitted then or later are left out; by default up to the end of the day of the last.
+        resamples: Draws of the bootstrap behind the intervals; 0 for no intervals.
+
+    Raises:
+        ConfigurationError: No job is in both, or both waits are known of none.
+    """
+    pair = Pair.of(recorded, simulated, from_s, until_s)
+    whole = pair if from_s is None and until_s is None else Pair.of(recorded, simulated)
+    first_s, last_s = (int(pair.jobs.submit_s[k]) for k in (0, -1))
+    begin_s = first_s // DAY_S * DAY_S if from_s is None else from_s
+    end_s = (last_s // DAY_S + 1) * DAY_S if until_s is None else until_s
+    waits = pair.jobs.wait_s, pair.wait_s
+    ours, theirs = (Distribution.of(wait_s) for wait_s in waits)
+    assert ours is not None
+    assert theirs is not None
+    blocks = Blocks.of(pair.jobs.submit_s)
+    busy = busy_nodes(whole, from_s, until_s)
+    return Fidelity(
+        from_s=begin_s,
+        until_s=end_s,
+        shift_s=pair.shift_s,
+        counts=pair.counts,
+        recorded_wait_s=ours,
+        simulated_wait_s=theirs,
+        mean_wait_ratio=blocks.estimate(ratio_of_means(waits[1], waits[0]), resamples),
+        moving_average=moving_average(pair, begin_s, end_s),
+        rank_correlation=blocks.estimate(spearman(*waits), resamples),
+        pearson=blocks.estimate(pearson(*waits), resamples),
+        resampled=blocks.unit if resamples else "",
+        starts=StartErrors.of(*waits),
+        whole=WaitClass.of(ALL, ALL, *waits),
+        classes=wait_classes(pair, whole.jobs),
+        busy_nodes=busy,
+        waiting_jobs=waiting_jobs(whole, from_s, until_s),
+        months=months(pair, busy),
+    )

@@ -1,0 +1,176 @@
+"""Waits by class: how far the recorded and the simulated distribution are apart, by size and time limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.calibration.fidelity.correlation import spearman
+from mirage.calibration.fidelity.pair import Pair
+from mirage.duration import HOUR_S, UNLIMITED_S, format_duration
+from mirage.job_state import Ints
+from mirage.trace.table import JobTable
+
+NODE_EDGES = (1, 4, 16)
+LIMIT_EDGES_S = (2 * HOUR_S, 12 * HOUR_S, 24 * HOUR_S)
+"""Upper ends of the classes; the last class is open."""
+
+MOST_IN_ONE = 0.9
+"""Classes tell nothing where one of them holds more of the jobs than this; quartiles take their place."""
+
+UNKNOWN, ALL = "unknown", "all"
+
+QUANTILES = (10, 25, 50, 75, 90)
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Classes of jobs along one axis.
+
+    Attributes:
+        names: Of the classes, small ones first.
+        of_job: Shape (n,), class of each job; the last, ``unknown``, where the trace does not tell.
+    """
+
+    names: tuple[str, ...]
+    of_job: Ints
+
+    @classmethod
+    def by_nodes(cls, nodes: Ints) -> Self:
+        """Classes 1, 2-4, 5-16 and more; by quartiles where one of these holds more than 90 % of the jobs."""
+        return cls._of(nodes, nodes > 0, NODE_EDGES, _nodes_name)
+
+    @classmethod
+    def by_limit(cls, limit_s: Ints) -> Self:
+        """Classes up to 2, 12, 24 h and more; by quartiles where one of these holds more than 90 % of the jobs."""
+        return cls._of(limit_s, limit_s > 0, LIMIT_EDGES_S, _limit_name)
+
+    @classmethod
+    def _of(cls, values: Ints, known: NDArray[np.bool_], edges: Sequence[int], name: Any) -> Self:
+        edges = _fitting(values[known], edges)
+        names = tuple(name(low, high) for low, high in pairwise((0, *edges, None)))
+        found = np.searchsorted(edges, values, side="left")
+        return cls((*names, UNKNOWN), np.where(known, found, len(names)))
+
+
+def _fitting(values: Ints, edges: Sequence[int]) -> Sequence[int]:
+    """The edges, or the quartiles of the values where nearly all lie between two of these."""
+    if not len(values):
+        return edges
+    share = np.bincount(np.searchsorted(edges, values, side="left"), minlength=len(edges) + 1) / len(values)
+    if share.max() <= MOST_IN_ONE:
+        return edges
+    quartiles = np.unique(np.quantile(values, (0.25, 0.5, 0.75), method="inverted_cdf").astype(np.int64))
+    below = quartiles[quartiles < values.max()]
+    return tuple(below.tolist()) if len(below) else edges
+
+
+def _nodes_name(low: int, high: int | None) -> str:
+    if high is None:
+        return f"> {low}"
+    return str(high) if high == low + 1 else f"{low + 1}-{high}"
+
+
+def _limit_name(low: int, high: int | None) -> str:
+    return f"> {_limit_words(low)}" if high is None else f"≤ {_limit_words(high)}"
+
+
+def _limit_words(seconds: int) -> str:
+    if seconds >= UNLIMITED_S:
+        return "UNLIMITED"
+    return f"{seconds // HOUR_S} h" if seconds % HOUR_S == 0 else format_duration(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitClass:
+    """The waits of one class of jobs.
+
+    Attributes:
+        nodes: Nodes of its jobs, in words.
+        limit: Time limits of its jobs, in words.
+        jobs: How many.
+        recorded_wait_s: Mean recorded wait.
+        simulated_wait_s: Mean simulated wait.
+        wasserstein_h: Area between the two distribution functions, hours: how far each job's wait must be moved, in the
+            mean, to make one distribution of the other.
+        kolmogorov_smirnov: The largest difference of the two distribution functions.
+        rank_correlation: Spearman's, of single jobs; ``None`` for fewer than three jobs or where nothing varies.
+        recorded_quantiles_s: Percentiles 10, 25, 50, 75 and 90 of recorded waits.
+        simulated_quantiles_s: The same of simulated ones.
+    """
+
+    nodes: str
+    limit: str
+    jobs: int
+    recorded_wait_s: float
+    simulated_wait_s: float
+    wasserstein_h: float
+    kolmogorov_smirnov: float
+    rank_correlation: float | None
+    recorded_quantiles_s: tuple[float, ...]
+    simulated_quantiles_s: tuple[float, ...]
+
+    @classmethod
+    def of(cls, nodes: str, limit: str, recorded_s: Ints, simulated_s: Ints) -> Self:
+        """A class of the jobs with these waits, at least one."""
+        return cls(
+            nodes,
+            limit,
+            len(recorded_s),
+            float(recorded_s.mean()),
+            float(simulated_s.mean()),
+            wasserstein(recorded_s, simulated_s) / HOUR_S,
+            kolmogorov_smirnov(recorded_s, simulated_s),
+            spearman(recorded_s, simulated_s)(np.ones(len(recorded_s))),
+            tuple(np.percentile(recorded_s, QUANTILES).tolist()),
+            tuple(np.percentile(simulated_s, QUANTILES).tolist()),
+        )
+
+    @property
+    def name(self) -> str:
+        """Its jobs in words, as ``1 node, ≤ 2 h``."""
+        if self.nodes == ALL == self.limit:
+            return "all jobs"
+        return f"{self.nodes} node{'' if self.nodes == '1' else 's'}, {self.limit}"
+
+
+def wait_classes(pair: Pair, whole: JobTable | None = None) -> tuple[WaitClass, ...]:
+    """Every class that holds jobs, by nodes, then by limit.
+
+    Args:
+        pair: The jobs.
+        whole: The jobs that say which classes there are, by default the same: a slice of a trace is to have the classes
+            of the whole.
+    """
+    n = len(pair)
+    whole = pair.jobs if whole is None else whole
+    nodes = Classes.by_nodes(np.concatenate([pair.jobs.nodes, whole.nodes]))
+    limits = Classes.by_limit(np.concatenate([pair.jobs.limit_s, whole.limit_s]))
+    recorded_s, simulated_s = pair.jobs.wait_s, pair.wait_s
+    found = []
+    for a, of_nodes in enumerate(nodes.names):
+        for b, of_limit in enumerate(limits.names):
+            rows = (nodes.of_job[:n] == a) & (limits.of_job[:n] == b)
+            if rows.any():
+                found.append(WaitClass.of(of_nodes, of_limit, recorded_s[rows], simulated_s[rows]))
+    return tuple(found)
+
+
+def wasserstein(a: Ints, b: Ints) -> float:
+    """First Wasserstein distance of two samples: the area between their distribution functions.
+
+    The samples are equally large, so that it is the mean distance of the values in their order.
+    """
+    return float(np.abs(np.sort(a) - np.sort(b)).mean())
+
+
+def kolmogorov_smirnov(a: Ints, b: Ints) -> float:
+    """Largest difference of two samples' distribution functions (Kolmogorov 1933, Smirnov 1939)."""
+    at = np.unique(np.concatenate([a, b]))
+    reached = (np.searchsorted(np.sort(one), at, side="right") / len(one) for one in (a, b))
+    return float(np.abs(np.subtract(*reached)).max())
