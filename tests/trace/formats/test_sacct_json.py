@@ -98,6 +98,13 @@ def test_a_bad_record_names_its_line(read, tmp_path):
     assert report.accounted == report.lines
 
 
+def test_a_record_whose_steps_are_no_list_is_skipped_as_a_whole(read):
+    trace = read(job(job_id=1), job(job_id=2, steps=11), on_error="skip")
+    assert trace.table.job_id.tolist() == ["1"]
+    assert trace.report.skipped["not a record of sacct"].count == 1
+    assert trace.report.accounted == trace.report.lines == 4
+
+
 def test_a_document_that_breaks_off_gives_what_came_before(tmp_path):
     path = tmp_path / "cut.json"
     path.write_text(json.dumps({"jobs": [job(), job()]}, indent=1)[:-100])

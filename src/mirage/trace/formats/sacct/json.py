@@ -37,8 +37,8 @@ def read_sacct_json(data: bytes, tally: ReadTally) -> JobTable:
     for line, job in job_records(decode(data, tally), tally):
         tally.lines += 1
         try:
-            rows.append(line, _record(job, tally))
-            steps = len(job.get("steps") or ())
+            record, steps = _record(job, tally), len(job.get("steps") or ())
+            rows.append(line, record)
         except LineError as bad:
             tally.reject(line, bad)
         except (AttributeError, KeyError, TypeError) as error:
