@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mirage.calibration.fidelity.judge import Fidelity, judge
 from mirage.demo.demonstration import Demonstration, Load
 from mirage.job_state import MISSING
 from mirage.policy.cost import Cost
@@ -16,6 +17,7 @@ from mirage.provision.evaluation.episode import Episode
 from mirage.provision.evaluation.evaluate import Evaluation, assess
 from mirage.provision.evaluation.study import Trial
 from mirage.trace.statistics.summary import Distribution
+from mirage.trace.table import JobTable
 
 HOUR, DAY = 3600, 86_400
 DAY0 = 20_000 * DAY
@@ -92,6 +94,22 @@ def _waits() -> Distribution:
     found = Distribution.of(np.arange(0, 100 * HOUR, HOUR))
     assert found is not None
     return found
+
+
+def judged(days: int = 70, **span: int) -> Fidelity:
+    """A job every five hours, of two sizes and two limits, that waits up to 8 h; every second starts 2 h late."""
+    submit_h = np.arange(0, days * 24, 5)
+    wait_h = submit_h % 17 / 2
+    table = JobTable.build(
+        np.arange(len(submit_h)),
+        submit_s=DAY0 + submit_h * HOUR,
+        start_s=DAY0 + np.round((submit_h + wait_h) * HOUR).astype(np.int64),
+        end_s=DAY0 + np.round((submit_h + wait_h + 9) * HOUR).astype(np.int64),
+        nodes=1 + submit_h % 2 * 7,
+        limit_s=np.where(submit_h % 3, 10, 48) * HOUR,
+    )
+    late_s = np.arange(len(submit_h)) % 2 * 2 * HOUR
+    return judge(table, table.with_columns(start_s=table.start_s + late_s, end_s=table.end_s + late_s), **span)
 
 
 def evaluation(

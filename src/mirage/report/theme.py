@@ -107,6 +107,10 @@ CHART = (
 .chart .band { fill: var(--series-1); opacity: 0.22; }
 .chart .median { fill: none; stroke: var(--series-1); stroke-width: 2; }
 .chart .remaining { fill: none; stroke: var(--ink); stroke-width: 1.5; stroke-dasharray: 6 4; }
+.chart .recorded { fill: none; stroke: var(--series-1); stroke-width: 2; stroke-linejoin: round; }
+.chart .simulated { fill: none; stroke: var(--series-4); stroke-width: 2; stroke-linejoin: round; }
+.chart .apart { fill: var(--muted); opacity: 0.16; }
+.chart .median-tick { stroke: var(--card); stroke-width: 2.5; }
 .chart .waited { fill: var(--card); stroke: var(--good); stroke-width: 2.5; }
 .chart .submit { stroke: var(--good); stroke-width: 2; } .chart .submit-text { fill: var(--good); font-weight: 600; }
 """

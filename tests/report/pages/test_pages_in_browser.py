@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 from browser import THEMES, WIDTHS, measured
-from samples import DAY0, DECISIONS, FACTS, MANY, PROVENANCE, RUN, demonstration, evaluation
+from samples import DAY0, DECISIONS, FACTS, MANY, PROVENANCE, RUN, demonstration, evaluation, judged
 
 from mirage.policy.cost import Cost
 from mirage.report.pages.chain import chain_page
 from mirage.report.pages.demo import demo_page
+from mirage.report.pages.fidelity import fidelity_page, fidelity_svg
 from mirage.report.pages.frontier import evaluation_page, evaluation_svg
 
-PICTURE = "picture"
+PICTURES = ("picture", "picture of fidelity")
 """An SVG is drawn at one width; it is read on a screen."""
 
 LONG = "/a/folder/with/a/long/name/" * 6
@@ -32,7 +33,12 @@ def pages() -> dict[str, str]:
         "demo": demo_page(demonstration(), "mirage demo --seed 7", "0.1.0"),
         "frontier": evaluation_page(evaluation(), PROVENANCE),
         "frontier of few windows": evaluation_page(few, {**PROVENANCE, "command": f"mirage evaluate {LONG}"}),
-        PICTURE: f'<!DOCTYPE html><html lang="en"><body style="margin:0">{svg}</body></html>',
+        "fidelity": fidelity_page(judged(), "jobs.csv", "simulated.csv", f"mirage trace fidelity {LONG}"),
+        "fidelity of three days": fidelity_page(judged(3), "jobs.csv", "simulated.csv", "mirage trace fidelity"),
+        **{
+            name: f'<!DOCTYPE html><html lang="en"><body style="margin:0">{drawn}</body></html>'
+            for name, drawn in zip(PICTURES, (svg, fidelity_svg(judged(), "jobs.csv", "simulated.csv")))
+        },
     }
 
 
@@ -48,7 +54,7 @@ def test_every_page_can_be_read_at_every_width_in_both_themes() -> None:
         f"{one['name']} at {one['width']} px, {one['theme']}: {fault}"
         for one in found
         for fault in one["faults"]
-        if one["name"] != PICTURE or one["width"] == max(WIDTHS)
+        if one["name"] not in PICTURES or one["width"] == max(WIDTHS)
     ]
     assert faults == []
 

@@ -12,9 +12,12 @@ trace = LazyGroup(
         "convert": LazyCommand("mirage.cli.commands.trace.convert:convert", "Write a trace in another format."),
         "fit": LazyCommand("mirage.cli.commands.trace.fit:fit", "Write the workload model of a trace."),
         "generate": LazyCommand("mirage.cli.commands.trace.generate:generate", "Generate a workload like a real one."),
+        "fidelity": LazyCommand(
+            "mirage.cli.commands.trace.fidelity:fidelity", "Show how well a simulation agrees with a trace."
+        ),
     },
     context_settings=CONTEXT,
-    help="Look into traces, convert them, generate new ones.",
+    help="Look into traces, convert them, generate new ones, judge simulations by them.",
     epilog=examples(
         "mirage trace info jobs.log.gz",
         "sacct -a -P -S 2024-01-01 -o ALL | mirage trace info -",

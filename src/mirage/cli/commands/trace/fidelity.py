@@ -1,0 +1,112 @@
+"""``mirage trace fidelity``: how well a simulated history agrees with the recorded one."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from dataclasses import replace
+
+import click
+
+from mirage import __version__
+from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
+from mirage.cli.output import check_output
+from mirage.cli.trace_reading import read_named_trace
+from mirage.cli.values import DATE
+from mirage.errors import ConfigurationError, TraceError
+from mirage.trace.formats.columns.mapping import parse_columns
+from mirage.trace.table import JobTable
+
+
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage simulate jobs.log.gz --nodes 76 -o simulated.csv",
+        "mirage trace fidelity jobs.log.gz simulated.csv",
+        "mirage trace fidelity jobs.log.gz simulated.csv --from 2023-02-01 --until 2023-04-01",
+        "mirage trace fidelity jobs.log.gz simulated.csv --chart fidelity.html",
+        "mirage trace fidelity --json sacct.txt simulated.csv | jq .moving_average.mape",
+    ),
+)
+@click.argument("recorded")
+@click.argument("simulated")
+@click.option("--from", "first", type=DATE, metavar="DATE", help="Leave out jobs submitted before, UTC.")
+@click.option("--until", type=DATE, metavar="DATE", help="Leave out jobs submitted then or later, UTC.")
+@json_output
+@click.option("--chart", metavar="FILE", help="Also draw waits and busy nodes of both (.svg, .html).")
+@click.option(
+    "--simulated-columns",
+    metavar="MAP",
+    help="What the columns of SIMULATED are, where it is a CSV of another tool; the same form as --columns.",
+)
+@trace_options
+def fidelity(
+    recorded: str,
+    simulated: str,
+    first: int | None,
+    until: int | None,
+    as_json: bool,
+    chart: str | None,
+    simulated_columns: str | None,
+    reading: TraceOptions,
+) -> None:
+    """Show how well SIMULATED agrees with RECORDED.
+
+    RECORDED is a trace with real starts and ends (a file, or - for standard input). SIMULATED tells when the same jobs
+    started and ended in a simulation: what 'mirage simulate -o' writes, or a trace in any format. Jobs belong together
+    by their id; what is in one of the two only is counted.
+
+    Compared are mean waits over windows of two weeks, the waits of single jobs, starts, the waits of every class of
+    nodes and time limit, busy nodes and the queue. The options on reading are those of RECORDED.
+    """
+    if first is not None and until is not None and first >= until:
+        raise click.UsageError("--from must lie before --until")
+    if chart is not None:
+        from mirage.report.pages.fidelity import check_kind
+
+        check_kind(chart)
+        check_output(chart)
+    real = read_named_trace(recorded, reading).table
+    played = _read_simulated(simulated, reading, simulated_columns)
+
+    from mirage.calibration.fidelity.judge import judge
+
+    found = judge(real, played, from_s=first, until_s=until)
+    command = shlex.join(["mirage", *sys.argv[1:]])
+    if chart is not None:
+        from mirage.report.pages.fidelity import draw_fidelity
+
+        draw_fidelity(found, chart, recorded, simulated, command)
+    if as_json:
+        told = {"recorded": recorded, "simulated": simulated, "version": __version__, "command": command}
+        click.echo(json.dumps(told | found.to_json(), indent=2))
+        return
+    from mirage.report.terminal.fidelity import print_fidelity
+
+    print_fidelity(found, recorded, simulated)
+
+
+def _read_simulated(path: str, reading: TraceOptions, columns: str | None) -> JobTable:
+    """The simulated starts and ends.
+
+    Raises:
+        ConfigurationError: The mapping names no column with the jobs' ids.
+        TraceError: The file cannot be read, or is of no known format.
+    """
+    if columns is not None and "job_id" not in parse_columns(columns).sources:
+        raise ConfigurationError(
+            "--simulated-columns names no job_id, so no simulated job can be told from another; "
+            "add job_id=COLUMN, the column with the ids of the recorded jobs"
+        )
+    plain = replace(reading, format=None, fields=None, delimiter=None, columns=columns)
+    try:
+        return read_named_trace(path, plain).table
+    except TraceError as error:
+        if "looks like none of the known formats" not in str(error):
+            raise
+        raise TraceError(
+            f"{path}:1: this is no schedule with the ids of jobs: its first row must be id,submit,start,end, as "
+            "'mirage simulate -o' writes it; or say what its columns are: "
+            "--simulated-columns job_id=...,submit_s=...,start_s=...,end_s=..."
+        ) from error

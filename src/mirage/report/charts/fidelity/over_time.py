@@ -1,0 +1,111 @@
+"""Charts over time: moving average of waits, busy nodes and waiting jobs, recorded and simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mirage.calibration.fidelity.judge import Fidelity
+from mirage.calibration.fidelity.levels import Levels
+from mirage.calibration.fidelity.moving_average import MovingAverage, Window
+from mirage.duration import DAY_S, HOUR_S
+from mirage.job_state import Floats
+from mirage.report.axes import Axis, Frame, clock, rulers
+from mirage.report.charts.fidelity.panel import Panel
+from mirage.report.svg import WIDE, label, line, polygon, polyline, text_px
+
+HEIGHT = 236.0
+HISTORIES = ("recorded", "simulated")
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 10.0, 30.0, 30.0
+_COLUMN_PX = 3.0
+"""Hours that would share so many pixels are drawn as their mean."""
+
+Point = tuple[float, float]
+Span = tuple[float, float]
+"""First and last instant of a time axis, so that charts can share one."""
+
+
+def span_s(fidelity: Fidelity) -> Span:
+    """The time axis of all charts: the hours whose levels are known, else the days of submissions."""
+    levels = fidelity.busy_nodes or fidelity.waiting_jobs
+    if levels is None or levels.hours == 1:
+        return fidelity.from_s, fidelity.until_s
+    return levels.begin_s, levels.begin_s + levels.hours * HOUR_S
+
+
+def moving_average_chart(found: MovingAverage, span: Span, width: float = WIDE) -> Panel:
+    """Chart of mean waits over windows of two weeks, each at the middle of its window."""
+    name, (recorded, simulated) = _name(found), _mean_waits_h(found.windows)
+    parts = _panel(f"{name}, hours", (recorded, simulated), span, width)
+    told = f"{name}: {len(found.windows)} windows"
+    error = "" if found.mape is None else f"; the simulated is off by {found.mape:.1%}"
+    return Panel(width, HEIGHT, parts, f"{told}{error}.")
+
+
+def levels_chart(levels: Levels, name: str, span: Span, width: float = WIDE) -> Panel:
+    """Chart of an hourly level.
+
+    Args:
+        levels: The level of both histories.
+        name: Of the level, with its unit.
+        span: Of the time axis.
+        width: In pixels.
+    """
+    columns = max(int((width - _LEFT - _RIGHT) / _COLUMN_PX), 1)
+    recorded, simulated = (_drawn(levels, values, columns) for values in (levels.recorded, levels.simulated))
+    parts = _panel(name, (recorded, simulated), span, width, filled=True)
+    told = f"{name}: mean {levels.recorded_mean:.1f} recorded, {levels.simulated_mean:.1f} simulated."
+    return Panel(width, HEIGHT, parts, told)
+
+
+def key_marks(width: float, y: float) -> list[str]:
+    """Samples of both curves with their names, at the right."""
+    parts, x = [], width
+    for name in reversed(HISTORIES):
+        x -= text_px(name)
+        parts += [label(name, x, y + 4, class_="ink"), line(x - 30, y, x - 6, y, name)]
+        x -= 46
+    return parts
+
+
+def _name(found: MovingAverage) -> str:
+    return f"mean wait over {found.window_s // DAY_S} days"
+
+
+def _mean_waits_h(windows: Sequence[Window]) -> tuple[list[Point], list[Point]]:
+    """Both curves; the time is the middle of a window."""
+    middles = [float(window.begin_s + 7 * DAY_S) for window in windows]
+    recorded = [(at, window.recorded_wait_s / HOUR_S) for at, window in zip(middles, windows)]
+    return recorded, [(at, window.simulated_wait_s / HOUR_S) for at, window in zip(middles, windows)]
+
+
+def _drawn(levels: Levels, values: Floats, columns: int) -> list[Point]:
+    """The means of as many hours as share a column."""
+    hours = -(-levels.hours // columns)
+    begins = np.arange(0, levels.hours, hours)
+    means = np.add.reduceat(values, begins) / np.diff(np.append(begins, levels.hours))
+    return [(levels.begin_s + float(k + hours / 2) * HOUR_S, float(value)) for k, value in zip(begins, means)]
+
+
+def _panel(
+    name: str, curves: tuple[Sequence[Point], Sequence[Point]], span: Span, width: float, *, filled: bool = False
+) -> list[str]:
+    """Both curves on one pair of axes, what lies between them (or below the recorded) shaded."""
+    head = [label(name, 0, 14, class_="strong")]
+    narrow = text_px(name) + text_px("recordedsimulated") + 100 > width
+    top = _TOP + (20 if narrow else 0)
+    head += key_marks(width, 30 if narrow else 10)
+    recorded, simulated = curves
+    if not recorded:
+        return [*head, label("nothing to draw: no window has enough jobs", _LEFT, HEIGHT / 2)]
+    high = max(value for _, value in (*recorded, *simulated)) * 1.08 or 1.0
+    frame = Frame(Axis(*span, _LEFT, width - _RIGHT), Axis(0, high, HEIGHT - _BOTTOM, top))
+    parts = [*head, *clock(frame), *rulers(frame, about=5)]
+    ours, theirs = ([frame.at(*point) for point in points] for points in (recorded, simulated))
+    if filled:
+        parts.append(polygon([(ours[0][0], frame.bottom), *ours, (ours[-1][0], frame.bottom)], "area"))
+    else:
+        parts.append(polygon([*ours, *theirs[::-1]], "apart"))
+    return [*parts, polyline(ours, "recorded"), polyline(theirs, "simulated")]

@@ -1,0 +1,152 @@
+"""Report of a simulation's fidelity as a file: a picture or a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from mirage.calibration.fidelity.judge import Fidelity
+from mirage.errors import ConfigurationError
+from mirage.report.charts.fidelity.over_time import levels_chart, moving_average_chart, span_s
+from mirage.report.charts.fidelity.panel import MARGIN, Panel, stacked
+from mirage.report.charts.fidelity.wait_classes import wait_classes_chart
+from mirage.report.page import chart, command, page, section, table, tiles
+from mirage.report.svg import WIDE
+from mirage.report.terminal.fidelity import (
+    class_table,
+    figures_words,
+    intervals_words,
+    jobs_words,
+    month_table,
+    moving_average_words,
+    span_words,
+)
+from mirage.report.theme import standalone
+from mirage.whole_file import write_whole
+
+KINDS = (".svg", ".html")
+_HEADING = "Simulated beside recorded"
+
+Chart = Callable[[float], Panel]
+
+
+def check_kind(path: str) -> None:
+    """Refusal, before the work, of a picture of a kind that is not drawn.
+
+    Raises:
+        ConfigurationError: The name ends in something else.
+    """
+    if Path(path).suffix.lower() not in KINDS:
+        raise ConfigurationError(f"cannot draw into {path}: its name must end in {' or '.join(KINDS)}")
+
+
+def draw_fidelity(fidelity: Fidelity, path: str, recorded: str, simulated: str, made_by: str) -> None:
+    """Draw the waits and levels of both histories into a file of the kind its name ends in.
+
+    Args:
+        fidelity: The figures.
+        path: The file, ``.svg`` or ``.html``.
+        recorded: Name of the recorded trace.
+        simulated: Name of the simulated one.
+        made_by: The command, for the page.
+
+    Raises:
+        ConfigurationError: An unknown kind, or the file cannot be written.
+    """
+    check_kind(path)
+    if Path(path).suffix.lower() == ".svg":
+        text = fidelity_svg(fidelity, recorded, simulated)
+    else:
+        text = fidelity_page(fidelity, recorded, simulated, made_by)
+    try:
+        write_whole(path, text.encode())
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
+
+
+def fidelity_svg(fidelity: Fidelity, recorded: str, simulated: str) -> str:
+    """Picture of all charts, one below the other, that names its source."""
+    panels = [draw(WIDE - 2 * MARGIN) for _, _, draw in _charts(fidelity)]
+    source = f"{_pair(recorded, simulated)}, {span_words(fidelity)}, {fidelity.counts.compared:,} jobs"
+    return standalone(stacked(panels, _HEADING, source))
+
+
+def fidelity_page(fidelity: Fidelity, recorded: str, simulated: str, made_by: str) -> str:
+    """Page with the main figures, all charts and all tables."""
+    lead = f"{_pair(recorded, simulated)}: {'. '.join(jobs_words(fidelity))}."
+    drawn = [section(heading, told, chart(partial(_drawn, draw))) for heading, told, draw in _charts(fidelity)]
+    names, rows = class_table(fidelity)
+    month_names, month_rows = month_table(fidelity)
+    return page(
+        _HEADING,
+        lead,
+        tiles(_tiles(fidelity)),
+        *drawn,
+        section("Waits by nodes and time limit", "Mean waits, and how far the distributions are apart.",
+                table(names, rows)),
+        section("By month", "Jobs by the month in which they were submitted, UTC.", table(month_names, month_rows)),
+        section("How this was made", _sentence(intervals_words(fidelity)), command(made_by)),
+    )  # fmt: skip
+
+
+def _drawn(draw: Chart, width: float) -> str:
+    return draw(width).svg()
+
+
+def _pair(recorded: str, simulated: str) -> str:
+    return f"{Path(simulated).name} beside {Path(recorded).name}"
+
+
+def _charts(fidelity: Fidelity) -> list[tuple[str, str, Chart]]:
+    """Heading, sentence and drawing of every chart there is something for."""
+    told, span = dict(figures_words(fidelity)), span_s(fidelity)
+    found: list[tuple[str, str, Chart]] = [
+        (
+            "Mean waits over two weeks",
+            _sentence(moving_average_words(fidelity.moving_average)),
+            partial(moving_average_chart, fidelity.moving_average, span),
+        )
+    ]
+    for heading, name, levels in (
+        ("Busy nodes", "busy nodes", fidelity.busy_nodes),
+        ("The queue", "waiting jobs", fidelity.waiting_jobs),
+    ):
+        if levels is not None:
+            found.append((heading, _sentence(told[name]), partial(levels_chart, levels, name, span)))
+    found.append(
+        (
+            "Who waits how long",
+            _sentence(f"single jobs: {told['single jobs']}"),
+            partial(wait_classes_chart, (*fidelity.classes, fidelity.whole)),
+        )
+    )
+    return found
+
+
+def _tiles(fidelity: Fidelity) -> list[tuple[str, str, str]]:
+    average, ratio, rank = fidelity.moving_average, fidelity.mean_wait_ratio, fidelity.rank_correlation
+    busy = fidelity.busy_nodes
+    return [
+        ("moving average of waits", _share(average.mape), "off in the mean, windows of 14 days"),
+        ("mean wait", _number(ratio.value), f"of the recorded{_interval(ratio.interval)}"),
+        ("single jobs", _number(rank.value), f"rank correlation{_interval(rank.interval)}"),
+        ("starts", f"{fidelity.starts.within_1_h:.0%}", "within an hour of the recorded"),
+        ("busy nodes", _share(busy.share_of_mean if busy else None), "off in the mean, hour by hour"),
+    ]
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _interval(interval: tuple[float, float] | None) -> str:
+    return "" if interval is None else f", {interval[0]:.2f} to {interval[1]:.2f}"
