@@ -5,8 +5,8 @@
 Beside SLURM_CONF lies qos.txt, what ``sacctmgr -P show qos`` printed. WORKLOAD says what was submitted (id, submit_s,
 qos, nodes, gpus_per_node, run_s, limit_min), each REPLAY what a real Slurm made of it (id, attempt, submit, start, end,
 state). The simulator is fed the submit times of each replay, and judged against that replay; the run-to-run spread is
-the same measure between every two replays. How much longer than its command a job takes on that machine (--launch-s) is
-no property of Slurm: it is measured on the replays.
+the same measure between every two replays. Both are what ``mirage.calibration.fidelity`` says of them. How much longer
+than its command a job takes on that machine (--launch-s) is no property of Slurm: it is measured on the replays.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from statistics import mean, median
 
 import numpy as np
 
+from mirage.calibration.fidelity.judge import judge
 from mirage.job_state import JobState
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
@@ -97,18 +98,23 @@ def simulated(path: Path, conf: Path, submitted: Starts, launch: int) -> Starts:
     return found
 
 
+def as_table(run: Starts) -> JobTable:
+    """Submissions, starts and ends, as the judge of fidelity reads them."""
+    submit_s, start_s, end_s = zip(*run.values())
+    return JobTable.build(list(run), submit_s=submit_s, start_s=start_s, end_s=end_s)
+
+
 def compared(ours: Starts, theirs: Starts) -> dict[str, float]:
     """How far two schedules of one workload are apart; waits and makespan as ratios."""
-    both = sorted(ours.keys() & theirs.keys())
-    # each by its own submissions: replays are late by different fractions of a second
-    off = [abs((ours[k][1] - ours[k][0]) - (theirs[k][1] - theirs[k][0])) for k in both]
-    wait = [mean(run[k][1] - run[k][0] for k in both) for run in (ours, theirs)]
+    found = judge(as_table(theirs), as_table(ours), resamples=0)
+    both = ours.keys() & theirs.keys()
     span = [max(run[k][2] for k in both) - min(run[k][0] for k in both) for run in (ours, theirs)]
     return {
-        "jobs": len(both),
-        "mean_absolute_error_s": round(mean(off), 1),
-        "within_60_s": round(mean(x <= 60 for x in off), 3),
-        "mean_wait_ratio": round(wait[0] / max(wait[1], 1e-9), 3),
+        "jobs": found.counts.compared,
+        "mean_absolute_error_s": round(found.starts.mean_absolute_s, 1),
+        "within_60_s": round(found.starts.within_60_s, 3),
+        "mean_wait_ratio": round(found.mean_wait_ratio.value or float("nan"), 3),
+        "rank_correlation": round(found.rank_correlation.value or float("nan"), 3),
         "makespan_ratio": round(span[0] / span[1], 4),
     }
 
