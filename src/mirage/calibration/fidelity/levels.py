@@ -26,7 +26,7 @@ class Levels:
         simulated: Shape (hours,).
         recorded_mean: Mean over all hours.
         simulated_mean: Mean over all hours.
-        mean_absolute_difference: Mean over hours of |simulated − recorded|.
+        mean_absolute_difference: Mean over hours of ``|simulated − recorded|``.
         share_of_mean: The same as a share of the recorded mean; ``None`` where that is 0.
         correlation: Pearson's, of the hours; ``None`` for fewer than three, or where nothing varies.
     """

@@ -22,10 +22,10 @@ class Month:
         jobs: How many.
         recorded_wait_s: Mean recorded wait.
         simulated_wait_s: Mean simulated wait.
-        mean_absolute_error_s: Mean of |simulated − recorded wait| of single jobs.
+        mean_absolute_error_s: Mean of ``|simulated − recorded wait|`` of single jobs.
         rank_correlation: Spearman's, of single jobs; ``None`` where it is not defined.
         pearson: Pearson's, of single jobs; ``None`` where it is not defined.
-        busy_difference: Mean over the month's hours of |simulated − recorded| busy nodes; ``None`` where none is known.
+        busy_difference: Mean over hours of ``|simulated − recorded|`` busy nodes; ``None`` where none is known.
     """
 
     month: str

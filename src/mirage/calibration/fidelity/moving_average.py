@@ -43,9 +43,9 @@ class MovingAverage:
         windows: Those that count, in order.
         too_few_jobs: Windows left out for that.
         no_wait: Windows left out since nobody waited, as recorded: there is no share of nothing.
-        mape: Mean over windows of |simulated − recorded| / recorded.
+        mape: Mean over windows of ``|simulated − recorded|`` / recorded.
         bias: Mean over windows of (simulated − recorded) / recorded.
-        largest: The largest |simulated − recorded| / recorded.
+        largest: The largest ``|simulated − recorded|`` / recorded.
     """
 
     window_s: int

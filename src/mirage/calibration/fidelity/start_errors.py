@@ -19,7 +19,7 @@ class StartErrors:
     fractions of a second, and that is no error of theirs.
 
     Attributes:
-        mean_absolute_s: Mean of |simulated − recorded|.
+        mean_absolute_s: Mean of ``|simulated − recorded|``.
         median_absolute_s: Median of the same.
         mean_s: Mean of simulated − recorded: above 0 the simulation is late.
         within_60_s: Share of jobs that are off by 60 s or less.
