@@ -57,8 +57,11 @@ def test_a_ratio_to_nothing_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("days", "unit", "count"), [(range(70), "week", 10), (range(0, 63, 7), "week", 9), (range(40), "day", 40),
-                                (range(0, 21, 2), "day", 11), (range(7), "", 0), ([3] * 90, "", 0)],
+    ("days", "unit", "count"),
+    [
+        (range(70), "week", 10), (range(0, 63, 7), "week", 9), (range(0, 56, 7), "week", 8), (range(40), "day", 40),
+        (range(0, 21, 2), "day", 11), (range(8), "day", 8), (range(7), "", 0), ([3] * 90, "", 0),
+    ],
 )  # fmt: skip
 def test_weeks_are_drawn_where_there_are_eight_else_days(days, unit, count) -> None:
     blocks = Blocks.of(MONDAY_S + 3600 + DAY_S * np.array(list(days)))

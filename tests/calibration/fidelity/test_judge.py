@@ -48,6 +48,13 @@ def test_one_that_is_late_is_told_so_by_every_figure() -> None:
     assert found.simulated_wait_s.max == pytest.approx(late.max() * HOUR_S)
 
 
+def test_a_bound_of_starts_belongs_to_it() -> None:
+    late_h = [0, 60 / 3600, 61 / 3600, 1 / 6, 601 / 3600, 1, 3601 / 3600, 2]
+    starts = judge(history(range(8), [0] * 8), history(range(8), late_h)).starts
+    assert (starts.within_60_s, starts.within_10_min, starts.within_1_h) == (2 / 8, 4 / 8, 6 / 8)
+    assert starts.median_absolute_s == (600 + 601) / 2
+
+
 def test_months_are_those_of_the_submissions() -> None:
     found = judge(history(SUBMITS, WAITS), history(SUBMITS, WAITS + (SUBMITS >= 30 * 24)))
     assert [(one.month, one.jobs) for one in found.months] == [("2023-01", 144), ("2023-02", 135), ("2023-03", 57)]

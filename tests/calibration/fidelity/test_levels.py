@@ -42,6 +42,19 @@ def test_a_span_shows_jobs_that_were_submitted_before_it() -> None:
     assert (found.recorded.tolist(), found.simulated.tolist()) == ([0.5, 0], [0.5, 0.5])
 
 
+def test_each_history_waits_from_its_own_submission() -> None:
+    pair = Pair.of(history([0, 6], [2, 0]), history([1, 6], [2, 0]))
+    assert waiting_jobs(pair, None, None).simulated.tolist() == [0, 1, 1, 0, 0, 0]
+
+
+def test_a_span_is_cut_to_what_is_known() -> None:
+    pair = Pair.of(history([0, 6], [1.5, 0]), history([0, 6], [2.5, 0]))
+    found = busy_nodes(pair, MONDAY_S - 99 * HOUR_S, MONDAY_S + 99 * HOUR_S)
+    assert (found.begin_s, found.hours) == (MONDAY_S, 6)
+    half = busy_nodes(pair, MONDAY_S + 2 * HOUR_S, MONDAY_S + 2 * HOUR_S + 1800)
+    assert (half.hours, half.recorded.tolist(), half.simulated.tolist()) == (1, [1], [0])
+
+
 def test_less_than_an_hour_is_one_span() -> None:
     pair = Pair.of(history([0, 0.25], [0, 0]), history([0, 0.25], [0, 0]))
     found = waiting_jobs(pair, None, None)

@@ -45,6 +45,8 @@ def test_windows_with_few_jobs_or_no_wait_are_counted_and_left_out() -> None:
     assert (few.windows, few.too_few_jobs, few.no_wait, few.mape, few.bias, few.largest) == ((), 3, 0, None, None, None)
     nobody = of([0] * 64, [1] * 64)
     assert (nobody.windows, nobody.too_few_jobs, nobody.no_wait, nobody.mape) == ((), 0, 3, None)
+    neither = of([0] * 19, [2] * 19, submits=SUBMITS[:19])
+    assert (neither.too_few_jobs, neither.no_wait) == (3, 0)
     enough = of([1] * 20, [2] * 20, submits=SUBMITS[:20])
     assert ([window.jobs for window in enough.windows], enough.too_few_jobs, enough.mape) == ([20], 2, 1)
 

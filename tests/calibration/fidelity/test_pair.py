@@ -75,15 +75,17 @@ def test_a_clock_of_its_own_is_told_and_undone() -> None:
     assert pair.start_s.tolist() == (recorded.start_s[:2] + HOUR_S).tolist()
     assert pair.end_s.tolist() == (recorded.end_s[:2] + HOUR_S).tolist()
     assert pair.counts.submitted_apart == 0
+    running = moved.with_columns(end_s=np.full(3, MISSING))
+    assert Pair.of(recorded, running).end_s.tolist() == [MISSING, MISSING]
     assert Pair.of(recorded, simulated).shift_s == 0
 
 
 def test_users_who_submit_later_are_no_other_clock() -> None:
-    recorded = history([0, 10, 20, 30], [1, 1, 1, 1])
-    simulated = history([0, 11, 22, 34], [1, 1, 1, 1])
+    recorded = history([0, 10, 20, 30, 40], [1, 1, 1, 1, 1])
+    simulated = history([0, 11, 21, 33, 44], [1, 1, 1, 1, 1])
     pair = Pair.of(recorded, simulated)
-    assert (pair.shift_s, pair.counts.submitted_apart) == (0, 3)
-    assert (pair.wait_s // HOUR_S).tolist() == [1, 1, 1, 1]
+    assert (pair.shift_s, pair.counts.submitted_apart) == (0, 4)
+    assert (pair.wait_s // HOUR_S).tolist() == [1, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,9 @@ def test_hours_that_share_a_column_are_drawn_as_their_mean() -> None:
         for values in (levels.recorded, levels.simulated)
         for k in range(0, levels.hours, hours)
     )
+    wide = (WIDE - 54) / levels.hours
     for k in (0, 7, 100):
+        assert points[k][0] == pytest.approx(44 + (k + 0.5) * hours * wide, abs=0.01)
         expected = levels.simulated[k * hours : (k + 1) * hours].mean()
         assert (206 - points[k][1]) / 176 * high == pytest.approx(expected, abs=0.05)
 
@@ -116,6 +118,14 @@ def test_a_class_that_never_waits_is_a_mark_at_zero() -> None:
     assert 'class="median-tick"' not in svg
 
 
+def test_levels_of_one_hour_have_the_axis_of_their_days() -> None:
+    short = judged(70, from_s=DAY0, until_s=DAY0 + HOUR)
+    assert short.busy_nodes.hours == 1
+    assert span_s(short) == (DAY0, DAY0 + HOUR)
+    day = replace(short, until_s=DAY0 + DAY)
+    assert span_s(day) == (DAY0, DAY0 + DAY)
+
+
 def test_no_window_is_told_in_the_chart() -> None:
     shown = judged(3)
     svg = moving_average_chart(shown.moving_average, span_s(shown), NARROW).svg()
@@ -130,6 +140,8 @@ def test_a_picture_holds_every_chart_and_names_its_source() -> None:
     ]
     names = ["mean wait over 14 days, hours", "busy nodes", "waiting jobs", "waits by class"]
     assert [text for text in found if text in names] == names
+    tops = re.findall(r"translate\(14 (\d+)\)", fidelity_svg(SHOWN, *NAMES))
+    assert tops == [str(74 + k * (236 + 22)) for k in range(4)]
 
 
 def test_files_are_of_the_kind_their_name_says(tmp_path) -> None:

@@ -52,7 +52,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str, status: int = 1) ->
 def test_a_schedule_by_mirage_simulate_is_read_as_it_is(folder, capsys) -> None:
     assert main(["simulate", "jobs.csv", "--nodes", "4", "--discipline", "fcfs", "-o", "simulated.csv"]) == 0
     capsys.readouterr()
-    found = told(capsys, "jobs.csv", "simulated.csv")
+    found = told(capsys, "jobs.csv", "simulated.csv", "--format", "csv")
     assert found["recorded"] == "jobs.csv"
     assert found["simulated"] == "simulated.csv"
     assert found["counts"]["compared"] == 84
