@@ -27,7 +27,7 @@ from mirage.policy.view import MOST_ENDED, MOST_PENDING, Chain, View
 from mirage.provision.chain import Link
 from mirage.provision.evaluation.episode import play
 from mirage.provision.evaluation.protocol import Protocol
-from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition
+from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition
 from mirage.sim.disciplines.registry import DISCIPLINES
 from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import BY_PREEMPTION
@@ -51,8 +51,19 @@ CLUSTERS = {
     "one pool": Cluster.pool(6),
     "groups and partitions": Cluster(GROUPS, PARTITIONS),
     "shared GPU nodes": Cluster(GROUPS, PARTITIONS, shared_nodes=True),
-    "user limits": replace(Cluster.pool(6), user_max_jobs=2, user_max_nodes=4),
-    "user limits on shared nodes": Cluster(GROUPS, PARTITIONS, True, user_max_jobs=3, user_max_nodes=3),
+    "user limits": replace(Cluster.pool(6), limits=(Limit(jobs=2, nodes=4),)),
+    "limits of all kinds on shared nodes": Cluster(
+        GROUPS,
+        PARTITIONS,
+        True,
+        **QOS,
+        limits=(
+            Limit(jobs=3, nodes=3),
+            Limit("account", gpus=6),
+            Limit("all", jobs=2, qos=("scavenger",)),
+            Limit("all", nodes=3, partitions=("urgent",)),
+        ),
+    ),
     "QOS that preempt": Cluster(GROUPS, PARTITIONS, **QOS),
     "nodes that come and go": replace(
         Cluster(GROUPS, PARTITIONS),
@@ -196,6 +207,19 @@ def test_the_two_worlds_are_one(kind: str, discipline: str, script: str) -> None
     last = life.equal("everything has ended")
     assert len(last.ended) > 30
     assert 0 in last.ended.start_s
+
+
+@pytest.mark.parametrize("kind", ["one pool", "groups and partitions", "nodes that come and go"])
+def test_nodes_between_two_jobs_are_free_in_neither_world(kind: str) -> None:
+    cluster = CLUSTERS[kind]
+    jobs = workload(trace(cluster), cluster, refuse=False)
+    slurm = VirtualSlurm(Simulation(cluster, jobs, "slurm", replace(SETTINGS, turnover_s=40), begin_s=0))
+    names, between = Names(), 0
+    while slurm.now_s < 900:
+        slurm.sleep(13)
+        view = assert_worlds_equal(slurm, names, "turnover")
+        between += int(view.nodes.capacity[:, 0].sum() - view.nodes.free[:, 0].sum() - view.running.width.sum() > 0)
+    assert between > 10
 
 
 def test_no_discipline_is_left_out_in_silence() -> None:

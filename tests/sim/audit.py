@@ -16,6 +16,7 @@ from mirage.sim.kernel.arrays import (
     PENDING,
     RUNNING,
     SUSPENDING,
+    WHOLE_NODE,
 )
 from mirage.sim.simulation import Simulation
 
@@ -70,16 +71,16 @@ def _audit_resources(sim: Simulation) -> None:
         else:
             capacity[change.bin] += change.nodes * world.capacity[change.bin]
     in_use = np.zeros_like(capacity)
-    user_jobs, user_nodes = np.zeros_like(state.user_jobs), np.zeros_like(state.user_nodes)
-    running = state.live[running_of(sim)]
-    np.add.at(user_jobs, running["user"], 1)
-    np.add.at(user_nodes, running["user"], running["width"])
+    running, left = state.live[running_of(sim)], state.completing[: clock.n_completing]
+    assert (np.diff(left["until_s"]) >= 0).all(), "nodes between two jobs are out of order"
+    assert (left["until_s"] > clock.now_s).all(), "nodes whose turnover is over are not free"
+    holders = [np.concatenate([running[name], left[name]]) for name in ("chunk", "width")]
     one_pool = stacked and len(capacity) == 1
     if one_pool:
-        in_use[0, 0] = running["width"].sum()
+        in_use[0, 0] = holders[1].sum()
     following = state.chunks["next"]
     chunks = _chain(clock.free_chunk, following)
-    for first, width in () if one_pool else zip(running["chunk"], running["width"]):
+    for first, width in () if one_pool else zip(*holders):
         own = _chain(first, following)
         held = state.chunks[own]
         assert held["count"].sum() == width
@@ -91,10 +92,27 @@ def _audit_resources(sim: Simulation) -> None:
     np.testing.assert_array_equal(state.free + in_use, capacity)
     if not len(world.changes):
         assert (state.free >= 0).all(), "more is held than there is"
-    np.testing.assert_array_equal(state.user_jobs, user_jobs)
-    np.testing.assert_array_equal(state.user_nodes, user_nodes)
-    assert user_jobs.max(initial=0) <= world.settings[0].user_max_jobs
-    assert user_nodes.max(initial=0) <= world.settings[0].user_max_nodes
+    _audit_limits(sim, running)
+
+
+def _audit_limits(sim: Simulation, running: np.ndarray) -> None:
+    """What each limit counts, by the words of the cluster, is what runs, and nobody is over it."""
+    partitions, qos = sim.cluster.partitions, ["", *sim.cluster.qos_factors]
+    for limit, counted in zip(sim.cluster.limits, sim.state.counted, strict=True):
+        mine = np.zeros_like(counted)
+        for job in running:
+            partition = partitions[job["partition"]]
+            if (limit.qos and qos[job["qos"]] not in limit.qos) or (
+                limit.partitions and partition.name not in limit.partitions
+            ):
+                continue
+            of_node = max(group.gpus for group in sim.cluster.groups_of(partition))
+            gpus = of_node if job["gpus"] == WHOLE_NODE else job["gpus"]
+            whose = {"user": job["user"], "account": job["account"], "all": 0}[limit.per]
+            mine[whose] += (1, job["width"], job["width"] * gpus)
+        np.testing.assert_array_equal(counted, mine)
+        for column, most in enumerate((limit.jobs, limit.nodes, limit.gpus)):
+            assert most is None or mine[:, column].max(initial=0) <= most, "somebody is over a limit"
 
 
 def _audit_running(sim: Simulation) -> None:

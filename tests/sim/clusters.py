@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from mirage.job_state import JobState
-from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition
+from mirage.sim.cluster import LIMITED_PER, CapacityChange, Cluster, Limit, NodeGroup, Partition
 from mirage.sim.jobs import Workload, workload
 from mirage.trace.table import JobTable
 
@@ -21,12 +21,13 @@ class Case:
 
     cluster: Cluster
     jobs: Workload
+    turnover_s: int = 0
 
     def __repr__(self) -> str:
         names = ("submit_s", "begin_s", "run_s", "limit_s", "nodes", "gpus", "cpus", "user", "partition")
         jobs = self.jobs.jobs
         columns = {name: jobs[name].tolist() for name in (*names, "after", "after_kind", "failed")}
-        return f"Case({self.cluster}, {columns})"
+        return f"Case({self.cluster}, {columns}, {self.turnover_s})"
 
 
 @st.composite
@@ -60,9 +61,19 @@ def shared(draw: st.DrawFn) -> Cluster:
 @st.composite
 def with_limits(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster]) -> Cluster:
     cluster = draw(clusters)
-    jobs = draw(st.none() | st.integers(1, 3))
-    nodes = draw(st.none() | st.integers(1, cluster.nodes))
-    return replace(cluster, user_max_jobs=jobs, user_max_nodes=nodes)
+    """Up to three limits, on users, accounts or everybody, on all jobs or on those of some QOS and partitions."""
+    cluster = replace(draw(clusters), qos_factors={"q1": 1.0, "q2": 5.0})
+    most = {"jobs": 3, "nodes": cluster.nodes, "gpus": sum(g.count * g.gpus for g in cluster.groups)}
+    least = {"gpus": max(g.gpus for g in cluster.groups)}  # a job of one node has room
+    names = {"qos": ["", *cluster.qos_factors], "partitions": [p.name for p in cluster.partitions]}
+    limits = []
+    for _ in range(draw(st.integers(1, 3))):
+        kinds = draw(st.sets(st.sampled_from(sorted(most)), min_size=1))
+        among = {of: tuple(sorted(draw(st.sets(st.sampled_from(some))))) for of, some in names.items()}
+        per = draw(st.sampled_from(LIMITED_PER))
+        values = {kind: draw(st.integers(least.get(kind, 1), most[kind])) for kind in kinds}
+        limits.append(Limit(per, **values, **among))
+    return replace(cluster, limits=tuple(limits))
 
 
 @st.composite
@@ -87,12 +98,26 @@ def with_changes(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster]) -> Clust
 def cases(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster], *, waits: bool = False, max_jobs: int = 25) -> Case:
     """A cluster with jobs that fit it; their number is drawn, the rest comes from a drawn seed, which is much faster.
 
+    Half of the clusters need time between two jobs on a node.
+
     Args:
         waits: Whether jobs also wait for each other and for a time.
     """
     cluster = draw(clusters)
     n = draw(st.integers(1, max_jobs))
-    return random_case(cluster, n, draw(st.integers(0, 2**32 - 1)), waits)
+    case = random_case(cluster, n, draw(st.integers(0, 2**32 - 1)), waits)
+    return replace(case, turnover_s=draw(st.sampled_from([0, 0, 7, 40])))
+
+
+def _owners(cluster: Cluster, n: int, seed: int) -> dict[str, list[str]]:
+    """QOS and accounts of jobs, where limits ask for them."""
+    if not cluster.limits:
+        return {}
+    rng = np.random.default_rng(seed + 1)
+    return {
+        "qos": [str(name) for name in rng.choice(["", *cluster.qos_factors], n)],
+        "account": [str(name) for name in rng.choice(["", "a1", "a2"], n)],
+    }
 
 
 def random_case(cluster: Cluster, n: int, seed: int, waits: bool = False) -> Case:
@@ -115,6 +140,7 @@ def random_case(cluster: Cluster, n: int, seed: int, waits: bool = False) -> Cas
         state=np.where(rng.random(n) < 0.8, int(JobState.COMPLETED), int(JobState.FAILED)),
         user=[f"u{u}" for u in rng.integers(0, 4, n)],
         partition=[f"p{p}" if len(cluster.partitions) > 1 else "" for p in partitions],
+        **_owners(cluster, n, seed),
         dependency=[f"{kinds[row]}:{after[row]}" if waits and after[row] < row else "" for row in range(n)],
     )
     jobs = workload(table, cluster, refuse=False)

@@ -9,7 +9,7 @@ from audit import audit
 from mirage.duration import UNLIMITED_S
 from mirage.errors import ClusterError, ConfigurationError, JobRefused
 from mirage.sim.check import check_schedule
-from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition
+from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition
 from mirage.sim.disciplines.registry import DISCIPLINES
 from mirage.sim.jobs import Workload, workload
 from mirage.sim.simulation import Simulation, simulate
@@ -30,6 +30,10 @@ LARGE = NodeGroup("large", 1, gpus=4, cpus=8)
 GPUS = Cluster((SMALL, LARGE), (Partition("all"), Partition("few", ("small",), max_limit_s=3600)), shared_nodes=True)
 
 
+def limited(limit: Limit) -> Cluster:
+    return Cluster((NodeGroup("node", 4, gpus=4),), qos_factors={"q": 1.0}, limits=(limit,))
+
+
 @pytest.mark.parametrize(
     ("cluster", "jobs", "message"),
     [
@@ -40,7 +44,10 @@ GPUS = Cluster((SMALL, LARGE), (Partition("all"), Partition("few", ("small",), m
         (GPUS, table((0, 1, 9, 1), gpus=[2], partition=["few"]), "partition 'few' has 0 with that many GPUs"),
         (GPUS, table((0, 1, 9, 1), cpus=[9]), "partition 'all' has 0 with that many GPUs and CPUs each"),
         (GPUS, table((0, 1, 7200, 1), gpus=[1], partition=["few"]), "its time limit is 02:00:00 and partition 'few' a"),
-        (Cluster((SMALL,), user_max_nodes=1), table((0, 1, 9, 2)), "no user may hold more than 1"),
+        (limited(Limit(nodes=1)), table((0, 1, 9, 2)), "it counts as 2 nodes and the limit is 1 nodes per user"),
+        (limited(Limit("all", gpus=7)), table((0, 1, 9, 2)), "as 8 gpus and the limit is 7 GPUs of all together"),
+        (limited(Limit("all", jobs=0)), table((0, 1, 9, 1)), "it counts as 1 jobs and the limit is 0 jobs of all"),
+        (limited(Limit(jobs=0, qos=("q",))), table((0, 1, 9, 1), qos=["q"]), "is 0 jobs per user of QOS q"),
     ],
 )
 def test_a_job_that_can_never_run_is_refused_with_the_shortfall(cluster: Cluster, jobs: JobTable, message: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from mirage.errors import ContractBroken
 from mirage.sim.check import check_schedule
-from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition
+from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition
 from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import SEGMENT, Records, records
 from mirage.sim.schedule import Schedule
@@ -70,12 +70,25 @@ def test_a_job_that_runs_twice_at_once_or_never_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "message"),
-    [({"user_max_jobs": 1}, "user 1 has 2 jobs at 0; the limit is 1"), ({"user_max_nodes": 2}, "user 1 has 3 nodes")],
+    ("limit", "message"),
+    [
+        (Limit(jobs=1), "user 1 has 2 jobs at 0; the limit is 1 jobs per user"),
+        (Limit(nodes=2), "user 1 has 3 nodes at 0"),
+        (Limit("account", jobs=1), "account 0 has 2 jobs at 0; the limit is 1 jobs per account"),
+        (Limit("all", nodes=2), "all has 3 nodes at 0; the limit is 2 nodes of all together"),
+        (Limit("all", nodes=2, partitions=("batch",)), "all has 3 nodes at 0"),
+        (Limit("all", gpus=5), "all has 6 GPUs at 0"),
+    ],
 )
-def test_a_user_over_a_limit_is_found(limits: dict[str, int], message: str) -> None:
+def test_what_is_over_a_limit_is_found(limit: Limit, message: str) -> None:
+    two_gpus = replace(POOL, groups=tuple(replace(group, gpus=2) for group in POOL.groups))
     with pytest.raises(ContractBroken, match=message):
-        check_schedule(tampered(lambda segments: None), replace(POOL, **limits))  # type: ignore[arg-type]
+        check_schedule(tampered(lambda segments: None), replace(two_gpus, limits=(limit,)))
+
+
+def test_what_a_limit_does_not_count_may_be_more() -> None:
+    cluster = replace(POOL, limits=(Limit(jobs=1, qos=("q",)),), qos_factors={"q": 1.0})
+    check_schedule(tampered(lambda segments: None), cluster)
 
 
 def test_a_partition_that_holds_more_than_its_groups_is_found() -> None:
@@ -132,7 +145,7 @@ def hand_made(*stretches: tuple[int, int, int, int], **columns: list[int] | list
     ],
 )
 def test_what_only_just_fits_is_accepted(stretches: list[tuple[int, int, int, int]]) -> None:
-    check_schedule(hand_made(*stretches), replace(POOL, user_max_jobs=2, user_max_nodes=3))
+    check_schedule(hand_made(*stretches), replace(POOL, limits=(Limit(jobs=2, nodes=3),)))
 
 
 def test_the_first_job_that_is_wrong_is_named_though_it_be_none_of_the_trace() -> None:

@@ -6,12 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from clusters import random_case
 
-from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
 from mirage.sim.disciplines.registry import DISCIPLINES
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.settings import SlurmSettings
@@ -25,18 +26,28 @@ CLUSTERS = {
         (Partition("p0"), Partition("p1", ("b",))),
         shared_nodes=True,
     ),
+    "limited": Cluster(
+        (NodeGroup("a", 5, 2, 4), NodeGroup("b", 2, 4, 8)),
+        shared_nodes=True,
+        qos_factors={"q1": 1.0},
+        limits=(Limit(jobs=2), Limit("account", nodes=4, gpus=9), Limit("all", jobs=1, qos=("q1",))),
+    ),
 }
 
 
 def schedules() -> dict[str, list[list[int]]]:
-    """Segments of every discipline on every kind of cluster it knows; a branch is taken and restored on the way."""
+    """Segments of every discipline on every kind of cluster it knows; a branch is taken and restored on the way.
+
+    Where there are limits, nodes need time between two jobs as well.
+    """
     found = {}
     for name, spec in DISCIPLINES.items():
         for kind, cluster in CLUSTERS.items():
             if spec.one_pool and kind != "pool":
                 continue
             case = random_case(cluster, 40, seed=1, waits=not spec.one_pool)
-            sim = Simulation(cluster, case.jobs, name, SLURM)
+            settings = replace(SLURM, turnover_s=9 if cluster.limits else 0)
+            sim = Simulation(cluster, case.jobs, name, settings)
             sim.advance(60)
             mark = sim.fork()
             sim.run_until_started(sim.inject(nodes=2, limit_s=60))

@@ -15,6 +15,7 @@ from mirage.sim.check import check_schedule
 from mirage.sim.cluster import CapacityChange, Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import (
+    BY_PREEMPTION,
     ENDED,
     FUTURE,
     HELD,
@@ -39,8 +40,12 @@ KINDS = {
 GRID = [(name, kind) for name in ANYWHERE for kind in KINDS] + [("srtf", "pool"), ("mirage-2023", "pool")]
 
 
+def settings_of(case: Case) -> SlurmSettings:
+    return replace(SLURM, turnover_s=case.turnover_s)
+
+
 def simulation(case: Case, name: str) -> Simulation:
-    return Simulation(case.cluster, case.jobs, name, SLURM)
+    return Simulation(case.cluster, case.jobs, name, settings_of(case))
 
 
 def step_through(sim: Simulation) -> None:
@@ -71,6 +76,22 @@ def test_the_books_balance_and_every_job_runs_once(name: str, kind: str, data: s
     judged = never_cut if name == "srtf" else slice(None)  # after a preemption the limit begins anew
     np.testing.assert_array_equal(lasted_s[judged], np.minimum(jobs.run_s, jobs.limit_s)[judged])
     assert (lasted_s <= jobs.run_s).all()
+
+
+@pytest.mark.parametrize("name", [*ANYWHERE, "srtf", "mirage-2023"])
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_no_node_has_another_job_before_its_turnover_is_over(name: str, data: st.DataObject) -> None:
+    one_pool = name not in ANYWHERE
+    case = data.draw(cases(pools() if one_pool else pools() | grouped() | shared()))
+    schedule = simulation(case, name).run()
+    if name == "mirage-2023":
+        assert schedule.segments.tobytes() == simulate(case.cluster, case.jobs, name).segments.tobytes()
+        return
+    ended = schedule.segments.why != BY_PREEMPTION
+    schedule.segments.end_s[ended] += case.turnover_s
+    schedule.segments.limit_s[ended] += case.turnover_s
+    check_schedule(replace(schedule, end_s=schedule.end_s + case.turnover_s), case.cluster)
 
 
 @pytest.mark.parametrize("name", ANYWHERE)
@@ -189,7 +210,7 @@ def test_what_a_pass_keeps_from_the_last_changes_nothing_on_long_queues(name: st
 @given(data=st.data())
 def test_slurm_passes_left_out_change_nothing(kind: str, data: st.DataObject) -> None:
     case = data.draw(cases(KINDS[kind], waits=data.draw(st.booleans())))
-    every = replace(SLURM, every_pass=True)
+    every = replace(settings_of(case), every_pass=True)
     starts_s = Simulation(case.cluster, case.jobs, "slurm", every).run().start_s
     np.testing.assert_array_equal(simulation(case, "slurm").run().start_s, starts_s)
 
@@ -215,7 +236,7 @@ def test_a_schedule_moves_with_its_clock(name: str, data: st.DataObject, days: i
     by_s = days * 86_400  # passes fall on the same seconds of a day
     table = case.jobs.table
     moved = workload(table.with_columns(submit_s=table.submit_s + by_s), case.cluster)
-    there = Simulation(case.cluster, moved, name, SLURM).run()
+    there = Simulation(case.cluster, moved, name, settings_of(case)).run()
     np.testing.assert_array_equal(there.start_s - by_s, here.start_s)
 
 
@@ -230,7 +251,7 @@ def test_what_jobs_are_called_does_not_matter(name: str, data: st.DataObject) ->
         user=replace(table.user, names=tuple(f"user {name}" for name in table.user.names)),
     )
     here = simulation(case, name).run()
-    there = Simulation(case.cluster, workload(renamed, case.cluster), name, SLURM).run()
+    there = Simulation(case.cluster, workload(renamed, case.cluster), name, settings_of(case)).run()
     np.testing.assert_array_equal(there.start_s, here.start_s)
 
 
@@ -258,8 +279,8 @@ def in_use(sim: Simulation) -> dict[str, bytes]:
         "fate": state.fate,
         "log": sim.segments(),
         "usage": state.usage,
-        "user_jobs": state.user_jobs,
-        "user_nodes": state.user_nodes,
+        "counted": state.counted,
+        "completing": state.completing[: state.clock[0].n_completing],
     }
     return {name: np.ascontiguousarray(part).tobytes() for name, part in parts.items()}
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from mirage.errors import ContractBroken
 from mirage.job_state import MISSING, Ints
-from mirage.sim.cluster import Cluster, NodeGroup
+from mirage.sim.cluster import Cluster, Limit, NodeGroup
+from mirage.sim.jobs import gpus_counted, is_counted, job_records
 from mirage.sim.kernel.arrays import WHOLE_NODE, Records
 from mirage.sim.schedule import Schedule
 
@@ -29,7 +30,8 @@ def check_schedule(schedule: Schedule, cluster: Cluster, *, complete: bool = Tru
     """
     _check_jobs(schedule, complete)
     _check_one_at_a_time(schedule)
-    _check_users(schedule.segments, cluster)
+    for limit in cluster.limits:
+        _check_limit(schedule, cluster, limit)
     for groups in _unions_of_partitions(cluster):
         _check_capacity(schedule, cluster, groups)
 
@@ -75,16 +77,41 @@ def _levels(segments: Records, amount: Ints) -> tuple[Ints, Ints]:
     return times, level - ended[np.searchsorted(np.sort(ends_s), times, side="right")]
 
 
-def _check_users(segments: Records, cluster: Cluster) -> None:
-    limits = (("jobs", cluster.user_max_jobs), ("nodes", cluster.user_max_nodes))
-    for what, most in limits:
+def _check_limit(schedule: Schedule, cluster: Cluster, limit: Limit) -> None:
+    """Nobody is over a limit; QOS, partition and account of injected jobs are not in a schedule: they are not counted.
+
+    Where the limit asks for none of these, they are.
+    """
+    segments, holders, gpus = _counted(schedule, cluster, limit)
+    for what, each, most in (
+        ("jobs", np.ones(len(segments), dtype=np.int64), limit.jobs),
+        ("nodes", segments.width, limit.nodes),
+        ("GPUs", segments.width * gpus, limit.gpus),
+    ):
         if most is None:
             continue
-        for user in np.unique(segments.user):
-            own = segments[segments.user == user]
-            times, level = _levels(own, own.width if what == "nodes" else np.ones(len(own), dtype=np.int64))
+        for holder in np.unique(holders):
+            own = holders == holder
+            times, level = _levels(segments[own], each[own])
             for k in np.flatnonzero(level > most):
-                raise ContractBroken(f"user {user} has {level[k]} {what} at {times[k]}; the limit is {most}")
+                whose = "all" if limit.per == "all" else f"{limit.per} {holder}"
+                raise ContractBroken(f"{whose} has {level[k]} {what} at {times[k]}; the limit is {limit}")
+
+
+def _counted(schedule: Schedule, cluster: Cluster, limit: Limit) -> tuple[Records, Ints, Ints]:
+    """Segments that a limit counts, whose each is, and the GPUs of a node of each."""
+    segments, table = schedule.segments, schedule.table
+    if limit.qos or limit.partitions or limit.gpus is not None or limit.per == "account":
+        segments = segments[segments.id < len(table)]
+        jobs = job_records(table, cluster)[segments.id]
+        counted = is_counted(jobs, cluster, limit)
+        segments, jobs = segments[counted], jobs[counted]
+        gpus = gpus_counted(jobs, cluster) // jobs.nodes
+        account = jobs.account
+    else:
+        gpus = account = np.zeros(len(segments), dtype=np.int64)
+    holders = {"user": segments.user, "account": account, "all": np.zeros(len(segments), dtype=np.int64)}
+    return segments, holders[limit.per], gpus
 
 
 def _unions_of_partitions(cluster: Cluster) -> list[frozenset[str]]:

@@ -44,6 +44,49 @@ class Partition:
     max_limit_s: int = UNLIMITED_S
 
 
+LIMITED_PER = ("user", "account", "all")
+"""Whom a limit counts: every user alone, every account alone, everybody together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit on what runs at once: a job that would exceed it waits, and others pass it.
+
+    Slurm's ``MaxJobsPU`` and ``MaxTRESPU`` of a QOS are limits per user, ``MaxJobsPA`` and ``MaxTRESPA`` per account,
+    ``GrpJobs`` and ``GrpTRES`` of all together (sacctmgr(1)); a QOS of a partition limits the jobs of that partition.
+
+    Attributes:
+        per: Whose jobs are counted together: ``user``, ``account`` or ``all``.
+        jobs: Jobs that may run at once; None for any number.
+        nodes: Nodes that they may hold at once.
+        gpus: GPUs that they may hold at once; a job that takes whole nodes counts with the most GPUs that any node
+            of its partition has.
+        qos: Names of the QOS whose jobs it counts and stops, ``""`` for jobs of none; empty for all jobs.
+        partitions: The same of partitions.
+    """
+
+    per: str = "user"
+    jobs: int | None = None
+    nodes: int | None = None
+    gpus: int | None = None
+    qos: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.per not in LIMITED_PER:
+            raise ClusterError(f"a limit is per {', '.join(LIMITED_PER)}; got {self.per!r}")
+        most = [value for value in (self.jobs, self.nodes, self.gpus) if value is not None]
+        if not most or min(most) < 0:
+            raise ClusterError(f"a limit needs jobs, nodes or gpus of 0 or more, got {self}")
+
+    def __str__(self) -> str:
+        kinds = (("jobs", self.jobs), ("nodes", self.nodes), ("GPUs", self.gpus))
+        parts = [" and ".join(f"{most} {kind}" for kind, most in kinds if most is not None)]
+        parts += ["of all together" if self.per == "all" else f"per {self.per}"]
+        parts += [f"of QOS {', '.join(self.qos)}"] * bool(self.qos)
+        return " ".join(parts + [f"in partition {', '.join(self.partitions)}"] * bool(self.partitions))
+
+
 @dataclass(frozen=True, slots=True)
 class CapacityChange:
     """A change of capacity: from ``time_s`` on a group has ``nodes`` more, or fewer.
@@ -67,8 +110,7 @@ class Cluster:
         qos_factors: QOS name → factor, any scale; divided by the largest.
         qos_preempts: QOS name → names of those whose running jobs it may displace, where it needs their nodes; known to
             the discipline ``slurm`` alone.
-        user_max_jobs: Jobs one user may have running at once.
-        user_max_nodes: Nodes one user may hold at once.
+        limits: Limits on what users, accounts or everybody may run at once; all of them hold.
         changes: Nodes that come and go.
     """
 
@@ -77,8 +119,7 @@ class Cluster:
     shared_nodes: bool = False
     qos_factors: dict[str, float] = field(default_factory=dict)
     qos_preempts: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    user_max_jobs: int | None = None
-    user_max_nodes: int | None = None
+    limits: tuple[Limit, ...] = ()
     changes: tuple[CapacityChange, ...] = ()
 
     def __post_init__(self) -> None:
@@ -95,10 +136,20 @@ class Cluster:
         for name in {*self.qos_preempts, *(other for names in self.qos_preempts.values() for other in names)}:
             if name not in self.qos_factors:
                 raise ClusterError(f"no QOS {name!r} to preempt or be preempted; there are {sorted(self.qos_factors)}")
+        for limit in self.limits:
+            self._check_limit(limit)
         for group in self.groups:
             self._check_changes(group)
         if self.shared_nodes and any(g.gpus == 0 and g.cpus == 0 for g in self.groups):
             raise ClusterError("shared nodes need GPUs or CPUs to share")
+
+    def _check_limit(self, limit: Limit) -> None:
+        partitions = [partition.name for partition in self.partitions]
+        qos = ["", *self.qos_factors]
+        for kind, names, known in (("QOS", limit.qos, qos), ("partition", limit.partitions, partitions)):
+            for name in names:
+                if name not in known:
+                    raise ClusterError(f"no {kind} {name!r} to limit; there are {sorted(known)}")
 
     def _check_changes(self, group: NodeGroup) -> None:
         level = group.count
@@ -129,6 +180,11 @@ class Cluster:
     def groups_of(self, partition: Partition) -> tuple[NodeGroup, ...]:
         """The node groups a partition covers."""
         return tuple(g for g in self.groups if not partition.groups or g.name in partition.groups)
+
+    def of_node(self, partition: Partition) -> tuple[int, int]:
+        """The most GPUs and the most CPUs that a node of a partition has: what a node taken whole counts with."""
+        groups = self.groups_of(partition)
+        return max((g.gpus for g in groups), default=0), max((g.cpus for g in groups), default=0)
 
     def bins(self) -> list[tuple[NodeGroup, int]]:
         """Bins of the simulator: (group, nodes); one a group, or one a node that jobs share."""

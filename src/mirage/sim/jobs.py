@@ -6,18 +6,18 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mirage.duration import format_duration
 from mirage.errors import JobRefused
 from mirage.job_state import MISSING, Ints, JobState
-from mirage.sim.cluster import Cluster, Partition
+from mirage.sim.cluster import Cluster, Limit, Partition
 from mirage.sim.kernel.arrays import (
     AFTER_ANY,
     AFTER_NONE,
     AFTER_OK,
     AFTER_START,
     JOB,
-    NEVER_S,
     NOBODY,
     WHOLE_NODE,
     Records,
@@ -67,7 +67,7 @@ def workload(table: JobTable, cluster: Cluster, *, refuse: bool = True) -> Workl
     runs = (table.run_s >= 0) & (table.submit_s >= 0) & (table.nodes > 0)
     left_out["never ran"] = int(len(table) - runs.sum())
     kept = table[runs].sorted_by_submit()
-    jobs = _records(kept, cluster)
+    jobs = job_records(kept, cluster)
     reasons = misfits(jobs, cluster)
     if reasons and refuse:
         row, reason = next(iter(reasons.items()))
@@ -93,7 +93,8 @@ def renumber(jobs: Records) -> None:
     jobs.id = np.arange(len(jobs))
 
 
-def _records(table: JobTable, cluster: Cluster) -> Records:
+def job_records(table: JobTable, cluster: Cluster) -> Records:
+    """JOB records of the rows of a trace, numbered as they stand there."""
     jobs = records(JOB, len(table))
     jobs.id = np.arange(len(table))
     jobs.submit_s = table.submit_s
@@ -150,11 +151,8 @@ def _set_dependencies(jobs: Records, table: JobTable) -> None:
 def misfits(jobs: Records, cluster: Cluster) -> dict[int, str]:
     """Row → reason of the jobs that can never run, however long they wait."""
     reasons: dict[int, str] = {}
-    if cluster.user_max_nodes is not None:
-        for row in np.flatnonzero(jobs.nodes > cluster.user_max_nodes):
-            reasons[int(row)] = (
-                f"it asks for {jobs.nodes[row]} nodes and no user may hold more than {cluster.user_max_nodes}"
-            )
+    for limit in cluster.limits:
+        reasons |= _beyond(jobs, cluster, limit)
     for p, partition in enumerate(cluster.partitions):
         rows = np.flatnonzero(jobs["partition"] == p)  # as an attribute it is numpy's own method
         for row in rows[jobs.limit_s[rows] > partition.max_limit_s]:
@@ -169,6 +167,33 @@ def misfits(jobs: Records, cluster: Cluster) -> dict[int, str]:
                 f"{room[np.searchsorted(rows, row)]}{what}"
             )
     return dict(sorted(reasons.items()))
+
+
+def _beyond(jobs: Records, cluster: Cluster, limit: Limit) -> dict[int, str]:
+    """Row → reason of the jobs that exceed a limit all by themselves."""
+    counted = is_counted(jobs, cluster, limit)
+    kinds = (("jobs", np.ones(len(jobs), np.int64)), ("nodes", jobs.nodes), ("gpus", gpus_counted(jobs, cluster)))
+    reasons: dict[int, str] = {}
+    for what, each in kinds:
+        most = getattr(limit, what)
+        for row in np.flatnonzero(counted & (each > most)) if most is not None else ():
+            reasons[int(row)] = f"it counts as {each[row]} {what} and the limit is {limit}"
+    return reasons
+
+
+def is_counted(jobs: Records, cluster: Cluster, limit: Limit) -> NDArray[np.bool_]:
+    """Which jobs a limit counts, by their QOS and partition."""
+    qos = [not limit.qos or name in limit.qos for name in ("", *cluster.qos_factors)]
+    partitions = [not limit.partitions or p.name in limit.partitions for p in cluster.partitions]
+    counted: NDArray[np.bool_] = np.array(qos)[jobs["qos"]] & np.array(partitions)[jobs["partition"]]
+    return counted
+
+
+def gpus_counted(jobs: Records, cluster: Cluster) -> Ints:
+    """GPUs that each job counts with under a limit: of whole nodes, the most that a node of its partition has."""
+    of_node = np.array([cluster.of_node(partition)[0] for partition in cluster.partitions])
+    counted: Ints = jobs.nodes * np.where(jobs.gpus == WHOLE_NODE, of_node[jobs["partition"]], jobs.gpus)
+    return counted
 
 
 def _room(jobs: Records, cluster: Cluster, partition: Partition) -> tuple[Ints, str]:
@@ -223,8 +248,3 @@ def link_record(
     job.after = after
     job.after_kind = AFTER_NONE if after == NOBODY else after_kind
     return job
-
-
-def never_in_force(limit: int | None) -> int:
-    """A limit as the kernels hold it: where there is none, a number that is never reached."""
-    return NEVER_S if limit is None else limit

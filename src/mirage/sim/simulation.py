@@ -48,6 +48,7 @@ from mirage.sim.kernel.arrays import (
     Records,
 )
 from mirage.sim.kernel.lifecycle import admit, has_slot
+from mirage.sim.kernel.resources import COUNTED
 from mirage.sim.schedule import Schedule
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
@@ -56,7 +57,7 @@ _FAULTS = {
     actions.NOT_PENDING: "job {id} is not pending",
     actions.NOT_RUNNING: "job {id} is not running",
     actions.NO_ROOM: "job {id} lacks {value} free nodes of its kind",
-    actions.OVER_USER_LIMIT: "job {id} would take its user over a limit",
+    actions.OVER_LIMIT: "job {id} would go over the limit of {limit}",
     actions.BAD_VALUE: "job {id}: {value} is no usable value",
     actions.NO_SUCH_NODE: "there is no node {value}, or no partition {row}, to lend or reclaim",
 }
@@ -101,7 +102,11 @@ class Simulation:
         accounts = np.zeros(jobs.users, dtype=np.int64)
         accounts[jobs.jobs.user] = jobs.jobs.account
         self.world = make_world(cluster, replayed, self.settings.record(cluster, now_s), _dense(accounts))
-        self.state = make_state(self.world, cluster, self.spec.plans, now_s, len(jobs.jobs))
+        if self.spec.minutes:
+            self.world.settings.turnover_s = 0
+        codes = int(jobs.jobs.account.max(initial=0)) + 1
+        self._account_of_user = accounts
+        self.state = make_state(self.world, cluster, self.spec.plans, now_s, len(jobs.jobs), codes)
         self.state.fate[:skipped] = ENDED
         self.scratch = make_scratch(self.world, len(self.state.live), self.spec.scratch_rows)
         self.past: tuple[Records, ...] = ()
@@ -205,7 +210,7 @@ class Simulation:
             limit_s: Time limit.
             watched: Whether its start stops the clock, for ``run_until_started``.
             name: Job name that views show, folded, as a code; empty for none.
-            account: Account that views show; fair-share goes by that of the user.
+            account: Account that views show; fair-share and limits go by that of the user.
             asked: As ``link_record``: ``run_s``, ``gpus``, ``cpus``, ``user``, ``partition``, ``after``, ``begin_s`` …
 
         Returns:
@@ -216,7 +221,7 @@ class Simulation:
         """
         job = link_record(self.next_id, nodes=nodes, limit_s=limit_s, **asked)
         self._admissible(job)
-        job.submit_s = self.now_s
+        job.submit_s, job.account = self.now_s, self._account_of_user[job.user]
         while not has_slot(self.state) or self.next_id >= len(self.state.fate):
             self.grow()
         slot = admit(self.world, self.state, job[0])
@@ -245,11 +250,11 @@ class Simulation:
         asked = job[0]
         if not 0 <= asked.partition < len(self.cluster.partitions):
             raise JobRefused(f"there is no partition {asked.partition}; there are {len(self.cluster.partitions)}")
-        if not 0 <= asked.user < len(self.state.user_jobs):
-            raise JobRefused(f"there is no user {asked.user}; codes run from 0 to {len(self.state.user_jobs) - 1}")
+        if not 0 <= asked.user < len(self.state.usage):
+            raise JobRefused(f"there is no user {asked.user}; codes run from 0 to {len(self.state.usage) - 1}")
         if asked.after >= self.next_id:
             raise JobRefused(f"there is no job {asked.after} to wait for; ids run below {self.next_id}")
-        form = tuple(int(asked[name]) for name in ("nodes", "limit_s", "gpus", "cpus", "partition"))
+        form = tuple(int(asked[name]) for name in ("nodes", "limit_s", "gpus", "cpus", "partition", "qos"))
         if form not in self._admitted:
             if min(asked.nodes, asked.limit_s) < 1 or asked.cpus < 1 or asked.gpus < WHOLE_NODE:
                 raise JobRefused(
@@ -291,7 +296,9 @@ class Simulation:
         row = int(clock.fault_id)
         table = self.workload.table
         name = str(table.job_id[row]) if 0 <= row < len(table) else str(row)
-        return PlanInfeasible(_FAULTS[int(clock.fault)].format(id=name, row=row, value=int(clock.fault_value)))
+        fault, value = int(clock.fault), int(clock.fault_value)
+        limit = self.cluster.limits[value // COUNTED] if fault == actions.OVER_LIMIT else None
+        return PlanInfeasible(_FAULTS[fault].format(id=name, row=row, value=value, limit=limit))
 
     # -- results ------------------------------------------------------------------------------------------------
 

@@ -21,8 +21,8 @@ from mirage.slurm_words.job_names import fold_name
 MOST_TASKS = 1_000
 """Tasks of an array that waits as one are shown as so many jobs at most: more of them tell a forecast nothing."""
 
-_BLOCKED = ("Held", "Dependency", "BeginTime", "Limit", "PerUser", "PerAccount", "held state", "Reservation",
-            "BadConstraints", "Invalid")  # fmt: skip
+_BLOCKED = ("Held", "Dependency", "BeginTime", "Limit", "PerUser", "PerAccount", "Grp", "held state",
+            "Reservation", "BadConstraints", "Invalid")  # fmt: skip
 """Reasons for which a pending job does not compete for nodes now."""
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?(?::(\d+))?")
@@ -132,7 +132,8 @@ def pool_rows(machine: Machine, running: Sequence[QueuedJob], partitions: dict[s
     for k in usable.values():
         capacity[k, 0] += 1
     free = capacity.copy()
-    for name in {name for job in running for name in _hosts(job)} & usable.keys():
+    completing = {node.name for node in machine.nodes if "completing" in node.state.lower()}  # no job has them, yet
+    for name in ({name for job in running for name in _hosts(job)} | completing) & usable.keys():
         free[usable[name], 0] -= 1
     return Nodes(True, _fixed(capacity), _fixed(free), _fixed(_allowed(rows, len(partitions))))
 

@@ -11,12 +11,14 @@ from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
 from mirage.lab.virtual.program import Program
 from mirage.lab.virtual.slurm import VirtualSlurm
-from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.settings import SlurmSettings
 from mirage.slurm.values import AccountedJob, Machine, Node, QueuedJob
 from mirage.slurm.values import Partition as ShownPartition
+from mirage.slurm.view import is_blocked
+from mirage.slurm_words.reasons import in_words
 
 SHARED = Cluster(
     (NodeGroup("big", 2, 8, 64), NodeGroup("small", 1, 0, 16)),
@@ -104,11 +106,23 @@ def test_how_jobs_of_the_trace_end() -> None:
 def test_a_job_that_would_take_its_user_over_a_limit_says_so(folder: Path) -> None:
     ada = {"submit_s": [0, 0, 0], "elapsed_s": [60] * 3, "limit_s": [60] * 3, "nodes": [1, 1, 2], "user": ["ada"] * 3}
     for limit, reasons in (
-        ({"user_max_jobs": 1}, {2: "QOSMaxJobsPerUserLimit", 3: "QOSMaxJobsPerUserLimit"}),
-        ({"user_max_nodes": 2}, {3: "QOSMaxNodePerUserLimit"}),
+        (Limit(jobs=1), {2: "QOSMaxJobsPerUserLimit", 3: "QOSMaxJobsPerUserLimit"}),
+        (Limit(nodes=2), {3: "QOSMaxNodePerUserLimit"}),
+        (Limit(gpus=23), {3: "QOSMaxGRESPerUser"}),
+        (Limit("account", jobs=2), {3: "MaxJobsPerAccount"}),
+        (Limit("account", nodes=3), {3: "MaxNodePerAccount"}),
+        (Limit("account", gpus=16), {3: "MaxGRESPerAccount"}),
+        (Limit("all", jobs=2), {3: "QOSGrpJobsLimit"}),
+        (Limit("all", nodes=3), {3: "QOSGrpNodeLimit"}),
+        (Limit("all", gpus=16), {3: "QOSGrpGRES"}),
     ):
-        slurm = small_slurm(Cluster((NodeGroup("node", 4),), **limit), discipline="slurm", at_s=5, **ada)
-        assert {job.id: job.reason for job in slurm.observe().jobs if job.state is JobState.PENDING} == reasons
+        cluster = Cluster((NodeGroup("node", 4, gpus=8),), limits=(limit,))
+        slurm = small_slurm(cluster, discipline="slurm", at_s=5, **ada)
+        queue = slurm.observe()
+        waiting = [job for job in queue.jobs if job.state is JobState.PENDING]
+        assert {job.id: job.reason for job in waiting} == reasons
+        assert all(is_blocked(job, queue.time_s) for job in waiting)
+        assert all(in_words(job.reason) != job.reason for job in waiting), "it is said in words"
 
 
 def test_a_whole_node_job_has_all_that_its_nodes_have(folder: Path) -> None:
@@ -124,7 +138,7 @@ def test_a_whole_node_job_has_all_that_its_nodes_have(folder: Path) -> None:
 
 
 def test_ours_are_those_of_a_user_of_the_trace_where_it_has_one(folder: Path) -> None:
-    cluster = Cluster((NodeGroup("node", 4),), user_max_jobs=1)
+    cluster = Cluster((NodeGroup("node", 4),), limits=(Limit(jobs=1),))
     table = trace(submit_s=[0], elapsed_s=[100], limit_s=[100], nodes=[1], user=["ada"])
     for user, state in (("ada", JobState.PENDING), ("eve", JobState.RUNNING)):
         simulation = Simulation(cluster, workload(table, cluster), "slurm", begin_s=BEGIN_S)
@@ -158,7 +172,7 @@ def test_the_options_of_the_scheduler() -> None:
     settings = SlurmSettings(
         bf_interval_s=7, bf_resolution_s=11, bf_window_s=7200, max_job_test=13, default_queue_depth=17,
         calc_period_s=60, half_life_s=86_400.0, max_age_s=float("inf"), favor_small=True, weight_age=1000.4,
-        weight_size=2.0, weight_fairshare=3.0, weight_partition=4.0, weight_qos=5.6,
+        weight_size=2.0, weight_fairshare=3.0, weight_partition=4.0, weight_qos=5.6, weight_gpus=7.5,
     )  # fmt: skip
     cluster = Cluster.pool(4)
     simulation = Simulation(cluster, workload(trace(submit_s=[]), cluster), "slurm", settings, begin_s=BEGIN_S)
@@ -177,6 +191,7 @@ def test_the_options_of_the_scheduler() -> None:
         "priorityweightfairshare": "3",
         "priorityweightpartition": "4",
         "priorityweightqos": "6",
+        "priorityweighttres": "GRES/gpu=7.5",
         "selecttype": "select/linear",
         "minjobage": "77 sec",
         "enforcepartlimits": "ALL",

@@ -13,7 +13,7 @@ from mirage.errors import PlanInfeasible
 from mirage.policy.plan import Action, Cancel, Lend, Plan, Preempt, Reclaim, Resize, Resume, Start, Submit, Wait
 from mirage.policy.view import View
 from mirage.sim.check import check_schedule
-from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
 from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import (
     BY_CANCEL,
@@ -274,15 +274,15 @@ def test_an_infeasible_action_names_the_job_and_leaves_everything_as_it_was(acti
     audit(sim)
 
 
-@pytest.mark.parametrize("limits", [{"user_max_jobs": 1}, {"user_max_nodes": 2}])
-def test_limits_of_a_user_bind_policies_too(limits: dict[str, int]) -> None:
-    cluster = Cluster((NodeGroup("node", 4),), **limits)  # type: ignore[arg-type]
+@pytest.mark.parametrize("limit", [Limit(jobs=1), Limit(nodes=2), Limit("account", nodes=2), Limit("all", gpus=4)])
+def test_limits_bind_policies_too(limit: Limit) -> None:
+    cluster = Cluster((NodeGroup("node", 4, gpus=2),), limits=(Limit(jobs=9), limit))
     sim = script(cluster, [(0, 100, 500, 2), (0, 10, 20, 1)], at_0=(Start(job=0),))
     sim.advance(1)
-    with pytest.raises(PlanInfeasible, match="job j1 would take its user over a limit"):
+    with pytest.raises(PlanInfeasible, match=f"^job j1 would go over the limit of {limit}$"):
         sim.apply(Plan((Start(job=1),)))
-    if "user_max_nodes" in limits:
-        with pytest.raises(PlanInfeasible, match="job j0 would take its user over a limit"):
+    if limit.jobs is None:
+        with pytest.raises(PlanInfeasible, match=f"^job j0 would go over the limit of {limit}$"):
             sim.apply(Plan((Resize(job=0, nodes=3),)))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mirage.errors import ClusterError, ConfigurationError
-from mirage.sim.cluster import Cluster
+from mirage.sim.cluster import Cluster, Limit
 from mirage.sim.slurm_conf.qos import with_qos
 
 HEAD = "Name|Priority|GraceTime|Preempt|MaxJobsPU\n"
@@ -26,7 +26,28 @@ def test_priorities_and_who_displaces_whom(file: Path) -> None:
         POOL,
         qos_factors={"normal": 0.0, "high": 1000.0, "idle": 0.0},
         qos_preempts={"normal": (), "high": ("normal", "idle"), "idle": ()},
+        limits=(Limit("user", jobs=8, qos=("high",)),),
     )
+
+
+def test_limits_on_what_runs_at_once(file: Path) -> None:
+    head = "Name|Priority|Preempt|GrpTRES|GrpJobs|MaxTRES|MaxTRESPU|MaxJobsPU|MaxSubmitPU|MaxTRESPA|MaxJobsPA\n"
+    file.write_text(
+        f"{head}a|0||cpu=9,node=12|||gres/gpu=16,node=2|3|9||\nb|0||||node=1|cpu=4|||gres/gpu:a100=4|5\nc|0|||7||||||\n"
+    )
+    before = replace(POOL, limits=(Limit(nodes=3),))
+    assert with_qos(before, file).limits == (
+        Limit(nodes=3),
+        Limit("user", jobs=3, nodes=2, gpus=16, qos=("a",)),
+        Limit("all", nodes=12, qos=("a",)),
+        Limit("account", jobs=5, gpus=4, qos=("b",)),
+        Limit("all", jobs=7, qos=("c",)),
+    )
+
+
+def test_what_a_real_sacctmgr_printed_has_no_limits(shared_data: Path) -> None:
+    found = with_qos(POOL, shared_data / "slurm-fixtures" / "sacctmgr.qos.txt")
+    assert (found.limits, found.qos_factors["high"]) == ((), 1000.0)
 
 
 def test_the_columns_may_stand_in_any_order(file: Path) -> None:
@@ -62,6 +83,8 @@ def test_a_qos_that_displaces_one_that_is_not_there_is_refused(file: Path) -> No
         (f"{HEAD}normal|0|00:00:00||\nhigh|much|00:00:00||\n", "line 3: Priority 'much' is no number"),
         (f"{HEAD}normal|0\n", "line 2: 2 cells of 5"),
         (f"{HEAD}normal|nan|00:00:00||\n", "line 2: Priority 'nan' is no number"),
+        (f"{HEAD}normal|0|00:00:00||many\n", "line 2: MaxJobsPU 'many' is no number"),
+        ("Name|Priority|Preempt|GrpTRES\na|0||node=all\n", "line 2: GrpTRES 'node=all' has no number of nodes or GPUs"),
     ],
 )
 def test_a_row_that_cannot_be_read_is_named(file: Path, text: str, told: str) -> None:

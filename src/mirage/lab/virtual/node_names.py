@@ -44,6 +44,21 @@ class NodeNames:
         running = self.sim.state.running[: self.sim.state.clock[0].n_running]
         return {name for slot in running for name in self.of(int(slot))}
 
+    def completing(self, in_use: set[str]) -> set[str]:
+        """Names of the nodes that are on their way from one job to the next, those shared with running jobs aside.
+
+        Of nodes that are alike the simulator only counts them: the first of the idle ones are taken to be such.
+        """
+        state = self.sim.state
+        idle = [[name for name in names if name not in in_use] for names in self.names]
+        found: set[str] = set()
+        for left in state.completing[: state.clock[0].n_completing]:
+            for b, count in self._held(int(left.width), int(left.chunk)):
+                found |= set(idle[b][:count])
+                if self._whole():
+                    del idle[b][:count]
+        return found
+
     def gone(self, in_use: set[str]) -> set[str]:
         """Names of the nodes that are down: idle ones first, then those that leave as soon as they fall free.
 
@@ -75,11 +90,15 @@ class NodeNames:
 
     def _chunks(self, slot: int) -> Iterable[tuple[int, int]]:
         """Bin and number of nodes there."""
+        job = self.sim.state.live[slot]
+        return self._held(int(job.width), int(job.chunk))
+
+    def _held(self, width: int, at: int) -> Iterable[tuple[int, int]]:
+        """The same of the chunks from ``at`` on, or of one pool's ``width`` nodes."""
         state = self.sim.state
         if self._whole() and len(self.names) == 1:
-            yield 0, int(state.live[slot].width)
+            yield 0, width
             return
-        at = int(state.live[slot].chunk)
         while at != NOBODY:
             chunk = state.chunks[at]
             yield int(chunk.bin), int(chunk["count"])

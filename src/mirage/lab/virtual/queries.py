@@ -12,7 +12,7 @@ from mirage.job_state import MISSING, JobState
 from mirage.lab.virtual.job import VirtualJob
 from mirage.lab.virtual.node_names import NodeNames, hostlist
 from mirage.lab.virtual.request import DEFAULT_TIME_S, Wait
-from mirage.sim.contract.to_view import OVER_JOBS, OVER_NODES, WITHIN_LIMITS, limits_reached
+from mirage.sim.contract.to_view import limits_reached
 from mirage.sim.kernel.arrays import (
     AFTER_OK,
     BY_CANCEL,
@@ -24,13 +24,20 @@ from mirage.sim.kernel.arrays import (
     NOBODY,
     Records,
 )
+from mirage.sim.kernel.resources import COUNTED
 from mirage.sim.simulation import Simulation
 from mirage.slurm.values import AccountedJob, Machine, Node, Partition, Queue, QueuedJob
 
 DEFAULT_USER = "me"
 ACCOUNT = "lab"
 
-_LIMIT_REASONS = {OVER_JOBS: "QOSMaxJobsPerUserLimit", OVER_NODES: "QOSMaxNodePerUserLimit"}
+_LIMIT_REASONS = {
+    "user": ("QOSMaxJobsPerUserLimit", "QOSMaxNodePerUserLimit", "QOSMaxGRESPerUser"),
+    "account": ("MaxJobsPerAccount", "MaxNodePerAccount", "MaxGRESPerAccount"),
+    "all": ("QOSGrpJobsLimit", "QOSGrpNodeLimit", "QOSGrpGRES"),
+}
+"""What squeue says of a job over a limit on jobs, nodes, GPUs: those of a QOS, as most sites set them."""
+
 _ENDS = np.array([BY_ITSELF, BY_LIMIT, BY_CANCEL])
 
 
@@ -96,8 +103,11 @@ class Queries:
         first: set[int] = set()
         for job, limit in zip(_rows(state.live, queue), reached):
             place = job["partition"]
-            reason = _LIMIT_REASONS.get(limit) or ("Priority" if place in first else "Resources")
-            if limit == WITHIN_LIMITS:
+            if limit != NOBODY:
+                which, what = divmod(limit, COUNTED)
+                reason = _LIMIT_REASONS[self.sim.cluster.limits[which].per][what]
+            else:
+                reason = "Priority" if place in first else "Resources"
                 first.add(place)
             yield self._waiting(job, reason, job["eligible_s"])
         for job in _rows(state.live, state.held[: clock.n_held]):
@@ -223,9 +233,11 @@ class Queries:
     def machine(self) -> Machine:
         """Nodes and partitions as they are now."""
         cluster, in_use = self.sim.cluster, self.node_names.in_use()
-        gone = self.node_names.gone(in_use)
+        completing = self.node_names.completing(in_use)
+        gone = self.node_names.gone(in_use | completing)
+        words = {name: "draining" if name in gone else "completing" for name in completing}
         nodes = [
-            self._node(b, name, name in in_use, name in gone)
+            self._node(b, name, words.get(name) or self._word(b, name in in_use, name in gone), name not in gone)
             for b, names in enumerate(self.node_names.names)
             for name in names
         ]
@@ -243,15 +255,17 @@ class Queries:
         ]
         return Machine(tuple(nodes), tuple(partitions))
 
-    def _node(self, b: int, name: str, in_use: bool, gone: bool) -> Node:
-        group, _ = self.sim.cluster.bins()[b]
+    def _word(self, b: int, in_use: bool, gone: bool) -> str:
+        """The state of a node that is not on its way from one job to the next."""
         full = not self.sim.cluster.shared_nodes or not self.sim.state.free[b].any()
         if gone:
-            word = "draining" if in_use else "down"
-        else:
-            word = "idle" if not in_use else "allocated" if full else "mixed"
+            return "draining" if in_use else "down"
+        return "idle" if not in_use else "allocated" if full else "mixed"
+
+    def _node(self, b: int, name: str, word: str, usable: bool) -> Node:
+        group, _ = self.sim.cluster.bins()[b]
         places = np.flatnonzero(self.sim.state.allowed[:, b])
-        return Node(name, word, not gone, group.cpus, group.gpus, tuple(self.partitions[p] for p in places))
+        return Node(name, word, usable, group.cpus, group.gpus, tuple(self.partitions[p] for p in places))
 
     def configuration(self, min_job_age_s: int) -> dict[str, str]:
         """The scheduler's parameters under slurm.conf's names, in lower case."""
@@ -274,6 +288,10 @@ class Queries:
             "priorityweightfairshare": str(round(s.weight_fairshare)),
             "priorityweightpartition": str(round(s.weight_partition)),
             "priorityweightqos": str(round(s.weight_qos)),
+            "priorityweighttres": ",".join(
+                f"{tres}={weight:g}" for tres, weight in (("CPU", s.weight_cpus), ("GRES/gpu", s.weight_gpus)) if weight
+            )
+            or "(null)",
             "selecttype": "select/cons_tres" if self.sim.cluster.shared_nodes else "select/linear",
             "minjobage": f"{min_job_age_s} sec",
             "enforcepartlimits": "ALL",

@@ -29,7 +29,7 @@ from mirage.sim.kernel.arrays import (
 )
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import admit, insert_running, push_end
-from mirage.sim.kernel.resources import pick, take
+from mirage.sim.kernel.resources import count_held, pick, take
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 
@@ -74,6 +74,11 @@ def standing(jobs: Jobs, view: View, settings: SlurmSettings) -> NDArray[np.floa
     computed_s = np.where(jobs.start_s >= 0, jobs.start_s, view.now_s)
     age = np.clip((computed_s - jobs.eligible_s) / settings.max_age_s, 0.0, 1.0)
     size = jobs.nodes / view.nodes.total
+    if not view.nodes.pools:
+        cpus_of = view.nodes.capacity[:, 1]
+        most = np.array([cpus_of[allowed].max(initial=0) for allowed in view.nodes.allowed])
+        cpus = jobs.nodes * np.where(jobs.gpus < 0, most[jobs.partition], jobs.cpus)
+        size = (size + cpus / max(cpus_of.sum(), 1)) / 2
     if settings.favor_small:
         size = 1.0 - size
     model = settings.weight_age * age + settings.weight_size * size + settings.weight_partition
@@ -97,7 +102,8 @@ def revive(
     n = len(pending) + len(running)
     users = int(max(user.max(initial=0) for user in (pending.user, running.user, view.ended.user))) + 2
     future = records(JOB, arrivals)
-    fixed = replace(settings, weight_fairshare=0.0)  # it is in the standing of each job
+    turnover_s = 0 if spec.minutes else settings.turnover_s
+    fixed = replace(settings, turnover_s=turnover_s, weight_fairshare=0.0, weight_gpus=0.0, weight_cpus=0.0)
     world = make_world(cluster, future, fixed.record(cluster, view.now_s - pass_phase_s), np.zeros(users))
     state = make_state(world, cluster, spec.plans, view.now_s, n + arrivals)
     state.allowed[:] = view.nodes.allowed[:, rows_in_use(view)]  # a partition may have lost all its nodes
@@ -143,5 +149,4 @@ def _run(world: World, state: State, scratch: Scratch, jobs: Any, start_s: Any) 
         job.end_s = job.limit_end_s
         insert_running(state, slot)
         push_end(state, slot, job.end_s)
-        state.user_jobs[job.user] += 1
-        state.user_nodes[job.user] += job.nodes
+        count_held(world, state, job, 1, job.nodes)

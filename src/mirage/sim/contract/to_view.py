@@ -11,14 +11,12 @@ import numpy as np
 from mirage.job_state import MISSING
 from mirage.policy.view import MOST_PENDING, Chain, Ended, Jobs, Nodes, View
 from mirage.sim.contract.job_labels import JobLabels, label
-from mirage.sim.kernel.arrays import CLOCK, NEVER_S, RUNNING, SETTINGS, SUSPENDING, WHOLE_NODE, State, World
+from mirage.sim.kernel.arrays import CLOCK, NOBODY, RUNNING, SUSPENDING, WHOLE_NODE, State, World
 from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.resources import exceeded
 
 TEN_MINUTES_S = 600
 """The pass of ``mirage-2023``."""
-
-WITHIN_LIMITS, OVER_JOBS, OVER_NODES = range(3)
-"""Whether the limits of a job's user let it start: yes; too many jobs; too many nodes."""
 
 
 _COUNTS, _FRACTIONS = 14, 2
@@ -31,7 +29,6 @@ def _values_of(dtype: Any, *names: str) -> Callable[[tuple[int, ...]], tuple[int
 
 
 _present = _values_of(CLOCK, "now_s", "queue_head", "n_pending", "n_running", "n_held", "changed_capacity")
-_limits = _values_of(SETTINGS, "user_max_jobs", "user_max_nodes")
 
 
 def observe(
@@ -47,8 +44,8 @@ def observe(
     """
     now_s, head, n_pending, n_running, n_held, _ = _present(state.clock.item())
     waiting, held = state.queue[head : head + n_pending], state.held[:n_held]
-    if min(_limits(world.settings.item())) < NEVER_S:
-        blocked = limits_reached(world, state, waiting) != WITHIN_LIMITS
+    if len(world.limits):
+        blocked = limits_reached(world, state, waiting) != NOBODY
         waiting, held = waiting[~blocked], np.concatenate([waiting[blocked], held])
     if chain is not None:
         waiting = waiting[:MOST_PENDING]
@@ -85,15 +82,19 @@ def capacity_now(world: World, state: State) -> Any:
 
 
 def limits_reached(world: World, state: State, slots: Any) -> Any:
-    """Which limit of its user keeps each of some waiting jobs from starting now, whatever is free."""
-    setting, live = world.settings[0], state.live
-    reached = np.zeros(len(slots), dtype=np.int64)
-    if min(setting.user_max_jobs, setting.user_max_nodes) >= NEVER_S:
-        return reached
-    users = live.user[slots]
-    reached[state.user_nodes[users] + live.nodes[slots] > setting.user_max_nodes] = OVER_NODES
-    reached[state.user_jobs[users] >= setting.user_max_jobs] = OVER_JOBS
+    """Which limit keeps each of some waiting jobs from starting now, whatever is free; as ``exceeded`` says it."""
+    reached = np.full(len(slots), NOBODY, dtype=np.int64)
+    if len(world.limits):
+        fill_reached(world, state, slots, reached)
     return reached
+
+
+@kernel()
+def fill_reached(world: World, state: State, slots: Any, reached: Any) -> None:
+    """Write which limit each of some jobs would exceed."""
+    for k in range(len(slots)):
+        job = state.live[slots[k]]
+        reached[k] = exceeded(world, state, job, 1, job.nodes)
 
 
 def _jobs(state: State, labels: JobLabels, slots: Any, now_s: int, whole: bool, held: bool = False) -> Jobs:

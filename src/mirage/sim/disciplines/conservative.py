@@ -21,18 +21,19 @@ from mirage.sim.kernel.arrays import (
     World,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import REPLAN, pending, permitted, start, users_are_limited
+from mirage.sim.kernel.lifecycle import REPLAN, pending, start
 from mirage.sim.kernel.profile import (
     earliest,
     forget_past,
     last_that_fits,
     last_to_start,
+    occupies_s,
     one_pool,
     rebuild,
     reserve,
 )
 from mirage.sim.kernel.reference import dereference
-from mirage.sim.kernel.resources import choice_is_stable
+from mirage.sim.kernel.resources import choice_is_stable, limits_in_force, permitted
 from mirage.sim.kernel.sorted_array import take_out
 
 
@@ -46,7 +47,7 @@ def plan_stands(world: World, state: State) -> bool:
     return bool(
         state.clock[0].ended_since & REPLAN == 0
         and one_pool(world)  # on several bins the plan does not remember which nodes it chose
-        and not users_are_limited(world)  # nor whose limit a job waits for
+        and not limits_in_force(world)  # nor whose limit a job waits for
     )
 
 
@@ -88,7 +89,7 @@ def plan_on(world: World, state: State, scratch: Scratch, tested: int) -> None:
             at = earliest(world, state, scratch, job)
             if at != NOBODY:
                 job.planned_s = state.profile_s[at]
-                reserve(world, state, scratch, job, at, job.planned_s, job.planned_s + job.limit_s)
+                reserve(world, state, scratch, job, at, job.planned_s, job.planned_s + occupies_s(world, job))
         if job.planned_s <= now:
             take_out(queue, k, n)
             n -= 1
@@ -108,7 +109,7 @@ def conservative(situation: Reference) -> int:
     clock = state.clock[0]
     clock.arrived_since = 0
     tested = min(clock.n_pending, world.settings[0].max_job_test)
-    settled = clock.ended_since == 0 and not users_are_limited(world)  # who is at a limit is not planned, and frees
+    settled = clock.ended_since == 0 and not limits_in_force(world)  # who is at a limit is not planned, and frees
     unsettled = clock.known if settled else 0  # what others were planned around
     if last_that_fits(world, state, unsettled, tested - 1) < unsettled:
         return 0  # and what has ended is still to be planned for

@@ -20,9 +20,18 @@ from mirage.sim.kernel.arrays import (
     World,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import pending, permitted, start, users_are_limited
+from mirage.sim.kernel.lifecycle import pending, start
 from mirage.sim.kernel.reference import dereference
-from mirage.sim.kernel.resources import choice_is_stable, most_nodes, pick, release_into, subtract_picked
+from mirage.sim.kernel.resources import (
+    add_held,
+    choice_is_stable,
+    limits_in_force,
+    most_nodes,
+    permitted,
+    pick,
+    release_into,
+    subtract_picked,
+)
 from mirage.sim.kernel.sorted_array import take_out
 
 
@@ -30,15 +39,26 @@ from mirage.sim.kernel.sorted_array import take_out
 def find_shadow(world: World, state: State, scratch: Scratch, head: Any) -> None:
     """Set the shadow time of the blocked head and what is extra then.
 
-    Everything whose limit ends at the shadow time counts as free at it.
+    Everything that comes free at the shadow time counts as free at it: nodes whose turnover is over then, and those of
+    jobs whose limit ends a turnover before.
     """
     clock, live, running, extra = state.clock[0], state.live, state.running, state.extra
+    turnover_s = world.settings[0].turnover_s
     bins = world.capacity.shape[0]
     for b in range(bins):
         extra[b, 0] = state.free[b, 0]
         extra[b, 1] = state.free[b, 1]
-    n = clock.n_running
     clock.shadow_s = NEVER_S
+    for k in range(clock.n_completing):
+        left = state.completing[k]
+        add_held(world, state, left.width, left.chunk, extra)
+        if k + 1 < clock.n_completing and state.completing[k + 1].until_s == left.until_s:
+            continue
+        if pick(world, state, scratch, extra, head, head.nodes):
+            clock.shadow_s = left.until_s
+            subtract_picked(world, scratch, extra, head)
+            return
+    n = clock.n_running
     k = 0
     while k < n:
         end_s = live[running[k]].limit_end_s
@@ -46,7 +66,7 @@ def find_shadow(world: World, state: State, scratch: Scratch, head: Any) -> None
             release_into(world, state, running[k], extra)
             k += 1
         if pick(world, state, scratch, extra, head, head.nodes):
-            clock.shadow_s = end_s
+            clock.shadow_s = end_s + turnover_s
             subtract_picked(world, scratch, extra, head)
             return
 
@@ -56,7 +76,7 @@ def fits_behind_head(world: World, state: State, scratch: Scratch, job: Any, in_
     """Whether a job can start without delaying the head; ``picked`` says where.
 
     Args:
-        in_time: Whether it ends by the shadow time; otherwise it takes its nodes from what is extra.
+        in_time: Whether its nodes are free again by the shadow time; otherwise it takes its nodes from what is extra.
     """
     if in_time:
         return pick(world, state, scratch, state.free, job, job.nodes)
@@ -78,7 +98,7 @@ def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
     beside it, nothing is known of what is left.
     """
     clock, live, queue = state.clock[0], state.live, pending(state)
-    now, shadow_s = clock.now_s, clock.shadow_s
+    now, shadow_s, turnover_s = clock.now_s, clock.shadow_s, world.settings[0].turnover_s
     n = clock.n_pending
     k = first
     most = most_nodes(world, state.free)
@@ -87,7 +107,7 @@ def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
     while k < n and most > 0:
         slot = queue[k]
         job = live[slot]
-        in_time = now + job.limit_s <= shadow_s
+        in_time = now + job.limit_s + turnover_s <= shadow_s
         # the bounds come first: they settle most jobs
         if (
             job.nodes <= (most if in_time else most_beside)
@@ -117,7 +137,7 @@ def easy(situation: Reference) -> int:
     world, state, scratch = dereference(situation)
     clock = state.clock[0]
     known = clock.known
-    if clock.ended_since != 0 or known == 0 or users_are_limited(world):
+    if clock.ended_since != 0 or known == 0 or limits_in_force(world):
         clock.known = 0
         blocked = start_heads(world, state, scratch)
         known = clock.n_pending

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from mirage.sim.kernel.arrays import DISCIPLINE, Reference, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import fits, pending, permitted, start, unqueue
+from mirage.sim.kernel.lifecycle import fits, pending, start, unqueue
 from mirage.sim.kernel.reference import dereference
+from mirage.sim.kernel.resources import permitted
 
 
 @kernel()
 def start_heads(world: World, state: State, scratch: Scratch) -> int:
     """Start jobs from the front of the queue while they fit.
 
-    A job over a limit of its user is passed over, not waited for.
+    A job over a limit is passed over, not waited for.
 
     Returns:
         The place of the first job that does not fit: the blocked head. The queue's length when there is none.

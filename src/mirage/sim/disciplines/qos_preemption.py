@@ -11,7 +11,7 @@ from typing import Any
 from mirage.sim.kernel.arrays import NOBODY, RUNNING, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import put_back
-from mirage.sim.kernel.resources import pick, release_into
+from mirage.sim.kernel.resources import add_held, pick, release_into
 
 
 @kernel()
@@ -70,11 +70,19 @@ def holds_picked(world: World, state: State, scratch: Scratch, slot: int) -> boo
 
 @kernel()
 def displace_for(world: World, state: State, scratch: Scratch, job: Any) -> bool:
-    """Displace running jobs to make room for a job; False, and no change, if not enough."""
+    """Displace running jobs to make room for a job; False, and no change, if not enough.
+
+    A job that fits once the nodes on their way from one job to the next are there waits for them: displaced jobs leave
+    theirs no sooner.
+    """
     low = scratch.low
     for b in range(world.capacity.shape[0]):
         low[b, 0] = state.free[b, 0]
         low[b, 1] = state.free[b, 1]
+    for k in range(state.clock[0].n_completing):
+        add_held(world, state, state.completing[k].width, state.completing[k].chunk, low)
+    if state.clock[0].n_completing > 0 and pick(world, state, scratch, low, job, job.nodes):
+        return False
     last = NOBODY
     enough = False
     while not enough:

@@ -25,9 +25,10 @@ from mirage.sim.kernel.arrays import (
     World,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import call_at, fits, pending, permitted, start
-from mirage.sim.kernel.profile import earliest, last_that_fits, last_to_start, rebuild, reserve
+from mirage.sim.kernel.lifecycle import call_at, fits, pending, start
+from mirage.sim.kernel.profile import earliest, last_that_fits, last_to_start, occupies_s, rebuild, reserve
 from mirage.sim.kernel.reference import dereference
+from mirage.sim.kernel.resources import permitted
 from mirage.sim.kernel.sorted_array import take_out
 
 
@@ -87,7 +88,7 @@ def backfill_loop(world: World, state: State, scratch: Scratch) -> None:
         begins_s = NEVER_S if at == NOBODY else state.profile_s[at]
         if begins_s <= now + setting.bf_window_s:
             from_s = max(begins_s // step * step, now)
-            to_s = (begins_s + job.limit_s + step - 1) // step * step
+            to_s = (begins_s + occupies_s(world, job) + step - 1) // step * step
             reserve(world, state, scratch, job, at, from_s, to_s)
         if begins_s <= now:
             take_out(queue, k, n)

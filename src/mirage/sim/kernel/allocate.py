@@ -8,14 +8,16 @@ import numpy as np
 from numba import void
 from numpy.typing import NDArray
 
-from mirage.sim.cluster import Cluster
+from mirage.sim.cluster import LIMITED_PER, Cluster, Partition
 from mirage.sim.kernel.arrays import (
     ACTION,
     CAPACITY,
     CHUNK,
     CLOCK,
+    COMPLETING,
     HEAP,
     JOB,
+    LIMIT,
     NEVER_S,
     NOBODY,
     SEGMENT,
@@ -62,7 +64,34 @@ def make_world(cluster: Cluster, jobs: Any, settings: Records, accounts: Any) ->
         qos_factor=qos / max(qos.max(), 1e-12),
         displaces=_displaces(cluster),
         user_account=np.ascontiguousarray(accounts, dtype=np.int64),
+        limits=_limits(cluster),
+        limits_qos=_named([limit.qos for limit in cluster.limits], ["", *cluster.qos_factors]),
+        limits_partition=_named([limit.partitions for limit in cluster.limits], [p.name for p in cluster.partitions]),
+        of_node=np.array([cluster.of_node(p) for p in cluster.partitions], dtype=np.int64),
+        of_partition=np.array([_of_partition(cluster, p) for p in cluster.partitions], dtype=np.int64),
     )
+
+
+def _of_partition(cluster: Cluster, partition: Partition) -> tuple[int, int]:
+    """GPUs and CPUs of a partition, at least one of each: they are divided by."""
+    groups = cluster.groups_of(partition)
+    return max(sum(g.count * g.gpus for g in groups), 1), max(sum(g.count * g.cpus for g in groups), 1)
+
+
+def _limits(cluster: Cluster) -> Records:
+    made = records(LIMIT, len(cluster.limits))
+    for row, limit in zip(made, cluster.limits):
+        row.per = LIMITED_PER.index(limit.per)
+        for name in ("jobs", "nodes", "gpus"):
+            most = getattr(limit, name)
+            row[name] = NEVER_S if most is None else most
+    return made
+
+
+def _named(chosen: list[tuple[str, ...]], names: list[str]) -> NDArray[np.bool_]:
+    """Shape (rows, names): which of the names each row chooses; all where it names none."""
+    rows = [[not some or name in some for name in names] for some in chosen]
+    return np.array(rows, dtype=np.bool_).reshape(len(chosen), len(names))
 
 
 def _displaces(cluster: Cluster) -> NDArray[np.bool_]:
@@ -92,16 +121,18 @@ def _changes(cluster: Cluster) -> Any:
     return made
 
 
-def make_state(world: World, cluster: Cluster, plans: bool, now_s: int, ids: int) -> State:
+def make_state(world: World, cluster: Cluster, plans: bool, now_s: int, ids: int, accounts: int = 1) -> State:
     """A cluster at rest at ``now_s``: nothing submitted yet, every node free.
 
     Args:
         plans: Whether the discipline keeps an availability profile.
         ids: Job ids run below this; room for ``SPARE_IDS`` more is made.
+        accounts: Codes of jobs' accounts run below this.
     """
     slots = FIRST_SLOTS
     bins, users = len(world.capacity), len(world.user_account)
-    points = 4 * slots + 8 if plans else 1
+    completing = _most_chunks(world) if world.settings[0].turnover_s > 0 else 1
+    points = 4 * slots + 8 + completing if plans else 1
     one_pool = bins == 1 and not cluster.shared_nodes
     clock = np.zeros(1, CLOCK)
     clock[["now_s", "passed_at_s", "priority_at_s"]] = now_s
@@ -128,13 +159,13 @@ def make_state(world: World, cluster: Cluster, plans: bool, now_s: int, ids: int
         level=np.zeros(points if one_pool else 1, dtype=np.int64),
         profile=np.zeros((1 if one_pool else points, bins, 2), dtype=np.int64),
         usage=np.zeros(users, dtype=np.float64),
-        user_jobs=np.zeros(users, dtype=np.int64),
-        user_nodes=np.zeros(users, dtype=np.int64),
+        counted=np.zeros((len(world.limits), max(users, accounts), 3), dtype=np.int64),
+        completing=records(COMPLETING, completing),
     )
 
 
 def _most_chunks(world: World) -> int:
-    """The most chunks there can be at once: each holds a node, or a GPU or CPU of one."""
+    """The most chunks, or jobs that hold something, there can be at once: each holds a node, or a GPU or CPU of one."""
     growth = int(np.maximum(world.changes.nodes, 0).sum()) if world.settings[0].stacked else 0
     return int(world.capacity.sum()) + growth
 
@@ -198,8 +229,9 @@ def copy_state(target: State, source: State) -> None:
                 target.profile[k, b, 1] = source.profile[k, b, 1]
     users = len(source.usage)
     copy_part(target.usage, source.usage, 0, users)
-    copy_part(target.user_jobs, source.user_jobs, 0, users)
-    copy_part(target.user_nodes, source.user_nodes, 0, users)
+    for k in range(len(source.counted)):
+        copy_table(target.counted[k], source.counted[k], source.counted.shape[1])
+    copy_part(target.completing, source.completing, 0, clock.n_completing)
 
 
 def empty_log(state: State) -> Records:

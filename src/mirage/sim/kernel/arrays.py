@@ -101,13 +101,20 @@ ACTION = _record(
 CAPACITY = _record([("time_s", _I), ("bin", _I), ("nodes", _I)])
 """From ``time_s`` on the bin has so many nodes more (or fewer, as they fall free)."""
 
+LIMIT = _record([("per", _I), ("jobs", _I), ("nodes", _I), ("gpus", _I)])
+"""A limit on what runs at once; ``NEVER_S`` of something is any number of it."""
+
+PER_USER, PER_ACCOUNT, PER_ALL = range(3)
+
+COMPLETING = _record([("until_s", _I), ("width", _I), ("chunk", _I)])
+"""Nodes of a job that has ended, which another can have from ``until_s`` on."""
+
 SETTINGS = _record(
     [
         ("nodes", _I),  # of the whole machine
+        ("cpus", _I),  # of all nodes
         ("stacked", _I),  # 1: bins are pools of whole nodes; 0: bins are nodes
         ("max_job_test", _I),  # jobs planned in one pass
-        ("user_max_jobs", _I),  # running at once, a user
-        ("user_max_nodes", _I),
         ("bf_interval_s", _I),
         ("bf_resolution_s", _I),
         ("bf_window_s", _I),
@@ -121,12 +128,15 @@ SETTINGS = _record(
         ("weight_size", _F),
         ("weight_partition", _F),
         ("weight_qos", _F),
+        ("weight_gpus", _F),  # PriorityWeightTRES
+        ("weight_cpus", _F),
         ("favor_small", _I),
         ("epoch_s", _I),  # the passes of mirage-2023 and slurm are counted from here
         ("consecutive", _I),  # 1: nodes are chosen as select/cons_tres does
         ("limit_check_s", _I),  # limits are enforced at multiples of this; 1: to the second
         ("requeue_hold_s", _I),  # a displaced job competes again only after so long
         ("youngest_first", _I),  # 1: whoever started last is displaced first; 0: whoever has the lowest QOS
+        ("turnover_s", _I),  # nodes of an ended job are free only so much later
         ("every_pass", _I),  # 1: also run the passes in which nothing can have changed
     ]
 )
@@ -141,6 +151,7 @@ CLOCK = _record(
         ("n_running", _I),
         ("n_held", _I),
         ("n_heap", _I),
+        ("n_completing", _I),
         ("n_log", _I),
         ("slots_used", _I),  # slots ever used; those given back form a list
         ("free_slot", _I),
@@ -182,6 +193,11 @@ class World(NamedTuple):
     qos_factor: NDArray[np.float64]  # (QOS,), 0 … 1
     user_account: NDArray[np.int64]  # (users,)
     displaces: NDArray[np.bool_]  # (QOS, QOS): whether jobs of the first may displace running ones of the second
+    limits: Records  # LIMIT
+    limits_qos: NDArray[np.bool_]  # (limits, QOS): whose jobs each counts
+    limits_partition: NDArray[np.bool_]  # (limits, partitions)
+    of_node: NDArray[np.int64]  # (partitions, 2): the most GPUs and CPUs of a node: what a whole node counts with
+    of_partition: NDArray[np.int64]  # (partitions, 2): GPUs and CPUs of all nodes
 
 
 class State(NamedTuple):
@@ -203,8 +219,8 @@ class State(NamedTuple):
     level: NDArray[np.int64]  # (points,): nodes free from then on, where there is one pool of whole nodes
     profile: NDArray[np.int64]  # (points, bins, 2): the same of every bin, elsewhere
     usage: NDArray[np.float64]  # (users,): decayed node-seconds
-    user_jobs: NDArray[np.int64]  # (users,): running
-    user_nodes: NDArray[np.int64]  # (users,): in use
+    counted: NDArray[np.int64]  # (limits, users or accounts, 3): jobs that run, nodes and GPUs that they hold
+    completing: Records  # COMPLETING, by time
 
 
 class Scratch(NamedTuple):
@@ -235,11 +251,14 @@ def empty_records(dtype: np.dtype[Any], n: int) -> Records:
 def _example_types() -> tuple[Any, Any, Any]:
     i1, i2 = np.zeros(1, np.int64), np.zeros((1, 2), np.int64)
     f1, b2 = np.zeros(1, np.float64), np.zeros((1, 1), np.bool_)
-    world = World(records(JOB, 1), i2, records(CAPACITY, 1), records(SETTINGS, 1), f1, i1, f1, i1, b2)
+    world = World(
+        records(JOB, 1), i2, records(CAPACITY, 1), records(SETTINGS, 1), f1, i1, f1, i1, b2,
+        records(LIMIT, 1), b2, b2, i2, i2,
+    )  # fmt: skip
     state = State(
         np.zeros(1, CLOCK), records(JOB, 1), i1, i1, i1, records(HEAP, 1), records(CHUNK, 1), i2, i2,
         b2, np.zeros(1, np.int8), records(SEGMENT, 1), i1, i1,
-        np.zeros((1, 1, 2), np.int64), f1, i1, i1,
+        np.zeros((1, 1, 2), np.int64), f1, np.zeros((1, 1, 3), np.int64), records(COMPLETING, 1),
     )  # fmt: skip
     scratch = Scratch(i2, i1, i1, f1, f1, i1, records(ACTION, 1))
     return typeof(world), typeof(state), typeof(scratch)  # type: ignore[no-untyped-call]

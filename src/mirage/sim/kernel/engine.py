@@ -1,7 +1,7 @@
 """The event loop: what happens next, and when the discipline is asked.
 
-Within one second the order is fixed: segments end, capacity changes, held jobs become eligible, jobs are submitted, and
-then the discipline looks once at the result.
+Within one second the order is fixed: segments end, nodes come free after their turnover, capacity changes, held jobs
+become eligible, jobs are submitted, and then the discipline looks once at the result.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import FREED, REPLAN, admit, call_at, finish, has_slot, met, pop_end, wake_held
 from mirage.sim.kernel.plan_actions import apply_plan
 from mirage.sim.kernel.reference import reference
+from mirage.sim.kernel.resources import free_completed
 
 
 @kernel()
@@ -43,6 +44,8 @@ def next_event_s(world: World, state: State) -> int:
     soonest = clock.timer_s
     if clock.n_heap > 0:
         soonest = min(soonest, heap[0].end_s)
+    if clock.n_completing > 0:
+        soonest = min(soonest, state.completing[0].until_s)
     if clock.arrived < len(world.jobs):
         soonest = min(soonest, world.jobs[clock.arrived].submit_s)
     if clock.changed_capacity < len(world.changes):
@@ -82,6 +85,8 @@ def happen(world: World, state: State) -> bool:
         pop_end(state)
         if state.live[slot].stamp == stamp:
             finish(world, state, slot)
+    if clock.n_completing > 0 and free_completed(world, state):
+        clock.ended_since |= FREED
     change_capacity(world, state)
     if clock.n_held > 0:
         wake_held(state)

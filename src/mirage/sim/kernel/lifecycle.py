@@ -25,7 +25,7 @@ from mirage.sim.kernel.arrays import (
     World,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.resources import give, pick, take
+from mirage.sim.kernel.resources import count_held, give, give_later, permitted, pick, take
 from mirage.sim.kernel.sorted_array import put_in, take_out
 
 FREED, REPLAN = 1, 2
@@ -220,23 +220,6 @@ def unqueue(state: State, at: int) -> None:
 
 
 @kernel()
-def permitted(world: World, state: State, job: Any) -> bool:
-    """Whether the limits of its user let a job start now."""
-    setting = world.settings[0]
-    return bool(
-        state.user_jobs[job.user] < setting.user_max_jobs
-        and state.user_nodes[job.user] + job.nodes <= setting.user_max_nodes
-    )
-
-
-@kernel()
-def users_are_limited(world: World) -> bool:
-    """Whether any limit of a user is in force."""
-    setting = world.settings[0]
-    return bool(setting.user_max_jobs < NEVER_S or setting.user_max_nodes < NEVER_S)
-
-
-@kernel()
 def fits(world: World, state: State, scratch: Scratch, job: Any) -> bool:
     """Whether a job can start now; ``scratch.picked`` then says where."""
     return permitted(world, state, job) and pick(world, state, scratch, state.free, job, job.nodes)
@@ -263,8 +246,7 @@ def start(world: World, state: State, scratch: Scratch, slot: int, width: int, s
     job.limit_end_s = now + job.limit_s
     set_end(world, state, slot)
     state.fate[job.id] = RUNNING
-    state.user_jobs[job.user] += 1
-    state.user_nodes[job.user] += width
+    count_held(world, state, job, 1, width)
     insert_running(state, slot)
     if clock.n_held > 0:  # an after: dependency may be met; the queue must not change under the discipline
         call_at(state, now)
@@ -331,15 +313,17 @@ def remove_running(state: State, slot: int) -> None:
 
 
 @kernel()
-def leave_nodes(world: World, state: State, slot: int, why: int) -> None:
-    """Take a running job off its nodes, and log the segment."""
+def leave_nodes(world: World, state: State, slot: int, why: int, turnover_s: int) -> None:
+    """Take a running job off its nodes, which come free after ``turnover_s``, and log the segment."""
     clock = state.clock[0]
     job = state.live[slot]
     now = clock.now_s
     remove_running(state, slot)
-    give(world, state, slot, job.width)
-    state.user_jobs[job.user] -= 1
-    state.user_nodes[job.user] -= job.width
+    if turnover_s > 0:
+        give_later(state, slot, clock.now_s + turnover_s)
+    else:
+        give(world, state, slot, job.width)
+    count_held(world, state, job, -1, -job.width)
     state.usage[job.user] += job.width * float(now - max(clock.priority_at_s, job.start_s))
     clock.ended_since |= FREED if now >= job.limit_end_s else FREED | REPLAN
     log_segment(state, job, why)
@@ -380,7 +364,7 @@ def finish(world: World, state: State, slot: int) -> None:
         return
     bank_work(state, job)
     by_limit = (job.run_s - job.done_s) / job.speed > 2 * ROUNDING_S
-    leave_nodes(world, state, slot, BY_LIMIT if by_limit else BY_ITSELF)
+    leave_nodes(world, state, slot, BY_LIMIT if by_limit else BY_ITSELF, world.settings[0].turnover_s)
     state.fate[job.id] = CANCELLED if by_limit or job.failed == 1 else ENDED
     free_slot(state, slot)
     if state.clock[0].n_held > 0:
@@ -398,7 +382,7 @@ def bank_work(state: State, job: Any) -> None:
 def suspended(world: World, state: State, slot: int) -> None:
     """Queue a preempted job that has left its nodes again, at its old place in the order."""
     job = state.live[slot]
-    leave_nodes(world, state, slot, BY_PREEMPTION)
+    leave_nodes(world, state, slot, BY_PREEMPTION, 0)  # what leaving takes is in the cost of the suspension
     job.resume_s = job.next_resume_s
     job.width = 0
     enqueue(state, slot)
@@ -418,7 +402,7 @@ def hold(state: State, slot: int) -> None:
 @kernel()
 def put_back(world: World, state: State, slot: int, begin_s: int) -> None:
     """Put a running job back among the held ones, its work lost, until ``begin_s``."""
-    leave_nodes(world, state, slot, BY_PREEMPTION)
+    leave_nodes(world, state, slot, BY_PREEMPTION, world.settings[0].turnover_s)
     job = state.live[slot]
     job.submit_s = state.clock[0].now_s
     job.begin_s = begin_s

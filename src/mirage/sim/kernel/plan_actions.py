@@ -36,7 +36,7 @@ from mirage.sim.kernel.lifecycle import (
     unqueue,
     wake_held,
 )
-from mirage.sim.kernel.resources import give, pick, room, take
+from mirage.sim.kernel.resources import count_held, exceeded, give, pick, room, take
 
 START, PREEMPT, RESIZE, CANCEL, MOVE, WAKE = range(6)
 """Kinds of action. A suspended job is pending: resuming is starting it again. MOVE puts a bin into a partition or takes
@@ -48,7 +48,7 @@ it out; running jobs go on. WAKE asks to be called at ``id`` seconds even if not
     NOT_PENDING,
     NOT_RUNNING,
     NO_ROOM,
-    OVER_USER_LIMIT,
+    OVER_LIMIT,
     BAD_VALUE,
     NO_SUCH_NODE,
 ) = range(8)
@@ -73,16 +73,6 @@ def refuse(state: State, fault: int, job_id: int, value: int) -> bool:
 
 
 @kernel()
-def may_hold(world: World, state: State, user: int, jobs: int, nodes: int) -> bool:
-    """Whether the limits of a user allow so many running jobs and nodes more."""
-    setting = world.settings[0]
-    return bool(
-        state.user_jobs[user] + jobs <= setting.user_max_jobs
-        and state.user_nodes[user] + nodes <= setting.user_max_nodes
-    )
-
-
-@kernel()
 def apply_start(world: World, state: State, scratch: Scratch, action: Any) -> bool:
     """Start (or resume) a pending job on ``action.nodes`` nodes, 0 for the size asked for."""
     at = find_slot(pending(state), state.clock[0].n_pending, state.live, action.id)
@@ -94,8 +84,9 @@ def apply_start(world: World, state: State, scratch: Scratch, action: Any) -> bo
     nodes = job.nodes if action.nodes == 0 else action.nodes
     if nodes < 1:
         return refuse(state, BAD_VALUE, action.id, nodes)
-    if not may_hold(world, state, job.user, 1, nodes):
-        return refuse(state, OVER_USER_LIMIT, action.id, 0)
+    over = exceeded(world, state, job, 1, nodes)
+    if over != NOBODY:
+        return refuse(state, OVER_LIMIT, action.id, over)
     if not pick(world, state, scratch, state.free, job, nodes):
         return refuse(state, NO_ROOM, action.id, nodes - room(world, state, state.free, job))
     unqueue(state, at)
@@ -141,8 +132,9 @@ def apply_resize(world: World, state: State, scratch: Scratch, action: Any) -> b
         return refuse(state, NOT_RUNNING, action.id, 0)
     if action.nodes < 1 or action.resume_s < 0:
         return refuse(state, BAD_VALUE, action.id, min(action.nodes, action.resume_s))
-    if change > 0 and not may_hold(world, state, job.user, 0, change):
-        return refuse(state, OVER_USER_LIMIT, action.id, 0)
+    over = exceeded(world, state, job, 0, change) if change > 0 else NOBODY
+    if over != NOBODY:
+        return refuse(state, OVER_LIMIT, action.id, over)
     if change > 0 and not pick(world, state, scratch, state.free, job, change):
         return refuse(state, NO_ROOM, action.id, change - room(world, state, state.free, job))
     bank_work(state, job)
@@ -153,7 +145,7 @@ def apply_resize(world: World, state: State, scratch: Scratch, action: Any) -> b
         take(world, state, scratch, slot)
     else:
         give(world, state, slot, -change)
-    state.user_nodes[job.user] += change
+    count_held(world, state, job, 0, change)
     job.width = action.nodes
     job.speed = action.speed if action.speed > 0 else action.nodes / job.nodes
     job.start_s = state.clock[0].now_s
@@ -174,7 +166,7 @@ def apply_cancel(world: World, state: State, action: Any) -> bool:
         at = find_slot(state.running, clock.n_running, live, action.id)
         if at != NOBODY:
             slot = state.running[at]
-            leave_nodes(world, state, slot, BY_CANCEL)
+            leave_nodes(world, state, slot, BY_CANCEL, world.settings[0].turnover_s)
         else:
             at = find_slot(state.held, clock.n_held, live, action.id)
             if at == NOBODY:

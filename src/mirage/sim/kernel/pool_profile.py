@@ -12,8 +12,8 @@ from mirage.sim.kernel.sorted_array import put_in
 
 
 @kernel()
-def rebuild_level(state: State) -> None:
-    """Rebuild the profile from the running jobs."""
+def rebuild_level(state: State, turnover_s: int) -> None:
+    """Rebuild the profile from the running jobs, and from the nodes on their way from one job to the next."""
     clock, live, running = state.clock[0], state.live, state.running
     times, level = state.profile_s, state.level
     now = clock.now_s
@@ -21,9 +21,15 @@ def rebuild_level(state: State) -> None:
     times[0] = now
     level[0] = free
     n = 1
+    for k in range(clock.n_completing):
+        free += state.completing[k].width
+        if state.completing[k].until_s > times[n - 1]:
+            times[n] = state.completing[k].until_s
+            n += 1
+        level[n - 1] = free
     for k in range(clock.n_running):
         job = live[running[k]]
-        end_s = max(job.limit_end_s, now + 1)  # a job at its limit goes at once
+        end_s = max(job.limit_end_s, now + 1) + turnover_s  # a job at its limit goes at once
         free += job.width
         if end_s > times[n - 1]:
             times[n] = end_s

@@ -18,7 +18,7 @@ from mirage.sim.kernel.pool_profile import (
     rebuild_level,
     reserve_level,
 )
-from mirage.sim.kernel.resources import most_nodes, need, pick, release_into, room
+from mirage.sim.kernel.resources import add_held, most_nodes, need, pick, release_into, room
 
 
 @kernel()
@@ -29,9 +29,9 @@ def one_pool(world: World) -> bool:
 
 @kernel()
 def rebuild(world: World, state: State) -> None:
-    """Rebuild the profile from the running jobs."""
+    """Rebuild the profile from the running jobs, and from the nodes on their way from one job to the next."""
     if one_pool(world):
-        rebuild_level(state)
+        rebuild_level(state, world.settings[0].turnover_s)
         return
     clock, live = state.clock[0], state.live
     profile_s, profile = state.profile_s, state.profile
@@ -40,18 +40,36 @@ def rebuild(world: World, state: State) -> None:
     for b in range(bins):
         profile[0, b, 0] = state.free[b, 0]
         profile[0, b, 1] = state.free[b, 1]
-    n = 1
+    clock.n_profile = 1
+    for k in range(clock.n_completing):
+        left = state.completing[k]
+        n = stretch_from(state, left.until_s)
+        add_held(world, state, left.width, left.chunk, profile[n])
     for k in range(clock.n_running):
         slot = state.running[k]
         end_s = max(live[slot].limit_end_s, clock.now_s + 1)  # a job at its limit goes at once
-        if end_s > profile_s[n - 1]:
-            profile_s[n] = end_s
-            for b in range(bins):
-                profile[n, b, 0] = profile[n - 1, b, 0]
-                profile[n, b, 1] = profile[n - 1, b, 1]
-            n += 1
-        release_into(world, state, slot, profile[n - 1])
-    clock.n_profile = n
+        n = stretch_from(state, end_s + world.settings[0].turnover_s)
+        release_into(world, state, slot, profile[n])
+
+
+@kernel()
+def stretch_from(state: State, time_s: int) -> int:
+    """The last stretch of a growing profile, a new one where it begins before ``time_s``."""
+    n, profile_s, profile = state.clock[0].n_profile, state.profile_s, state.profile
+    if time_s > profile_s[n - 1]:
+        profile_s[n] = time_s
+        for b in range(profile.shape[1]):
+            profile[n, b, 0] = profile[n - 1, b, 0]
+            profile[n, b, 1] = profile[n - 1, b, 1]
+        n += 1
+        state.clock[0].n_profile = n
+    return int(n - 1)
+
+
+@kernel(inline="always")
+def occupies_s(world: World, job: Any) -> int:
+    """How long a plan keeps the nodes of a job for it: until its limit, and until they can be had again."""
+    return int(job.limit_s + world.settings[0].turnover_s)
 
 
 @kernel()
@@ -86,7 +104,7 @@ def earliest(world: World, state: State, scratch: Scratch, job: Any) -> int:
         scratch.picked[0] = job.nodes
         if not state.allowed[job.partition, 0]:
             return NOBODY
-        return earliest_level(state, job.nodes, job.limit_s)
+        return earliest_level(state, job.nodes, occupies_s(world, job))
     for k in range(state.clock[0].n_profile):
         if lasts_from(world, state, scratch, job, k) and pick(world, state, scratch, scratch.low, job, job.nodes):
             return k
@@ -101,7 +119,7 @@ def lasts_from(world: World, state: State, scratch: Scratch, job: Any, first: in
     """
     profile_s, profile, low = state.profile_s, state.profile, scratch.low
     bins = world.capacity.shape[0]
-    end_s = profile_s[first] + job.limit_s
+    end_s = profile_s[first] + occupies_s(world, job)
     for b in range(bins):
         low[b, 0] = profile[first, b, 0]
         low[b, 1] = profile[first, b, 1]
@@ -125,7 +143,9 @@ def last_to_start(world: World, state: State, scratch: Scratch, first: int, last
     """
     live, queue = state.live, pending(state)
     if one_pool(world):
-        while last >= first and not lasts_from_now(state, live[queue[last]].nodes, live[queue[last]].limit_s):
+        while last >= first and not lasts_from_now(
+            state, live[queue[last]].nodes, occupies_s(world, live[queue[last]])
+        ):
             last -= 1
     else:
         while last >= first and not lasts_from(world, state, scratch, live[queue[last]], 0):

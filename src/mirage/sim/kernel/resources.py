@@ -1,10 +1,10 @@
-"""Nodes for a job: which can hold it, taking them and giving them back."""
+"""Nodes for a job: which can hold it, taking them and giving them back; and the limits on what is held at once."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from mirage.sim.kernel.arrays import NOBODY, WHOLE_NODE, Scratch, State, World
+from mirage.sim.kernel.arrays import NOBODY, PER_ACCOUNT, PER_USER, WHOLE_NODE, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
 
 
@@ -211,13 +211,123 @@ def give(world: World, state: State, slot: int, nodes: int) -> None:
 @kernel()
 def release_into(world: World, state: State, slot: int, free: Any) -> None:
     """Add to ``free`` (bins, 2) what the job in ``slot`` will give back when it ends."""
-    job = state.live[slot]
+    add_held(world, state, state.live[slot].width, state.live[slot].chunk, free)
+
+
+@kernel()
+def add_held(world: World, state: State, width: int, chunk: int, free: Any) -> None:
+    """Add to ``free`` (bins, 2) what the chunks from ``chunk`` on hold, or one pool's ``width`` nodes."""
     if world.capacity.shape[0] == 1 and world.settings[0].stacked == 1:
-        free[0, 0] += job.width
+        free[0, 0] += width
         return
-    chunk = job.chunk
     while chunk != NOBODY:
         held = state.chunks[chunk]
         free[held.bin, 0] += held.count * held.gpus
         free[held.bin, 1] += held.count * held.cpus
         chunk = held.next
+
+
+# -- nodes between two jobs ---------------------------------------------------------------------------------------
+
+
+@kernel()
+def give_later(state: State, slot: int, until_s: int) -> None:
+    """Take all nodes from the job in ``slot``, which has ended; they come free at ``until_s``, none before the last."""
+    clock, job = state.clock[0], state.live[slot]
+    left = state.completing[clock.n_completing]
+    left.until_s = until_s
+    left.width = job.width
+    left.chunk = job.chunk
+    job.chunk = NOBODY
+    clock.n_completing += 1
+
+
+@kernel()
+def free_completed(world: World, state: State) -> bool:
+    """Free the nodes whose turnover is over; whether there were any."""
+    clock, completing = state.clock[0], state.completing
+    n = clock.n_completing
+    done = 0
+    while done < n and completing[done].until_s <= clock.now_s:
+        add_held(world, state, completing[done].width, completing[done].chunk, state.free)
+        chunk = completing[done].chunk
+        while chunk != NOBODY:
+            following = state.chunks[chunk].next
+            state.chunks[chunk].next = clock.free_chunk
+            clock.free_chunk = chunk
+            chunk = following
+        done += 1
+    for k in range(done, n):
+        completing[k - done] = completing[k]
+    clock.n_completing = n - done
+    return bool(done > 0)
+
+
+# -- limits on what is held at once -------------------------------------------------------------------------------
+
+JOBS, NODES, GPUS = range(3)
+"""What a limit counts, in the order of ``State.counted``."""
+
+COUNTED = 3
+
+
+@kernel()
+def limits_in_force(world: World) -> bool:
+    """Whether there is any limit."""
+    return bool(len(world.limits) > 0)
+
+
+@kernel()
+def is_counted(world: World, limit: int, job: Any) -> bool:
+    """Whether a limit counts a job."""
+    return bool(world.limits_qos[limit, job.qos] and world.limits_partition[limit, job.partition])
+
+
+@kernel()
+def holder(world: World, limit: int, job: Any) -> int:
+    """Whose jobs a limit counts together with a job: place in ``State.counted``."""
+    if world.limits[limit].per == PER_USER:
+        return int(job.user)
+    return int(job.account) if world.limits[limit].per == PER_ACCOUNT else 0
+
+
+@kernel()
+def counted_gpus(world: World, job: Any, nodes: int) -> int:
+    """GPUs that so many nodes of a job count with."""
+    return int(nodes * (world.of_node[job.partition, 0] if job.gpus == WHOLE_NODE else job.gpus))
+
+
+@kernel()
+def count_held(world: World, state: State, job: Any, jobs: int, nodes: int) -> None:
+    """Enter that a job's holder has so many running jobs and nodes more."""
+    for limit in range(len(world.limits)):
+        if is_counted(world, limit, job):
+            mine = state.counted[limit, holder(world, limit, job)]
+            mine[JOBS] += jobs
+            mine[NODES] += nodes
+            mine[GPUS] += counted_gpus(world, job, nodes)
+
+
+@kernel()
+def exceeded(world: World, state: State, job: Any, jobs: int, nodes: int) -> int:
+    """Which limit so many running jobs and nodes more of a job's holder would exceed, or ``NOBODY``.
+
+    Returns:
+        The first of them: ``COUNTED`` times its place, and ``JOBS``, ``NODES`` or ``GPUS``.
+    """
+    for limit in range(len(world.limits)):
+        if is_counted(world, limit, job):
+            most, mine = world.limits[limit], state.counted[limit, holder(world, limit, job)]
+            if jobs > 0 and mine[JOBS] + jobs > most.jobs:
+                return COUNTED * limit + JOBS
+            if mine[NODES] + nodes > most.nodes:
+                return COUNTED * limit + NODES
+            if mine[GPUS] + counted_gpus(world, job, nodes) > most.gpus:
+                return COUNTED * limit + GPUS
+    return NOBODY
+
+
+@kernel()
+def permitted(world: World, state: State, job: Any) -> bool:
+    """Whether the limits let a job start now."""
+    return bool(exceeded(world, state, job, 1, job.nodes) == NOBODY)

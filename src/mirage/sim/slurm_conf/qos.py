@@ -7,11 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from mirage.errors import ConfigurationError, shown
-from mirage.sim.cluster import Cluster
+from mirage.job_state import MISSING
+from mirage.sim.cluster import Cluster, Limit
+from mirage.slurm_words.tres import tres_count, tres_gpus
+
+_LIMITS = (("user", "MaxJobsPU", "MaxTRESPU"), ("account", "MaxJobsPA", "MaxTRESPA"), ("all", "GrpJobs", "GrpTRES"))
+"""Whom a limit counts together, and its columns for jobs and for nodes and GPUs."""
 
 
 def with_qos(cluster: Cluster, path: str | Path) -> Cluster:
-    """The cluster with the QOS of ``sacctmgr -P show qos``: priorities and preemption.
+    """The cluster with the QOS of ``sacctmgr -P show qos``: priorities, preemption and limits.
+
+    Of the limits those on what runs at once are read where the columns are there: MaxJobsPU, MaxTRESPU, MaxJobsPA,
+    MaxTRESPA, GrpJobs and GrpTRES, of the latter nodes and GPUs. The cluster keeps its own limits beside them.
 
     Raises:
         ConfigurationError: The file or a row of it cannot be read, or lacks the columns Name, Priority and Preempt.
@@ -25,7 +33,37 @@ def with_qos(cluster: Cluster, path: str | Path) -> Cluster:
         raise ConfigurationError(f"{path} is not what `sacctmgr -P show qos` prints: no Name, Priority and Preempt")
     factors = {row["Name"]: _priority(f"{path}: line {number}", row) for number, row in enumerate(rows, 2)}
     preempts = {row["Name"]: tuple(filter(None, row["Preempt"].split(","))) for row in rows}
-    return replace(cluster, qos_factors=factors, qos_preempts=preempts)
+    limits = [limit for number, row in enumerate(rows, 2) for limit in _limits(f"{path}: line {number}", row)]
+    return replace(cluster, qos_factors=factors, qos_preempts=preempts, limits=(*cluster.limits, *limits))
+
+
+def _limits(place: str, row: dict[str, str | None]) -> list[Limit]:
+    """The limits of a QOS on what runs at once."""
+    found = []
+    for per, jobs, tres in _LIMITS:
+        running = _count(place, jobs, row.get(jobs) or "")
+        nodes, gpus = _of_tres(place, tres, row.get(tres) or "")
+        if (running, nodes, gpus) != (None, None, None):
+            found.append(Limit(per, running, nodes, gpus, qos=(row["Name"] or "",)))
+    return found
+
+
+def _of_tres(place: str, column: str, text: str) -> tuple[int | None, int | None]:
+    """Nodes and GPUs in ``cpu=64,gres/gpu=8,node=4``."""
+    nodes, gpus = tres_count(text, "node"), tres_gpus(text) if "gres/gpu" in text else MISSING
+    if MISSING in (nodes if "node=" in text else 0, gpus if "gres/gpu" in text else 0):
+        raise ConfigurationError(
+            f"{place}: {column} {shown(text)} has no number of nodes or GPUs; write `sacctmgr -P show qos` to it again"
+        )
+    return None if nodes == MISSING else nodes, None if gpus == MISSING else gpus
+
+
+def _count(place: str, column: str, text: str) -> int | None:
+    if text and not text.isdecimal():
+        raise ConfigurationError(
+            f"{place}: {column} {shown(text)} is no number; write `sacctmgr -P show qos` to it again"
+        )
+    return int(text) if text else None
 
 
 def _priority(place: str, row: dict[str, str | None]) -> float:

@@ -11,7 +11,6 @@ from typing import Self
 from mirage.duration import DAY_S, MINUTE_S, UNLIMITED_S, parse_duration_s
 from mirage.errors import ConfigurationError, shown
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import never_in_force
 from mirage.sim.kernel.arrays import SETTINGS, Records, records
 
 LIMIT_CHECK_S = 30
@@ -35,6 +34,10 @@ class SlurmSettings:
             more (``AuthInfo=cred_expire``, 120 s by default). It begins anew, its work lost.
         youngest_first: Whoever started last is displaced first, else whoever has the lowest QOS
             (``preempt_youngest_first``).
+        weight_gpus: ``PriorityWeightTRES`` of ``GRES/gpu``, times the job's share of its partition's GPUs.
+        weight_cpus: The same of ``CPU``; other resources in it are not modelled.
+        turnover_s: The nodes of an ended job can be had again only so much later (epilog, health check, COMPLETING in
+            Slurm); plans know it. ``mirage-2023`` knows no such time.
         every_pass: Run also the passes in which nothing can have changed (to measure that it changes nothing).
     """
 
@@ -51,11 +54,14 @@ class SlurmSettings:
     weight_size: float = 0.0
     weight_partition: float = 0.0
     weight_qos: float = 0.0
+    weight_gpus: float = 0.0
+    weight_cpus: float = 0.0
     favor_small: bool = False
     limit_check_s: int = 1
     consecutive: bool = False
     requeue_hold_s: int = CREDENTIAL_S + 1
     youngest_first: bool = False
+    turnover_s: int = 0
     every_pass: bool = False
 
     @classmethod
@@ -102,6 +108,10 @@ class SlurmSettings:
         for key, name in _PRIORITY_TIMES.items():
             if key in options:
                 found[name] = float(_seconds(path, key, options[key])) or float(UNLIMITED_S)
+        for word in options.get("priorityweighttres", "").split(","):
+            key, _, value = word.strip().partition("=")
+            if key.lower() in _TRES_WEIGHTS and value:
+                found[_TRES_WEIGHTS[key.lower()]] = _decimal(path, f"PriorityWeightTRES {key}", value)
         if (key := "prioritycalcperiod") in options:
             found["calc_period_s"] = _seconds(path, key, options[key])
         found["favor_small"] = options.get("priorityfavorsmall", "no").lower() == "yes"
@@ -114,9 +124,8 @@ class SlurmSettings:
             if hasattr(self, name):
                 setattr(setting[0], name, getattr(self, name))
         setting.nodes = cluster.nodes
+        setting.cpus = max(sum(group.count * group.cpus for group in cluster.groups), 1)
         setting.stacked = not cluster.shared_nodes
-        setting.user_max_jobs = never_in_force(cluster.user_max_jobs)
-        setting.user_max_nodes = never_in_force(cluster.user_max_nodes)
         setting.epoch_s = epoch_s
         return setting
 
@@ -135,6 +144,7 @@ _PRIORITY_WEIGHTS = {
     "priorityweightpartition": "weight_partition",
     "priorityweightqos": "weight_qos",
 }
+_TRES_WEIGHTS = {"gres/gpu": "weight_gpus", "cpu": "weight_cpus"}
 _PRIORITY_TIMES = {"prioritydecayhalflife": "half_life_s", "prioritymaxage": "max_age_s"}
 _CREDENTIAL = re.compile(r"cred_expire=(\d+)", re.IGNORECASE)
 _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*$", re.IGNORECASE)
@@ -177,6 +187,13 @@ def _number(path: str | Path, key: str, value: str) -> int:
         return int(value)
     except ValueError:
         raise ConfigurationError(f"{path}: {key}={shown(value)} is not a whole number") from None
+
+
+def _decimal(path: str | Path, key: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ConfigurationError(f"{path}: {key}={shown(value)} is not a number") from None
 
 
 def _seconds(path: str | Path, key: str, value: str) -> int:
