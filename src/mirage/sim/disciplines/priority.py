@@ -9,13 +9,17 @@ them, and the factor is the rank. Usage is node-seconds, halved every ``Priority
 
 from __future__ import annotations
 
+from typing import Any
+
 from mirage.sim.kernel.arrays import (
+    WHOLE_NODE,
     Scratch,
     State,
     World,
 )
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import UNRANKED, pending
+from mirage.sim.kernel.resources import counted_gpus
 
 UNKNOWN = -1.0
 """A factor not worked out yet."""
@@ -96,21 +100,42 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
         slot = queue[k]
         job = live[slot]
         age = min((now - job.eligible_s) / setting.max_age_s, 1.0)
-        size = job.nodes / setting.nodes
-        if setting.favor_small == 1:
-            size = 1.0 - size
         priority = (
             setting.weight_age * age
-            + setting.weight_size * size
+            + setting.weight_size * size_factor(world, job)
             + setting.weight_partition * world.partition_factor[job.partition]
             + setting.weight_qos * world.qos_factor[job.qos]
             + job.boost
         )
+        if setting.weight_gpus > 0.0 or setting.weight_cpus > 0.0:
+            whole = world.of_partition[job.partition]
+            priority += setting.weight_gpus * counted_gpus(world, job, job.nodes) / whole[0]
+            priority += setting.weight_cpus * counted_cpus(world, job) / whole[1]
         if fair:
             priority += setting.weight_fairshare * fair_share(world, state, scratch, job.user)
         job.priority = float(int(priority))  # Slurm's priorities are whole numbers
         moved |= insert_by_priority(world, state, k, slot)
     return due and moved
+
+
+@kernel()
+def counted_cpus(world: World, job: Any) -> int:
+    """CPUs that a job asks for; of whole nodes, the most that a node of its partition has."""
+    return int(job.nodes * (world.of_node[job.partition, 1] if job.gpus == WHOLE_NODE else job.cpus))
+
+
+@kernel()
+def size_factor(world: World, job: Any) -> float:
+    """The size of a job, as a share of the machine's nodes; where nodes are shared, of its nodes and CPUs half each.
+
+    That is how Slurm counts it (``_get_priority_internal`` of priority/multifactor): a job of one GPU and a core on a
+    node has hardly more than half of the priority of one that takes the node.
+    """
+    setting = world.settings[0]
+    size = job.nodes / setting.nodes
+    if setting.stacked == 0:
+        size = 0.5 * (size + counted_cpus(world, job) / setting.cpus)
+    return float(1.0 - size if setting.favor_small == 1 else size)
 
 
 @kernel()

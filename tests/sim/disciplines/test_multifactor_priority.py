@@ -1,0 +1,75 @@
+"""Slurm's multifactor priority, beside what a real Slurm 22.05.8 wrote into accounting."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.jobs import workload
+from mirage.sim.simulation import Simulation
+from mirage.sim.slurm_conf.cluster_conf import cluster_from_slurm_conf
+from mirage.sim.slurm_conf.qos import with_qos
+from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.trace.table import JobTable
+
+
+def priorities(cluster: Cluster, settings: SlurmSettings, **columns: object) -> list[float]:
+    """Priorities of jobs that wait behind one that runs everywhere."""
+    n = len(columns["nodes"]) + 1  # type: ignore[arg-type]
+    given = {"nodes": [cluster.nodes, *columns.pop("nodes")]}  # type: ignore[misc]
+    given |= {name: [-1 if name in ("gpus", "cpus") else "", *column] for name, column in columns.items()}  # type: ignore[misc]
+    table = JobTable.build(
+        range(n), submit_s=[0, *[1] * (n - 1)], elapsed_s=[600] * n, limit_s=[600] * n, user=["u"] * n, **given
+    )  # fmt: skip
+    sim = Simulation(cluster, workload(table, cluster), "slurm", settings)
+    sim.advance(1)
+    return sorted((float(p) for p in sim.view().pending.priority), reverse=True)
+
+
+NODES = NodeGroup("n", 16, 8, 64)
+SHARED = Cluster((NODES,), (Partition("train", job_factor=10), Partition("hi", job_factor=50)), shared_nodes=True)
+
+
+def test_size_counts_nodes_and_cpus_half_each_where_nodes_are_shared() -> None:
+    settings = SlurmSettings(weight_size=100_000)
+    one, eight = 100_000 * (1 / 16 + 1 / 1024) / 2, 100_000 * (8 / 16 + 512 / 1024) / 2
+    found = priorities(SHARED, settings, nodes=[1, 8, 1], gpus=[1, -1, -1], cpus=[1, -1, -1])
+    assert found == [int(eight), 100_000 / 16, int(one)]
+    small = priorities(SHARED, replace(settings, favor_small=True), nodes=[1, 8], gpus=[1, -1], cpus=[1, -1])
+    assert small == [int(100_000 - one), int(100_000 - eight)]
+
+
+def test_size_counts_nodes_where_jobs_take_them_whole() -> None:
+    found = priorities(Cluster((NODES,)), SlurmSettings(weight_size=100_000), nodes=[1, 8])
+    assert found == [50_000, 6_250]
+
+
+def test_gpus_and_cpus_count_by_their_share_of_the_partition() -> None:
+    cluster = Cluster((NODES, NodeGroup("x", 4, 4, 32)), (Partition("all"), Partition("few", ("x",))), True)
+    jobs = {"nodes": [2, 2, 1], "gpus": [4, 4, -1], "cpus": [8, 8, -1], "partition": ["all", "few", "few"]}
+    found = priorities(cluster, SlurmSettings(weight_gpus=144_000), **jobs)
+    assert found == [4 / 16 * 144_000, 4 / 16 * 144_000, 4 / 144 * 144_000]
+    found = priorities(cluster, SlurmSettings(weight_cpus=1152), **jobs)
+    assert found == [32 / 128 * 1152, 8 / 128 * 1152, 8 / 1152 * 1152]
+
+
+def test_the_priorities_of_a_real_slurm(shared_data: Path) -> None:
+    """Of the first jobs of a real replay, from accounting: QOS, partition, size, GPUs, fair-share of one user."""
+    folder = shared_data / "slurm-fidelity"
+    conf = folder / "conf" / "fid60" / "slurm.conf"
+    with (folder / "w60.nopreempt.observed.csv").open(newline="") as file:
+        real = {row["id"]: int(row["priority"]) for row in csv.DictReader(file)}
+    with (folder / "w60.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))[:3]
+    cluster = with_qos(cluster_from_slurm_conf(conf), conf.with_name("qos.txt"))
+    settings = SlurmSettings.from_slurm_conf(conf)
+    assert (settings.weight_gpus, settings.weight_size) == (1000, 100)
+    for row in rows:
+        nodes = int(row["nodes"])
+        gpus = nodes * int(row["gpus_per_node"])
+        (found,) = priorities(cluster, settings, nodes=[nodes], gpus=[gpus], cpus=[nodes], qos=[row["qos"]])
+        assert found == pytest.approx(real[row["id"]], abs=1)
