@@ -168,8 +168,19 @@ def unranked_last(state: State, scratch: Scratch) -> int:
 
 
 @kernel()
+def came_before(one: Any, other: Any) -> bool:
+    """Whether a job of the same priority was submitted before another, or has the lower number.
+
+    So Slurm sorts (``sort_job_queue2`` of slurmctld); a requeued job counts as submitted then.
+    """
+    if one.submit_s != other.submit_s:
+        return bool(one.submit_s < other.submit_s)
+    return bool(one.id < other.id)
+
+
+@kernel()
 def insert_by_priority(world: World, state: State, k: int, slot: int) -> bool:
-    """Move the job at place k forward to its place; ties stay in order of submission. Returns whether it moved."""
+    """Move the job at place k forward to its place; ties go by submission. Returns whether it moved."""
     live, queue = state.live, pending(state)
     job = live[slot]
     tier, priority = world.partition_tier[job.partition], job.priority
@@ -179,7 +190,7 @@ def insert_by_priority(world: World, state: State, k: int, slot: int) -> bool:
         other = world.partition_tier[before.partition]
         if other > tier or (other == tier and before.priority > priority):
             break
-        if other == tier and before.priority == priority and before.order < job.order:
+        if other == tier and before.priority == priority and came_before(before, job):
             break
         queue[at] = queue[at - 1]
         at -= 1

@@ -230,7 +230,7 @@ def add_held(world: World, state: State, width: int, chunk: int, free: Any) -> N
 # -- nodes between two jobs ---------------------------------------------------------------------------------------
 
 
-@kernel()
+@kernel(forceinline=False)
 def give_later(state: State, slot: int, until_s: int) -> None:
     """Take all nodes from the job in ``slot``, which has ended; they come free at ``until_s``, none before the last."""
     clock, job = state.clock[0], state.live[slot]
@@ -242,7 +242,7 @@ def give_later(state: State, slot: int, until_s: int) -> None:
     clock.n_completing += 1
 
 
-@kernel()
+@kernel(forceinline=False)
 def free_completed(world: World, state: State) -> bool:
     """Free the nodes whose turnover is over; whether there were any."""
     clock, completing = state.clock[0], state.completing
@@ -300,6 +300,13 @@ def counted_gpus(world: World, job: Any, nodes: int) -> int:
 @kernel()
 def count_held(world: World, state: State, job: Any, jobs: int, nodes: int) -> None:
     """Enter that a job's holder has so many running jobs and nodes more."""
+    if limits_in_force(world):
+        count_in_limits(world, state, job, jobs, nodes)
+
+
+@kernel(forceinline=False)  # few clusters have limits: what serves them stays out of the way of the others
+def count_in_limits(world: World, state: State, job: Any, jobs: int, nodes: int) -> None:
+    """As ``count_held``, where there are limits."""
     for limit in range(len(world.limits)):
         if is_counted(world, limit, job):
             mine = state.counted[limit, holder(world, limit, job)]
@@ -308,7 +315,7 @@ def count_held(world: World, state: State, job: Any, jobs: int, nodes: int) -> N
             mine[GPUS] += counted_gpus(world, job, nodes)
 
 
-@kernel()
+@kernel(forceinline=False)
 def exceeded(world: World, state: State, job: Any, jobs: int, nodes: int) -> int:
     """Which limit so many running jobs and nodes more of a job's holder would exceed, or ``NOBODY``.
 
@@ -330,4 +337,4 @@ def exceeded(world: World, state: State, job: Any, jobs: int, nodes: int) -> int
 @kernel()
 def permitted(world: World, state: State, job: Any) -> bool:
     """Whether the limits let a job start now."""
-    return bool(exceeded(world, state, job, 1, job.nodes) == NOBODY)
+    return bool(not limits_in_force(world) or exceeded(world, state, job, 1, job.nodes) == NOBODY)
