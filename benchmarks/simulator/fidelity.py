@@ -6,7 +6,9 @@ Beside SLURM_CONF lies qos.txt, what ``sacctmgr -P show qos`` printed. WORKLOAD 
 qos, nodes, gpus_per_node, run_s, limit_min), each REPLAY what a real Slurm made of it (id, attempt, submit, start, end,
 state). The simulator is fed the submit times of each replay, and judged against that replay; the run-to-run spread is
 the same measure between every two replays. Both are what ``mirage.calibration.fidelity`` says of them. How much longer
-than its command a job takes on that machine (--launch-s) is no property of Slurm: it is measured on the replays.
+than its command a job takes on that machine (--launch-s) is no property of Slurm: it is measured on the replays;
+--turnover-s, what a node needs between two jobs, is to be chosen on other replays than it is judged on. A simulation is
+one draw, as a replay is: a job that is submitted a second later may wait for minutes. --draws tells the mean of many.
 """
 
 from __future__ import annotations
@@ -82,13 +84,20 @@ def table_of(path: Path, submitted: Starts, launch: int) -> JobTable:
     )
 
 
-def simulated(path: Path, conf: Path, submitted: Starts, launch: int) -> Starts:
+def later(submitted: Starts, late_s: int, seed: int) -> Starts:
+    """The same, each job submitted up to so many seconds later: a chance that a replay takes as well."""
+    by_s = np.random.default_rng(seed).integers(0, late_s, len(submitted), endpoint=True)
+    return {number: (run[0] + int(by), *run[1:]) for (number, run), by in zip(submitted.items(), by_s)}
+
+
+def simulated(path: Path, conf: Path, submitted: Starts, launch: int, turnover_s: int = 0) -> Starts:
     """What the simulator makes of the workload, submitted when the replay says."""
     table = table_of(path, submitted, launch)
     cluster = with_qos(cluster_from_slurm_conf(conf), conf.with_name("qos.txt"))
     if not read_options(conf).get("preempttype", "").endswith("qos"):
         cluster = replace(cluster, qos_preempts={})
-    sim = Simulation(cluster, workload(table, cluster), "slurm", SlurmSettings.from_slurm_conf(conf), begin_s=0)
+    settings = replace(SlurmSettings.from_slurm_conf(conf), turnover_s=turnover_s)
+    sim = Simulation(cluster, workload(table, cluster), "slurm", settings, begin_s=0)
     sim.run()
     found: Starts = {}
     for segment in sim.segments():
@@ -119,6 +128,11 @@ def compared(ours: Starts, theirs: Starts) -> dict[str, float]:
     }
 
 
+def mean_of(rows: list[dict[str, float]]) -> dict[str, float]:
+    """The mean of every figure."""
+    return {key: round(mean(row[key] for row in rows), 4) for key in rows[0]}
+
+
 def main() -> None:
     """Compare and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -126,15 +140,19 @@ def main() -> None:
     parser.add_argument("conf", type=Path)
     parser.add_argument("replays", type=Path, nargs="+")
     parser.add_argument("--launch-s", type=int, help="by default measured on the replays")
+    parser.add_argument("--turnover-s", type=int, default=0, help="what a node needs between two jobs there")
+    parser.add_argument("--draws", type=int, default=1, help="simulations of each replay; figures are their means")
+    parser.add_argument("--late-s", type=int, default=0, help="in each, jobs are submitted up to so many seconds later")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     replays = {path.name: read_replay(path) for path in options.replays}
     launch = launch_s(options.workload, options.replays) if options.launch_s is None else options.launch_s
     print(f"a job takes {launch} s longer than its command")
-    rows = {
-        f"simulator / {name}": compared(simulated(options.workload, options.conf, run, launch), run)
-        for name, run in replays.items()
-    }
+    rows = {}
+    for name, run in replays.items():
+        draws = [later(run, options.late_s, seed) for seed in range(options.draws)]
+        ours = [simulated(options.workload, options.conf, draw, launch, options.turnover_s) for draw in draws]
+        rows[f"simulator / {name}"] = mean_of([compared(one, run) for one in ours])
     rows |= {f"{a} / {b}": compared(replays[a], replays[b]) for a, b in combinations(replays, 2)}
     for name, row in rows.items():
         print(f"{name:60s} " + "  ".join(f"{key} {value:g}" for key, value in row.items()))

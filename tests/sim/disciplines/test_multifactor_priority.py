@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.job_updates import requeue
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.cluster_conf import cluster_from_slurm_conf
@@ -73,3 +74,27 @@ def test_the_priorities_of_a_real_slurm(shared_data: Path) -> None:
         gpus = nodes * int(row["gpus_per_node"])
         (found,) = priorities(cluster, settings, nodes=[nodes], gpus=[gpus], cpus=[nodes], qos=[row["qos"]])
         assert found == pytest.approx(real[row["id"]], abs=1)
+
+
+def test_jobs_of_equal_priority_go_by_submission_however_long_they_were_held() -> None:
+    """Job 1 may compete only from 30 s on; job 2 came after it, and after job 0 has ended one of them starts."""
+    table = JobTable.build(
+        range(3), submit_s=[0, 5, 10], elapsed_s=[60] * 3, limit_s=[60] * 3, nodes=[2] * 3, user=["u"] * 3
+    )
+    cluster = Cluster.pool(2)
+    jobs = workload(table, cluster)
+    jobs.jobs.begin_s[1] = 30
+    assert Simulation(cluster, jobs, "slurm").run().start_s.tolist() == [0, 60, 120]
+    assert Simulation(cluster, jobs, "easy").run().start_s.tolist() == [0, 120, 60], "first eligible, first served"
+
+
+def test_a_requeued_job_goes_behind_those_submitted_before_it_was_requeued() -> None:
+    table = JobTable.build(
+        range(3), submit_s=[0, 5, 25], elapsed_s=[60] * 3, limit_s=[60] * 3, nodes=[2] * 3, user=["u"] * 3
+    )
+    cluster = Cluster.pool(2)
+    sim = Simulation(cluster, workload(table, cluster), "slurm")
+    sim.advance(20)
+    requeue(sim, 0, begin_s=30)
+    starts = {(int(s.id), int(s.start_s)) for s in sim.run().segments}
+    assert starts == {(0, 0), (1, 20), (0, 80), (2, 140)}
