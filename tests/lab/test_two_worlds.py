@@ -27,7 +27,7 @@ from mirage.policy.view import MOST_ENDED, MOST_PENDING, Chain, View
 from mirage.provision.chain import Link
 from mirage.provision.evaluation.episode import play
 from mirage.provision.evaluation.protocol import Protocol
-from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition
+from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition, Reservation
 from mirage.sim.disciplines.registry import DISCIPLINES
 from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import BY_PREEMPTION
@@ -45,6 +45,7 @@ SETTINGS = SlurmSettings(
 )
 GROUPS = (NodeGroup("thin", 3, 0, 16), NodeGroup("fat", 3, 4, 32), NodeGroup("spare", 1, 0, 8))
 PARTITIONS = (Partition("all", ("thin", "fat")), Partition("urgent", ("fat",), tier=2), Partition("rest", ("spare",)))
+RESERVATIONS = (Reservation(150, 400, "fat", 2), Reservation(300, 500, "thin", 3, announced_s=250))
 QOS = {"qos_factors": {"scavenger": 1.0, "high": 10.0}, "qos_preempts": {"high": ("scavenger",)}}
 
 CLUSTERS = {
@@ -72,6 +73,9 @@ CLUSTERS = {
     "shared nodes that come and go": replace(
         Cluster(GROUPS, PARTITIONS, True), changes=(CapacityChange(100, "fat", -2), CapacityChange(400, "fat", 2))
     ),
+    "reserved nodes": replace(Cluster(GROUPS, PARTITIONS), reservations=RESERVATIONS),
+    "reserved nodes of one pool": replace(Cluster.pool(6), reservations=(Reservation(300, 500, "node", 5, 200),)),
+    "shared nodes, some reserved": replace(Cluster(GROUPS, PARTITIONS, True), reservations=RESERVATIONS),
 }
 
 JOB_NAMES = (
@@ -96,7 +100,10 @@ PASS_TOLD = {"mirage-2023": ("phase_s",)}
 
 
 def runs(discipline: str, cluster: Cluster) -> bool:
-    return not DISCIPLINES[discipline].one_pool or (not cluster.shared_nodes and len(cluster.groups) == 1)
+    spec = DISCIPLINES[discipline]
+    if cluster.reservations and not spec.reservations:
+        return False
+    return not spec.one_pool or (not cluster.shared_nodes and len(cluster.groups) == 1)
 
 
 CASES = [

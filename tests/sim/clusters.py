@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from mirage.job_state import JobState
-from mirage.sim.cluster import LIMITED_PER, CapacityChange, Cluster, Limit, NodeGroup, Partition
+from mirage.sim.cluster import LIMITED_PER, CapacityChange, Cluster, Limit, NodeGroup, Partition, Reservation
 from mirage.sim.jobs import Workload, workload
 from mirage.trace.table import JobTable
 
@@ -92,6 +92,23 @@ def with_changes(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster]) -> Clust
         if level < peak:  # nobody waits for ever
             changes.append(CapacityChange(HORIZON_S + 1, group.name, peak - level))
     return replace(cluster, changes=tuple(changes))
+
+
+@st.composite
+def with_reservations(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster]) -> Cluster:
+    """Up to three reservations, as large as fits beside the others, each announced before it begins or always known."""
+    cluster = draw(clusters)
+    made: list[Reservation] = []
+    for _ in range(draw(st.integers(1, 3))):
+        group = draw(st.sampled_from(cluster.groups))
+        start_s = draw(st.integers(0, HORIZON_S))
+        end_s = start_s + draw(st.integers(1, HORIZON_S))
+        beside = sum(r.nodes for r in made if r.group == group.name and r.start_s < end_s and start_s < r.end_s)
+        if beside < group.count:
+            announced_s = draw(st.none() | st.integers(0, start_s))
+            nodes = draw(st.integers(1, group.count - beside))
+            made.append(Reservation(start_s, end_s, group.name, nodes, announced_s))
+    return replace(cluster, reservations=tuple(made))
 
 
 @st.composite

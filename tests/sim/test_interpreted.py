@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from clusters import random_case
 
-from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
+from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition, Reservation
 from mirage.sim.disciplines.registry import DISCIPLINES
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.settings import SlurmSettings
@@ -33,6 +33,10 @@ CLUSTERS = {
         limits=(Limit(jobs=2), Limit("account", nodes=4, gpus=9), Limit("all", jobs=1, qos=("q1",))),
     ),
 }
+CLUSTERS |= {
+    "reserved pool": replace(CLUSTERS["pool"], reservations=(Reservation(40, 90, "node", 6),)),
+    "shared and reserved": replace(CLUSTERS["shared"], reservations=(Reservation(40, 90, "a", 2, announced_s=20),)),
+}
 
 
 def schedules() -> dict[str, list[list[int]]]:
@@ -43,7 +47,7 @@ def schedules() -> dict[str, list[list[int]]]:
     found = {}
     for name, spec in DISCIPLINES.items():
         for kind, cluster in CLUSTERS.items():
-            if spec.one_pool and kind != "pool":
+            if (spec.one_pool and kind != "pool") or (cluster.reservations and not spec.reservations):
                 continue
             case = random_case(cluster, 40, seed=1, waits=not spec.one_pool)
             settings = replace(SLURM, turnover_s=9 if cluster.limits else 0)
@@ -59,7 +63,8 @@ def schedules() -> dict[str, list[list[int]]]:
 
 @pytest.mark.slow
 def test_plain_python_gives_the_same_schedules() -> None:
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(__file__).parent)}
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": path}
     script = "import json, test_interpreted; print(json.dumps(test_interpreted.schedules()))"
     plain = subprocess.run(
         [sys.executable, "-W", "error", "-c", script], env=environment, capture_output=True, text=True, check=False

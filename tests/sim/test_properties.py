@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from audit import audit, queue_of, running_of
-from clusters import Case, cases, grouped, pools, shared, with_changes, with_limits
+from clusters import Case, cases, grouped, pools, shared, with_changes, with_limits, with_reservations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,6 +36,7 @@ KINDS = {
     "shared": shared(),
     "limited": with_limits(pools() | grouped() | shared()),
     "changing": with_changes(pools() | grouped() | shared()),
+    "reserved": with_reservations(with_limits(pools() | grouped() | shared())),
 }
 GRID = [(name, kind) for name in ANYWHERE for kind in KINDS] + [("srtf", "pool"), ("mirage-2023", "pool")]
 

@@ -66,11 +66,11 @@ def _check_one_at_a_time(schedule: Schedule) -> None:
         )
 
 
-def _levels(segments: Records, amount: Ints) -> tuple[Ints, Ints]:
-    """What all segments hold together: (times of starts, level after each such second)."""
+def _levels(segments: Records, amount: Ints, times: Ints | None = None) -> tuple[Ints, Ints]:
+    """What all segments hold together: (times, by default those of starts; level after each such second)."""
     lasting = segments.end_s > segments.start_s
     starts_s, ends_s = segments.start_s[lasting], segments.end_s[lasting]
-    times = np.unique(starts_s)
+    times = np.unique(starts_s) if times is None else times
     started = np.concatenate([[0], np.cumsum(amount[lasting][np.argsort(starts_s, kind="stable")])])
     ended = np.concatenate([[0], np.cumsum(amount[lasting][np.argsort(ends_s, kind="stable")])])
     level: Ints = started[np.searchsorted(np.sort(starts_s), times, side="right")]
@@ -130,13 +130,22 @@ def _check_capacity(schedule: Schedule, cluster: Cluster, groups: frozenset[str]
     ours[ours] = of_name[schedule.table.partition.codes[schedule.segments.id[ours]]]
     segments = schedule.segments[ours]
     members = [g for g in cluster.groups if g.name in groups]
+    begins_s = [r.start_s for r in cluster.reservations if r.announced_s is None and r.group in groups]
     for what, amount, sizes in _demands(schedule, segments, members, cluster.shared_nodes):
+        node_has = dict(zip((g.name for g in members), sizes))
         times, level = _levels(segments, amount)
-        there = _there_is(cluster, dict(zip((g.name for g in members), sizes)), times)
+        there = _there_is(cluster, node_has, times)
         for k in np.flatnonzero(level > there):
             raise ContractBroken(
                 f"at {times[k]} jobs start although {level[k]} {what} are in use then and "
                 f"{', '.join(sorted(groups))} have {there[k]}"
+            )
+        times, level = _levels(segments, amount, np.unique(begins_s).astype(np.int64))
+        there = _there_is(cluster, node_has, times, may_stay=True)
+        for k in np.flatnonzero(level > there):
+            raise ContractBroken(
+                f"{level[k]} {what} are in use at {times[k]}, when a reservation begins that was always known, and "
+                f"{', '.join(sorted(groups))} have {there[k]} beside it"
             )
 
 
@@ -161,17 +170,22 @@ def _per_node(total: Ints, nodes: Ints) -> Ints:
     return np.where(total >= 0, -(-total // np.maximum(nodes, 1)), WHOLE_NODE)
 
 
-def _there_is(cluster: Cluster, node_has: dict[str, int], times: Ints) -> Ints:
+def _there_is(cluster: Cluster, node_has: dict[str, int], times: Ints, may_stay: bool = False) -> Ints:
     """Units the groups have at each time.
 
-    Nodes that leave do so as they fall free. Of several groups each may still be held as far as it was before.
+    Nodes that leave do so as they fall free. Of several groups each may still be held as far as it was before; so may
+    it be at any time but a start (``may_stay``). From a reservation that was always known, nobody is left.
     """
     there = np.zeros(len(times), dtype=np.int64)
+    foreseen = {k for k, reservation in enumerate(cluster.reservations) if reservation.announced_s is None}
     for group in cluster.groups:
-        changes = sorted((c for c in cluster.changes if c.group == group.name), key=lambda c: c.time_s)
-        levels = np.cumsum([group.count, *(c.nodes for c in changes)])
-        if cluster.shared_nodes or len(cluster.groups) > 1:
+        moments = [m for m in cluster.moments() if m.group == group.name]
+        away = [m for m in moments if m.reservation in foreseen]
+        moments = [m for m in moments if m.reservation not in foreseen]
+        levels = np.cumsum([group.count, *(m.nodes for m in moments)])
+        if may_stay or cluster.shared_nodes or len(cluster.groups) > 1:
             levels = np.maximum.accumulate(levels)
-        now = np.searchsorted([c.time_s for c in changes], times, side="right")
-        there += levels[now] * node_has.get(group.name, 0)
+        now = np.searchsorted([m.time_s for m in moments], times, side="right")
+        reserved = np.cumsum([0, *(m.nodes for m in away)])[np.searchsorted([m.time_s for m in away], times, "right")]
+        there += (levels[now] + reserved) * node_has.get(group.name, 0)
     return there

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from mirage.errors import ContractBroken, MirageError
 from mirage.sim.check import check_schedule
-from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.cluster import Cluster, NodeGroup, Partition, Reservation
 from mirage.sim.disciplines.registry import DisciplineSpec, discipline_spec
 from mirage.sim.jobs import Workload, workload
 from mirage.sim.simulation import Simulation
@@ -53,11 +54,17 @@ def _check(spec: DisciplineSpec, cluster: Cluster, jobs: Workload) -> None:
 
 
 def _clusters(spec: DisciplineSpec) -> Iterator[tuple[str, Cluster]]:
+    over_both = (Partition("p0"), Partition("p1", ("b",)))
     yield "one pool", Cluster.pool(7)
     if not spec.one_pool:
-        over_both = (Partition("p0"), Partition("p1", ("b",)))
         yield "two pools", Cluster((NodeGroup("a", 3), NodeGroup("b", 4)), over_both)
         yield "shared nodes", Cluster((NodeGroup("a", 3, 2, 4), NodeGroup("b", 2, 4, 8)), over_both, shared_nodes=True)
+    if spec.reservations:
+        made = (Reservation(130, 180, "node", 3), Reservation(300, 400, "node", 7, announced_s=200))
+        yield "one pool with reservations", replace(Cluster.pool(7), reservations=made)
+    if spec.reservations and not spec.one_pool:
+        pools = Cluster((NodeGroup("a", 3), NodeGroup("b", 4)), over_both)
+        yield "two pools with a reservation", replace(pools, reservations=(Reservation(130, 300, "b", 3),))
 
 
 def _jobs(cluster: Cluster, seed: int) -> Workload:

@@ -1,9 +1,9 @@
-"""A simulated cluster: groups of like nodes, partitions, limits, changes of capacity."""
+"""A simulated cluster: groups of like nodes, partitions, limits, outages, reservations."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import NamedTuple, Self
 
 from mirage.duration import UNLIMITED_S
 from mirage.errors import ClusterError
@@ -99,6 +99,41 @@ class CapacityChange:
     nodes: int
 
 
+class Moment(NamedTuple):
+    """A moment at which a group gets nodes or loses some.
+
+    Attributes:
+        reservation: The place of the reservation that begins or ends, None for a change.
+    """
+
+    time_s: int
+    group: str
+    nodes: int
+    reservation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A reservation: nodes that jobs of the queue may not use for a while, known beforehand; maintenance is one.
+
+    Plans know of it: no job starts whose limit reaches into it, unless enough nodes are left beside it. A job that runs
+    when it begins, because it was announced late, keeps its nodes until it ends.
+
+    Attributes:
+        start_s: When it begins.
+        end_s: When its nodes come back.
+        group: The node group they are of.
+        nodes: How many.
+        announced_s: When it was made: nobody knows of it before. None for one that has always been known.
+    """
+
+    start_s: int
+    end_s: int
+    group: str
+    nodes: int
+    announced_s: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """Nodes, partitions and limits.
@@ -111,7 +146,8 @@ class Cluster:
         qos_preempts: QOS name → names of those whose running jobs it may displace, where it needs their nodes; known to
             the discipline ``slurm`` alone.
         limits: Limits on what users, accounts or everybody may run at once; all of them hold.
-        changes: Nodes that come and go.
+        changes: Nodes that come and go, to everybody's surprise.
+        reservations: Nodes out of use for a while, as announced; known to the disciplines that plan by limits.
     """
 
     groups: tuple[NodeGroup, ...]
@@ -121,6 +157,7 @@ class Cluster:
     qos_preempts: dict[str, tuple[str, ...]] = field(default_factory=dict)
     limits: tuple[Limit, ...] = ()
     changes: tuple[CapacityChange, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.groups or any(g.count < 1 for g in self.groups):
@@ -130,7 +167,7 @@ class Cluster:
         known = {g.name for g in self.groups}
         if len(known) < len(self.groups):
             raise ClusterError(f"two node groups share a name: {[g.name for g in self.groups]}")
-        for name in [n for p in self.partitions for n in p.groups] + [c.group for c in self.changes]:
+        for name in [n for p in self.partitions for n in p.groups] + [c.group for c in self.absences()]:
             if name not in known:
                 raise ClusterError(f"no node group {name!r}; there are {sorted(known)}")
         for name in {*self.qos_preempts, *(other for names in self.qos_preempts.values() for other in names)}:
@@ -139,7 +176,9 @@ class Cluster:
         for limit in self.limits:
             self._check_limit(limit)
         for group in self.groups:
-            self._check_changes(group)
+            self._check_levels(group)
+        for reservation in self.reservations:
+            _check_reservation(reservation)
         if self.shared_nodes and any(g.gpus == 0 and g.cpus == 0 for g in self.groups):
             raise ClusterError("shared nodes need GPUs or CPUs to share")
 
@@ -151,16 +190,32 @@ class Cluster:
                 if name not in known:
                     raise ClusterError(f"no {kind} {name!r} to limit; there are {sorted(known)}")
 
-    def _check_changes(self, group: NodeGroup) -> None:
-        level = group.count
-        for change in sorted(self.changes, key=lambda c: c.time_s):
-            level += change.nodes if change.group == group.name else 0
-            if level < 0 or (self.shared_nodes and level > group.count):
+    def absences(self) -> tuple[CapacityChange | Reservation, ...]:
+        """All that changes how many nodes there are."""
+        return *self.changes, *self.reservations
+
+    def _check_levels(self, group: NodeGroup) -> None:
+        level = own = group.count
+        for moment in self.moments():
+            if moment.group == group.name:
+                level += moment.nodes
+                own += moment.nodes if moment.reservation is None else 0
+            if level < 0 or (self.shared_nodes and max(level, own) > group.count):
                 most = f"{group.count} (its count, as its nodes are shared)" if self.shared_nodes else "any number"
                 raise ClusterError(
-                    f"group {group.name!r} would have {level} nodes from second {change.time_s} on; "
-                    f"changes must keep it between 0 and {most}"
+                    f"group {group.name!r} would have {level if level < 0 else own} nodes from second {moment.time_s} "
+                    f"on; changes{' and reservations' if self.reservations else ''} must keep it between 0 and {most}"
                 )
+
+    def moments(self) -> list[Moment]:
+        """Changes, and the begins and ends of reservations, in the order in which they happen.
+
+        Within one second reservations end, then changes come in the order given, then reservations begin.
+        """
+        found = [Moment(c.time_s, c.group, c.nodes) for c in self.changes]
+        for k, r in enumerate(self.reservations):
+            found += [Moment(r.start_s, r.group, -r.nodes, k), Moment(r.end_s, r.group, r.nodes, k)]
+        return sorted(found, key=lambda m: (m.time_s, 0 if m.reservation is None else -m.nodes))
 
     @classmethod
     def pool(cls, nodes: int) -> Self:
@@ -191,3 +246,16 @@ class Cluster:
         if not self.shared_nodes:
             return [(g, g.count) for g in self.groups]
         return [(g, 1) for g in self.groups for _ in range(g.count)]
+
+
+def _check_reservation(reservation: Reservation) -> None:
+    start_s, end_s, announced_s = reservation.start_s, reservation.end_s, reservation.announced_s
+    if reservation.nodes < 1:
+        problem = f"reserves {reservation.nodes} nodes; name one at least"
+    elif end_s <= start_s:
+        problem = f"lasts from second {start_s} to {end_s}; it must end after it begins"
+    elif announced_s is not None and announced_s > start_s:
+        problem = f"begins in second {start_s} and is announced in {announced_s}; use a CapacityChange for a surprise"
+    else:
+        return
+    raise ClusterError(f"a reservation of group {reservation.group!r} {problem}")

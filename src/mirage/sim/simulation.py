@@ -22,7 +22,7 @@ from mirage.sim.contract.ended_rows import EndedRows, Table
 from mirage.sim.contract.from_plan import write_plan
 from mirage.sim.contract.job_labels import JobLabels
 from mirage.sim.contract.to_view import TEN_MINUTES_S, observe
-from mirage.sim.disciplines.registry import PAUSED, DisciplineSpec, discipline_spec
+from mirage.sim.disciplines.registry import DISCIPLINES, PAUSED, DisciplineSpec, discipline_spec
 from mirage.sim.jobs import Workload, link_record, misfits, to_minutes
 from mirage.sim.kernel import engine
 from mirage.sim.kernel import plan_actions as actions
@@ -89,6 +89,12 @@ class Simulation:
         self.spec, self.policy = _chosen(discipline)
         if self.spec.one_pool and (cluster.shared_nodes or len(cluster.groups) > 1):
             raise ConfigurationError(f"{self.spec.entry} knows one pool of whole nodes only; use Cluster.pool(n)")
+        if cluster.reservations and not self.spec.reservations:
+            able = ", ".join(name for name, spec in DISCIPLINES.items() if spec.reservations)
+            raise ConfigurationError(
+                f"{self.spec.entry} does not know reservations, and the cluster has {len(cluster.reservations)}; "
+                f"use {able}, or make them changes of capacity, which nobody knows beforehand"
+            )
         self.cluster, self.workload = cluster, jobs
         self.settings = settings or SlurmSettings()
         first_s = int(jobs.jobs.submit_s[0]) if len(jobs.jobs) else 0
@@ -106,7 +112,8 @@ class Simulation:
             self.world.settings.turnover_s = 0
         codes = int(jobs.jobs.account.max(initial=0)) + 1
         self._account_of_user = accounts
-        self.state = make_state(self.world, cluster, self.spec.plans, now_s, len(jobs.jobs), codes)
+        plans = self.spec.plans or bool(cluster.reservations)
+        self.state = make_state(self.world, cluster, plans, now_s, len(jobs.jobs), codes)
         self.state.fate[:skipped] = ENDED
         self.scratch = make_scratch(self.world, len(self.state.live), self.spec.scratch_rows)
         self.past: tuple[Records, ...] = ()

@@ -8,7 +8,7 @@ import pytest
 from small_slurm import BEGIN_S, job_of, small_slurm, submit
 
 from mirage.lab.virtual.node_names import hostlist
-from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition
+from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition, Reservation
 from mirage.slurm_words.hostlist import expand_hosts
 
 
@@ -68,6 +68,29 @@ def test_nodes_that_come_and_go(at_s: int, found: list[str]) -> None:
     """Four, two from second 10, five from second 200: idle ones leave first, the last of them before the others."""
     changes = (CapacityChange(BEGIN_S + 10, "node", -2), CapacityChange(BEGIN_S + 200, "node", 3))
     assert states(Cluster((NodeGroup("node", 4),), changes=changes), at_s, **ONE_JOB) == found
+
+
+@pytest.mark.parametrize(
+    ("at_s", "found"),
+    [
+        (5, ["allocated", "allocated", "allocated", "idle", "idle"]),
+        (15, ["allocated", "allocated", "allocated", "down", "maint"]),
+        (25, ["allocated", "allocated", "draining", "maint", "maint"]),
+        (101, ["idle", "idle", "maint", "maint", "down"]),
+        (201, ["idle", "idle", "idle", "idle", "down"]),
+    ],
+)
+def test_reserved_nodes_that_are_idle_are_in_maintenance(at_s: int, found: list[str]) -> None:
+    """One is down from second 10 on; of two that are reserved, from second 20 on, one falls free at 100."""
+    cluster = Cluster(
+        (NodeGroup("node", 5),),
+        changes=(CapacityChange(BEGIN_S + 10, "node", -1),),
+        reservations=(
+            Reservation(BEGIN_S + 12, BEGIN_S + 150, "node", 1),
+            Reservation(BEGIN_S + 20, BEGIN_S + 200, "node", 1, BEGIN_S + 15),
+        ),
+    )
+    assert sorted(states(cluster, at_s, **ONE_JOB)) == sorted(found)
 
 
 def test_shared_nodes_are_mixed_until_they_are_full(folder: Path) -> None:

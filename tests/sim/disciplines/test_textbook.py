@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 import textbook
-from clusters import Case, cases, pools
+from clusters import Case, cases, pools, with_reservations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +17,7 @@ from mirage.sim.slurm_conf.settings import SlurmSettings
 
 def plainly(case: Case, look: object) -> list[int]:
     jobs = [textbook.Job(int(j.submit_s), int(j.run_s), int(j.limit_s), int(j.nodes)) for j in case.jobs.jobs]
-    return textbook.replay(jobs, case.cluster.nodes, look)  # type: ignore[arg-type]
+    return textbook.replay(jobs, case.cluster.nodes, look, case.cluster.reservations)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["fcfs", "easy", "conservative"])
@@ -25,6 +25,15 @@ def plainly(case: Case, look: object) -> list[int]:
 @given(data=st.data())
 def test_starts_are_the_textbook_ones(name: str, data: st.DataObject) -> None:
     case = data.draw(cases(pools(), max_jobs=30))
+    schedule = simulate(case.cluster, case.jobs, name)
+    np.testing.assert_array_equal(schedule.start_s, plainly(case, getattr(textbook, name)))
+
+
+@pytest.mark.parametrize("name", ["fcfs", "easy", "conservative"])
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_starts_beside_reservations_are_the_textbook_ones(name: str, data: st.DataObject) -> None:
+    case = data.draw(cases(with_reservations(pools()), max_jobs=30))
     schedule = simulate(case.cluster, case.jobs, name)
     np.testing.assert_array_equal(schedule.start_s, plainly(case, getattr(textbook, name)))
 

@@ -36,6 +36,7 @@ def lines(*rows: str) -> str:
         ("idle%", "idle", True),
         ("mixed-", "mixed", True),
         *((word, word, False) for word in ("down", "draining", "failing", "error", "unknown", "maint", "reboot")),
+        *((word, word, False) for word in ("reserved", "resv")),
         *((word, word, False) for word in ("powered_down", "future", "inval", "blocked", "idle+drain")),
     ],
 )

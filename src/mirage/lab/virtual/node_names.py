@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mirage.sim.kernel.arrays import NOBODY, RUNNING, SUSPENDING
+from mirage.sim.kernel.arrays import NEVER_S, NOBODY, RUNNING, SUSPENDING
 from mirage.sim.simulation import Simulation
 
 
@@ -70,6 +70,16 @@ class NodeNames:
             idle_first = sorted(reversed(names), key=lambda name: name in in_use)
             gone.update(idle_first[: max(count, 0)])
         return gone
+
+    def reserved(self, gone: set[str], in_use: set[str]) -> set[str]:
+        """Names of those of the nodes that are gone, and idle, that are reserved."""
+        changes = self.sim.world.changes[: self.sim.state.clock[0].changed_capacity]
+        known = changes[changes.announced_s < NEVER_S]
+        found: set[str] = set()
+        for b, names in enumerate(self.names):
+            idle = [name for name in names if name in gone and name not in in_use]
+            found.update(idle[: max(-int(known.nodes[known.bin == b].sum()), 0)])
+        return found
 
     def _level(self, b: int) -> int:
         """How many nodes of a bin there are now."""

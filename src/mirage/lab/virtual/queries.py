@@ -235,7 +235,9 @@ class Queries:
         cluster, in_use = self.sim.cluster, self.node_names.in_use()
         completing = self.node_names.completing(in_use)
         gone = self.node_names.gone(in_use | completing)
+        reserved = self.node_names.reserved(gone, in_use | completing)
         words = {name: "draining" if name in gone else "completing" for name in completing}
+        words |= dict.fromkeys(reserved, "maint")
         nodes = [
             self._node(b, name, words.get(name) or self._word(b, name in in_use, name in gone), name not in gone)
             for b, names in enumerate(self.node_names.names)

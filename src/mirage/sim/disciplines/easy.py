@@ -14,6 +14,7 @@ from mirage.sim.disciplines.fcfs import start_heads
 from mirage.sim.kernel.arrays import (
     DISCIPLINE,
     NEVER_S,
+    NOBODY,
     Reference,
     Scratch,
     State,
@@ -21,6 +22,7 @@ from mirage.sim.kernel.arrays import (
 )
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import pending, start
+from mirage.sim.kernel.profile import earliest, fits_plan, occupies_s, rebuild, reserve
 from mirage.sim.kernel.reference import dereference
 from mirage.sim.kernel.resources import (
     add_held,
@@ -126,6 +128,35 @@ def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
     clock.known = n if stands else 0
 
 
+@kernel()
+def backfill_beside_reservations(world: World, state: State, scratch: Scratch, blocked: int) -> None:
+    """Plan the blocked head on the profile, which knows what is reserved, and start what fits beside it.
+
+    Where nothing is reserved, a profile that only grows says the same as shadow time and extra do.
+    """
+    clock, live, queue = state.clock[0], state.live, pending(state)
+    now, n = clock.now_s, clock.n_pending
+    rebuild(world, state)
+    head = live[queue[blocked]]
+    at = earliest(world, state, scratch, head)
+    clock.shadow_s = NEVER_S if at == NOBODY else state.profile_s[at]
+    if at != NOBODY:
+        reserve(world, state, scratch, head, at, clock.shadow_s, clock.shadow_s + occupies_s(world, head))
+    k = blocked + 1
+    while k < n:
+        slot = queue[k]
+        job = live[slot]
+        if permitted(world, state, job) and fits_plan(world, state, scratch, job):
+            reserve(world, state, scratch, job, 0, now, now + occupies_s(world, job))
+            take_out(queue, k, n)
+            n -= 1
+            start(world, state, scratch, slot, job.nodes, 1.0)
+        else:
+            k += 1
+    clock.n_pending = n
+    clock.known = 0
+
+
 @kernel(DISCIPLINE)
 def easy(situation: Reference) -> int:
     """Start heads while they fit, then backfill behind the blocked one.
@@ -141,7 +172,9 @@ def easy(situation: Reference) -> int:
         clock.known = 0
         blocked = start_heads(world, state, scratch)
         known = clock.n_pending
-        if blocked < known:
+        if blocked < known and world.settings[0].reserves == 1:
+            backfill_beside_reservations(world, state, scratch, blocked)
+        elif blocked < known:
             find_shadow(world, state, scratch, state.live[pending(state)[blocked]])
             known = blocked + 1
             backfill(world, state, scratch, known)

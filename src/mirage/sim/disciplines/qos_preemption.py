@@ -11,7 +11,7 @@ from typing import Any
 from mirage.sim.kernel.arrays import NOBODY, RUNNING, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import put_back
-from mirage.sim.kernel.resources import add_held, pick, release_into
+from mirage.sim.kernel.resources import add_held, least_free, pick, release_into, reserved_within
 
 
 @kernel()
@@ -83,13 +83,21 @@ def displace_for(world: World, state: State, scratch: Scratch, job: Any) -> bool
         add_held(world, state, state.completing[k].width, state.completing[k].chunk, low)
     if state.clock[0].n_completing > 0 and pick(world, state, scratch, low, job, job.nodes):
         return False
+    reserved = reserved_within(world, state, job.limit_s)
+    if reserved:
+        for k in range(state.clock[0].n_running):
+            scratch.keys[state.running[k]] = 0.0
     last = NOBODY
     enough = False
     while not enough:
         last = next_to_go(world, state, job, last)
         if last == NOBODY:
             return False
-        release_into(world, state, last, low)
+        if reserved:
+            scratch.keys[last] = 1.0
+            least_free(world, state, scratch, scratch.keys, job.limit_s)
+        else:
+            release_into(world, state, last, low)
         enough = pick(world, state, scratch, low, job, job.nodes)
     begin_s = state.clock[0].now_s + world.settings[0].requeue_hold_s
     slot = NOBODY

@@ -24,6 +24,7 @@ class DisciplineSpec:
         one_pool: Whether it knows anonymous whole nodes only.
         minutes: Whether its time is a grid of minutes.
         tiers: Whether jobs of a partition of a higher tier come first.
+        reservations: Whether it starts nothing that would run into a reservation (``Cluster.reservations``).
         scratch_rows: Rows it needs in the arrays of ``Scratch``, beyond those for jobs, bins, partitions and users.
     """
 
@@ -33,6 +34,7 @@ class DisciplineSpec:
     one_pool: bool = False
     minutes: bool = False
     tiers: bool = False
+    reservations: bool = False
     scratch_rows: int = 0
 
     def load(self) -> Callable[..., Any]:
@@ -44,15 +46,22 @@ class DisciplineSpec:
 
 _HERE = "mirage.sim.disciplines"
 DISCIPLINES: dict[str, DisciplineSpec] = {
-    "fcfs": DisciplineSpec(f"{_HERE}.fcfs:fcfs", "first come, first served, no backfill"),
-    "easy": DisciplineSpec(f"{_HERE}.easy:easy", "EASY backfill: the head of the queue has a reservation"),
+    "fcfs": DisciplineSpec(f"{_HERE}.fcfs:fcfs", "first come, first served, no backfill", reservations=True),
+    "easy": DisciplineSpec(
+        f"{_HERE}.easy:easy", "EASY backfill: the head of the queue has a reservation", reservations=True
+    ),
     "conservative": DisciplineSpec(
         f"{_HERE}.conservative:conservative",
         "every job has a reservation, re-planned at every event",
         plans=True,
+        reservations=True,
     ),
     "slurm": DisciplineSpec(
-        f"{_HERE}.slurm:slurm", "Slurm's main and backfill loops with multifactor priority", plans=True, tiers=True
+        f"{_HERE}.slurm:slurm",
+        "Slurm's main and backfill loops with multifactor priority",
+        plans=True,
+        tiers=True,
+        reservations=True,
     ),
     "mirage-2023": DisciplineSpec(
         f"{_HERE}.mirage_2023:mirage_2023",

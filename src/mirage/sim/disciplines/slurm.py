@@ -6,6 +6,9 @@ first ``bf_max_job_test`` jobs are planned in priority order by their limits, ea
 one before it; those that can start now do. Reservations are widened to multiples of ``bf_resolution`` and none is made
 beyond ``bf_window``.
 
+Where nodes are reserved (``Cluster.reservations``), both loops start a job only if enough nodes are left to it until
+its limit.
+
 A pass leaves nothing behind but started jobs, so it ends with the last job that could still start now, and one between
 which and the last nothing ended, arrived, started or changed its priority is not run at all (``every_pass`` runs it, to
 no effect as long as nobody is planned beyond ``bf_window``).
@@ -28,13 +31,17 @@ from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import call_at, fits, pending, start
 from mirage.sim.kernel.profile import earliest, last_that_fits, last_to_start, occupies_s, rebuild, reserve
 from mirage.sim.kernel.reference import dereference
-from mirage.sim.kernel.resources import permitted
+from mirage.sim.kernel.resources import count_nodes, permitted, reserved_away
 from mirage.sim.kernel.sorted_array import take_out
 
 
 @kernel()
 def main_loop(world: World, state: State, scratch: Scratch, depth: int) -> None:
-    """Start jobs in priority order; a partition is closed by its first job that does not fit."""
+    """Start jobs in priority order; a partition is closed by its first job that does not fit.
+
+    One that reservations alone leave too few nodes is passed over (``ESLURM_RESERVATION_BUSY`` in Slurm's
+    slurmctld/job_scheduler.c).
+    """
     clock, live, queue = state.clock[0], state.live, pending(state)
     partitions = state.allowed.shape[0]
     closed = scratch.timeline
@@ -42,12 +49,16 @@ def main_loop(world: World, state: State, scratch: Scratch, depth: int) -> None:
         closed[p] = 0
     n = clock.n_pending
     open_partitions = partitions
+    reserves = world.settings[0].reserves == 1
+    if reserves:
+        count_nodes(world, state, scratch)
     kept = k = 0
     while k < min(n, depth) and open_partitions > 0:
         slot = queue[k]
         job = live[slot]
         starts = False
-        if closed[job.partition] == 0 and permitted(world, state, job):
+        away = reserves and reserved_away(world, state, scratch, job)
+        if closed[job.partition] == 0 and permitted(world, state, job) and not away:
             starts = fits(world, state, scratch, job)
             if not starts and may_displace(world, job) and displace_for(world, state, scratch, job):
                 starts = fits(world, state, scratch, job)

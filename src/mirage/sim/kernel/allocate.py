@@ -8,7 +8,7 @@ import numpy as np
 from numba import void
 from numpy.typing import NDArray
 
-from mirage.sim.cluster import LIMITED_PER, Cluster, Partition
+from mirage.sim.cluster import LIMITED_PER, Cluster, Partition, Reservation
 from mirage.sim.kernel.arrays import (
     ACTION,
     CAPACITY,
@@ -103,22 +103,37 @@ def _displaces(cluster: Cluster) -> NDArray[np.bool_]:
 
 
 def _changes(cluster: Cluster) -> Any:
-    rows: list[tuple[int, int, int]] = []
-    away = {group.name: 0 for group in cluster.groups}
-    for change in sorted(cluster.changes, key=lambda c: c.time_s):
-        places = [b for b, (group, _) in enumerate(cluster.bins()) if group.name == change.group]
-        if cluster.shared_nodes:
-            before, after = away[change.group], away[change.group] - change.nodes
-            away[change.group] = after
-            stay = len(places) - max(before, after)
-            sign = 1 if change.nodes > 0 else -1
-            rows += [(change.time_s, b, sign) for b in places[stay : stay + abs(change.nodes)]]
-        else:
-            rows.append((change.time_s, places[0], change.nodes))
+    """Rows of CAPACITY; where nodes are bins, the last ones that are there go, and those that went last return."""
+    rows: list[tuple[int, int, int, int]] = []
+    there: dict[str, list[int]] = {}
+    for b, (group, _) in enumerate(cluster.bins()):
+        there.setdefault(group.name, []).append(b)
+    away: dict[tuple[str, int | None], list[int]] = {}
+    for moment in cluster.moments():
+        known_s = NEVER_S if moment.reservation is None else _known_s(cluster.reservations[moment.reservation])
+        if not cluster.shared_nodes:
+            rows.append((moment.time_s, there[moment.group][0], moment.nodes, known_s))
+            continue
+        present, absent = there[moment.group], away.setdefault((moment.group, moment.reservation), [])
+        source, target, sign = (present, absent, -1) if moment.nodes < 0 else (absent, present, 1)
+        moved = [source.pop() for _ in range(abs(moment.nodes))]
+        target += moved
+        present.sort()
+        rows += [(moment.time_s, b, sign, known_s) for b in sorted(moved)]
+    rows += [
+        (r.announced_s, there[r.group][0] if there[r.group] else 0, 0, NEVER_S)
+        for r in cluster.reservations
+        if r.announced_s is not None
+    ]
+    rows.sort(key=lambda row: row[0])
     made = records(CAPACITY, len(rows))
     for k, row in enumerate(rows):
         made[k] = row
     return made
+
+
+def _known_s(reservation: Reservation) -> int:
+    return -NEVER_S if reservation.announced_s is None else reservation.announced_s
 
 
 def make_state(world: World, cluster: Cluster, plans: bool, now_s: int, ids: int, accounts: int = 1) -> State:
@@ -132,7 +147,7 @@ def make_state(world: World, cluster: Cluster, plans: bool, now_s: int, ids: int
     slots = FIRST_SLOTS
     bins, users = len(world.capacity), len(world.user_account)
     completing = _most_chunks(world) if world.settings[0].turnover_s > 0 else 1
-    points = 4 * slots + 8 + completing if plans else 1
+    points = 4 * slots + 8 + completing + len(world.changes) if plans else 1
     one_pool = bins == 1 and not cluster.shared_nodes
     clock = np.zeros(1, CLOCK)
     clock[["now_s", "passed_at_s", "priority_at_s"]] = now_s
@@ -176,6 +191,8 @@ def make_scratch(world: World, slots: int, rows: int) -> Scratch:
     size = max(slots, bins, len(world.partition_tier), len(world.user_account) + 1, rows)
     return Scratch(
         low=np.zeros((bins, 2), dtype=np.int64),
+        ahead=np.zeros((bins, 2), dtype=np.int64),
+        there=np.zeros((bins, 2), dtype=np.int64),
         picked=np.zeros(bins, dtype=np.int64),
         slots=np.zeros(size, dtype=np.int64),
         keys=np.zeros(size, dtype=np.float64),

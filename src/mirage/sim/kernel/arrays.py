@@ -98,8 +98,11 @@ ACTION = _record(
      ("bin", _I), ("partition", _I)]
 )  # fmt: skip
 
-CAPACITY = _record([("time_s", _I), ("bin", _I), ("nodes", _I)])
-"""From ``time_s`` on the bin has so many nodes more (or fewer, as they fall free)."""
+CAPACITY = _record([("time_s", _I), ("bin", _I), ("nodes", _I), ("announced_s", _I)])
+"""From ``time_s`` on the bin has so many nodes more (or fewer, as they fall free).
+
+Plans know of it from ``announced_s`` on: reservations; ``NEVER_S`` for what comes as a surprise.
+"""
 
 LIMIT = _record([("per", _I), ("jobs", _I), ("nodes", _I), ("gpus", _I)])
 """A limit on what runs at once; ``NEVER_S`` of something is any number of it."""
@@ -138,6 +141,7 @@ SETTINGS = _record(
         ("youngest_first", _I),  # 1: whoever started last is displaced first; 0: whoever has the lowest QOS
         ("turnover_s", _I),  # nodes of an ended job are free only so much later
         ("every_pass", _I),  # 1: also run the passes in which nothing can have changed
+        ("reserves", _I),  # 1: there are changes of capacity that plans know beforehand
     ]
 )
 
@@ -227,6 +231,8 @@ class Scratch(NamedTuple):
     """Room to work in; no call finds what another left."""
 
     low: NDArray[np.int64]  # (bins, 2)
+    ahead: NDArray[np.int64]  # (bins, 2): what is free later, where nodes are reserved
+    there: NDArray[np.int64]  # (bins, 2): what would be free if nobody ran, where nodes are reserved
     picked: NDArray[np.int64]  # (bins,): nodes chosen on each bin
     slots: NDArray[np.int64]
     keys: NDArray[np.float64]
@@ -260,7 +266,7 @@ def _example_types() -> tuple[Any, Any, Any]:
         b2, np.zeros(1, np.int8), records(SEGMENT, 1), i1, i1,
         np.zeros((1, 1, 2), np.int64), f1, np.zeros((1, 1, 3), np.int64), records(COMPLETING, 1),
     )  # fmt: skip
-    scratch = Scratch(i2, i1, i1, f1, f1, i1, records(ACTION, 1))
+    scratch = Scratch(i2, i2, i2, i1, i1, f1, f1, i1, records(ACTION, 1))
     return typeof(world), typeof(state), typeof(scratch)  # type: ignore[no-untyped-call]
 
 

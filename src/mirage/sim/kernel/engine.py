@@ -32,7 +32,7 @@ from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import FREED, REPLAN, admit, call_at, finish, has_slot, met, pop_end, wake_held
 from mirage.sim.kernel.plan_actions import apply_plan
 from mirage.sim.kernel.reference import reference
-from mirage.sim.kernel.resources import free_completed
+from mirage.sim.kernel.resources import change_level, free_completed
 
 
 @kernel()
@@ -59,18 +59,16 @@ def next_event_s(world: World, state: State) -> int:
 
 @kernel()
 def change_capacity(world: World, state: State) -> None:
-    """Apply the capacity changes that are due; nodes in use leave as they fall free."""
+    """Apply the capacity changes that are due; nodes in use leave as they fall free.
+
+    A change of no nodes is the announcement of a reservation: there is something to plan anew.
+    """
     clock = state.clock[0]
     while clock.changed_capacity < len(world.changes):
         change = world.changes[clock.changed_capacity]
         if change.time_s > clock.now_s:
             break
-        b = change.bin
-        if world.settings[0].stacked == 1:
-            state.free[b, 0] += change.nodes
-        else:
-            state.free[b, 0] += change.nodes * world.capacity[b, 0]
-            state.free[b, 1] += change.nodes * world.capacity[b, 1]
+        change_level(world, change, state.free)
         clock.ended_since |= FREED | REPLAN
         clock.changed_capacity += 1
 

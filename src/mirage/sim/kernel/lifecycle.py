@@ -25,7 +25,17 @@ from mirage.sim.kernel.arrays import (
     World,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.resources import count_held, give, give_later, permitted, pick, take
+from mirage.sim.kernel.resources import (
+    count_held,
+    give,
+    give_later,
+    least_free,
+    most_nodes,
+    permitted,
+    pick,
+    reserved_within,
+    take,
+)
 from mirage.sim.kernel.sorted_array import put_in, take_out
 
 FREED, REPLAN = 1, 2
@@ -221,8 +231,16 @@ def unqueue(state: State, at: int) -> None:
 
 @kernel()
 def fits(world: World, state: State, scratch: Scratch, job: Any) -> bool:
-    """Whether a job can start now; ``scratch.picked`` then says where."""
-    return permitted(world, state, job) and pick(world, state, scratch, state.free, job, job.nodes)
+    """Whether a job can start now, and run to its limit beside reservations; ``scratch.picked`` then says where."""
+    if not permitted(world, state, job):
+        return False
+    free = state.free
+    if reserved_within(world, state, job.limit_s):
+        if job.nodes > most_nodes(world, free):
+            return False
+        least_free(world, state, scratch, scratch.keys[:0], job.limit_s)
+        free = scratch.low
+    return pick(world, state, scratch, free, job, job.nodes)
 
 
 @kernel()

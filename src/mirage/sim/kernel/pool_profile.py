@@ -6,14 +6,15 @@ that give out whole nodes, need, and it is ten times as fast.
 
 from __future__ import annotations
 
-from mirage.sim.kernel.arrays import NEVER_S, NOBODY, State
+from mirage.sim.kernel.arrays import NEVER_S, NOBODY, State, World
 from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.resources import felt_s, next_known
 from mirage.sim.kernel.sorted_array import put_in
 
 
 @kernel()
-def rebuild_level(state: State, turnover_s: int) -> None:
-    """Rebuild the profile from the running jobs, and from the nodes on their way from one job to the next."""
+def rebuild_level(world: World, state: State) -> None:
+    """Rebuild the profile from running jobs, nodes on their way from one job to the next, and what is reserved."""
     clock, live, running = state.clock[0], state.live, state.running
     times, level = state.profile_s, state.level
     now = clock.now_s
@@ -21,21 +22,49 @@ def rebuild_level(state: State, turnover_s: int) -> None:
     times[0] = now
     level[0] = free
     n = 1
+    turnover_s = world.settings[0].turnover_s
+    known = next_known(world, state, clock.changed_capacity)
     for k in range(clock.n_completing):
-        free += state.completing[k].width
-        if state.completing[k].until_s > times[n - 1]:
-            times[n] = state.completing[k].until_s
+        left = state.completing[k]
+        if known < len(world.changes):
+            n, free, known = foresee_level(world, state, n, free, known, left.until_s)
+        free += left.width
+        if left.until_s > times[n - 1]:
+            times[n] = left.until_s
             n += 1
         level[n - 1] = free
     for k in range(clock.n_running):
         job = live[running[k]]
         end_s = max(job.limit_end_s, now + 1) + turnover_s  # a job at its limit goes at once
+        if known < len(world.changes):
+            n, free, known = foresee_level(world, state, n, free, known, end_s)
         free += job.width
         if end_s > times[n - 1]:
             times[n] = end_s
             n += 1
         level[n - 1] = free
+    if known < len(world.changes):
+        n, free, known = foresee_level(world, state, n, free, known, NEVER_S)
     clock.n_profile = n
+
+
+@kernel()
+def foresee_level(world: World, state: State, n: int, free: int, known: int, until_s: int) -> tuple[int, int, int]:
+    """Write the known changes of capacity felt before ``until_s`` behind the first n stretches.
+
+    Returns:
+        How many stretches there are now, what is free in the last, and the place of the next known change.
+    """
+    times, level = state.profile_s, state.level
+    while known < len(world.changes) and felt_s(world, world.changes[known]) < until_s:
+        change = world.changes[known]
+        free += change.nodes
+        if felt_s(world, change) > times[n - 1]:
+            times[n] = felt_s(world, change)
+            n += 1
+        level[n - 1] = free
+        known = next_known(world, state, known + 1)
+    return n, free, known
 
 
 @kernel()

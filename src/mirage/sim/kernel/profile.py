@@ -18,7 +18,17 @@ from mirage.sim.kernel.pool_profile import (
     rebuild_level,
     reserve_level,
 )
-from mirage.sim.kernel.resources import add_held, most_nodes, need, pick, release_into, room
+from mirage.sim.kernel.resources import (
+    add_held,
+    change_level,
+    felt_s,
+    most_nodes,
+    need,
+    next_known,
+    pick,
+    release_into,
+    room,
+)
 
 
 @kernel()
@@ -29,9 +39,9 @@ def one_pool(world: World) -> bool:
 
 @kernel()
 def rebuild(world: World, state: State) -> None:
-    """Rebuild the profile from the running jobs, and from the nodes on their way from one job to the next."""
+    """Rebuild the profile from running jobs, nodes on their way from one job to the next, and what is reserved."""
     if one_pool(world):
-        rebuild_level(state, world.settings[0].turnover_s)
+        rebuild_level(world, state)
         return
     clock, live = state.clock[0], state.live
     profile_s, profile = state.profile_s, state.profile
@@ -41,15 +51,29 @@ def rebuild(world: World, state: State) -> None:
         profile[0, b, 0] = state.free[b, 0]
         profile[0, b, 1] = state.free[b, 1]
     clock.n_profile = 1
+    known = next_known(world, state, clock.changed_capacity)
     for k in range(clock.n_completing):
         left = state.completing[k]
+        known = foresee(world, state, known, left.until_s)
         n = stretch_from(state, left.until_s)
         add_held(world, state, left.width, left.chunk, profile[n])
     for k in range(clock.n_running):
         slot = state.running[k]
         end_s = max(live[slot].limit_end_s, clock.now_s + 1)  # a job at its limit goes at once
+        known = foresee(world, state, known, end_s + world.settings[0].turnover_s)
         n = stretch_from(state, end_s + world.settings[0].turnover_s)
         release_into(world, state, slot, profile[n])
+    foresee(world, state, known, NEVER_S)
+
+
+@kernel()
+def foresee(world: World, state: State, known: int, until_s: int) -> int:
+    """Append the known changes of capacity felt before ``until_s``; returns the place of the next one."""
+    while known < len(world.changes) and felt_s(world, world.changes[known]) < until_s:
+        change = world.changes[known]
+        change_level(world, change, state.profile[stretch_from(state, felt_s(world, change))])
+        known = next_known(world, state, known + 1)
+    return known
 
 
 @kernel()
@@ -109,6 +133,15 @@ def earliest(world: World, state: State, scratch: Scratch, job: Any) -> int:
         if lasts_from(world, state, scratch, job, k) and pick(world, state, scratch, scratch.low, job, job.nodes):
             return k
     return NOBODY
+
+
+@kernel()
+def fits_plan(world: World, state: State, scratch: Scratch, job: Any) -> bool:
+    """Whether a job can start now and run to its limit beside all that is planned; ``picked`` says where."""
+    if one_pool(world):
+        scratch.picked[0] = job.nodes
+        return bool(state.allowed[job.partition, 0] and lasts_from_now(state, job.nodes, occupies_s(world, job)))
+    return lasts_from(world, state, scratch, job, 0) and pick(world, state, scratch, scratch.low, job, job.nodes)
 
 
 @kernel()

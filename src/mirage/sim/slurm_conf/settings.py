@@ -127,6 +127,7 @@ class SlurmSettings:
         setting.cpus = max(sum(group.count * group.cpus for group in cluster.groups), 1)
         setting.stacked = not cluster.shared_nodes
         setting.epoch_s = epoch_s
+        setting.reserves = bool(cluster.reservations)
         return setting
 
 

@@ -29,7 +29,8 @@ PARTITIONS_COMMAND = ("scontrol", "--oneliner", "--all", "show", "partition")
 CONFIG_COMMAND = ("scontrol", "show", "config")
 
 _CELLS = 9
-_UNUSABLE = ("down", "drain", "fail", "error", "unknown", "power", "maint", "reboot", "future", "inval", "blocked")
+_UNUSABLE = ("down", "drain", "fail", "error", "unknown", "power", "maint", "reserved", "resv", "reboot", "future",
+             "inval", "blocked")  # fmt: skip
 _PAIR = re.compile(r"(?:^|\s)([A-Za-z][\w:/().]*)=(\S*)")
 _OPTION = re.compile(r"^\s*([A-Za-z][\w/().\[\]-]*?)\s*=\s?(.*?)\s*$")
 
