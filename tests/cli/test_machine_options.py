@@ -11,19 +11,25 @@ import pytest
 
 from mirage.cli.machine import MachineOptions, discipline_help
 from mirage.errors import ConfigurationError
-from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.cluster import Cluster, NodeGroup, Partition, Reservation
+from mirage.sim.slurm_conf.cluster_file import ClusterFile, write_cluster_file
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 CONF = (
     "SelectType=select/linear\nSchedulerParameters=bf_interval=45\nNodeName=n[1-3] CPUs=8\nPartitionName=p Nodes=ALL\n"
 )
 OF_CONF = Cluster((NodeGroup("n1", 3, 0, 8),), (Partition("p", ("n1",)),))
+OF_FILE = ClusterFile(
+    replace(Cluster.pool(5), user_max_jobs=3, reservations=(Reservation(10, 20, "node", 5),)),
+    SlurmSettings(bf_interval_s=7, weight_age=1000.0),
+)
 NOTHING = MachineOptions(None, None, None, None, None, None, None, False)
 
 
 @pytest.fixture(autouse=True)
 def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "slurm.conf").write_text(CONF)
+    write_cluster_file(tmp_path / "cluster.toml", OF_FILE)
     monkeypatch.chdir(tmp_path)
 
 
@@ -36,6 +42,7 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"nodes": 4, "gpus_per_node": 8, "cpus_per_node": 16}, Cluster.gpu(4, 8, 16)),
         ({"nodes": 4, "cpus_per_node": 16}, Cluster((NodeGroup("node", 4, 0, 16),), shared_nodes=True)),
         ({"slurm_conf": "slurm.conf"}, OF_CONF),
+        ({"cluster": "cluster.toml"}, OF_FILE.cluster),
         ({"slurm_conf": "slurm.conf", "nodes": 9}, Cluster.pool(9)),
         ({"slurm_conf": "slurm.conf", "nodes": 9, "gpus_per_node": 2}, Cluster.gpu(9, 2)),
     ],
@@ -67,10 +74,10 @@ def test_the_scheduler(said: dict[str, Any], settings: SlurmSettings, said_by: s
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({}, "say how large the cluster is: --nodes N, --processors N or --slurm-conf FILE"),
+        ({}, "say how large the cluster is: --nodes N, --processors N, --slurm-conf FILE or --cluster FILE"),
         (
             {"settings": "lonestar6", "gpus_per_node": 4},
-            "say how large the cluster is: --nodes N, --processors N or --slurm-conf FILE",
+            "say how large the cluster is: --nodes N, --processors N, --slurm-conf FILE or --cluster FILE",
         ),
         ({"nodes": 4, "processors": 4}, "--nodes and --processors exclude each other"),
         (
@@ -91,6 +98,30 @@ def test_options_that_describe_no_machine_or_two(said: dict[str, Any], message: 
     with pytest.raises(click.UsageError) as refused:
         replace(NOTHING, **said).machine()
     assert refused.value.message == message
+
+
+@pytest.mark.parametrize("tested", [None, 7])
+def test_the_scheduler_of_a_cluster_file(tested: int | None) -> None:
+    machine = replace(NOTHING, cluster="cluster.toml", max_job_test=tested).machine()
+    assert machine.settings == replace(OF_FILE.settings, max_job_test=tested or OF_FILE.settings.max_job_test)
+    assert machine.said_by == "cluster.toml"
+
+
+@pytest.mark.parametrize(
+    ("said", "option"),
+    [
+        ({"nodes": 4}, "--nodes"),
+        ({"processors": 4}, "--processors"),
+        ({"gpus_per_node": 4}, "--gpus-per-node"),
+        ({"cpus_per_node": 4}, "--cpus-per-node"),
+        ({"slurm_conf": "slurm.conf"}, "--slurm-conf"),
+        ({"settings": "lonestar6"}, "--settings"),
+    ],
+)
+def test_a_cluster_file_says_it_all(said: dict[str, Any], option: str) -> None:
+    with pytest.raises(click.UsageError) as refused:
+        replace(NOTHING, cluster="cluster.toml", **said).machine()
+    assert refused.value.message == f"--cluster and {option} exclude each other; the file says it all"
 
 
 def test_a_file_that_is_not_there_is_named_even_where_its_nodes_are_not_wanted() -> None:

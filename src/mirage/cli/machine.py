@@ -1,4 +1,4 @@
-"""The machine that a command simulates, from its options or from a ``slurm.conf``."""
+"""The machine that a command simulates, from its options, a ``slurm.conf`` or a cluster file."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mirage.sim.slurm_conf.settings import SlurmSettings
 
 DEFAULT_CPUS = 64
+_SAID_BY_A_CLUSTER_FILE = ("nodes", "processors", "gpus_per_node", "cpus_per_node", "slurm_conf", "settings")
 SETTINGS = ("slurm-default", "lonestar6")
 
 
@@ -37,6 +38,7 @@ class MachineOptions:
     settings: str | None
     max_job_test: int | None
     skip_impossible: bool
+    cluster: str | None = None
 
     def machine(self) -> Machine:
         """The machine that the options describe.
@@ -45,15 +47,19 @@ class MachineOptions:
 
         Raises:
             click.UsageError: They describe none, or two.
-            ConfigurationError: The slurm.conf cannot be read.
+            ConfigurationError: The slurm.conf or the cluster file cannot be read.
         """
+        if self.cluster is not None:
+            return self._of_cluster_file(self.cluster)
         if self.nodes is not None and self.processors is not None:
             raise click.UsageError("--nodes and --processors exclude each other")
         if self.slurm_conf is not None and self.settings is not None:
             raise click.UsageError("--slurm-conf and --settings exclude each other")
         count = self.nodes if self.nodes is not None else self.processors
         if count is None and self.slurm_conf is None:
-            raise click.UsageError("say how large the cluster is: --nodes N, --processors N or --slurm-conf FILE")
+            raise click.UsageError(
+                "say how large the cluster is: --nodes N, --processors N, --slurm-conf FILE or --cluster FILE"
+            )
         if count is None and (self.gpus_per_node, self.cpus_per_node) != (None, None):
             raise click.UsageError(
                 "--gpus-per-node and --cpus-per-node need --nodes N; without it --slurm-conf says what a node has"
@@ -68,6 +74,18 @@ class MachineOptions:
             cluster = cluster_from_slurm_conf(self.slurm_conf)
         return Machine(cluster, settings, self.slurm_conf or self.settings or SETTINGS[0])
 
+    def _of_cluster_file(self, path: str) -> Machine:
+        """The machine of a cluster file, which says all but how many jobs are tested."""
+        from mirage.sim.slurm_conf.cluster_file import read_cluster_file
+
+        for name in _SAID_BY_A_CLUSTER_FILE:
+            if getattr(self, name) is not None:
+                raise click.UsageError(
+                    f"--cluster and --{name.replace('_', '-')} exclude each other; the file says it all"
+                )
+        read = read_cluster_file(path)
+        return Machine(read.cluster, self._tested(read.settings), path)
+
     def _scheduler(self) -> SlurmSettings:
         """The parameters of the scheduler."""
         from mirage.sim.slurm_conf.settings import SlurmSettings
@@ -76,7 +94,11 @@ class MachineOptions:
             found = SlurmSettings.from_slurm_conf(self.slurm_conf)
         else:
             found = SlurmSettings.lonestar6() if self.settings == "lonestar6" else SlurmSettings()
-        return found if self.max_job_test is None else replace(found, max_job_test=self.max_job_test)
+        return self._tested(found)
+
+    def _tested(self, settings: SlurmSettings) -> SlurmSettings:
+        """The parameters with the number of jobs to be tested, where one is given."""
+        return settings if self.max_job_test is None else replace(settings, max_job_test=self.max_job_test)
 
 
 machine_options = option_group(
@@ -107,9 +129,14 @@ machine_options = option_group(
         help="Take nodes, partitions and the scheduler's parameters from a slurm.conf.",
     ),
     click.option(
+        "--cluster",
+        metavar="FILE",
+        help="Take all of it, with limits, outages and reservations, from a cluster file in TOML.",
+    ),
+    click.option(
         "--settings",
         type=click.Choice(SETTINGS),
-        help="The scheduler's parameters, where no slurm.conf gives them.  [default: slurm-default]",
+        help="The scheduler's parameters, where no file gives them.  [default: slurm-default]",
     ),
     click.option(
         "--max-job-test",
@@ -121,7 +148,7 @@ machine_options = option_group(
         "--skip-impossible", is_flag=True, help="Leave out jobs that can never run there, instead of stopping."
     ),
 )
-"""``-N``, ``--processors``, ``--slurm-conf``, ``--settings`` and their kin: the machine to simulate."""
+"""``-N``, ``--processors``, ``--slurm-conf``, ``--cluster``, ``--settings`` and their kin: the machine to simulate."""
 
 
 def _cluster(nodes: int, gpus: int | None, cpus: int | None) -> Cluster:

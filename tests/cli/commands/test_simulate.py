@@ -129,3 +129,19 @@ def test_an_older_schedule_stays_where_the_new_one_cannot_be_written(swf, tmp_pa
     assert f"cannot write {out}: No space left on device" in capsys.readouterr().err
     assert out.read_text() == "old"
     assert [path.name for path in tmp_path.glob(".*")] == []
+
+
+def test_the_cluster_of_a_file_with_its_maintenance(swf, tmp_path, capsys):
+    out, file = tmp_path / "schedule.csv", tmp_path / "cluster.toml"
+    file.write_text(
+        'mirage_cluster = 1\n[[group]]\nname = "node"\ncount = 3\n'
+        '[[reservation]]\nstart = 1970-01-01T00:18:20Z\nend = 1200\ngroup = "node"\nnodes = 3\n'
+    )
+    report = simulated(capsys, swf, "--cluster", str(file), "--discipline", "easy", "-o", str(out))
+    assert out.read_text() == "id,submit,start,end\n1,0,0,100\n2,10,200,250\n3,20,20,50\n"
+    assert (report["nodes"], report["settings"]) == (3, str(file))
+    assert main(["simulate", swf, "--cluster", str(file), "--nodes", "3"]) == 2
+    assert "--cluster and --nodes exclude each other" in capsys.readouterr().err
+    file.write_text("mirage_cluster = 1\n[[group]]\nnaem = 3\n")
+    assert main(["simulate", swf, "--cluster", str(file)]) == 1
+    assert f"{file}: [[group]] number 1: there is no key 'naem'" in capsys.readouterr().err

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         "mirage evaluate jobs.log.gz --nodes 76 --settings lonestar6 --start 2023-03-01",
         "mirage evaluate jobs.log.gz --nodes 76 --protocol published --start 2023-03-01 --link-nodes 1,8",
         "mirage evaluate jobs.csv --slurm-conf slurm.conf --interruption-cost 5 --overlap-cost 1",
+        "mirage evaluate jobs.log.gz --cluster cluster.toml --start 2023-03-01",
         "mirage evaluate jobs.csv --nodes 64 --cost-ratios 1,2,5,10 --plot frontier.svg --resume results",
         "mirage evaluate jobs.csv --nodes 64 --windows 700 --by month --against quantile:0.95",
         "mirage evaluate jobs.csv --nodes 64 --json | jq '.rows[] | select(.load == \"heavy\")'",

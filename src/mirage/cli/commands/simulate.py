@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         "mirage simulate jobs.log.gz --nodes 76 --settings lonestar6",
         "mirage simulate jobs.csv --nodes 16 --gpus-per-node 8 --cpus-per-node 64 --json",
         "mirage simulate sacct.txt --slurm-conf /etc/slurm/slurm.conf --skip-impossible",
+        "mirage simulate jobs.log.gz --cluster cluster.toml",
         "mirage simulate jobs.swf --processors 352 --discipline conservative --max-job-test 100",
     ),
 )

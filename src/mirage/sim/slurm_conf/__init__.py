@@ -1,1 +1,1 @@
-"""Slurm's configuration for the simulator: scheduler settings, nodes, partitions, QOS."""
+"""The configuration of a simulated cluster: slurm.conf, QOS, cluster files."""

@@ -1,0 +1,243 @@
+"""Cluster files: a machine, its outages and its scheduler in one TOML file, as ``mirage calibrate`` writes it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from mirage.errors import ClusterError, ConfigurationError, shown
+from mirage.sim.cluster import Cluster
+from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.toml_values import hints_of, key_of, read_table, toml, toml_key, written
+from mirage.whole_file import write_whole
+
+FORMAT = 1
+"""The version of the form of the file, under the key ``mirage_cluster``."""
+
+_ABOUT = {
+    "cluster": "The machine as a whole.",
+    "group": "Nodes that are alike: how many, and the GPUs and CPUs of each.",
+    "partition": "Partitions; the first is the default one. Jobs may use the nodes of its groups; of all where none is "
+    "named.",
+    "qos": "QOS: the factor in a job's priority, any scale, and the QOS whose running jobs it may displace.",
+    "limit": "Limits of what may run at once.",
+    "change": "Nodes that leave (fewer) or come, to everybody's surprise; nodes in use leave as they fall free.",
+    "reservation": "Reservations and maintenance: plans know of them since they were announced, or always.",
+    "scheduler": "Slurm's parameters; half_life and those with max_ and weight_ are its multifactor priority's.",
+    "calibration": "Facts about how this file was made; nothing reads them but people and reports.",
+    "said_by": "Where the sections come from.",
+}
+_QOS = ("qos_factors", "qos_preempts")
+_PERIODS = ("bf_interval_s", "bf_resolution_s", "calc_period_s", "limit_check_s", "half_life_s", "max_age_s")
+"""Settings that must not be zero, as something is divided by them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFile:
+    """What a cluster file says.
+
+    Attributes:
+        cluster: The machine: nodes, partitions, QOS, limits, outages and reservations.
+        settings: The parameters of its scheduler.
+        said: Section → where it comes from, for people: ``{"group": "most nodes busy at once in jobs.csv"}``.
+        calibration: Free facts: names of traces, dates, figures of fidelity; kept as they are.
+    """
+
+    cluster: Cluster
+    settings: SlurmSettings = field(default_factory=SlurmSettings)
+    said: Mapping[str, str] = field(default_factory=dict)
+    calibration: Mapping[str, Any] = field(default_factory=dict)
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def write_cluster_file(path: str | Path, file: ClusterFile) -> None:
+    """Write a cluster file; what stood there before is gone only when all of it is written.
+
+    Raises:
+        ConfigurationError: The file cannot be written, or a free fact is nothing that TOML can hold.
+    """
+    text = cluster_toml(file)
+    try:
+        write_whole(path, text.encode())
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {path}: {error.strerror}; name a file in a folder of yours") from error
+
+
+def cluster_toml(file: ClusterFile) -> str:
+    """The text of a cluster file.
+
+    Raises:
+        ConfigurationError: A free fact is nothing that TOML can hold.
+    """
+    head = [
+        "# A cluster for Mirage: mirage simulate TRACE --cluster THIS_FILE",
+        '# Durations are as Slurm writes them ("2-00:00:00", "00:30:00", "UNLIMITED"), instants in UTC.',
+        f"mirage_cluster = {FORMAT}",
+    ]
+    return "\n".join([*head, *_sections(file), ""])
+
+
+def _sections(file: ClusterFile) -> Iterator[str]:
+    cluster, said = file.cluster, file.said
+    yield from _heading("cluster", said)
+    yield from _table("[cluster]", _filled(cluster, _scalars()))
+    for name in _rows_of():
+        rows = getattr(cluster, name)
+        section = name.removesuffix("s")
+        for place, row in enumerate(rows):
+            yield from _heading(section, said) if place == 0 else [""]
+            yield from _table(f"[[{section}]]", _filled(row))
+    for place, (name, factor) in enumerate(cluster.qos_factors.items()):
+        yield from _heading("qos", said) if place == 0 else [""]
+        displaced = {"preempts": list(cluster.qos_preempts[name])} if name in cluster.qos_preempts else {}
+        yield from _table(f"[qos.{toml_key(name)}]", {"factor": factor, **displaced})
+    yield from _heading("scheduler", said)
+    yield from _table("[scheduler]", _filled(file.settings))
+    for section, facts in (("calibration", file.calibration), ("said_by", said)):
+        if facts:
+            yield from _heading(section, said)
+            yield from _facts(toml_key(section), facts)
+
+
+def _heading(section: str, said: Mapping[str, str]) -> Iterator[str]:
+    yield ""
+    if section in _ABOUT:
+        yield f"# {_ABOUT[section]}"
+    if section in said:
+        plain = "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in said[section])
+        yield from (f"# From: {line}" for line in plain.split("\n"))
+
+
+def _table(heading: str, values: Mapping[str, Any]) -> Iterator[str]:
+    yield heading
+    yield from (f"{toml_key(key)} = {toml(value)}" for key, value in values.items())
+
+
+def _facts(section: str, facts: Mapping[str, Any]) -> Iterator[str]:
+    """Free facts; tables within them become sections."""
+    inner = {key: value for key, value in facts.items() if isinstance(value, Mapping)}
+    yield from _table(f"[{section}]", {key: value for key, value in facts.items() if key not in inner})
+    for key, value in inner.items():
+        yield ""
+        yield from _facts(f"{section}.{toml_key(key)}", value)
+
+
+def _filled(item: Any, only: frozenset[str] | None = None) -> dict[str, Any]:
+    """Key → value of the fields that are not None."""
+    values = {f.name: getattr(item, f.name) for f in fields(item) if only is None or f.name in only}
+    return {key_of(name): written(name, value) for name, value in values.items() if value is not None}
+
+
+# -- the parts of a cluster -------------------------------------------------------------------------------------------
+
+
+def _rows_of() -> dict[str, type[Any]]:
+    """Field → dataclass of the rows of a cluster: groups, partitions, limits, changes, reservations."""
+    hints = {name: hint for name, hint in hints_of(Cluster).items() if get_origin(hint) is tuple}
+    return {name: get_args(hint)[0] for name, hint in hints.items() if is_dataclass(get_args(hint)[0])}
+
+
+def _scalars() -> frozenset[str]:
+    """Fields of a cluster that are single values."""
+    return frozenset(f.name for f in fields(Cluster)) - _rows_of().keys() - {*_QOS}
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_cluster_file(path: str | Path) -> ClusterFile:
+    """Read a cluster file.
+
+    Raises:
+        ConfigurationError: It cannot be read, is no cluster file, or says something that cannot be; the message names
+            file, section and key.
+    """
+    try:
+        told = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}; name a readable cluster file") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} is no TOML: {error}; correct it there") from error
+    _check_format(path, told)
+    settings = _settings(path, told.pop("scheduler", {}))
+    calibration, said = _dict(path, told, "calibration"), _dict(path, told, "said_by")
+    for section, text in said.items():
+        if not isinstance(text, str):
+            raise ConfigurationError(f"{path}: [said_by]: {section}: {shown(text)} is not text in quotes")
+    return ClusterFile(_cluster(path, told), settings, said, calibration)
+
+
+def _check_format(path: str | Path, told: dict[str, Any]) -> None:
+    form = told.pop("mirage_cluster", None)
+    if form != FORMAT or isinstance(form, bool):
+        problem = "is no cluster file" if form is None else f"has the form {shown(form)}"
+        raise ConfigurationError(
+            f"{path} {problem}; the first key of one that this version reads is mirage_cluster = {FORMAT}"
+        )
+
+
+def _settings(path: str | Path, table: Any) -> SlurmSettings:
+    found = read_table(SlurmSettings, table, f"{path}: [scheduler]")
+    for name in _PERIODS:
+        if name in found and found[name] <= 0:
+            raise ConfigurationError(f'{path}: [scheduler]: {key_of(name)} must be longer than nothing; "00:00:01" is')
+    return SlurmSettings(**found)
+
+
+def _cluster(path: str | Path, told: dict[str, Any]) -> Cluster:
+    parts = read_table(Cluster, told.pop("cluster", {}), f"{path}: [cluster]", _scalars())
+    for name, kind in _rows_of().items():
+        section = name.removesuffix("s")
+        rows = told.pop(section, None)
+        if rows is None:
+            continue
+        if not isinstance(rows, list):
+            raise ConfigurationError(f"{path}: {section} is no list of tables; write each as [[{section}]]")
+        parts[name] = tuple(
+            kind(**read_table(kind, row, f"{path}: [[{section}]] number {place}")) for place, row in enumerate(rows, 1)
+        )
+    parts |= _qos(path, _dict(path, told, "qos"))
+    if told:
+        known = [
+            "cluster",
+            *(name.removesuffix("s") for name in _rows_of()),
+            "qos",
+            "scheduler",
+            "calibration",
+            "said_by",
+        ]
+        raise ConfigurationError(f"{path}: there is no section {shown(next(iter(told)))}; there are {', '.join(known)}")
+    if "groups" not in parts:
+        raise ConfigurationError(f"{path}: it has no [[group]], and a cluster needs nodes")
+    try:
+        return Cluster(**parts)
+    except ClusterError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Qos:
+    """A section of a QOS."""
+
+    factor: float
+    preempts: tuple[str, ...] | None = None
+
+
+def _qos(path: str | Path, table: Mapping[str, Any]) -> dict[str, Any]:
+    found = {name: _Qos(**read_table(_Qos, own, f"{path}: [qos.{name}]")) for name, own in table.items()}
+    return {
+        "qos_factors": {name: qos.factor for name, qos in found.items()},
+        "qos_preempts": {name: qos.preempts for name, qos in found.items() if qos.preempts is not None},
+    }
+
+
+def _dict(path: str | Path, told: dict[str, Any], section: str) -> dict[str, Any]:
+    table = told.pop(section, {})
+    if not isinstance(table, dict):
+        raise ConfigurationError(f"{path}: {section} is no table; write it as a section, [{section}]")
+    return table
