@@ -11,7 +11,7 @@ import pytest
 
 from mirage.cli.machine import MachineOptions, discipline_help
 from mirage.errors import ConfigurationError
-from mirage.sim.cluster import Cluster, NodeGroup, Partition, Reservation
+from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition, Reservation
 from mirage.sim.slurm_conf.cluster_file import ClusterFile, write_cluster_file
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
@@ -20,7 +20,7 @@ CONF = (
 )
 OF_CONF = Cluster((NodeGroup("n1", 3, 0, 8),), (Partition("p", ("n1",)),))
 OF_FILE = ClusterFile(
-    replace(Cluster.pool(5), user_max_jobs=3, reservations=(Reservation(10, 20, "node", 5),)),
+    replace(Cluster.pool(5), limits=(Limit(jobs=3),), reservations=(Reservation(10, 20, "node", 5),)),
     SlurmSettings(bf_interval_s=7, weight_age=1000.0),
 )
 NOTHING = MachineOptions(None, None, None, None, None, None, None, False)

@@ -60,7 +60,6 @@ def shared(draw: st.DrawFn) -> Cluster:
 
 @st.composite
 def with_limits(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster]) -> Cluster:
-    cluster = draw(clusters)
     """Up to three limits, on users, accounts or everybody, on all jobs or on those of some QOS and partitions."""
     cluster = replace(draw(clusters), qos_factors={"q1": 1.0, "q2": 5.0})
     most = {"jobs": 3, "nodes": cluster.nodes, "gpus": sum(g.count * g.gpus for g in cluster.groups)}

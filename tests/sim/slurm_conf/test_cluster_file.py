@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mirage.duration import DAY_S, UNLIMITED_S
 from mirage.errors import ConfigurationError
-from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition, Reservation
+from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition, Reservation
 from mirage.sim.slurm_conf.cluster_file import ClusterFile, cluster_toml, read_cluster_file, write_cluster_file
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
@@ -31,7 +31,7 @@ FULL = ClusterFile(
         True,
         {"normal": 1.0, "a.b": 10.0},
         {"a.b": ("normal",), "normal": ()},
-        user_max_jobs=8,
+        limits=(Limit(jobs=8), Limit("account", gpus=40, qos=("a.b",), partitions=("gpu",))),
         changes=(CapacityChange(MARCH_S, "a100", -2),),
         reservations=(Reservation(MARCH_S, MARCH_S + 36_000, "a100", 70, MARCH_S - DAY_S),),
     ),
@@ -73,6 +73,7 @@ def schedulers(draw: st.DrawFn) -> SlurmSettings:
 def test_what_is_written_is_read(
     tmp_path: Path, cluster: Cluster, of_qos: dict[str, Any], scheduler: SlurmSettings, said: dict[str, str], name: str
 ) -> None:
+    of_qos["qos_factors"] |= cluster.qos_factors  # which limits may name
     file = ClusterFile(replace(cluster, **of_qos), scheduler, said, {name: name, "inner": {name: [1, name]}})
     write_cluster_file(tmp_path / "cluster.toml", file)
     read = read_cluster_file(tmp_path / "cluster.toml")
@@ -90,7 +91,9 @@ def test_the_file_is_one_that_people_can_read() -> None:
     assert told["change"] == [{"time": datetime(2023, 3, 14, 6, tzinfo=UTC), "group": "a100", "nodes": -2}]
     assert told["reservation"][0]["announced"] == datetime(2023, 3, 13, 6, tzinfo=UTC)
     assert (told["scheduler"]["bf_interval"], told["scheduler"]["half_life"]) == ("00:00:10", "UNLIMITED")
-    assert told["cluster"] == {"shared_nodes": True, "user_max_jobs": 8}
+    assert told["cluster"] == {"shared_nodes": True}
+    assert told["limit"][0]["jobs"] == 8
+    assert told["limit"][1] == {"per": "account", "gpus": 40, "qos": ["a.b"], "partitions": ["gpu"]}
     assert told["calibration"] == FULL.calibration
     assert "# From: most nodes busy at once\n# From: in jobs.csv\n[[group]]" in text
 
@@ -176,6 +179,7 @@ SMALL = 'mirage_cluster = 1\n[[group]]\nname = "node"\ncount = 4\n'
         ),
         (f"{SMALL}[qos.a]\nfactor = 1\npreempts = ['b']\n", "c.toml: no QOS 'b' to preempt or be preempted"),
         (f"{SMALL}[qos]\na = 1\n", "c.toml: [qos.a]: 1 is no table; write it as a section"),
+        (f'{SMALL}[[limit]]\nper = "group"\njobs = 1\n', "c.toml: [[limit]] number 1: a limit is per user, account, all; got 'group'"),
         (f"{SMALL}[weather]\n", "c.toml: there is no section 'weather'; there are cluster, group, partition"),
         ("mirage_cluster = 1\ncalibration = 1\n", "c.toml: calibration is no table; write it as a section"),
         (f"{SMALL}[said_by]\ngroup = 1\n", "c.toml: [said_by]: group: 1 is not text in quotes"),

@@ -199,7 +199,7 @@ def _cluster(path: str | Path, told: dict[str, Any]) -> Cluster:
         if not isinstance(rows, list):
             raise ConfigurationError(f"{path}: {section} is no list of tables; write each as [[{section}]]")
         parts[name] = tuple(
-            kind(**read_table(kind, row, f"{path}: [[{section}]] number {place}")) for place, row in enumerate(rows, 1)
+            _row(kind, row, f"{path}: [[{section}]] number {place}") for place, row in enumerate(rows, 1)
         )
     parts |= _qos(path, _dict(path, told, "qos"))
     if told:
@@ -218,6 +218,14 @@ def _cluster(path: str | Path, told: dict[str, Any]) -> Cluster:
         return Cluster(**parts)
     except ClusterError as error:
         raise ConfigurationError(f"{path}: {error}") from error
+
+
+def _row(kind: type[Any], table: Any, place: str) -> Any:
+    found = read_table(kind, table, place)
+    try:
+        return kind(**found)
+    except ClusterError as error:
+        raise ConfigurationError(f"{place}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
