@@ -16,6 +16,7 @@ import click
 import pytest
 
 from mirage.cli import root
+from mirage.sim.slurm_conf.cluster_file import read_cluster_file
 from mirage.trace.formats.columns.mapping import TARGETS
 
 HOME = Path(__file__).parents[2]
@@ -114,10 +115,16 @@ def test_python_is_executed(block: Block, environment: dict[str, str], tmp_path:
 
 
 @pytest.mark.parametrize("block", blocks("toml"), ids=lambda block: block.place)
-def test_toml_can_be_read_and_its_entry_points_resolve(block: Block, environment: dict[str, str]) -> None:
+def test_toml_can_be_read_and_its_entry_points_resolve(
+    block: Block, environment: dict[str, str], tmp_path: Path
+) -> None:
     tables = tomllib.loads(block.text)
     if block.place.startswith("docs/traces.md"):
         assert set(tables) <= set(TARGETS), "names of columns; test_own_traces_page.py types its commands"
+        return
+    if block.place.startswith("docs/simulator.md"):
+        (tmp_path / "cluster.toml").write_text(block.text, encoding="utf-8")
+        assert read_cluster_file(tmp_path / "cluster.toml").cluster.reservations
         return
     points = [value for group in tables["project"]["entry-points"].values() for value in group.values()]
     assert points

@@ -10,7 +10,7 @@ import pytest
 
 from mirage.errors import ContractBroken
 from mirage.sim.check import check_schedule
-from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition
+from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition, Reservation
 from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import SEGMENT, Records, records
 from mirage.sim.schedule import Schedule
@@ -220,3 +220,24 @@ def test_nodes_count_from_the_second_they_come_to_the_second_they_go(start_s: in
             ContractBroken, match=f"^at {start_s} jobs start although 5 nodes are in use then and node "
         ):
             check_schedule(schedule, cluster)
+
+
+@pytest.mark.parametrize(
+    ("reservation", "message"),
+    [
+        (Reservation(5, 15, "node", 1), "3 nodes are in use at 5, when a reservation begins that was always known, and "
+         "node have 2 beside it"),
+        (Reservation(15, 25, "node", 2), "at 20 jobs start although 2 nodes are in use then and node have 1"),
+        (Reservation(5, 15, "node", 1, announced_s=3), "at 10 jobs start although 3 nodes are in use"),
+    ],
+)  # fmt: skip
+def test_jobs_on_reserved_nodes_are_found(reservation: Reservation, message: str) -> None:
+    """Three nodes are in use until 20, then two until 40; who ran when a reservation was announced may go on."""
+    table = TABLE.with_columns(submit_s=np.array([0, 0, 20]))
+    schedule = simulate(POOL, workload(table, POOL), "easy")
+    cluster = replace(POOL, reservations=(reservation,))
+    if reservation.announced_s is not None:
+        check_schedule(schedule, cluster)
+        schedule = simulate(POOL, workload(TABLE.with_columns(nodes=np.array([1, 1, 1])), POOL), "easy")
+    with pytest.raises(ContractBroken, match=message):
+        check_schedule(schedule, cluster)

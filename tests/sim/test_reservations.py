@@ -72,6 +72,13 @@ def test_shorter_jobs_run_before_maintenance_behind_one_that_waits_for_its_end(d
 
 
 @pytest.mark.parametrize("discipline", PLANNERS)
+def test_a_node_that_fails_in_use_is_made_up_for_by_nobody_when_a_reservation_begins(discipline: str) -> None:
+    """Three nodes of four are in use, one fails and one is reserved: three are in use at 1000 all the same."""
+    cluster = replace(reserved(4, Reservation(1000, 2000, "node", 1)), changes=(CapacityChange(500, "node", -1),))
+    assert starts(cluster, jobs((0, 3000, 3), (600, 100, 1)), discipline) == [0, 3000]
+
+
+@pytest.mark.parametrize("discipline", PLANNERS)
 def test_nobody_knows_of_a_reservation_before_it_is_announced(discipline: str) -> None:
     cluster = reserved(4, Reservation(1000, 2000, "node", 4, announced_s=500))
     assert starts(cluster, jobs((400, 800, 2), (500, 700, 1)), discipline) == [400, 2000]
@@ -157,15 +164,19 @@ def test_displacing_is_not_done_where_a_reservation_would_keep_the_job_waiting_a
     assert first.end_s[0] == 20, "only the job that fits before the reservation displaces anybody"
 
 
-def test_a_displaced_job_s_nodes_count_for_whom_they_are_taken_once() -> None:
-    """Two of four are reserved at 1000, when the first of the two jobs in the way would have ended anyhow."""
+def test_nobody_is_displaced_in_vain_for_one_whom_others_leave_too_few_nodes_beside_a_reservation() -> None:
+    """Of four nodes two are reserved at 1000 and one is in use: the two of the displaced job would not be two then."""
     cluster = replace(
         reserved(4, Reservation(1000, 2000, "node", 2)),
         qos_factors={"low": 1.0, "high": 2.0},
         qos_preempts={"high": ("low",)},
     )
-    table = jobs((0, 900, 2), (0, 3000, 2), (10, 1500, 3), qos=["low", "low", "high"])
-    assert simulate(cluster, workload(table, cluster), "slurm").start_s.tolist() == [0, 0, 2000]
+    table = jobs((0, 900, 2), (0, 3000, 1), (10, 1500, 2), qos=["low", "high", "high"])
+    schedule = simulate(cluster, workload(table, cluster), "slurm")
+    assert len(schedule.segments) == 3
+    assert schedule.start_s.tolist() == [0, 0, 2000]
+    shorter = jobs((0, 900, 2), (0, 3000, 1), (10, 990, 2), qos=["low", "high", "high"])
+    assert simulate(cluster, workload(shorter, cluster), "slurm").start_s.tolist()[1:] == [0, 10]
 
 
 @pytest.mark.parametrize(

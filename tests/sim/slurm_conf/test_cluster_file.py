@@ -179,7 +179,10 @@ SMALL = 'mirage_cluster = 1\n[[group]]\nname = "node"\ncount = 4\n'
         ),
         (f"{SMALL}[qos.a]\nfactor = 1\npreempts = ['b']\n", "c.toml: no QOS 'b' to preempt or be preempted"),
         (f"{SMALL}[qos]\na = 1\n", "c.toml: [qos.a]: 1 is no table; write it as a section"),
-        (f'{SMALL}[[limit]]\nper = "group"\njobs = 1\n', "c.toml: [[limit]] number 1: a limit is per user, account, all; got 'group'"),
+        (
+            f'{SMALL}[[limit]]\nper = "group"\njobs = 1\n',
+            "c.toml: [[limit]] number 1: a limit is per user, account, all; got 'group'",
+        ),
         (f"{SMALL}[weather]\n", "c.toml: there is no section 'weather'; there are cluster, group, partition"),
         ("mirage_cluster = 1\ncalibration = 1\n", "c.toml: calibration is no table; write it as a section"),
         (f"{SMALL}[said_by]\ngroup = 1\n", "c.toml: [said_by]: group: 1 is not text in quotes"),
