@@ -89,12 +89,13 @@ def test_jobs_of_equal_priority_go_by_submission_however_long_they_were_held() -
 
 
 def test_a_requeued_job_goes_behind_those_submitted_before_it_was_requeued() -> None:
+    """Job 0 is requeued at 20: job 2 came before that, job 3 after it, while job 0 was held back."""
     table = JobTable.build(
-        range(3), submit_s=[0, 5, 25], elapsed_s=[60] * 3, limit_s=[60] * 3, nodes=[2] * 3, user=["u"] * 3
+        range(4), submit_s=[0, 5, 10, 25], elapsed_s=[60] * 4, limit_s=[60] * 4, nodes=[2] * 4, user=["u"] * 4
     )
     cluster = Cluster.pool(2)
     sim = Simulation(cluster, workload(table, cluster), "slurm")
     sim.advance(20)
     requeue(sim, 0, begin_s=30)
-    starts = {(int(s.id), int(s.start_s)) for s in sim.run().segments}
-    assert starts == {(0, 0), (1, 20), (0, 80), (2, 140)}
+    starts = [(int(s.start_s), int(s.id)) for s in sim.run().segments]
+    assert starts == [(0, 0), (20, 1), (80, 2), (140, 0), (200, 3)]
