@@ -169,13 +169,14 @@ def unranked_last(state: State, scratch: Scratch) -> int:
 
 @kernel()
 def came_before(one: Any, other: Any) -> bool:
-    """Whether a job of the same priority was submitted before another, or has the lower number.
+    """Whether a job of the same priority was submitted before another; in one second, whether it was admitted before.
 
-    So Slurm sorts (``sort_job_queue2`` of slurmctld); a requeued job counts as submitted then.
+    So Slurm sorts (``sort_job_queue2`` of slurmctld): by submission, then by number. A requeued job counts as submitted
+    then. Numbers of injected jobs are higher than those of a trace, whoever came first.
     """
     if one.submit_s != other.submit_s:
         return bool(one.submit_s < other.submit_s)
-    return bool(one.id < other.id)
+    return bool(one.order < other.order)
 
 
 @kernel()
