@@ -62,7 +62,7 @@ def schedulers(draw: st.DrawFn) -> SlurmSettings:
     return SlurmSettings(**{f.name: draw(kinds[str(f.type)]) for f in fields(SlurmSettings)})
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     cluster=CLUSTERS,
     of_qos=qos(),
