@@ -35,6 +35,7 @@ COMMANDS = {
     "lab": LazyCommand("mirage.cli.commands.lab:lab", "A private real Slurm on this machine."),
     "simulate": LazyCommand("mirage.cli.commands.simulate:simulate", "Replay a trace under a queue discipline."),
     "evaluate": LazyCommand("mirage.cli.commands.evaluate:evaluate", "Judge policies by interruption and overlap."),
+    "calibrate": LazyCommand("mirage.cli.commands.calibrate:calibrate", "Fit the simulator to a cluster."),
     "compile": LazyCommand("mirage.cli.commands.compile:compile_kernels", "Compile the simulator before it is needed."),
     "train": LazyCommand("mirage.cli.commands.train:train", "Learn queue waits from a trace."),
     "trace": LazyCommand("mirage.cli.commands.trace:trace", "Look into traces, convert them, generate new ones."),

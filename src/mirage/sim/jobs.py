@@ -17,6 +17,7 @@ from mirage.sim.kernel.arrays import (
     AFTER_NONE,
     AFTER_OK,
     AFTER_START,
+    ANSWERS_END,
     JOB,
     NOBODY,
     WHOLE_NODE,
@@ -221,6 +222,7 @@ def to_minutes(jobs: Records, epoch_s: int) -> Records:
     grid.limit_s = np.maximum(jobs.limit_s // 60 * 60, 60)
     run_s = np.minimum(jobs.run_s, jobs.limit_s)
     grid.run_s = np.minimum(np.maximum(-(-run_s // 60) * 60, 60), grid.limit_s)
+    grid.begin_s = np.where(jobs.after_kind >= ANSWERS_END, -(-jobs.begin_s // 60) * 60, jobs.begin_s)
     return grid
 
 

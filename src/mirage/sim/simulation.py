@@ -102,6 +102,9 @@ class Simulation:
         skipped = int(np.searchsorted(jobs.jobs.submit_s, now_s))
         replayed = jobs.jobs[skipped:].copy().view(np.recarray)
         replayed.after_kind[replayed.after >= len(jobs.jobs)] = AFTER_NONE  # a job that will not be seen
+        if self.settings.recorded_priority is not None:
+            told = jobs.table.priority[skipped:] >= 0
+            replayed.boost[told] = jobs.table.priority[skipped:][told] - self.settings.recorded_priority
         if self.spec.minutes:
             now_s = now_s // 60 * 60
             replayed = to_minutes(replayed, now_s)

@@ -59,6 +59,7 @@ def qos(draw: st.DrawFn) -> dict[str, Any]:
 def schedulers(draw: st.DrawFn) -> SlurmSettings:
     """Any value that its type allows in every field."""
     kinds = {"int": st.integers(1, 2**40), "float": st.floats(1e-3, 2.0**40), "bool": st.booleans()}
+    kinds["float | None"] = st.none() | kinds["float"]
     return SlurmSettings(**{f.name: draw(kinds[str(f.type)]) for f in fields(SlurmSettings)})
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from mirage.job_state import MISSING
 from mirage.policy.view import MOST_PENDING, Chain, Ended, Jobs, Nodes, View
 from mirage.sim.contract.job_labels import JobLabels, label
-from mirage.sim.kernel.arrays import CLOCK, NOBODY, RUNNING, SUSPENDING, WHOLE_NODE, State, World
+from mirage.sim.kernel.arrays import CLOCK, HELD, NOBODY, RUNNING, SUSPENDING, WHOLE_NODE, State, World
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.resources import exceeded
 
@@ -44,6 +44,8 @@ def observe(
     """
     now_s, head, n_pending, n_running, n_held, _ = _present(state.clock.item())
     waiting, held = state.queue[head : head + n_pending], state.held[:n_held]
+    if n_held:
+        held = held[state.live.status[held] == HELD]  # the others are not submitted yet
     if len(world.limits):
         blocked = limits_reached(world, state, waiting) != NOBODY
         waiting, held = waiting[~blocked], np.concatenate([waiting[blocked], held])

@@ -28,7 +28,9 @@ NOBODY = -1
 FUTURE, HELD, PENDING, RUNNING, SUSPENDING, ENDED, CANCELLED = range(7)
 
 # -- what a job waits for before it is eligible ---------------------------------------------------------------------
-AFTER_NONE, AFTER_START, AFTER_ANY, AFTER_OK = range(4)
+AFTER_NONE, AFTER_START, AFTER_ANY, AFTER_OK, ANSWERS_END, ANSWERS_START = range(6)
+"""The last two are not submitted yet: their user does so ``begin_s`` seconds after another job of theirs has ended, or
+started."""
 
 # -- how a run segment ended ------------------------------------------------------------------------------------
 BY_ITSELF, BY_LIMIT, BY_PREEMPTION, BY_CANCEL, BY_RESIZE = range(5)

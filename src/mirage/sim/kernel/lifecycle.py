@@ -9,11 +9,14 @@ from mirage.sim.kernel.arrays import (
     AFTER_NONE,
     AFTER_OK,
     AFTER_START,
+    ANSWERS_END,
+    ANSWERS_START,
     BY_ITSELF,
     BY_LIMIT,
     BY_PREEMPTION,
     CANCELLED,
     ENDED,
+    FUTURE,
     HELD,
     NEVER_S,
     NOBODY,
@@ -139,7 +142,13 @@ def admit(world: World, state: State, asked: Any) -> int:
     job.stamp = NOBODY
     job.speed = 1.0
     job.first_start_s = NOBODY
-    if job.begin_s > clock.now_s or (job.after_kind != AFTER_NONE and not met(state, job)):
+    if answers(job):
+        job.status = FUTURE
+        job.eligible_s = NEVER_S
+        state.held[clock.n_held] = slot
+        clock.n_held += 1
+        call_at(state, clock.now_s)  # what it answers to may have come
+    elif job.begin_s > clock.now_s or (job.after_kind != AFTER_NONE and not met(state, job)):
         job.status = HELD
         job.eligible_s = NEVER_S
         state.held[clock.n_held] = slot
@@ -151,10 +160,16 @@ def admit(world: World, state: State, asked: Any) -> int:
 
 
 @kernel()
+def answers(job: Any) -> bool:
+    """Whether a job is not submitted yet: its user does so when another job has started or ended."""
+    return bool(job.after_kind == ANSWERS_END or job.after_kind == ANSWERS_START)
+
+
+@kernel()
 def met(state: State, job: Any) -> bool:
     """Whether the dependency of a job is fulfilled."""
     fate = state.fate[job.after]
-    if job.after_kind == AFTER_START:
+    if job.after_kind == AFTER_START or job.after_kind == ANSWERS_START:
         return bool(fate >= RUNNING)
     if job.after_kind == AFTER_OK:
         return bool(fate == ENDED)
@@ -165,14 +180,20 @@ def met(state: State, job: Any) -> bool:
 def wake_held(state: State) -> None:
     """Queue the held jobs that have become eligible, in the order of admission.
 
-    A held job gains no place in the queue, as it gains no age priority.
+    A held job gains no place in the queue, as it gains no age priority. A job that answers to another learns now when
+    it will be submitted.
     """
     clock = state.clock[0]
     kept = 0
     for k in range(clock.n_held):
         slot = state.held[k]
         job = state.live[slot]
-        if job.begin_s <= clock.now_s and (job.after_kind == AFTER_NONE or met(state, job)):
+        if answers(job) and met(state, job):
+            job.begin_s += clock.now_s
+            job.submit_s = job.begin_s
+            job.after_kind = AFTER_NONE
+        due = job.begin_s <= clock.now_s and not answers(job)
+        if due and (job.after_kind == AFTER_NONE or met(state, job)):
             clock.sequence += 1
             job.order = float(clock.sequence)
             enqueue(state, slot)

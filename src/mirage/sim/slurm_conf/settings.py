@@ -38,6 +38,9 @@ class SlurmSettings:
         weight_cpus: The same of ``CPU``; other resources in it are not modelled.
         turnover_s: The nodes of an ended job can be had again only so much later (epilog, health check, COMPLETING in
             Slurm); plans know it. ``mirage-2023`` knows no such time.
+        recorded_priority: Where the trace tells the priorities of jobs at their submission, these less this number
+            stand for everything but the age, such as fair-share in a machine of which the trace shows only a part; the
+            other weights are 0 then. None where priorities are computed.
         every_pass: Run also the passes in which nothing can have changed (to measure that it changes nothing).
     """
 
@@ -62,6 +65,7 @@ class SlurmSettings:
     requeue_hold_s: int = CREDENTIAL_S + 1
     youngest_first: bool = False
     turnover_s: int = 0
+    recorded_priority: float | None = None
     every_pass: bool = False
 
     @classmethod

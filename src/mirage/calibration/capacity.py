@@ -1,0 +1,157 @@
+"""Capacity over time, as far as accounting tells it: what ran, and what waited while nothing was started.
+
+The nodes a cluster has are at least those in use. On a busy cluster the level of nodes in use touches the capacity
+again and again, so the capacity is the level with its dips filled in (a morphological closing: the running maximum over
+``dip_s``, and of that the running minimum). A dip that lasts longer is taken for nodes that were away. An outage is
+seen otherwise: for hours nothing is started, though jobs wait for which there is room.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.duration import HOUR_S, MINUTE_S
+from mirage.errors import TraceError
+from mirage.job_state import Ints
+from mirage.sim.cluster import CapacityChange
+from mirage.trace.table import JobTable
+
+STEP_S = 10 * MINUTE_S
+"""The level of nodes in use is read so often."""
+
+OUTAGE_S = 3 * HOUR_S
+"""So long nothing is started in an outage, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Nodes over time.
+
+    Attributes:
+        times_s: Shape (n,), from when on each level holds, rising.
+        nodes: Shape (n,).
+    """
+
+    times_s: Ints
+    nodes: Ints
+
+    @property
+    def first(self) -> int:
+        """Nodes at the beginning."""
+        return int(self.nodes[0])
+
+    def changes(self, group: str) -> tuple[CapacityChange, ...]:
+        """The same as changes of a node group."""
+        return tuple(
+            CapacityChange(int(at_s), group, int(step)) for at_s, step in zip(self.times_s[1:], np.diff(self.nodes))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A stretch in which nothing was started, though there was room for jobs that waited.
+
+    Attributes:
+        start_s: The last start before it.
+        end_s: The first start after it.
+        nodes: Nodes in use at its end.
+        waiting: Jobs that waited from before it to its end, and would have fitted.
+    """
+
+    start_s: int
+    end_s: int
+    nodes: int
+    waiting: int
+
+
+def levels(times_s: Ints, from_s: Ints, until_s: Ints, weights: Ints) -> Ints:
+    """The sum of the weights of the intervals that hold each time; intervals are half open, shape of ``times_s``."""
+    begun = np.concatenate([[0], np.cumsum(weights[np.argsort(from_s, kind="stable")])])
+    over = np.concatenate([[0], np.cumsum(weights[np.argsort(until_s, kind="stable")])])
+    level: Ints = (
+        begun[np.searchsorted(np.sort(from_s), times_s, side="right")]
+        - over[np.searchsorted(np.sort(until_s), times_s, side="right")]
+    )
+    return level
+
+
+def queued(table: JobTable) -> JobTable:
+    """The jobs of a trace that were in the queue, by submission, whether they ran or not.
+
+    Raises:
+        TraceError: There are none that ran, or the trace tells no starts.
+    """
+    known = (table.start_s >= table.submit_s) & (table.submit_s >= 0) & (table.end_s >= table.start_s)
+    found = table[known & (table.nodes > 0)].sorted_by_submit()
+    if not ran(found).any():
+        raise TraceError("no job of the trace has a submission, a start and an end: there is nothing to calibrate with")
+    return found
+
+
+def ran(jobs: JobTable) -> NDArray[np.bool_]:
+    """Which jobs ran at all, shape (n,).
+
+    A job that is cancelled while it waits gets start and end at that second in Slurm's accounts, and an exit code of
+    0:0: its wait is no wait for a start.
+    """
+    found: NDArray[np.bool_] = jobs.end_s > jobs.start_s
+    return found
+
+
+def capacity_over_time(jobs: JobTable, dip_s: int) -> Capacity:
+    """The level of nodes in use with dips of up to ``dip_s`` filled in, and outages taken out.
+
+    Args:
+        jobs: Jobs that ran, by submission.
+        dip_s: A dip that lasts longer is taken for nodes that were away.
+    """
+    first_s = int(jobs.start_s.min())
+    last_s = max(int(jobs.submit_s[-1]), first_s)  # from then on jobs only run out
+    times_s = np.arange(first_s // STEP_S * STEP_S, last_s + 1, STEP_S)
+    busy = levels(times_s, jobs.start_s, jobs.end_s, jobs.nodes)
+    width = max(dip_s // STEP_S, 1) | 1
+    nodes = -_running_maximum(-_running_maximum(busy, width), width)
+    for outage in outages(jobs, times_s, nodes):
+        away = (times_s >= outage.start_s) & (times_s < outage.end_s)
+        nodes[away] = np.minimum(nodes[away], np.maximum(busy[away], 1))
+    nodes = np.maximum(nodes, 1)
+    kept = np.concatenate([[True], np.diff(nodes) != 0])
+    return Capacity(times_s[kept], nodes[kept])
+
+
+def _running_maximum(levels: Ints, width: int) -> Ints:
+    """The largest of ``width`` neighbours, an odd number, around every level; the first and last level go on for ever.
+
+    Within blocks of that many, it is the larger of a maximum so far and one from here on (van Herk, 1992).
+    """
+    padded = np.pad(levels, width // 2, mode="edge")
+    blocks = np.pad(padded, (0, -len(padded) % width), mode="edge").reshape(-1, width)
+    so_far = np.maximum.accumulate(blocks, axis=1).ravel()
+    from_here = np.maximum.accumulate(blocks[:, ::-1], axis=1)[:, ::-1].ravel()
+    found: Ints = np.maximum(from_here[: len(levels)], so_far[width - 1 : width - 1 + len(levels)])
+    return found
+
+
+def outages(jobs: JobTable, times_s: Ints, nodes: Ints) -> tuple[Outage, ...]:
+    """Stretches of at least ``OUTAGE_S`` without a start, while most nodes were free and jobs waited for few of them.
+
+    Args:
+        jobs: Jobs that ran, by submission.
+        times_s: Shape (n,), instants, rising.
+        nodes: Shape (n,), what the cluster has from each of them on, outages aside.
+    """
+    starts_s = np.unique(jobs.start_s)
+    found = []
+    for k in np.flatnonzero(np.diff(starts_s) >= OUTAGE_S):
+        from_s, to_s = int(starts_s[k]), int(starts_s[k + 1])
+        there = int(nodes[np.searchsorted(times_s, from_s, side="right") - 1])
+        busy = int(jobs.nodes[(jobs.start_s < to_s) & (jobs.end_s > to_s)].sum())
+        idle = there - busy
+        waits = (jobs.submit_s <= from_s) & (jobs.start_s >= to_s)
+        drains = (jobs.nodes[waits] > idle).any()  # nodes are kept free for a large job
+        if idle >= there / 2 and waits.any() and not drains:
+            found.append(Outage(from_s, to_s, busy, int(waits.sum())))
+    return tuple(found)

@@ -1,0 +1,139 @@
+"""Fit of a cluster's mechanisms to a slice of its trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from mirage.calibration.capacity import ran
+from mirage.calibration.fidelity.judge import Fidelity, judge
+from mirage.calibration.limits import user_job_limit
+from mirage.calibration.mechanisms import Mechanisms, Site
+from mirage.calibration.think_times import LONGEST_S
+from mirage.duration import DAY_S, HOUR_S
+from mirage.errors import ConfigurationError
+from mirage.job_state import MISSING
+from mirage.trace.table import JobTable
+
+WARM_UP_S = 14 * DAY_S
+"""A replay begins so long before the slice that is looked at."""
+
+SHORTEST_S = 14 * DAY_S
+"""A slice holds one window of the moving average at least."""
+
+WEIGHTS = (0.0, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)
+"""Weights tried, as shares of the one that the settings give to age."""
+
+DIPS_S = (None, *(hours * HOUR_S for hours in (12, 24, 48, 96, 168)))
+TURNOVERS_S = (0, 15, 30, 60, 120)
+
+MOST_TRIES = 1000
+"""Of more combinations than this, as many are drawn."""
+
+FEWEST_USERS = 5
+"""With fewer users there is no fair-share among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A stretch of a trace: jobs count when they were submitted within it.
+
+    Attributes:
+        from_s: Its first second.
+        until_s: The second behind it.
+    """
+
+    from_s: int
+    until_s: int
+
+    def __post_init__(self) -> None:
+        if self.until_s - self.from_s < SHORTEST_S:
+            days = (self.until_s - self.from_s) / DAY_S
+            raise ConfigurationError(
+                f"a slice of {days:.1f} days is too short to fit to or to judge by: two weeks are the least"
+            )
+
+    def with_warm_up(self, jobs: JobTable) -> JobTable:
+        """The jobs of a slice and of the two weeks before it."""
+        return jobs[(jobs.submit_s >= self.from_s - WARM_UP_S) & (jobs.submit_s < self.until_s)]
+
+    def within(self, jobs: JobTable) -> JobTable:
+        """The jobs of a slice."""
+        return jobs[(jobs.submit_s >= self.from_s) & (jobs.submit_s < self.until_s)]
+
+
+def judged(site: Site, chosen: Mechanisms, stretch: Slice, *, held: bool = False, resamples: int = 0) -> Fidelity:
+    """How faithful a replay of a slice is, over the jobs that ran.
+
+    Args:
+        site: The cluster.
+        chosen: The mechanisms that are modelled.
+        stretch: The slice.
+        held: As ``Site.replay``.
+        resamples: As ``judge``.
+    """
+    jobs = stretch.with_warm_up(site.jobs)
+    played = site.replay(chosen, jobs, held)
+    return judge(jobs[ran(jobs)], played, from_s=stretch.from_s, until_s=stretch.until_s, resamples=resamples)
+
+
+def error(fidelity: Fidelity) -> float:
+    """What the fit makes small: the error of the moving average as a share, and one less the rank correlation."""
+    off, order = fidelity.moving_average.mape, fidelity.rank_correlation.value
+    return (1.0 if off is None else off) + 1.0 - (0.0 if order is None else order)
+
+
+def choices(site: Site, stretch: Slice) -> dict[str, Sequence[Any]]:
+    """The values that are tried for each mechanism; one that the trace tells nothing of is left out."""
+    jobs = stretch.within(site.jobs)
+    limit = user_job_limit(jobs)
+    weights = [share * (site.settings.weight_age or 1000.0) for share in WEIGHTS]
+    told = site.usual_priority != MISSING
+    users = len(np.unique(jobs.user.codes[jobs.user.codes >= 0]))
+    return {
+        "dip_s": DIPS_S,
+        "user_jobs": (None, limit.most) if limit else (None,),
+        "recorded": (False, True) if told else (False,),
+        "age": weights,
+        "fairshare": weights if users >= FEWEST_USERS and not told else (0.0,),
+        "size": (0.0,) if told else (*(-weight for weight in weights[:0:-1]), *weights),
+        "think_s": (0, LONGEST_S) if users >= FEWEST_USERS else (0,),
+        "turnover_s": TURNOVERS_S,
+    }
+
+
+def fit(site: Site, stretch: Slice, on_try: Callable[[int, int, float], None] | None = None) -> Mechanisms:
+    """The mechanisms with which a replay of a slice comes closest to it.
+
+    All combinations are tried, or as many as ``MOST_TRIES`` drawn from them; then every value of each mechanism beside
+    the best of the others, twice.
+
+    Args:
+        site: The cluster.
+        stretch: The slice to fit to.
+        on_try: Told after every replay: how many there were, how many there will be at most, the least error so far.
+    """
+    values = choices(site, stretch)
+    combinations = [Mechanisms(**dict(zip(values, chosen))) for chosen in product(*values.values())]
+    if len(combinations) > MOST_TRIES:
+        drawn = np.random.default_rng(0).choice(len(combinations), MOST_TRIES, replace=False)
+        combinations = [combinations[k] for k in drawn]
+    most = len(combinations) + 2 * sum(map(len, values.values()))
+    tried: dict[Mechanisms, float] = {}
+
+    def missed(chosen: Mechanisms) -> float:
+        if chosen not in tried:
+            tried[chosen] = error(judged(site, chosen, stretch))
+            if on_try is not None:
+                on_try(len(tried), most, min(tried.values()))
+        return tried[chosen]
+
+    best = min(combinations, key=missed)
+    for _ in range(2):
+        for name, those in values.items():
+            best = min((replace(best, **{name: value}) for value in those), key=missed)
+    return best

@@ -1,0 +1,142 @@
+"""Think times: users who submit when one of their jobs starts or ends, and the replay in which they still do.
+
+A replay submits every job when the trace says (open loop), even where its user had waited for another, which the
+simulation starts or ends earlier or later. In a closed loop such a job is submitted a think time after that event,
+whenever it comes (Zakay and Feitelson, "Preserving user behavior characteristics in trace-based simulation of parallel
+job scheduling", MASCOTS 2014). Think times of up to twenty minutes belong to one session (Zilber, Amit and Talby, "What
+is worth learning from parallel workloads?", ICS 2005).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mirage.duration import DAY_S, MINUTE_S
+from mirage.job_state import Ints
+from mirage.sim.jobs import Workload
+from mirage.sim.kernel.arrays import AFTER_NONE, ANSWERS_END, ANSWERS_START, NOBODY
+from mirage.sim.schedule import Schedule
+from mirage.trace.table import JobTable
+
+LONGEST_S = 20 * MINUTE_S
+"""Whoever submits later than this after an event does not answer to it."""
+
+NOTICED_S = MINUTE_S
+"""A job that started sooner than this after its submission was not waited for."""
+
+WEEK_S = 7 * DAY_S
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What every job answers to.
+
+    Attributes:
+        job: Shape (n,), row of the user's job whose start or end came last before the submission; ``NOBODY`` where that
+            is longer ago than the longest think time, or there was none.
+        kind: Shape (n,), ``ANSWERS_START`` or ``ANSWERS_END``; ``AFTER_NONE`` where it answers to nothing.
+        think_s: Shape (n,), seconds from that event to the submission; 0 where it answers to nothing.
+    """
+
+    job: Ints
+    kind: Ints
+    think_s: Ints
+
+    @property
+    def share(self) -> float:
+        """The share of jobs that answer to another."""
+        return float((self.job != NOBODY).mean()) if len(self.job) else 0.0
+
+
+def answers(jobs: JobTable, longest_s: int = LONGEST_S) -> Answers:
+    """Which jobs were submitted soon after another of their user's had started, after a wait, or ended.
+
+    Args:
+        jobs: Jobs by submission, with users; those without a user, a start or an end answer to nothing.
+        longest_s: The longest think time.
+    """
+    n = len(jobs)
+    found = Answers(np.full(n, NOBODY), np.full(n, AFTER_NONE), np.zeros(n, dtype=np.int64))
+    for own in _rows_by_user(jobs):
+        waited = own[jobs.start_s[own] - jobs.submit_s[own] >= NOTICED_S]
+        for kind, others, event_s in ((ANSWERS_START, waited, jobs.start_s), (ANSWERS_END, own, jobs.end_s)):
+            if not len(others):
+                continue
+            ordered = others[np.argsort(event_s[others], kind="stable")]
+            last = np.searchsorted(event_s[ordered], jobs.submit_s[own], side="right") - 1
+            before = ordered[np.maximum(last, 0)]
+            since_s = jobs.submit_s[own] - event_s[before]
+            later = (found.job[own] == NOBODY) | (since_s < found.think_s[own])
+            chosen = (last >= 0) & (since_s <= longest_s) & (before < own) & later
+            found.job[own[chosen]] = before[chosen]
+            found.kind[own[chosen]] = kind
+            found.think_s[own[chosen]] = since_s[chosen]
+    return found
+
+
+def share_by_chance(jobs: JobTable, longest_s: int = LONGEST_S) -> float:
+    """The share of jobs that would seem to answer to another if users did not look at theirs at all.
+
+    Submissions are held against the same user's starts and ends a week earlier and a week later, at the same time of
+    the week; the mean of both.
+
+    Args:
+        jobs: As ``answers``.
+        longest_s: The longest think time.
+    """
+    soon = np.zeros((2, len(jobs)), dtype=bool)
+    for own in _rows_by_user(jobs):
+        waited = own[jobs.start_s[own] - jobs.submit_s[own] >= NOTICED_S]
+        events_s = np.sort(np.concatenate([jobs.start_s[waited], jobs.end_s[own]]))
+        for k, shift_s in enumerate((-WEEK_S, WEEK_S)):
+            last = np.searchsorted(events_s + shift_s, jobs.submit_s[own], side="right") - 1
+            since_s = jobs.submit_s[own] - events_s[np.maximum(last, 0)] - shift_s
+            soon[k, own] = (last >= 0) & (since_s <= longest_s)
+    return float(soon.mean()) if len(jobs) else 0.0
+
+
+def closed_loop(jobs: Workload, longest_s: int = LONGEST_S) -> Workload:
+    """The workload in which a job is submitted its think time after the event that it answers to.
+
+    Jobs with a dependency or a begin time of their own keep it, and are submitted when the trace says.
+
+    Args:
+        jobs: The workload; its table tells when jobs really started and ended.
+        longest_s: The longest think time.
+    """
+    table, records = jobs.table, jobs.jobs.copy().view(np.recarray)
+    found = answers(table, longest_s)
+    chosen = (found.job != NOBODY) & (records.after_kind == AFTER_NONE) & (records.begin_s < 0)
+    for row in np.flatnonzero(chosen):  # the simulation knows of it as soon as of the job before it
+        records.submit_s[row] = records.submit_s[found.job[row]]
+    records.after[chosen] = found.job[chosen]
+    records.after_kind[chosen] = found.kind[chosen]
+    records.begin_s[chosen] = found.think_s[chosen]
+    order = np.argsort(records.submit_s, kind="stable")
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    records = records[order].copy().view(np.recarray)
+    records.id = np.arange(len(records))
+    waits_for = records.after >= 0
+    records.after[waits_for] = place[records.after[waits_for]]
+    return replace(jobs, jobs=records, table=table[order])
+
+
+def as_submitted(schedule: Schedule) -> Schedule:
+    """The schedule of a closed loop with the submissions as they were in it, from which waits count."""
+    submit_s = schedule.table.submit_s.copy()
+    segments = schedule.segments[schedule.segments.id < len(submit_s)]
+    first = np.unique(segments.id, return_index=True)[1]  # segments are in order of their end: the first one is first
+    submit_s[segments.id[first]] = segments.submit_s[first]
+    return replace(schedule, table=schedule.table.with_columns(submit_s=submit_s))
+
+
+def _rows_by_user(jobs: JobTable) -> Iterator[Ints]:
+    """The rows of each user's jobs that have started and ended, in order."""
+    known = (jobs.user.codes >= 0) & (jobs.submit_s >= 0) & (jobs.start_s >= jobs.submit_s)
+    rows = np.flatnonzero(known & (jobs.end_s >= jobs.start_s))
+    ordered = rows[np.argsort(jobs.user.codes[rows], kind="stable")]
+    yield from np.split(ordered, np.flatnonzero(np.diff(jobs.user.codes[ordered])) + 1)

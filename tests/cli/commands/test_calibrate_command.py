@@ -1,0 +1,84 @@
+"""``mirage calibrate``: the table, the file, and what cannot be."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mirage.calibration import fit
+from mirage.cli import main
+from mirage.duration import DAY_S
+from mirage.sim.slurm_conf.cluster_file import read_cluster_file
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Six weeks of jobs on four nodes, first come, first served."""
+    dice = np.random.default_rng(2)
+    lines, free_s = ["id,submit,start,end,limit,nodes,user"], np.zeros(4)
+    for k, submit_s in enumerate(np.sort(dice.integers(0, 42 * DAY_S, 1_500))):
+        node = int(free_s.argmin())
+        start_s = int(max(submit_s, free_s[node]))
+        free_s[node] = start_s + int(dice.exponential(7_000)) + 60
+        lines.append(f"{k},{submit_s},{start_s},{int(free_s[node])},86400,1,u{dice.integers(9)}")
+    path = tmp_path_factory.mktemp("trace") / "jobs.csv"
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+MAP = "job_id=id,submit_s=submit,start_s=start,end_s=end,limit_s=limit,nodes=nodes,user=user"
+
+
+@pytest.fixture
+def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit, "MOST_TRIES", 6)
+
+
+@pytest.mark.usefixtures("few_tries")
+def test_it_fits_judges_and_writes(trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, page = tmp_path / "cluster.toml", tmp_path / "fidelity.html"
+    assert main(["calibrate", trace, "--columns", MAP, "-o", str(out), "--chart", str(page)]) == 0
+    said = capsys.readouterr().out
+    assert "nothing fitted" in said
+    assert re.search(r"all of it +\d+\.\d% +[01]\.\d\d +\d+\.\d% +[01]\.\d\d", said)
+    assert "of jobs follow a start or an end" in said
+    assert "the fitted cluster" in page.read_text()
+    found = read_cluster_file(out)
+    assert found.cluster.nodes >= 1
+    assert found.calibration["mechanisms"]["age"] == found.settings.weight_age
+    assert main(["simulate", trace, "--columns", MAP, "--cluster", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["jobs"] == 1_500
+
+
+@pytest.mark.usefixtures("few_tries")
+def test_json_tells_the_same(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--fit-from", "1970-01-08", "--judge-from", "1970-01-22", "--until", "1970-02-05"]
+    assert main(["calibrate", trace, "--columns", MAP, *words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["fitted_until"].startswith("1970-01-22")
+    assert {"plain", "all", "held"} <= told["fidelity"].keys()
+    assert 0 < told["fidelity"]["all"]["judged"]["jobs"] < 1_500
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--fit-from", "1970-01-20", "--judge-from", "1970-01-25"], "a slice of 5.0 days is too short"),
+        (["--chart", "x.png"], "its name must end in .svg or .html"),
+        (["-o", "/no/such/folder/x.toml"], "there is no folder"),
+    ],
+)
+def test_what_cannot_be_is_said(trace: str, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["calibrate", trace, "--columns", MAP, *words]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_trace_without_starts_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "jobs.csv").write_text("id,submit,run,nodes\n1,0,60,1\n2,9,60,1\n")
+    columns = "job_id=id,submit_s=submit,elapsed_s=run,nodes=nodes"
+    assert main(["calibrate", str(tmp_path / "jobs.csv"), "--columns", columns]) == 1
+    assert "there is nothing to calibrate with" in capsys.readouterr().err
