@@ -148,7 +148,7 @@ def test_content_of_no_known_format(tmp_path: Path, text: str, hint: str) -> Non
     path.write_text(text)
     with pytest.raises(TraceError) as refused:
         read_trace(path)
-    known = "csv, mirage-log, parquet, sacct, sacct-json, swf"
+    known = "csv, mirage-log, parquet, sacct, sacct-json, schedule, swf"
     assert str(refused.value) == f"{path}:1: looks like none of the known formats ({known}); {hint}"
 
 
