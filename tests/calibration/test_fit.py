@@ -58,7 +58,8 @@ def site(recorded: JobTable) -> Site:
 
 
 @pytest.mark.slow
-def test_the_mechanisms_of_a_known_world_are_found(site: Site) -> None:
+def test_the_mechanisms_of_a_known_world_are_found(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mirage.calibration.fit.MOST_TRIES", 150)
     best = fit(site, FITTED)
     assert best.recorded
     assert best.user_jobs == 4
