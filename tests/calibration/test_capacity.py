@@ -45,7 +45,7 @@ def test_growth_is_seen() -> None:
 def test_the_end_of_the_trace_is_no_outage() -> None:
     """Jobs run out after the last submission; nobody knows what else would have run."""
     jobs = queued(table(*full_for(24, 0, 8), ("ada", 23.5, 23.5, 9.0, 2)))
-    assert capacity_over_time(jobs, 6 * HOUR_S).times_s.max() <= 24 * HOUR_S
+    assert capacity_over_time(jobs, 6 * HOUR_S).nodes[-1] >= 8
 
 
 def test_an_outage_is_a_stretch_without_starts_while_jobs_wait_for_few_nodes() -> None:

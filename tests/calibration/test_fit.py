@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_up_site import table
 
 from mirage.calibration.capacity import queued
 from mirage.calibration.fit import Slice, choices, error, fit, judged
@@ -76,6 +77,40 @@ def test_shares_tell_what_each_mechanism_is_worth(site: Site) -> None:
     assert set(rows) == {PLAIN, ALL, HELD, "dip_s", "recorded", "age", "user_jobs", "turnover_s"}
     missed = {name: error(row.judged) for name, row in rows.items()}
     assert missed[ALL] < min(missed["recorded"], missed["user_jobs"], missed["dip_s"], missed[PLAIN])
+
+
+def test_the_nodes_that_left_are_seen(site: Site) -> None:
+    changes = site.cluster(Mechanisms(dip_s=24 * HOUR_S)).changes
+    level = np.cumsum([site.cluster(Mechanisms(dip_s=24 * HOUR_S)).nodes, *(change.nodes for change in changes)])
+    times_s = np.array([0, *(change.time_s for change in changes)])
+    assert level[np.searchsorted(times_s, 30 * DAY_S) - 1] == 20
+    assert level[np.searchsorted(times_s, 50 * DAY_S) - 1] == 16
+    assert site.cluster(Mechanisms()).changes == ()
+
+
+def test_a_job_that_others_pass_by_is_held_where_that_is_asked_for() -> None:
+    rows = (("ada", 0.0, 10.0, 1.0, 2), ("bob", 1.0, 7.0, 1.0, 2), ("eve", 2.0, 400.0, 0.5, 1))
+    jobs = queued(table(*rows))
+    site = Site(jobs, SETTINGS, 4, -1.0)
+    freely, held = (site.replay(Mechanisms(), jobs, held) for held in (False, True))
+    assert (freely.start_s[0], held.start_s[0]) == (0, 7 * HOUR_S)
+    assert held.start_s[1] == HOUR_S
+
+
+def test_what_was_cancelled_while_it_waited_is_replayed_but_not_compared(recorded: JobTable, site: Site) -> None:
+    gone = np.arange(len(recorded)) % 10 == 0
+    jobs = queued(recorded.with_columns(end_s=np.where(gone, recorded.start_s, recorded.end_s)))
+    found = judged(replace(site, jobs=jobs), Mechanisms(), AFTER)
+    assert found.counts.only_simulated > 0
+    assert found.counts.compared == int((~gone & (jobs.submit_s >= AFTER.from_s)).sum())
+
+
+def test_a_replay_begins_two_weeks_before_its_slice(site: Site) -> None:
+    """Days 35 to 56 are looked at."""
+    days = AFTER.with_warm_up(site.jobs).submit_s / DAY_S
+    assert 21 <= days.min() < 22
+    assert 55 < days.max() < 56
+    assert AFTER.within(site.jobs).submit_s.min() >= 35 * DAY_S
 
 
 def test_only_what_the_trace_tells_is_tried(site: Site, recorded: JobTable) -> None:

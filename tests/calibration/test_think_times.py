@@ -47,6 +47,15 @@ def test_a_job_answers_to_the_last_event_of_its_user_and_to_nobody_else_s() -> N
     assert answers(table, 19).job.tolist() == [NOBODY, NOBODY, NOBODY, NOBODY, 2]
 
 
+def test_of_a_start_and_an_end_the_later_one_is_answered_to() -> None:
+    rows = [("ada", 0, 0, 520), ("ada", 1, 500, 900), ("ada", 530, 530, 600)]
+    found = answers(recorded(*rows), 60)
+    assert (found.job[2], found.kind[2], found.think_s[2]) == (0, ANSWERS_END, 10)
+    rows[0] = ("ada", 0, 0, 490)
+    found = answers(recorded(*rows), 60)
+    assert (found.job[2], found.kind[2], found.think_s[2]) == (1, ANSWERS_START, 30)
+
+
 def test_a_start_without_a_wait_is_nothing_to_answer_to() -> None:
     """Jobs of one batch are submitted one after the other, as the first of them start at once."""
     assert answers(recorded(("ada", 0, 1, 900), ("ada", 3, 4, 900), ("ada", 5, 6, 900)), 60).share == 0

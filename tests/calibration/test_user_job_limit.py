@@ -37,6 +37,15 @@ def test_a_short_exception_does_not_hide_it() -> None:
     assert found.most == 8
 
 
+def test_counts_that_thin_out_are_no_plateau_however_few_there_are() -> None:
+    """A hundred hours with one job, thirty with two, eight with three; one waits all the time."""
+    rows: list[Row] = []
+    for user in ("ada", "bob", "eve", "joe"):
+        rows += [(user, 0.0, 0.0, 100.0, 1), (user, 0.0, 138.0, 1.0, 1)]
+        rows += [(user, 100.0, 100.0, 30.0, 1)] * 2 + [(user, 130.0, 130.0, 8.0, 1)] * 3
+    assert user_job_limit(queued(table(*rows))) is None
+
+
 def test_a_full_cluster_is_no_limit() -> None:
     """Users who get what falls free: time thins out with the count."""
     dice = np.random.default_rng(3)

@@ -57,10 +57,9 @@ def user_job_limit(jobs: JobTable) -> UserLimit | None:
             users.setdefault(count, set()).add(int(user))
     for most in sorted(spent_s, reverse=True):
         over_s = sum(seconds for count, seconds in spent_s.items() if count > most)
-        if most < 2 or len(users[most]) < FEWEST_USERS:
+        is_passed = over_s > LONGEST_OVER * (over_s + spent_s[most])
+        if most < 2 or len(users[most]) < FEWEST_USERS or is_passed:
             continue
-        if over_s > LONGEST_OVER * (over_s + spent_s[most]):
-            return None
         if spent_s[most] > THINS_OUT * spent_s.get(most - 1, 0):
             return UserLimit(most, len(users[most]), spent_s[most] / HOUR_S)
     return None
