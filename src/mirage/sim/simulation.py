@@ -48,7 +48,7 @@ from mirage.sim.kernel.arrays import (
     Records,
 )
 from mirage.sim.kernel.lifecycle import admit, has_slot
-from mirage.sim.kernel.resources import COUNTED
+from mirage.sim.kernel.resources.limits import COUNTED
 from mirage.sim.schedule import Schedule
 from mirage.sim.slurm_conf.settings import SlurmSettings
 

@@ -180,14 +180,14 @@ def test_a_docstring_of_the_simulator_is_part_of_no_kernel(tmp_path: Path) -> No
     assert _digests(source, tmp_path / "cache") == before
     lifecycle.write_text(original + "\nMORE = 1\n")
     after = _digests(source, tmp_path / "cache")
-    assert [module for module in before if after[module] == before[module]] == ["mirage.sim.kernel.resources"]
+    assert [module for module in before if after[module] == before[module]] == ["mirage.sim.kernel.resources.holding"]
 
 
 def _digests(source: Path, cache: Path) -> dict[str, str]:
     modules = [
         f"mirage.{name}"
-        for name in ("sim.kernel.engine", "sim.disciplines.slurm", "sim.kernel.allocate", "sim.kernel.resources",
-                     "forecast.rollout_kernel")
+        for name in ("sim.kernel.engine", "sim.disciplines.slurm", "sim.kernel.allocate",
+                     "sim.kernel.resources.holding", "forecast.rollout_kernel")
     ]  # fmt: skip
     script = (
         "import json, sys; from mirage.source_digest import source_digest; "

@@ -24,7 +24,7 @@ from mirage.sim.kernel.arrays import (
     NOBODY,
     Records,
 )
-from mirage.sim.kernel.resources import COUNTED
+from mirage.sim.kernel.resources.limits import COUNTED
 from mirage.sim.simulation import Simulation
 from mirage.slurm.values import AccountedJob, Machine, Node, Partition, Queue, QueuedJob
 

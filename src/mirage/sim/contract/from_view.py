@@ -29,7 +29,9 @@ from mirage.sim.kernel.arrays import (
 )
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import admit, insert_running, push_end
-from mirage.sim.kernel.resources import count_held, pick, take
+from mirage.sim.kernel.resources.holding import take
+from mirage.sim.kernel.resources.limits import count_held
+from mirage.sim.kernel.resources.placing import pick
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 

@@ -13,7 +13,7 @@ from mirage.policy.view import MOST_PENDING, Chain, Ended, Jobs, Nodes, View
 from mirage.sim.contract.job_labels import JobLabels, label
 from mirage.sim.kernel.arrays import CLOCK, HELD, NOBODY, RUNNING, SUSPENDING, WHOLE_NODE, State, World
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.resources import exceeded
+from mirage.sim.kernel.resources.limits import exceeded
 
 TEN_MINUTES_S = 600
 """The pass of ``mirage-2023``."""

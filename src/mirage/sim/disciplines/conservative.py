@@ -33,7 +33,8 @@ from mirage.sim.kernel.profile import (
     reserve,
 )
 from mirage.sim.kernel.reference import dereference
-from mirage.sim.kernel.resources import choice_is_stable, limits_in_force, permitted
+from mirage.sim.kernel.resources.limits import limits_in_force, permitted
+from mirage.sim.kernel.resources.placing import choice_is_stable
 from mirage.sim.kernel.sorted_array import take_out
 
 

@@ -24,16 +24,9 @@ from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import pending, start
 from mirage.sim.kernel.profile import earliest, fits_plan, occupies_s, rebuild, reserve
 from mirage.sim.kernel.reference import dereference
-from mirage.sim.kernel.resources import (
-    add_held,
-    choice_is_stable,
-    limits_in_force,
-    most_nodes,
-    permitted,
-    pick,
-    release_into,
-    subtract_picked,
-)
+from mirage.sim.kernel.resources.holding import add_held, release_into
+from mirage.sim.kernel.resources.limits import limits_in_force, permitted
+from mirage.sim.kernel.resources.placing import choice_is_stable, most_nodes, pick, subtract_picked
 from mirage.sim.kernel.sorted_array import take_out
 
 

@@ -6,7 +6,7 @@ from mirage.sim.kernel.arrays import DISCIPLINE, Reference, Scratch, State, Worl
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import fits, pending, start, unqueue
 from mirage.sim.kernel.reference import dereference
-from mirage.sim.kernel.resources import permitted
+from mirage.sim.kernel.resources.limits import permitted
 
 
 @kernel()

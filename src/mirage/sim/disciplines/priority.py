@@ -19,7 +19,7 @@ from mirage.sim.kernel.arrays import (
 )
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import UNRANKED, pending
-from mirage.sim.kernel.resources import counted_gpus
+from mirage.sim.kernel.resources.limits import counted_gpus
 
 UNKNOWN = -1.0
 """A factor not worked out yet."""

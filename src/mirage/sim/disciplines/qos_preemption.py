@@ -11,7 +11,9 @@ from typing import Any
 from mirage.sim.kernel.arrays import NOBODY, RUNNING, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import put_back
-from mirage.sim.kernel.resources import add_held, least_free, pick, release_into, reserved_within
+from mirage.sim.kernel.resources.holding import add_held, release_into
+from mirage.sim.kernel.resources.placing import pick
+from mirage.sim.kernel.resources.reservations import least_free, reserved_within
 
 
 @kernel()

@@ -31,7 +31,8 @@ from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import call_at, fits, pending, start
 from mirage.sim.kernel.profile import earliest, last_that_fits, last_to_start, occupies_s, rebuild, reserve
 from mirage.sim.kernel.reference import dereference
-from mirage.sim.kernel.resources import count_nodes, permitted, reserved_away
+from mirage.sim.kernel.resources.limits import permitted
+from mirage.sim.kernel.resources.reservations import count_nodes, reserved_away
 from mirage.sim.kernel.sorted_array import take_out
 
 

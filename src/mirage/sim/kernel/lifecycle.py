@@ -28,17 +28,10 @@ from mirage.sim.kernel.arrays import (
     World,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.resources import (
-    count_held,
-    give,
-    give_later,
-    least_free,
-    most_nodes,
-    permitted,
-    pick,
-    reserved_within,
-    take,
-)
+from mirage.sim.kernel.resources.holding import give, give_later, take
+from mirage.sim.kernel.resources.limits import count_held, permitted
+from mirage.sim.kernel.resources.placing import most_nodes, pick
+from mirage.sim.kernel.resources.reservations import least_free, reserved_within
 from mirage.sim.kernel.sorted_array import put_in, take_out
 
 FREED, REPLAN = 1, 2

@@ -36,7 +36,9 @@ from mirage.sim.kernel.lifecycle import (
     unqueue,
     wake_held,
 )
-from mirage.sim.kernel.resources import count_held, exceeded, give, pick, room, take
+from mirage.sim.kernel.resources.holding import give, take
+from mirage.sim.kernel.resources.limits import count_held, exceeded
+from mirage.sim.kernel.resources.placing import pick, room
 
 START, PREEMPT, RESIZE, CANCEL, MOVE, WAKE = range(6)
 """Kinds of action. A suspended job is pending: resuming is starting it again. MOVE puts a bin into a partition or takes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mirage.sim.kernel.arrays import NEVER_S, NOBODY, State, World
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.resources import felt_s, next_known
+from mirage.sim.kernel.resources.reservations import felt_s, next_known
 from mirage.sim.kernel.sorted_array import put_in
 
 

@@ -18,17 +18,9 @@ from mirage.sim.kernel.pool_profile import (
     rebuild_level,
     reserve_level,
 )
-from mirage.sim.kernel.resources import (
-    add_held,
-    change_level,
-    felt_s,
-    most_nodes,
-    need,
-    next_known,
-    pick,
-    release_into,
-    room,
-)
+from mirage.sim.kernel.resources.holding import add_held, release_into
+from mirage.sim.kernel.resources.placing import most_nodes, need, pick, room
+from mirage.sim.kernel.resources.reservations import change_level, felt_s, next_known
 
 
 @kernel()

@@ -1,0 +1,1 @@
+"""Resources of a cluster: nodes placed, held, reserved, and limits on them."""

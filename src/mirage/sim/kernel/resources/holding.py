@@ -1,0 +1,114 @@
+"""Holding of nodes: taken by a job, given back at once or after a turnover."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.sim.kernel.arrays import NOBODY, Scratch, State, World
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.resources.placing import need
+
+
+@kernel()
+def take(world: World, state: State, scratch: Scratch, slot: int) -> None:
+    """Give the job in ``slot`` the nodes in ``scratch.picked``, on top of those it holds."""
+    job = state.live[slot]
+    clock = state.clock[0]
+    bins = world.capacity.shape[0]
+    if bins == 1 and world.settings[0].stacked == 1:
+        state.free[0, 0] -= scratch.picked[0]
+        return
+    for b in range(bins):
+        count = scratch.picked[b]
+        if count == 0:
+            continue
+        gpus, cpus = need(world, b, job)
+        state.free[b, 0] -= count * gpus
+        state.free[b, 1] -= count * cpus
+        chunk = clock.free_chunk
+        if chunk == NOBODY:
+            chunk = clock.chunks_used
+            clock.chunks_used += 1
+        else:
+            clock.free_chunk = state.chunks[chunk].next
+        held = state.chunks[chunk]
+        held.bin = b
+        held.count = count
+        held.gpus = gpus
+        held.cpus = cpus
+        held.next = job.chunk
+        job.chunk = chunk
+
+
+@kernel()
+def give(world: World, state: State, slot: int, nodes: int) -> None:
+    """Take so many nodes from the job in ``slot``, those it got last first."""
+    job = state.live[slot]
+    clock = state.clock[0]
+    if world.capacity.shape[0] == 1 and world.settings[0].stacked == 1:
+        state.free[0, 0] += nodes
+        return
+    while nodes > 0:
+        chunk = job.chunk
+        held = state.chunks[chunk]
+        count = min(nodes, held.count)
+        state.free[held.bin, 0] += count * held.gpus
+        state.free[held.bin, 1] += count * held.cpus
+        held.count -= count
+        nodes -= count
+        if held.count == 0:
+            job.chunk = held.next
+            held.next = clock.free_chunk
+            clock.free_chunk = chunk
+
+
+@kernel()
+def release_into(world: World, state: State, slot: int, free: Any) -> None:
+    """Add to ``free`` (bins, 2) what the job in ``slot`` will give back when it ends."""
+    add_held(world, state, state.live[slot].width, state.live[slot].chunk, free)
+
+
+@kernel()
+def add_held(world: World, state: State, width: int, chunk: int, free: Any) -> None:
+    """Add to ``free`` (bins, 2) what the chunks from ``chunk`` on hold, or one pool's ``width`` nodes."""
+    if world.capacity.shape[0] == 1 and world.settings[0].stacked == 1:
+        free[0, 0] += width
+        return
+    while chunk != NOBODY:
+        held = state.chunks[chunk]
+        free[held.bin, 0] += held.count * held.gpus
+        free[held.bin, 1] += held.count * held.cpus
+        chunk = held.next
+
+
+@kernel(forceinline=False)
+def give_later(state: State, slot: int, until_s: int) -> None:
+    """Take all nodes from the job in ``slot``, which has ended; they come free at ``until_s``, none before the last."""
+    clock, job = state.clock[0], state.live[slot]
+    left = state.completing[clock.n_completing]
+    left.until_s = until_s
+    left.width = job.width
+    left.chunk = job.chunk
+    job.chunk = NOBODY
+    clock.n_completing += 1
+
+
+@kernel(forceinline=False)
+def free_completed(world: World, state: State) -> bool:
+    """Free the nodes whose turnover is over; whether there were any."""
+    clock, completing = state.clock[0], state.completing
+    n = clock.n_completing
+    done = 0
+    while done < n and completing[done].until_s <= clock.now_s:
+        add_held(world, state, completing[done].width, completing[done].chunk, state.free)
+        chunk = completing[done].chunk
+        while chunk != NOBODY:
+            following = state.chunks[chunk].next
+            state.chunks[chunk].next = clock.free_chunk
+            clock.free_chunk = chunk
+            chunk = following
+        done += 1
+    for k in range(done, n):
+        completing[k - done] = completing[k]
+    clock.n_completing = n - done
+    return bool(done > 0)

@@ -1,0 +1,82 @@
+"""Limits on what users, accounts or everybody may run at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.sim.kernel.arrays import NOBODY, PER_ACCOUNT, PER_USER, WHOLE_NODE, State, World
+from mirage.sim.kernel.compile import kernel
+
+JOBS, NODES, GPUS = range(3)
+"""What a limit counts, in the order of ``State.counted``."""
+
+COUNTED = 3
+
+
+@kernel()
+def limits_in_force(world: World) -> bool:
+    """Whether there is any limit."""
+    return bool(len(world.limits) > 0)
+
+
+@kernel()
+def is_counted(world: World, limit: int, job: Any) -> bool:
+    """Whether a limit counts a job."""
+    return bool(world.limits_qos[limit, job.qos] and world.limits_partition[limit, job.partition])
+
+
+@kernel()
+def holder(world: World, limit: int, job: Any) -> int:
+    """Whose jobs a limit counts together with a job: place in ``State.counted``."""
+    if world.limits[limit].per == PER_USER:
+        return int(job.user)
+    return int(job.account) if world.limits[limit].per == PER_ACCOUNT else 0
+
+
+@kernel()
+def counted_gpus(world: World, job: Any, nodes: int) -> int:
+    """GPUs that so many nodes of a job count with."""
+    return int(nodes * (world.of_node[job.partition, 0] if job.gpus == WHOLE_NODE else job.gpus))
+
+
+@kernel()
+def count_held(world: World, state: State, job: Any, jobs: int, nodes: int) -> None:
+    """Enter that a job's holder has so many running jobs and nodes more."""
+    if limits_in_force(world):
+        count_in_limits(world, state, job, jobs, nodes)
+
+
+@kernel(forceinline=False)  # few clusters have limits: what serves them stays out of the way of the others
+def count_in_limits(world: World, state: State, job: Any, jobs: int, nodes: int) -> None:
+    """As ``count_held``, where there are limits."""
+    for limit in range(len(world.limits)):
+        if is_counted(world, limit, job):
+            mine = state.counted[limit, holder(world, limit, job)]
+            mine[JOBS] += jobs
+            mine[NODES] += nodes
+            mine[GPUS] += counted_gpus(world, job, nodes)
+
+
+@kernel(forceinline=False)
+def exceeded(world: World, state: State, job: Any, jobs: int, nodes: int) -> int:
+    """Which limit so many running jobs and nodes more of a job's holder would exceed, or ``NOBODY``.
+
+    Returns:
+        The first of them: ``COUNTED`` times its place, and ``JOBS``, ``NODES`` or ``GPUS``.
+    """
+    for limit in range(len(world.limits)):
+        if is_counted(world, limit, job):
+            most, mine = world.limits[limit], state.counted[limit, holder(world, limit, job)]
+            if jobs > 0 and mine[JOBS] + jobs > most.jobs:
+                return COUNTED * limit + JOBS
+            if mine[NODES] + nodes > most.nodes:
+                return COUNTED * limit + NODES
+            if mine[GPUS] + counted_gpus(world, job, nodes) > most.gpus:
+                return COUNTED * limit + GPUS
+    return NOBODY
+
+
+@kernel()
+def permitted(world: World, state: State, job: Any) -> bool:
+    """Whether the limits let a job start now."""
+    return bool(not limits_in_force(world) or exceeded(world, state, job, 1, job.nodes) == NOBODY)

@@ -1,0 +1,126 @@
+"""Nodes that come, go and are reserved: what is known of it beforehand, and what it leaves to a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.sim.kernel.arrays import Scratch, State, World
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.resources.holding import add_held, release_into
+from mirage.sim.kernel.resources.placing import room
+
+
+@kernel()
+def change_level(world: World, change: Any, free: Any) -> None:
+    """Apply a change of capacity to what is free (bins, 2)."""
+    b = change.bin
+    if world.settings[0].stacked == 1:
+        free[b, 0] += change.nodes
+    else:
+        free[b, 0] += change.nodes * world.capacity[b, 0]
+        free[b, 1] += change.nodes * world.capacity[b, 1]
+
+
+@kernel()
+def next_known(world: World, state: State, at: int) -> int:
+    """The place of the first change of capacity, from place ``at`` on, that plans know of; else how many there are."""
+    if world.settings[0].reserves == 0:
+        return len(world.changes)
+    while at < len(world.changes) and world.changes[at].announced_s > state.clock[0].now_s:
+        at += 1
+    return at
+
+
+@kernel()
+def felt_s(world: World, change: Any) -> int:
+    """When plans feel a change of capacity: fewer nodes a turnover later than they leave.
+
+    Plans keep the nodes of a job a turnover longer than its limit, and a job may end with the begin of a reservation.
+    """
+    return int(change.time_s + (world.settings[0].turnover_s if change.nodes < 0 else 0))
+
+
+@kernel()
+def reserved_within(world: World, state: State, limit_s: int) -> bool:
+    """Whether a reservation is known to begin or end before ``limit_s`` are over."""
+    at = next_known(world, state, state.clock[0].changed_capacity)
+    return bool(at < len(world.changes) and world.changes[at].time_s < state.clock[0].now_s + limit_s)
+
+
+@kernel()
+def least_free(world: World, state: State, scratch: Scratch, gone: Any, limit_s: int) -> None:
+    """Set ``scratch.low`` to the least that each bin has free before ``limit_s`` are over.
+
+    Running jobs are taken to use up their limits. Then what is free shrinks only where a reservation begins; a node on
+    its way from one job to the next is there to be reserved.
+
+    Args:
+        gone: By slot, above 0 for the running jobs that are to count as gone, and those before them, too; empty for
+            none.
+    """
+    clock, live, low, ahead = state.clock[0], state.live, scratch.low, scratch.ahead
+    bins = world.capacity.shape[0]
+    for b in range(bins):
+        ahead[b, 0] = state.free[b, 0]
+        ahead[b, 1] = state.free[b, 1]
+        low[b, 0] = state.free[b, 0]
+        low[b, 1] = state.free[b, 1]
+    for k in range(clock.n_completing):
+        add_held(world, state, state.completing[k].width, state.completing[k].chunk, ahead)
+    if len(gone) > 0:
+        for k in range(clock.n_running):
+            if gone[state.running[k]] > 0.0:
+                release_into(world, state, state.running[k], ahead)
+        for b in range(bins):
+            low[b, 0] = ahead[b, 0]
+            low[b, 1] = ahead[b, 1]
+    ended = 0
+    at = next_known(world, state, clock.changed_capacity)
+    while at < len(world.changes) and world.changes[at].time_s < clock.now_s + limit_s:
+        change = world.changes[at]
+        while ended < clock.n_running and live[state.running[ended]].limit_end_s <= change.time_s:
+            slot = state.running[ended]
+            if len(gone) == 0 or gone[slot] == 0.0:
+                release_into(world, state, slot, ahead)
+            ended += 1
+        lower(world, scratch, change)
+        at = next_known(world, state, at + 1)
+
+
+@kernel()
+def count_nodes(world: World, state: State, scratch: Scratch) -> None:
+    """Set ``scratch.there`` to what every bin would have free now if nobody ran."""
+    there = scratch.there
+    for b in range(world.capacity.shape[0]):
+        there[b, 0] = state.free[b, 0]
+        there[b, 1] = state.free[b, 1]
+    for k in range(state.clock[0].n_completing):
+        add_held(world, state, state.completing[k].width, state.completing[k].chunk, there)
+    for k in range(state.clock[0].n_running):
+        release_into(world, state, state.running[k], there)
+
+
+@kernel()
+def reserved_away(world: World, state: State, scratch: Scratch, job: Any) -> bool:
+    """Whether reservations leave too few of the nodes that are there to a job until its limit, whoever else runs.
+
+    ``count_nodes`` has said what is there.
+    """
+    clock, low, ahead = state.clock[0], scratch.low, scratch.ahead
+    for b in range(world.capacity.shape[0]):
+        low[b, 0] = ahead[b, 0] = scratch.there[b, 0]
+        low[b, 1] = ahead[b, 1] = scratch.there[b, 1]
+    at = next_known(world, state, clock.changed_capacity)
+    while at < len(world.changes) and world.changes[at].time_s < clock.now_s + job.limit_s:
+        lower(world, scratch, world.changes[at])
+        at = next_known(world, state, at + 1)
+    return bool(room(world, state, low, job) < job.nodes)
+
+
+@kernel()
+def lower(world: World, scratch: Scratch, change: Any) -> None:
+    """Apply a change of capacity to ``scratch.ahead``, and where that makes less, to ``scratch.low``."""
+    b, low, ahead = change.bin, scratch.low, scratch.ahead
+    change_level(world, change, ahead)
+    low[b, 0] = min(low[b, 0], ahead[b, 0])
+    low[b, 1] = min(low[b, 1], ahead[b, 1])
