@@ -59,6 +59,15 @@ def test_nodes_need_not_be_ready_for_another_job_when_they_are_reserved(discipli
 
 
 @pytest.mark.parametrize("discipline", PLANNERS)
+def test_plans_see_a_reservation_that_ends_within_a_turnover_of_another_s_begin(discipline: str) -> None:
+    turning = SlurmSettings(bf_interval_s=1, bf_resolution_s=1, turnover_s=60)
+    short = reserved(4, Reservation(1000, 1010, "node", 4))
+    assert starts(short, jobs((0, 300, 4), (1, 641, 4)), discipline, turning) == [0, 1010]
+    following = reserved(4, Reservation(500, 1030, "node", 2), Reservation(1000, 2000, "node", 2))
+    assert starts(following, jobs((900, 105, 2)), discipline, turning) == [1030]
+
+
+@pytest.mark.parametrize("discipline", PLANNERS)
 def test_a_job_crosses_a_reservation_where_enough_nodes_are_left_beside_it(discipline: str) -> None:
     cluster = reserved(4, Reservation(1000, 2000, "node", 3))
     assert starts(cluster, jobs((0, 5000, 1), (500, 600, 1)), discipline) == [0, 2000]

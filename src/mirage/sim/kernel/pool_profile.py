@@ -56,11 +56,11 @@ def foresee_level(world: World, state: State, n: int, free: int, known: int, unt
         How many stretches there are now, what is free in the last, and the place of the next known change.
     """
     times, level = state.profile_s, state.level
-    while known < len(world.changes) and felt_s(world, world.changes[known]) < until_s:
+    while known < len(world.changes) and felt_s(world, known) < until_s:
         change = world.changes[known]
         free += change.nodes
-        if felt_s(world, change) > times[n - 1]:
-            times[n] = felt_s(world, change)
+        if felt_s(world, known) > times[n - 1]:
+            times[n] = felt_s(world, known)
             n += 1
         level[n - 1] = free
         known = next_known(world, state, known + 1)

@@ -61,9 +61,9 @@ def rebuild(world: World, state: State) -> None:
 @kernel()
 def foresee(world: World, state: State, known: int, until_s: int) -> int:
     """Append the known changes of capacity felt before ``until_s``; returns the place of the next one."""
-    while known < len(world.changes) and felt_s(world, world.changes[known]) < until_s:
+    while known < len(world.changes) and felt_s(world, known) < until_s:
         change = world.changes[known]
-        change_level(world, change, state.profile[stretch_from(state, felt_s(world, change))])
+        change_level(world, change, state.profile[stretch_from(state, felt_s(world, known))])
         known = next_known(world, state, known + 1)
     return known
 

@@ -32,12 +32,22 @@ def next_known(world: World, state: State, at: int) -> int:
 
 
 @kernel()
-def felt_s(world: World, change: Any) -> int:
+def felt_s(world: World, at: int) -> int:
     """When plans feel a change of capacity: fewer nodes a turnover later than they leave.
 
     Plans keep the nodes of a job a turnover longer than its limit, and a job may end with the begin of a reservation.
+    Where nodes come back within a turnover, fewer are felt at once, so that the loss is never felt after the gain.
     """
-    return int(change.time_s + (world.settings[0].turnover_s if change.nodes < 0 else 0))
+    changes, turnover_s = world.changes, world.settings[0].turnover_s
+    time_s = changes[at].time_s
+    if changes[at].nodes > 0:
+        return int(time_s)
+    later = at + 1
+    while later < len(changes) and changes[later].time_s <= time_s + turnover_s:
+        if changes[later].nodes > 0:
+            return int(time_s)
+        later += 1
+    return int(time_s + turnover_s)
 
 
 @kernel()
