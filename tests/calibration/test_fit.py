@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_site import table
 
 from mirage.calibration.capacity import queued
 from mirage.calibration.fit import Slice, choices, error, fit, judged
 from mirage.calibration.mechanisms import Mechanisms, Site
-from mirage.calibration.shares import ALL, HELD, PLAIN, shares
+from mirage.calibration.shares import ALL, PLAIN, shares, waits
+from mirage.calibration.wait_causes import LIMIT, UNEXPLAINED
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
 from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup
@@ -74,7 +74,7 @@ def test_the_mechanisms_of_a_known_world_are_found(site: Site, monkeypatch: pyte
 def test_shares_tell_what_each_mechanism_is_worth(site: Site) -> None:
     best = Mechanisms(dip_s=24 * HOUR_S, recorded=True, age=500.0, user_jobs=4, turnover_s=60)
     rows = {row.name: row for row in shares(site, best, FITTED, AFTER, resamples=0)}
-    assert set(rows) == {PLAIN, ALL, HELD, "dip_s", "recorded", "age", "user_jobs", "turnover_s"}
+    assert set(rows) == {PLAIN, ALL, "dip_s", "recorded", "age", "user_jobs", "turnover_s"}
     missed = {name: error(row.judged) for name, row in rows.items()}
     assert missed[ALL] < min(missed["recorded"], missed["user_jobs"], missed["dip_s"], missed[PLAIN])
 
@@ -88,13 +88,18 @@ def test_the_nodes_that_left_are_seen(site: Site) -> None:
     assert site.cluster(Mechanisms()).changes == ()
 
 
-def test_a_job_that_others_pass_by_is_held_where_that_is_asked_for() -> None:
-    rows = (("ada", 0.0, 10.0, 1.0, 2), ("bob", 1.0, 7.0, 1.0, 2), ("eve", 2.0, 400.0, 0.5, 1))
-    jobs = queued(table(*rows))
-    site = Site(jobs, SETTINGS, 4, -1.0)
-    freely, held = (site.replay(Mechanisms(), jobs, held) for held in (False, True))
-    assert (freely.start_s[0], held.start_s[0]) == (0, 7 * HOUR_S)
-    assert held.start_s[1] == HOUR_S
+def test_what_jobs_waited_for_is_explained_where_all_mechanisms_are_known(site: Site) -> None:
+    known = Mechanisms(dip_s=48 * HOUR_S, recorded=True, age=500.0, user_jobs=4, turnover_s=60)
+    found = waits(site, known, AFTER)
+    assert found.recorded[UNEXPLAINED] < 0.05
+    assert found.replayed[UNEXPLAINED] < 0.05
+    assert found.recorded[LIMIT] > 0.05
+    blind = waits(site, replace(known, user_jobs=None), AFTER)
+    assert blind.recorded[LIMIT] == 0
+    assert blind.recorded[UNEXPLAINED] > found.recorded[UNEXPLAINED] + 0.02, "what the limit kept waiting"
+    assert blind.unexplained_moving_average is not None
+    assert found.unexplained_moving_average is not None
+    assert blind.unexplained_moving_average > found.unexplained_moving_average + 0.02
 
 
 def test_what_was_cancelled_while_it_waited_is_replayed_but_not_compared(recorded: JobTable, site: Site) -> None:

@@ -66,18 +66,17 @@ class Slice:
         return jobs[(jobs.submit_s >= self.from_s) & (jobs.submit_s < self.until_s)]
 
 
-def judged(site: Site, chosen: Mechanisms, stretch: Slice, *, held: bool = False, resamples: int = 0) -> Fidelity:
+def judged(site: Site, chosen: Mechanisms, stretch: Slice, *, resamples: int = 0) -> Fidelity:
     """How faithful a replay of a slice is, over the jobs that ran.
 
     Args:
         site: The cluster.
         chosen: The mechanisms that are modelled.
         stretch: The slice.
-        held: As ``Site.replay``.
         resamples: As ``judge``.
     """
     jobs = stretch.with_warm_up(site.jobs)
-    played = site.replay(chosen, jobs, held)
+    played = site.replay(chosen, jobs)
     return judge(jobs[ran(jobs)], played, from_s=stretch.from_s, until_s=stretch.until_s, resamples=resamples)
 
 

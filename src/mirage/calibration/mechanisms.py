@@ -8,10 +8,10 @@ from typing import Self
 import numpy as np
 
 from mirage.calibration.capacity import Capacity, capacity_over_time
-from mirage.calibration.holds import held_until
 from mirage.calibration.think_times import as_submitted, closed_loop
+from mirage.calibration.wait_causes import WaitCauses, wait_causes
 from mirage.duration import HOUR_S
-from mirage.job_state import MISSING, Ints
+from mirage.job_state import MISSING, Floats, Ints
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
@@ -112,28 +112,37 @@ class Site:
             turnover_s=chosen.turnover_s,
         )
 
-    def replay(self, chosen: Mechanisms, jobs: JobTable, held: bool = False) -> JobTable:
+    def replay(self, chosen: Mechanisms, jobs: JobTable) -> JobTable:
         """Jobs as they would have run with these mechanisms: with simulated submissions, starts and ends.
 
         Args:
             chosen: The mechanisms.
             jobs: Some of the jobs, by submission.
-            held: Whether jobs are held for as long as no mechanism explains, which takes their recorded starts.
         """
         cluster, settings = self.cluster(chosen), self.scheduler(chosen)
         made = workload(jobs, cluster, refuse=False)
-        if held:
-            made.jobs.begin_s = self._held_until(chosen, made.table)
         if chosen.think_s:
             made = closed_loop(made, chosen.think_s)
         schedule = as_submitted(Simulation(cluster, made, "slurm", settings).run())
         return schedule.table.with_columns(start_s=schedule.start_s, end_s=schedule.end_s)
 
-    def _held_until(self, chosen: Mechanisms, jobs: JobTable) -> Ints:
-        standing = jobs.priority.astype(float) if chosen.recorded else np.zeros(len(jobs))
+    def wait_causes(self, chosen: Mechanisms, jobs: JobTable) -> WaitCauses:
+        """What jobs waited for, by these mechanisms.
+
+        Fair-share is left out of the order, since what users had used before is not known.
+
+        Args:
+            chosen: The mechanisms.
+            jobs: Some of the jobs, by submission, as recorded or as replayed.
+        """
+        standing = jobs.priority.astype(float) if chosen.recorded else chosen.size * jobs.nodes / self.nodes
         oldest_s = self.settings.max_age_s
-        until_s = held_until(jobs, standing, chosen.age / oldest_s, oldest_s)
-        return np.where(until_s > jobs.submit_s, until_s, MISSING)
+
+        def priorities(rows: Ints, now_s: int) -> Floats:
+            aged: Floats = np.minimum(now_s - jobs.submit_s[rows], oldest_s) / oldest_s
+            return standing[rows] + chosen.age * aged
+
+        return wait_causes(jobs, self.capacity(chosen.dip_s), priorities, chosen.user_jobs)
 
 
 def _longest_level(capacity: Capacity, until_s: int) -> int:

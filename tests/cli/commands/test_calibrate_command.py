@@ -46,6 +46,8 @@ def test_it_fits_judges_and_writes(trace: str, tmp_path: Path, capsys: pytest.Ca
     assert "nothing fitted" in said
     assert re.search(r"all of it +\d+\.\d% +[01]\.\d\d +\d+\.\d% +[01]\.\d\d", said)
     assert "of jobs follow a start or an end" in said
+    assert re.search(r"fewer nodes were idle than it needed( +\d+%){4}", said)
+    assert re.search(r"explains is \d+% of the moving average", said)
     assert "the fitted cluster" in page.read_text()
     found = read_cluster_file(out)
     assert found.cluster.nodes >= 1
@@ -60,7 +62,10 @@ def test_json_tells_the_same(trace: str, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["calibrate", trace, "--columns", MAP, *words, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["fitted_until"].startswith("1970-01-22")
-    assert {"plain", "all", "held"} <= told["fidelity"].keys()
+    assert {"plain", "all"} <= told["fidelity"].keys()
+    shares = told["waits"]["judged"]["recorded"]
+    assert sum(shares.values()) == pytest.approx(1)
+    assert shares["nodes"] > 0.9, "first come, first served, one node each"
     assert 0 < told["fidelity"]["all"]["judged"]["jobs"] < 1_500
 
 

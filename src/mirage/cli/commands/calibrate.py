@@ -21,7 +21,7 @@ from mirage.duration import DAY_S
 if TYPE_CHECKING:
     from mirage.calibration.fit import Slice
     from mirage.calibration.mechanisms import Mechanisms, Site
-    from mirage.calibration.shares import Share
+    from mirage.calibration.shares import Share, Waits
     from mirage.sim.slurm_conf.settings import SlurmSettings
     from mirage.trace.table import JobTable
 
@@ -80,7 +80,7 @@ def calibrate(
     from mirage.calibration.capacity import queued
     from mirage.calibration.fit import fit
     from mirage.calibration.mechanisms import Site
-    from mirage.calibration.shares import ALL, shares
+    from mirage.calibration.shares import ALL, shares, waits
     from mirage.report.terminal.evaluation import progress_bar
 
     jobs = queued(read.table)
@@ -89,13 +89,14 @@ def calibrate(
     with progress_bar("replays") as progress:
         best = fit(site, fitted, on_try=lambda done, most, _: progress(done, most))
     rows = list(shares(site, best, fitted, after))
+    waited = (waits(site, best, fitted), waits(site, best, after))
     command = shlex.join(["mirage", *sys.argv[1:]])
     whole = next(row for row in rows if row.name == ALL)
     if chart is not None:
         from mirage.report.pages.fidelity import draw_fidelity
 
         draw_fidelity(whole.judged, chart, trace, "the fitted cluster", command)
-    facts = _facts(trace, fitted, after, best, rows, command)
+    facts = _facts(trace, fitted, after, best, rows, waited, command)
     if out is not None:
         _write(out, site, best, facts)
     if as_json:
@@ -103,7 +104,7 @@ def calibrate(
         return
     from mirage.report.terminal.calibration import print_calibration
 
-    print_calibration(site, best, rows, fitted, trace)
+    print_calibration(site, best, rows, waited, fitted, trace)
 
 
 def _scheduler(slurm_conf: str | None, settings: str | None) -> SlurmSettings:
@@ -125,7 +126,13 @@ def _slices(jobs: JobTable, fit_from: int | None, judge_from: int | None, until:
 
 
 def _facts(
-    trace: str, fitted: Slice, after: Slice, best: Mechanisms, rows: list[Share], command: str
+    trace: str,
+    fitted: Slice,
+    after: Slice,
+    best: Mechanisms,
+    rows: list[Share],
+    waited: tuple[Waits, Waits],
+    command: str,
 ) -> dict[str, Any]:
     from dataclasses import asdict
 
@@ -138,6 +145,10 @@ def _facts(
         "mechanisms": chosen,
         "fidelity": {
             row.name: {which: _figures(getattr(row, which)) for which in ("fitted", "judged")} for row in rows
+        },
+        "waits": {
+            which: {name: value for name, value in asdict(found).items() if value is not None}
+            for which, found in zip(("fitted", "judged"), waited)
         },
         "version": __version__,
         "command": command,

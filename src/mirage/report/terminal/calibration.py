@@ -11,8 +11,9 @@ from mirage.calibration.capacity import outages, ran
 from mirage.calibration.fidelity.judge import Fidelity
 from mirage.calibration.fit import Slice
 from mirage.calibration.mechanisms import Mechanisms, Site
-from mirage.calibration.shares import ALL, HELD, PLAIN, Share
+from mirage.calibration.shares import ALL, PLAIN, Share, Waits
 from mirage.calibration.think_times import answers, share_by_chance
+from mirage.calibration.wait_causes import LIMIT, NODES, ORDER, UNEXPLAINED
 from mirage.duration import HOUR_S, MINUTE_S, format_duration
 from mirage.report.terminal.tables import print_table
 
@@ -28,12 +29,23 @@ _WORDS = {
     "user_jobs": "without the limit of users",
     "turnover_s": "without time between jobs",
     "think_s": "without think times",
-    HELD: "all, and unexplained holds (a bound)",
+}
+_CAUSES = {
+    NODES: "fewer nodes were idle than it needed",
+    LIMIT: "its user ran as many jobs as one may",
+    ORDER: "idle nodes were kept for a job of higher priority",
+    UNEXPLAINED: "nothing that accounts tell",
 }
 
 
 def print_calibration(
-    site: Site, best: Mechanisms, rows: list[Share], fitted: Slice, trace: str, console: Console | None = None
+    site: Site,
+    best: Mechanisms,
+    rows: list[Share],
+    waited: tuple[Waits, Waits],
+    fitted: Slice,
+    trace: str,
+    console: Console | None = None,
 ) -> None:
     """Print the fitted mechanisms and the fidelity without each of them.
 
@@ -41,6 +53,7 @@ def print_calibration(
         site: The cluster.
         best: The fitted mechanisms.
         rows: The fidelity of each choice of mechanisms.
+        waited: What the jobs of the fitted slice and of the one after it waited for.
         fitted: The slice that was fitted to.
         trace: Its name.
         console: By default standard output.
@@ -60,6 +73,15 @@ def print_calibration(
     console.print(
         Text("error: of the mean wait over two weeks; rank corr.: of single jobs' waits, with its 95 % interval", "dim")
     )
+    console.print()
+    console.print(Text("what jobs waited for, hour by hour: fitted slice, then the one after it", "dim"))
+    print_table(console, ["a job waited as", "recorded", "replayed", "recorded", "replayed"], list(wait_rows(waited)))
+    floor = waited[1].unexplained_moving_average
+    if floor is not None:
+        console.print()
+        console.print(
+            f"What no mechanism seen in accounts explains is {floor:.0%} of the moving average of waits after the fit."
+        )
 
 
 def found_words(site: Site, best: Mechanisms, fitted: Slice) -> Iterator[str]:
@@ -88,6 +110,12 @@ def found_words(site: Site, best: Mechanisms, fitted: Slice) -> Iterator[str]:
     never = int((~ran(jobs)).sum())
     if never:
         yield f"{never:,} of {len(jobs):,} jobs were cancelled while they waited: replayed, but not compared"
+
+
+def wait_rows(waited: tuple[Waits, Waits]) -> Iterator[list[str]]:
+    """Causes of waits with their shares on both slices, recorded and replayed."""
+    for cause, words in _CAUSES.items():
+        yield [words, *(f"{told[cause]:.0%}" for found in waited for told in (found.recorded, found.replayed))]
 
 
 def share_row(row: Share) -> list[str]:
