@@ -47,6 +47,13 @@ def test_a_user_whose_jobs_wait_stands_where_they_do() -> None:
     assert of(line([9, 8, 7], {0: 100.0, 1: 700.0}), 0, 1) == [100.0, 700.0]
 
 
+def test_users_differ_where_priorities_are_those_of_a_record() -> None:
+    recorded = SlurmSettings(weight_fairshare=0.0, weight_qos=0.0, recorded_priority=150.0)
+    seen = line([9, 8, 7], {0: 100.0, 1: 700.0, 2: 200.0})
+    assert of(seen, 0, 1, 5, settings=recorded) == [100.0, 700.0, 200.0], "who is not seen stands where the median does"
+    assert of(seen, 0, 1, settings=replace(recorded, recorded_priority=None)) == [200.0, 200.0]
+
+
 def test_who_has_used_less_stands_further_ahead() -> None:
     seen = line([60, 50, 40, 30, 20, 10], {0: 100.0, 1: 200.0, 3: 400.0, 4: 500.0})
     assert of(seen, 2, 5, 9) == pytest.approx([300.0, 600.0, 600.0]), "who was never seen has used nothing"

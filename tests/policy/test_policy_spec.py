@@ -49,11 +49,11 @@ def test_it_is_handed_what_it_asks_for_and_no_more(
 def test_every_need_that_there_is_not_is_named() -> None:
     with pytest.raises(ConfigurationError) as refused:
         PolicySpec("a:B", "greedy", needs=("time", "cost", "money"))
-    assert str(refused.value) == "a:B needs money, time; there are cost, seed, discipline, scheduler"
+    assert str(refused.value) == "a:B needs money, time; there are cost, seed, discipline, scheduler, limits"
 
 
 def test_the_settings_of_a_policy_nobody_set_anything_for() -> None:
-    assert PolicySettings() == PolicySettings(Cost(1.0, 1.0), 0, "slurm", None)
+    assert PolicySettings() == PolicySettings(Cost(1.0, 1.0), 0, "slurm", None, ())
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_settings_of_a_policy_nobody_set_anything_for() -> None:
         ("average", (), False),
         ("quantile", (), True),
         ("slurm-estimate", ("discipline", "scheduler"), False),
-        ("what-if", ("cost", "seed", "discipline", "scheduler"), True),
+        ("what-if", ("cost", "seed", "discipline", "scheduler", "limits"), True),
     ],
 )
 def test_a_built_in_policy_says_what_it_takes(name: str, needs: tuple[str, ...], takes_parameter: bool) -> None:

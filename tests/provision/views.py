@@ -29,7 +29,7 @@ def ended(*rows: tuple[int, ...]) -> Ended:
 
 def view(
     now_s: int, nodes: int, free: int, *, pending: Jobs | None = None, running: Jobs | None = None,
-    history: Ended | None = None, chain: Chain | None = None,
+    history: Ended | None = None, chain: Chain | None = None, held: Jobs | None = None,
 ) -> View:  # fmt: skip
     """A view of one pool."""
     return View(
@@ -37,7 +37,7 @@ def view(
         nodes=Nodes(True, np.array([[nodes, 0]]), np.array([[free, 0]]), np.ones((1, 1), dtype=np.bool_)),
         pending=pending or jobs(),
         running=running or jobs(),
-        held=jobs(),
+        held=held or jobs(),
         ended=history or ended(),
         chain=chain,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -11,6 +11,7 @@ import numpy as np
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, PlanInfeasible
 from mirage.forecast.arrivals import Arrivals, past_arrivals
+from mirage.forecast.limited import foreseen, with_limited
 from mirage.forecast.rollout_kernel import count_arrivals, roll_out
 from mirage.forecast.run_times import RunTimes, chances, uniform
 from mirage.forecast.standings import Standings
@@ -18,6 +19,7 @@ from mirage.forecast.use_history import History
 from mirage.job_state import MISSING, Ints
 from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import Chain, View
+from mirage.sim.cluster import Limit
 from mirage.sim.contract.from_view import revive
 from mirage.sim.disciplines.registry import discipline_spec
 from mirage.sim.jobs import link_record
@@ -58,6 +60,8 @@ class Forecaster:
         seed: Of the futures; the same seed and view give the same starts.
         discipline: How the cluster orders its queue.
         scheduler: Its scheduler's parameters; None for Slurm's defaults.
+        limits: What may run at once; those by account, QOS, partition or GPUs are not foreseen. Jobs held by the others
+            compete as soon as these let them, and so do jobs yet to be submitted.
         arrivals: Whether jobs yet to be submitted are drawn, or no new ones come.
         run_times: Where run times come from; None for the view's own history.
         threads: How many play at once; the starts are the same.
@@ -74,6 +78,7 @@ class Forecaster:
         seed: int = 0,
         discipline: str = "slurm",
         scheduler: SlurmSettings | None = None,
+        limits: Sequence[Limit] = (),
         arrivals: bool = True,
         run_times: RunTimes | None = None,
         threads: int = 1,
@@ -83,6 +88,7 @@ class Forecaster:
         self.futures, self.seed, self.arrivals, self.threads = futures, seed, arrivals, threads
         self.spec = discipline_spec(discipline)
         self.scheduler = scheduler or SlurmSettings()
+        self.limits = foreseen(limits) if self.spec.limits else ()
         self.run_times = run_times or History()
 
     def of(self, view: View) -> QueueFutures:
@@ -104,7 +110,9 @@ class QueueFutures:
     """
 
     def __init__(self, forecaster: Forecaster, view: View) -> None:
-        self.view, self.spec, self.threads = view, forecaster.spec, forecaster.threads
+        self._asked, self.spec, self.threads = view, forecaster.spec, forecaster.threads
+        waiting = len(view.pending)
+        self.view = view = with_limited(view, forecaster.limits)
         self.uses = forecaster.run_times.uses(view)
         self.chances = chances(view, forecaster.futures, forecaster.seed)
         self.past = past_arrivals(view)
@@ -116,20 +124,22 @@ class QueueFutures:
             calc_period_s=max(scheduler.calc_period_s, RANKED_EVERY_S),
             bf_interval_s=max(scheduler.bf_interval_s, PLANNED_EVERY_S),
         )
-        self.world, self.seen, scratch = revive(view, self.spec, seldom, arrivals, view.phase_s)
+        self.world, self.seen, scratch = revive(view, self.spec, seldom, arrivals, view.phase_s, forecaster.limits)
         self._scratch = [scratch, *(self._fresh_scratch() for _ in range(1, self.threads))]
         self.standings, self.seed = Standings(view, scheduler), forecaster.seed
         self.past.jobs.boost = self.standings.of_users(self.past.jobs.user)
+        self.seen.live.boost[waiting : len(view.pending)] = self.standings.of_users(view.pending.user[waiting:])
         self._ids = np.concatenate([view.pending.id, view.running.id])
 
     def are_of(self, view: View) -> bool:
         """Whether they are those of a view: it shows the same queue at the same moment, whatever the chain."""
-        seen = self.view
+        seen = self._asked
         return (
             seen.now_s == view.now_s
             and seen.nodes is view.nodes
             and seen.pending is view.pending
             and seen.running is view.running
+            and (not len(self.world.limits) or seen.held is view.held)
         )
 
     def play(self, chain: Chain, delays_s: Ints, until_s: int) -> StartForecast:

@@ -25,7 +25,8 @@ MOST_KNOWN = 100
 class Standings:
     """Standings by user, as one view tells them.
 
-    Where priorities weigh neither fair-share nor QOS, users do not differ, and all stand where the median does.
+    Where priorities weigh neither fair-share nor QOS, and are not those of a record, users do not differ, and all stand
+    where the median does.
 
     Args:
         view: The queue.
@@ -40,7 +41,8 @@ class Standings:
         self.spread: Floats = np.zeros(1)
         self._rank: Ints = np.zeros(1, dtype=np.int64)
         self._line = (0.0, self.typical)
-        if settings.weight_fairshare > 0.0 or settings.weight_qos > 0.0:
+        recorded = settings.recorded_priority is not None
+        if settings.weight_fairshare > 0.0 or settings.weight_qos > 0.0 or recorded:
             for user, value, has in told:  # of one who has both, the jobs that wait: their priority is of just now
                 self.known.update(medians(user[has], value[has]))
         if settings.weight_fairshare > 0.0 and self.known:

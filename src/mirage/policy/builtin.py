@@ -27,7 +27,7 @@ POLICIES: dict[str, PolicySpec] = {
         "mirage.provision.policies.what_if:what_if",
         "run the visible queue forward many times and weigh the costs",
         "futures to play [64], and what else WhatIf takes: what-if:64:tie=0.05:quick=yes",
-        needs=("cost", "seed", *_SIMULATES),
+        needs=("cost", "seed", *_SIMULATES, "limits"),
     ),
 }
 """Name → specification of every policy that ships with the package."""

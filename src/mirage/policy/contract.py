@@ -40,7 +40,8 @@ class PolicySpec:
         entry: Where the factory is, ``module:class`` or ``module:function``.
         summary: One line for menus.
         parameter: What the text after the colon means; empty if the policy takes none.
-        needs: Fields of ``PolicySettings`` that the factory takes: ``cost``, ``seed``, ``discipline``, ``scheduler``.
+        needs: Fields of ``PolicySettings`` that the factory takes: ``cost``, ``seed``, ``discipline``, ``scheduler``,
+            ``limits``.
 
     Raises:
         ConfigurationError: It needs what there is not.

@@ -20,9 +20,11 @@ class PolicySettings:
         discipline: Name of the queue discipline under which the cluster starts jobs.
         scheduler: Parameters of the cluster's scheduler, a ``mirage.sim.slurm_conf.settings.SlurmSettings``; None for
             Slurm's defaults.
+        limits: What users may run at once, as far as it is known; ``mirage.sim.cluster.Limit``.
     """
 
     cost: Cost = field(default_factory=Cost)
     seed: int = 0
     discipline: str = "slurm"
     scheduler: Hashable | None = None
+    limits: tuple[Hashable, ...] = ()

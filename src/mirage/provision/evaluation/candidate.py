@@ -44,7 +44,9 @@ class Candidate:
             UnknownName: There is no such policy.
             ConfigurationError: Its parameter cannot be used.
         """
-        settings = PolicySettings(self.cost or Cost(), seed, scenario.discipline, scenario.settings)
+        settings = PolicySettings(
+            self.cost or Cost(), seed, scenario.discipline, scenario.settings, scenario.cluster.limits
+        )
         return make_policy(self.policy, settings)
 
 

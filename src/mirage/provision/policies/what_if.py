@@ -5,6 +5,7 @@ Needs no training, works on a cluster never seen before, and corrects itself at 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import Chain, View
 from mirage.predict.run_times.named_history import NamedHistory
 from mirage.provision.policies.rules import chain_of, plan_without_choice
+from mirage.sim.cluster import Limit
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 _NOTHING = 1e-9
@@ -60,6 +62,7 @@ class WhatIf:
         seed: Of the futures; the same seed and view give the same plan.
         discipline: How the cluster orders its queue.
         scheduler: Its scheduler's parameters; None for Slurm's defaults.
+        limits: What users may run at once.
         futures: How many futures each decision plays.
         information: Share of the way between the bounds, 0 … 1.
         tie: Differences below this share of the cost are within what the futures can tell apart; then, with something
@@ -76,6 +79,7 @@ class WhatIf:
         seed: int = 0,
         discipline: str = "slurm",
         scheduler: SlurmSettings | None = None,
+        limits: Sequence[Limit] = (),
         futures: int = FUTURES,
         information: float = INFORMATION,
         tie: float = TIE,
@@ -88,6 +92,7 @@ class WhatIf:
             seed=seed,
             discipline=discipline,
             scheduler=scheduler,
+            limits=limits,
             run_times=NamedHistory() if names else History(),
         )
         self.information, self.tie, self.quick = information, tie, quick

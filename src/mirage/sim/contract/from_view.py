@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.policy.view import Jobs, View
-from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
 from mirage.sim.disciplines.registry import DisciplineSpec
 from mirage.sim.kernel.allocate import FIRST_SLOTS, enlarged, make_scratch, make_state, make_world
 from mirage.sim.kernel.arrays import (
@@ -88,7 +88,12 @@ def standing(jobs: Jobs, view: View, settings: SlurmSettings) -> NDArray[np.floa
 
 
 def revive(
-    view: View, spec: DisciplineSpec, settings: SlurmSettings, arrivals: int, pass_phase_s: int
+    view: View,
+    spec: DisciplineSpec,
+    settings: SlurmSettings,
+    arrivals: int,
+    pass_phase_s: int,
+    limits: tuple[Limit, ...] = (),
 ) -> tuple[World, State, Scratch]:
     """Arrays of a simulation that stands where the view does.
 
@@ -98,8 +103,9 @@ def revive(
     Args:
         arrivals: Room in ``world.jobs`` for jobs yet to be submitted; all at ``NEVER_S`` to begin with.
         pass_phase_s: Seconds since the scheduler's periodic pass.
+        limits: What may run at once.
     """
-    cluster = cluster_of(view)
+    cluster = replace(cluster_of(view), limits=limits)
     pending, running = view.pending, view.running
     n = len(pending) + len(running)
     users = int(max(user.max(initial=0) for user in (pending.user, running.user, view.ended.user))) + 2

@@ -25,6 +25,7 @@ class DisciplineSpec:
         minutes: Whether its time is a grid of minutes.
         tiers: Whether jobs of a partition of a higher tier come first.
         reservations: Whether it starts nothing that would run into a reservation (``Cluster.reservations``).
+        limits: Whether it keeps the limits on what runs at once (``Cluster.limits``).
         scratch_rows: Rows it needs in the arrays of ``Scratch``, beyond those for jobs, bins, partitions and users.
     """
 
@@ -35,6 +36,7 @@ class DisciplineSpec:
     minutes: bool = False
     tiers: bool = False
     reservations: bool = False
+    limits: bool = False
     scratch_rows: int = 0
 
     def load(self) -> Callable[..., Any]:
@@ -46,15 +48,18 @@ class DisciplineSpec:
 
 _HERE = "mirage.sim.disciplines"
 DISCIPLINES: dict[str, DisciplineSpec] = {
-    "fcfs": DisciplineSpec(f"{_HERE}.fcfs:fcfs", "first come, first served, no backfill", reservations=True),
+    "fcfs": DisciplineSpec(
+        f"{_HERE}.fcfs:fcfs", "first come, first served, no backfill", reservations=True, limits=True
+    ),
     "easy": DisciplineSpec(
-        f"{_HERE}.easy:easy", "EASY backfill: the head of the queue has a reservation", reservations=True
+        f"{_HERE}.easy:easy", "EASY backfill: the head of the queue has a reservation", reservations=True, limits=True
     ),
     "conservative": DisciplineSpec(
         f"{_HERE}.conservative:conservative",
         "every job has a reservation, re-planned at every event",
         plans=True,
         reservations=True,
+        limits=True,
     ),
     "slurm": DisciplineSpec(
         f"{_HERE}.slurm:slurm",
@@ -62,6 +67,7 @@ DISCIPLINES: dict[str, DisciplineSpec] = {
         plans=True,
         tiers=True,
         reservations=True,
+        limits=True,
     ),
     "mirage-2023": DisciplineSpec(
         f"{_HERE}.mirage_2023:mirage_2023",

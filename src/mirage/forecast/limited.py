@@ -1,0 +1,71 @@
+"""Jobs that only a limit keeps waiting: a forecast that knows the limits lets them compete, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.policy.view import Jobs, View
+from mirage.sim.cluster import Limit
+
+
+def foreseen(limits: Sequence[Limit]) -> tuple[Limit, ...]:
+    """The limits that a forecast can keep: of every user or of all together, on jobs and nodes, whatever their QOS.
+
+    A view tells accounts, QOS and partitions by numbers, without the names that limits are given by.
+    """
+    return tuple(
+        limit
+        for limit in limits
+        if limit.per in ("user", "all") and limit.gpus is None and not limit.qos and not limit.partitions
+    )
+
+
+def with_limited(view: View, limits: Sequence[Limit]) -> View:
+    """The view with jobs that are held by a limit behind the pending ones.
+
+    Held jobs of a user who is below the limits are held by something else, and stay so.
+
+    Args:
+        view: The queue.
+        limits: As ``foreseen`` leaves them.
+    """
+    held = view.held
+    if not len(held) or not limits:
+        return view
+    limited = np.zeros(len(held), dtype=bool)
+    for limit in limits:
+        limited |= _is_over(limit, view)
+    if not limited.any():
+        return view
+    waiting = replace(rows(held, limited), eligible_s=held.submit_s[limited])
+    return replace(view, pending=joined(view.pending, waiting), held=rows(held, ~limited))
+
+
+def _is_over(limit: Limit, view: View) -> NDArray[np.bool_]:
+    """Which held jobs would exceed a limit if they were started now."""
+    running, held = view.running, view.held
+    per_user = 1 if limit.per == "user" else 0  # of all together: as if they were one user
+    holds, asks = running.user * per_user, held.user * per_user
+    most = int(max(holds.max(initial=0), asks.max(initial=0))) + 1
+    count = np.bincount(holds, minlength=most)[asks]
+    nodes = np.bincount(holds, weights=running.width, minlength=most)[asks]
+    over: NDArray[np.bool_] = np.zeros(len(held), dtype=bool)
+    if limit.jobs is not None:
+        over |= count + 1 > limit.jobs
+    if limit.nodes is not None:
+        over |= nodes + held.nodes > limit.nodes
+    return over
+
+
+def rows(jobs: Jobs, chosen: NDArray[np.bool_]) -> Jobs:
+    """Some of the jobs."""
+    return Jobs(*(getattr(jobs, field.name)[chosen] for field in fields(Jobs)))
+
+
+def joined(first: Jobs, behind: Jobs) -> Jobs:
+    """Jobs, and others behind them."""
+    return Jobs(*(np.concatenate([getattr(first, field.name), getattr(behind, field.name)]) for field in fields(Jobs)))
