@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,12 +29,16 @@ from rich.console import Console
 from rich.table import Table
 
 import mirage
-from mirage.sim.cluster import Cluster
+from mirage.calibration.capacity import outages, queued
+from mirage.calibration.mechanisms import GROUP, Mechanisms, Site
+from mirage.duration import DAY_S, HOUR_S
+from mirage.sim.cluster import Cluster, Reservation
 from mirage.sim.disciplines.registry import DISCIPLINES
 from mirage.sim.jobs import Workload, workload
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.settings import SlurmSettings
 from mirage.trace.read import read_trace
+from mirage.trace.table import JobTable
 from mirage.trace.workload.generate import generate_workload
 from mirage.trace.workload.model_json import load_builtin
 from mirage.trace.workload.pool_workload import pool_workload
@@ -48,13 +53,21 @@ PLAN_EVERYTHING = SlurmSettings(max_job_test=10**9)
 """Exact conservative backfill: every job in the queue has a reservation."""
 
 
+class World(NamedTuple):
+    """What a workload is replayed under."""
+
+    discipline: str
+    cluster: Cluster
+    settings: SlurmSettings
+
+
 class Case(NamedTuple):
-    """A workload to replay on a pool of whole nodes, and under what."""
+    """A workload to replay on whole nodes, and under what, by name."""
 
     name: str
     jobs: Workload
     nodes: int
-    disciplines: dict[str, SlurmSettings]
+    worlds: dict[str, World]
 
 
 def best_cpu_s(repetitions: int, action: Callable[[], Any], prepare: Callable[[], Any] | None = None) -> float:
@@ -75,18 +88,36 @@ def best_cpu_s(repetitions: int, action: Callable[[], Any], prepare: Callable[[]
 def generated(jobs: int) -> Case:
     """A pool of 352 processors at a load of 0.9, as the queue of a busy machine."""
     table = pool_workload(jobs, processors=352, load=0.9, seed=1)
-    disciplines = {name: PLAN_EVERYTHING for name in ("fcfs", "easy", "conservative")}
-    return Case(f"generated, {jobs:,} jobs", workload(table, Cluster.pool(352)), 352, disciplines)
+    pool = Cluster.pool(352)
+    worlds = {name: World(name, pool, PLAN_EVERYTHING) for name in ("fcfs", "easy", "conservative")}
+    return Case(f"generated, {jobs:,} jobs", workload(table, pool), 352, worlds)
 
 
 def lonestar6() -> Case | None:
     """The published trace of Lonestar6's A100 nodes, if it lies beside the checkout."""
     if not LS6_TRACE.exists():
         return None
-    jobs = workload(read_trace(LS6_TRACE).table, Cluster.pool(LS6_NODES), refuse=False)
-    settings = SlurmSettings.lonestar6()
-    disciplines = {"easy": settings, "slurm": settings}
-    return Case(f"Lonestar6, {len(jobs.jobs):,} jobs", jobs, LS6_NODES, disciplines)
+    table, pool, settings = read_trace(LS6_TRACE).table, Cluster.pool(LS6_NODES), SlurmSettings.lonestar6()
+    jobs = workload(table, pool, refuse=False)
+    worlds = {
+        "easy": World("easy", pool, settings),
+        "slurm": World("slurm", pool, settings),
+        "slurm with every mechanism": every_mechanism(queued(table), settings),
+    }
+    return Case(f"Lonestar6, {len(jobs.jobs):,} jobs", jobs, LS6_NODES, worlds)
+
+
+def every_mechanism(table: JobTable, settings: SlurmSettings) -> World:
+    """Nodes over time, a limit per user, a turnover, fair-share, and in the outages maintenance known a week before."""
+    site = Site.of(table, settings, int(table.submit_s[0]), int(table.submit_s[-1]))
+    capacity = site.capacity(dip_s := 48 * HOUR_S)
+    down = []
+    for outage in outages(table, capacity.times_s, capacity.nodes):
+        first, last = np.searchsorted(capacity.times_s, (outage.start_s, outage.end_s), side="right")
+        there = int(capacity.nodes[first - 1 : last].min())
+        down.append(Reservation(outage.start_s, outage.end_s, GROUP, there, outage.start_s - 7 * DAY_S))
+    cluster = site.cluster(Mechanisms(dip_s=dip_s, user_jobs=8))
+    return World("slurm", replace(cluster, reservations=tuple(down)), replace(settings, turnover_s=15))
 
 
 def measure_case(case: Case, repetitions: int) -> list[dict[str, Any]]:
@@ -99,9 +130,8 @@ def measure_case(case: Case, repetitions: int) -> list[dict[str, Any]]:
     )
     jobs = len(asked)
     rows = [{"discipline": "easy, plain Python", "workload": case.name, "jobs_per_cpu_s": jobs / plain_s, "ratio": 1.0}]
-    cluster = Cluster.pool(case.nodes)
-    for name, settings in case.disciplines.items():
-        replay = Replay(cluster, case.jobs, name, settings)
+    for name, world in case.worlds.items():
+        replay = Replay(world, case.jobs)
         replay.prepare()
         replay.run()  # kernels are compiled or loaded here
         cpu_s = best_cpu_s(repetitions, replay.run, replay.prepare)
@@ -116,8 +146,8 @@ def measure_case(case: Case, repetitions: int) -> list[dict[str, Any]]:
 class Replay:
     """One workload, made ready and replayed again and again."""
 
-    def __init__(self, cluster: Cluster, jobs: Workload, discipline: str, settings: SlurmSettings) -> None:
-        self.make = lambda: Simulation(cluster, jobs, discipline, settings)
+    def __init__(self, world: World, jobs: Workload) -> None:
+        self.make = lambda: Simulation(world.cluster, jobs, world.discipline, world.settings)
 
     def prepare(self) -> None:
         """A simulation in which nothing has happened yet."""

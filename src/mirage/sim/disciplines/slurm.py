@@ -32,7 +32,7 @@ from mirage.sim.kernel.lifecycle import call_at, fits, pending, start
 from mirage.sim.kernel.profile import earliest, last_that_fits, last_to_start, occupies_s, rebuild, reserve
 from mirage.sim.kernel.reference import dereference
 from mirage.sim.kernel.resources.limits import permitted
-from mirage.sim.kernel.resources.reservations import count_nodes, reserved_away
+from mirage.sim.kernel.resources.reservations import count_nodes, next_known, reserved_away
 from mirage.sim.kernel.sorted_array import take_out
 
 
@@ -50,7 +50,7 @@ def main_loop(world: World, state: State, scratch: Scratch, depth: int) -> None:
         closed[p] = 0
     n = clock.n_pending
     open_partitions = partitions
-    reserves = world.settings[0].reserves == 1
+    reserves = next_known(world, state, clock.changed_capacity) < len(world.changes)
     if reserves:
         count_nodes(world, state, scratch)
     kept = k = 0

@@ -127,8 +127,10 @@ def _changes(cluster: Cluster) -> Any:
     ]
     rows.sort(key=lambda row: row[0])
     made = records(CAPACITY, len(rows))
-    for k, row in enumerate(rows):
-        made[k] = row
+    foreseen = len(rows)
+    for k in reversed(range(len(rows))):
+        foreseen = k if rows[k][-1] < NEVER_S else foreseen
+        made[k] = (*rows[k], foreseen)
     return made
 
 

@@ -100,10 +100,11 @@ ACTION = _record(
      ("bin", _I), ("partition", _I)]
 )  # fmt: skip
 
-CAPACITY = _record([("time_s", _I), ("bin", _I), ("nodes", _I), ("announced_s", _I)])
+CAPACITY = _record([("time_s", _I), ("bin", _I), ("nodes", _I), ("announced_s", _I), ("foreseen", _I)])
 """From ``time_s`` on the bin has so many nodes more (or fewer, as they fall free).
 
-Plans know of it from ``announced_s`` on: reservations; ``NEVER_S`` for what comes as a surprise.
+Plans know of it from ``announced_s`` on: reservations; ``NEVER_S`` for what comes as a surprise. The first from
+here on that is no surprise is at place ``foreseen``, which is that of none where there is none.
 """
 
 LIMIT = _record([("per", _I), ("jobs", _I), ("nodes", _I), ("gpus", _I)])

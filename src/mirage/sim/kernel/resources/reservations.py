@@ -27,7 +27,8 @@ def next_known(world: World, state: State, at: int) -> int:
     if world.settings[0].reserves == 0:
         return len(world.changes)
     while at < len(world.changes) and world.changes[at].announced_s > state.clock[0].now_s:
-        at += 1
+        foreseen = world.changes[at].foreseen  # there may be a thousand surprises in between
+        at = foreseen if foreseen > at else at + 1
     return at
 
 
