@@ -103,8 +103,8 @@ class Simulation:
         replayed = jobs.jobs[skipped:].copy().view(np.recarray)
         replayed.after_kind[replayed.after >= len(jobs.jobs)] = AFTER_NONE  # a job that will not be seen
         if self.settings.recorded_priority is not None:
-            told = jobs.table.priority[skipped:] >= 0
-            replayed.boost[told] = jobs.table.priority[skipped:][told] - self.settings.recorded_priority
+            told = jobs.table.priority[skipped:]
+            replayed.boost = np.where(told >= 0, told, self.settings.recorded_priority)
         if self.spec.minutes:
             now_s = now_s // 60 * 60
             replayed = to_minutes(replayed, now_s)
@@ -232,6 +232,7 @@ class Simulation:
         job = link_record(self.next_id, nodes=nodes, limit_s=limit_s, **asked)
         self._admissible(job)
         job.submit_s, job.account = self.now_s, self._account_of_user[job.user]
+        job.boost += self.settings.recorded_priority or 0.0
         while not has_slot(self.state) or self.next_id >= len(self.state.fate):
             self.grow()
         slot = admit(self.world, self.state, job[0])

@@ -38,9 +38,9 @@ class SlurmSettings:
         weight_cpus: The same of ``CPU``; other resources in it are not modelled.
         turnover_s: The nodes of an ended job can be had again only so much later (epilog, health check, COMPLETING in
             Slurm); plans know it. ``mirage-2023`` knows no such time.
-        recorded_priority: Where the trace tells the priorities of jobs at their submission, these less this number
-            stand for everything but the age, such as fair-share in a machine of which the trace shows only a part; the
-            other weights are 0 then. None where priorities are computed.
+        recorded_priority: Where the trace tells the priorities of jobs at their submission, these stand for everything
+            but the age, such as fair-share in a machine of which the trace shows only a part; the other weights are 0
+            then. Jobs of which it tells none, and those injected, have this one. None where priorities are computed.
         every_pass: Run also the passes in which nothing can have changed (to measure that it changes nothing).
     """
 
