@@ -1,9 +1,18 @@
+import gzip
 import json
 
 import pytest
 
 from mirage.job_state import MISSING
-from mirage.slurm_words.tres import gpus_of, gres_gpus_per_node, tres_count, tres_gpus
+from mirage.slurm_words.tres import (
+    gpus_of,
+    gres_gpus_per_node,
+    memory_mib,
+    requested_mib,
+    tres_count,
+    tres_gpus,
+    tres_memory_mib,
+)
 
 
 @pytest.mark.parametrize(
@@ -118,3 +127,76 @@ def test_more_of_gres(gres, gpus):
 )
 def test_gpus_in_all(tres: str, gres: str, nodes: int, gpus: int) -> None:
     assert gpus_of(tres, gres, nodes) == gpus
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("4000M", 4000),
+        ("16G", 16_384),
+        ("62.50G", 64_000),
+        ("502.93G", 515_000),
+        ("1T", 1024**2),
+        ("2048K", 2),
+        ("100K", 1),
+        ("0", 0),
+        ("500", 500),
+        (" 16g ", 16_384),
+        ("16Gn", MISSING),
+        ("", MISSING),
+        ("lots", MISSING),
+        ("-5M", MISSING),
+        ("999999999E", MISSING),
+    ],
+)
+def test_sizes(text, size):
+    assert memory_mib(text) == size
+
+
+@pytest.mark.parametrize(
+    ("tres", "size"),
+    [
+        ("billing=4,cpu=4,gres/gpu=8,mem=4000M,node=2", 4000),
+        ("cpu=64,mem=62.50G,node=8", 64_000),
+        ("mem=500", 500),
+        ("cpu=8,node=1", MISSING),
+        ("gres/gpumem=80G,cpu=1", MISSING),
+        ("", MISSING),
+    ],
+)
+def test_memory_of_tres(tres, size):
+    assert tres_memory_mib(tres) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes", "cpus", "size"),
+    [
+        ("4Gn", 2, 8, 8192),
+        ("2Gc", 2, 8, 16_384),
+        ("16G", 2, 8, 16_384),
+        ("0", 2, 8, 0),
+        ("0n", 2, 8, 0),
+        ("0c", 2, MISSING, 0),
+        ("4Gn", MISSING, 8, MISSING),
+        ("2Gc", 2, 0, MISSING),
+        ("16G", MISSING, MISSING, 16_384),
+        ("2147486448Mn", 1, 8, 22_400),
+        ("Unknown", 1, 1, MISSING),
+    ],
+)
+def test_memory_asked_for(text, nodes, cpus, size):
+    assert requested_mib(text, nodes, cpus) == size
+
+
+def test_reqmem_says_what_was_allocated(shared_data):
+    """In a real dump from before 21.08, with marks of memory per CPU printed as numbers."""
+    judged = 0
+    for name in ("phillips", "pozidriv"):
+        lines = gzip.decompress((shared_data / f"sacct-fixtures/xdmod/{name}.log.gz").read_bytes()).decode().split("\n")
+        for line in lines:
+            cells = line.split("|")
+            if len(cells) < 23 or "." in cells[0] or (given := tres_memory_mib(cells[22])) == MISSING:
+                continue
+            assert requested_mib(cells[20], int(cells[17]), int(cells[18])) == given, line
+            judged += 1
+    assert judged > 10_000

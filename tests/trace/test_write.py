@@ -68,8 +68,8 @@ def test_csv_as_people_see_it(tmp_path):
     assert gzip.decompress((tmp_path / "t.csv.gz").read_bytes()) == (tmp_path / "t.csv").read_bytes()
     header, first, second = (tmp_path / "t.csv").read_text().splitlines()
     assert header.split(",") == ["job_id", *INT_COLUMNS, *LABEL_COLUMNS]
-    assert first == '1,100,,150,180,,600,2,,,,COMPLETED,ada,,,,"train, ""big""",'
-    assert second == "2_3,200,,,,,UNLIMITED,1,,,,PENDING,bo,,,,,"
+    assert first == '1,100,,150,180,,600,2,,,,,COMPLETED,ada,,,,"train, ""big""",'
+    assert second == "2_3,200,,,,,UNLIMITED,1,,,,,PENDING,bo,,,,,"
 
 
 def test_swf_names_what_it_numbers(tmp_path):

@@ -1,4 +1,4 @@
-"""GPUs, CPUs and nodes in Slurm's lists of resources (TRES, GRES)."""
+"""GPUs, CPUs, nodes and memory in Slurm's lists of resources (TRES, GRES, ``ReqMem``)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from mirage.job_state import MISSING
 from mirage.slurm_words.numbers import count_or_missing
 
 _GPU = re.compile(r"(?:gres/|gres:)?gpu(?::[^=:,()]+)?[=:](\d+)(?:\([^)]*\))?")
+_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([KMGTPE]?)([nc]?)", re.ASCII | re.IGNORECASE)
+_MIB = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024**2, "p": 1024**3, "e": 1024**4}
+
+_PER_CPU_FLAG = 2**31
+"""Some versions print the mark of memory per CPU as part of the number: ``2147486448Mn`` is 2800 MiB of each CPU."""
+
+_LARGEST = 2**40
 
 
 def tres_count(tres: str, name: str) -> int:
@@ -51,3 +58,48 @@ def gpus_of(tres: str, gres: str, nodes: int) -> int:
     if allocated > 0:
         return allocated
     return gres_gpus_per_node(gres) * max(nodes, 1)
+
+
+def memory_mib(text: str) -> int:
+    """The size of ``16G``, without a suffix in MiB; ``MISSING`` for any other text.
+
+    Whoever asks for less than a MiB gets one.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    return MISSING if found is None or found[3] else _size(found)
+
+
+def _size(found: re.Match[str]) -> int:
+    size = float(found[1]) * _MIB[found[2].lower()]
+    return max(round(size), int(size > 0)) if size < _LARGEST else MISSING
+
+
+def tres_memory_mib(tres: str) -> int:
+    """The memory in a list of resources, ``cpu=64,mem=62.50G,node=8``; ``MISSING`` where it has none."""
+    for entry in tres.split(","):
+        key, _, value = entry.partition("=")
+        if key == "mem":
+            return memory_mib(value)
+    return MISSING
+
+
+def requested_mib(text: str, nodes: int, cpus: int) -> int:
+    """The memory of a whole job that sacct's ``ReqMem`` tells; 0 for all that its nodes have.
+
+    ``4Gn`` is of every node, ``2Gc`` of every CPU; without such a letter, as since 21.08, it is of all the job.
+
+    Args:
+        text: The cell.
+        nodes: Of the job; below 1 where it is not known.
+        cpus: The same.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    if found is None or (size := _size(found)) == MISSING:
+        return MISSING
+    per = found[3].lower()
+    if size >= _PER_CPU_FLAG and per:
+        size, per = size - _PER_CPU_FLAG, "c"
+    pieces = {"": 1, "n": nodes, "c": cpus}[per]
+    if size and pieces < 1:
+        return MISSING
+    return size * max(pieces, 1)

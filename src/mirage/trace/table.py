@@ -56,9 +56,9 @@ class JobTable:
     """Jobs of one cluster, one row an attempt to run, in the order of the source.
 
     All arrays have the same length n. Times are whole seconds since 1970-01-01 UTC (SWF: since the
-    log's ``UnixStartTime``), before 2100 where a reader made the table. ``gpus`` and ``cpus`` are totals over
-    all nodes of the job. ``elapsed_s`` is the run time as the source recorded it, which may be all there is:
-    a workload without waits has run times but no starts.
+    log's ``UnixStartTime``), before 2100 where a reader made the table. ``gpus``, ``cpus`` and ``memory_mib``
+    are totals over all nodes of the job; a memory of 0 is all that its nodes have. ``elapsed_s`` is the run time
+    as the source recorded it, which may be all there is: a workload without waits has run times but no starts.
     """
 
     job_id: NDArray[np.str_]
@@ -71,6 +71,7 @@ class JobTable:
     nodes: Ints
     gpus: Ints
     cpus: Ints
+    memory_mib: Ints
     priority: Ints
     state: Ints
     user: Labels

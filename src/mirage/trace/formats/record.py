@@ -27,6 +27,7 @@ class JobRecord(NamedTuple):
     nodes: int = MISSING
     gpus: int = MISSING
     cpus: int = MISSING
+    memory_mib: int = MISSING
     priority: int = MISSING
     state: int = JobState.UNKNOWN
     user: str = ""

@@ -67,6 +67,7 @@ def test_a_file_says_the_same(prefix: str, tmp_path: Path) -> None:
         ("submit_s=a[weeks]", "submit_s has no unit 'weeks'; it takes ms, s, min, h, d, or a form as"),
         ("limit_s=a[%H]", "limit_s has no unit '%H'; it takes ms, s, min, h, d, slurm"),
         ("nodes=a[min]", "nodes has no unit 'min'; it takes tres"),
+        ("memory_mib=a[GB]", "memory_mib has no unit 'GB'; it takes KiB, MiB, GiB, TiB, tres"),
         ("user=a[s]", "user has no unit 's'; it takes no unit"),
         ("priority=a[tres]", "priority has no unit 'tres'; it takes no unit"),
         ("wait_s=a,start_s=b,submit_s=c", "wait_s is added to submit_s"),

@@ -14,7 +14,7 @@ from mirage.job_state import MISSING
 from mirage.slurm_words.absent import is_absent, text_of
 from mirage.slurm_words.states import is_known_state, job_state
 from mirage.slurm_words.timestamps import LocalClock
-from mirage.slurm_words.tres import tres_count, tres_gpus
+from mirage.slurm_words.tres import memory_mib, tres_count, tres_gpus, tres_memory_mib
 from mirage.slurm_words.unicode import valid_unicode
 
 Value = int | str
@@ -24,9 +24,13 @@ WAIT = "wait_s"
 INSTANTS = ("submit_s", "eligible_s", "start_s", "end_s")
 DURATIONS = ("elapsed_s", "limit_s", WAIT)
 COUNTS = ("nodes", "gpus", "cpus", "priority")
+MEMORY = "memory_mib"
 
 UNITS: dict[str, float] = {"ms": 1e-3, "s": 1, "min": MINUTE_S, "h": HOUR_S, "d": DAY_S}
 """Seconds of a unit."""
+
+MEMORY_UNITS: dict[str, float] = {"KiB": 1 / 1024, "MiB": 1, "GiB": 1024, "TiB": 1024**2}
+"""MiB of a unit."""
 
 CLOCK = "slurm"
 """The unit of a duration in Slurm's form, in which a bare number counts minutes."""
@@ -63,6 +67,8 @@ def _units_of(target: str) -> tuple[str, ...]:
         return tuple(UNITS)
     if target in DURATIONS:
         return (*UNITS, CLOCK)
+    if target == MEMORY:
+        return (*MEMORY_UNITS, RESOURCES)
     return (RESOURCES,) if target in COUNTS and target != "priority" else ()
 
 
@@ -84,7 +90,9 @@ def _repetitive(target: str, unit: str) -> ReadCell:
     """The function that reads the cells of a column in which the same values come again and again."""
     if target in DURATIONS:
         return _clock_form if unit == CLOCK else _duration(UNITS.get(unit, 1))
-    if target in COUNTS:
+    if target == MEMORY and unit != RESOURCES:
+        return _memory(MEMORY_UNITS.get(unit, 1))
+    if target in (*COUNTS, MEMORY):
         return _resource(target) if unit == RESOURCES else _count
     if target == "state":
         return _state
@@ -162,7 +170,23 @@ def _resource(target: str) -> ReadCell:
             return MISSING
         if target == "gpus":
             return tres_gpus(word)
+        if target == MEMORY:
+            return tres_memory_mib(word)
         return tres_count(word, target.removesuffix("s"))
+
+    return read
+
+
+def _memory(unit_mib: float) -> ReadCell:
+    def read(cell: str) -> int:
+        word = cell.strip()
+        if (number := _number(word)) is not None:
+            return _scaled(number, unit_mib, cell)
+        if is_absent(word):
+            return MISSING
+        if (size := memory_mib(word)) == MISSING:
+            raise LineError("not a size of memory", repr(cell), "expected a number, or a size as 16G")
+        return size
 
     return read
 
@@ -208,7 +232,7 @@ def _number(word: str) -> float | None:
 
 
 def _scaled(number: float, unit_s: float, cell: str) -> int:
-    """A number in seconds, rounded down; −1 stands for what is not known.
+    """A number in seconds, or MiB, rounded down; −1 stands for what is not known.
 
     Raises:
         LineError: It is negative, or larger than anything that is meant.

@@ -12,7 +12,7 @@ from mirage.duration import MINUTE_S, UNLIMITED_S
 from mirage.errors import LineError
 from mirage.job_state import MISSING, JobState
 from mirage.slurm_words.hostlist import count_hosts
-from mirage.slurm_words.json_numbers import json_number
+from mirage.slurm_words.json_numbers import json_number, number_or
 from mirage.slurm_words.states import UNHEARD_STATE, is_known_state, job_state, true_lifetime_s
 from mirage.slurm_words.unicode import valid_unicode
 from mirage.trace.formats.decompress import decode
@@ -78,6 +78,7 @@ def _record(job: Any, tally: ReadTally) -> JobRecord:
     elapsed_s = _number(time.get("elapsed"))
     hosts = _text(job.get("nodes"))
     start_s, end_s = true_lifetime_s(state, start_s, end_s, elapsed_s, hosts, tally.notes)
+    nodes, cpus = _nodes(job, hosts), _cpus(job)
     limit_min = _number(time.get("limit"), infinite=UNLIMITED_S)
     return JobRecord(
         job_id=_identifier(job),
@@ -87,9 +88,10 @@ def _record(job: Any, tally: ReadTally) -> JobRecord:
         end_s=end_s,
         elapsed_s=elapsed_s,
         limit_s=limit_min if limit_min in (MISSING, UNLIMITED_S) else limit_min * MINUTE_S,
-        nodes=_nodes(job, hosts),
+        nodes=nodes,
         gpus=_gpus(job),
-        cpus=_cpus(job),
+        cpus=cpus,
+        memory_mib=_memory_mib(job, nodes, cpus),
         priority=_number(job.get("priority")),
         state=state,
         user=_text(job.get("user")) or _text((job.get("association") or {}).get("user")),
@@ -151,6 +153,20 @@ def _cpus(job: Any) -> int:
         if (count := _tres(job, kind, "cpu")) >= 0:
             return count
     return _number((job.get("required") or {}).get("CPUs"))
+
+
+def _memory_mib(job: Any, nodes: int, cpus: int) -> int:
+    """Memory allocated, else asked for, of all nodes together; 0 where it is all that they have."""
+    tres = job.get("tres") or {}
+    for entry in (*(tres.get("allocated") or ()), *(tres.get("requested") or ())):
+        if entry.get("type") == "mem" and (told := int(number_or(entry.get("count"), bits=64))) >= 0:
+            return told
+    required = job.get("required") or {}
+    for name, pieces in (("memory_per_cpu", cpus), ("memory_per_node", nodes), ("memory", nodes)):
+        each = int(number_or(required.get(name), bits=64))
+        if each >= 0 and pieces > 0:
+            return each * pieces
+    return MISSING
 
 
 def _gpus(job: Any) -> int:

@@ -14,7 +14,7 @@ from mirage.slurm_words.limits import limit_in_minutes_s, tells_no_limit
 from mirage.slurm_words.numbers import whole_number
 from mirage.slurm_words.states import UNHEARD_STATE, is_known_state, job_state, true_lifetime_s
 from mirage.slurm_words.timestamps import LocalClock
-from mirage.slurm_words.tres import gres_gpus_per_node, tres_count, tres_gpus
+from mirage.slurm_words.tres import gres_gpus_per_node, requested_mib, tres_count, tres_gpus, tres_memory_mib
 from mirage.trace.formats.record import JobRecord
 from mirage.trace.formats.sacct.field_shapes import JOB_ID
 
@@ -66,7 +66,7 @@ class RowParser:
         start_s, end_s = true_lifetime_s(state, start_s, end_s, elapsed_s, hosts, self._notes)
         if not is_known_state(self._text(cells, "state")):
             self._notes[UNHEARD_STATE] += 1
-        nodes = self._nodes(cells)
+        nodes, cpus = self._nodes(cells), self._cpus(cells)
         return JobRecord(
             job_id=cells[self.id_column].strip(),
             submit_s=submit_s,
@@ -77,7 +77,8 @@ class RowParser:
             limit_s=self._limit_s(cells),
             nodes=nodes,
             gpus=self._gpus(cells, nodes),
-            cpus=self._cpus(cells),
+            cpus=cpus,
+            memory_mib=self._memory_mib(cells, nodes, cpus),
             priority=self._number(cells, "priority"),
             state=state,
             user=self._text(cells, "user") or self._text(cells, "uid"),
@@ -149,6 +150,12 @@ class RowParser:
         told = self._number(cells, "ncpus", "alloccpus", "reqcpus")
         listed = [tres_count(self._text(cells, name), "cpu") for name in ("alloctres", "reqtres")]
         return told if told > 0 else next((n for n in (*listed, told) if n >= 0), MISSING)
+
+    def _memory_mib(self, cells: Sequence[str], nodes: int, cpus: int) -> int:
+        """Memory allocated, else asked for, of all nodes together."""
+        listed = (tres_memory_mib(self._text(cells, name)) for name in ("alloctres", "reqtres"))
+        told = next((size for size in listed if size >= 0), MISSING)
+        return told if told >= 0 else requested_mib(self._text(cells, "reqmem"), nodes, cpus)
 
     def _gpus(self, cells: Sequence[str], nodes: int) -> int:
         """GPUs allocated, else asked for; the GRES fields of old versions count per node."""
