@@ -86,7 +86,8 @@ def _audit_resources(sim: Simulation) -> None:
         held = state.chunks[own]
         assert held["count"].sum() == width
         assert (held["count"] > 0).all()
-        np.add.at(in_use, held["bin"], np.stack([held["count"] * held["gpus"], held["count"] * held["cpus"]], axis=1))
+        kinds = ("gpus", "cpus", "memory")[: in_use.shape[1]]
+        np.add.at(in_use, held["bin"], np.stack([held["count"] * held[kind] for kind in kinds], axis=1))
         chunks += own
     if not one_pool:
         assert sorted(chunks) == list(range(clock.chunks_used)), "a chunk is lost or held twice"

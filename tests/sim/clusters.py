@@ -24,7 +24,7 @@ class Case:
     turnover_s: int = 0
 
     def __repr__(self) -> str:
-        names = ("submit_s", "begin_s", "run_s", "limit_s", "nodes", "gpus", "cpus", "user", "partition")
+        names = ("submit_s", "begin_s", "run_s", "limit_s", "nodes", "gpus", "cpus", "memory", "user", "partition")
         jobs = self.jobs.jobs
         columns = {name: jobs[name].tolist() for name in (*names, "after", "after_kind", "failed")}
         return f"Case({self.cluster}, {columns}, {self.turnover_s})"
@@ -56,6 +56,24 @@ def shared(draw: st.DrawFn) -> Cluster:
     kinds = draw(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4), st.integers(1, 8)), min_size=1, max_size=3))
     groups = tuple(NodeGroup(f"g{k}", count, gpus, cpus) for k, (count, gpus, cpus) in enumerate(kinds))
     return Cluster(groups, _partitions(draw, groups), shared_nodes=True)
+
+
+@st.composite
+def with_memory(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster]) -> Cluster:
+    """Nodes that jobs share say their memory, all or some; partitions have defaults of every kind."""
+    cluster = draw(clusters)
+    sizes = draw(st.lists(st.none() | st.integers(1, 50), min_size=len(cluster.groups), max_size=len(cluster.groups)))
+    sizes[0] = sizes[0] or 20
+    kinds = ("default_memory_mib", "default_memory_per_cpu_mib", "default_memory_per_gpu_mib")
+    defaults: list[dict[str, int]] = [
+        {draw(st.sampled_from(kinds)): draw(st.integers(1, 10))} if draw(st.booleans()) else {}
+        for _ in cluster.partitions
+    ]
+    return replace(
+        cluster,
+        groups=tuple(replace(group, memory_mib=size) for group, size in zip(cluster.groups, sizes)),
+        partitions=tuple(replace(own, **default) for own, default in zip(cluster.partitions, defaults)),
+    )
 
 
 @st.composite
@@ -136,6 +154,15 @@ def _owners(cluster: Cluster, n: int, seed: int) -> dict[str, list[str]]:
     }
 
 
+def _memory(cluster: Cluster, nodes: np.ndarray, seed: int) -> dict[str, np.ndarray]:
+    """Memory of jobs, where the cluster counts it: none told, all of the nodes, or some."""
+    if not cluster.counts_memory:
+        return {}
+    most = max(group.memory_mib or 0 for group in cluster.groups)
+    a_node = np.random.default_rng(seed + 2).integers(-1, most, len(nodes), endpoint=True)
+    return {"memory_mib": np.where(a_node < 0, -1, a_node * nodes)}
+
+
 def random_case(cluster: Cluster, n: int, seed: int, waits: bool = False) -> Case:
     rng = np.random.default_rng(seed)
     crowd_s = rng.choice([5, 60, HORIZON_S])  # the shorter, the more ties
@@ -157,6 +184,7 @@ def random_case(cluster: Cluster, n: int, seed: int, waits: bool = False) -> Cas
         user=[f"u{u}" for u in rng.integers(0, 4, n)],
         partition=[f"p{p}" if len(cluster.partitions) > 1 else "" for p in partitions],
         **_owners(cluster, n, seed),
+        **_memory(cluster, nodes, seed),
         dependency=[f"{kinds[row]}:{after[row]}" if waits and after[row] < row else "" for row in range(n)],
     )
     jobs = workload(table, cluster, refuse=False)

@@ -113,6 +113,17 @@ def test_gpus_and_cpus_are_added_up_where_nodes_are_shared() -> None:
         check_schedule(schedule, Cluster.gpu(2, 2, 1))
 
 
+def test_memory_is_added_up_where_all_nodes_say_theirs() -> None:
+    table = TABLE.with_columns(gpus=np.array([2, 1, 2]), cpus=np.array([2, 1, 2]), memory_mib=np.array([10, 5, 0]))
+    roomy = Cluster((NodeGroup("a", 1, 4, 4, 10), NodeGroup("b", 1, 4, 4, 10)), shared_nodes=True)
+    schedule = simulate(roomy, workload(table, roomy), "easy")
+    check_schedule(schedule, roomy)
+    tight = replace(roomy, groups=tuple(replace(group, memory_mib=7) for group in roomy.groups))
+    with pytest.raises(ContractBroken, match=r"at 0 jobs start although 15 MiB are in use then and a, b have 14"):
+        check_schedule(schedule, tight)
+    check_schedule(schedule, replace(tight, groups=(tight.groups[0], replace(tight.groups[1], memory_mib=None))))
+
+
 def test_nodes_that_left_may_be_held_until_they_fall_free() -> None:
     cluster = replace(POOL, changes=(CapacityChange(5, "node", -1),))
     schedule = simulate(cluster, workload(TABLE, cluster), "easy")

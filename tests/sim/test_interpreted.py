@@ -33,9 +33,11 @@ CLUSTERS = {
         limits=(Limit(jobs=2), Limit("account", nodes=4, gpus=9), Limit("all", jobs=1, qos=("q1",))),
     ),
 }
+CLUSTERS["memory"] = replace(CLUSTERS["shared"], groups=(NodeGroup("a", 3, 2, 4, 30), NodeGroup("b", 2, 4, 8)))
 CLUSTERS |= {
     "reserved pool": replace(CLUSTERS["pool"], reservations=(Reservation(40, 90, "node", 6),)),
     "shared and reserved": replace(CLUSTERS["shared"], reservations=(Reservation(40, 90, "a", 2, announced_s=20),)),
+    "memory and reserved": replace(CLUSTERS["memory"], reservations=(Reservation(40, 90, "a", 2, announced_s=20),)),
 }
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from audit import audit, queue_of, running_of
-from clusters import Case, cases, grouped, pools, shared, with_changes, with_limits, with_reservations
+from clusters import Case, cases, grouped, pools, shared, with_changes, with_limits, with_memory, with_reservations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +34,7 @@ KINDS = {
     "pool": pools(),
     "grouped": grouped(),
     "shared": shared(),
+    "remembered": with_memory(shared() | with_limits(shared()) | with_changes(shared()) | with_reservations(shared())),
     "limited": with_limits(pools() | grouped() | shared()),
     "changing": with_changes(pools() | grouped() | shared()),
     "reserved": with_reservations(with_limits(pools() | grouped() | shared())),

@@ -17,8 +17,8 @@ from mirage.sim.schedule import Schedule
 def check_schedule(schedule: Schedule, cluster: Cluster, *, complete: bool = True) -> None:
     """Check that a schedule could have happened.
 
-    Holds for every discipline and policy. Where jobs share nodes, GPUs and CPUs are added up over the nodes a partition
-    has; which node a job sat on is not in a schedule.
+    Holds for every discipline and policy. Where jobs share nodes, GPUs, CPUs and memory are added up over the nodes a
+    partition has; which node a job sat on is not in a schedule.
 
     Args:
         schedule: As a simulation returned it, at whatever time it stopped.
@@ -131,7 +131,7 @@ def _check_capacity(schedule: Schedule, cluster: Cluster, groups: frozenset[str]
     segments = schedule.segments[ours]
     members = [g for g in cluster.groups if g.name in groups]
     begins_s = [r.start_s for r in cluster.reservations if r.announced_s is None and r.group in groups]
-    for what, amount, sizes in _demands(schedule, segments, members, cluster.shared_nodes):
+    for what, amount, sizes in _demands(schedule, segments, members, cluster):
         node_has = dict(zip((g.name for g in members), sizes))
         times, level = _levels(segments, amount)
         there = _there_is(cluster, node_has, times)
@@ -150,20 +150,26 @@ def _check_capacity(schedule: Schedule, cluster: Cluster, groups: frozenset[str]
 
 
 def _demands(
-    schedule: Schedule, segments: Records, groups: list[NodeGroup], shared: bool
+    schedule: Schedule, segments: Records, groups: list[NodeGroup], cluster: Cluster
 ) -> list[tuple[str, Ints, list[int]]]:
     """(What is used, how much each segment uses, how much a node of each group has)."""
-    if not shared:
+    if not cluster.shared_nodes:
         return [("nodes", segments.width, [1] * len(groups))]
     table = schedule.table[segments.id]
     gpus, cpus = (_per_node(total, table.nodes) for total in (table.gpus, table.cpus))
     whole = gpus == WHOLE_NODE  # takes what its nodes have; how much that is at least, is known
     gpus = np.where(whole, min(g.gpus for g in groups), gpus)
     cpus = np.where(whole, min(g.cpus for g in groups), np.maximum(cpus, 1))
-    return [
+    demands = [
         ("GPUs", segments.width * gpus, [g.gpus for g in groups]),
         ("CPUs", segments.width * cpus, [g.cpus for g in groups]),
     ]
+    sizes = [g.memory_mib for g in groups if g.memory_mib is not None]
+    if len(sizes) == len(groups):  # elsewhere jobs may be where nobody counts
+        memory = job_records(schedule.table, cluster).memory[segments.id]
+        memory = np.where(whole | (memory == WHOLE_NODE), min(sizes), memory)
+        demands.append(("MiB", segments.width * memory, sizes))
+    return demands
 
 
 def _per_node(total: Ints, nodes: Ints) -> Ints:

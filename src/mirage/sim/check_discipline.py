@@ -58,7 +58,10 @@ def _clusters(spec: DisciplineSpec) -> Iterator[tuple[str, Cluster]]:
     yield "one pool", Cluster.pool(7)
     if not spec.one_pool:
         yield "two pools", Cluster((NodeGroup("a", 3), NodeGroup("b", 4)), over_both)
-        yield "shared nodes", Cluster((NodeGroup("a", 3, 2, 4), NodeGroup("b", 2, 4, 8)), over_both, shared_nodes=True)
+        shared = Cluster((NodeGroup("a", 3, 2, 4), NodeGroup("b", 2, 4, 8)), over_both, shared_nodes=True)
+        yield "shared nodes", shared
+        small, large = (replace(group, memory_mib=group.cpus * 10) for group in shared.groups)
+        yield "shared nodes with memory", replace(shared, groups=(small, large))
     if spec.reservations:
         made = (Reservation(130, 180, "node", 3), Reservation(300, 400, "node", 7, announced_s=200))
         yield "one pool with reservations", replace(Cluster.pool(7), reservations=made)
@@ -82,5 +85,6 @@ def _jobs(cluster: Cluster, seed: int) -> Workload:
         cpus=nodes * random.integers(1, 4, JOBS, endpoint=True),
         user=[f"user{k}" for k in random.integers(0, 4, JOBS)],
         partition=[f"p{k % len(cluster.partitions)}" if len(cluster.partitions) > 1 else "" for k in range(JOBS)],
+        memory_mib=nodes * random.integers(0, 40, JOBS, endpoint=True),
     )
     return workload(table, cluster, refuse=False)

@@ -18,12 +18,14 @@ class NodeGroup:
         count: How many nodes.
         gpus: GPUs of each node.
         cpus: CPU cores of each node.
+        memory_mib: Memory of each node that jobs share; None where nothing is said: then nobody takes any of it.
     """
 
     name: str
     count: int
     gpus: int = 0
     cpus: int = 1
+    memory_mib: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,10 @@ class Partition:
         tier: ``PriorityTier``; jobs of a higher tier are considered first.
         job_factor: ``PriorityJobFactor``, any scale; divided by the largest of all partitions.
         max_limit_s: ``MaxTime``.
+        default_memory_mib: ``DefMemPerNode``: memory of a node of a job of which nothing is known, on nodes that jobs
+            share and that say theirs; where there is no default, it takes none.
+        default_memory_per_cpu_mib: ``DefMemPerCPU``, the same of each CPU.
+        default_memory_per_gpu_mib: ``DefMemPerGPU``, the same of each GPU.
     """
 
     name: str
@@ -42,6 +48,9 @@ class Partition:
     tier: int = 1
     job_factor: float = 1.0
     max_limit_s: int = UNLIMITED_S
+    default_memory_mib: int | None = None
+    default_memory_per_cpu_mib: int | None = None
+    default_memory_per_gpu_mib: int | None = None
 
 
 LIMITED_PER = ("user", "account", "all")
@@ -141,7 +150,8 @@ class Cluster:
     Attributes:
         groups: The node groups.
         partitions: The first is the default one.
-        shared_nodes: Whether jobs share nodes and are placed GPU by GPU; otherwise every job takes whole nodes.
+        shared_nodes: Whether jobs share nodes and are placed GPU by GPU, core by core and by their memory; otherwise
+            every job takes whole nodes.
         qos_factors: QOS name → factor, any scale; divided by the largest.
         qos_preempts: QOS name → names of those whose running jobs it may displace, where it needs their nodes; known to
             the discipline ``slurm`` alone.
@@ -181,6 +191,11 @@ class Cluster:
             _check_reservation(reservation)
         if self.shared_nodes and any(g.gpus == 0 and g.cpus == 0 for g in self.groups):
             raise ClusterError("shared nodes need GPUs or CPUs to share")
+        for group in self.groups:
+            if group.memory_mib is not None and group.memory_mib < 1:
+                raise ClusterError(
+                    f"a node of group {group.name!r} has {group.memory_mib} MiB of memory; leave it out if not known"
+                )
 
     def _check_limit(self, limit: Limit) -> None:
         partitions = [partition.name for partition in self.partitions]
@@ -235,6 +250,11 @@ class Cluster:
     def groups_of(self, partition: Partition) -> tuple[NodeGroup, ...]:
         """The node groups a partition covers."""
         return tuple(g for g in self.groups if not partition.groups or g.name in partition.groups)
+
+    @property
+    def counts_memory(self) -> bool:
+        """Whether jobs take memory: they share nodes, and of some it is said how much they have."""
+        return self.shared_nodes and any(g.memory_mib is not None for g in self.groups)
 
     def of_node(self, partition: Partition) -> tuple[int, int]:
         """The most GPUs and the most CPUs that a node of a partition has: what a node taken whole counts with."""

@@ -107,6 +107,7 @@ def job_records(table: JobTable, cluster: Cluster) -> Records:
     jobs.user = codes(table.user)
     jobs.account = codes(table.account)
     jobs.partition = _index(table.partition, [p.name for p in cluster.partitions])
+    jobs.memory = _memory(table, cluster, jobs)
     jobs.qos = _index(table.qos, ["", *cluster.qos_factors])
     jobs.after = NOBODY
     jobs.failed = ~np.isin(table.state, _SUCCEEDS)
@@ -122,6 +123,28 @@ def _per_node(table: JobTable, cluster: Cluster) -> tuple[Ints, Ints]:
     gpus = np.where(table.gpus >= 0, -(-table.gpus // nodes), WHOLE_NODE)
     cpus = np.where(table.cpus >= 0, -(-table.cpus // nodes), 1)
     return gpus, np.maximum(cpus, 1)
+
+
+def _memory(table: JobTable, cluster: Cluster, jobs: Records) -> Ints:
+    """Memory of a node of each job in MiB, ``WHOLE_NODE`` for all that it has; 0 where the cluster counts none."""
+    if not cluster.counts_memory:
+        return np.zeros(len(table), dtype=np.int64)
+    told = np.where(table.memory_mib == 0, WHOLE_NODE, -(-table.memory_mib // np.maximum(table.nodes, 1)))
+    return np.where(table.memory_mib >= 0, told, unasked_memory(jobs, cluster))
+
+
+def unasked_memory(jobs: Records, cluster: Cluster) -> Ints:
+    """Memory of a node of jobs that are known to ask for none, by the default of their partition; at most a node's."""
+    found = np.zeros(len(jobs), dtype=np.int64)
+    for p, partition in enumerate(cluster.partitions if cluster.counts_memory else ()):
+        most = max((g.memory_mib or 0 for g in cluster.groups_of(partition)), default=0)
+        each = (
+            np.full(len(jobs), partition.default_memory_mib or 0)
+            + jobs.cpus * (partition.default_memory_per_cpu_mib or 0)
+            + np.maximum(jobs.gpus, 0) * (partition.default_memory_per_gpu_mib or 0)
+        )
+        found = np.where(jobs["partition"] == p, np.minimum(each, most), found)
+    return found
 
 
 def codes(labels: Labels) -> Ints:
@@ -206,7 +229,11 @@ def _room(jobs: Records, cluster: Cluster, partition: Partition) -> tuple[Ints, 
         )
         count = group.count + (0 if cluster.shared_nodes else int(growth.max()))
         holds = (jobs.gpus <= group.gpus) & (jobs.cpus <= group.cpus) if cluster.shared_nodes else True
+        if cluster.counts_memory and group.memory_mib is not None:
+            holds &= jobs.memory <= group.memory_mib
         room += np.where(holds, count, 0)
+    if cluster.counts_memory:
+        return room, " with that many GPUs and CPUs and that much memory each"
     return room, " with that many GPUs and CPUs each" if cluster.shared_nodes else ""
 
 
@@ -228,13 +255,14 @@ def to_minutes(jobs: Records, epoch_s: int) -> Records:
 
 def link_record(
     job_id: int, *, nodes: int, limit_s: int, run_s: int | None = None, gpus: int = WHOLE_NODE, cpus: int = 1,
-    user: int = 0, partition: int = 0, qos: int = 0, boost: float = 0.0, after: int = NOBODY,
+    memory: int = 0, user: int = 0, partition: int = 0, qos: int = 0, boost: float = 0.0, after: int = NOBODY,
     after_kind: int = AFTER_ANY, begin_s: int = MISSING, failed: bool = False,
 ) -> Records:  # fmt: skip
     """One JOB record to inject; without ``run_s`` it runs until its limit.
 
     Args:
         job_id: Its id; not one the trace uses.
+        memory: Of a node, in MiB; ``WHOLE_NODE`` for all that it has.
         boost: Site priority on top of the computed one.
         after: Id of a job it must wait for.
         after_kind: How; by default until that has ended, however.
@@ -244,7 +272,7 @@ def link_record(
     job.id = job_id
     job.nodes, job.limit_s = nodes, limit_s
     job.run_s = limit_s if run_s is None else run_s
-    job.gpus, job.cpus = gpus, cpus
+    job.gpus, job.cpus, job.memory = gpus, cpus, memory
     job.user, job.partition, job.qos, job.boost, job.failed = user, partition, qos, boost, failed
     job.begin_s = begin_s
     job.after = after

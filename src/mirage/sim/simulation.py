@@ -23,7 +23,7 @@ from mirage.sim.contract.from_plan import write_plan
 from mirage.sim.contract.job_labels import JobLabels
 from mirage.sim.contract.to_view import TEN_MINUTES_S, observe
 from mirage.sim.disciplines.registry import DISCIPLINES, PAUSED, DisciplineSpec, discipline_spec
-from mirage.sim.jobs import Workload, link_record, misfits, to_minutes
+from mirage.sim.jobs import Workload, link_record, misfits, to_minutes, unasked_memory
 from mirage.sim.kernel import engine
 from mirage.sim.kernel import plan_actions as actions
 from mirage.sim.kernel.allocate import (
@@ -221,7 +221,8 @@ class Simulation:
             watched: Whether its start stops the clock, for ``run_until_started``.
             name: Job name that views show, folded, as a code; empty for none.
             account: Account that views show; fair-share and limits go by that of the user.
-            asked: As ``link_record``: ``run_s``, ``gpus``, ``cpus``, ``user``, ``partition``, ``after``, ``begin_s`` …
+            asked: As ``link_record``: ``run_s``, ``gpus``, ``cpus``, ``user``, ``partition``, ``after``, ``begin_s`` …;
+                without ``memory`` it takes the default of its partition.
 
         Returns:
             Its id.
@@ -230,7 +231,7 @@ class Simulation:
             JobRefused: It can never run here, or names a partition, user or job there is none of.
         """
         job = link_record(self.next_id, nodes=nodes, limit_s=limit_s, **asked)
-        self._admissible(job)
+        self._admissible(job, asks_memory="memory" in asked)
         job.submit_s, job.account = self.now_s, self._account_of_user[job.user]
         job.boost += self.settings.recorded_priority or 0.0
         while not has_slot(self.state) or self.next_id >= len(self.state.fate):
@@ -256,7 +257,7 @@ class Simulation:
         self.state.clock[0].watch_slot = NOBODY
         return int(self.state.live[slot].first_start_s) if started else None
 
-    def _admissible(self, job: Records) -> None:
+    def _admissible(self, job: Records, asks_memory: bool) -> None:
         """Refuse a job that can never run; what was found good once is not looked at again."""
         asked = job[0]
         if not 0 <= asked.partition < len(self.cluster.partitions):
@@ -265,12 +266,14 @@ class Simulation:
             raise JobRefused(f"there is no user {asked.user}; codes run from 0 to {len(self.state.usage) - 1}")
         if asked.after >= self.next_id:
             raise JobRefused(f"there is no job {asked.after} to wait for; ids run below {self.next_id}")
-        form = tuple(int(asked[name]) for name in ("nodes", "limit_s", "gpus", "cpus", "partition", "qos"))
+        if self.cluster.counts_memory and not asks_memory:
+            job.memory = unasked_memory(job, self.cluster)
+        form = tuple(int(asked[name]) for name in ("nodes", "limit_s", "gpus", "cpus", "memory", "partition", "qos"))
         if form not in self._admitted:
-            if min(asked.nodes, asked.limit_s) < 1 or asked.cpus < 1 or asked.gpus < WHOLE_NODE:
+            if min(asked.nodes, asked.limit_s, asked.cpus) < 1 or min(asked.gpus, asked.memory) < WHOLE_NODE:
                 raise JobRefused(
                     f"a job needs at least a node, a second and a CPU; got nodes={asked.nodes}, "
-                    f"limit_s={asked.limit_s}, gpus={asked.gpus}, cpus={asked.cpus}"
+                    f"limit_s={asked.limit_s}, gpus={asked.gpus}, cpus={asked.cpus}, memory={asked.memory}"
                 )
             for reason in misfits(job, self.cluster).values():
                 raise JobRefused(f"a job of {asked.nodes} nodes can never run: {reason}")

@@ -64,10 +64,55 @@ def test_includes_are_followed(conf, tmp_path):
     assert SlurmSettings.from_slurm_conf(path).bf_interval_s == 45
 
 
+MEMORY = """\
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=2000
+NodeName=n[1-2] CPUs=8 RealMemory=64000 MemSpecLimit=4000
+NodeName=n3 CPUs=8 RealMemory=128000
+NodeName=n4 CPUs=8
+PartitionName=p Nodes=ALL
+PartitionName=q Nodes=n3 DefMemPerNode=9000
+PartitionName=r Nodes=n4 DefMemPerGPU=500
+PartitionName=s Nodes=n1 DefMemPerNode=UNLIMITED
+"""
+
+
+def test_memory_of_nodes_that_jobs_share(conf):
+    cluster = cluster_from_slurm_conf(conf(MEMORY))
+    assert {g.name: (g.count, g.memory_mib) for g in cluster.groups} == {
+        "n1": (1, 60_000), "n2": (1, 60_000), "n3": (1, 128_000), "n4": (1, None),
+    }  # fmt: skip
+    defaults = [
+        (p.default_memory_mib, p.default_memory_per_cpu_mib, p.default_memory_per_gpu_mib) for p in cluster.partitions
+    ]
+    assert defaults == [(None, 2000, None), (9000, None, None), (None, None, 500), (None, None, None)]
+    assert cluster.counts_memory
+
+
+@pytest.mark.parametrize("parameters", ["CR_Core", "CR_CPU,CR_LLN", "CR_Socket"])
+def test_memory_is_not_counted_where_it_is_not_consumed(conf, parameters):
+    cluster = cluster_from_slurm_conf(conf(MEMORY.replace("CR_Core_Memory", parameters)))
+    assert [(g.name, g.memory_mib) for g in cluster.groups] == [("n1", None), ("n2", None), ("n3", None), ("n4", None)]
+    assert {p.default_memory_per_cpu_mib for p in cluster.partitions} == {None}
+    assert not cluster.counts_memory
+
+
+def test_memory_is_consumed_by_default(conf):
+    assert cluster_from_slurm_conf(conf(MEMORY.replace("SelectTypeParameters=CR_Core_Memory\n", ""))).counts_memory
+    assert cluster_from_slurm_conf(conf(MEMORY.replace("CR_Core_Memory", "cr_cpu_memory"))).counts_memory
+
+
+def test_memory_does_not_part_nodes_that_are_given_out_whole(conf):
+    text = "SelectType=select/linear\nNodeName=n1 RealMemory=10\nNodeName=n2 RealMemory=20\n"
+    assert cluster_from_slurm_conf(conf(text)).groups == (NodeGroup("n1", 2, 0, 1),)
+
+
 @pytest.mark.parametrize("name", ["fid1", "fid60"])
 def test_a_file_of_a_real_cluster(shared_data, name):
     cluster = cluster_from_slurm_conf(shared_data / "slurm-fidelity/conf" / name / "slurm.conf")
-    assert cluster.groups == (NodeGroup("n1", 16, 8, 64),)
+    assert cluster.groups == (NodeGroup("n1", 16, 8, 64, 512_000),)
+    assert cluster.partitions[0].default_memory_per_cpu_mib == 1000
     assert [(p.name, p.tier, p.job_factor) for p in cluster.partitions] == [
         ("train", 10, 10.0),
         ("infer", 20, 20.0),
@@ -82,6 +127,7 @@ def test_a_file_of_a_real_cluster(shared_data, name):
         ("ClusterName=x\n", ClusterError, "has no NodeName line"),
         ("NodeName=n1\nPartitionName=p Nodes=n1,m7\n", ClusterError, "names node 'm7', which no NodeName line"),
         ("NodeName=n[1-\n", ConfigurationError, "is no host list"),
+        ("NodeName=n1 RealMemory=4G\n", ConfigurationError, "'4G' in a slurm.conf is not a whole number"),
         ("NodeName=n1 CPUs=many\n", ConfigurationError, "'many' in a slurm.conf is not a whole number"),
         ("NodeName=n1\nPartitionName=p Nodes=n1 MaxTime=soon\n", ConfigurationError, "'soon' is no duration"),
     ],

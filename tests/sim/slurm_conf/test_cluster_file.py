@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import grouped, pools, shared, with_changes, with_limits, with_reservations
+from clusters import grouped, pools, shared, with_changes, with_limits, with_memory, with_reservations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,14 +20,14 @@ from mirage.sim.slurm_conf.cluster_file import ClusterFile, cluster_toml, read_c
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 KINDS = pools() | grouped() | shared()
-CLUSTERS = KINDS | with_limits(KINDS) | with_changes(KINDS) | with_reservations(KINDS)
+CLUSTERS = KINDS | with_memory(shared()) | with_limits(KINDS) | with_changes(KINDS) | with_reservations(KINDS)
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 MARCH_S = 1_678_773_600
 
 FULL = ClusterFile(
     Cluster(
-        (NodeGroup("a100", 76, 3, 128), NodeGroup("größe \"x\" \\ #", 8, 2, 64)),
-        (Partition("gpu", ("a100",), 2, 10.5, 2 * DAY_S), Partition("all")),
+        (NodeGroup("a100", 76, 3, 128, 256_000), NodeGroup("größe \"x\" \\ #", 8, 2, 64)),
+        (Partition("gpu", ("a100",), 2, 10.5, 2 * DAY_S, None, 2000), Partition("all")),
         True,
         {"normal": 1.0, "a.b": 10.0},
         {"a.b": ("normal",), "normal": ()},
@@ -86,6 +86,8 @@ def test_the_file_is_one_that_people_can_read() -> None:
     text = cluster_toml(FULL)
     told = tomllib.loads(text)
     assert told["group"][1] == {"name": 'größe "x" \\ #', "count": 8, "gpus": 2, "cpus": 64}
+    assert told["group"][0]["memory_mib"] == 256_000
+    assert told["partition"][0]["default_memory_per_cpu_mib"] == 2000
     assert told["partition"][0]["max_limit"] == "2-00:00:00"
     assert told["partition"][1]["max_limit"] == "UNLIMITED"
     assert told["qos"] == {"normal": {"factor": 1.0, "preempts": []}, "a.b": {"factor": 10.0, "preempts": ["normal"]}}

@@ -24,6 +24,7 @@ from mirage.sim.kernel.arrays import (
     NOBODY,
     Records,
 )
+from mirage.sim.kernel.resources.amounts import MEMORY
 from mirage.sim.kernel.resources.limits import COUNTED
 from mirage.sim.simulation import Simulation
 from mirage.slurm.values import AccountedJob, Machine, Node, Partition, Queue, QueuedJob
@@ -259,7 +260,7 @@ class Queries:
 
     def _word(self, b: int, in_use: bool, gone: bool) -> str:
         """The state of a node that is not on its way from one job to the next."""
-        full = not self.sim.cluster.shared_nodes or not self.sim.state.free[b].any()
+        full = not self.sim.cluster.shared_nodes or not self.sim.state.free[b, :MEMORY].any()
         if gone:
             return "draining" if in_use else "down"
         return "idle" if not in_use else "allocated" if full else "mixed"

@@ -13,6 +13,7 @@ from mirage.policy.view import MOST_PENDING, Chain, Ended, Jobs, Nodes, View
 from mirage.sim.contract.job_labels import JobLabels, label
 from mirage.sim.kernel.arrays import CLOCK, HELD, NOBODY, RUNNING, SUSPENDING, WHOLE_NODE, State, World
 from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.resources.amounts import MEMORY
 from mirage.sim.kernel.resources.limits import exceeded
 
 TEN_MINUTES_S = 600
@@ -56,8 +57,8 @@ def observe(
         now_s=now_s,
         nodes=Nodes(
             pools=pools,
-            capacity=_frozen(capacity_now(world, state)),
-            free=_frozen(np.maximum(state.free, 0)),
+            capacity=_frozen(np.ascontiguousarray(capacity_now(world, state)[:, :MEMORY])),
+            free=_frozen(np.maximum(state.free[:, :MEMORY], 0)),
             allowed=_frozen(state.allowed.copy()),
         ),
         pending=_jobs(state, labels, waiting, now_s, pools),

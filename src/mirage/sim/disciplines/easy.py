@@ -24,6 +24,7 @@ from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import pending, start
 from mirage.sim.kernel.profile import earliest, fits_plan, occupies_s, rebuild, reserve
 from mirage.sim.kernel.reference import dereference
+from mirage.sim.kernel.resources.amounts import copy_amounts, set_least
 from mirage.sim.kernel.resources.holding import add_held, release_into
 from mirage.sim.kernel.resources.limits import limits_in_force, permitted
 from mirage.sim.kernel.resources.placing import choice_is_stable, most_nodes, pick, subtract_picked
@@ -39,10 +40,7 @@ def find_shadow(world: World, state: State, scratch: Scratch, head: Any) -> None
     """
     clock, live, running, extra = state.clock[0], state.live, state.running, state.extra
     turnover_s = world.settings[0].turnover_s
-    bins = world.capacity.shape[0]
-    for b in range(bins):
-        extra[b, 0] = state.free[b, 0]
-        extra[b, 1] = state.free[b, 1]
+    copy_amounts(extra, state.free)
     clock.shadow_s = NEVER_S
     for k in range(clock.n_completing):
         left = state.completing[k]
@@ -75,10 +73,8 @@ def fits_behind_head(world: World, state: State, scratch: Scratch, job: Any, in_
     """
     if in_time:
         return pick(world, state, scratch, state.free, job, job.nodes)
-    low, free, extra = scratch.low, state.free, state.extra
-    for b in range(world.capacity.shape[0]):
-        low[b, 0] = min(free[b, 0], extra[b, 0])
-        low[b, 1] = min(free[b, 1], extra[b, 1])
+    low, extra = scratch.low, state.extra
+    set_least(low, state.free, extra)
     if not pick(world, state, scratch, low, job, job.nodes):
         return False
     subtract_picked(world, scratch, extra, job)

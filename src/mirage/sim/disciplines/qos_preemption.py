@@ -11,6 +11,7 @@ from typing import Any
 from mirage.sim.kernel.arrays import NOBODY, RUNNING, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import put_back
+from mirage.sim.kernel.resources.amounts import copy_amounts
 from mirage.sim.kernel.resources.holding import add_held, release_into
 from mirage.sim.kernel.resources.placing import pick
 from mirage.sim.kernel.resources.reservations import least_free, reserved_within
@@ -78,9 +79,7 @@ def displace_for(world: World, state: State, scratch: Scratch, job: Any) -> bool
     theirs no sooner.
     """
     low = scratch.low
-    for b in range(world.capacity.shape[0]):
-        low[b, 0] = state.free[b, 0]
-        low[b, 1] = state.free[b, 1]
+    copy_amounts(low, state.free)
     for k in range(state.clock[0].n_completing):
         add_held(world, state, state.completing[k].width, state.completing[k].chunk, low)
     if state.clock[0].n_completing > 0 and pick(world, state, scratch, low, job, job.nodes):

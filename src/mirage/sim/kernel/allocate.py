@@ -8,7 +8,7 @@ import numpy as np
 from numba import void
 from numpy.typing import NDArray
 
-from mirage.sim.cluster import LIMITED_PER, Cluster, Partition, Reservation
+from mirage.sim.cluster import LIMITED_PER, Cluster, NodeGroup, Partition, Reservation
 from mirage.sim.kernel.arrays import (
     ACTION,
     CAPACITY,
@@ -31,6 +31,7 @@ from mirage.sim.kernel.arrays import (
 )
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import REPLAN
+from mirage.sim.kernel.resources.amounts import MEMORY, UNLIMITED_MIB, copy_amounts
 
 SPARE_IDS = 1024
 """Room for ids of injected jobs beyond those of the trace."""
@@ -49,7 +50,7 @@ def make_world(cluster: Cluster, jobs: Any, settings: Records, accounts: Any) ->
     """
     bins = cluster.bins()
     if cluster.shared_nodes:
-        capacity = np.array([(g.gpus, g.cpus) for g, _ in bins], dtype=np.int64)
+        capacity = np.array([_of_bin(g, cluster.counts_memory) for g, _ in bins], dtype=np.int64)
     else:
         capacity = np.array([(count, 0) for _, count in bins], dtype=np.int64)
     factors = np.array([p.job_factor for p in cluster.partitions], dtype=np.float64)
@@ -70,6 +71,12 @@ def make_world(cluster: Cluster, jobs: Any, settings: Records, accounts: Any) ->
         of_node=np.array([cluster.of_node(p) for p in cluster.partitions], dtype=np.int64),
         of_partition=np.array([_of_partition(cluster, p) for p in cluster.partitions], dtype=np.int64),
     )
+
+
+def _of_bin(group: NodeGroup, memory: bool) -> tuple[int, ...]:
+    """What a node that jobs share has; its memory only where the cluster counts it."""
+    has = UNLIMITED_MIB if group.memory_mib is None else group.memory_mib
+    return (group.gpus, group.cpus, has) if memory else (group.gpus, group.cpus)
 
 
 def _of_partition(cluster: Cluster, partition: Partition) -> tuple[int, int]:
@@ -168,13 +175,13 @@ def make_state(world: World, cluster: Cluster, plans: bool, now_s: int, ids: int
         heap=records(HEAP, 2 * slots),
         chunks=records(CHUNK, _most_chunks(world) if bins > 1 or cluster.shared_nodes else 1),
         free=world.capacity.copy(),
-        extra=np.zeros((bins, 2), dtype=np.int64),
+        extra=np.zeros_like(world.capacity),
         allowed=allowed,
         fate=np.zeros(ids + SPARE_IDS, dtype=np.int8),
         log=records(SEGMENT, FIRST_LOG + len(world.jobs)),
         profile_s=np.zeros(points, dtype=np.int64),
         level=np.zeros(points if one_pool else 1, dtype=np.int64),
-        profile=np.zeros((1 if one_pool else points, bins, 2), dtype=np.int64),
+        profile=np.zeros((1 if one_pool else points, *world.capacity.shape), dtype=np.int64),
         usage=np.zeros(users, dtype=np.float64),
         counted=np.zeros((len(world.limits), max(users, accounts), 3), dtype=np.int64),
         completing=records(COMPLETING, completing),
@@ -184,18 +191,18 @@ def make_state(world: World, cluster: Cluster, plans: bool, now_s: int, ids: int
 def _most_chunks(world: World) -> int:
     """The most chunks, or jobs that hold something, there can be at once: each holds a node, or a GPU or CPU of one."""
     growth = int(np.maximum(world.changes.nodes, 0).sum()) if world.settings[0].stacked else 0
-    return int(world.capacity.sum()) + growth
+    return int(world.capacity[:, :MEMORY].sum()) + growth
 
 
 def make_scratch(world: World, slots: int, rows: int) -> Scratch:
     """Working room for a state of so many slots, and for a discipline that needs so many rows."""
-    bins = len(world.capacity)
-    size = max(slots, bins, len(world.partition_tier), len(world.user_account) + 1, rows)
+    shape = world.capacity.shape
+    size = max(slots, shape[0], len(world.partition_tier), len(world.user_account) + 1, rows)
     return Scratch(
-        low=np.zeros((bins, 2), dtype=np.int64),
-        ahead=np.zeros((bins, 2), dtype=np.int64),
-        there=np.zeros((bins, 2), dtype=np.int64),
-        picked=np.zeros(bins, dtype=np.int64),
+        low=np.zeros(shape, dtype=np.int64),
+        ahead=np.zeros(shape, dtype=np.int64),
+        there=np.zeros(shape, dtype=np.int64),
+        picked=np.zeros(shape[0], dtype=np.int64),
         slots=np.zeros(size, dtype=np.int64),
         keys=np.zeros(size, dtype=np.float64),
         share=np.zeros(len(world.user_account), dtype=np.float64),
@@ -243,9 +250,7 @@ def copy_state(target: State, source: State) -> None:
         copy_part(target.level, source.level, 0, points)
     elif len(source.profile) > 1:
         for k in range(points):
-            for b in range(bins):
-                target.profile[k, b, 0] = source.profile[k, b, 0]
-                target.profile[k, b, 1] = source.profile[k, b, 1]
+            copy_amounts(target.profile[k], source.profile[k])
     users = len(source.usage)
     copy_part(target.usage, source.usage, 0, users)
     for k in range(len(source.counted)):

@@ -1,8 +1,9 @@
 """Arrays of a simulation: ``World`` (fixed), ``State`` (forked), ``Scratch`` (neither).
 
 A *bin* is where a job's nodes are placed. On a cluster whose jobs take whole nodes, all nodes that are alike
-form one bin and are counted; where jobs share nodes, every node is a bin with its own free GPUs and CPUs, so
-that fragmentation is real. ``Scratch`` holds arrays a kernel may overwrite; nothing in it survives a call.
+form one bin and are counted; where jobs share nodes, every node is a bin with its own free GPUs, CPUs and, where
+the cluster counts it, memory, so that fragmentation is real. ``Scratch`` holds arrays a kernel may overwrite;
+nothing in it survives a call.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ JOB = _record(
         ("nodes", _I),
         ("gpus", _I),  # per node; WHOLE_NODE takes the node
         ("cpus", _I),  # per node
+        ("memory", _I),  # per node, MiB; WHOLE_NODE takes all of the node's; 0 where the cluster counts none
         ("user", _I),
         ("account", _I),
         ("partition", _I),
@@ -84,8 +86,8 @@ JOB = _record(
 
 WHOLE_NODE = -1
 
-CHUNK = _record([("bin", _I), ("count", _I), ("gpus", _I), ("cpus", _I), ("next", _I)])
-"""``count`` nodes of one job on one bin, each holding so many GPUs and CPUs."""
+CHUNK = _record([("bin", _I), ("count", _I), ("gpus", _I), ("cpus", _I), ("memory", _I), ("next", _I)])
+"""``count`` nodes of one job on one bin, each holding so many GPUs and CPUs and so much memory."""
 
 SEGMENT = _record(
     [("id", _I), ("start_s", _I), ("end_s", _I), ("width", _I), ("why", _I), ("user", _I), ("submit_s", _I),
@@ -192,7 +194,7 @@ class World(NamedTuple):
     """What does not change while time passes; shared by all forks."""
 
     jobs: Records  # JOB, by submit time
-    capacity: NDArray[np.int64]  # (bins, 2): GPUs and CPUs of a node; of a pool bin: nodes and 0
+    capacity: NDArray[np.int64]  # (bins, 2 or 3): GPUs, CPUs and memory of a node; of a pool bin: nodes and 0
     changes: Records  # CAPACITY, by time
     settings: Records  # SETTINGS, one row
     partition_factor: NDArray[np.float64]  # (partitions,), 0 … 1
@@ -217,14 +219,14 @@ class State(NamedTuple):
     held: NDArray[np.int64]  # slots of jobs not yet eligible
     heap: Records  # HEAP: true ends to come
     chunks: Records  # CHUNK
-    free: NDArray[np.int64]  # (bins, 2)
-    extra: NDArray[np.int64]  # (bins, 2): left over at the shadow time
+    free: NDArray[np.int64]  # as capacity
+    extra: NDArray[np.int64]  # as capacity: left over at the shadow time
     allowed: NDArray[np.bool_]  # (partitions, bins)
     fate: NDArray[np.int8]  # (ids,): status of every job by id
     log: Records  # SEGMENT
     profile_s: NDArray[np.int64]  # (points,): when availability changes, from now on
     level: NDArray[np.int64]  # (points,): nodes free from then on, where there is one pool of whole nodes
-    profile: NDArray[np.int64]  # (points, bins, 2): the same of every bin, elsewhere
+    profile: NDArray[np.int64]  # (points, bins, 2 or 3): the same of every bin, elsewhere
     usage: NDArray[np.float64]  # (users,): decayed node-seconds
     counted: NDArray[np.int64]  # (limits, users or accounts, 3): jobs that run, nodes and GPUs that they hold
     completing: Records  # COMPLETING, by time
@@ -233,9 +235,9 @@ class State(NamedTuple):
 class Scratch(NamedTuple):
     """Room to work in; no call finds what another left."""
 
-    low: NDArray[np.int64]  # (bins, 2)
-    ahead: NDArray[np.int64]  # (bins, 2): what is free later, where nodes are reserved
-    there: NDArray[np.int64]  # (bins, 2): what would be free if nobody ran, where nodes are reserved
+    low: NDArray[np.int64]  # as World.capacity
+    ahead: NDArray[np.int64]  # the same: what is free later, where nodes are reserved
+    there: NDArray[np.int64]  # the same: what would be free if nobody ran, where nodes are reserved
     picked: NDArray[np.int64]  # (bins,): nodes chosen on each bin
     slots: NDArray[np.int64]
     keys: NDArray[np.float64]

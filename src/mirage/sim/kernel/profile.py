@@ -18,8 +18,9 @@ from mirage.sim.kernel.pool_profile import (
     rebuild_level,
     reserve_level,
 )
+from mirage.sim.kernel.resources.amounts import MEMORY, copy_amounts, set_least, with_memory
 from mirage.sim.kernel.resources.holding import add_held, release_into
-from mirage.sim.kernel.resources.placing import most_nodes, need, pick, room
+from mirage.sim.kernel.resources.placing import memory_need, most_nodes, need, pick, room
 from mirage.sim.kernel.resources.reservations import change_level, felt_s, next_known
 
 
@@ -37,11 +38,8 @@ def rebuild(world: World, state: State) -> None:
         return
     clock, live = state.clock[0], state.live
     profile_s, profile = state.profile_s, state.profile
-    bins = world.capacity.shape[0]
     profile_s[0] = clock.now_s
-    for b in range(bins):
-        profile[0, b, 0] = state.free[b, 0]
-        profile[0, b, 1] = state.free[b, 1]
+    copy_amounts(profile[0], state.free)
     clock.n_profile = 1
     known = next_known(world, state, clock.changed_capacity)
     for k in range(clock.n_completing):
@@ -74,9 +72,7 @@ def stretch_from(state: State, time_s: int) -> int:
     n, profile_s, profile = state.clock[0].n_profile, state.profile_s, state.profile
     if time_s > profile_s[n - 1]:
         profile_s[n] = time_s
-        for b in range(profile.shape[1]):
-            profile[n, b, 0] = profile[n - 1, b, 0]
-            profile[n, b, 1] = profile[n - 1, b, 1]
+        copy_amounts(profile[n], profile[n - 1])
         n += 1
         state.clock[0].n_profile = n
     return int(n - 1)
@@ -103,9 +99,7 @@ def forget_past(world: World, state: State) -> None:
         n -= gone
         for k in range(n):
             profile_s[k] = profile_s[k + gone]
-            for b in range(world.capacity.shape[0]):
-                profile[k, b, 0] = profile[k + gone, b, 0]
-                profile[k, b, 1] = profile[k + gone, b, 1]
+            copy_amounts(profile[k], profile[k + gone])
         clock.n_profile = n
     profile_s[0] = clock.now_s
 
@@ -143,17 +137,12 @@ def lasts_from(world: World, state: State, scratch: Scratch, job: Any, first: in
     ``scratch.low`` then says what every bin has free throughout.
     """
     profile_s, profile, low = state.profile_s, state.profile, scratch.low
-    bins = world.capacity.shape[0]
     end_s = profile_s[first] + occupies_s(world, job)
-    for b in range(bins):
-        low[b, 0] = profile[first, b, 0]
-        low[b, 1] = profile[first, b, 1]
+    copy_amounts(low, profile[first])
     possible = room(world, state, low, job) >= job.nodes
     k = first + 1
     while possible and k < state.clock[0].n_profile and profile_s[k] < end_s:
-        for b in range(bins):
-            low[b, 0] = min(low[b, 0], profile[k, b, 0])
-            low[b, 1] = min(low[b, 1], profile[k, b, 1])
+        set_least(low, low, profile[k])
         possible = room(world, state, low, job) >= job.nodes
         k += 1
     return bool(possible)
@@ -207,16 +196,11 @@ def split(world: World, state: State, time_s: int) -> int:
             high = middle
     if low < n and profile_s[low] == time_s:
         return low
-    bins = world.capacity.shape[0]
     for k in range(n, low, -1):
         profile_s[k] = profile_s[k - 1]
-        for b in range(bins):
-            profile[k, b, 0] = profile[k - 1, b, 0]
-            profile[k, b, 1] = profile[k - 1, b, 1]
+        copy_amounts(profile[k], profile[k - 1])
     profile_s[low] = time_s
-    for b in range(bins):
-        profile[low, b, 0] = profile[low - 1, b, 0]
-        profile[low, b, 1] = profile[low - 1, b, 1]
+    copy_amounts(profile[low], profile[low - 1])
     clock.n_profile = n + 1
     return low
 
@@ -239,3 +223,7 @@ def reserve(world: World, state: State, scratch: Scratch, job: Any, near: int, f
             for k in range(first, last):
                 state.profile[k, b, 0] -= count * gpus
                 state.profile[k, b, 1] -= count * cpus
+            if with_memory(world.capacity):
+                memory = memory_need(world, b, job)
+                for k in range(first, last):
+                    state.profile[k, b, MEMORY] -= count * memory

@@ -22,10 +22,11 @@ _ABSENT = ("future", "down", "drain", "fail")
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """What tells one node from another: its GPUs, its cores, and which partitions it is in."""
+    """What tells one node from another: its GPUs, cores and memory, and which partitions it is in."""
 
     gpus: int
     cpus: int
+    memory_mib: int | None
     partitions: tuple[bool, ...]
 
 
@@ -33,8 +34,10 @@ def cluster_from_slurm_conf(path: str | Path) -> Cluster:
     """The machine and partitions of a ``slurm.conf``.
 
     Nodes are shared GPU by GPU or core by core, unless ``SelectType`` is ``select/linear`` or every partition says
-    ``OverSubscribe=EXCLUSIVE``. Nodes that are FUTURE, DOWN, DRAIN or FAIL are left out. The default partition is the
-    first; limits and QOS stand in the accounting database, not in the file.
+    ``OverSubscribe=EXCLUSIVE``. Jobs on shared nodes take memory, unless ``SelectTypeParameters`` leaves it out (by
+    default it is ``CR_Core_Memory``); ``MaxMemPerNode`` and ``MaxMemPerCPU`` are not read. Nodes that are FUTURE, DOWN,
+    DRAIN or FAIL are left out. The default partition is the first; limits and QOS stand in the accounting database, not
+    in the file.
 
     Args:
         path: The file; ``Include`` lines are followed.
@@ -54,15 +57,18 @@ def cluster_from_slurm_conf(path: str | Path) -> Cluster:
     if not partitions:
         partitions, members = {"batch": {}}, {"batch": set(nodes)}
     ordered = sorted(partitions, key=lambda name: not _is(partitions[name], "default", "yes"))
-    groups, of_partition = _grouped(nodes, [members[name] for name in ordered])
     exclusive = all(_is(options, "oversubscribe", "exclusive") for options in partitions.values())
-    whole = read_options(path).get("selecttype", "select/cons_tres").lower() == "select/linear"
+    common = read_options(path)
+    shared = not exclusive and common.get("selecttype", "select/cons_tres").lower() != "select/linear"
+    memory = shared and "memory" in common.get("selecttypeparameters", "CR_Core_Memory").lower()
+    groups, of_partition = _grouped(nodes, [members[name] for name in ordered], memory)
+    defaults = common if memory else None
     return Cluster(
         groups=tuple(groups),
         partitions=tuple(
-            _partition(path, name, partitions[name], own) for name, own in zip(ordered, of_partition) if own
+            _partition(path, name, partitions[name], own, defaults) for name, own in zip(ordered, of_partition) if own
         ),
-        shared_nodes=not (whole or exclusive),
+        shared_nodes=shared,
     )
 
 
@@ -137,13 +143,20 @@ def _features(options: Options) -> list[str]:
     return options.get("feature", options.get("features", "")).split(",")
 
 
-def _grouped(nodes: Mapping[str, Options], members: list[set[str]]) -> tuple[list[NodeGroup], list[tuple[str, ...]]]:
-    """Groups of like nodes, named after their first node, and the groups of each partition."""
+def _grouped(
+    nodes: Mapping[str, Options], members: list[set[str]], memory: bool
+) -> tuple[list[NodeGroup], list[tuple[str, ...]]]:
+    """Groups of like nodes, named after their first node, and the groups of each partition.
+
+    Args:
+        memory: Whether jobs take memory.
+    """
     kinds: dict[_Node, list[str]] = {}
     for host, options in nodes.items():
         inside = tuple(host in hosts for hosts in members)
-        kinds.setdefault(_Node(_gpus(options), _cpus(options), inside), []).append(host)
-    groups = [NodeGroup(hosts[0], len(hosts), kind.gpus, kind.cpus) for kind, hosts in kinds.items()]
+        kind = _Node(_gpus(options), _cpus(options), _memory_mib(options) if memory else None, inside)
+        kinds.setdefault(kind, []).append(host)
+    groups = [NodeGroup(hosts[0], len(hosts), kind.gpus, kind.cpus, kind.memory_mib) for kind, hosts in kinds.items()]
     return groups, [
         tuple(group.name for group, kind in zip(groups, kinds) if kind.partitions[k]) for k in range(len(members))
     ]
@@ -172,7 +185,38 @@ def _cpus(options: Options) -> int:
     return sockets * _whole(options.get("corespersocket", "1")) * _whole(options.get("threadspercore", "1"))
 
 
-def _partition(path: str | Path, name: str, options: Options, groups: tuple[str, ...]) -> Partition:
+def _memory_mib(options: Options) -> int | None:
+    """Memory of a node that jobs can have; None where the file does not tell it."""
+    if "realmemory" not in options:
+        return None
+    return max(_whole(options["realmemory"]) - _whole(options.get("memspeclimit", "0")), 1)
+
+
+_DEFAULT_MEMORY = {
+    "defmempernode": "default_memory_mib",
+    "defmempercpu": "default_memory_per_cpu_mib",
+    "defmempergpu": "default_memory_per_gpu_mib",
+}
+
+
+def _default_memory(options: Options, common: Options) -> dict[str, int]:
+    """Memory of a job that asks for none: as the partition says, else as the file does for all; one of three ways."""
+    for said in (options, common):
+        for key, name in _DEFAULT_MEMORY.items():
+            if key in said:
+                unlimited = said[key].upper() == "UNLIMITED"
+                return {} if unlimited or not (size := _whole(said[key])) else {name: size}
+    return {}
+
+
+def _partition(
+    path: str | Path, name: str, options: Options, groups: tuple[str, ...], common: Options | None
+) -> Partition:
+    """A partition.
+
+    Args:
+        common: What the file says for all, where jobs take memory.
+    """
     limit = options.get("maxtime", "UNLIMITED")
     try:
         return Partition(
@@ -181,6 +225,7 @@ def _partition(path: str | Path, name: str, options: Options, groups: tuple[str,
             tier=_whole(options.get("prioritytier", "1")),
             job_factor=float(options.get("priorityjobfactor", "1")),
             max_limit_s=parse_duration_s(limit) if limit.upper() != "INFINITE" else UNLIMITED_S,
+            **({} if common is None else _default_memory(options, common)),
         )
     except (ValueError, ConfigurationError) as error:
         raise ConfigurationError(f"{path}: partition {shown(name)}: {error}") from error

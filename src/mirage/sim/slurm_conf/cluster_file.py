@@ -19,7 +19,7 @@ FORMAT = 1
 
 _ABOUT = {
     "cluster": "The machine as a whole.",
-    "group": "Nodes that are alike: how many, and the GPUs and CPUs of each.",
+    "group": "Nodes that are alike: how many, and the GPUs, CPUs and MiB of memory of each.",
     "partition": "Partitions; the first is the default one. Jobs may use the nodes of its groups; of all where none is "
     "named.",
     "qos": "QOS: the factor in a job's priority, any scale, and the QOS whose running jobs it may displace.",

@@ -6,7 +6,8 @@ from typing import Any
 
 from mirage.sim.kernel.arrays import NOBODY, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.resources.placing import need
+from mirage.sim.kernel.resources.amounts import MEMORY, with_memory
+from mirage.sim.kernel.resources.placing import memory_need, need
 
 
 @kernel()
@@ -25,6 +26,10 @@ def take(world: World, state: State, scratch: Scratch, slot: int) -> None:
         gpus, cpus = need(world, b, job)
         state.free[b, 0] -= count * gpus
         state.free[b, 1] -= count * cpus
+        memory = 0
+        if with_memory(state.free):
+            memory = memory_need(world, b, job)
+            state.free[b, MEMORY] -= count * memory
         chunk = clock.free_chunk
         if chunk == NOBODY:
             chunk = clock.chunks_used
@@ -36,6 +41,7 @@ def take(world: World, state: State, scratch: Scratch, slot: int) -> None:
         held.count = count
         held.gpus = gpus
         held.cpus = cpus
+        held.memory = memory
         held.next = job.chunk
         job.chunk = chunk
 
@@ -54,6 +60,8 @@ def give(world: World, state: State, slot: int, nodes: int) -> None:
         count = min(nodes, held.count)
         state.free[held.bin, 0] += count * held.gpus
         state.free[held.bin, 1] += count * held.cpus
+        if with_memory(state.free):
+            state.free[held.bin, MEMORY] += count * held.memory
         held.count -= count
         nodes -= count
         if held.count == 0:
@@ -64,13 +72,13 @@ def give(world: World, state: State, slot: int, nodes: int) -> None:
 
 @kernel()
 def release_into(world: World, state: State, slot: int, free: Any) -> None:
-    """Add to ``free`` (bins, 2) what the job in ``slot`` will give back when it ends."""
+    """Add to ``free`` (bins, 2 or 3) what the job in ``slot`` will give back when it ends."""
     add_held(world, state, state.live[slot].width, state.live[slot].chunk, free)
 
 
 @kernel()
 def add_held(world: World, state: State, width: int, chunk: int, free: Any) -> None:
-    """Add to ``free`` (bins, 2) what the chunks from ``chunk`` on hold, or one pool's ``width`` nodes."""
+    """Add to ``free`` (bins, 2 or 3) what the chunks from ``chunk`` on hold, or one pool's ``width`` nodes."""
     if world.capacity.shape[0] == 1 and world.settings[0].stacked == 1:
         free[0, 0] += width
         return
@@ -78,6 +86,8 @@ def add_held(world: World, state: State, width: int, chunk: int, free: Any) -> N
         held = state.chunks[chunk]
         free[held.bin, 0] += held.count * held.gpus
         free[held.bin, 1] += held.count * held.cpus
+        if with_memory(free):
+            free[held.bin, MEMORY] += held.count * held.memory
         chunk = held.next
 
 

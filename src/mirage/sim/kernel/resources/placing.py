@@ -6,16 +6,35 @@ from typing import Any
 
 from mirage.sim.kernel.arrays import NOBODY, WHOLE_NODE, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.resources.amounts import MEMORY, UNLIMITED_MIB, with_memory
 
 
 @kernel()
-def hosts(world: World, b: int, gpus: int, cpus: int, job: Any) -> int:
-    """How many nodes of a job fit bin ``b`` with so many GPUs and CPUs (or nodes) free."""
+def hosts(world: World, b: int, free: Any, job: Any) -> int:
+    """How many nodes of a job fit bin ``b``, given what is free (bins, 2 or 3)."""
+    gpus, cpus = int(free[b, 0]), int(free[b, 1])
     if world.settings[0].stacked == 1:
         return max(gpus, 0)
+    if with_memory(free) and not has_memory(world, b, free, job):
+        return 0
     if job.gpus == WHOLE_NODE:
         return 1 if gpus == world.capacity[b, 0] and cpus == world.capacity[b, 1] else 0
     return 1 if gpus >= job.gpus and cpus >= job.cpus else 0
+
+
+@kernel()
+def has_memory(world: World, b: int, free: Any, job: Any) -> bool:
+    """Whether bin ``b`` has memory for a node of a job, free (bins, 3) and at all."""
+    return bool(free[b, MEMORY] >= memory_need(world, b, job) and world.capacity[b, MEMORY] >= job.memory)
+
+
+@kernel()
+def memory_need(world: World, b: int, job: Any) -> int:
+    """Memory in MiB that one node of a job takes from bin ``b``, where the cluster counts it."""
+    has = world.capacity[b, MEMORY]
+    if has == UNLIMITED_MIB:
+        return 0
+    return int(has if job.gpus == WHOLE_NODE or job.memory == WHOLE_NODE else job.memory)
 
 
 @kernel()
@@ -38,7 +57,7 @@ def pick_consecutive(scratch: Scratch, free: Any, nodes: int) -> None:
     (``_eval_nodes`` in Slurm's select/cons_tres/job_test.c).
 
     Args:
-        free: Shape (bins, 2); ``scratch.slots`` says which bins can take a node of the job.
+        free: Shape (bins, 2 or 3); ``scratch.slots`` says which bins can take a node of the job.
     """
     bins = free.shape[0]
     left = nodes
@@ -70,7 +89,7 @@ def pick(world: World, state: State, scratch: Scratch, free: Any, job: Any, node
     """Choose bins for a job: best fit, ties by number; or as Slurm does.
 
     Args:
-        free: Shape (bins, 2), what may be used; a plan passes what is free throughout.
+        free: Shape (bins, 2 or 3), what may be used; a plan passes what is free throughout.
         nodes: How many nodes to find.
 
     Returns:
@@ -80,14 +99,14 @@ def pick(world: World, state: State, scratch: Scratch, free: Any, job: Any, node
     picked = scratch.picked
     if bins == 1:
         picked[0] = nodes
-        return bool(state.allowed[job.partition, 0] and hosts(world, 0, free[0, 0], free[0, 1], job) >= nodes)
+        return bool(state.allowed[job.partition, 0] and hosts(world, 0, free, job) >= nodes)
     found = 0
     stacked = world.settings[0].stacked == 1
     for b in range(bins):
         picked[b] = 0
         scratch.slots[b] = 0
         if state.allowed[job.partition, b]:
-            can = hosts(world, b, free[b, 0], free[b, 1], job)
+            can = hosts(world, b, free, job)
             if stacked:
                 picked[b] = min(can, nodes - found)
                 found += picked[b]
@@ -136,13 +155,15 @@ def most_nodes(world: World, free: Any) -> int:
 
 @kernel()
 def subtract_picked(world: World, scratch: Scratch, free: Any, job: Any) -> None:
-    """Take the nodes in ``scratch.picked`` out of what is free (bins, 2)."""
+    """Take the nodes in ``scratch.picked`` out of what is free (bins, 2 or 3)."""
     for b in range(world.capacity.shape[0]):
         count = scratch.picked[b]
         if count > 0:
             gpus, cpus = need(world, b, job)
             free[b, 0] -= count * gpus
             free[b, 1] -= count * cpus
+            if with_memory(free):
+                free[b, MEMORY] -= count * memory_need(world, b, job)
 
 
 @kernel()
@@ -151,5 +172,5 @@ def room(world: World, state: State, free: Any, job: Any) -> int:
     found = 0
     for b in range(world.capacity.shape[0]):
         if state.allowed[job.partition, b]:
-            found += hosts(world, b, free[b, 0], free[b, 1], job)
+            found += hosts(world, b, free, job)
     return found

@@ -6,19 +6,22 @@ from typing import Any
 
 from mirage.sim.kernel.arrays import Scratch, State, World
 from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.resources.amounts import MEMORY, copy_amounts, with_memory
 from mirage.sim.kernel.resources.holding import add_held, release_into
 from mirage.sim.kernel.resources.placing import room
 
 
 @kernel()
 def change_level(world: World, change: Any, free: Any) -> None:
-    """Apply a change of capacity to what is free (bins, 2)."""
+    """Apply a change of capacity to what is free (bins, 2 or 3)."""
     b = change.bin
     if world.settings[0].stacked == 1:
         free[b, 0] += change.nodes
     else:
         free[b, 0] += change.nodes * world.capacity[b, 0]
         free[b, 1] += change.nodes * world.capacity[b, 1]
+        if with_memory(free):
+            free[b, MEMORY] += change.nodes * world.capacity[b, MEMORY]
 
 
 @kernel()
@@ -70,21 +73,15 @@ def least_free(world: World, state: State, scratch: Scratch, gone: Any, limit_s:
             none.
     """
     clock, live, low, ahead = state.clock[0], state.live, scratch.low, scratch.ahead
-    bins = world.capacity.shape[0]
-    for b in range(bins):
-        ahead[b, 0] = state.free[b, 0]
-        ahead[b, 1] = state.free[b, 1]
-        low[b, 0] = state.free[b, 0]
-        low[b, 1] = state.free[b, 1]
+    copy_amounts(ahead, state.free)
+    copy_amounts(low, state.free)
     for k in range(clock.n_completing):
         add_held(world, state, state.completing[k].width, state.completing[k].chunk, ahead)
     if len(gone) > 0:
         for k in range(clock.n_running):
             if gone[state.running[k]] > 0.0:
                 release_into(world, state, state.running[k], ahead)
-        for b in range(bins):
-            low[b, 0] = ahead[b, 0]
-            low[b, 1] = ahead[b, 1]
+        copy_amounts(low, ahead)
     ended = 0
     at = next_known(world, state, clock.changed_capacity)
     while at < len(world.changes) and world.changes[at].time_s < clock.now_s + limit_s:
@@ -102,9 +99,7 @@ def least_free(world: World, state: State, scratch: Scratch, gone: Any, limit_s:
 def count_nodes(world: World, state: State, scratch: Scratch) -> None:
     """Set ``scratch.there`` to what every bin would have free now if nobody ran."""
     there = scratch.there
-    for b in range(world.capacity.shape[0]):
-        there[b, 0] = state.free[b, 0]
-        there[b, 1] = state.free[b, 1]
+    copy_amounts(there, state.free)
     for k in range(state.clock[0].n_completing):
         add_held(world, state, state.completing[k].width, state.completing[k].chunk, there)
     for k in range(state.clock[0].n_running):
@@ -118,9 +113,8 @@ def reserved_away(world: World, state: State, scratch: Scratch, job: Any) -> boo
     ``count_nodes`` has said what is there.
     """
     clock, low, ahead = state.clock[0], scratch.low, scratch.ahead
-    for b in range(world.capacity.shape[0]):
-        low[b, 0] = ahead[b, 0] = scratch.there[b, 0]
-        low[b, 1] = ahead[b, 1] = scratch.there[b, 1]
+    copy_amounts(low, scratch.there)
+    copy_amounts(ahead, scratch.there)
     at = next_known(world, state, clock.changed_capacity)
     while at < len(world.changes) and world.changes[at].time_s < clock.now_s + job.limit_s:
         lower(world, scratch, world.changes[at])
@@ -135,3 +129,5 @@ def lower(world: World, scratch: Scratch, change: Any) -> None:
     change_level(world, change, ahead)
     low[b, 0] = min(low[b, 0], ahead[b, 0])
     low[b, 1] = min(low[b, 1], ahead[b, 1])
+    if with_memory(low):
+        low[b, MEMORY] = min(low[b, MEMORY], ahead[b, MEMORY])
