@@ -59,6 +59,7 @@ def starts_of(cluster: Cluster, jobs: JobTable, name: str) -> list[int]:
         ([None], [60, 60, 60], [0, 0, 0]),
         ([None, 100], [60, 60, 60], [0, 0, 0]),
         ([100, None], [1000, 1000], [0, 0]),
+        ([None, 1], [ALL, ALL, 60], [0, 0, 0]),
         ([100], [ALL, 1], [0, 100]),
         ([100], [1, ALL], [0, 100]),
         ([100, 100], [ALL, ALL, ALL], [0, 0, 100]),

@@ -34,7 +34,7 @@ KINDS = {
     "pool": pools(),
     "grouped": grouped(),
     "shared": shared(),
-    "remembered": with_memory(shared() | with_limits(shared()) | with_changes(shared()) | with_reservations(shared())),
+    "memory": with_memory(shared() | with_limits(shared()) | with_changes(shared()) | with_reservations(shared())),
     "limited": with_limits(pools() | grouped() | shared()),
     "changing": with_changes(pools() | grouped() | shared()),
     "reserved": with_reservations(with_limits(pools() | grouped() | shared())),
@@ -126,11 +126,11 @@ def test_jobs_wait_for_each_other_and_for_their_time(name: str, data: st.DataObj
                 assert other.run_s <= other.limit_s
 
 
-@pytest.mark.parametrize("kind", ["pool", "grouped", "shared"])
+@pytest.mark.parametrize("kind", ["pool", "grouped", "shared", "shared with memory"])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_backfill_never_delays_the_head(kind: str, data: st.DataObject) -> None:
-    case = data.draw(cases(KINDS[kind]))
+    case = data.draw(cases(with_memory(shared()) if kind == "shared with memory" else KINDS[kind]))
     sim = simulation(case, "easy")
     promised_s: dict[int, int] = {}
     while sim.step() < NEVER_S:
@@ -159,7 +159,7 @@ def test_conservative_starts_jobs_when_first_planned_if_limits_are_met(kind: str
 
 
 @settings(max_examples=60, deadline=None)
-@given(case=cases(shared()))
+@given(case=cases(shared() | with_memory(shared())))
 def test_conservative_on_shared_nodes_never_delays_the_head(case: Case) -> None:
     sim = simulation(case, "conservative")
     promised_s: dict[int, int] = {}
