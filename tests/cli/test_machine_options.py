@@ -12,7 +12,7 @@ import pytest
 from mirage.cli.machine import MachineOptions, discipline_help
 from mirage.errors import ConfigurationError
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition, Reservation
-from mirage.sim.slurm_conf.cluster_file import ClusterFile, write_cluster_file
+from mirage.sim.slurm_conf.cluster_file import ClusterFile, Users, write_cluster_file
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 CONF = (
@@ -22,6 +22,7 @@ OF_CONF = Cluster((NodeGroup("n1", 3, 0, 8),), (Partition("p", ("n1",)),))
 OF_FILE = ClusterFile(
     replace(Cluster.pool(5), limits=(Limit(jobs=3),), reservations=(Reservation(10, 20, "node", 5),)),
     SlurmSettings(bf_interval_s=7, weight_age=1000.0),
+    users=Users(300),
 )
 NOTHING = MachineOptions(None, None, None, None, None, None, None, False)
 
@@ -49,6 +50,11 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_nodes(said: dict[str, Any], cluster: Cluster) -> None:
     assert replace(NOTHING, **said).machine().cluster == cluster
+
+
+def test_the_think_time_is_that_of_the_file() -> None:
+    assert replace(NOTHING, cluster="cluster.toml").machine().think_s == 300
+    assert replace(NOTHING, nodes=4).machine().think_s == 0
 
 
 @pytest.mark.parametrize(

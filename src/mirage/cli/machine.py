@@ -19,11 +19,12 @@ SETTINGS = ("slurm-default", "lonestar6")
 
 
 class Machine(NamedTuple):
-    """A cluster, the settings of its scheduler, and where those came from."""
+    """A cluster, the settings of its scheduler, where those came from, and the think time of its users."""
 
     cluster: Cluster
     settings: SlurmSettings
     said_by: str
+    think_s: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class MachineOptions:
                     f"--cluster and --{name.replace('_', '-')} exclude each other; the file says it all"
                 )
         read = read_cluster_file(path)
-        return Machine(read.cluster, self._tested(read.settings), path)
+        return Machine(read.cluster, self._tested(read.settings), path, read.users.think_time_s)
 
     def _scheduler(self) -> SlurmSettings:
         """The parameters of the scheduler."""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mirage.duration import DAY_S, UNLIMITED_S
 from mirage.errors import ConfigurationError
 from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition, Reservation
-from mirage.sim.slurm_conf.cluster_file import ClusterFile, cluster_toml, read_cluster_file, write_cluster_file
+from mirage.sim.slurm_conf.cluster_file import ClusterFile, Users, cluster_toml, read_cluster_file, write_cluster_file
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 KINDS = pools() | grouped() | shared()
@@ -44,6 +44,7 @@ FULL = ClusterFile(
         "rows": [{"class": "small", "n": 3}],
         "done": True,
     },
+    Users(think_time_s=1200),
 )  # fmt: skip
 
 
@@ -97,6 +98,7 @@ def test_the_file_is_one_that_people_can_read() -> None:
     assert told["cluster"] == {"shared_nodes": True}
     assert told["limit"][0]["jobs"] == 8
     assert told["limit"][1] == {"per": "account", "gpus": 40, "qos": ["a.b"], "partitions": ["gpu"]}
+    assert told["users"] == {"think_time": "00:20:00"}
     assert told["calibration"] == FULL.calibration
     assert "# From: most nodes busy at once\n# From: in jobs.csv\n[[group]]" in text
 
@@ -109,6 +111,10 @@ def test_a_file_with_everything_is_read_back(tmp_path: Path) -> None:
 def test_what_is_left_out_is_the_default(tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text('mirage_cluster = 1\n[[group]]\nname = "node"\ncount = 4\n')
     assert read_cluster_file(tmp_path / "small.toml") == ClusterFile(Cluster.pool(4), SlurmSettings())
+
+
+def test_a_file_without_users_says_nothing_of_them() -> None:
+    assert "users" not in tomllib.loads(cluster_toml(ClusterFile(Cluster.pool(4))))
 
 
 def test_times_beyond_the_calendar_are_seconds(tmp_path: Path) -> None:

@@ -27,12 +27,26 @@ _ABOUT = {
     "change": "Nodes that leave (fewer) or come, to everybody's surprise; nodes in use leave as they fall free.",
     "reservation": "Reservations and maintenance: plans know of them since they were announced, or always.",
     "scheduler": "Slurm's parameters; half_life and those with max_ and weight_ are its multifactor priority's.",
+    "users": "think_time: jobs submitted at most so long after another of their user's had started or ended answer to "
+    "it; a replay (mirage simulate) submits them as long after it as recorded. Zero: none do.",
     "calibration": "Facts about how this file was made; nothing reads them but people and reports.",
     "said_by": "Where the sections come from.",
 }
 _QOS = ("qos_factors", "qos_preempts")
 _PERIODS = ("bf_interval_s", "bf_resolution_s", "calc_period_s", "limit_check_s", "half_life_s", "max_age_s")
 """Settings that must not be zero, as something is divided by them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """How users react to the queue.
+
+    Attributes:
+        think_time_s: Jobs submitted at most so long after another of their user's had started or ended answer to that
+            one. 0: jobs are submitted when the trace says, whatever becomes of others.
+    """
+
+    think_time_s: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +58,14 @@ class ClusterFile:
         settings: The parameters of its scheduler.
         said: Section → where it comes from, for people: ``{"group": "most nodes busy at once in jobs.csv"}``.
         calibration: Free facts: names of traces, dates, figures of fidelity; kept as they are.
+        users: How users react to the queue, for replays.
     """
 
     cluster: Cluster
     settings: SlurmSettings = field(default_factory=SlurmSettings)
     said: Mapping[str, str] = field(default_factory=dict)
     calibration: Mapping[str, Any] = field(default_factory=dict)
+    users: Users = field(default_factory=Users)
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -98,6 +114,9 @@ def _sections(file: ClusterFile) -> Iterator[str]:
         yield from _table(f"[qos.{toml_key(name)}]", {"factor": factor, **displaced})
     yield from _heading("scheduler", said)
     yield from _table("[scheduler]", _filled(file.settings))
+    if file.users != Users():
+        yield from _heading("users", said)
+        yield from _table("[users]", _filled(file.users))
     for section, facts in (("calibration", file.calibration), ("said_by", said)):
         if facts:
             yield from _heading(section, said)
@@ -165,11 +184,12 @@ def read_cluster_file(path: str | Path) -> ClusterFile:
         raise ConfigurationError(f"{path} is no TOML: {error}; correct it there") from error
     _check_format(path, told)
     settings = _settings(path, told.pop("scheduler", {}))
+    users = Users(**read_table(Users, told.pop("users", {}), f"{path}: [users]"))
     calibration, said = _dict(path, told, "calibration"), _dict(path, told, "said_by")
     for section, text in said.items():
         if not isinstance(text, str):
             raise ConfigurationError(f"{path}: [said_by]: {section}: {shown(text)} is not text in quotes")
-    return ClusterFile(_cluster(path, told), settings, said, calibration)
+    return ClusterFile(_cluster(path, told), settings, said, calibration, users)
 
 
 def _check_format(path: str | Path, told: dict[str, Any]) -> None:
@@ -208,6 +228,7 @@ def _cluster(path: str | Path, told: dict[str, Any]) -> Cluster:
             *(name.removesuffix("s") for name in _rows_of()),
             "qos",
             "scheduler",
+            "users",
             "calibration",
             "said_by",
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mirage.errors import ConfigurationError, shown
@@ -15,11 +15,37 @@ _LIMITS = (("user", "MaxJobsPU", "MaxTRESPU"), ("account", "MaxJobsPA", "MaxTRES
 """Whom a limit counts together, and its columns for jobs and for nodes and GPUs."""
 
 
+@dataclass(frozen=True, slots=True)
+class QosTable:
+    """The QOS of a cluster.
+
+    Attributes:
+        factors: QOS → priority, any scale.
+        preempts: QOS → those whose running jobs it may displace.
+        limits: What their jobs may hold at once.
+    """
+
+    factors: dict[str, float]
+    preempts: dict[str, tuple[str, ...]]
+    limits: tuple[Limit, ...]
+
+
 def with_qos(cluster: Cluster, path: str | Path) -> Cluster:
-    """The cluster with the QOS of ``sacctmgr -P show qos``: priorities, preemption and limits.
+    """The cluster with the QOS of ``sacctmgr -P show qos``; it keeps its own limits beside theirs.
+
+    Raises:
+        ConfigurationError: As ``read_qos``.
+    """
+    told = read_qos(path)
+    limits = (*cluster.limits, *told.limits)
+    return replace(cluster, qos_factors=told.factors, qos_preempts=told.preempts, limits=limits)
+
+
+def read_qos(path: str | Path) -> QosTable:
+    """The QOS of ``sacctmgr -P show qos``: priorities, preemption and limits.
 
     Of the limits those on what runs at once are read where the columns are there: MaxJobsPU, MaxTRESPU, MaxJobsPA,
-    MaxTRESPA, GrpJobs and GrpTRES, of the latter nodes and GPUs. The cluster keeps its own limits beside them.
+    MaxTRESPA, GrpJobs and GrpTRES, of the latter nodes and GPUs.
 
     Raises:
         ConfigurationError: The file or a row of it cannot be read, or lacks the columns Name, Priority and Preempt.
@@ -34,7 +60,7 @@ def with_qos(cluster: Cluster, path: str | Path) -> Cluster:
     factors = {row["Name"]: _priority(f"{path}: line {number}", row) for number, row in enumerate(rows, 2)}
     preempts = {row["Name"]: tuple(filter(None, row["Preempt"].split(","))) for row in rows}
     limits = [limit for number, row in enumerate(rows, 2) for limit in _limits(f"{path}: line {number}", row)]
-    return replace(cluster, qos_factors=factors, qos_preempts=preempts, limits=(*cluster.limits, *limits))
+    return QosTable(factors, preempts, tuple(limits))
 
 
 def _limits(place: str, row: dict[str, str | None]) -> list[Limit]:

@@ -1,0 +1,66 @@
+"""The weights of the multifactor priority, as ``sprio -w`` prints them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from mirage.errors import ConfigurationError, shown
+from mirage.sim.slurm_conf.settings import SlurmSettings
+
+_FIELDS = {
+    "AGE": "weight_age",
+    "FAIRSHARE": "weight_fairshare",
+    "JOBSIZE": "weight_size",
+    "PARTITION": "weight_partition",
+    "QOS": "weight_qos",
+}
+_TRES = {"cpu": "weight_cpus", "gres/gpu": "weight_gpus"}
+_WORD = re.compile(r"\S+")
+
+
+def with_priority_weights(settings: SlurmSettings, path: str | Path) -> SlurmSettings:
+    """The settings with the weights of ``sprio -w``; a weight that it does not print is 0.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or has no line of weights.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}; write `sprio -w` to it") from error
+    heads = next((line for line in lines if line.split()[:1] == ["JOBID"]), None)
+    weights = next((line for line in lines if line.split()[:1] == ["Weights"]), None)
+    if heads is None or weights is None:
+        raise ConfigurationError(f"{path} is not what `sprio -w` prints: no line that begins with JOBID and Weights")
+    found = dict.fromkeys((*_FIELDS.values(), *_TRES.values()), 0.0)
+    for column, text in _cells(heads, weights):
+        for name, value in _named(column, text):
+            found[name] = _weight(path, column, value)
+    return replace(settings, **found)  # type: ignore[arg-type]
+
+
+def _cells(heads: str, weights: str) -> list[tuple[str, str]]:
+    """Name of the column and text of every weight; columns are aligned to the right, and some stand empty."""
+    columns = [(match.end(), match[0]) for match in _WORD.finditer(heads)]
+    cells = []
+    for match in list(_WORD.finditer(weights))[1:]:
+        place = next((name for end, name in columns if end >= match.end()), columns[-1][1])
+        cells.append((place, match[0]))
+    return cells
+
+
+def _named(column: str, text: str) -> list[tuple[str, str]]:
+    """Field and value of every weight in a cell; ``CPU=100,GRES/gpu=1000`` holds several."""
+    if column == "TRES":
+        pairs = [word.partition("=") for word in text.split(",")]
+        return [(_TRES[key.lower()], value) for key, _, value in pairs if key.lower() in _TRES]
+    return [(_FIELDS[column], text)] if column in _FIELDS else []
+
+
+def _weight(path: str | Path, column: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ConfigurationError(f"{path}: the weight {shown(value)} of {column} is not a number") from None
