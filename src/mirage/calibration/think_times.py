@@ -98,6 +98,32 @@ def share_by_chance(jobs: JobTable, longest_s: int = LONGEST_S) -> float:
     return float(soon.mean()) if len(jobs) else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class ThinkTimes:
+    """How many jobs answer to another.
+
+    Attributes:
+        jobs: How many jobs there are.
+        answer: How many of them were submitted soon after a start or an end of another of their user's.
+        share: The same as a share.
+        by_chance: The share that would be if users did not look at their jobs.
+        longest_s: What soon is.
+    """
+
+    jobs: int
+    answer: int
+    share: float
+    by_chance: float
+    longest_s: int
+
+    @classmethod
+    def of(cls, jobs: JobTable, longest_s: int = LONGEST_S) -> ThinkTimes:
+        """Count them, as ``answers`` and ``share_by_chance`` do."""
+        found = answers(jobs, longest_s)
+        count = int((found.job != NOBODY).sum())
+        return cls(len(jobs), count, found.share, share_by_chance(jobs, longest_s), longest_s)
+
+
 def closed_loop(jobs: Workload, longest_s: int = LONGEST_S) -> Workload:
     """The workload in which a job is submitted its think time after the event that it answers to.
 

@@ -145,3 +145,77 @@ def test_the_cluster_of_a_file_with_its_maintenance(swf, tmp_path, capsys):
     file.write_text("mirage_cluster = 1\n[[group]]\nnaem = 3\n")
     assert main(["simulate", swf, "--cluster", str(file)]) == 1
     assert f"{file}: [[group]] number 1: there is no key 'naem'" in capsys.readouterr().err
+
+
+ADA = """\
+id,user,submit,start,end,nodes,limit
+a,ada,0,7200,10800,1,3600
+b,ada,11400,11400,15000,1,3600
+c,bob,11450,11500,11560,1,60
+"""
+"""Ada's first job waited two hours; ten minutes after its end she submitted the second."""
+COLUMNS = ("--columns", "job_id=id,user=user,submit_s=submit,start_s=start,end_s=end,nodes=nodes,limit_s=limit")
+
+
+@pytest.fixture
+def ada(tmp_path):
+    path = tmp_path / "ada.csv"
+    path.write_text(ADA)
+    return str(path)
+
+
+CLOSED = "id,submit,start,end\na,0,0,3600\nb,4200,4200,7800\nc,11450,11450,11510\n"
+
+
+def test_in_a_closed_loop_an_answer_comes_after_the_simulated_end(ada, tmp_path, capsys):
+    out = tmp_path / "schedule.csv"
+    words = [ada, *COLUMNS, "--nodes", "2", "--discipline", "easy", "-o", str(out)]
+    assert "answers" not in simulated(capsys, *words)
+    assert out.read_text() == "id,submit,start,end\na,0,0,3600\nb,11400,11400,15000\nc,11450,11450,11510\n"
+    report = simulated(capsys, *words, "--think-time", "20m")
+    assert out.read_text() == CLOSED
+    assert report["answers"] == {
+        "jobs": 3, "answer": 1, "share": pytest.approx(1 / 3), "by_chance": 0.0, "longest_s": 1200,
+    }  # fmt: skip
+    simulated(capsys, *words, "--think-time", "10m")
+    assert out.read_text() == CLOSED, "she took ten minutes"
+    assert main(["simulate", *words, "--think-time", "9m"]) == 1
+    assert "no job of" in capsys.readouterr().err
+
+
+def test_a_schedule_of_a_closed_loop_is_in_order_of_simulated_submission(ada, tmp_path, capsys):
+    out = tmp_path / "schedule.csv"
+    with open(ada, "a") as file:
+        file.write("d,cleo,5000,5000,5060,1,60\n")
+    simulated(capsys, ada, *COLUMNS, "-N", "2", "--discipline", "easy", "-o", str(out), "--think-time", "20m")
+    assert [line.partition(",")[0] for line in out.read_text().splitlines()] == ["id", "a", "b", "d", "c"]
+
+
+def test_a_cluster_file_closes_the_loop(ada, tmp_path, capsys):
+    cluster, out = tmp_path / "cluster.toml", tmp_path / "schedule.csv"
+    head = 'mirage_cluster = 1\n[[group]]\nname = "node"\ncount = 2\n[users]\nthink_time = "00:20:00"\n'
+    cluster.write_text(head)
+    words = [ada, *COLUMNS, "--cluster", str(cluster), "--discipline", "easy", "-o", str(out)]
+    simulated(capsys, *words)
+    assert out.read_text() == CLOSED
+    simulated(capsys, *words, "--think-time", "0")
+    assert "b,11400" in out.read_text()
+
+
+def test_a_cluster_file_simulates_traces_in_which_nobody_answers(swf, tmp_path, capsys):
+    cluster = tmp_path / "cluster.toml"
+    cluster.write_text('mirage_cluster = 1\n[[group]]\nname = "node"\ncount = 3\n[users]\nthink_time = "00:20:00"\n')
+    assert main(["simulate", swf, "--cluster", str(cluster), "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["jobs"] == 3
+    assert "jobs are submitted when the trace says" in printed.err
+
+
+def test_the_terminal_tells_how_many_answer(ada, capsys):
+    assert main(["simulate", ada, *COLUMNS, "--nodes", "2", "--think-time", "20m"]) == 0
+    assert "1 of 3 jobs (33%) answer to another of their user's, 0% by chance" in capsys.readouterr().out
+
+
+def test_where_nobody_answers_there_is_no_loop_to_close(swf, capsys):
+    assert main(["simulate", swf, "--processors", "3", "--think-time", "20m"]) == 1
+    assert "there is no loop to close; the trace must tell users" in capsys.readouterr().err

@@ -15,6 +15,7 @@ from mirage.cli.machine import Machine, MachineOptions, discipline_help, machine
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
 from mirage.cli.output import check_output, write_output
 from mirage.cli.trace_reading import read_named_trace
+from mirage.cli.values import Duration
 from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         "mirage simulate jobs.csv --nodes 16 --gpus-per-node 8 --cpus-per-node 64 --json",
         "mirage simulate sacct.txt --slurm-conf /etc/slurm/slurm.conf --skip-impossible",
         "mirage simulate jobs.log.gz --cluster cluster.toml",
+        "mirage simulate jobs.log.gz --nodes 76 --settings lonestar6 --think-time 20m -o schedule.csv",
         "mirage simulate jobs.swf --processors 352 --discipline conservative --max-job-test 100",
     ),
 )
@@ -39,22 +41,38 @@ if TYPE_CHECKING:
     "--discipline", default="slurm", show_default=True, metavar="NAME", help=f"How jobs queue: {discipline_help()}."
 )
 @machine_options
+@click.option(
+    "--think-time",
+    "think_s",
+    type=Duration(limited=True),
+    metavar="TIME",
+    help="Let users answer to their jobs: submit what followed a start or an end within TIME as long after the "
+    "simulated one. 0: submit when the trace says.  [default: what --cluster says, else 0]",
+)
 @click.option("-o", "out", metavar="FILE", help="Write when each job ran: CSV with id, submit, start, end.")
 @json_output
 @trace_options
 def simulate(
-    trace: str, discipline: str, machine: MachineOptions, out: str | None, as_json: bool, reading: TraceOptions
+    trace: str,
+    discipline: str,
+    machine: MachineOptions,
+    think_s: int | None,
+    out: str | None,
+    as_json: bool,
+    reading: TraceOptions,
 ) -> None:
     """Replay TRACE (a file, or - for standard input) on a cluster, and show how jobs waited.
 
     Jobs are submitted when the trace says and run as long as it says, but no longer than their limit. Which job waits
-    for which is up to the discipline.
+    for which is up to the discipline. With --think-time the loop is closed: a job that followed another of its user's
+    is submitted a think time after that one's simulated start or end.
     """
     simulated = machine.machine()
     if out is not None:
         check_output(out)
     read = read_named_trace(trace, reading)
 
+    from mirage.calibration.think_times import as_submitted
     from mirage.sim.jobs import workload
     from mirage.sim.simulation import Simulation
 
@@ -62,17 +80,52 @@ def simulate(
     if not len(jobs.jobs):
         reasons = ", ".join(f"{count:,} that {reason}" for reason, count in jobs.left_out.items())
         raise ConfigurationError(f"{trace} has no job to simulate; left out: {reasons or 'none'}")
+    jobs, answering = _answering(jobs, think_s, simulated.think_s, trace)
     simulation = Simulation(simulated.cluster, jobs, discipline, simulated.settings)
     began_s = time.process_time()
     schedule = simulation.run()
     cpu_s = time.process_time() - began_s
+    if answering:
+        schedule = as_submitted(schedule)
     if out is not None:
         write_output(out, _as_csv(schedule, _origin_s(read)))
-    report = {**schedule.metrics(), **_speed(len(jobs.jobs), cpu_s), "left_out": jobs.left_out}
+    report = {**schedule.metrics(), **_speed(len(jobs.jobs), cpu_s), "left_out": jobs.left_out, **answering}
     if as_json:
         click.echo(json.dumps(report | _provenance(trace, discipline, simulated), indent=2))
     else:
         _print(report, jobs, discipline, simulated)
+
+
+def _answering(jobs: Workload, think_s: int | None, of_file_s: int, trace: str) -> tuple[Workload, dict[str, Any]]:
+    """The workload in a closed loop, and facts of it; the same workload and none where there is no think time.
+
+    Args:
+        jobs: The workload.
+        think_s: The think time that was asked for; None for that of the cluster file.
+        of_file_s: The think time of the cluster file.
+        trace: Its name.
+
+    Raises:
+        ConfigurationError: A think time was asked for, and no job answers to another.
+    """
+    longest_s = of_file_s if think_s is None else think_s
+    if not longest_s:
+        return jobs, {}
+    from dataclasses import asdict
+
+    from mirage.calibration.think_times import ThinkTimes, closed_loop
+
+    found = ThinkTimes.of(jobs.table, longest_s)
+    if found.answer:
+        return closed_loop(jobs, longest_s), {"answers": asdict(found)}
+    nobody = f"no job of {trace} follows another of its user's by {longest_s} s or less"
+    if think_s is not None:
+        raise ConfigurationError(
+            f"{nobody}, so there is no loop to close; the trace must tell users, submissions, starts and ends; leave "
+            "--think-time out, or give 0"
+        )
+    click.echo(f"mirage: {nobody}: jobs are submitted when the trace says", err=True)
+    return jobs, {}
 
 
 def _speed(jobs: int, cpu_s: float) -> dict[str, float]:
@@ -101,12 +154,15 @@ def _as_csv(schedule: Schedule, origin_s: int) -> str:
 
     A cell is empty where a job did not start or end.
     """
+    import numpy as np
+
     from mirage.job_state import MISSING
     from mirage.trace.read import SCHEDULE_HEADER
 
-    ids = schedule.table.job_id.tolist()
+    order = np.argsort(schedule.table.submit_s, kind="stable")  # in a closed loop not the order of the trace
+    ids = schedule.table.job_id[order].tolist()
     columns = (schedule.table.submit_s, schedule.start_s, schedule.end_s)
-    texts = [["" if t == MISSING else str(t - origin_s) for t in column.tolist()] for column in columns]
+    texts = [["" if t == MISSING else str(t - origin_s) for t in column[order].tolist()] for column in columns]
     return "".join(f"{','.join(row)}\n" for row in [SCHEDULE_HEADER, *zip(ids, *texts)])
 
 
@@ -133,5 +189,10 @@ def _print(report: dict[str, Any], jobs: Workload, discipline: str, machine: Mac
     console = Console(highlight=False)
     console.print(f"[bold]{discipline}[/] on {machine.cluster.nodes:,} nodes, settings {machine.said_by}")
     console.print(table)
+    if answers := report.get("answers"):
+        console.print(
+            f"{answers['answer']:,} of {answers['jobs']:,} jobs ({answers['share']:.0%}) answer to another of their "
+            f"user's, {answers['by_chance']:.0%} by chance"
+        )
     for reason, count in jobs.left_out.items():
         click.echo(f"mirage: {count:,} jobs left out: {reason}", err=True)
