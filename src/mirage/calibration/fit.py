@@ -89,7 +89,7 @@ def error(fidelity: Fidelity) -> float:
 def choices(site: Site, stretch: Slice) -> dict[str, Sequence[Any]]:
     """The values that are tried for each mechanism; one that the trace tells nothing of is left out."""
     jobs = stretch.within(site.jobs)
-    limit = user_job_limit(jobs)
+    limit = None if site.tells_user_jobs else user_job_limit(jobs)
     weights = [share * (site.settings.weight_age or 1000.0) for share in WEIGHTS]
     told = site.usual_priority != MISSING
     users = len(np.unique(jobs.user.codes[jobs.user.codes >= 0]))

@@ -15,6 +15,7 @@ from mirage.job_state import MISSING, Floats, Ints
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
+from mirage.sim.slurm_conf.qos import QosTable
 from mirage.sim.slurm_conf.settings import SlurmSettings
 from mirage.trace.table import JobTable
 
@@ -67,12 +68,19 @@ class Site:
         settings: Its scheduler, as far as somebody said.
         nodes: Nodes, where their number does not change.
         usual_priority: The middle of the recorded priorities; ``MISSING`` where there are none.
+        qos: The QOS with their limits, where somebody told them.
     """
 
     jobs: JobTable
     settings: SlurmSettings
     nodes: int
     usual_priority: float
+    qos: QosTable | None = None
+
+    @property
+    def tells_user_jobs(self) -> bool:
+        """Whether a limit on the jobs of a user is told, so that none is to be inferred."""
+        return self.qos is not None and any(one.per == "user" and one.jobs is not None for one in self.qos.limits)
 
     @classmethod
     def of(cls, jobs: JobTable, settings: SlurmSettings, from_s: int, until_s: int) -> Self:
@@ -91,10 +99,12 @@ class Site:
     def cluster(self, chosen: Mechanisms) -> Cluster:
         """The machine."""
         capacity = self.capacity(chosen.dip_s)
+        inferred = (Limit("user", jobs=chosen.user_jobs),) if chosen.user_jobs else ()
         return Cluster(
             (NodeGroup(GROUP, capacity.first),),
             (Partition("batch"),),
-            limits=(Limit("user", jobs=chosen.user_jobs),) if chosen.user_jobs else (),
+            qos_factors=self.qos.factors if self.qos else {},
+            limits=(*(self.qos.limits if self.qos else ()), *inferred),
             changes=capacity.changes(GROUP),
         )
 
@@ -107,7 +117,7 @@ class Site:
             weight_size=abs(chosen.size),
             favor_small=chosen.size < 0,
             weight_partition=0.0,
-            weight_qos=0.0,
+            weight_qos=self.settings.weight_qos if self.qos and not chosen.recorded else 0.0,
             recorded_priority=self.usual_priority if chosen.recorded else None,
             turnover_s=chosen.turnover_s,
         )

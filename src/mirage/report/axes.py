@@ -20,7 +20,7 @@ _OUTSIDE_PX = 8.0
 _STEPS_S = (
     *(k * MINUTE_S for k in (1, 2, 5, 10, 15, 30)),
     *(k * HOUR_S for k in (1, 2, 3, 6, 12)),
-    *(k * DAY_S for k in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)),
+    *(k * DAY_S for k in (1, 2, 5, 10, 20, 30, 50, 100, 200, 500, 1000)),
 )
 """Distances between named instants that a clock and a calendar know."""
 

@@ -37,6 +37,7 @@ section > p { color: var(--muted); }
 table { border-collapse: collapse; width: 100%; font-size: 14px; font-variant-numeric: tabular-nums; }
 th, td { border-bottom: 1px solid var(--faint); padding: 6px 14px 6px 0; white-space: nowrap; }
 th { text-align: left; color: var(--muted); font-weight: 500; }
+td.words { white-space: normal; min-width: 20ch; }
 tr:last-child td { border-bottom: 0; } td.n, th.n { text-align: right; }
 td.gap { color: var(--gap); font-weight: 600; } td.overlap { color: var(--overlap-ink); font-weight: 600; }
 td.good { color: var(--good); font-weight: 600; }

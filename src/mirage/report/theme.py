@@ -109,6 +109,10 @@ CHART = (
 .chart .remaining { fill: none; stroke: var(--ink); stroke-width: 1.5; stroke-dasharray: 6 4; }
 .chart .recorded { fill: none; stroke: var(--series-1); stroke-width: 2; stroke-linejoin: round; }
 .chart .simulated { fill: none; stroke: var(--series-4); stroke-width: 2; stroke-linejoin: round; }
+.chart .capacity { fill: none; stroke: var(--series-2); stroke-width: 2; stroke-linejoin: round; }
+.chart .fine polyline { stroke-width: 1.4; }
+.chart .judged-band { fill: var(--muted); opacity: 0.09; }
+.chart .interval { stroke: var(--ink); stroke-width: 1.5; }
 .chart .apart { fill: var(--muted); opacity: 0.16; }
 .chart .median-tick { stroke: var(--card); stroke-width: 2.5; }
 .chart .waited { fill: var(--card); stroke: var(--good); stroke-width: 2.5; }
@@ -137,6 +141,10 @@ LINES = {
     "submit",
     "cost-now",
     "cost-later",
+    "recorded",
+    "simulated",
+    "capacity",
+    "interval",
 }
 """Classes of marks that are strokes."""
 

@@ -40,15 +40,15 @@ def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("few_tries")
 def test_it_fits_judges_and_writes(trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out, page = tmp_path / "cluster.toml", tmp_path / "fidelity.html"
-    assert main(["calibrate", trace, "--columns", MAP, "-o", str(out), "--chart", str(page)]) == 0
+    out, page = tmp_path / "cluster.toml", tmp_path / "calibration.html"
+    assert main(["calibrate", trace, "--columns", MAP, "-o", str(out), "--report", str(page)]) == 0
     said = capsys.readouterr().out
     assert "nothing fitted" in said
     assert re.search(r"all of it +\d+\.\d% +[01]\.\d\d +\d+\.\d% +[01]\.\d\d", said)
-    assert "of jobs follow a start or an end" in said
+    assert "follow a start or an end" in said
     assert re.search(r"fewer nodes were idle than it needed( +\d+%){4}", said)
     assert re.search(r"explains is \d+% of the moving average", said)
-    assert "the fitted cluster" in page.read_text()
+    assert "What each mechanism explains" in page.read_text()
     found = read_cluster_file(out)
     assert found.cluster.nodes >= 1
     assert found.calibration["mechanisms"]["age"] == found.settings.weight_age
@@ -73,7 +73,7 @@ def test_json_tells_the_same(trace: str, capsys: pytest.CaptureFixture[str]) -> 
     ("words", "message"),
     [
         (["--fit-from", "1970-01-20", "--judge-from", "1970-01-25"], "a slice of 5.0 days is too short"),
-        (["--chart", "x.png"], "its name must end in .svg or .html"),
+        (["--report", "x.png"], "its name must end in .html"),
         (["-o", "/no/such/folder/x.toml"], "there is no folder"),
     ],
 )

@@ -19,7 +19,7 @@ HEIGHT = 236.0
 HISTORIES = ("recorded", "simulated")
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 10.0, 30.0, 30.0
-_COLUMN_PX = 3.0
+COLUMN_PX = 3.0
 """Hours that would share so many pixels are drawn as their mean."""
 
 Point = tuple[float, float]
@@ -37,7 +37,7 @@ def span_s(fidelity: Fidelity) -> Span:
 
 def moving_average_chart(found: MovingAverage, span: Span, width: float = WIDE) -> Panel:
     """Chart of mean waits over windows of two weeks, each at the middle of its window."""
-    name, (recorded, simulated) = _name(found), _mean_waits_h(found.windows)
+    name, (recorded, simulated) = window_name(found), mean_waits_h(found.windows)
     parts = _panel(f"{name}, hours", (recorded, simulated), span, width)
     told = f"{name}: {len(found.windows)} windows"
     error = "" if found.mape is None else f"; the simulated is off by {found.mape:.1%}"
@@ -53,8 +53,8 @@ def levels_chart(levels: Levels, name: str, span: Span, width: float = WIDE) -> 
         span: Of the time axis.
         width: In pixels.
     """
-    columns = max(int((width - _LEFT - _RIGHT) / _COLUMN_PX), 1)
-    recorded, simulated = (_drawn(levels, values, columns) for values in (levels.recorded, levels.simulated))
+    columns = max(int((width - _LEFT - _RIGHT) / COLUMN_PX), 1)
+    recorded, simulated = (hourly_means(levels, values, columns) for values in (levels.recorded, levels.simulated))
     parts = _panel(name, (recorded, simulated), span, width, filled=True)
     told = f"{name}: mean {levels.recorded_mean:.1f} recorded, {levels.simulated_mean:.1f} simulated."
     return Panel(width, HEIGHT, parts, told)
@@ -70,18 +70,19 @@ def key_marks(width: float, y: float) -> list[str]:
     return parts
 
 
-def _name(found: MovingAverage) -> str:
+def window_name(found: MovingAverage) -> str:
+    """What the curves are of: ``mean wait over 14 days``."""
     return f"mean wait over {found.window_s // DAY_S} days"
 
 
-def _mean_waits_h(windows: Sequence[Window]) -> tuple[list[Point], list[Point]]:
-    """Both curves; the time is the middle of a window."""
+def mean_waits_h(windows: Sequence[Window]) -> tuple[list[Point], list[Point]]:
+    """Recorded and simulated mean waits in hours; the time is the middle of a window."""
     middles = [float(window.begin_s + 7 * DAY_S) for window in windows]
     recorded = [(at, window.recorded_wait_s / HOUR_S) for at, window in zip(middles, windows)]
     return recorded, [(at, window.simulated_wait_s / HOUR_S) for at, window in zip(middles, windows)]
 
 
-def _drawn(levels: Levels, values: Floats, columns: int) -> list[Point]:
+def hourly_means(levels: Levels, values: Floats, columns: int) -> list[Point]:
     """The means of as many hours as share a column."""
     hours = -(-levels.hours // columns)
     begins = np.arange(0, levels.hours, hours)
@@ -89,23 +90,34 @@ def _drawn(levels: Levels, values: Floats, columns: int) -> list[Point]:
     return [(levels.begin_s + float(k + hours / 2) * HOUR_S, float(value)) for k, value in zip(begins, means)]
 
 
-def _panel(
-    name: str, curves: tuple[Sequence[Point], Sequence[Point]], span: Span, width: float, *, filled: bool = False
-) -> list[str]:
-    """Both curves on one pair of axes, what lies between them (or below the recorded) shaded."""
-    head = [label(name, 0, 14, class_="strong")]
+def head(name: str, width: float) -> tuple[list[str], float]:
+    """Name of a chart and its key, and where its frame begins: lower where the two do not fit beside one another."""
     narrow = text_px(name) + text_px("recordedsimulated") + 100 > width
-    top = _TOP + (20 if narrow else 0)
-    head += key_marks(width, 30 if narrow else 10)
-    recorded, simulated = curves
-    if not recorded:
-        return [*head, label("nothing to draw: no window has enough jobs", _LEFT, HEIGHT / 2)]
-    high = max(value for _, value in (*recorded, *simulated)) * 1.08 or 1.0
-    frame = Frame(Axis(*span, _LEFT, width - _RIGHT), Axis(0, high, HEIGHT - _BOTTOM, top))
-    parts = [*head, *clock(frame), *rulers(frame, about=5)]
+    return [label(name, 0, 14, class_="strong"), *key_marks(width, 30 if narrow else 10)], _TOP + (20 if narrow else 0)
+
+
+def frame_of(span: Span, high: float, top: float, width: float, height: float = HEIGHT) -> Frame:
+    """Axes over a span of time, from 0 to a little more than ``high``."""
+    return Frame(Axis(*span, _LEFT, width - _RIGHT), Axis(0, high * 1.08 or 1.0, height - _BOTTOM, top))
+
+
+def curves(frame: Frame, recorded: Sequence[Point], simulated: Sequence[Point], *, filled: bool = False) -> list[str]:
+    """Both curves, what lies between them (or below the recorded) shaded."""
     ours, theirs = ([frame.at(*point) for point in points] for points in (recorded, simulated))
     if filled:
-        parts.append(polygon([(ours[0][0], frame.bottom), *ours, (ours[-1][0], frame.bottom)], "area"))
+        shade = polygon([(ours[0][0], frame.bottom), *ours, (ours[-1][0], frame.bottom)], "area")
     else:
-        parts.append(polygon([*ours, *theirs[::-1]], "apart"))
-    return [*parts, polyline(ours, "recorded"), polyline(theirs, "simulated")]
+        shade = polygon([*ours, *theirs[::-1]], "apart")
+    return [shade, polyline(ours, "recorded"), polyline(theirs, "simulated")]
+
+
+def _panel(
+    name: str, both: tuple[Sequence[Point], Sequence[Point]], span: Span, width: float, *, filled: bool = False
+) -> list[str]:
+    """Both curves on one pair of axes."""
+    parts, top = head(name, width)
+    recorded, simulated = both
+    if not recorded:
+        return [*parts, label("nothing to draw: no window has enough jobs", _LEFT, HEIGHT / 2)]
+    frame = frame_of(span, max(value for _, value in (*recorded, *simulated)), top, width)
+    return [*parts, *clock(frame), *rulers(frame, about=5), *curves(frame, recorded, simulated, filled=filled)]

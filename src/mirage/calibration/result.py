@@ -1,0 +1,124 @@
+"""The result of a calibration: the fitted world, how faithful it is, and the cluster file of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from mirage.calibration.fidelity.judge import Fidelity
+from mirage.calibration.fit import Slice, fit
+from mirage.calibration.mechanisms import Mechanisms, Site
+from mirage.calibration.shares import ALL, Share, Waits, shares, waits
+from mirage.calibration.think_times import ThinkTimes
+from mirage.calibration.told import Told
+from mirage.sim.slurm_conf.cluster_file import ClusterFile, Users
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A cluster as fitted to one slice of its trace and judged by the next.
+
+    Attributes:
+        trace: Name of the trace.
+        told: What was said of the cluster.
+        site: What is known of it besides.
+        best: The fitted mechanisms.
+        fitted: The slice that was fitted to.
+        after: The slice that it is judged by.
+        rows: The fidelity with nothing fitted, with all mechanisms, and without each.
+        waited: What the jobs of the fitted slice and of the one after it waited for.
+        users: How many jobs of the fitted slice answer to another, and how many would by chance.
+    """
+
+    trace: str
+    told: Told
+    site: Site
+    best: Mechanisms
+    fitted: Slice
+    after: Slice
+    rows: tuple[Share, ...]
+    waited: tuple[Waits, Waits]
+    users: ThinkTimes
+
+    @classmethod
+    def of(
+        cls,
+        trace: str,
+        told: Told,
+        site: Site,
+        slices: tuple[Slice, Slice],
+        on_try: Callable[[int, int, float], None] | None = None,
+    ) -> Calibration:
+        """Fit a site to the first slice, and judge it by the second.
+
+        Args:
+            trace: Name of the trace.
+            told: What was said of the cluster.
+            site: What is known of it.
+            slices: To fit to, and to judge by.
+            on_try: As ``fit``.
+        """
+        best = fit(site, slices[0], on_try)
+        rows = tuple(shares(site, best, *slices))
+        waited = (waits(site, best, slices[0]), waits(site, best, slices[1]))
+        return cls(trace, told, site, best, *slices, rows, waited, ThinkTimes.of(slices[0].within(site.jobs)))
+
+    def row(self, name: str) -> Share:
+        """The fidelity of one choice of mechanisms."""
+        return next(row for row in self.rows if row.name == name)
+
+    @property
+    def whole(self) -> Share:
+        """With all mechanisms."""
+        return self.row(ALL)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, instants as ``datetime``; also what a cluster file says of its calibration."""
+        chosen = {name: value for name, value in asdict(self.best).items() if value is not None}
+        told = {"scheduler": self.told.by} | ({"qos": self.told.qos_by} if self.told.qos else {})
+        return {
+            "trace": self.trace,
+            "told_by": told,
+            "fitted_from": _instant(self.fitted.from_s),
+            "fitted_until": _instant(self.fitted.until_s),
+            "judged_until": _instant(self.after.until_s),
+            "mechanisms": chosen,
+            "answers": asdict(self.users),
+            "fidelity": {
+                row.name: {which: _figures(getattr(row, which)) for which in ("fitted", "judged")} for row in self.rows
+            },
+            "waits": {
+                which: {name: value for name, value in asdict(found).items() if value is not None}
+                for which, found in zip(("fitted", "judged"), self.waited)
+            },
+        }
+
+    def cluster_file(self, facts: Mapping[str, Any]) -> ClusterFile:
+        """The fitted world as a file.
+
+        Args:
+            facts: About how it was made, such as ``to_json`` gives.
+        """
+        said = {"group": "nodes in use over time", "scheduler": self.told.by, "calibration": "mirage calibrate"}
+        if self.told.qos is not None:
+            said["qos"] = said["limit"] = self.told.qos_by
+        site, best = self.site, self.best
+        return ClusterFile(site.cluster(best), site.scheduler(best), said, facts, Users(best.think_s))
+
+
+def _figures(found: Fidelity) -> dict[str, Any]:
+    told = {
+        "jobs": found.counts.compared,
+        "moving_average_mape": found.moving_average.mape,
+        "rank_correlation": found.rank_correlation.value,
+        "pearson": found.pearson.value,
+        "recorded_mean_wait_s": found.recorded_wait_s.mean,
+        "simulated_mean_wait_s": found.simulated_wait_s.mean,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _instant(instant_s: int) -> datetime:
+    return datetime.fromtimestamp(instant_s, UTC)

@@ -1,0 +1,85 @@
+"""What the operators of a cluster told of it: parameters of the scheduler, and QOS with their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from mirage.errors import ConfigurationError, shown
+from mirage.sim.slurm_conf.priority_weights import with_priority_weights
+from mirage.sim.slurm_conf.qos import QosTable, read_qos
+from mirage.sim.slurm_conf.settings import SlurmSettings, read_options
+from mirage.trace.table import JobTable
+
+_OF_A_SCHEDULER = ("schedulertype", "schedulerparameters", "prioritytype", "selecttype", "clustername")
+"""One of these options stands in every slurm.conf, and in every answer of a controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What somebody said, which is taken as it is and not inferred.
+
+    Attributes:
+        settings: The parameters of the scheduler.
+        by: Where they are from, in words.
+        qos: The QOS; None where nothing is said of them.
+        qos_by: Where these are from.
+    """
+
+    settings: SlurmSettings
+    by: str
+    qos: QosTable | None = None
+    qos_by: str = ""
+
+
+def read_told(
+    slurm_conf: str | None = None, settings: str | None = None, qos: str | None = None, sprio: str | None = None
+) -> Told:
+    """What files tell.
+
+    Args:
+        slurm_conf: A ``slurm.conf``, or what ``scontrol show config`` prints.
+        settings: A name, ``lonestar6`` or ``slurm-default``, where there is no such file.
+        qos: What ``sacctmgr -P show qos`` prints.
+        sprio: What ``sprio -w`` prints.
+
+    Raises:
+        ConfigurationError: A file cannot be read, or is something else.
+    """
+    found, by = SlurmSettings(), "Slurm's defaults"
+    if slurm_conf is not None:
+        options = read_options(slurm_conf)
+        _check_scheduler(slurm_conf, options)
+        found, by = SlurmSettings.from_options(options, slurm_conf), slurm_conf
+    elif settings == "lonestar6":
+        found, by = SlurmSettings.lonestar6(), settings
+    if sprio is not None:
+        found, by = with_priority_weights(found, sprio), f"{by}, weights {sprio}"
+    return Told(found, by, None if qos is None else read_qos(qos), qos or "")
+
+
+def _check_scheduler(path: str, options: Collection[str]) -> None:
+    if not any(name in options for name in _OF_A_SCHEDULER):
+        raise ConfigurationError(
+            f"{path} tells nothing of a scheduler: it has no SchedulerType, PriorityType or SelectType; name a "
+            "slurm.conf or what `scontrol show config` printed"
+        )
+
+
+def check_qos(told: Told, jobs: JobTable) -> None:
+    """Refusal of QOS that no job of the trace has: their limits would stop nobody.
+
+    Raises:
+        ConfigurationError: The QOS are told, and no job has one of them.
+    """
+    if told.qos is None:
+        return
+    there = [jobs.qos.names[code] for code in np.unique(jobs.qos.codes[jobs.qos.codes >= 0])]
+    if not set(there) & set(told.qos.factors):
+        of_jobs = f"its jobs have {', '.join(map(shown, there[:5]))}" if there else "it does not tell the QOS of jobs"
+        raise ConfigurationError(
+            f"{told.qos_by} tells of the QOS {', '.join(map(shown, told.qos.factors))}, and no job of the trace has "
+            f"any: {of_jobs}; name a trace with the column QOS, or leave --qos out"
+        )

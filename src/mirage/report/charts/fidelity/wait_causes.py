@@ -1,0 +1,54 @@
+"""Chart of the causes of waits: what jobs waited for, as recorded and in a replay of which all is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mirage.calibration.shares import Waits
+from mirage.calibration.wait_causes import CAUSES, LIMIT, NODES, ORDER, UNEXPLAINED
+from mirage.report.charts.fidelity.panel import Panel
+from mirage.report.svg import MIDDLE, WIDE, box, label
+
+COLOURS = {NODES: "s6", LIMIT: "s3", ORDER: "s2", UNEXPLAINED: "gap"}
+"""The class in which each cause is drawn."""
+
+_ROW, _BAR, _NAME_PX, _TOP = 30.0, 16.0, 18.0, 6.0
+_BESIDE_PX, _VALUE_PX = 150.0, 130.0
+
+
+def wait_causes_chart(waited: Sequence[Waits], names: Sequence[str], width: float = WIDE) -> Panel:
+    """Chart of a bar for every history, which the causes share.
+
+    Args:
+        waited: What the jobs of some slices waited for.
+        names: Of the slices.
+        width: In pixels.
+    """
+    bars = [
+        (f"{name}, {which}", shares)
+        for one, name in zip(waited, names)
+        for which, shares in (("recorded", one.recorded), ("replayed", one.replayed))
+    ]
+    beside = width >= MIDDLE
+    row = _ROW if beside else _ROW + _NAME_PX
+    parts: list[str] = []
+    for k, (name, shares) in enumerate(bars):
+        top = _TOP + k * row
+        left = _BESIDE_PX if beside else 0.0
+        parts.append(label(name, 0, top + 12, class_="ink"))
+        parts += _bar(name, shares, left, width - _VALUE_PX, top + (0 if beside else _NAME_PX))
+    told = "; ".join(
+        f"{name}: {', '.join(f'{shares.get(cause, 0.0):.0%} {cause}' for cause in CAUSES)}" for name, shares in bars
+    )
+    return Panel(width, _TOP + row * len(bars), parts, f"What jobs waited for. {told}.")
+
+
+def _bar(name: str, shares: Mapping[str, float], left: float, right: float, top: float) -> list[str]:
+    """The shares of a history one behind the other, the last one in words at the end."""
+    parts, begin = [], left
+    for cause in CAUSES:
+        wide = shares.get(cause, 0.0) * (right - left)
+        parts.append(box(begin, top, wide, _BAR, COLOURS[cause], f"{name}: {shares.get(cause, 0.0):.1%} {cause}"))
+        begin += wide
+    words = f"{shares.get(UNEXPLAINED, 0.0):.0%} {UNEXPLAINED}"
+    return [*parts, label(words, right + 8, top + _BAR - 4)]

@@ -1,0 +1,254 @@
+"""Report of a calibration as a page: how good the fitted cluster is, what explains it, and what remains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from mirage.calibration.capacity import outages
+from mirage.calibration.fidelity.judge import Fidelity
+from mirage.calibration.fit import Slice
+from mirage.calibration.result import Calibration
+from mirage.calibration.shares import PLAIN
+from mirage.errors import ConfigurationError
+from mirage.report.charts.fidelity.shares import shares_chart
+from mirage.report.charts.fidelity.slices import nodes_chart, waits_chart
+from mirage.report.charts.fidelity.wait_causes import COLOURS, wait_causes_chart
+from mirage.report.charts.fidelity.wait_classes import wait_classes_chart
+from mirage.report.page import CARDS, Cell, chart, command, folded, key, page, section, table, tiles
+from mirage.report.terminal.calibration import CAUSES, hours_words, share_row, share_words, wait_rows
+from mirage.report.terminal.calibration_facts import facts
+from mirage.report.terminal.fidelity import class_table, levels_words, month_table
+from mirage.trace.statistics.summary import iso_utc
+from mirage.whole_file import write_whole
+
+_HEADING = "The simulator fitted to a cluster"
+_LEVELS = ((0.1, "are close to"), (0.25, "are roughly"), (float("inf"), "are far from"))
+"""Words for the error of the moving average, each up to a bound."""
+
+_ORDERS = (
+    (-0.6, "mostly the right jobs wait"),
+    (-0.4, "often the right jobs wait"),
+    (float("inf"), "which jobs wait is hardly known"),
+)
+"""Words for the rank correlation, each from the negative of a bound on."""
+
+_SHARES = ["", "fitted: error", "rank corr.", "judged: error", "rank corr.", "mean wait", "recorded"]
+
+
+def check_page(path: str) -> None:
+    """Refusal, before the work, of a report that is no page.
+
+    Raises:
+        ConfigurationError: The name ends in something else than ``.html``.
+    """
+    if Path(path).suffix.lower() != ".html":
+        raise ConfigurationError(f"cannot write the report to {path}: it is a page, so its name must end in .html")
+
+
+def write_calibration_page(found: Calibration, path: str, made_by: str, version: str) -> None:
+    """Write the page of a calibration.
+
+    Args:
+        found: The calibration.
+        path: The file.
+        made_by: The command.
+        version: Of Mirage.
+
+    Raises:
+        ConfigurationError: The file cannot be written.
+    """
+    try:
+        write_whole(path, calibration_page(found, made_by, version).encode())
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
+
+
+def calibration_page(found: Calibration, made_by: str, version: str) -> str:
+    """Page of a calibration: figures, pictures, tables."""
+    return page(
+        _HEADING,
+        _lead(found),
+        tiles(_tiles(found)),
+        _over_time(found),
+        _nodes(found),
+        *_by_class(found),
+        _shares(found),
+        _facts(found),
+        _remains(found),
+        section("How this was made", f"Mirage {version}. Times are UTC.", command(made_by)),
+    )
+
+
+# -- how good ---------------------------------------------------------------------------------------------------------
+
+
+def _lead(found: Calibration) -> str:
+    fitted, judged = found.whole.fitted, found.whole.judged
+    return (
+        f"{Path(found.trace).name}, fitted to jobs submitted {_days(found.fitted)}, judged by those of "
+        f"{_days(found.after)}. {_verdict(fitted, judged)}"
+    )
+
+
+def _verdict(fitted: Fidelity, judged: Fidelity) -> str:
+    """How good it is, in words."""
+    off, order = judged.moving_average.mape, judged.rank_correlation.value
+    level = "cannot be compared with" if off is None else _worded(off, _LEVELS)
+    who = "who waits cannot be compared" if order is None else _worded(-order, _ORDERS)
+    means = [hours_words(one.mean).replace(" ", "\u00a0") for one in (judged.simulated_wait_s, judged.recorded_wait_s)]
+    return (
+        f"Where it is judged, mean waits over two weeks {level} the recorded ones, off by {_share(off)} "
+        f"(where it was fitted: {_share(fitted.moving_average.mape)}); {who}, with a rank correlation of "
+        f"{_number(order)} ({_number(fitted.rank_correlation.value)}). A job waits {means[0]} in the mean, and "
+        f"{means[1]} as recorded."
+    )
+
+
+def _worded(value: float, words: Sequence[tuple[float, str]]) -> str:
+    return next(told for bound, told in words if value <= bound)
+
+
+def _tiles(found: Calibration) -> list[tuple[str, str, str]]:
+    whole, plain = found.whole, found.row(PLAIN)
+    rank, ratio = whole.judged.rank_correlation, whole.judged.mean_wait_ratio
+    return [
+        (
+            "moving average of waits, judged",
+            _share(whole.judged.moving_average.mape),
+            f"off in the mean; {_share(whole.fitted.moving_average.mape)} fitted, "
+            f"{_share(plain.judged.moving_average.mape)} with nothing fitted",
+        ),
+        (
+            "single jobs, judged",
+            _number(rank.value),
+            f"rank correlation{_interval(rank.interval)}; {_number(whole.fitted.rank_correlation.value)} fitted, "
+            f"{_number(plain.judged.rank_correlation.value)} with nothing fitted",
+        ),
+        (
+            "mean wait, judged",
+            _number(ratio.value),
+            f"of the recorded{_interval(ratio.interval)}; {_number(whole.fitted.mean_wait_ratio.value)} fitted, "
+            f"{_number(plain.judged.mean_wait_ratio.value)} with nothing fitted",
+        ),
+    ]
+
+
+# -- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def _over_time(found: Calibration) -> str:
+    told = (
+        "Mean waits of the jobs submitted within two weeks, at the middle of these: curves begin a week after their "
+        "slice does, and end a week before it ends. Each slice is a replay of its own that begins two weeks earlier."
+    )
+    return section("Waits over time", told, chart(partial(_waits_svg, found)))
+
+
+def _waits_svg(found: Calibration, width: float) -> str:
+    return waits_chart(found.whole, width).svg()
+
+
+def _nodes(found: Calibration) -> str:
+    levels = found.whole.judged.busy_nodes
+    told = f"Where it is judged: {levels_words(levels)}." if levels is not None else "The trace does not tell them."
+    marks = [("capacity", "inferred capacity"), ("gap-band", "outage")]
+    return section("Nodes over time", told, key(marks), chart(partial(_nodes_svg, found)))
+
+
+def _nodes_svg(found: Calibration, width: float) -> str:
+    capacity = found.site.capacity(found.best.dip_s)
+    gone = outages(found.site.jobs, capacity.times_s, capacity.nodes) if found.best.dip_s is not None else ()
+    return nodes_chart(found.whole, capacity, gone, width).svg()
+
+
+def _by_class(found: Calibration) -> list[str]:
+    judged = found.whole.judged
+    names, rows = class_table(judged)
+    months = month_table(judged)
+    drawn = chart(partial(_classes_svg, judged))
+    return [
+        section(
+            "Waits by nodes and time limit",
+            "Jobs of the slice that is judged. Distances are mean hours between the sorted waits, KS the largest gap "
+            "of the two distributions.",
+            drawn,
+            folded(f"{len(rows)} classes in figures", table(names, rows)),
+        ),
+        section("By month", "Jobs of the same slice by the month in which they were submitted.", table(*months)),
+    ]
+
+
+def _classes_svg(judged: Fidelity, width: float) -> str:
+    return wait_classes_chart((*judged.classes, judged.whole), width).svg()
+
+
+def _shares(found: Calibration) -> str:
+    told = (
+        "Every row is a replay of both slices with one mechanism left out. A mechanism explains what is lost without "
+        "it: the error grows, the correlation falls. Dashed: all of it, judged; strokes: 95 % intervals."
+    )
+    marks = [("s6", "on the fitted slice"), ("s3", "on the judged slice")]
+    rows = [share_row(row) for row in found.rows]
+    return section(
+        "What each mechanism explains", told, key(marks), chart(partial(_shares_svg, found)),
+        table(_SHARES, rows, cards=len(rows) <= CARDS),
+    )  # fmt: skip
+
+
+def _shares_svg(found: Calibration, width: float) -> str:
+    return shares_chart(found.rows, [share_words(row) for row in found.rows], width).svg()
+
+
+# -- facts ------------------------------------------------------------------------------------------------------------
+
+
+def _facts(found: Calibration) -> str:
+    told = (
+        "Told: by files or by name. Recorded: as the trace has it. Inferred: from what ran and what waited. Fitted: "
+        "the value with which replays came closest."
+    )
+    rows: list[list[Cell]] = [[fact.name, (fact.found, "words"), fact.known] for fact in facts(found)]
+    return section("What was found", told, table(["of what", "found", "how it is known"], rows, 3, cards=True))
+
+
+def _remains(found: Calibration) -> str:
+    floor = found.waited[1].unexplained_moving_average
+    told = (
+        "What the jobs waited for, hour by hour, read off a history. Nothing that accounts tell keeps a job that is "
+        "the first in the queue and overdue, or that would fit beside such a job: it may be a hold, nodes by name or a "
+        "reservation for others. In a replay all is known: what is called unexplained there is how wrong the shares "
+        "are."
+    )
+    if floor is not None:
+        told += (
+            f" Where it is judged, {floor:.0%} of the moving average of waits is explained by no mechanism that is "
+            "seen in accounts."
+        )
+    names = ["of the fitted slice", "of the judged slice"]
+    heads = ["a job waited as", *(f"{which} {name}" for name in names for which in ("recorded", "replayed"))]
+    marks = [(COLOURS[cause], words) for cause, words in CAUSES.items()]
+    drawn = chart(partial(_causes_svg, found))
+    return section("What remains unexplained", told, key(marks), drawn, table(heads, list(wait_rows(found.waited))))
+
+
+def _causes_svg(found: Calibration, width: float) -> str:
+    return wait_causes_chart(found.waited, ("fitted slice", "judged slice"), width).svg()
+
+
+def _days(stretch: Slice) -> str:
+    first, last = ((iso_utc(instant_s) or "")[:10] for instant_s in (stretch.from_s, stretch.until_s - 1))
+    return f"{first} to {last}"
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _interval(interval: tuple[float, float] | None) -> str:
+    return "" if interval is None else f", {interval[0]:.2f} to {interval[1]:.2f}"

@@ -1,0 +1,120 @@
+"""Facts of a calibration in words: what was found, and whether it was told, recorded, inferred or fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mirage.calibration.capacity import outages, ran
+from mirage.calibration.limits import user_job_limit
+from mirage.calibration.mechanisms import NAMES, Mechanisms
+from mirage.calibration.result import Calibration
+from mirage.calibration.think_times import ThinkTimes
+from mirage.duration import HOUR_S, format_duration
+
+TOLD, RECORDED, INFERRED, FITTED = "told", "recorded", "inferred", "fitted"
+
+_IN_WORDS = ("dip_s", "recorded", "age", "fairshare", "size", "user_jobs", "turnover_s", "think_s")
+"""Mechanisms that have sentences of their own here; others are shown by name and value."""
+
+
+class Fact(NamedTuple):
+    """A fact: what it is about, what was found, and how it is known."""
+
+    name: str
+    found: str
+    known: str
+
+
+def facts(found: Calibration) -> Iterator[Fact]:
+    """What was found, in the order in which it is told."""
+    yield Fact("scheduler", f"parameters from {found.told.by}", TOLD)
+    yield from _nodes(found)
+    yield from _limits(found)
+    yield from _priorities(found)
+    best = found.best
+    if best.turnover_s:
+        yield Fact("between two jobs", f"a node needs {best.turnover_s} s", FITTED)
+    yield Fact("users", f"{answers_words(found.users)}; {'kept' if best.think_s else 'not kept'} in replays", INFERRED)
+    for name in NAMES:
+        value = getattr(best, name)
+        if name not in _IN_WORDS and value != getattr(Mechanisms(), name):
+            yield Fact(mechanism_words(name), _plain(name, value), FITTED)
+    jobs = found.fitted.within(found.site.jobs)
+    never = int((~ran(jobs)).sum())
+    if never:
+        words = f"{never:,} of {len(jobs):,} jobs were cancelled while they waited: replayed, but not compared"
+        yield Fact("cancelled", words, RECORDED)
+
+
+def fact_words(fact: Fact) -> str:
+    """A fact on one line."""
+    return f"{fact.name}: {fact.found} ({fact.known})"
+
+
+def answers_words(users: ThinkTimes) -> str:
+    """How many jobs answer to another."""
+    return (
+        f"{users.share:.0%} of jobs ({users.answer:,} of {users.jobs:,}) follow a start or an end of the same user's "
+        f"within {users.longest_s // 60} minutes, {users.by_chance:.0%} by chance"
+    )
+
+
+def mechanism_words(name: str) -> str:
+    """The name of a mechanism that has no words of its own: ``think_s`` is ``think``."""
+    return name.removesuffix("_s").replace("_", " ")
+
+
+def _plain(name: str, value: object) -> str:
+    if name.endswith("_s") and isinstance(value, int):
+        return format_duration(value)
+    return "yes" if value is True else f"{value:,}" if isinstance(value, int | float) else str(value)
+
+
+def _nodes(found: Calibration) -> Iterator[Fact]:
+    site, dip_s = found.site, found.best.dip_s
+    yield Fact("usual capacity", f"{site.nodes:,} nodes, the number that was there for the longest time", INFERRED)
+    if dip_s is None:
+        yield Fact("nodes over time", "always as many", FITTED)
+        return
+    capacity = site.capacity(dip_s)
+    low, high = int(capacity.nodes.min()), int(capacity.nodes.max())
+    dips = format_duration(dip_s)
+    yield Fact("nodes over time", f"{low:,} to {high:,}; dips of nodes in use up to {dips} filled in", INFERRED)
+    gone = outages(site.jobs, capacity.times_s, capacity.nodes)
+    hours = sum(one.end_s - one.start_s for one in gone) / HOUR_S
+    yield Fact("outages", f"{len(gone)}, {hours:,.0f} hours in all" if gone else "none", INFERRED)
+
+
+def _limits(found: Calibration) -> Iterator[Fact]:
+    if found.told.qos is not None:
+        for limit in found.told.qos.limits:
+            yield Fact("limit", f"{limit}, from {found.told.qos_by}", TOLD)
+        if not found.told.qos.limits:
+            yield Fact("limit", f"none in {found.told.qos_by}", TOLD)
+    if found.site.tells_user_jobs:
+        return
+    seen = user_job_limit(found.fitted.within(found.site.jobs))
+    if seen is None:
+        yield Fact("limit of users", "none: no plateau of running jobs is seen", INFERRED)
+        return
+    plateau = f"{seen.users:,} users reached it while more of theirs waited, for {seen.hours:,.0f} hours in all"
+    if found.best.user_jobs is None:
+        words = f"a plateau at {seen.most} running jobs ({plateau}), but replays without a limit come closer"
+    else:
+        words = f"a user runs {found.best.user_jobs} jobs at once, at most; {plateau}"
+    yield Fact("limit of users", words, INFERRED)
+
+
+def _priorities(found: Calibration) -> Iterator[Fact]:
+    best, settings = found.best, found.site.settings
+    if best.recorded:
+        yield Fact("priorities", "those recorded at submission stand for all but the age", RECORDED)
+    else:
+        yield Fact("priorities", "computed", FITTED)
+    yield Fact("age", f"waiting {format_duration(round(settings.max_age_s))} adds {best.age:,.0f}", FITTED)
+    if best.fairshare:
+        yield Fact("fair-share", f"weight {best.fairshare:,.0f}", FITTED)
+    if best.size:
+        of_what = "smallness" if best.size < 0 else "size"
+        yield Fact("job size", f"weight {abs(best.size):,.0f} of the job's {of_what}", FITTED)

@@ -1,0 +1,142 @@
+"""What operators tell of a cluster is taken as it is, and not inferred."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_up_site import Row, table
+
+from mirage.calibration.capacity import queued
+from mirage.calibration.fit import Slice, choices
+from mirage.calibration.mechanisms import Mechanisms, Site
+from mirage.calibration.told import check_qos, read_told
+from mirage.duration import DAY_S
+from mirage.errors import ConfigurationError
+from mirage.sim.cluster import Limit
+from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.trace.table import JobTable
+
+CONF = (
+    "ClusterName=c\nSchedulerType=sched/backfill\nSchedulerParameters=bf_interval=1,bf_resolution=1,bf_window=1440,"
+    "bf_max_job_test=1000,default_queue_depth=1000,preempt_youngest_first\nPriorityDecayHalfLife=1-0\n"
+    "PriorityCalcPeriod=1\nPriorityMaxAge=1-0\nPriorityWeightAge=1000\nPriorityWeightFairShare=2000\n"
+    "PriorityWeightJobSize=100\nPriorityWeightPartition=5000\nPriorityWeightQOS=10000\n"
+    "PriorityWeightTRES=GRES/gpu=1000\n"
+)
+"""The slurm.conf of the cluster whose ``scontrol show config`` is among the data."""
+
+QOS = "Name|Priority|Preempt|MaxTRESPU|MaxJobsPU\nnormal|0|||2\nlarge|100|normal|node=8|\n"
+JOBS: tuple[Row, ...] = tuple(
+    (f"u{user}", 24.0 * k + user, 24.0 * k + user + late, 8.0, 1)
+    for k in range(28)
+    for user in range(5)
+    for late in (0, 0, 0, 9, 9)
+)
+"""Every day five jobs of every user, of which three run at once."""
+
+ALL_OF_IT = Slice(0, 28 * DAY_S)
+
+
+@pytest.fixture
+def qos(tmp_path: Path) -> str:
+    (tmp_path / "qos.txt").write_text(QOS)
+    return str(tmp_path / "qos.txt")
+
+
+def site(jobs: JobTable, settings: SlurmSettings | None = None) -> Site:
+    return Site.of(queued(jobs), settings or SlurmSettings(), ALL_OF_IT.from_s, ALL_OF_IT.until_s)
+
+
+@pytest.mark.parametrize("version", ["", "25.11"])
+def test_scontrol_show_config_tells_what_a_slurm_conf_does(shared_data: Path, tmp_path: Path, version: str) -> None:
+    (tmp_path / "slurm.conf").write_text(CONF)
+    printed = str(shared_data / "slurm-fixtures" / version / "scontrol.show.config.txt")
+    of_controller, of_file = read_told(printed), read_told(str(tmp_path / "slurm.conf"))
+    assert replace(of_controller.settings, requeue_hold_s=0) == replace(of_file.settings, requeue_hold_s=0)
+    assert of_controller.settings.weight_fairshare == 2000
+    assert of_controller.settings.max_age_s == DAY_S
+    assert of_controller.settings.requeue_hold_s == (6 if version else 121), "a credential of 5 s, of 2 min by default"
+    assert of_controller.by == printed
+
+
+def test_a_controller_without_multifactor_priorities_tells_no_weights(tmp_path: Path) -> None:
+    text = "Configuration data as of 2026-11-20T21:30:54\nPriorityParameters      = (null)\nPriorityType            = "
+    text += "priority/basic\nSchedulerParameters     = (null)\nPriorityWeightTRES = (null)\n"
+    (tmp_path / "config.txt").write_text(text)
+    assert read_told(str(tmp_path / "config.txt")).settings == SlurmSettings(limit_check_s=30, consecutive=True)
+
+
+def test_names_stand_for_settings() -> None:
+    assert read_told().settings == SlurmSettings()
+    assert read_told(settings="lonestar6").settings == SlurmSettings.lonestar6()
+
+
+@pytest.mark.parametrize("name", ["sprio.w.txt", "sacctmgr.qos.txt", "sacct.X.P.txt"])
+def test_a_file_that_is_no_configuration_is_refused(shared_data: Path, name: str) -> None:
+    with pytest.raises(ConfigurationError, match="tells nothing of a scheduler"):
+        read_told(str(shared_data / "slurm-fixtures" / name))
+
+
+def test_sprio_says_the_weights_whatever_the_file_says(shared_data: Path, tmp_path: Path) -> None:
+    (tmp_path / "slurm.conf").write_text(CONF.replace("PriorityWeightAge=1000", "PriorityWeightAge=7"))
+    weights = str(shared_data / "slurm-fixtures" / "sprio.w.txt")
+    found = read_told(str(tmp_path / "slurm.conf"), sprio=weights)
+    assert (found.settings.weight_age, found.settings.bf_interval_s) == (1000, 1)
+    assert found.by.endswith(f"weights {weights}")
+
+
+def test_a_told_limit_on_jobs_of_a_user_is_not_inferred(qos: str) -> None:
+    jobs = table(*JOBS, qos=["normal"] * len(JOBS))
+    told = read_told(qos=qos)
+    assert told.qos is not None
+    inferred, given = site(jobs), replace(site(jobs), qos=told.qos)
+    assert not inferred.tells_user_jobs
+    assert given.tells_user_jobs
+    assert choices(inferred, ALL_OF_IT)["user_jobs"] == (None, 3)
+    assert choices(given, ALL_OF_IT)["user_jobs"] == (None,)
+    cluster = given.cluster(Mechanisms())
+    assert cluster.limits == (Limit("user", jobs=2, qos=("normal",)), Limit("user", nodes=8, qos=("large",)))
+    assert inferred.cluster(Mechanisms(user_jobs=5)).limits == (Limit("user", jobs=5),)
+
+
+def test_limits_on_nodes_alone_leave_a_limit_on_jobs_to_be_inferred(tmp_path: Path) -> None:
+    (tmp_path / "qos.txt").write_text(QOS.replace("||2\n", "||\n"))
+    told = read_told(qos=str(tmp_path / "qos.txt"))
+    given = replace(site(table(*JOBS, qos=["normal"] * len(JOBS))), qos=told.qos)
+    assert not given.tells_user_jobs
+    assert choices(given, ALL_OF_IT)["user_jobs"] == (None, 3)
+    assert given.cluster(Mechanisms(user_jobs=5)).limits == (Limit("user", nodes=8, qos=("large",)), Limit(jobs=5))
+
+
+def test_a_told_limit_holds_in_a_replay(qos: str) -> None:
+    """Three jobs of a user are submitted at once; of those of the QOS, only two run at once."""
+    rows: list[Row] = [("ada", 0.0, 0.0, 4.0, 1)] * 3 + [("bob", 0.0, 0.0, 4.0, 1)] * 3
+    jobs = table(*rows, qos=["normal"] * 3 + ["large"] * 3)
+    known = Site(jobs, SlurmSettings(), 8, -1.0)
+    free = known.replay(Mechanisms(), jobs).wait_s
+    held = replace(known, qos=read_told(qos=qos).qos).replay(Mechanisms(), jobs).wait_s
+    assert (free < 600).all()
+    assert (held >= 4 * 3600).tolist() == [False, False, True, False, False, False]
+
+
+def test_told_qos_count_in_priorities_unless_these_are_recorded(qos: str) -> None:
+    known = site(table(*JOBS, qos=["normal"] * len(JOBS)), replace(SlurmSettings(), weight_qos=300.0))
+    given = replace(known, qos=read_told(qos=qos).qos)
+    assert known.scheduler(Mechanisms()).weight_qos == 0
+    assert given.scheduler(Mechanisms()).weight_qos == 300
+    assert given.scheduler(Mechanisms(recorded=True)).weight_qos == 0
+    assert given.cluster(Mechanisms()).qos_factors == {"normal": 0.0, "large": 100.0}
+    assert given.cluster(Mechanisms()).qos_preempts == {}, "a trace has jobs as they ran in the end"
+
+
+@pytest.mark.parametrize(
+    ("of_jobs", "why"), [([""], "it does not tell the QOS of jobs"), (["debug"], "its jobs have 'debug'")]
+)
+def test_qos_that_no_job_has_are_refused(qos: str, of_jobs: list[str], why: str) -> None:
+    told = read_told(qos=qos)
+    with pytest.raises(ConfigurationError, match=why):
+        check_qos(told, table(JOBS[0], qos=of_jobs))
+    check_qos(told, table(JOBS[0], qos=["large"]))
+    check_qos(read_told(), table(JOBS[0], qos=of_jobs))
