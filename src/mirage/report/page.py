@@ -65,7 +65,12 @@ footer { color: var(--muted); font-size: 13px; }
   .cards td.empty { display: none; }
   .cards td:first-child { font-weight: 650; } .cards td:first-child::before { content: none; }
 }
-@media print { button.theme { display: none; } body { background: #fff; } section { break-inside: avoid; } }
+@media print {
+  button.theme { display: none; } body { background: #fff; } section { break-inside: avoid; } main { padding: 0; }
+  .scroll { overflow: visible; background: none; } table { font-size: 12px; }
+  th, td { white-space: normal; padding: 4px 10px 4px 0; }
+  pre { white-space: pre-wrap; overflow-wrap: anywhere; }
+}
 """
 )
 _SWITCH = """

@@ -67,12 +67,38 @@ def test_json_tells_the_same(trace: str, capsys: pytest.CaptureFixture[str]) -> 
     assert sum(shares.values()) == pytest.approx(1)
     assert shares["nodes"] > 0.9, "first come, first served, one node each"
     assert 0 < told["fidelity"]["all"]["judged"]["jobs"] < 1_500
+    answers = told["answers"]
+    assert answers["share"] == pytest.approx(answers["answer"] / answers["jobs"])
+    assert 0 < answers["by_chance"] < 0.5
+    assert told["told_by"] == {"scheduler": "Slurm's defaults"}
+
+
+@pytest.mark.usefixtures("few_tries")
+def test_what_is_told_is_taken_and_not_inferred(trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head, *rows = Path(trace).read_text().splitlines()
+    named, conf, qos, out = (tmp_path / name for name in ("jobs.csv", "slurm.conf", "qos.txt", "cluster.toml"))
+    named.write_text("\n".join([f"{head},qos", *(f"{row},normal" for row in rows)]))
+    conf.write_text("Configuration data as of today\nPriorityType = priority/multifactor\nPriorityWeightAge = 640\n")
+    qos.write_text("Name|Priority|Preempt|MaxJobsPU\nnormal|0||3\n")
+    words = ["--columns", f"{MAP},qos=qos", "--slurm-conf", str(conf), "--qos", str(qos), "-o", str(out)]
+    assert main(["calibrate", str(named), *words]) == 0
+    said = capsys.readouterr().out
+    assert f"limit: 3 jobs per user of QOS normal, from {qos} (told)" in said
+    assert "limit of users" not in said
+    found = read_cluster_file(out)
+    assert [(one.jobs, one.qos) for one in found.cluster.limits] == [(3, ("normal",))]
+    assert found.calibration["told_by"] == {"scheduler": str(conf), "qos": str(qos)}
+    assert found.said["limit"] == str(qos)
+    assert found.settings.weight_age in {640 * share for share in fit.WEIGHTS}
+    assert main(["simulate", str(named), "--columns", f"{MAP},qos=qos", "--cluster", str(out), "--json"]) == 0
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--fit-from", "1970-01-20", "--judge-from", "1970-01-25"], "a slice of 5.0 days is too short"),
+        (["--qos", "/no/such.txt"], "cannot read /no/such.txt"),
+        (["--slurm-conf", __file__], "tells nothing of a scheduler"),
         (["--report", "x.png"], "its name must end in .html"),
         (["-o", "/no/such/folder/x.toml"], "there is no folder"),
     ],

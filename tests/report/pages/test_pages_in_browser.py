@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from browser import THEMES, WIDTHS, measured
-from samples import DAY0, DECISIONS, FACTS, MANY, PROVENANCE, RUN, demonstration, evaluation, judged
+from samples import DAY0, DECISIONS, FACTS, MANY, PROVENANCE, RUN, calibration, demonstration, evaluation, judged
 
 from mirage.policy.cost import Cost
+from mirage.report.pages.calibration import calibration_page
 from mirage.report.pages.chain import chain_page
 from mirage.report.pages.demo import demo_page
 from mirage.report.pages.fidelity import fidelity_page, fidelity_svg
@@ -35,6 +36,7 @@ def pages() -> dict[str, str]:
         "frontier of few windows": evaluation_page(few, {**PROVENANCE, "command": f"mirage evaluate {LONG}"}),
         "fidelity": fidelity_page(judged(), "jobs.csv", "simulated.csv", f"mirage trace fidelity {LONG}"),
         "fidelity of three days": fidelity_page(judged(3), "jobs.csv", "simulated.csv", "mirage trace fidelity"),
+        "calibration": calibration_page(calibration(), f"mirage calibrate {LONG}", "0.1.0"),
         **{
             name: f'<!DOCTYPE html><html lang="en"><body style="margin:0">{drawn}</body></html>'
             for name, drawn in zip(PICTURES, (svg, fidelity_svg(judged(), "jobs.csv", "simulated.csv")))

@@ -24,7 +24,7 @@ from mirage.trace.statistics.summary import iso_utc
 from mirage.whole_file import write_whole
 
 _HEADING = "The simulator fitted to a cluster"
-_LEVELS = ((0.1, "are close to"), (0.25, "are roughly"), (float("inf"), "are far from"))
+_LEVELS = ((0.1, "are close to"), (0.25, "roughly follow"), (float("inf"), "are far from"))
 """Words for the error of the moving average, each up to a bound."""
 
 _ORDERS = (
@@ -34,7 +34,8 @@ _ORDERS = (
 )
 """Words for the rank correlation, each from the negative of a bound on."""
 
-_SHARES = ["", "fitted: error", "rank corr.", "judged: error", "rank corr.", "mean wait", "recorded"]
+_SLICES = ("fitted", "judged")
+_SHARES = ["", *(f"{which}: {what}" for which in _SLICES for what in ("error", "rank corr.")), "mean wait", "recorded"]
 
 
 def check_page(path: str) -> None:
@@ -226,11 +227,10 @@ def _remains(found: Calibration) -> str:
             f" Where it is judged, {floor:.0%} of the moving average of waits is explained by no mechanism that is "
             "seen in accounts."
         )
-    names = ["of the fitted slice", "of the judged slice"]
-    heads = ["a job waited as", *(f"{which} {name}" for name in names for which in ("recorded", "replayed"))]
+    heads = ["a job waited as", *(f"{which}: {how}" for which in _SLICES for how in ("recorded", "replayed"))]
     marks = [(COLOURS[cause], words) for cause, words in CAUSES.items()]
-    drawn = chart(partial(_causes_svg, found))
-    return section("What remains unexplained", told, key(marks), drawn, table(heads, list(wait_rows(found.waited))))
+    drawn, rows = chart(partial(_causes_svg, found)), list(wait_rows(found.waited))
+    return section("What remains unexplained", told, key(marks), drawn, table(heads, rows, cards=True))
 
 
 def _causes_svg(found: Calibration, width: float) -> str:

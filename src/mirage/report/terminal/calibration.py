@@ -50,7 +50,7 @@ def print_calibration(found: Calibration, console: Console | None = None) -> Non
             console = Console(highlight=False, width=_PLAIN_WIDTH)
     console.print(Text.assemble("the cluster of ", (found.trace, "bold")))
     for fact in facts(found):
-        console.print(Text(f"  {fact_words(fact)}"))
+        console.print(Text(f"  {fact_words(fact)}"), soft_wrap=not console.is_terminal)
     console.print()
     head = ["", "error", "rank corr.", "error", "rank corr.", "mean wait", "recorded"]
     console.print(Text("fitted slice (error, rank corr.), then the one after it", "dim"))
