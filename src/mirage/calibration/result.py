@@ -101,7 +101,13 @@ class Calibration:
         Args:
             facts: About how it was made, such as ``to_json`` gives.
         """
-        said = {"group": "nodes in use over time", "scheduler": self.told.by, "calibration": "mirage calibrate"}
+        said = {
+            "group": "nodes in use over time",
+            "scheduler": f"{self.told.by}; weights fitted",
+            "calibration": "mirage calibrate",
+        }
+        if self.best.think_s:
+            said["users"] = "mirage calibrate, as replays came closer with it"
         if self.told.qos is not None:
             said["qos"] = said["limit"] = self.told.qos_by
         site, best = self.site, self.best
