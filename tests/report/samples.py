@@ -125,7 +125,7 @@ CALIBRATED = (Slice(DAY0, DAY0 + 28 * DAY), Slice(DAY0 + 28 * DAY, DAY0 + 70 * D
 
 
 def calibration(**told: object) -> Calibration:
-    """Jobs of ``judged``, of five users on 20 nodes; without a mechanism every second starts an hour later."""
+    """Jobs of ``judged``, of five users; every second starts hours late, half as many on the fitted slice."""
     submit_h = np.arange(0, 70 * 24, 5)
     wait_h, run_h, asked = submit_h % 17 / 2, 9, 1 + submit_h % 2 * 7
     table = JobTable.build(
@@ -140,7 +140,8 @@ def calibration(**told: object) -> Calibration:
     best = Mechanisms(dip_s=12 * HOUR, age=500.0, turnover_s=15)
     late_h = {PLAIN: 4, ALL: 2, "dip_s": 3, "age": 3, "turnover_s": 2, "weather_s": 3}
     rows = tuple(
-        Share(name, *(_late(table, hours, stretch) for stretch in CALIBRATED)) for name, hours in late_h.items()
+        Share(name, _late(table, hours / 2, CALIBRATED[0]), _late(table, hours, CALIBRATED[1]))
+        for name, hours in late_h.items()
     )
     site = Site.of(table, SlurmSettings(), CALIBRATED[0].from_s, CALIBRATED[0].until_s)
     waited = (
@@ -153,8 +154,8 @@ def calibration(**told: object) -> Calibration:
                        users=users, **facts)  # type: ignore[arg-type]  # fmt: skip
 
 
-def _late(table: JobTable, hours: int, stretch: Slice) -> Fidelity:
-    late_s = np.arange(len(table)) % 2 * hours * HOUR
+def _late(table: JobTable, hours: float, stretch: Slice) -> Fidelity:
+    late_s = np.arange(len(table)) % 2 * round(hours * HOUR)
     moved = table.with_columns(start_s=table.start_s + late_s, end_s=table.end_s + late_s)
     return judge(table, moved, from_s=stretch.from_s, until_s=stretch.until_s)
 

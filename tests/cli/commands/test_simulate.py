@@ -186,9 +186,9 @@ def test_in_a_closed_loop_an_answer_comes_after_the_simulated_end(ada, tmp_path,
 def test_a_schedule_of_a_closed_loop_is_in_order_of_simulated_submission(ada, tmp_path, capsys):
     out = tmp_path / "schedule.csv"
     with open(ada, "a") as file:
-        file.write("d,cleo,5000,5000,5060,1,60\n")
+        file.write("d,cleo,100,100,160,1,60\n")
     simulated(capsys, ada, *COLUMNS, "-N", "2", "--discipline", "easy", "-o", str(out), "--think-time", "20m")
-    assert [line.partition(",")[0] for line in out.read_text().splitlines()] == ["id", "a", "b", "d", "c"]
+    assert [line.partition(",")[0] for line in out.read_text().splitlines()] == ["id", "a", "d", "b", "c"]
 
 
 def test_a_cluster_file_closes_the_loop(ada, tmp_path, capsys):

@@ -38,7 +38,7 @@ def test_all_of_it_is_printed() -> None:
         "not kept in replays (inferred)"
     ) in lines
     rows = [" ".join(line.split()) for line in lines]
-    assert "without weather 37.5% 0.86 (0.82..0.88) 37.5% 0.86 (0.84..0.87) 5.51 h 4.00 h" in rows
+    assert "without weather 18.7% 0.96 (0.95..0.97) 37.5% 0.86 (0.84..0.87) 5.51 h 4.00 h" in rows
     assert "nothing that accounts tell 20% 5% 40% 6%" in rows
     assert lines[-1].startswith("What no mechanism seen in accounts explains is 38% of the moving average of waits")
 

@@ -75,12 +75,12 @@ def _span(row: Share) -> Span:
 
 
 def _steps(capacity: Capacity, first_s: float, last_s: float) -> list[Point]:
-    """The corners of the capacity within a span."""
+    """The corners of the capacity that a span shows; they may lie without it."""
     points: list[Point] = []
     ends_s = [*capacity.times_s[1:].tolist(), max(last_s, int(capacity.times_s[-1]) + 1)]
     for begin_s, end_s, nodes in zip(capacity.times_s.tolist(), ends_s, capacity.nodes.tolist()):
         if end_s > first_s and begin_s < last_s:
-            points += [(max(begin_s, first_s), nodes), (min(end_s, last_s), nodes)]
+            points += [(begin_s, nodes), (end_s, nodes)]
     return points or [(first_s, capacity.first), (last_s, capacity.first)]
 
 
