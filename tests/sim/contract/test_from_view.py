@@ -55,6 +55,25 @@ def test_slurms_order_of_the_queue_is_kept_though_nobody_tells_it_the_usage() ->
     assert (np.diff(priority) <= 2.0).all()  # whole numbers, and a few seconds of age
 
 
+def test_an_order_by_wfp_goes_on_as_the_cluster_s_own() -> None:
+    """Its scores multiply: one that a view shows must not be added to what it would be anyway."""
+    settings = replace(SETTINGS, priority="wfp")
+    sim = busy("slurm", settings)
+    view = sim.view()
+    world, state, scratch = revive(view, discipline_spec("slurm"), settings, 16, view.phase_s)
+    later_s = view.now_s + settings.calc_period_s
+    advance(world, state, scratch, discipline_spec("slurm").load(), later_s)
+    head = state.clock[0].queue_head
+    slots = state.queue[head : head + state.clock[0].n_pending]
+    kept = slots[slots < len(view.pending)]
+    score = state.live.priority[kept]
+    waited_h = (later_s - view.pending.eligible_s[kept]) / HOUR_S
+    limit_h = view.pending.limit_s[kept] / HOUR_S
+    assert len(kept) > 10
+    assert (np.diff(score) <= 0).all()
+    np.testing.assert_allclose(score, view.pending.nodes[kept] * (waited_h / limit_h) ** 3, rtol=0.2)
+
+
 @pytest.mark.parametrize("discipline", ["easy", "conservative", "slurm"])
 def test_told_the_true_run_times_it_goes_on_as_the_cluster_does(discipline: str) -> None:
     settings = replace(SETTINGS, weight_fairshare=0.0)  # usage goes on fading, which a view cannot show

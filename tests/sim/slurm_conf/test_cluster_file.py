@@ -61,7 +61,8 @@ def schedulers(draw: st.DrawFn) -> SlurmSettings:
     """Any value that its type allows in every field."""
     kinds = {"int": st.integers(1, 2**40), "float": st.floats(1e-3, 2.0**40), "bool": st.booleans()}
     kinds["float | None"] = st.none() | kinds["float"]
-    return SlurmSettings(**{f.name: draw(kinds[str(f.type)]) for f in fields(SlurmSettings)})
+    kinds["Literal['multifactor', 'wfp']"] = st.sampled_from(["multifactor", "wfp"])
+    return SlurmSettings(**{f.name: draw(kinds[str(f.type).replace('"', "'")]) for f in fields(SlurmSettings)})
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -172,6 +173,10 @@ SMALL = 'mirage_cluster = 1\n[[group]]\nname = "node"\ncount = 4\n'
         (
             f"{SMALL}[scheduler]\nbf_interval_s = 30\n",
             "[scheduler]: there is no key 'bf_interval_s'; there are bf_interval",
+        ),
+        (
+            f'{SMALL}[scheduler]\npriority = "fifo"\n',
+            "c.toml: [scheduler]: priority: 'fifo' is none of 'multifactor', 'wfp'",
         ),
         (f"{SMALL}[scheduler]\nweight_age = nan\n", "c.toml: [scheduler]: weight_age: nan is out of range"),
         (

@@ -71,8 +71,11 @@ def job_records(jobs: Jobs, first_id: int) -> Records:
 def standing(jobs: Jobs, view: View, settings: SlurmSettings) -> NDArray[np.float64]:
     """What a job's priority holds beyond age, size and partition: fair-share, QOS, nice; 0 where it is not known.
 
-    A view shows priorities, not the accounts behind them; what is left over is taken to stay as it is.
+    A view shows priorities, not the accounts behind them; what is left over is taken to stay as it is. Nothing is left
+    over of WFP's score.
     """
+    if settings.priority == "wfp":
+        return np.zeros(len(jobs))
     computed_s = np.where(jobs.start_s >= 0, jobs.start_s, view.now_s)
     age = np.clip((computed_s - jobs.eligible_s) / settings.max_age_s, 0.0, 1.0)
     size = jobs.nodes / view.nodes.total

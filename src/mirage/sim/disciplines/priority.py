@@ -1,6 +1,8 @@
-"""Slurm's multifactor priority: Σ weight × factor, each factor in 0 … 1.
+"""Priorities of waiting jobs: Slurm's multifactor sum, or WFP.
 
-slurm.conf(5), priority_multifactor.
+Slurm's is Σ weight × factor, each factor in 0 … 1 (slurm.conf(5), priority_multifactor). WFP multiplies: the score of a
+job grows with a power of the time that it has waited over its time limit, times its nodes (Tang, Lan, Desai and
+Buettner, "Fault-aware, utility-based job scheduling on Blue Gene/P systems", Cluster 2009). Cobalt orders jobs by it.
 
 Age counts from when the job became eligible, up to ``PriorityMaxAge``. Fair-share follows the fair-tree algorithm with
 one equal share for every account and, in it, for every user: accounts are ranked by how little they used, users within
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.duration import HOUR_S
 from mirage.sim.kernel.arrays import (
     WHOLE_NODE,
     Scratch,
@@ -92,6 +95,7 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
         decay_usage(world, state)
     elif clock.arrived_since == 0:
         return False
+    wfp = setting.wfp == 1
     fair = setting.weight_fairshare > 0.0
     if fair:
         sum_by_account(world, state, scratch)
@@ -99,6 +103,10 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
     for k in range(0 if due else unranked_last(state, scratch), clock.n_pending):
         slot = queue[k]
         job = live[slot]
+        if wfp:
+            job.priority = wfp_score(world, job, now) + job.boost
+            moved |= insert_by_priority(world, state, k, slot)
+            continue
         age = min((now - job.eligible_s) / setting.max_age_s, 1.0)
         priority = (
             setting.weight_age * age
@@ -116,6 +124,16 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
         job.priority = float(int(priority))  # Slurm's priorities are whole numbers
         moved |= insert_by_priority(world, state, k, slot)
     return due and moved
+
+
+@kernel()
+def wfp_score(world: World, job: Any, now: int) -> float:
+    """The score of a job: nodes × wait / limit, each to a power of its own; times in hours."""
+    setting = world.settings[0]
+    limit_s = min(max(job.limit_s, setting.wfp_shortest_s), setting.wfp_longest_s)
+    waited = (now - job.eligible_s) / HOUR_S
+    score = job.nodes**setting.wfp_size * waited**setting.wfp_wait / (limit_s / HOUR_S) ** setting.wfp_limit
+    return float(score)
 
 
 @kernel()

@@ -139,6 +139,12 @@ SETTINGS = _record(
         ("weight_gpus", _F),  # PriorityWeightTRES
         ("weight_cpus", _F),
         ("favor_small", _I),
+        ("wfp", _I),  # 1: jobs go by WFP's score; 0: by the multifactor priority
+        ("wfp_size", _F),  # exponents
+        ("wfp_wait", _F),
+        ("wfp_limit", _F),
+        ("wfp_shortest_s", _I),
+        ("wfp_longest_s", _I),
         ("epoch_s", _I),  # the passes of mirage-2023 and slurm are counted from here
         ("consecutive", _I),  # 1: nodes are chosen as select/cons_tres does
         ("limit_check_s", _I),  # limits are enforced at multiples of this; 1: to the second

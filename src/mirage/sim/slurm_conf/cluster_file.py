@@ -26,7 +26,8 @@ _ABOUT = {
     "limit": "Limits of what may run at once.",
     "change": "Nodes that leave (fewer) or come, to everybody's surprise; nodes in use leave as they fall free.",
     "reservation": "Reservations and maintenance: plans know of them since they were announced, or always.",
-    "scheduler": "Slurm's parameters; half_life and those with max_ and weight_ are its multifactor priority's.",
+    "scheduler": "Slurm's parameters; half_life and those with max_ and weight_ are its multifactor priority's, those "
+    "with wfp_ another's.",
     "users": "think_time: jobs submitted at most so long after another of their user's had started or ended answer to "
     "it; a replay (mirage simulate) submits them as long after it as recorded. Zero: none do.",
     "calibration": "Facts about how this file was made; nothing reads them but people and reports.",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from mirage.duration import DAY_S, MINUTE_S, UNLIMITED_S, parse_duration_s
 from mirage.errors import ConfigurationError, shown
@@ -19,7 +19,7 @@ CREDENTIAL_S = 120
 
 @dataclass(frozen=True, slots=True)
 class SlurmSettings:
-    """Parameters of the two loops and of the multifactor priority, with Slurm's defaults.
+    """Parameters of the two loops and of priorities, with Slurm's defaults.
 
     Attributes:
         bf_interval_s: Seconds between passes of the backfill loop.
@@ -36,6 +36,13 @@ class SlurmSettings:
             (``preempt_youngest_first``).
         weight_gpus: ``PriorityWeightTRES`` of ``GRES/gpu``, times the job's share of its partition's GPUs.
         weight_cpus: The same of ``CPU``; other resources in it are not modelled.
+        priority: ``multifactor`` is Slurm's own; ``wfp`` goes by nodes^size × wait^wait / limit^limit instead, which
+            Cobalt has (Tang et al., Cluster 2009): the weights do nothing then.
+        wfp_size: Exponent of a job's nodes.
+        wfp_wait: Exponent of the time that it has waited.
+        wfp_limit: Exponent of its time limit.
+        wfp_shortest_s: Shorter limits count as this one.
+        wfp_longest_s: Longer limits count as this one.
         turnover_s: The nodes of an ended job can be had again only so much later (epilog, health check, COMPLETING in
             Slurm); plans know it. ``mirage-2023`` knows no such time.
         recorded_priority: Where the trace tells the priorities of jobs at their submission, these stand for everything
@@ -60,6 +67,12 @@ class SlurmSettings:
     weight_gpus: float = 0.0
     weight_cpus: float = 0.0
     favor_small: bool = False
+    priority: Literal["multifactor", "wfp"] = "multifactor"
+    wfp_size: float = 1.0
+    wfp_wait: float = 3.0
+    wfp_limit: float = 3.0
+    wfp_shortest_s: int = 0
+    wfp_longest_s: int = UNLIMITED_S
     limit_check_s: int = 1
     consecutive: bool = False
     requeue_hold_s: int = CREDENTIAL_S + 1
@@ -127,6 +140,7 @@ class SlurmSettings:
         for name in SETTINGS.names or ():
             if hasattr(self, name):
                 setattr(setting[0], name, getattr(self, name))
+        setting.wfp = self.priority == "wfp"
         setting.nodes = cluster.nodes
         setting.cpus = max(sum(group.count * group.cpus for group in cluster.groups), 1)
         setting.stacked = not cluster.shared_nodes
