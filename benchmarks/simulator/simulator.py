@@ -110,13 +110,14 @@ def lonestar6() -> Case | None:
 def every_mechanism(table: JobTable, settings: SlurmSettings) -> World:
     """Nodes over time, a limit per user, a turnover, fair-share, and in the outages maintenance known a week before."""
     site = Site.of(table, settings, int(table.submit_s[0]), int(table.submit_s[-1]))
-    capacity = site.capacity(dip_s := 48 * HOUR_S)
+    mechanisms = Mechanisms(dip_s=48 * HOUR_S, user_jobs=8)
+    capacity = site.capacity(mechanisms)
     down = []
     for outage in outages(table, capacity.times_s, capacity.nodes):
         first, last = np.searchsorted(capacity.times_s, (outage.start_s, outage.end_s), side="right")
         there = int(capacity.nodes[first - 1 : last].min())
         down.append(Reservation(outage.start_s, outage.end_s, GROUP, there, outage.start_s - 7 * DAY_S))
-    cluster = site.cluster(Mechanisms(dip_s=dip_s, user_jobs=8))
+    cluster = site.cluster(mechanisms)
     return World("slurm", replace(cluster, reservations=tuple(down)), replace(settings, turnover_s=15))
 
 

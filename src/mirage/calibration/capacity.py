@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.duration import HOUR_S, MINUTE_S
+from mirage.calibration.shutdowns import Shutdown, bridged
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import TraceError
 from mirage.job_state import Ints
 from mirage.sim.cluster import CapacityChange
@@ -21,6 +22,9 @@ from mirage.trace.table import JobTable
 
 STEP_S = 10 * MINUTE_S
 """The level of nodes in use is read so often."""
+
+DRAIN_S = DAY_S
+"""The machine empties before a shutdown for so long, at most: the longest usual time limit."""
 
 OUTAGE_S = 3 * HOUR_S
 """So long nothing is started in an outage, at least."""
@@ -101,20 +105,24 @@ def ran(jobs: JobTable) -> NDArray[np.bool_]:
     return found
 
 
-def capacity_over_time(jobs: JobTable, dip_s: int) -> Capacity:
+def capacity_over_time(jobs: JobTable, dip_s: int, besides: tuple[Shutdown, ...] = ()) -> Capacity:
     """The level of nodes in use with dips of up to ``dip_s`` filled in, and outages taken out.
 
     Args:
         jobs: Jobs that ran, by submission.
         dip_s: A dip that lasts longer is taken for nodes that were away.
+        besides: Shutdowns that are told apart: the level is what it is around them, and no outage is seen in them.
     """
     first_s = int(jobs.start_s.min())
     last_s = max(int(jobs.submit_s[-1]), first_s)  # from then on jobs only run out
     times_s = np.arange(first_s // STEP_S * STEP_S, last_s + 1, STEP_S)
     busy = levels(times_s, jobs.start_s, jobs.end_s, jobs.nodes)
     width = max(dip_s // STEP_S, 1) | 1
-    nodes = -_running_maximum(-_running_maximum(busy, width), width)
+    nodes = bridged(times_s, busy, besides, DRAIN_S)
+    nodes = -_running_maximum(-_running_maximum(nodes, width), width)
     for outage in outages(jobs, times_s, nodes):
+        if any(one.start_s < outage.end_s and outage.start_s < one.end_s for one in besides):
+            continue
         away = (times_s >= outage.start_s) & (times_s < outage.end_s)
         nodes[away] = np.minimum(nodes[away], np.maximum(busy[away], 1))
     nodes = np.maximum(nodes, 1)

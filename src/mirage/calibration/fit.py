@@ -12,9 +12,9 @@ import numpy as np
 from mirage.calibration.capacity import ran
 from mirage.calibration.fidelity.judge import Fidelity, judge
 from mirage.calibration.limits import user_job_limit
-from mirage.calibration.mechanisms import Mechanisms, Site
+from mirage.calibration.mechanisms import Mechanisms, Site, Wfp
 from mirage.calibration.think_times import LONGEST_S
-from mirage.duration import DAY_S, HOUR_S
+from mirage.duration import DAY_S, HOUR_S, UNLIMITED_S
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING
 from mirage.trace.table import JobTable
@@ -31,8 +31,14 @@ WEIGHTS = (0.0, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)
 DIPS_S = (None, *(hours * HOUR_S for hours in (12, 24, 48, 96, 168)))
 TURNOVERS_S = (0, 15, 30, 60, 120)
 
+WFPS = tuple(
+    Wfp(size, 3.0, limit, longest_s)
+    for size, limit, longest_s in product((0.0, 1.0, 2.0, 3.0), (1.5, 3.0, 4.5, 6.0), (UNLIMITED_S, DAY_S // 2))
+)
+"""Orders tried where no priorities are recorded; at ALCF, limits beyond 12 hours all count as 12 hours."""
+
 MOST_TRIES = 1000
-"""Of more combinations than this, as many are drawn."""
+"""Of more combinations than this, as many are drawn, half of them with each kind of priority."""
 
 FEWEST_USERS = 5
 """With fewer users there is no fair-share among them."""
@@ -57,26 +63,32 @@ class Slice:
                 f"a slice of {days:.1f} days is too short to fit to or to judge by: two weeks are the least"
             )
 
+    @property
+    def replay_from_s(self) -> int:
+        """The first second of its replay."""
+        return self.from_s - WARM_UP_S
+
     def with_warm_up(self, jobs: JobTable) -> JobTable:
-        """The jobs of a slice and of the two weeks before it."""
-        return jobs[(jobs.submit_s >= self.from_s - WARM_UP_S) & (jobs.submit_s < self.until_s)]
+        """The jobs of a slice and of the two weeks before it, and those that ran or waited when these begin."""
+        return jobs[(jobs.end_s > self.replay_from_s) & (jobs.submit_s < self.until_s)]
 
     def within(self, jobs: JobTable) -> JobTable:
         """The jobs of a slice."""
         return jobs[(jobs.submit_s >= self.from_s) & (jobs.submit_s < self.until_s)]
 
 
-def judged(site: Site, chosen: Mechanisms, stretch: Slice, *, resamples: int = 0) -> Fidelity:
+def judged(site: Site, chosen: Mechanisms, stretch: Slice, *, held: bool = False, resamples: int = 0) -> Fidelity:
     """How faithful a replay of a slice is, over the jobs that ran.
 
     Args:
         site: The cluster.
         chosen: The mechanisms that are modelled.
         stretch: The slice.
+        held: As ``Site.replay``.
         resamples: As ``judge``.
     """
     jobs = stretch.with_warm_up(site.jobs)
-    played = site.replay(chosen, jobs)
+    played = site.replay(chosen, jobs, held, stretch.replay_from_s)
     return judge(jobs[ran(jobs)], played, from_s=stretch.from_s, until_s=stretch.until_s, resamples=resamples)
 
 
@@ -92,6 +104,7 @@ def choices(site: Site, stretch: Slice) -> dict[str, Sequence[Any]]:
     limit = None if site.tells_user_jobs else user_job_limit(jobs)
     weights = [share * (site.settings.weight_age or 1000.0) for share in WEIGHTS]
     told = site.usual_priority != MISSING
+    down = [stretch.from_s <= one.start_s < stretch.until_s for one in site.shutdowns]
     users = len(np.unique(jobs.user.codes[jobs.user.codes >= 0]))
     return {
         "dip_s": DIPS_S,
@@ -100,6 +113,8 @@ def choices(site: Site, stretch: Slice) -> dict[str, Sequence[Any]]:
         "age": weights,
         "fairshare": weights if users >= FEWEST_USERS and not told else (0.0,),
         "size": (0.0,) if told else (*(-weight for weight in weights[:0:-1]), *weights),
+        "wfp": (None,) if told else (None, *WFPS),
+        "shutdowns": (False, True) if any(down) else (False,),
         "think_s": (0, LONGEST_S) if users >= FEWEST_USERS else (0,),
         "turnover_s": TURNOVERS_S,
     }
@@ -117,22 +132,38 @@ def fit(site: Site, stretch: Slice, on_try: Callable[[int, int, float], None] | 
         on_try: Told after every replay: how many there were, how many there will be at most, the least error so far.
     """
     values = choices(site, stretch)
-    combinations = [Mechanisms(**dict(zip(values, chosen))) for chosen in product(*values.values())]
-    if len(combinations) > MOST_TRIES:
-        drawn = np.random.default_rng(0).choice(len(combinations), MOST_TRIES, replace=False)
-        combinations = [combinations[k] for k in drawn]
-    most = len(combinations) + 2 * sum(map(len, values.values()))
+    chosen = combinations(values)
+    most = len(chosen) + 2 * sum(map(len, values.values()))
     tried: dict[Mechanisms, float] = {}
 
     def missed(chosen: Mechanisms) -> float:
+        chosen = chosen.settled()
         if chosen not in tried:
             tried[chosen] = error(judged(site, chosen, stretch))
             if on_try is not None:
                 on_try(len(tried), most, min(tried.values()))
         return tried[chosen]
 
-    best = min(combinations, key=missed)
+    best = min(chosen, key=missed)
     for _ in range(2):
         for name, those in values.items():
             best = min((replace(best, **{name: value}) for value in those), key=missed)
-    return best
+    return best.settled()
+
+
+def combinations(values: dict[str, Sequence[Any]]) -> list[Mechanisms]:
+    """All, or as many as are tried, of sums of weights and of WFP's orders alike."""
+    orders = [order for order in values["wfp"] if order is not None]
+    kinds = [{**values, "wfp": (None,)}]
+    if orders:
+        kinds.append(
+            {**values, "recorded": (False,), "age": (0.0,), "fairshare": (0.0,), "size": (0.0,), "wfp": orders}
+        )
+    drawn = []
+    for kind in kinds:
+        every = [Mechanisms(**dict(zip(kind, chosen))) for chosen in product(*kind.values())]
+        most = MOST_TRIES // len(kinds)
+        if len(every) > most:
+            every = [every[k] for k in np.random.default_rng(0).choice(len(every), most, replace=False)]
+        drawn += every
+    return drawn

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Self
 
 import numpy as np
 
 from mirage.calibration.capacity import Capacity, capacity_over_time
+from mirage.calibration.holds import held_until
+from mirage.calibration.shutdowns import Shutdown, out_of_use, shutdowns
 from mirage.calibration.think_times import as_submitted, closed_loop
 from mirage.calibration.wait_causes import WaitCauses, wait_causes
-from mirage.duration import HOUR_S
+from mirage.duration import HOUR_S, UNLIMITED_S
 from mirage.job_state import MISSING, Floats, Ints
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
 from mirage.sim.jobs import workload
@@ -26,6 +28,29 @@ USUAL_DIP_S = 48 * HOUR_S
 
 
 @dataclass(frozen=True, slots=True)
+class Wfp:
+    """An order of jobs by nodes^size × wait^wait / limit^limit; WFP3 is 1, 3, 3 (Tang et al., Cluster 2009).
+
+    Attributes:
+        size: Exponent of nodes.
+        wait: Exponent of the time waited.
+        limit: Exponent of the time limit.
+        longest_s: Longer limits count as this one.
+    """
+
+    size: float = 1.0
+    wait: float = 3.0
+    limit: float = 3.0
+    longest_s: int = UNLIMITED_S
+
+    def gain(self, jobs: JobTable) -> Floats:
+        """What a second of waiting adds to the score's root of the order of the wait's exponent, shape (n,)."""
+        limit_s = np.clip(jobs.limit_s, 1, self.longest_s).astype(float)
+        gain: Floats = (jobs.nodes**self.size / limit_s**self.limit) ** (1.0 / self.wait)
+        return gain
+
+
+@dataclass(frozen=True, slots=True)
 class Mechanisms:
     """What is modelled; a field at its default is a mechanism left out.
 
@@ -36,6 +61,8 @@ class Mechanisms:
         age: Priority that the oldest job has gained.
         fairshare: Weight of fair-share by use.
         size: Weight of the job's size; of its smallness where it is negative.
+        wfp: Jobs go by this order; the weights do nothing then.
+        shutdowns: Hours in which the machine stood nearly empty are maintenance, known beforehand, or failures.
         user_jobs: Jobs one user may have running at once.
         turnover_s: Seconds a node needs between two jobs.
         think_s: Jobs submitted at most so long after another of their user's had started or ended answer to that one.
@@ -46,17 +73,23 @@ class Mechanisms:
     age: float = 0.0
     fairshare: float = 0.0
     size: float = 0.0
+    wfp: Wfp | None = None
+    shutdowns: bool = False
     user_jobs: int | None = None
     turnover_s: int = 0
     think_s: int = 0
 
     def without(self, name: str) -> Mechanisms:
         """The same with one left out."""
-        neutral = {field.name: field.default for field in fields(Mechanisms)}
+        neutral = {one.name: one.default for one in fields(Mechanisms)}
         return replace(self, **{name: neutral[name]})  # type: ignore[arg-type]
 
+    def settled(self) -> Mechanisms:
+        """The same without what does nothing beside the others."""
+        return replace(self, age=0.0, fairshare=0.0, size=0.0, recorded=False) if self.wfp else self
 
-NAMES = tuple(field.name for field in fields(Mechanisms))
+
+NAMES = tuple(one.name for one in fields(Mechanisms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +101,7 @@ class Site:
         settings: Its scheduler, as far as somebody said.
         nodes: Nodes, where their number does not change.
         usual_priority: The middle of the recorded priorities; ``MISSING`` where there are none.
+        shutdowns: Hours in which the machine stood nearly empty though jobs waited.
         qos: The QOS with their limits, where somebody told them.
     """
 
@@ -75,7 +109,9 @@ class Site:
     settings: SlurmSettings
     nodes: int
     usual_priority: float
+    shutdowns: tuple[Shutdown, ...] = ()
     qos: QosTable | None = None
+    _capacities: dict[tuple[int, bool], Capacity] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def tells_user_jobs(self) -> bool:
@@ -88,30 +124,43 @@ class Site:
         seen = jobs[(jobs.submit_s >= from_s) & (jobs.submit_s < until_s)]
         told = seen.priority[seen.priority >= 0]
         usual = float(np.median(told)) if 2 * len(told) > len(seen) else float(MISSING)
-        return cls(jobs, settings, _longest_level(capacity_over_time(seen, USUAL_DIP_S), until_s), usual)
+        found = shutdowns(jobs)
+        usually = _longest_level(capacity_over_time(seen, USUAL_DIP_S, found), until_s)
+        return cls(jobs, settings, usually, usual, found)
 
-    def capacity(self, dip_s: int | None) -> Capacity:
-        """Nodes over time."""
-        if dip_s is None:
+    def capacity(self, chosen: Mechanisms) -> Capacity:
+        """Nodes over time, shutdowns aside where they are told apart."""
+        if chosen.dip_s is None:
             return Capacity(self.jobs.submit_s[:1], np.array([self.nodes]))
-        return capacity_over_time(self.jobs, dip_s)
+        key = (chosen.dip_s, chosen.shutdowns)
+        if key not in self._capacities:
+            besides = self.shutdowns if chosen.shutdowns else ()
+            self._capacities[key] = capacity_over_time(self.jobs, chosen.dip_s, besides)
+        return self._capacities[key]
 
     def cluster(self, chosen: Mechanisms) -> Cluster:
         """The machine."""
-        capacity = self.capacity(chosen.dip_s)
+        capacity = self.capacity(chosen)
+        down = self.shutdowns if chosen.shutdowns else ()
+        failures, reservations = out_of_use(down, GROUP, capacity.times_s, capacity.nodes)
         inferred = (Limit("user", jobs=chosen.user_jobs),) if chosen.user_jobs else ()
         return Cluster(
             (NodeGroup(GROUP, capacity.first),),
             (Partition("batch"),),
             qos_factors=self.qos.factors if self.qos else {},
             limits=(*(self.qos.limits if self.qos else ()), *inferred),
-            changes=capacity.changes(GROUP),
+            changes=tuple(sorted((*capacity.changes(GROUP), *failures), key=lambda change: change.time_s)),
+            reservations=reservations,
         )
 
     def scheduler(self, chosen: Mechanisms) -> SlurmSettings:
         """Its scheduler."""
+        order = self.settings
+        if (wfp := chosen.wfp) is not None:
+            exponents = {"wfp_size": wfp.size, "wfp_wait": wfp.wait, "wfp_limit": wfp.limit}
+            order = replace(order, priority="wfp", wfp_longest_s=wfp.longest_s, **exponents)  # type: ignore[arg-type]
         return replace(
-            self.settings,
+            order,
             weight_age=chosen.age,
             weight_fairshare=chosen.fairshare,
             weight_size=abs(chosen.size),
@@ -122,15 +171,23 @@ class Site:
             turnover_s=chosen.turnover_s,
         )
 
-    def replay(self, chosen: Mechanisms, jobs: JobTable) -> JobTable:
+    def replay(self, chosen: Mechanisms, jobs: JobTable, held: bool = False, from_s: int | None = None) -> JobTable:
         """Jobs as they would have run with these mechanisms: with simulated submissions, starts and ends.
 
         Args:
             chosen: The mechanisms.
             jobs: Some of the jobs, by submission.
+            held: Whether jobs are held for as long as no mechanism explains, which takes their recorded starts.
+            from_s: Until then everything goes as recorded: what ran keeps its start, and what waited starts later.
         """
         cluster, settings = self.cluster(chosen), self.scheduler(chosen)
         made = workload(jobs, cluster, refuse=False)
+        if held:
+            made.jobs.begin_s = self._held_until(chosen, made.table)
+        if from_s is not None:
+            before = made.table.submit_s < from_s
+            at_s = np.minimum(made.table.start_s[before], from_s)
+            made.jobs.begin_s[before] = np.maximum(made.jobs.begin_s[before], at_s)
         if chosen.think_s:
             made = closed_loop(made, chosen.think_s)
         schedule = as_submitted(Simulation(cluster, made, "slurm", settings).run())
@@ -145,14 +202,27 @@ class Site:
             chosen: The mechanisms.
             jobs: Some of the jobs, by submission, as recorded or as replayed.
         """
-        standing = jobs.priority.astype(float) if chosen.recorded else chosen.size * jobs.nodes / self.nodes
-        oldest_s = self.settings.max_age_s
+        standing, gain, oldest_s = self._order(chosen, jobs)
 
         def priorities(rows: Ints, now_s: int) -> Floats:
-            aged: Floats = np.minimum(now_s - jobs.submit_s[rows], oldest_s) / oldest_s
-            return standing[rows] + chosen.age * aged
+            return standing[rows] + gain[rows] * np.minimum(now_s - jobs.submit_s[rows], oldest_s)
 
-        return wait_causes(jobs, self.capacity(chosen.dip_s), priorities, chosen.user_jobs)
+        return wait_causes(jobs, self.capacity(chosen), priorities, chosen.user_jobs)
+
+    def _order(self, chosen: Mechanisms, jobs: JobTable) -> tuple[Floats, Floats, float]:
+        """Priorities of jobs without age, what a second of waiting adds, shape (n,) both, and the longest that counts.
+
+        Of WFP it is the root of the score, which orders alike and grows evenly.
+        """
+        if chosen.wfp is not None:
+            return np.zeros(len(jobs)), chosen.wfp.gain(jobs), np.inf
+        standing: Floats = jobs.priority.astype(float) if chosen.recorded else chosen.size * jobs.nodes / self.nodes
+        oldest_s = self.settings.max_age_s
+        return standing, np.full(len(jobs), chosen.age / oldest_s), oldest_s
+
+    def _held_until(self, chosen: Mechanisms, jobs: JobTable) -> Ints:
+        until_s = held_until(jobs, *self._order(chosen, jobs))
+        return np.where(until_s > jobs.submit_s, until_s, MISSING)
 
 
 def _longest_level(capacity: Capacity, until_s: int) -> int:

@@ -9,7 +9,7 @@ from mirage.calibration.fidelity.judge import Fidelity
 from mirage.calibration.fit import Slice, judged
 from mirage.calibration.mechanisms import NAMES, Mechanisms, Site
 
-PLAIN, ALL = "plain", "all"
+PLAIN, ALL, HELD = "plain", "all", "held"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,8 @@ class Share:
     """The fidelity of one choice of mechanisms on both slices.
 
     Attributes:
-        name: ``plain`` (as the settings say, nothing fitted), ``all``, or the mechanism left out.
+        name: ``plain`` (as the settings say, nothing fitted), ``all``, the mechanism left out, or ``held``: all, and
+            jobs held for as long as none explains, which is a bound, as it takes the recorded starts.
         fitted: On the slice that was fitted to.
         judged: On the one after it.
     """
@@ -46,7 +47,7 @@ class Waits:
 def waits(site: Site, best: Mechanisms, stretch: Slice) -> Waits:
     """What the jobs of a slice waited for, by the fitted mechanisms."""
     jobs = stretch.with_warm_up(site.jobs)
-    played = site.replay(best, jobs)
+    played = site.replay(best, jobs, from_s=stretch.replay_from_s)
     recorded = site.wait_causes(best, jobs)
     replayed = site.wait_causes(best, played[played.start_s >= 0].sorted_by_submit())
     span = (stretch.from_s, stretch.until_s)
@@ -54,7 +55,7 @@ def waits(site: Site, best: Mechanisms, stretch: Slice) -> Waits:
 
 
 def shares(site: Site, best: Mechanisms, fitted: Slice, after: Slice, resamples: int = 1000) -> Iterator[Share]:
-    """The plain replay, the one with all mechanisms, and those without each.
+    """The plain replay, the one with all mechanisms, those without each, and the bound.
 
     Args:
         site: The cluster.
@@ -64,7 +65,11 @@ def shares(site: Site, best: Mechanisms, fitted: Slice, after: Slice, resamples:
         resamples: Draws for the intervals on that slice.
     """
     plain = Mechanisms(age=site.settings.weight_age, fairshare=site.settings.weight_fairshare)
-    rows = [(PLAIN, plain), (ALL, best)]
-    rows += [(name, best.without(name)) for name in NAMES if best.without(name) != best]
-    for name, chosen in rows:
-        yield Share(name, judged(site, chosen, fitted), judged(site, chosen, after, resamples=resamples))
+    rows = [(PLAIN, plain, False), (ALL, best, False)]
+    rows += [(name, best.without(name), False) for name in NAMES if best.without(name) != best]
+    for name, chosen, held in [*rows, (HELD, best, True)]:
+        yield Share(
+            name,
+            judged(site, chosen, fitted, held=held),
+            judged(site, chosen, after, held=held, resamples=resamples),
+        )

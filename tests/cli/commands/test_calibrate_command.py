@@ -49,6 +49,7 @@ def test_it_fits_judges_and_writes(trace: str, tmp_path: Path, capsys: pytest.Ca
     assert re.search(r"fewer nodes were idle than it needed( +\d+%){4}", said)
     assert re.search(r"explains is \d+% of the moving average", said)
     assert "What each mechanism explains" in page.read_text()
+    assert re.search(r"waits by class\n.*rank correlation\n.*1 node, ", said)
     found = read_cluster_file(out)
     assert found.cluster.nodes >= 1
     assert found.calibration["mechanisms"]["age"] == found.settings.weight_age
@@ -62,7 +63,7 @@ def test_json_tells_the_same(trace: str, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["calibrate", trace, "--columns", MAP, *words, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["fitted_until"].startswith("1970-01-22")
-    assert {"plain", "all"} <= told["fidelity"].keys()
+    assert {"plain", "all", "held"} <= told["fidelity"].keys()
     shares = told["waits"]["judged"]["recorded"]
     assert sum(shares.values()) == pytest.approx(1)
     assert shares["nodes"] > 0.9, "first come, first served, one node each"

@@ -159,7 +159,7 @@ def _nodes(found: Calibration) -> str:
 
 
 def _nodes_svg(found: Calibration, width: float) -> str:
-    capacity = found.site.capacity(found.best.dip_s)
+    capacity = found.site.capacity(found.best)
     gone = outages(found.site.jobs, capacity.times_s, capacity.nodes) if found.best.dip_s is not None else ()
     return nodes_chart(found.whole, capacity, gone, width).svg()
 

@@ -9,10 +9,11 @@ from rich.text import Text
 
 from mirage.calibration.fidelity.judge import Fidelity
 from mirage.calibration.result import Calibration
-from mirage.calibration.shares import ALL, PLAIN, Share, Waits
+from mirage.calibration.shares import ALL, HELD, PLAIN, Share, Waits
 from mirage.calibration.wait_causes import LIMIT, NODES, ORDER, UNEXPLAINED
 from mirage.duration import HOUR_S, MINUTE_S
 from mirage.report.terminal.calibration_facts import fact_words, facts, mechanism_words
+from mirage.report.terminal.fidelity import class_table
 from mirage.report.terminal.tables import print_table
 
 _PLAIN_WIDTH = 110
@@ -24,9 +25,12 @@ _WORDS = {
     "age": "without age",
     "fairshare": "without fair-share",
     "size": "without job size",
+    "wfp": "without WFP",
+    "shutdowns": "without shutdowns",
     "user_jobs": "without the limit of users",
     "turnover_s": "without time between jobs",
     "think_s": "without think times",
+    HELD: "all, and unexplained holds (a bound)",
 }
 CAUSES = {
     NODES: "fewer nodes were idle than it needed",
@@ -55,6 +59,9 @@ def print_calibration(found: Calibration, console: Console | None = None) -> Non
     head = ["", "error", "rank corr.", "error", "rank corr.", "mean wait", "recorded"]
     console.print(Text("fitted slice (error, rank corr.), then the one after it", "dim"))
     print_table(console, head, [share_row(row) for row in found.rows])
+    console.print()
+    console.print(Text("all of it, on the slice after: waits by class", "dim"))
+    print_table(console, *class_table(found.whole.judged))
     console.print()
     console.print(
         Text("error: of the mean wait over two weeks; rank corr.: of single jobs' waits, with its 95 % interval", "dim")

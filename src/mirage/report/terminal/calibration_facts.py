@@ -10,11 +10,11 @@ from mirage.calibration.limits import user_job_limit
 from mirage.calibration.mechanisms import NAMES, Mechanisms
 from mirage.calibration.result import Calibration
 from mirage.calibration.think_times import ThinkTimes
-from mirage.duration import HOUR_S, format_duration
+from mirage.duration import HOUR_S, UNLIMITED_S, format_duration
 
 TOLD, RECORDED, INFERRED, FITTED = "told", "recorded", "inferred", "fitted"
 
-_IN_WORDS = ("dip_s", "recorded", "age", "fairshare", "size", "user_jobs", "turnover_s", "think_s")
+_IN_WORDS = ("dip_s", "recorded", "age", "fairshare", "size", "wfp", "shutdowns", "user_jobs", "turnover_s", "think_s")
 """Mechanisms that have sentences of their own here; others are shown by name and value."""
 
 
@@ -72,14 +72,19 @@ def _plain(name: str, value: object) -> str:
 
 
 def _nodes(found: Calibration) -> Iterator[Fact]:
-    site, dip_s = found.site, found.best.dip_s
+    site, best = found.site, found.best
     yield Fact("usual capacity", f"{site.nodes:,} nodes, the number that was there for the longest time", INFERRED)
-    if dip_s is None:
+    if best.shutdowns:
+        known = sum(one.known for one in site.shutdowns)
+        hours = sum(one.end_s - one.start_s for one in site.shutdowns) / HOUR_S
+        words = f"{len(site.shutdowns)}, {hours:,.0f} hours in all; {known} of them known beforehand"
+        yield Fact("shutdowns", words, INFERRED)
+    if best.dip_s is None:
         yield Fact("nodes over time", "always as many", FITTED)
         return
-    capacity = site.capacity(dip_s)
+    capacity = site.capacity(best)
     low, high = int(capacity.nodes.min()), int(capacity.nodes.max())
-    dips = format_duration(dip_s)
+    dips = format_duration(best.dip_s)
     yield Fact("nodes over time", f"{low:,} to {high:,}; dips of nodes in use up to {dips} filled in", INFERRED)
     gone = outages(site.jobs, capacity.times_s, capacity.nodes)
     hours = sum(one.end_s - one.start_s for one in gone) / HOUR_S
@@ -108,6 +113,11 @@ def _limits(found: Calibration) -> Iterator[Fact]:
 
 def _priorities(found: Calibration) -> Iterator[Fact]:
     best, settings = found.best, found.site.settings
+    if (wfp := best.wfp) is not None:
+        longest = "" if wfp.longest_s >= UNLIMITED_S else f", limits of at most {format_duration(wfp.longest_s)}"
+        words = f"by WFP: nodes^{wfp.size:g} × wait^{wfp.wait:g} / limit^{wfp.limit:g}{longest}"
+        yield Fact("priorities", words, FITTED)
+        return
     if best.recorded:
         yield Fact("priorities", "those recorded at submission stand for all but the age", RECORDED)
     else:

@@ -1,0 +1,49 @@
+"""Holds: the part of waits that no mechanism visible in accounting explains.
+
+A job that waits is passed by when another is started that should have come after it: of another user, submitted later,
+no smaller, no shorter, and of no higher priority. Whatever kept the first (a hold, a dependency, a named node, a
+reservation for others) is not in the accounts. Its wait up to the last time that it was passed by is called held.
+
+Known only afterwards, since it takes the very starts that a simulation is to find: a bound, never a mechanism.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mirage.duration import MINUTE_S
+from mirage.job_state import Floats, Ints
+from mirage.trace.table import JobTable
+
+SHORT_S = 10 * MINUTE_S
+"""A shorter wait is not looked at."""
+
+
+def held_until(jobs: JobTable, standing: Floats, age_per_s: float | Floats, oldest_s: float) -> Ints:
+    """When every job was passed by last; its submission where it never was. Shape (n,).
+
+    Args:
+        jobs: Jobs that ran, by submission.
+        standing: Shape (n,), priority without age.
+        age_per_s: What a second of waiting adds to it, for all jobs or for each, shape (n,).
+        oldest_s: Age beyond this adds nothing.
+    """
+    until_s: Ints = jobs.submit_s.copy()
+    order = np.argsort(jobs.start_s, kind="stable")
+    starts_s = jobs.start_s[order]
+    rate = np.broadcast_to(age_per_s, len(jobs))
+    gained = rate * np.minimum(jobs.wait_s, oldest_s) + standing
+    for row in np.flatnonzero(jobs.wait_s >= SHORT_S):
+        low, high = np.searchsorted(starts_s, (jobs.submit_s[row], jobs.start_s[row] - MINUTE_S), side="right")
+        others = order[low:high]
+        own = standing[row] + rate[row] * np.minimum(jobs.start_s[others] - jobs.submit_s[row], oldest_s)
+        passes = (
+            (jobs.submit_s[others] > jobs.submit_s[row])
+            & (jobs.nodes[others] >= jobs.nodes[row])
+            & (jobs.limit_s[others] >= jobs.limit_s[row])
+            & ((jobs.user.codes[others] != jobs.user.codes[row]) | (jobs.user.codes[others] < 0))
+            & (gained[others] <= own)
+        )
+        if passes.any():
+            until_s[row] = jobs.start_s[others[passes]].max()
+    return until_s

@@ -1,0 +1,52 @@
+"""Waits that nothing in the accounts explains."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from made_up_site import Row, table
+
+from mirage.calibration.holds import held_until
+from mirage.duration import DAY_S, HOUR_S
+
+WAITS: Row = ("ada", 0.0, 10.0, 1.0, 2)
+
+
+def held_h(other: Row, standing: tuple[float, float] = (0.0, 0.0), age: float = 0.0) -> float:
+    """Until when the first job is held, with another beside it; hours."""
+    jobs = table(WAITS, other)
+    return held_until(jobs, np.array(standing), age / DAY_S, DAY_S)[0] / HOUR_S
+
+
+def test_a_job_is_held_until_another_has_passed_it_by_last() -> None:
+    jobs = table(WAITS, ("bob", 1.0, 3.0, 1.0, 2), ("eve", 2.0, 7.0, 1.0, 4), ("bob", 3.0, 9.0, 1.0, 1))
+    assert (held_until(jobs, np.zeros(4), 0.0, DAY_S) / HOUR_S).tolist() == [7.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("it is smaller", ("bob", 1.0, 3.0, 1.0, 1)),
+        ("it is of the same user", ("ada", 1.0, 3.0, 1.0, 2)),
+        ("it was submitted earlier", ("bob", -1.0, 3.0, 1.0, 2)),
+        ("it started before", ("bob", 1.0, 10.0, 1.0, 2)),
+    ],
+)
+def test_what_passes_nobody_by(name: str, other: Row) -> None:
+    jobs = table(other, WAITS) if other[1] < 0 else table(WAITS, other)
+    row = int(jobs.user.values()[0] != "ada" or (other[0] == "ada" and other[1] < 0))
+    assert held_until(jobs, np.zeros(2), 0.0, DAY_S)[row] == jobs.submit_s[row], name
+
+
+def test_one_of_higher_priority_goes_first_by_right() -> None:
+    passer: Row = ("bob", 1.0, 3.0, 1.0, 2)
+    assert held_h(passer, (100.0, 101.0)) == 0
+    assert held_h(passer, (100.0, 100.0)) == 3
+    assert held_h(passer, (100.0, 101.0), age=48.0) == 3, "the hour that it waits longer is worth two"
+
+
+def test_a_wait_may_be_worth_more_to_one_job_than_to_another() -> None:
+    """At 03:00 the first has waited three hours, and the other two, each worth so much."""
+    jobs = table(("eve", 0.0, 0.0, 0.5, 1), WAITS, ("bob", 1.0, 3.0, 1.0, 2))
+    for gains, held_s in (((50.0, 1.0, 2.0), 0), ((0.1, 1.0, 1.4), 3 * HOUR_S)):
+        assert held_until(jobs, np.zeros(3), np.array(gains), np.inf)[1] == held_s, gains
