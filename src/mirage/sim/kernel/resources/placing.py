@@ -48,13 +48,23 @@ def need(world: World, b: int, job: Any) -> tuple[int, int]:
 
 
 @kernel()
-def pick_consecutive(scratch: Scratch, free: Any, nodes: int) -> None:
+def counted_cpus(free: Any, b: int, job: Any) -> int:
+    """CPUs that node ``b`` counts for in a run of neighbours: those of the job's tasks if it has GPUs, else all free.
+
+    The former are the same on every node, so one stands for them (``_select_cores`` in Slurm's
+    select/cons_tres/job_test.c).
+    """
+    return 1 if job.gpus > 0 else int(free[b, 1])
+
+
+@kernel()
+def pick_consecutive(scratch: Scratch, free: Any, job: Any, nodes: int) -> None:
     """Choose nodes as ``select/cons_tres`` does: the smallest sufficient run of neighbours.
 
-    Of the runs of neighbouring nodes that could take the job, the one with the fewest free CPUs that suffices is
-    used; where none does, the one with the most is used up and the rest is looked for among the others. On real
-    replays this names the node that Slurm took in 82–92 % of the cases with a choice, fullest first in 62–70 %
-    (``_eval_nodes`` in Slurm's select/cons_tres/job_test.c).
+    Of the runs of neighbouring nodes that could take the job, the one with the fewest CPUs for it that suffices is
+    used, the first of those alike; where none does, the one with the most is used up and the rest is looked for among
+    the others. Nodes are taken from the beginning of a run, a single one where it fits best (``_eval_nodes`` in
+    Slurm's select/cons_tres/job_test.c).
 
     Args:
         free: Shape (bins, 2 or 3); ``scratch.slots`` says which bins can take a node of the job.
@@ -70,18 +80,29 @@ def pick_consecutive(scratch: Scratch, free: Any, nodes: int) -> None:
                 continue
             begin, cpus = b, 0
             while b < bins and scratch.slots[b] == 1:
-                cpus += free[b, 1]
+                cpus += counted_cpus(free, b, job)
                 b += 1
             suffices = b - begin >= left
             better = cpus < best_cpus if suffices else cpus > best_cpus
             if best == NOBODY or (suffices and not best_suffices) or (suffices == best_suffices and better):
                 best, best_cpus, best_suffices = begin, cpus, suffices
-        b = best
+        b = tightest(scratch, free, job, best) if left == 1 else best
         while left > 0 and b < bins and scratch.slots[b] == 1:
             scratch.picked[b] = 1
             scratch.slots[b] = 0
             left -= 1
             b += 1
+
+
+@kernel()
+def tightest(scratch: Scratch, free: Any, job: Any, begin: int) -> int:
+    """The node with the fewest CPUs for a job in the run from ``begin`` on, the first of those alike."""
+    best = b = begin
+    while b < free.shape[0] and scratch.slots[b] == 1:
+        if counted_cpus(free, b, job) < counted_cpus(free, best, job):
+            best = b
+        b += 1
+    return best
 
 
 @kernel()
@@ -116,7 +137,7 @@ def pick(world: World, state: State, scratch: Scratch, free: Any, job: Any, node
     if stacked or found < nodes:
         return found >= nodes
     if world.settings[0].consecutive == 1:
-        pick_consecutive(scratch, free, nodes)
+        pick_consecutive(scratch, free, job, nodes)
         return True
     for _ in range(nodes):
         best = NOBODY
