@@ -117,7 +117,7 @@ def conservative(situation: Reference) -> int:
     if plan_stands(world, state):
         forget_past(world, state)
     else:
-        rebuild(world, state)
+        rebuild(world, state, False)
         clock.known = 0
     clock.ended_since = 0
     tested -= start_planned(world, state, scratch)

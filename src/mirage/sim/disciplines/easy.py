@@ -125,7 +125,7 @@ def backfill_beside_reservations(world: World, state: State, scratch: Scratch, b
     """
     clock, live, queue = state.clock[0], state.live, pending(state)
     now, n = clock.now_s, clock.n_pending
-    rebuild(world, state)
+    rebuild(world, state, False)
     head = live[queue[blocked]]
     at = earliest(world, state, scratch, head)
     clock.shadow_s = NEVER_S if at == NOBODY else state.profile_s[at]

@@ -87,7 +87,7 @@ def backfill_loop(world: World, state: State, scratch: Scratch) -> None:
     last = last_that_fits(world, state, 0, min(n, setting.max_job_test) - 1)
     if last < 0:
         return
-    rebuild(world, state)
+    rebuild(world, state, setting.consecutive == 1 and setting.stacked == 0)
     now = clock.now_s
     step = setting.bf_resolution_s
     k = 0

@@ -23,6 +23,9 @@ from mirage.sim.kernel.resources.holding import add_held, release_into
 from mirage.sim.kernel.resources.placing import memory_need, most_nodes, need, pick, room
 from mirage.sim.kernel.resources.reservations import change_level, felt_s, next_known
 
+FIRST_WINDOW_S = 30
+"""Within so many seconds, Slurm takes ends of running jobs for one, at first (select/cons_tres)."""
+
 
 @kernel()
 def one_pool(world: World) -> bool:
@@ -31,8 +34,14 @@ def one_pool(world: World) -> bool:
 
 
 @kernel()
-def rebuild(world: World, state: State) -> None:
-    """Rebuild the profile from running jobs, nodes on their way from one job to the next, and what is reserved."""
+def rebuild(world: World, state: State, grouped: bool) -> None:
+    """Rebuild the profile from running jobs, nodes on their way from one job to the next, and what is reserved.
+
+    Args:
+        grouped: Where nodes are shared, jobs whose limits end within a window free their nodes together, when the
+            last of them does. The first window ends 30 to 60 s after the first end, each later one is twice as
+            far from there as the one before (``_will_run_test`` in Slurm's select/cons_tres/job_test.c).
+    """
     if one_pool(world):
         rebuild_level(world, state)
         return
@@ -47,13 +56,35 @@ def rebuild(world: World, state: State) -> None:
         known = foresee(world, state, known, left.until_s)
         n = stretch_from(state, left.until_s)
         add_held(world, state, left.width, left.chunk, profile[n])
+    anchor_s, window_s, together_s = 0, FIRST_WINDOW_S, -NEVER_S
     for k in range(clock.n_running):
         slot = state.running[k]
         end_s = max(live[slot].limit_end_s, clock.now_s + 1)  # a job at its limit goes at once
+        if grouped:
+            if k == 0:
+                anchor_s = end_s - end_s % FIRST_WINDOW_S + FIRST_WINDOW_S
+            if end_s > together_s:
+                while anchor_s + window_s < end_s:
+                    window_s *= 2
+                together_s = max(end_s, last_end_until(state, k, anchor_s + window_s))
+                window_s *= 2
+            end_s = together_s
         known = foresee(world, state, known, end_s + world.settings[0].turnover_s)
         n = stretch_from(state, end_s + world.settings[0].turnover_s)
         release_into(world, state, slot, profile[n])
     foresee(world, state, known, NEVER_S)
+
+
+@kernel()
+def last_end_until(state: State, first: int, until_s: int) -> int:
+    """The last limit that ends by ``until_s`` among the running jobs from place ``first`` on; 0 without any."""
+    live, running = state.live, state.running
+    last_s = 0
+    k = first
+    while k < state.clock[0].n_running and live[running[k]].limit_end_s <= until_s:
+        last_s = live[running[k]].limit_end_s
+        k += 1
+    return int(last_s)
 
 
 @kernel()
