@@ -8,7 +8,8 @@ state). The simulator is fed the submit times of each replay, and judged against
 the same measure between every two replays. Both are what ``mirage.calibration.fidelity`` says of them. How much longer
 than its command a job takes on that machine (--launch-s) is no property of Slurm: it is measured on the replays;
 --turnover-s, what a node needs between two jobs, is to be chosen on other replays than it is judged on. A simulation is
-one draw, as a replay is: a job that is submitted a second later may wait for minutes. --draws tells the mean of many.
+one draw, as a replay is: a job that is submitted a second later may wait for minutes, and so may all if Slurm's loops
+come round at other seconds. --draws tells the mean of many, each with jobs a little later and loops at another time.
 """
 
 from __future__ import annotations
@@ -90,14 +91,23 @@ def later(submitted: Starts, late_s: int, seed: int) -> Starts:
     return {number: (run[0] + int(by), *run[1:]) for (number, run), by in zip(submitted.items(), by_s)}
 
 
-def simulated(path: Path, conf: Path, submitted: Starts, launch: int, turnover_s: int = 0) -> Starts:
-    """What the simulator makes of the workload, submitted when the replay says."""
+def drawn_phase_s(largest_s: int, seed: int) -> int:
+    """When the loops come round: a chance, too."""
+    return int(np.random.default_rng((seed, 1)).integers(0, largest_s, endpoint=True))
+
+
+def simulated(path: Path, conf: Path, submitted: Starts, launch: int, turnover_s: int = 0, phase_s: int = 0) -> Starts:
+    """What the simulator makes of the workload, submitted when the replay says.
+
+    Args:
+        phase_s: How much earlier than the workload time begins, from which the rounds of Slurm's loops are counted.
+    """
     table = table_of(path, submitted, launch)
     cluster = with_qos(cluster_from_slurm_conf(conf), conf.with_name("qos.txt"))
     if not read_options(conf).get("preempttype", "").endswith("qos"):
         cluster = replace(cluster, qos_preempts={})
     settings = replace(SlurmSettings.from_slurm_conf(conf), turnover_s=turnover_s)
-    sim = Simulation(cluster, workload(table, cluster), "slurm", settings, begin_s=0)
+    sim = Simulation(cluster, workload(table, cluster), "slurm", settings, begin_s=-phase_s)
     sim.run()
     found: Starts = {}
     for segment in sim.segments():
@@ -133,6 +143,22 @@ def mean_of(rows: list[dict[str, float]]) -> dict[str, float]:
     return {key: round(mean(row[key] for row in rows), 4) for key in rows[0]}
 
 
+def ratio_between(ours: list[float], real: dict[tuple[int, int], float]) -> tuple[float, float]:
+    """Between which the ratio of our error to the spread of real replays lies in 95 % of 2,000 draws of replays.
+
+    Args:
+        ours: Our error beside each replay.
+        real: Error between every two, by their places.
+    """
+    dice, ratios = np.random.default_rng(0), []
+    while len(ratios) < 2000:
+        drawn = sorted(dice.integers(0, len(ours), len(ours)).tolist())
+        pairs = [real[pair] for pair in combinations(drawn, 2) if pair[0] != pair[1]]
+        if pairs:
+            ratios.append(mean(ours[k] for k in drawn) / mean(pairs))
+    return float(np.quantile(ratios, 0.025)), float(np.quantile(ratios, 0.975))
+
+
 def main() -> None:
     """Compare and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -143,6 +169,7 @@ def main() -> None:
     parser.add_argument("--turnover-s", type=int, default=0, help="what a node needs between two jobs there")
     parser.add_argument("--draws", type=int, default=1, help="simulations of each replay; figures are their means")
     parser.add_argument("--late-s", type=int, default=0, help="in each, jobs are submitted up to so many seconds later")
+    parser.add_argument("--phase-s", type=int, default=0, help="and the loops come round up to so many seconds later")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     replays = {path.name: read_replay(path) for path in options.replays}
@@ -150,16 +177,25 @@ def main() -> None:
     print(f"a job takes {launch} s longer than its command")
     rows = {}
     for name, run in replays.items():
-        draws = [later(run, options.late_s, seed) for seed in range(options.draws)]
-        ours = [simulated(options.workload, options.conf, draw, launch, options.turnover_s) for draw in draws]
+        ours = [
+            simulated(
+                options.workload, options.conf, later(run, options.late_s, seed), launch, options.turnover_s,
+                drawn_phase_s(options.phase_s, seed),
+            )
+            for seed in range(options.draws)
+        ]  # fmt: skip
         rows[f"simulator / {name}"] = mean_of([compared(one, run) for one in ours])
     rows |= {f"{a} / {b}": compared(replays[a], replays[b]) for a, b in combinations(replays, 2)}
     for name, row in rows.items():
         print(f"{name:60s} " + "  ".join(f"{key} {value:g}" for key, value in row.items()))
-    ours = mean(row["mean_absolute_error_s"] for name, row in rows.items() if name.startswith("simulator"))
-    real = [row["mean_absolute_error_s"] for name, row in rows.items() if not name.startswith("simulator")]
+    error = "mean_absolute_error_s"
+    ours = [row[error] for name, row in rows.items() if name.startswith("simulator")]
+    places = combinations(range(len(replays)), 2)
+    real = dict(zip(places, (row[error] for name, row in rows.items() if not name.startswith("simulator"))))
     if real:
-        print(f"our error {ours:.1f} s, run-to-run spread {mean(real):.1f} s, ratio {ours / mean(real):.2f}")
+        ratio, (low, high) = mean(ours) / mean(real.values()), ratio_between(ours, real)
+        print(f"our error {mean(ours):.1f} s, run-to-run spread {mean(real.values()):.1f} s, ratio {ratio:.2f}")
+        print(f"in 95 % of draws of these replays the ratio lies between {low:.2f} and {high:.2f}")
     if options.output:
         options.output.write_text(json.dumps(rows, indent=2))
 

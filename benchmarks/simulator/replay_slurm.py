@@ -5,8 +5,8 @@
 bf_max_job_test=500,bf_window=2880 --cred-expire 120 --kill-wait 30 --kept w60
 
 The workload says what is submitted and when (id, submit_s, qos, nodes, gpus_per_node, run_s, limit_min); the answer has
-a row for every attempt to run a job (id, attempt, qos, state, submit, start, end), seconds since the beginning, from
-accounting. ``--kept`` leaves slurm.conf and qos.txt behind, for ``fidelity.py``, which compares the simulator with
+a row for every attempt to run a job (id, attempt, qos, state, submit, start, end, nodes), seconds since the beginning,
+from accounting. ``--kept`` leaves slurm.conf and qos.txt behind, for ``fidelity.py``, which compares the simulator with
 replays and replays with each other.
 """
 
@@ -25,7 +25,7 @@ from mirage.lab.real.cluster import PrivateCluster
 from mirage.lab.real.spec import QUICK_SCHEDULER, LabSpec
 
 CHILD = "import replay_slurm; replay_slurm.submit_all({workload!r})"
-ACCOUNTS = "sacct -a -X -D -n -P -S now-7days -o JobName,QOS,State,Submit,Start,End"
+ACCOUNTS = "sacct -a -X -D -n -P -S now-7days -o JobName,QOS,State,NodeList,Submit,Start,End"
 
 
 def submit_all(workload: str) -> None:
@@ -51,11 +51,11 @@ def attempts(accounts: str, begun_s: int) -> list[dict[str, object]]:
     """A row for every attempt to run a job, in order of job and submission."""
     rows: list[dict[str, object]] = []
     for line in accounts.splitlines():
-        name, qos, state, *times = line.split("|")
+        name, qos, state, nodes, *times = line.split("|")
         if name.startswith("w"):
             submit, start, end = (int(at) - begun_s if at.isdigit() else "" for at in times)
             row = {"id": int(name[1:]), "qos": qos, "state": state.split()[0]}
-            rows.append({**row, "submit": submit, "start": start, "end": end})
+            rows.append({**row, "submit": submit, "start": start, "end": end, "nodes": nodes})
     rows.sort(key=lambda row: (row["id"], row["submit"], str(row["start"])))
     seen: dict[object, int] = {}
     for row in rows:
@@ -99,7 +99,7 @@ def main() -> None:
             cluster.purge()
     rows = attempts(accounts, begun_s)
     with options.output.open("w", newline="") as file:
-        writer = csv.DictWriter(file, ["id", "attempt", "qos", "state", "submit", "start", "end"])
+        writer = csv.DictWriter(file, ["id", "attempt", "qos", "state", "submit", "start", "end", "nodes"])
         writer.writeheader()
         writer.writerows(rows)
     print(f"{len({row['id'] for row in rows})} jobs, {len(rows)} attempts in {options.output}")

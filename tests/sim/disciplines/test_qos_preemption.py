@@ -191,3 +191,10 @@ def test_the_starts_of_a_real_slurm(
     assert found["mean_absolute_error_s"] <= most_s
     assert abs(found["mean_wait_ratio"] - 1) <= waits
     assert abs(found["makespan_ratio"] - 1) <= 0.05
+
+
+def test_the_ratio_of_errors_lies_within_what_draws_of_replays_give(fidelity: ModuleType) -> None:
+    alike = {pair: 2.0 for pair in ((0, 1), (0, 2), (1, 2))}
+    assert fidelity.ratio_between([3.0, 3.0, 3.0], alike) == (1.5, 1.5)
+    low, high = fidelity.ratio_between([1.0, 3.0, 5.0], alike)
+    assert low < 1.5 < high
