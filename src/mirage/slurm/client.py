@@ -107,6 +107,34 @@ class SlurmClient:
         self._warn_once("sacct", skipped)
         return jobs
 
+    def history(self, from_s: int, until_s: int) -> str:
+        """Text of one sacct: everybody's jobs that were in the queue or ran within a stretch of time.
+
+        Its columns are ``mirage.slurm.text.sacct.HISTORY_FIELDS``, times are seconds since 1970.
+
+        Raises:
+            SlurmRefused: The site keeps no accounts, or will not tell.
+        """
+        return self._run(sacct_text.history_command(from_s, until_s)).stdout
+
+    def qos(self) -> str:
+        """Text of ``sacctmgr -P show qos``.
+
+        Raises:
+            SlurmRefused: The site keeps no accounts, or will not tell.
+        """
+        return self._run(["sacctmgr", "--parsable2", "show", "qos"]).stdout
+
+    def accounts_are_private(self) -> bool | None:
+        """Whether accounting shows each user their own jobs alone (slurmdbd's ``PrivateData``); None: not told."""
+        try:
+            done = self.runner.run(["sacctmgr", "--noheader", "show", "configuration"])
+        except SlurmUnreachable:
+            return None
+        _, _, of_daemon = done.stdout.partition("SlurmDBD configuration")
+        private = machine_text.private_data(of_daemon)
+        return None if done.status or private is None else bool({"jobs", "all"} & private)
+
     def machine(self) -> Machine:
         """One sinfo."""
         machine, skipped = machine_text.read_machine(self._run(machine_text.NODES_COMMAND).stdout)

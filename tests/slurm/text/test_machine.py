@@ -11,6 +11,7 @@ from mirage.job_state import MISSING
 from mirage.slurm.text.machine import (
     FIELD,
     pairs,
+    private_data,
     read_config,
     read_machine,
     read_nodes,
@@ -137,3 +138,16 @@ Cgroup/Plugin           = autodetect
         "slurmctldport": "6817",
         "cgroup/plugin": "autodetect",
     }
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("PrivateData            = none\n", {"none"}),
+        ("DbdPort = 1\nPrivateData = accounts,Jobs\nTCPTimeout = 2 secs\n", {"accounts", "jobs"}),
+        ("DbdPort = 1\n", None),
+        ("", None),
+    ],
+)
+def test_private_data_of_an_accounting_daemon(said: str, words: set[str] | None) -> None:
+    assert private_data(said) == words

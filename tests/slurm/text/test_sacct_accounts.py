@@ -8,7 +8,15 @@ import pytest
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
-from mirage.slurm.text.sacct import DELIMITER, FIELDS, LATE_FIELDS, command, read_accounts
+from mirage.slurm.text.sacct import (
+    DELIMITER,
+    FIELDS,
+    HISTORY_FIELDS,
+    LATE_FIELDS,
+    command,
+    history_command,
+    read_accounts,
+)
 from mirage.slurm.values import AccountedJob, Skipped
 
 CELLS = {
@@ -103,3 +111,16 @@ def test_the_command_is_written_in_this_machine_s_zone() -> None:
     assert "--allusers" not in command(0, False, FIELDS)
     assert command(-5, False, FIELDS) == command(0, False, FIELDS)
     assert "--starttime=1969-12-31T20:30:00" in command(0, False, FIELDS)
+
+
+def test_a_stretch_of_history_has_a_begin_and_an_end_in_this_machine_s_zone() -> None:
+    words = history_command(1_795_255_200, 1_795_255_260)
+    assert words[:6] == (
+        "sacct",
+        "--parsable2",
+        "--allocations",
+        "--allusers",
+        "--starttime=2026-11-21T06:30:00",
+        "--endtime=2026-11-21T06:31:00",
+    )
+    assert words[6].removeprefix("--format=").split(",") == list(HISTORY_FIELDS)

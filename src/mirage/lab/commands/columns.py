@@ -143,6 +143,7 @@ ACCOUNTS: dict[str, tuple[str, Callable[[AccountedJob, Form], str]]] = {
     "partition": ("Partition", lambda job, form: job.partition),
     "qos": ("QOS", lambda job, form: job.qos),
     "nnodes": ("NNodes", lambda job, form: str(job.nodes)),
+    "priority": ("Priority", lambda job, form: ""),
     "timelimit": ("Timelimit", lambda job, form: _limit(job)),
     "timelimitraw": ("TimelimitRaw", lambda job, form: _raw_limit(job)),
     "submit": ("Submit", lambda job, form: form.instant(job.submit_s, "Unknown")),

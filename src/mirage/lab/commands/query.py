@@ -40,7 +40,7 @@ def squeue(slurm: VirtualSlurm, asked: Invocation) -> str:
 
 
 def sacct(slurm: VirtualSlurm, asked: Invocation) -> str:
-    """``sacct [-nXPpa] [-S START] [-j JOBS] [-o FIELDS] [--delimiter C]``: allocations only."""
+    """``sacct [-nXPpa] [-S START] [-E END] [-j JOBS] [-o FIELDS] [--delimiter C]``: allocations only."""
     names = ["noheader", "parsable2", "parsable", "allocations", "delimiter=", "allusers", "starttime=", "endtime=",
              "format=", "jobs=", "user=", "state=", "duplicates", "noconvert", "name="]  # fmt: skip
     chosen, _ = read_words(asked.words, "nPpXaS:E:o:j:u:s:D", names)
@@ -54,7 +54,12 @@ def sacct(slurm: VirtualSlurm, asked: Invocation) -> str:
             raise Failed(f'sacct: error: Invalid field requested: "{name}"')
     columns = [(*ACCOUNTS[name.lower()], _width(width)) for name, _, width in wanted]
     asked_for = {**chosen, "state": chosen.get("state", chosen.get("s", ""))}
-    jobs = sorted(selected(slurm, asked_for, slurm.accounting(since_s)), key=lambda job: job.id)
+    over = chosen.get("endtime", chosen.get("E", ""))
+    known = slurm.accounting(since_s)
+    if over:
+        until_s = read_begin(over, form.now_s)
+        known = tuple(job for job in known if job.eligible_s < until_s)
+    jobs = sorted(selected(slurm, asked_for, known), key=lambda job: job.id)
     rows = [[show(job, form) for _, show, _ in columns] for job in jobs]
     header = not {"noheader", "n"} & chosen.keys()
     parsable = bool({"parsable2", "P", "parsable", "p"} & chosen.keys())

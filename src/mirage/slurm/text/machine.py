@@ -32,6 +32,7 @@ _CELLS = 9
 _UNUSABLE = ("down", "drain", "fail", "error", "unknown", "power", "maint", "reserved", "resv", "reboot", "future",
              "inval", "blocked")  # fmt: skip
 _PAIR = re.compile(r"(?:^|\s)([A-Za-z][\w:/().]*)=(\S*)")
+_PRIVATE = re.compile(r"^\s*PrivateData\s*=\s*(\S.*?)\s*$", re.MULTILINE)
 _OPTION = re.compile(r"^\s*([A-Za-z][\w/().\[\]-]*?)\s*=\s?(.*?)\s*$")
 
 
@@ -113,6 +114,12 @@ def read_config(output: str) -> dict[str, str]:
         if found and (value := text_of(found[2])):
             options[found[1].lower()] = value
     return options
+
+
+def private_data(output: str) -> set[str] | None:
+    """Words of ``PrivateData`` in what ``sacctmgr show configuration`` printed; None where it does not tell."""
+    found = _PRIVATE.search(output)
+    return None if found is None else {word.strip().lower() for word in found[1].split(",")}
 
 
 def read_machine(output: str) -> tuple[Machine, Skipped]:

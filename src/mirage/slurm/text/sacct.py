@@ -21,6 +21,13 @@ FIELDS = (
 LATE_FIELDS = ("SubmitLine",)
 """Known from 21.08 on."""
 
+HISTORY_FIELDS = (
+    "JobID", "User", "Account", "Partition", "QOS", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw",
+    "TimelimitRaw", "NNodes", "Priority",
+)  # fmt: skip
+"""What a replay needs of a job; none of them is free text, so a row is a line. Priority is the one at submission, also
+of jobs that have started since (Slurm 22.05.8)."""
+
 _ROW = re.compile(rf"\n(?=[0-9]+{DELIMITER})")
 """The end of a row: comments and submit lines hold line ends of their own, but no number and delimiter behind."""
 
@@ -30,12 +37,25 @@ def command(since_s: int, everybody: bool, fields: tuple[str, ...]) -> tuple[str
 
     The time is written as Slurm reads it, in this machine's zone.
     """
-    import time
-
-    begin = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(max(since_s, 0)))
     who = ("--allusers",) if everybody else ()
     return ("sacct", "--noheader", "--parsable2", "--allocations", f"--delimiter={DELIMITER}", *who,
-            f"--starttime={begin}", f"--format={','.join(fields)}")  # fmt: skip
+            f"--starttime={_local(since_s)}", f"--format={','.join(fields)}")  # fmt: skip
+
+
+def history_command(from_s: int, until_s: int) -> tuple[str, ...]:
+    """The command that asks for everybody's jobs that were in the queue or ran within a stretch of time.
+
+    Its answer has a header, and a bar between two cells.
+    """
+    return ("sacct", "--parsable2", "--allocations", "--allusers", f"--starttime={_local(from_s)}",
+            f"--endtime={_local(until_s)}", f"--format={','.join(HISTORY_FIELDS)}")  # fmt: skip
+
+
+def _local(at_s: int) -> str:
+    """A time as Slurm's options take it."""
+    import time
+
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(max(at_s, 0)))
 
 
 def read_accounts(output: str, fields: tuple[str, ...]) -> tuple[tuple[AccountedJob, ...], Skipped]:
