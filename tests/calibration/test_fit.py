@@ -169,7 +169,7 @@ def test_weights_do_nothing_beside_wfp() -> None:
 
 def test_wfp_and_sums_of_weights_are_tried_alike(ordered_by_wfp: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mirage.calibration.fit.MOST_TRIES", 40)
-    tried = combinations(choices(ordered_by_wfp, FITTED))
+    tried = combinations(choices(ordered_by_wfp, FITTED), 40)
     assert [one.wfp is None for one in tried].count(True) == 20
     assert len(set(tried)) == len(tried) == 40
     assert all(one == one.settled() for one in tried)
@@ -221,3 +221,22 @@ def test_only_what_the_trace_tells_is_tried(site: Site, recorded: JobTable) -> N
 def test_a_slice_is_two_weeks_long_at_least() -> None:
     with pytest.raises(ConfigurationError, match=r"a slice of 13\.0 days is too short to fit to"):
         Slice(0, 13 * DAY_S)
+
+
+@pytest.mark.parametrize(("most_replayed", "tries"), [(10**9, 35), (1, 4)])
+def test_of_very_many_jobs_fewer_combinations_are_tried(
+    most_replayed: int, tries: int, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Enough(Exception):
+        """After the first."""
+
+    def stop(done: int, most: int, least: float) -> None:
+        raise Enough(most)
+
+    values = {"age": tuple(range(7)), "turnover_s": tuple(range(5))}
+    monkeypatch.setattr("mirage.calibration.fit.choices", lambda *_: values)
+    monkeypatch.setattr("mirage.calibration.fit.MOST_REPLAYED", most_replayed)
+    monkeypatch.setattr("mirage.calibration.fit.FEWEST_TRIES", 4)
+    with pytest.raises(Enough) as raised:
+        fit(site, FITTED, stop)
+    assert raised.value.args == (tries + 2 * (7 + 5),)

@@ -13,6 +13,8 @@ from typing import BinaryIO
 from mirage.errors import StoreError
 from mirage.whole_file import write_whole
 
+CALIBRATIONS = "calibration"
+
 
 @dataclass(frozen=True, slots=True)
 class Home:
@@ -32,7 +34,7 @@ class Home:
         Raises:
             StoreError: The folder cannot be made.
         """
-        folder = Path(environment.get("MIRAGE_HOME") or Path(environment.get("HOME") or "~").expanduser() / ".mirage")
+        folder = folder_of(environment)
         try:
             private_folder(folder)
             close_to_others(folder / "chains", folder / "agent.log")
@@ -57,6 +59,11 @@ class Home:
     def promises(self) -> Path:
         """The file of what ``mirage predict`` has said, and of what became of it."""
         return self.folder / "promises.db"
+
+    @property
+    def calibrations(self) -> Path:
+        """The folder of what ``mirage calibrate --site`` has found, by cluster."""
+        return self.folder / CALIBRATIONS
 
     def open_log(self) -> BinaryIO:
         """The log file, opened for more lines; nobody else may read it.
@@ -97,6 +104,11 @@ class Home:
         except OSError as error:
             raise StoreError(f"cannot keep a copy of the script in {folder}: {error.strerror}") from error
         return path
+
+
+def folder_of(environment: Mapping[str, str]) -> Path:
+    """The folder that the environment names, whether it is there or not."""
+    return Path(environment.get("MIRAGE_HOME") or Path(environment.get("HOME") or "~").expanduser() / ".mirage")
 
 
 def private_folder(folder: Path) -> None:

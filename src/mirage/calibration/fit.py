@@ -40,6 +40,11 @@ WFPS = tuple(
 MOST_TRIES = 1000
 """Of more combinations than this, as many are drawn, half of them with each kind of priority."""
 
+FEWEST_TRIES = 50
+MOST_REPLAYED = 50_000_000
+"""So many jobs are replayed in combinations at most, in ten minutes or so: of a larger site fewer combinations are
+drawn, but no less than ``FEWEST_TRIES``."""
+
 FEWEST_USERS = 5
 """With fewer users there is no fair-share among them."""
 
@@ -123,8 +128,8 @@ def choices(site: Site, stretch: Slice) -> dict[str, Sequence[Any]]:
 def fit(site: Site, stretch: Slice, on_try: Callable[[int, int, float], None] | None = None) -> Mechanisms:
     """The mechanisms with which a replay of a slice comes closest to it.
 
-    All combinations are tried, or as many as ``MOST_TRIES`` drawn from them; then every value of each mechanism beside
-    the best of the others, twice.
+    All combinations are tried, or as many as ``MOST_TRIES`` drawn from them, fewer where jobs are very many; then every
+    value of each mechanism beside the best of the others, twice.
 
     Args:
         site: The cluster.
@@ -132,7 +137,8 @@ def fit(site: Site, stretch: Slice, on_try: Callable[[int, int, float], None] | 
         on_try: Told after every replay: how many there were, how many there will be at most, the least error so far.
     """
     values = choices(site, stretch)
-    chosen = combinations(values)
+    tries = min(MOST_TRIES, max(MOST_REPLAYED // max(len(stretch.with_warm_up(site.jobs)), 1), FEWEST_TRIES))
+    chosen = combinations(values, tries)
     most = len(chosen) + 2 * sum(map(len, values.values()))
     tried: dict[Mechanisms, float] = {}
 
@@ -151,7 +157,7 @@ def fit(site: Site, stretch: Slice, on_try: Callable[[int, int, float], None] | 
     return best.settled()
 
 
-def combinations(values: dict[str, Sequence[Any]]) -> list[Mechanisms]:
+def combinations(values: dict[str, Sequence[Any]], tries: int = MOST_TRIES) -> list[Mechanisms]:
     """All, or as many as are tried, of sums of weights and of WFP's orders alike."""
     orders = [order for order in values["wfp"] if order is not None]
     kinds = [{**values, "wfp": (None,)}]
@@ -162,7 +168,7 @@ def combinations(values: dict[str, Sequence[Any]]) -> list[Mechanisms]:
     drawn = []
     for kind in kinds:
         every = [Mechanisms(**dict(zip(kind, chosen))) for chosen in product(*kind.values())]
-        most = MOST_TRIES // len(kinds)
+        most = tries // len(kinds)
         if len(every) > most:
             every = [every[k] for k in np.random.default_rng(0).choice(len(every), most, replace=False)]
         drawn += every

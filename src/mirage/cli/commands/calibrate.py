@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +22,7 @@ from mirage.duration import DAY_S
 
 if TYPE_CHECKING:
     from mirage.calibration.fit import Slice
+    from mirage.calibration.told import Told
     from mirage.trace.table import JobTable
 
 
@@ -32,9 +36,19 @@ if TYPE_CHECKING:
         "mirage calibrate sacct.txt --slurm-conf config.txt --qos qos.txt -o cluster.toml",
         "mirage simulate jobs.log.gz --cluster cluster.toml -o simulated.csv",
         "mirage evaluate jobs.log.gz --cluster cluster.toml -N 8",
+        "mirage calibrate --site                 the cluster that this is typed on, from its own accounts",
     ),
 )
-@click.argument("trace")
+@click.argument("trace", required=False)
+@click.option("--site", "at_site", is_flag=True, help="Calibrate the cluster that sacct and scontrol speak to here.")
+@click.option(
+    "--weeks",
+    type=click.IntRange(min=6, max=520),
+    default=12,
+    show_default=True,
+    metavar="N",
+    help="How far back the accounts of --site are read.",
+)
 @click.option("-o", "out", metavar="FILE", help="Write the fitted cluster, for --cluster of other commands.")
 @click.option(
     "--slurm-conf",
@@ -51,7 +65,9 @@ if TYPE_CHECKING:
 @click.option("--report", metavar="FILE", help="Write a page with pictures of all that was found (.html).")
 @trace_options
 def calibrate(
-    trace: str,
+    trace: str | None,
+    at_site: bool,
+    weeks: int,
     out: str | None,
     slurm_conf: str | None,
     settings: str | None,
@@ -70,7 +86,14 @@ def calibrate(
     weights of priorities, the time a node needs between two jobs and whether users answer to their jobs are chosen so
     that a replay of one slice of time comes closest to it. It is judged on the slice after that one: by default, the
     trace is cut in half behind its first two weeks. What is told by --slurm-conf, --qos and --sprio is not inferred.
+
+    With --site instead of TRACE the accounts, settings and partitions are those of this cluster, and the result is kept
+    in the agent's folder, where mirage doctor and mirage predict find it; the agent does the same once a week.
     """
+    if at_site == (trace is not None):
+        raise click.UsageError("name a TRACE, or --site, and not both")
+    if at_site and (slurm_conf or settings or qos or sprio):
+        raise click.UsageError("--site asks this cluster itself for the scheduler's parameters; leave the others out")
     if slurm_conf is not None and settings is not None:
         raise click.UsageError("--slurm-conf and --settings exclude each other")
     if report is not None:
@@ -81,35 +104,63 @@ def calibrate(
         if path is not None:
             check_output(path)
 
-    from mirage.calibration.told import check_qos, read_told
+    asked = _Asked(fit_from, judge_from, until, out, report, as_json)
+    if trace is not None:
+        from mirage.calibration.told import read_told
 
-    told = read_told(slurm_conf, settings, qos, sprio)
-    read = read_named_trace(trace, reading)
+        told = read_told(slurm_conf, settings, qos, sprio)
+        _calibrate(trace, read_named_trace(trace, reading).table, told, asked)
+        return
+    from mirage.cli.own_site import own_site
 
-    from dataclasses import replace
+    with own_site(weeks) as own:
+        _calibrate(own.name, own.jobs, own.told, replace(asked, facts=own.facts, kept=own.file))
 
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What was asked for.
+
+    Attributes:
+        facts: Further ones for the cluster file.
+        kept: Where else to write that, for its owner only.
+    """
+
+    fit_from: int | None
+    judge_from: int | None
+    until: int | None
+    out: str | None
+    report: str | None
+    as_json: bool
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    kept: Path | None = None
+
+
+def _calibrate(trace: str, table: JobTable, told: Told, asked: _Asked) -> None:
+    """Fit, judge, write and tell."""
     from mirage.calibration.capacity import queued
     from mirage.calibration.mechanisms import Site
     from mirage.calibration.result import Calibration
+    from mirage.calibration.told import check_qos
     from mirage.report.terminal.evaluation import progress_bar
+    from mirage.sim.slurm_conf.cluster_file import write_cluster_file
 
-    jobs = queued(read.table)
+    jobs = queued(table)
     check_qos(told, jobs)
-    slices = _slices(jobs, fit_from, judge_from, until)
+    slices = _slices(jobs, asked.fit_from, asked.judge_from, asked.until)
     site = replace(Site.of(jobs, told.settings, slices[0].from_s, slices[0].until_s), qos=told.qos)
     with progress_bar("replays") as progress:
         found = Calibration.of(trace, told, site, slices, lambda done, most, _: progress(done, most))
     command = shlex.join(["mirage", *sys.argv[1:]])
-    facts: dict[str, Any] = found.to_json() | {"version": __version__, "command": command}
-    if out is not None:
-        from mirage.sim.slurm_conf.cluster_file import write_cluster_file
-
-        write_cluster_file(out, found.cluster_file(facts))
-    if report is not None:
+    facts: dict[str, Any] = found.to_json() | {"version": __version__, "command": command} | dict(asked.facts)
+    for path, mode in ((asked.out, 0o666), (asked.kept, 0o600)):
+        if path is not None:
+            write_cluster_file(path, found.cluster_file(facts), mode)
+    if asked.report is not None:
         from mirage.report.pages.calibration import write_calibration_page
 
-        write_calibration_page(found, report, command, __version__)
-    if as_json:
+        write_calibration_page(found, asked.report, command, __version__)
+    if asked.as_json:
         click.echo(json.dumps(facts, indent=2, default=str))
         return
     from mirage.report.terminal.calibration import print_calibration

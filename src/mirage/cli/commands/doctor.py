@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from mirage.cli import context as cluster
 from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.errors import SlurmError
+
+if TYPE_CHECKING:
+    from mirage.slurm.client import SlurmClient
+    from mirage.slurm.survey import Finding
 
 _SIGNS = {"ok": ("ok", "green"), "warn": ("note", "yellow"), "fail": ("FAIL", "red")}
 
@@ -19,11 +25,16 @@ _SIGNS = {"ok": ("ok", "green"), "warn": ("note", "yellow"), "fail": ("FAIL", "r
 def doctor(ctx: click.Context, as_json: bool) -> None:
     """Look at this cluster's version, limits and settings, and say what will not work and why.
 
+    The last finding is how faithful the simulator is here, as mirage calibrate --site found.
+
     Submits nothing and changes nothing. Exit status 1 where something will not work.
     """
     from mirage.slurm.survey import FAIL, survey
 
-    findings = survey(cluster.client())
+    slurm = cluster.client()
+    findings = survey(slurm)
+    if any(finding.what == "cluster" for finding in findings):  # the controller has answered
+        findings.append(_calibration(slurm))
     if as_json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
@@ -34,3 +45,15 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
                 click.echo(f"{'':20} {finding.advice}")
     if any(finding.level == FAIL for finding in findings):
         ctx.exit(1)
+
+
+def _calibration(slurm: SlurmClient) -> Finding:
+    """How good the simulator is here; it costs one more look at the scheduler's options."""
+    from mirage.calibration.site.finding import WHAT, calibration_finding
+    from mirage.cli.own_site import own_place
+    from mirage.slurm.survey import WARN, Finding
+
+    try:
+        return calibration_finding(own_place(slurm.configuration()), cluster.clock())
+    except SlurmError as error:
+        return Finding(WARN, WHAT, "not known", str(error))

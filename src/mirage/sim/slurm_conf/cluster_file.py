@@ -72,15 +72,20 @@ class ClusterFile:
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def write_cluster_file(path: str | Path, file: ClusterFile) -> None:
+def write_cluster_file(path: str | Path, file: ClusterFile, mode: int = 0o666) -> None:
     """Write a cluster file; what stood there before is gone only when all of it is written.
+
+    Args:
+        path: Where to.
+        file: What it says.
+        mode: Permissions of the file, less what the umask takes away.
 
     Raises:
         ConfigurationError: The file cannot be written, or a free fact is nothing that TOML can hold.
     """
     text = cluster_toml(file)
     try:
-        write_whole(path, text.encode())
+        write_whole(path, text.encode(), mode)
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}; name a file in a folder of yours") from error
 

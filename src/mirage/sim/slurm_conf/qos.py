@@ -42,19 +42,32 @@ def with_qos(cluster: Cluster, path: str | Path) -> Cluster:
 
 
 def read_qos(path: str | Path) -> QosTable:
+    """The QOS in a file that holds what ``sacctmgr -P show qos`` printed.
+
+    Raises:
+        ConfigurationError: It cannot be read, or as ``qos_table``.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}; write `sacctmgr -P show qos` to it") from error
+    return qos_table(text, str(path))
+
+
+def qos_table(text: str, path: str) -> QosTable:
     """The QOS of ``sacctmgr -P show qos``: priorities, preemption and limits.
 
     Of the limits those on what runs at once are read where the columns are there: MaxJobsPU, MaxTRESPU, MaxJobsPA,
     MaxTRESPA, GrpJobs and GrpTRES, of the latter nodes and GPUs.
 
+    Args:
+        text: What it printed.
+        path: Where that is from, for messages.
+
     Raises:
-        ConfigurationError: The file or a row of it cannot be read, or lacks the columns Name, Priority and Preempt.
+        ConfigurationError: A row cannot be read, or lacks the columns Name, Priority and Preempt.
     """
-    try:
-        lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}; write `sacctmgr -P show qos` to it") from error
-    rows = list(csv.DictReader(lines, delimiter="|"))
+    rows = list(csv.DictReader(text.splitlines(), delimiter="|"))
     if not rows or not {"Name", "Priority", "Preempt"} <= rows[0].keys():
         raise ConfigurationError(f"{path} is not what `sacctmgr -P show qos` prints: no Name, Priority and Preempt")
     factors = {row["Name"]: _priority(f"{path}: line {number}", row) for number, row in enumerate(rows, 2)}

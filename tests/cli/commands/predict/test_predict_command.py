@@ -98,6 +98,7 @@ def test_a_script_is_predicted_with_ranges_and_slurm_s_own_estimate_beside_them(
     assert HOUR_S < wait["median"] < 10 * HOUR_S
     assert told["slurm"]["wait"] == 15 * HOUR_S, "by limits alone: seven hours of the one and eight of the other"
     assert terminal.served.slurm.own == {}, "nothing is submitted"
+    assert told["simulator"] is None, "nobody has calibrated it here"
 
 
 def test_a_table_says_the_same_in_local_time(terminal: Terminal) -> None:
@@ -109,6 +110,7 @@ def test_a_table_says_the_same_in_local_time(terminal: Terminal) -> None:
     assert said[-1].split()[1:3] == time.strftime("%Y-%m-%d %H:%M", time.gmtime(now_s + 15 * HOUR_S)).split()
     assert said[-1].endswith("(in 15:00)")
     assert "ranges as played: no promise has been kept on this cluster yet" in terminal.stderr
+    assert "how faithful the simulator is here is not known yet; `mirage calibrate --site`" in terminal.stderr
 
 
 def test_options_alone_describe_a_job(terminal: Terminal) -> None:

@@ -139,10 +139,12 @@ def _predict_pending(promises: Promises, job: int | None, history_s: int, seed: 
 
 
 def _show(now: ClusterNow, told: Sequence[Told], *, as_json: bool, single: bool) -> None:
+    from mirage.cli.commands.predict.faithfulness import faithfulness_note, faithfulness_record
     from mirage.cli.commands.predict.told import as_record
 
     if as_json:
-        records = [as_record(one, now.queue.time_s) for one in told]
+        simulator = faithfulness_record(now)
+        records = [{**as_record(one, now.queue.time_s), "simulator": simulator} for one in told]
         click.echo(json.dumps(records[0] if single else records, indent=2))
         return
     for one in told:
@@ -153,6 +155,7 @@ def _show(now: ClusterNow, told: Sequence[Told], *, as_json: bool, single: bool)
         for remark in dict.fromkeys(remark for one in told for remark in one.remarks):
             click.echo(f"note: {remark}", err=True)
         click.echo(f"note: {calibration_note(told[0].kept, max(one.corrected for one in told))}", err=True)
+        click.echo(f"note: {faithfulness_note(now)}", err=True)
 
 
 def _print(now: ClusterNow, told: Told) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli.commands.predict.asked import Asked, slurms_estimate
+from mirage.cli.commands.predict.faithfulness import faithfulness_note, faithfulness_record
 from mirage.cli.commands.predict.told import corrected, utc, waits_record
 from mirage.duration import parse_duration_s
 from mirage.errors import ConfigurationError, SlurmRefused
@@ -84,12 +85,12 @@ def show(
     if as_json:
         rows = [_record(offer, *one, names, now.queue.time_s) for offer, one in zip(offers, told)]
         said = {"now": utc(now.queue.time_s), "offers": rows, "advice": advice(offers, asked, names)}
-        click.echo(json.dumps({**said, "remarks": list(remarks)}, indent=2))
+        click.echo(json.dumps({**said, "remarks": list(remarks), "simulator": faithfulness_record(now)}, indent=2))
         return
     print_offers(offers, [told_s for told_s, _ in told], asked, names)
     click.echo(advice(offers, asked, names))
     notes = calibration_note(correction.outcomes(), max(used for _, used in told))
-    for remark in (*remarks, notes):
+    for remark in (*remarks, notes, faithfulness_note(now)):
         click.echo(f"note: {remark}", err=True)
 
 

@@ -1,0 +1,241 @@
+"""Accounts of the cluster that Mirage runs on, gathered from sacct slice by slice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from mirage.calibration.capacity import ran
+from mirage.calibration.fit import SHORTEST_S, WARM_UP_S
+from mirage.calibration.site.pool import Pool, busiest_pool, told_apart
+from mirage.calibration.told import Told
+from mirage.duration import DAY_S, HOUR_S
+from mirage.errors import ConfigurationError, SlurmError, SlurmNotAsked, SlurmUnreachable
+from mirage.job_state import MISSING, UNFINISHED, JobState
+from mirage.sim.slurm_conf.qos import QosTable, qos_table
+from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.slurm.backend import cluster_of
+from mirage.slurm.client import SlurmClient
+from mirage.slurm.text.sacct import HISTORY_FIELDS
+from mirage.slurm.values import Machine
+from mirage.slurm_words.timestamps import LocalClock
+from mirage.trace.formats.read_report import ReadTally
+from mirage.trace.formats.sacct.text import read_sacct
+from mirage.trace.table import JobTable
+
+LEAST_S = WARM_UP_S + 2 * SHORTEST_S
+"""Two weeks to warm up, a slice to fit to, a slice to judge by."""
+
+FEWEST_JOBS = 200
+"""With fewer that ran, figures of fidelity are chance."""
+
+SHORTEST_QUERY_S, LONGEST_QUERY_S = 6 * HOUR_S, 7 * DAY_S
+QUICK_S, SLOW_S = 2.0, 20.0
+"""Real seconds: after a quicker answer the next question is about twice the time, after a slower one about half."""
+
+PAUSE_S = 0.2
+"""Real seconds between two questions, at least; after an answer that took longer, twice as long as it took."""
+
+KNOWN_BY_THEN_S = 7 * DAY_S
+"""Where so much of the accounts shows jobs of one user alone, others may be hidden."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteAccounts:
+    """What a cluster tells of itself.
+
+    Attributes:
+        cluster: Its name among others, as ``cluster_of``.
+        jobs: Jobs of the pool, by submission; those that run still are taken to end now.
+        told: Its scheduler, as ``scontrol show config`` tells it, and its QOS, as far as ``sacctmgr`` does.
+        pool: The nodes that are calibrated.
+        remarks: What is left out or not told apart, in words.
+    """
+
+    cluster: str
+    jobs: JobTable
+    told: Told
+    pool: Pool
+    remarks: tuple[str, ...]
+
+    def facts(self) -> dict[str, object]:
+        """What a cluster file says of it."""
+        return {"cluster": self.cluster, "partitions": list(self.pool.partitions), "remarks": list(self.remarks)}
+
+
+@dataclass
+class SacctHistory:
+    """Jobs of the last weeks, the newest first, as gently as a login node asks for.
+
+    Args:
+        slurm: The cluster.
+        sleep: Lets real seconds pass.
+        real_s: Real seconds that only grow.
+        on_part: Told after every answer how much of the time is behind us, in seconds, and how much there is.
+    """
+
+    slurm: SlurmClient
+    sleep: Callable[[float], object]
+    real_s: Callable[[], float]
+    on_part: Callable[[int, int], object] = lambda done, most: None
+    rows: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def gather(self, now_s: int, since_s: int) -> JobTable:
+        """Everybody's jobs submitted since then.
+
+        Raises:
+            ConfigurationError: Only one's own jobs are shown.
+            SlurmUnreachable: Accounting does not answer even for a quarter of a day.
+            SlurmRefused: There are no accounts.
+        """
+        until_s, length_s, checked = now_s, DAY_S, False
+        while until_s > since_s:
+            from_s = max(until_s - length_s, since_s)
+            begun_s = self.real_s()
+            try:
+                self._keep(self.slurm.history(from_s, until_s))
+            except SlurmNotAsked:
+                raise
+            except SlurmUnreachable:
+                if length_s <= SHORTEST_QUERY_S:
+                    raise
+                length_s = max(length_s // 2, SHORTEST_QUERY_S)
+                self._rest(begun_s)
+                continue
+            until_s = from_s
+            length_s = self._next_length_s(length_s, self.real_s() - begun_s)
+            self.on_part(now_s - until_s, now_s - since_s)
+            if not checked and now_s - until_s >= KNOWN_BY_THEN_S:
+                checked = True
+                self._check_users()
+            if until_s > since_s:
+                self._rest(begun_s)
+        if not checked:
+            self._check_users()
+        jobs = self._table(now_s)
+        return jobs[jobs.submit_s >= since_s].sorted_by_submit()
+
+    def _keep(self, text: str) -> None:
+        """Rows of an answer, each attempt of a job once: a job that lasts is in several answers."""
+        number, submit = HISTORY_FIELDS.index("JobID"), HISTORY_FIELDS.index("Submit")
+        for line in text.splitlines():
+            cells = line.split("|")
+            if len(cells) == len(HISTORY_FIELDS) and cells[number] != HISTORY_FIELDS[number]:
+                self.rows.setdefault((cells[number], cells[submit]), line)
+
+    def _next_length_s(self, length_s: int, took_s: float) -> int:
+        if took_s > SLOW_S:
+            return max(length_s // 2, SHORTEST_QUERY_S)
+        return min(length_s * 2, LONGEST_QUERY_S) if took_s < QUICK_S else length_s
+
+    def _rest(self, begun_s: float) -> None:
+        self.sleep(max(PAUSE_S, 2 * (self.real_s() - begun_s)))
+
+    def _check_users(self) -> None:
+        place = HISTORY_FIELDS.index("User")
+        users = {line.split("|")[place] for line in self.rows.values()} - {""}
+        if users - {self.slurm.user}:
+            return
+        private = self.slurm.accounts_are_private()
+        if private or (private is None and users):
+            why = "PrivateData=jobs in slurmdbd.conf" if private else "nothing tells that there are no others"
+            raise _hidden(f"accounting shows no jobs but those of {self.slurm.user} ({why})")
+
+    def _table(self, now_s: int) -> JobTable:
+        tally = ReadTally("sacct", "skip")
+        text = "\n".join(["|".join(HISTORY_FIELDS), *self.rows.values(), ""])
+        jobs = read_sacct(text.encode(), tally, LocalClock("UTC"), None)
+        runs = np.isin(jobs.state, [int(state) for state in UNFINISHED]) & (jobs.start_s >= 0)
+        return jobs.with_columns(
+            end_s=np.where(runs, now_s, jobs.end_s), state=np.where(runs, int(JobState.COMPLETED), jobs.state)
+        )
+
+
+def site_accounts(history: SacctHistory, now_s: int, weeks: int) -> SiteAccounts:
+    """What a cluster tells of itself, enough to be calibrated.
+
+    Args:
+        history: Its accounts.
+        now_s: The cluster's time.
+        weeks: How far back to look.
+
+    Raises:
+        ConfigurationError: Accounts show one's own jobs alone, reach back too little, or hold too few jobs; or jobs
+            share nodes.
+        SlurmError: A command failed.
+    """
+    slurm = history.slurm
+    options, machine = slurm.configuration(), slurm.machine()
+    _check_accounts(options)
+    jobs = history.gather(now_s, now_s - weeks * 7 * DAY_S)
+    _check_in_use(machine, jobs, now_s)
+    pool = busiest_pool(machine, options, jobs) if len(jobs) else None
+    own = jobs[pool.has(jobs)] if pool is not None else jobs
+    _check_enough(own, now_s)
+    assert pool is not None
+    settings = SlurmSettings.from_options(options, "scontrol show config")
+    remarks = list(told_apart(pool, jobs))
+    told = Told(settings, "scontrol show config")
+    try:
+        qos = _qos_of(slurm, own)
+        told = replace(told, qos=qos, qos_by="sacctmgr show qos" if qos is not None else "")
+    except (SlurmError, ConfigurationError) as error:
+        remarks.append(f"limits of QOS are not known, and are inferred as far as they show: {error}")
+    return SiteAccounts(cluster_of(options), own, told, pool, tuple(remarks))
+
+
+def _qos_of(slurm: SlurmClient, jobs: JobTable) -> QosTable | None:
+    """The QOS with their limits; None where no job has one of them.
+
+    Raises:
+        SlurmError: sacctmgr does not tell.
+        ConfigurationError: It tells what cannot be read.
+    """
+    found = qos_table(slurm.qos(), "sacctmgr show qos")
+    there = {jobs.qos.names[code] for code in np.unique(jobs.qos.codes[jobs.qos.codes >= 0])}
+    return found if there & found.factors.keys() else None
+
+
+def keeps_accounts(options: Mapping[str, str]) -> bool:
+    """Whether a cluster keeps accounts of its jobs at all."""
+    kind = options.get("accountingstoragetype", "")
+    return bool(kind) and not kind.endswith("none")
+
+
+def _check_accounts(options: Mapping[str, str]) -> None:
+    if not keeps_accounts(options):
+        raise ConfigurationError("this cluster keeps no accounts (AccountingStorageType): nothing to calibrate with")
+
+
+def _check_in_use(machine: Machine, jobs: JobTable, now_s: int) -> None:
+    """Refusal where accounts know of less than half of what runs: one may see some accounts and not others."""
+    busy = sum(node.state.startswith(("alloc", "mix")) for node in machine.nodes)
+    known = int(jobs.nodes[jobs.end_s == now_s].sum())
+    if 2 * known < busy:
+        raise _hidden(f"{busy:,} nodes are in use, and accounting shows jobs on {known:,} of them")
+
+
+def _check_enough(jobs: JobTable, now_s: int) -> None:
+    known = jobs[(jobs.start_s != MISSING) & (jobs.end_s >= jobs.start_s)]
+    count = int(ran(known).sum()) if len(known) else 0
+    days = (now_s - int(known.submit_s.min())) / DAY_S if len(known) else 0.0
+    least = LEAST_S // DAY_S
+    if round(days) < least:
+        raise ConfigurationError(
+            f"accounts reach back {days:.0f} days, and {least} are the least: two weeks to warm up, two to fit to, two "
+            f"to judge by; try again in {least - days:.0f} days, or name more --weeks where there are older accounts"
+        )
+    if count < FEWEST_JOBS:
+        raise ConfigurationError(
+            f"accounts hold {count:,} jobs that ran, and {FEWEST_JOBS} are the least to fit to and to judge by; name "
+            "more --weeks"
+        )
+
+
+def _hidden(what: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{what}: jobs of others would be missing, and a calibration without them is wrong; ask the operators for "
+        "their accounts, or calibrate with a trace of theirs"
+    )

@@ -1,0 +1,41 @@
+"""Faithfulness of the simulator on this cluster, as far as known: a line on standard error, a member in JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mirage.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from mirage.calibration.site.kept import KeptCalibration
+    from mirage.cli.commands.predict.cluster_now import ClusterNow
+
+
+def kept_here(now: ClusterNow) -> KeptCalibration | None:
+    """The calibration kept of this cluster; None, with a warning where it cannot be read, where there is none."""
+    from mirage.calibration.site.kept import read_kept
+    from mirage.cli.own_site import own_place
+
+    try:
+        return read_kept(own_place(now.options))
+    except ConfigurationError as error:
+        click.echo(f"mirage: warning: {error}", err=True)
+        return None
+
+
+def faithfulness_note(now: ClusterNow) -> str:
+    """How faithful the simulator is here, in a sentence."""
+    kept = kept_here(now)
+    if kept is None:
+        return "how faithful the simulator is here is not known yet; `mirage calibrate --site` finds out"
+    now_s = now.queue.time_s
+    stale = ", which is stale" if kept.is_stale(now_s) else ""
+    return f"the simulator, fitted to this cluster {kept.age(now_s)} ago{stale}: {kept.figures}"
+
+
+def faithfulness_record(now: ClusterNow) -> dict[str, Any] | None:
+    """The same as a JSON object; null where nothing is known."""
+    kept = kept_here(now)
+    return None if kept is None else kept.to_json(now.queue.time_s)

@@ -1,0 +1,238 @@
+"""What a cluster tells of itself: gathered gently, whole, and refused where it would mislead."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from site_slurm import BEGIN_S, POOL, CommandLines, site_slurm
+
+from mirage.calibration.site.accounts import PAUSE_S, SacctHistory, SiteAccounts, site_accounts
+from mirage.duration import DAY_S, HOUR_S
+from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
+from mirage.job_state import JobState
+from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.slurm.client import SlurmClient
+from mirage.trace.table import JobTable
+
+pytestmark = pytest.mark.usefixtures("utc")
+
+
+@pytest.fixture(scope="module")
+def slurm() -> VirtualSlurm:
+    return site_slurm()
+
+
+class Login:
+    """A login node of a cluster: real seconds pass as told, and pauses are noted."""
+
+    def __init__(self, slurm: VirtualSlurm, spool: Path, answers_s: float = 0.1, **of: Any) -> None:
+        self.lines, self.now_s = CommandLines(slurm, spool, **of), int(slurm.clock())
+        self.slept_s: list[float] = []
+        self.parts: list[tuple[int, int]] = []
+        self.answers_s, self._real_s = answers_s, 0.0
+        self.client = SlurmClient(self.lines, clock=slurm.clock, user="ada")
+        self.history = SacctHistory(self.client, self.slept_s.append, self._real, self._part)
+
+    def _real(self) -> float:
+        """Every second look at the clock is after an answer."""
+        self._real_s += self.answers_s
+        return self._real_s
+
+    def _part(self, done_s: int, most_s: int) -> None:
+        self.parts.append((done_s, most_s))
+
+    def accounts(self, weeks: int = 12) -> SiteAccounts:
+        return site_accounts(self.history, self.now_s, weeks)
+
+    def stretches_s(self) -> list[float]:
+        return [CommandLines.stretch_s(argv) for argv in self.lines.asked]
+
+
+@pytest.fixture(scope="module")
+def gathered(slurm: VirtualSlurm, tmp_path_factory: pytest.TempPathFactory) -> tuple[Login, SiteAccounts]:
+    login = Login(slurm, tmp_path_factory.mktemp("spool"))
+    return login, login.accounts()
+
+
+def everything(slurm: VirtualSlurm) -> set[tuple[int, int]]:
+    """Job and start of all that has started."""
+    return {(job.id, job.start_s) for job in slurm.accounting(0) if job.start_s >= 0}
+
+
+def pairs(jobs: JobTable) -> set[tuple[int, int]]:
+    known = jobs[jobs.start_s >= 0]
+    return set(zip(known.job_id.astype(int).tolist(), known.start_s.tolist()))
+
+
+def test_all_jobs_are_there_once_however_the_time_is_cut(slurm: VirtualSlurm, tmp_path: Path) -> None:
+    login = Login(slurm, tmp_path, longest_s=3 * DAY_S)
+    found = login.accounts(weeks=7)
+    assert pairs(found.jobs) == everything(slurm)
+    assert len(found.jobs) == len(slurm.accounting(0))
+    assert (np.diff(found.jobs.submit_s) >= 0).all()
+    assert login.stretches_s().count(4 * DAY_S) > 1, "it is tried again now and then"
+    assert found.cluster == "simulated@localhost:6817"
+    assert found.told.settings.weight_age == 1000.0
+    assert found.pool.partitions == ("main",)
+
+
+def test_the_answers_decide_how_much_is_asked_for_at_a_time(slurm: VirtualSlurm, tmp_path: Path) -> None:
+    login = Login(slurm, tmp_path)
+    answers_s = iter((0.1, 1.9, 2.1, 19.0, 21.0, 30.0, 99.0, 99.0, 0.1, 0.1, 0.1))
+    real_s = 0.0
+
+    def history(*_: int) -> str:
+        nonlocal real_s
+        real_s += next(answers_s, 0.1)
+        return ""
+
+    login.client.history = history  # type: ignore[method-assign]
+    login.history.real_s = lambda: real_s
+    assert len(login.history.gather(login.now_s, login.now_s - 28 * DAY_S)) == 0
+    lengths_s = np.diff([0, *(done_s for done_s, _ in login.parts)])
+    assert (lengths_s / DAY_S).tolist() == [1, 2, 4, 4, 4, 2, 1, 0.5, 0.25, 0.5, 1, 2, 4, 1.75]
+    assert login.slept_s[:5] == pytest.approx([PAUSE_S, 3.8, 4.2, 38.0, 42.0]), "twice as long as the answer took"
+
+
+def test_progress_ends_where_the_weeks_end(gathered: tuple[Login, SiteAccounts]) -> None:
+    login, _ = gathered
+    done, most = zip(*login.parts)
+    assert done[-1] == most[-1] == 84 * DAY_S
+    assert list(done) == sorted(done)
+
+
+def test_what_runs_still_has_run_until_now(slurm: VirtualSlurm, gathered: tuple[Login, SiteAccounts]) -> None:
+    login, jobs = gathered[0], gathered[1].jobs
+    running = {job.id for job in slurm.accounting(0) if job.state is JobState.RUNNING}
+    assert running
+    rows = np.isin(jobs.job_id.astype(int), list(running))
+    assert (jobs.end_s[rows] == login.now_s).all()
+    assert (jobs.run_s[rows] == login.now_s - jobs.start_s[rows]).all()
+
+
+def test_a_short_outage_of_accounting_is_waited_out_and_a_long_one_is_not(slurm: VirtualSlurm, tmp_path: Path) -> None:
+    with pytest.raises(SlurmUnreachable, match="did not answer"):
+        Login(slurm, tmp_path, longest_s=5 * HOUR_S).accounts()
+
+
+@pytest.mark.parametrize(("private", "why"), [("jobs,usage", "PrivateData=jobs"), (None, "nothing tells")])
+def test_where_only_one_s_own_jobs_are_shown_it_refuses_soon(private: str | None, why: str, tmp_path: Path) -> None:
+    login = Login(site_slurm(users=1), tmp_path, private=private)
+    with pytest.raises(
+        ConfigurationError, match=f"no jobs but those of ada \\({why}.*calibration without them is wrong"
+    ):
+        login.accounts()
+    assert len(login.lines.asked) <= 4, "a week or two are enough to see it"
+
+
+def test_where_not_even_one_s_own_jobs_are_shown_the_reason_is_not_too_little_history(tmp_path: Path) -> None:
+    login = Login(site_slurm(days=1, jobs=1), tmp_path, private="jobs")
+    with pytest.raises(ConfigurationError, match="PrivateData=jobs"):
+        login.history.gather(BEGIN_S - DAY_S, BEGIN_S - 2 * DAY_S)
+
+
+def test_who_is_alone_on_a_cluster_that_hides_nothing_is_not_refused(tmp_path: Path) -> None:
+    assert len(Login(site_slurm(users=1), tmp_path).accounts().jobs) > 500
+
+
+def test_jobs_on_most_nodes_in_use_that_nobody_shows_are_missed(slurm: VirtualSlurm, tmp_path: Path) -> None:
+    class Coordinator(CommandLines):
+        """Sees the accounts of u1 alone."""
+
+        def run(self, argv: Any, **more: Any) -> Any:
+            told = super().run(argv, **more)
+            if argv[0] != "sacct":
+                return told
+            lines = told.stdout.splitlines()
+            kept = [line for line in lines if line.startswith("JobID") or "|u1|" in line]
+            return type(told)(0, "\n".join(kept), "")
+
+    login = Login(slurm, tmp_path)
+    login.client.runner = Coordinator(slurm, tmp_path)
+    with pytest.raises(ConfigurationError, match=r"nodes are in use, and accounting shows jobs on \d of them"):
+        login.accounts()
+
+
+@pytest.mark.parametrize(
+    ("of", "weeks", "message"),
+    [
+        ({"days": 20}, 12, "accounts reach back 20 days, and 42 are the least: .* try again in 22 days"),
+        ({"jobs": 150}, 12, "accounts hold 1[45]. jobs that ran, and 200 are the least"),
+        ({"jobs": 1}, 1, "accounts reach back 0 days"),
+    ],
+)
+def test_too_little_history_is_said(of: dict[str, Any], weeks: int, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        Login(site_slurm(**of), tmp_path).accounts(weeks)
+
+
+def test_jobs_of_before_the_weeks_are_left_out(slurm: VirtualSlurm, tmp_path: Path) -> None:
+    login = Login(slurm, tmp_path)
+    jobs = login.accounts(weeks=6).jobs
+    assert jobs.submit_s.min() >= login.now_s - 42 * DAY_S
+    assert login.now_s - 42 * DAY_S > BEGIN_S
+
+
+def test_a_cluster_without_accounts_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    slurm = site_slurm(days=1, jobs=2)
+    login = Login(slurm, tmp_path)
+    login.client.configuration = lambda: {"accountingstoragetype": "accounting_storage/none"}  # type: ignore[method-assign]
+    with pytest.raises(ConfigurationError, match="keeps no accounts"):
+        login.accounts()
+    assert login.lines.asked == []
+
+
+def test_what_sacct_refuses_is_told_in_its_words(slurm: VirtualSlurm, tmp_path: Path) -> None:
+    class Closed(CommandLines):
+        def run(self, argv: Any, **more: Any) -> Any:
+            told = super().run(argv, **more)
+            return type(told)(1, "", "Access/permission denied") if argv[0] == "sacct" else told
+
+    login = Login(slurm, tmp_path)
+    login.client.runner = Closed(slurm, tmp_path)
+    with pytest.raises(SlurmRefused, match="Access/permission denied"):
+        login.accounts()
+
+
+def test_the_busiest_pool_is_taken_and_the_others_are_named(tmp_path: Path) -> None:
+    apart = Cluster((NodeGroup("a", 4), NodeGroup("b", 4)), (Partition("main", ("a",)), Partition("side", ("b",))))
+    found = Login(site_slurm(cluster=apart, partitions=("main", "main", "side")), tmp_path).accounts()
+    assert found.pool.partitions == ("main",)
+    assert set(found.jobs.partition.values()) == {"main"}
+    assert found.remarks[0].startswith("of main alone: ")
+    assert found.facts()["partitions"] == ["main"]
+
+
+def test_jobs_that_share_nodes_are_refused(tmp_path: Path) -> None:
+    shared = Cluster((NodeGroup("a", 4, 0, 4),), POOL.partitions, shared_nodes=True)
+    with pytest.raises(ConfigurationError, match="jobs share nodes in every partition"):
+        Login(site_slurm(cluster=shared), tmp_path).accounts()
+
+
+def test_limits_of_qos_are_told_where_sacctmgr_tells_them(gathered: tuple[Login, SiteAccounts]) -> None:
+    told = gathered[1].told
+    assert (told.by, told.qos_by) == ("scontrol show config", "sacctmgr show qos")
+    assert told.qos is not None
+    assert [(limit.per, limit.jobs, limit.qos) for limit in told.qos.limits] == [("user", 3, ("normal",))]
+
+
+@pytest.mark.parametrize(
+    ("qos", "remark"),
+    [
+        ("", "limits of QOS are not known.*nothing found"),
+        ("Name|Priority\nnormal|0\n", "limits of QOS are not known.*no Name, Priority and Preempt"),
+        ("Name|Priority|Preempt|MaxJobsPU\nother|0||3\n", ""),
+    ],
+)
+def test_qos_that_are_not_told_or_not_of_any_job_limit_nobody(
+    qos: str, remark: str, slurm: VirtualSlurm, tmp_path: Path
+) -> None:
+    found = Login(slurm, tmp_path, qos=qos).accounts()
+    assert (found.told.qos, found.told.qos_by) == (None, "")
+    assert bool(found.remarks) is bool(remark)
+    assert not remark or re.search(remark, found.remarks[0])

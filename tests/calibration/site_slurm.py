@@ -1,0 +1,98 @@
+"""A cluster of four nodes with weeks of jobs behind it, under a simulated Slurm, and its command lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from mirage.duration import DAY_S
+from mirage.errors import SlurmNotAsked, SlurmUnreachable
+from mirage.lab.commands.dispatch import answer
+from mirage.lab.commands.invocation import Invocation
+from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.jobs import workload
+from mirage.sim.simulation import Simulation
+from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.slurm.runner import Completed
+from mirage.trace.table import JobTable
+
+BEGIN_S = 1_790_000_000
+POOL = Cluster((NodeGroup("a", 4),), (Partition("main"),))
+USER = "ada"
+DAEMON = "PrivateData = none\nSlurmDBD configuration:\nDbdHost = db\nPrivateData            = {}\nStorageType = x\n"
+"""What ``sacctmgr show configuration`` prints, in short."""
+
+
+def site_slurm(
+    days: float = 45, jobs: int = 600, users: int = 6, cluster: Cluster = POOL, partitions: Sequence[str] = ("main",)
+) -> VirtualSlurm:
+    """So many days after its first job; with one user they are all ada's."""
+    dice = np.random.default_rng(2)
+    run_s = np.clip(dice.lognormal(8.7, 1.0, jobs), 60, DAY_S).astype(int)
+    table = JobTable.build(
+        range(1, jobs + 1),
+        submit_s=BEGIN_S + np.sort(dice.integers(0, int(days * DAY_S), jobs)),
+        elapsed_s=run_s,
+        limit_s=np.minimum(2 * run_s, 2 * DAY_S),
+        nodes=dice.choice([1, 2, 4], jobs, p=[0.7, 0.2, 0.1]),
+        user=[USER if k == 0 else f"u{k}" for k in dice.integers(0, users, jobs)],
+        partition=[partitions[k] for k in dice.integers(0, len(partitions), jobs)],
+    )
+    settings = SlurmSettings(weight_age=1000.0)
+    slurm = VirtualSlurm(Simulation(cluster, workload(table, cluster), "slurm", settings), user=USER)
+    slurm.sleep(BEGIN_S + int(days * DAY_S) - slurm.clock())
+    return slurm
+
+
+@dataclass
+class CommandLines:
+    """Command lines without processes.
+
+    Attributes:
+        private: What slurmdbd's PrivateData says; None where sacctmgr is not there.
+        qos: What sacctmgr tells of the QOS; empty for nothing.
+        longest_s: Accounting does not answer for longer stretches than this.
+        asked: The command lines of sacct.
+    """
+
+    slurm: VirtualSlurm
+    spool: Path
+    private: str | None = "none"
+    longest_s: int = 1000 * DAY_S
+    qos: str = "Name|Priority|Preempt|MaxJobsPU\nnormal|0||3\n"
+    asked: list[Sequence[str]] = field(default_factory=list)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float | None = None,
+        environment: Mapping[str, str] | None = None,
+        directory: str | None = None,
+        limits: Mapping[str, int] | None = None,
+    ) -> Completed:
+        if argv[0] == "sacctmgr":
+            if self.private is None:
+                raise SlurmNotAsked("cannot run sacctmgr")
+            if argv[-1] == "qos":
+                return Completed(0, self.qos, "") if self.qos else Completed(1, "", "sacctmgr: error: nothing found")
+            return Completed(0, DAEMON.format(self.private), "")
+        if argv[0] == "sacct":
+            self.asked.append(argv)
+            if self.stretch_s(argv) > self.longest_s:
+                raise SlurmUnreachable("sacct did not answer within 60 s")
+        told = answer(self.slurm, argv[0], Invocation(argv[1:], ".", self.spool, {"SLURM_TIME_FORMAT": "%s"}))
+        return Completed(told.status, told.out, told.err)
+
+    @staticmethod
+    def stretch_s(argv: Sequence[str]) -> float:
+        """How long a stretch of time a command line of sacct asks for."""
+        first, last = (
+            next(np.datetime64(word.partition("=")[2]) for word in argv if word.startswith(option))
+            for option in ("--starttime", "--endtime")
+        )
+        return float((last - first) / np.timedelta64(1, "s"))
