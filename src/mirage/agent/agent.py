@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from mirage.agent.background.calibration import SiteCalibration
+from mirage.agent.background.promised_starts import PromisedStarts
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.decision.decide import Decider
 from mirage.agent.cycle.handover import Progress, ReadinessProbes, Shell, hand_over, next_last_call_s
@@ -24,7 +26,6 @@ from mirage.agent.cycle.turns import Turns
 from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.agent.policy_runner.in_process import InProcess
 from mirage.agent.policy_runner.question import PolicyRunner
-from mirage.agent.promised_starts import PromisedStarts
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.lease import drop_if_gone
 from mirage.agent.store.protocol import Store
@@ -75,6 +76,7 @@ class Agent:
         submissions: How sbatch is run; by default within the cycle.
         on_cycle: Hears of every cycle and how long it took, for metrics.
         promised: Where outcomes of promised starts are filled in; None for nowhere.
+        calibration: What keeps the calibration of this cluster fresh; None for nothing.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Agent:
         submissions: Submissions | None = None,
         on_cycle: Callable[[Cycle, float], None] | None = None,
         promised: PromisedStarts | None = None,
+        calibration: SiteCalibration | None = None,
     ) -> None:
         self.store, self.backend, self.clock, self.monotonic = store, backend, clock, monotonic
         self.holder, self.settings = holder, settings or AgentSettings()
@@ -98,7 +101,8 @@ class Agent:
         self.reconciler, self.probes = Reconciler(), ReadinessProbes(shell)
         self.decider = Decider(real_s, runner or InProcess())
         self.turns, self.submissions = Turns(self.settings), submissions or Submissions()
-        self.names, self.on_cycle, self.promised = Names(), on_cycle, promised
+        self.names, self.on_cycle = Names(), on_cycle
+        self.promised, self.calibration = promised, calibration
         self.troubles = 0
         self._took_s: deque[float] = deque([0.0, 0.0], maxlen=3)
         self._last: tuple[float, float] | None = None
@@ -171,6 +175,8 @@ class Agent:
         finally:
             self.probes.close()
             self.decider.runner.close()
+            if self.calibration is not None:
+                self.calibration.close()
             with contextlib.suppress(StoreGone):
                 self.store.drop_lease(self.holder)
 
@@ -220,6 +226,8 @@ class Agent:
             self.turns.end(chain, now_s, decided and not context.of(chain, LinkState.QUEUED), call_s)
         if self.promised is not None:
             self.promised.look(self.poller.options, snapshot.queue, self.poller.ended.values())
+        if self.calibration is not None:
+            self.calibration.look(self.poller.options, now_s)
         return Cycle(len(chains), self.turns.busy, open_questions, trouble)
 
     def _attend_all(self, context: CycleContext, turn: Iterable[int]) -> str:

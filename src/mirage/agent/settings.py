@@ -37,6 +37,10 @@ class AgentSettings:
         lease_s: Validity of the lease, renewed four times in it at least, asleep or not; another agent may take over
             after that.
         ready_timeout_s: Of real time for a ready command.
+        calibrate_every_s: Between calibrations of the simulator to this cluster; 0 for none.
+        calibrate_cpu_s: Of processor time for one: ten times what one of 100,000 jobs takes.
+        calibrate_real_s: Of real time for one: accounting may be slow, and it goes behind everybody else.
+        calibrate_mib: Of memory for one.
     """
 
     poll_s: int = MINUTE_S
@@ -61,6 +65,10 @@ class AgentSettings:
     longest_retry_s: int = HOUR_S
     lease_s: int = 4 * MINUTE_S
     ready_timeout_s: float = 20.0
+    calibrate_every_s: int = 7 * DAY_S
+    calibrate_cpu_s: int = 2 * HOUR_S
+    calibrate_real_s: float = 12.0 * HOUR_S
+    calibrate_mib: int = 4096
 
     def retry_after_s(self, refusals: int) -> int:
         """The wait after so many refusals in a row: 1, 2, 4 … minutes."""

@@ -6,15 +6,18 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from mirage.agent.agent import Agent
 from mirage.agent.chain.keep import keep_new_chain
 from mirage.agent.model import ChainSpec
 from mirage.agent.paths import private_folder
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.cli import context as cluster
 from mirage.cli import main
+from mirage.duration import DAY_S
 from mirage.slurm.values import Queue, Submission
 
 NOW_S = 1_790_000_000
@@ -62,7 +65,7 @@ def test_a_lease_that_has_run_out_is_no_agent(store: SqlStore, capsys: pytest.Ca
 class Slurm:
     """A cluster with an empty queue."""
 
-    everybody, user = True, "ada"
+    everybody, user, runner = True, "ada", None
 
     def configuration(self) -> dict[str, str]:
         return {"clustername": "c1", "slurmctldhost[0]": "head", "slurmctldport": "6817"}
@@ -117,3 +120,38 @@ def test_settings_that_cannot_be_are_refused_before_anything_runs(
 ) -> None:
     assert main(["agent", "run", *words]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"Error: Invalid value for {message}"
+
+
+@pytest.mark.parametrize(
+    ("said", "words", "every_s"),
+    [
+        (None, [], 7 * DAY_S),
+        ("14d", [], 14 * DAY_S),
+        ("0", [], 0),
+        ("14d", ["--calibrate-every", "0"], 0),
+    ],
+)
+@pytest.mark.usefixtures("store")
+def test_how_often_the_site_is_calibrated(
+    said: str | None, words: list[str], every_s: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Agent] = []
+    monkeypatch.setattr(cluster, "client", lambda *_: Slurm())
+    monkeypatch.setattr(Agent, "run", lambda agent, *_: made.append(agent))
+    monkeypatch.setattr("mirage.agent.monitoring.log.start_logging", lambda **_: None)
+    monkeypatch.setattr("mirage.cli.commands.agent.StopSignals", lambda: SimpleNamespace(sleep=None, arrived=None))
+    monkeypatch.delenv("MIRAGE_CALIBRATE_EVERY", raising=False)
+    if said is not None:
+        monkeypatch.setenv("MIRAGE_CALIBRATE_EVERY", said)
+    assert main(["agent", "run", *words]) == 0
+    calibration = made[0].calibration
+    assert calibration is not None
+    assert (calibration.settings.calibrate_every_s, calibration.user) == (every_s, "ada")
+    assert calibration.folder == tmp_path / "calibration"
+
+
+@pytest.mark.usefixtures("store")
+def test_a_time_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("MIRAGE_CALIBRATE_EVERY", "soon")
+    assert main(["agent", "run"]) == 2
+    assert "--calibrate-every" in capsys.readouterr().err

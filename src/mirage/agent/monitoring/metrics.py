@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest, start_http_ser
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from mirage.agent.background.calibration import OUTCOMES
 from mirage.agent.chain.history import chain_run
 from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.duration import HOUR_S, UNLIMITED_S
@@ -19,6 +20,7 @@ from mirage.slurm_words.reasons import is_usual
 
 if TYPE_CHECKING:
     from mirage.agent.agent import Cycle
+    from mirage.agent.background.calibration import SiteCalibration
     from mirage.agent.store.protocol import Store
 
 Labelled = Mapping[Any, float]
@@ -34,9 +36,18 @@ class Metrics(Collector):
         runner: Counts Slurm's commands in ``count``.
         clock: The cluster's.
         holder: Whose lease is ours; empty to take any for it.
+        calibration: What keeps the calibration of this cluster fresh; None for nothing.
     """
 
-    def __init__(self, store: Store, runner: Any, clock: Callable[[], float], holder: str = "") -> None:
+    def __init__(
+        self,
+        store: Store,
+        runner: Any,
+        clock: Callable[[], float],
+        holder: str = "",
+        calibration: SiteCalibration | None = None,
+    ) -> None:
+        self.calibration = calibration
         self.store, self.runner, self.clock, self.holder = store, runner, clock, holder
         self.troubles = self.put_off = 0
         self.took_s = self.longest_s = self.last_s = 0.0
@@ -60,7 +71,8 @@ class Metrics(Collector):
         except StoreError:
             self.troubles += 1
         self.troubles += bool(cycle.trouble)
-        self._families = (*self._of_process(), *self._of_store)
+        calibrated = _of_calibration(self.calibration) if self.calibration is not None else ()
+        self._families = (*self._of_process(), *self._of_store, *calibrated)
 
     def collect(self) -> Iterable[Metric]:
         """The metric families of a scrape."""
@@ -157,6 +169,20 @@ def _of_chains(chains: Sequence[tuple[Chain, list[Link]]], now_s: int) -> Iterab
     yield _counter("wasted_node_seconds", "Node-seconds held twice, so far", wasted_s, "chain")
     yield _gauge("link_ends_timestamp_seconds", "When the newest running link reaches its limit", ends_s, "chain")
     yield _gauge("live_link", "Number of the newest link that runs, 0 for none", live, "chain")
+
+
+def _of_calibration(calibration: SiteCalibration) -> Iterable[Metric]:
+    """How fresh and how good the simulator's calibration is, where there is one."""
+    kept = calibration.kept
+    made = {(): kept.made_s} if kept is not None else {}
+    off = {(): kept.error} if kept is not None and kept.error is not None else {}
+    order = {(): kept.rank_correlation} if kept is not None and kept.rank_correlation is not None else {}
+    tried = {(outcome,): float(calibration.ended[outcome]) for outcome in OUTCOMES}
+    yield _gauge("calibration_under_way", "Whether the simulator is being calibrated", {(): calibration.is_under_way})
+    yield _counter("calibrations", "Calibrations of this agent that have ended", tried, "outcome")
+    yield _gauge("calibration_timestamp_seconds", "When the simulator was calibrated to this cluster", made)
+    yield _gauge("calibration_error_ratio", "Error of two-week mean waits, simulated here", off)
+    yield _gauge("calibration_rank_correlation", "Rank correlation of single waits, simulated here", order)
 
 
 def _kind(reason: str) -> str:

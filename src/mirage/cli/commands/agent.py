@@ -14,6 +14,7 @@ import click
 from mirage.cli import context as cluster
 from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.cli.values import DURATION
 
 if TYPE_CHECKING:
     from mirage.agent.chain.recover import Recovery
@@ -67,10 +68,23 @@ def agent() -> None:
     type=click.IntRange(1, 86_400),
     help="Kill a Slurm command after so long. [60]",
 )
+@click.option(
+    "--calibrate-every",
+    "calibrate_every_s",
+    metavar="TIME",
+    type=DURATION,
+    envvar="MIRAGE_CALIBRATE_EVERY",
+    help="Fit the simulator to this cluster anew so often, in the background; 0 for never. [7d]",
+)
 @click.option("--log-json/--log-plain", "log_json", default=None, help="How to log. [default: plain on a terminal]")
 @click.option("--standby", is_flag=True, help="Wait while another agent lives; take over when its lease has run out.")
 def run(
-    poll_s: int | None, metrics_port: int | None, timeout_s: int | None, log_json: bool | None, standby: bool
+    poll_s: int | None,
+    metrics_port: int | None,
+    timeout_s: int | None,
+    calibrate_every_s: int | None,
+    log_json: bool | None,
+    standby: bool,
 ) -> None:
     """Look after the chains in the foreground, until SIGTERM or Ctrl-C.
 
@@ -79,14 +93,16 @@ def run(
     from dataclasses import replace
 
     from mirage.agent.agent import Agent
+    from mirage.agent.background.calibration import SiteCalibration
+    from mirage.agent.background.promised_starts import PromisedStarts
     from mirage.agent.cycle.readiness import SystemShell
     from mirage.agent.cycle.submit import Submissions
     from mirage.agent.monitoring.log import start_logging
     from mirage.agent.monitoring.metrics import Metrics
     from mirage.agent.policy_runner.child_process import ChildProcess
-    from mirage.agent.promised_starts import PromisedStarts
     from mirage.agent.settings import AgentSettings
     from mirage.agent.store.lease import holder_name
+    from mirage.patience import real_s
 
     start_logging(as_json=log_json)
     settings = AgentSettings()
@@ -98,10 +114,13 @@ def run(
             settle_s=max(settings.settle_s, round(1.5 * timeout_s)),
             lease_s=max(settings.lease_s, 4 * timeout_s),
         )
+    if calibrate_every_s is not None:
+        settings = replace(settings, calibrate_every_s=calibrate_every_s)
     stopping = StopSignals()
     with cluster.store() as store:
         slurm = cluster.client(timeout_s)
-        metrics = Metrics(store, slurm.runner, cluster.clock, holder_name())
+        calibration = SiteCalibration(cluster.home().calibrations, slurm.user, settings, real_s)
+        metrics = Metrics(store, slurm.runner, cluster.clock, holder_name(), calibration)
         if metrics_port is not None:
             metrics.serve(metrics_port)
         watched = Agent(
@@ -116,6 +135,7 @@ def run(
             submissions=Submissions(SBATCH_PATIENCE_S),
             on_cycle=metrics.record_cycle,
             promised=PromisedStarts(cluster.home().promises),
+            calibration=calibration,
         )
         if standby:
             watched.stand_by(stopping.sleep, stopping.arrived)

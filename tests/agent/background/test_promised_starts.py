@@ -10,8 +10,8 @@ import pytest
 from small_slurm import BEGIN_S, small_slurm
 
 from mirage.agent.agent import Agent
+from mirage.agent.background.promised_starts import PromisedStarts
 from mirage.agent.model import ChainSpec, LinkState
-from mirage.agent.promised_starts import PromisedStarts
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import SqlStore
 from mirage.job_state import MISSING

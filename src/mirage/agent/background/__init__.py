@@ -1,0 +1,1 @@
+"""What the agent does beside its chains, which never notice."""

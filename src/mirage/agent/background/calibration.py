@@ -1,0 +1,199 @@
+"""Calibration of the site, made anew every week by a process of its own, which the agent starts and never waits for."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import resource
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from mirage.agent.paths import private_folder
+from mirage.agent.settings import AgentSettings
+from mirage.calibration.site.kept import KeptCalibration, read_kept
+from mirage.calibration.site.place import DONE, FAILED, REFUSED, SitePlace
+from mirage.duration import DAY_S
+from mirage.errors import ConfigurationError
+from mirage.process import DIE_WITH_PARENT
+from mirage.slurm.backend import cluster_of
+
+log = logging.getLogger("mirage.agent")
+
+COMMAND = (sys.executable, "-m", "mirage", "calibrate", "--site")
+NICE = 19
+"""Login nodes are shared: everybody goes first."""
+
+ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
+)
+OUTCOMES = (DONE, REFUSED, FAILED)
+
+
+class SiteCalibration:
+    """Starts ``mirage calibrate --site`` when it is time, and looks now and then whether it has ended.
+
+    It is time at one second of each day, which differs from user to user and from cluster to cluster, once the last
+    calibration is a week old, or after the last attempt has failed; after one that was refused it is time a week later.
+
+    Args:
+        folder: Where calibrations are kept.
+        user: Whose agent this is.
+        settings: How often, and how much it may take.
+        real_s: Real seconds that only grow.
+        command: What is run.
+
+    Attributes:
+        kept: The calibration kept of this cluster, for metrics; None where there is none.
+        ended: Attempts of this agent by outcome.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        user: str,
+        settings: AgentSettings,
+        real_s: Callable[[], float],
+        command: tuple[str, ...] = COMMAND,
+    ) -> None:
+        self.folder, self.user, self.settings, self.real_s, self.command = folder, user, settings, real_s, command
+        self.kept: KeptCalibration | None = None
+        self.ended: Counter[str] = Counter()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._place: SitePlace | None = None
+        self._since_s = self._looked_s = -1
+        self._begun_s = 0.0
+        self._told = ""
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a process of ours is at it."""
+        return self._child is not None
+
+    def look(self, options: Mapping[str, str] | None, now_s: int) -> None:
+        """Start what is due, note what has ended; chains never notice what goes wrong here.
+
+        Args:
+            options: Of slurm.conf, keys in lower case, which tell the cluster; None where they are not known yet.
+            now_s: The cluster's time.
+        """
+        try:
+            if self._child is not None:
+                self._follow(self._child)
+            elif options is not None and self.settings.calibrate_every_s:
+                self._start_if_due(options, now_s)
+            self._told = ""
+        except (ConfigurationError, OSError) as error:
+            self._tell(str(error))
+        except Exception as error:
+            self._tell(f"a fault of Mirage in the calibration: {type(error).__name__}: {error}")
+
+    def close(self) -> None:
+        """End the process; what it had found so far is lost, and the last calibration stays."""
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait()
+            self._child = None
+
+    def due_s(self, now_s: int) -> int:
+        """The last second up to now at which an attempt of this user on this cluster could begin."""
+        period_s = min(self.settings.calibrate_every_s, DAY_S)
+        place = f"{self.user} {self._place.cluster if self._place else ''}"
+        phase_s = int.from_bytes(hashlib.blake2b(place.encode(), digest_size=8).digest(), "big") % period_s
+        return (now_s - phase_s) // period_s * period_s + phase_s
+
+    def _start_if_due(self, options: Mapping[str, str], now_s: int) -> None:
+        if self._place is None or self._place.cluster != cluster_of(options):
+            self._place, self._since_s, self._looked_s = SitePlace(self.folder, cluster_of(options)), now_s, -1
+            self._note_kept()
+        due_s = self.due_s(now_s)
+        if due_s <= max(self._since_s, self._looked_s):
+            return
+        self._looked_s = due_s
+        if options.get("accountingstoragetype", "none").endswith("none"):
+            return
+        self._note_kept()
+        if self._is_due(self._place, due_s):
+            self._start(self._place)
+
+    def _is_due(self, place: SitePlace, due_s: int) -> bool:
+        """Whether the moment for an attempt is one at which it is needed."""
+        every_s = self.settings.calibrate_every_s
+        slack_s = min(every_s, DAY_S) // 2  # a moment of the day comes not to the second
+        if self.kept is not None and due_s - self.kept.made_s < every_s - slack_s:
+            return False
+        tried = place.attempt()
+        if tried is None:
+            return True
+        return due_s - tried.began_s >= (every_s - slack_s if tried.outcome == REFUSED else slack_s)
+
+    def _start(self, place: SitePlace) -> None:
+        private_folder(place.folder)
+        limits = (
+            (resource.RLIMIT_CPU, self.settings.calibrate_cpu_s),
+            (resource.RLIMIT_DATA, self.settings.calibrate_mib << 20),
+        )
+
+        def prepare() -> None:
+            if DIE_WITH_PARENT is not None:
+                DIE_WITH_PARENT()
+            os.nice(NICE)
+            for limit, most in limits:
+                _, hard = resource.getrlimit(limit)
+                resource.setrlimit(limit, (most if hard < 0 else min(most, hard), hard))
+
+        log_file = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            self._child = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log_file,
+                env={**os.environ, **ONE_THREAD}, preexec_fn=prepare, cwd="/",
+            )  # fmt: skip
+        finally:
+            os.close(log_file)
+        self._begun_s = self.real_s()
+        log.info("calibrating", extra={"detail": f"the simulator to {place.cluster}, in the background"})
+
+    def _follow(self, child: subprocess.Popen[bytes]) -> None:
+        """Look whether the process has ended; end it where it takes too long."""
+        took_s = self.real_s() - self._begun_s
+        status = child.poll()
+        if status is None and took_s <= self.settings.calibrate_real_s:
+            return
+        self.close()
+        assert self._place is not None
+        if status == 0:
+            self.ended[DONE] += 1
+            self._note_kept()
+            said = self.kept.figures if self.kept is not None else "no file"
+            log.info("calibrated", extra={"detail": f"after {took_s:.0f} s: {said}"})
+            return
+        tried = self._place.attempt()
+        refused = status == 1 and tried is not None and tried.outcome == REFUSED
+        self.ended[REFUSED if refused else FAILED] += 1
+        late = f"ended, as it had not come to its end after {took_s:.0f} s"
+        how = late if status is None else f"status {status} after {took_s:.0f} s"
+        log.warning("not calibrated", extra={"detail": f"{how}: {_last_line(self._place.log)}"})
+
+    def _note_kept(self) -> None:
+        """Read what is kept; a file that cannot be read counts as none, and is made anew."""
+        assert self._place is not None
+        self.kept = None
+        with contextlib.suppress(ConfigurationError):
+            self.kept = read_kept(self._place)
+
+    def _tell(self, what: str) -> None:
+        if what != self._told:
+            log.warning("trouble", extra={"detail": what})
+        self._told = what
+
+
+def _last_line(path: Path) -> str:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return "(nothing)"
+    return next((line for line in reversed(lines) if line.strip()), "it said nothing")[-500:]
