@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 import mirage
-from mirage.calibration.capacity import outages, queued
+from mirage.calibration.inferred.capacity import outages, queued
 from mirage.calibration.mechanisms import GROUP, Mechanisms, Site
 from mirage.duration import DAY_S, HOUR_S
 from mirage.sim.cluster import Cluster, Reservation

@@ -7,10 +7,10 @@ from pathlib import Path
 from made_up_site import table
 
 from mirage.calibration.fit import Slice
+from mirage.calibration.inferred.think_times import ThinkTimes
 from mirage.calibration.mechanisms import Mechanisms, Site
 from mirage.calibration.result import Calibration
 from mirage.calibration.shares import Waits
-from mirage.calibration.think_times import ThinkTimes
 from mirage.calibration.told import Told
 from mirage.duration import DAY_S
 from mirage.sim.slurm_conf.cluster_file import read_cluster_file, write_cluster_file

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from made_up_site import table
 
-from mirage.calibration.capacity import queued
 from mirage.calibration.fit import Slice, choices, combinations, error, fit, judged
+from mirage.calibration.inferred.capacity import queued
+from mirage.calibration.inferred.shutdowns import Shutdown
 from mirage.calibration.mechanisms import Mechanisms, Site, Wfp
 from mirage.calibration.shares import ALL, HELD, PLAIN, shares, waits
-from mirage.calibration.shutdowns import Shutdown
 from mirage.calibration.wait_causes import LIMIT, UNEXPLAINED
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
@@ -167,8 +167,7 @@ def test_weights_do_nothing_beside_wfp() -> None:
     assert weights.settled() == weights
 
 
-def test_wfp_and_sums_of_weights_are_tried_alike(ordered_by_wfp: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mirage.calibration.fit.MOST_TRIES", 40)
+def test_wfp_and_sums_of_weights_are_tried_alike(ordered_by_wfp: Site) -> None:
     tried = combinations(choices(ordered_by_wfp, FITTED), 40)
     assert [one.wfp is None for one in tried].count(True) == 20
     assert len(set(tried)) == len(tried) == 40

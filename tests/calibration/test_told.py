@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from made_up_site import Row, table
 
-from mirage.calibration.capacity import queued
 from mirage.calibration.fit import Slice, choices
+from mirage.calibration.inferred.capacity import queued
 from mirage.calibration.mechanisms import Mechanisms, Site
 from mirage.calibration.told import check_qos, read_told
 from mirage.duration import DAY_S

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_up_site import Row, table
 
-from mirage.calibration.capacity import Capacity, queued
+from mirage.calibration.inferred.capacity import Capacity, queued
 from mirage.calibration.wait_causes import LIMIT, NODES, ORDER, UNEXPLAINED, WaitCauses, wait_causes
 from mirage.duration import DAY_S
 from mirage.job_state import Floats, Ints

@@ -8,10 +8,10 @@ import numpy as np
 
 from mirage.calibration.fidelity.judge import Fidelity, judge
 from mirage.calibration.fit import Slice
+from mirage.calibration.inferred.think_times import ThinkTimes
 from mirage.calibration.mechanisms import Mechanisms, Site
 from mirage.calibration.result import Calibration
 from mirage.calibration.shares import ALL, PLAIN, Share, Waits
-from mirage.calibration.think_times import ThinkTimes
 from mirage.calibration.told import Told
 from mirage.calibration.wait_causes import CAUSES, LIMIT, NODES, ORDER, UNEXPLAINED
 from mirage.demo.demonstration import Demonstration, Load

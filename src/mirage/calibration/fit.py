@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from mirage.calibration.capacity import ran
 from mirage.calibration.fidelity.judge import Fidelity, judge
-from mirage.calibration.limits import user_job_limit
+from mirage.calibration.inferred.capacity import ran
+from mirage.calibration.inferred.limits import user_job_limit
+from mirage.calibration.inferred.think_times import LONGEST_S
 from mirage.calibration.mechanisms import Mechanisms, Site, Wfp
-from mirage.calibration.think_times import LONGEST_S
 from mirage.duration import DAY_S, HOUR_S, UNLIMITED_S
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING
@@ -157,7 +157,7 @@ def fit(site: Site, stretch: Slice, on_try: Callable[[int, int, float], None] | 
     return best.settled()
 
 
-def combinations(values: dict[str, Sequence[Any]], tries: int = MOST_TRIES) -> list[Mechanisms]:
+def combinations(values: dict[str, Sequence[Any]], tries: int) -> list[Mechanisms]:
     """All, or as many as are tried, of sums of weights and of WFP's orders alike."""
     orders = [order for order in values["wfp"] if order is not None]
     kinds = [{**values, "wfp": (None,)}]

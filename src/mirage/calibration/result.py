@@ -9,9 +9,9 @@ from typing import Any
 
 from mirage.calibration.fidelity.judge import Fidelity
 from mirage.calibration.fit import Slice, fit
+from mirage.calibration.inferred.think_times import ThinkTimes
 from mirage.calibration.mechanisms import Mechanisms, Site
 from mirage.calibration.shares import ALL, Share, Waits, shares, waits
-from mirage.calibration.think_times import ThinkTimes
 from mirage.calibration.told import Told
 from mirage.sim.slurm_conf.cluster_file import ClusterFile, Users
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.calibration.capacity import STEP_S, Capacity, levels, ran
 from mirage.calibration.fidelity.moving_average import FEWEST_JOBS, WINDOW_S
+from mirage.calibration.inferred.capacity import STEP_S, Capacity, levels, ran
 from mirage.duration import DAY_S, HOUR_S
 from mirage.job_state import Floats, Ints
 from mirage.trace.table import JobTable

@@ -12,8 +12,8 @@ import pytest
 from markup import headings, paragraphs, tables, tiles
 from samples import DAY0, calibration
 
-from mirage.calibration.capacity import Capacity, Outage
 from mirage.calibration.fidelity.moving_average import MovingAverage
+from mirage.calibration.inferred.capacity import Capacity, Outage
 from mirage.errors import ConfigurationError
 from mirage.report.charts.fidelity.shares import shares_chart
 from mirage.report.charts.fidelity.slices import nodes_chart, waits_chart

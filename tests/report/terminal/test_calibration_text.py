@@ -68,7 +68,7 @@ def test_what_is_not_modelled_is_not_told() -> None:
 
 
 def test_a_plateau_is_told_with_the_users_who_reached_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mirage.calibration.limits import UserLimit
+    from mirage.calibration.inferred.limits import UserLimit
 
     monkeypatch.setattr(calibration_facts, "user_job_limit", lambda _: UserLimit(8, 6, 808.4))
     reached = "6 users reached it while more of theirs waited, for 808 hours in all"

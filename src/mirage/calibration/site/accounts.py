@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mirage.calibration.capacity import ran
 from mirage.calibration.fit import SHORTEST_S, WARM_UP_S
+from mirage.calibration.inferred.capacity import ran
 from mirage.calibration.site.pool import Pool, busiest_pool, told_apart
 from mirage.calibration.told import Told
 from mirage.duration import DAY_S, HOUR_S

@@ -138,7 +138,7 @@ class _Asked:
 
 def _calibrate(trace: str, table: JobTable, told: Told, asked: _Asked) -> None:
     """Fit, judge, write and tell."""
-    from mirage.calibration.capacity import queued
+    from mirage.calibration.inferred.capacity import queued
     from mirage.calibration.mechanisms import Site
     from mirage.calibration.result import Calibration
     from mirage.calibration.told import check_qos

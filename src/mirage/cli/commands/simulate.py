@@ -72,7 +72,7 @@ def simulate(
         check_output(out)
     read = read_named_trace(trace, reading)
 
-    from mirage.calibration.think_times import as_submitted
+    from mirage.calibration.inferred.think_times import as_submitted
     from mirage.sim.jobs import workload
     from mirage.sim.simulation import Simulation
 
@@ -113,7 +113,7 @@ def _answering(jobs: Workload, think_s: int | None, of_file_s: int, trace: str) 
         return jobs, {}
     from dataclasses import asdict
 
-    from mirage.calibration.think_times import ThinkTimes, closed_loop
+    from mirage.calibration.inferred.think_times import ThinkTimes, closed_loop
 
     found = ThinkTimes.of(jobs.table, longest_s)
     if found.answer:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from mirage.calibration.capacity import outages
 from mirage.calibration.fidelity.judge import Fidelity
 from mirage.calibration.fit import Slice
+from mirage.calibration.inferred.capacity import outages
 from mirage.calibration.result import Calibration
 from mirage.calibration.shares import PLAIN
 from mirage.errors import ConfigurationError

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mirage.calibration.capacity import outages, ran
-from mirage.calibration.limits import user_job_limit
+from mirage.calibration.inferred.capacity import outages, ran
+from mirage.calibration.inferred.limits import user_job_limit
+from mirage.calibration.inferred.think_times import ThinkTimes
 from mirage.calibration.mechanisms import NAMES, Mechanisms
 from mirage.calibration.result import Calibration
-from mirage.calibration.think_times import ThinkTimes
 from mirage.duration import HOUR_S, UNLIMITED_S, format_duration
 
 TOLD, RECORDED, INFERRED, FITTED = "told", "recorded", "inferred", "fitted"

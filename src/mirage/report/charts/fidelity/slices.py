@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirage.calibration.capacity import Capacity, Outage
+from mirage.calibration.inferred.capacity import Capacity, Outage
 from mirage.calibration.shares import Share
 from mirage.report.axes import Frame, clock, rulers
 from mirage.report.charts.fidelity.over_time import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from made_up_site import Row, table
 
-from mirage.calibration.capacity import queued
-from mirage.calibration.limits import user_job_limit
+from mirage.calibration.inferred.capacity import queued
+from mirage.calibration.inferred.limits import user_job_limit
 
 
 def bursts(users: int, most: int, jobs: int, run_h: float = 1.0) -> list[Row]:

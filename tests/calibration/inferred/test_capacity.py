@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_up_site import Row, table
 
-from mirage.calibration.capacity import STEP_S, capacity_over_time, levels, outages, queued, ran
+from mirage.calibration.inferred.capacity import STEP_S, capacity_over_time, levels, outages, queued, ran
 from mirage.duration import HOUR_S
 from mirage.errors import TraceError
 from mirage.trace.table import JobTable

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.calibration.shutdowns import Shutdown, bridged
+from mirage.calibration.inferred.shutdowns import Shutdown, bridged
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import TraceError
 from mirage.job_state import Ints

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mirage.calibration.think_times import answers, as_submitted, closed_loop, share_by_chance
+from mirage.calibration.inferred.think_times import answers, as_submitted, closed_loop, share_by_chance
 from mirage.duration import DAY_S, HOUR_S
 from mirage.job_state import Ints
 from mirage.sim.cluster import Cluster

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from made_up_site import Row, table
 
-from mirage.calibration.capacity import capacity_over_time, queued
+from mirage.calibration.inferred.capacity import capacity_over_time, queued
+from mirage.calibration.inferred.shutdowns import Shutdown, bridged, out_of_use, shutdowns
 from mirage.calibration.mechanisms import Mechanisms, Site
-from mirage.calibration.shutdowns import Shutdown, bridged, out_of_use, shutdowns
 from mirage.duration import HOUR_S
 from mirage.sim.slurm_conf.settings import SlurmSettings
 from mirage.trace.table import JobTable
