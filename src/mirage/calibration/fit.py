@@ -159,7 +159,7 @@ def fit(site: Site, stretch: Slice, on_try: Callable[[int, int, float], None] | 
 
 def combinations(values: dict[str, Sequence[Any]], tries: int) -> list[Mechanisms]:
     """All, or as many as are tried, of sums of weights and of WFP's orders alike."""
-    orders = [order for order in values["wfp"] if order is not None]
+    orders = [order for order in values.get("wfp", ()) if order is not None]
     kinds = [{**values, "wfp": (None,)}]
     if orders:
         kinds.append(

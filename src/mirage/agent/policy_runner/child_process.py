@@ -15,11 +15,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 from mirage.agent.policy_runner.compilation import Compilation
 from mirage.agent.policy_runner.in_process import InProcess
 from mirage.agent.policy_runner.question import Answer, Question, simulates
+from mirage.agent.policy_runner.site_limits import SiteLimits
 from mirage.errors import MirageError
 from mirage.patience import real_s, wait_until
 from mirage.policy.view import View
@@ -39,10 +41,11 @@ class ChildProcess:
 
     Args:
         patience_s: Real seconds without any answer after which the process is ended.
+        calibrations: The folder of what ``mirage calibrate --site`` has found; None where nobody looks.
     """
 
-    def __init__(self, patience_s: float = PATIENCE_S) -> None:
-        self.patience_s = patience_s
+    def __init__(self, patience_s: float = PATIENCE_S, calibrations: Path | None = None) -> None:
+        self.patience_s, self.calibrations = patience_s, calibrations
         self.compilation = Compilation(real_s)
         self._open: dict[int, Question] = {}
         self._batches: list[tuple[Sequence[Question], Mapping[str, str], View]] = []
@@ -148,7 +151,7 @@ class ChildProcess:
             return
         context = multiprocessing.get_context("spawn")
         self._line, theirs = context.Pipe()
-        self._child = context.Process(target=answer_all, args=(theirs, os.getpid()), daemon=True)
+        self._child = context.Process(target=answer_all, args=(theirs, os.getpid(), self.calibrations), daemon=True)
         self._child.start()
         theirs.close()
         self._outbox = queue.SimpleQueue()
@@ -200,11 +203,11 @@ def _send_all(outbox: queue.SimpleQueue[Any], line: Connection) -> None:
         shown = view
 
 
-def answer_all(line: Connection, parent: int) -> None:
+def answer_all(line: Connection, parent: int, calibrations: Path | None) -> None:
     """The work of the child process: answer until its line is closed, or its parent is gone."""
     die_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the agent, which then ends us
-    runner, view = InProcess(), None
+    runner, view = InProcess(site=SiteLimits(calibrations)), None
     while True:
         try:
             questions, options, shown = line.recv()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mirage.agent.policy_runner.question import Answer, PolicyRequest, Question, settings_for
+from mirage.agent.policy_runner.site_limits import SiteLimits
 from mirage.policy.contract import Policy
 from mirage.policy.plan import Plan
 from mirage.policy.registry import make_policy
@@ -15,10 +16,16 @@ from mirage.policy.view import View
 
 @dataclass
 class InProcess:
-    """Runs policies in this process. Chains with equal requests share a policy object."""
+    """Runs policies in this process. Chains with equal requests share a policy object.
 
+    Attributes:
+        site: What the site's calibration tells.
+    """
+
+    site: SiteLimits = field(default_factory=lambda: SiteLimits(None))
     policies: dict[tuple[str, PolicySettings], Policy] = field(default_factory=dict)
     _options: Mapping[str, str] = field(default_factory=dict)
+    _limits: tuple[Hashable, ...] = ()
     _settings: dict[PolicyRequest, PolicySettings] = field(default_factory=dict)
     _answers: list[Answer] = field(default_factory=list)
 
@@ -53,12 +60,16 @@ class InProcess:
         """Nothing was started."""
 
     def _policy(self, request: PolicyRequest, options: Mapping[str, str]) -> Policy:
-        """The policy made before from equal settings, else a new one: a site may change how its scheduler is set."""
-        if options != self._options:
-            self._options = options
+        """The policy made before from equal settings, else a new one.
+
+        A site may change how its scheduler is set, and is calibrated anew.
+        """
+        limits = self.site.of(options)
+        if (options, limits) != (self._options, self._limits):
+            self._options, self._limits = options, limits
             self._settings.clear()
         if request not in self._settings:
-            self._settings[request] = settings_for(request, options)
+            self._settings[request] = settings_for(request, options, limits)
         made = (request.policy, self._settings[request])
         if made not in self.policies:
             self.policies[made] = make_policy(*made)

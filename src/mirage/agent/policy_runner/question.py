@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -96,10 +96,17 @@ def simulates(policy: str) -> bool:
     return "scheduler" in policy_spec(policy).needs
 
 
-def settings_for(request: PolicyRequest, options: Mapping[str, str]) -> PolicySettings:
-    """What a policy is made with here, as ``mirage evaluate`` makes it from a ``slurm.conf``.
+def settings_for(
+    request: PolicyRequest, options: Mapping[str, str], limits: tuple[Hashable, ...] = ()
+) -> PolicySettings:
+    """What a policy is made with here, as ``mirage evaluate`` makes it from a ``slurm.conf`` or a cluster file.
 
     The scheduler's options are read only for a policy that needs them: reading them loads the simulator.
+
+    Args:
+        request: The policy and its costs.
+        options: The scheduler's, keys in lower case.
+        limits: What users may run at once, as far as it is known.
 
     Raises:
         UnknownName: No such policy.
@@ -110,4 +117,4 @@ def settings_for(request: PolicyRequest, options: Mapping[str, str]) -> PolicySe
         return PolicySettings(cost)
     from mirage.sim.slurm_conf.settings import SlurmSettings
 
-    return PolicySettings(cost, scheduler=SlurmSettings.from_options(options, "scontrol show config"))
+    return PolicySettings(cost, scheduler=SlurmSettings.from_options(options, "scontrol show config"), limits=limits)

@@ -131,7 +131,7 @@ def run(
             monotonic=time.monotonic,
             holder=holder_name(),
             settings=settings,
-            runner=ChildProcess(),
+            runner=ChildProcess(calibrations=cluster.home().calibrations),
             submissions=Submissions(SBATCH_PATIENCE_S),
             on_cycle=metrics.record_cycle,
             promised=PromisedStarts(cluster.home().promises),

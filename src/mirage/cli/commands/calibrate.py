@@ -32,7 +32,6 @@ if TYPE_CHECKING:
         "mirage calibrate jobs.log.gz --settings lonestar6 -o cluster.toml",
         "mirage calibrate jobs.log.gz --until 2023-03-29 --report calibration.html -o cluster.toml",
         "mirage calibrate sacct.txt --slurm-conf /etc/slurm/slurm.conf --fit-from 2023-01-01 --judge-from 2023-02-01",
-        "scontrol show config > config.txt; sacctmgr -P show qos > qos.txt",
         "mirage calibrate sacct.txt --slurm-conf config.txt --qos qos.txt -o cluster.toml",
         "mirage simulate jobs.log.gz --cluster cluster.toml -o simulated.csv",
         "mirage evaluate jobs.log.gz --cluster cluster.toml -N 8",

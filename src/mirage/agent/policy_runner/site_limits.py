@@ -1,0 +1,53 @@
+"""Limits of users that the calibration of the site tells, for policies that foresee the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mirage.calibration.site.place import SitePlace
+from mirage.errors import MirageError
+from mirage.slurm.backend import cluster_of
+
+if TYPE_CHECKING:
+    from mirage.sim.cluster import Limit
+
+
+class SiteLimits:
+    """The limits in the cluster file of a site, read anew whenever the file is another one.
+
+    Args:
+        folder: Where calibrations are kept; None for no limits.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self._read: tuple[Path, int] | None = None
+        self._limits: tuple[Limit, ...] = ()
+
+    def of(self, options: Mapping[str, str]) -> tuple[Limit, ...]:
+        """The limits of the cluster with these options.
+
+        None without a calibration, and with one that cannot be read, of which ``mirage doctor`` tells.
+        """
+        if self.folder is None:
+            return ()
+        file = SitePlace(self.folder, cluster_of(options)).file
+        try:
+            seen = (file, file.stat().st_mtime_ns)
+        except OSError:
+            self._read, self._limits = None, ()
+            return ()
+        if seen != self._read:
+            self._read, self._limits = seen, _limits_in(file)
+        return self._limits
+
+
+def _limits_in(file: Path) -> tuple[Limit, ...]:
+    from mirage.sim.slurm_conf.cluster_file import read_cluster_file
+
+    try:
+        return read_cluster_file(file).cluster.limits
+    except MirageError:
+        return ()
