@@ -199,7 +199,7 @@ def test_what_a_pass_keeps_from_the_last_changes_nothing(name: str, kind: str, d
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["easy", "conservative"])
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(data=st.data())
 def test_what_a_pass_keeps_from_the_last_changes_nothing_on_long_queues(name: str, data: st.DataObject) -> None:
     clusters = pools() | grouped() | shared()
