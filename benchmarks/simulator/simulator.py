@@ -48,6 +48,8 @@ HERE = Path(__file__).resolve().parent
 DATA = Path(os.environ.get("MIRAGE_DATA", HERE.parents[2] / "shared" / "data"))
 LS6_TRACE = DATA / "mirage-ls6" / "ls6-a100.log.gz"
 LS6_NODES = 76
+JANUARY_S = 1_672_531_200
+"""2023-01-01."""
 
 PLAN_EVERYTHING = SlurmSettings(max_job_test=10**9)
 """Exact conservative backfill: every job in the queue has a reservation."""
@@ -102,9 +104,17 @@ def lonestar6() -> Case | None:
     worlds = {
         "easy": World("easy", pool, settings),
         "slurm": World("slurm", pool, settings),
+        "slurm, fitted": fitted(queued(table), settings),
         "slurm with every mechanism": every_mechanism(queued(table), settings),
     }
     return Case(f"Lonestar6, {len(jobs.jobs):,} jobs", jobs, LS6_NODES, worlds)
+
+
+def fitted(table: JobTable, settings: SlurmSettings) -> World:
+    """What ``mirage calibrate`` fits to January 2023, all that it finds there (docs/calibration.md)."""
+    site = Site.of(table, settings, JANUARY_S, JANUARY_S + 31 * DAY_S)
+    mechanisms = Mechanisms(dip_s=48 * HOUR_S, recorded=True, age=3500.0, user_jobs=8)
+    return World("slurm", site.cluster(mechanisms), site.scheduler(mechanisms))
 
 
 def every_mechanism(table: JobTable, settings: SlurmSettings) -> World:
