@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
+from two_worlds import CommandLines
 
 from mirage.duration import DAY_S
 from mirage.errors import SlurmNotAsked, SlurmUnreachable
-from mirage.lab.commands.dispatch import answer
-from mirage.lab.commands.invocation import Invocation
 from mirage.lab.virtual.slurm import VirtualSlurm
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
 from mirage.sim.jobs import workload
@@ -49,7 +47,7 @@ def site_slurm(
 
 
 @dataclass
-class CommandLines:
+class SiteCommandLines(CommandLines):
     """Command lines without processes.
 
     Attributes:
@@ -59,8 +57,6 @@ class CommandLines:
         asked: The command lines of sacct.
     """
 
-    slurm: VirtualSlurm
-    spool: Path
     private: str | None = "none"
     longest_s: int = 1000 * DAY_S
     qos: str = "Name|Priority|Preempt|MaxJobsPU\nnormal|0||3\n"
@@ -85,8 +81,7 @@ class CommandLines:
             self.asked.append(argv)
             if self.stretch_s(argv) > self.longest_s:
                 raise SlurmUnreachable("sacct did not answer within 60 s")
-        told = answer(self.slurm, argv[0], Invocation(argv[1:], ".", self.spool, {"SLURM_TIME_FORMAT": "%s"}))
-        return Completed(told.status, told.out, told.err)
+        return super().run(argv, timeout_s=timeout_s, environment=environment, directory=directory)
 
     @staticmethod
     def stretch_s(argv: Sequence[str]) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from site_slurm import BEGIN_S, POOL, CommandLines, site_slurm
+from site_slurm import BEGIN_S, POOL, SiteCommandLines, site_slurm
 
 from mirage.calibration.site.accounts import PAUSE_S, SacctHistory, SiteAccounts, site_accounts
 from mirage.duration import DAY_S, HOUR_S
@@ -31,7 +31,7 @@ class Login:
     """A login node of a cluster: real seconds pass as told, and pauses are noted."""
 
     def __init__(self, slurm: VirtualSlurm, spool: Path, answers_s: float = 0.1, **of: Any) -> None:
-        self.lines, self.now_s = CommandLines(slurm, spool, **of), int(slurm.clock())
+        self.lines, self.now_s = SiteCommandLines(slurm, spool, **of), int(slurm.clock())
         self.slept_s: list[float] = []
         self.parts: list[tuple[int, int]] = []
         self.answers_s, self._real_s = answers_s, 0.0
@@ -50,7 +50,7 @@ class Login:
         return site_accounts(self.history, self.now_s, weeks)
 
     def stretches_s(self) -> list[float]:
-        return [CommandLines.stretch_s(argv) for argv in self.lines.asked]
+        return [SiteCommandLines.stretch_s(argv) for argv in self.lines.asked]
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_who_is_alone_on_a_cluster_that_hides_nothing_is_not_refused(tmp_path: P
 
 
 def test_jobs_on_most_nodes_in_use_that_nobody_shows_are_missed(slurm: VirtualSlurm, tmp_path: Path) -> None:
-    class Coordinator(CommandLines):
+    class Coordinator(SiteCommandLines):
         """Sees the accounts of u1 alone."""
 
         def run(self, argv: Any, **more: Any) -> Any:
@@ -188,7 +188,7 @@ def test_a_cluster_without_accounts_is_refused_before_anything_is_asked(tmp_path
 
 
 def test_what_sacct_refuses_is_told_in_its_words(slurm: VirtualSlurm, tmp_path: Path) -> None:
-    class Closed(CommandLines):
+    class Closed(SiteCommandLines):
         def run(self, argv: Any, **more: Any) -> Any:
             told = super().run(argv, **more)
             return type(told)(1, "", "Access/permission denied") if argv[0] == "sacct" else told

@@ -16,6 +16,7 @@ from mirage.report.charts.fidelity.shares import shares_chart
 from mirage.report.charts.fidelity.slices import nodes_chart, waits_chart
 from mirage.report.charts.fidelity.wait_causes import COLOURS, wait_causes_chart
 from mirage.report.charts.fidelity.wait_classes import wait_classes_chart
+from mirage.report.figures import interval_words, number_words, percent_words
 from mirage.report.page import CARDS, Cell, chart, command, folded, key, page, section, table, tiles
 from mirage.report.terminal.calibration import CAUSES, hours_words, share_row, share_words, wait_rows
 from mirage.report.terminal.calibration_facts import facts
@@ -100,10 +101,10 @@ def _verdict(fitted: Fidelity, judged: Fidelity) -> str:
     who = "who waits cannot be compared" if order is None else _worded(-order, _ORDERS)
     means = [hours_words(one.mean).replace(" ", "\u00a0") for one in (judged.simulated_wait_s, judged.recorded_wait_s)]
     return (
-        f"Where it is judged, mean waits over two weeks {level} the recorded ones, off by {_share(off)} "
-        f"(where it was fitted: {_share(fitted.moving_average.mape)}); {who}, with a rank correlation of "
-        f"{_number(order)} ({_number(fitted.rank_correlation.value)}). A job waits {means[0]} in the mean, and "
-        f"{means[1]} as recorded."
+        f"Where it is judged, mean waits over two weeks {level} the recorded ones, off by {percent_words(off)} "
+        f"(where it was fitted: {percent_words(fitted.moving_average.mape)}); {who}, with a rank correlation of "
+        f"{number_words(order)} ({number_words(fitted.rank_correlation.value)}). A job waits {means[0]} in the mean, "
+        f"and {means[1]} as recorded."
     )
 
 
@@ -117,21 +118,23 @@ def _tiles(found: Calibration) -> list[tuple[str, str, str]]:
     return [
         (
             "moving average of waits, judged",
-            _share(whole.judged.moving_average.mape),
-            f"off in the mean; {_share(whole.fitted.moving_average.mape)} fitted, "
-            f"{_share(plain.judged.moving_average.mape)} with nothing fitted",
+            percent_words(whole.judged.moving_average.mape),
+            f"off in the mean; {percent_words(whole.fitted.moving_average.mape)} fitted, "
+            f"{percent_words(plain.judged.moving_average.mape)} with nothing fitted",
         ),
         (
             "single jobs, judged",
-            _number(rank.value),
-            f"rank correlation{_interval(rank.interval)}; {_number(whole.fitted.rank_correlation.value)} fitted, "
-            f"{_number(plain.judged.rank_correlation.value)} with nothing fitted",
+            number_words(rank.value),
+            f"rank correlation{interval_words(rank.interval)}; "
+            f"{number_words(whole.fitted.rank_correlation.value)} fitted, "
+            f"{number_words(plain.judged.rank_correlation.value)} with nothing fitted",
         ),
         (
             "mean wait, judged",
-            _number(ratio.value),
-            f"of the recorded{_interval(ratio.interval)}; {_number(whole.fitted.mean_wait_ratio.value)} fitted, "
-            f"{_number(plain.judged.mean_wait_ratio.value)} with nothing fitted",
+            number_words(ratio.value),
+            f"of the recorded{interval_words(ratio.interval)}; "
+            f"{number_words(whole.fitted.mean_wait_ratio.value)} fitted, "
+            f"{number_words(plain.judged.mean_wait_ratio.value)} with nothing fitted",
         ),
     ]
 
@@ -240,15 +243,3 @@ def _causes_svg(found: Calibration, width: float) -> str:
 def _days(stretch: Slice) -> str:
     first, last = ((iso_utc(instant_s) or "")[:10] for instant_s in (stretch.from_s, stretch.until_s - 1))
     return f"{first} to {last}"
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
-
-
-def _interval(interval: tuple[float, float] | None) -> str:
-    return "" if interval is None else f", {interval[0]:.2f} to {interval[1]:.2f}"

@@ -11,6 +11,7 @@ from mirage.errors import ConfigurationError
 from mirage.report.charts.fidelity.over_time import levels_chart, moving_average_chart, span_s
 from mirage.report.charts.fidelity.panel import MARGIN, Panel, stacked
 from mirage.report.charts.fidelity.wait_classes import wait_classes_chart
+from mirage.report.figures import interval_words, number_words, percent_words
 from mirage.report.page import chart, command, page, section, table, tiles
 from mirage.report.svg import WIDE
 from mirage.report.terminal.fidelity import (
@@ -128,25 +129,13 @@ def _tiles(fidelity: Fidelity) -> list[tuple[str, str, str]]:
     average, ratio, rank = fidelity.moving_average, fidelity.mean_wait_ratio, fidelity.rank_correlation
     busy = fidelity.busy_nodes
     return [
-        ("moving average of waits", _share(average.mape), "off in the mean, windows of 14 days"),
-        ("mean wait", _number(ratio.value), f"of the recorded{_interval(ratio.interval)}"),
-        ("single jobs", _number(rank.value), f"rank correlation{_interval(rank.interval)}"),
+        ("moving average of waits", percent_words(average.mape), "off in the mean, windows of 14 days"),
+        ("mean wait", number_words(ratio.value), f"of the recorded{interval_words(ratio.interval)}"),
+        ("single jobs", number_words(rank.value), f"rank correlation{interval_words(rank.interval)}"),
         ("starts", f"{fidelity.starts.within_1_h:.0%}", "within an hour of the recorded"),
-        ("busy nodes", _share(busy.share_of_mean if busy else None), "off in the mean, hour by hour"),
+        ("busy nodes", percent_words(busy.share_of_mean if busy else None), "off in the mean, hour by hour"),
     ]
 
 
 def _sentence(words: str) -> str:
     return f"{words[0].upper()}{words[1:]}."
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
-
-
-def _interval(interval: tuple[float, float] | None) -> str:
-    return "" if interval is None else f", {interval[0]:.2f} to {interval[1]:.2f}"
