@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 from site_slurm import site_slurm
-from started_agents import AGENTS
+from started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 
 from mirage.calibration import fit
 from mirage.calibration.site.place import REFUSED, Attempt, SitePlace
@@ -22,12 +21,12 @@ from mirage.cli import main
 from mirage.duration import MINUTE_S
 from mirage.job_state import JobState
 from mirage.lab.real.cluster import PrivateCluster
-from mirage.patience import wait_until
 from mirage.sim.slurm_conf.cluster_file import read_cluster_file
 from mirage.slurm.backend import cluster_of
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import SystemRunner
 from mirage.slurm.values import AccountedJob
+from waiting import terminate, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_slurm]
 
@@ -35,6 +34,14 @@ COLUMNS = (
     "id_job,id_user,`partition`,time_submit,time_eligible,time_start,time_end,state,nodes_alloc,timelimit,priority,"
     "id_group,id_assoc,id_qos,cpus_req,job_name,id_resv,id_wckey,het_job_id,het_job_offset,state_reason_prev,tres_alloc"
 )
+AGENT = """
+from mirage.agent.background import calibration
+from mirage.cli import main
+
+calibration.NICE = 0
+raise SystemExit(main(["agent", "run", "--poll", "2", "--calibrate-every", "10s", "--log-json"]))
+"""
+"""An agent that lets nobody go first: on a busy machine the other tests would never let the calibration end."""
 ENDED = 3
 """Slurm's number of COMPLETED (slurm.h, enum job_states)."""
 
@@ -54,23 +61,22 @@ def place_of(lab: PrivateCluster) -> SitePlace:
 
 def test_an_agent_starts_it_and_logs_its_refusal(lab: PrivateCluster, tmp_path: Path) -> None:
     place, log = place_of(lab), tmp_path / "log"
-    words = [sys.executable, "-m", "mirage", "agent", "run", "--poll", "2", "--calibrate-every", "10s", "--log-json"]
+    words, environment = [sys.executable, "-c", AGENT], {**os.environ, **lab.user_environment}
     with log.open("wb") as out:
-        agent = subprocess.Popen(words, env={**os.environ, **lab.user_environment}, stdout=out, stderr=out)
+        agent = subprocess.Popen(words, env=environment, stdout=out, stderr=out)
     AGENTS.append(agent)
 
     def told(event: str) -> list[dict[str, Any]]:
         lines = (json.loads(line) for line in log.read_text().splitlines() if line.startswith("{"))
         return [line for line in lines if line["event"] == event]
 
-    assert wait_until(lambda: bool(told("not calibrated")), 60), log.read_text()
+    until(lambda: bool(told("not calibrated")), 40, log.read_text)
     assert "accounts reach back 0 days, and 42 are the least" in told("not calibrated")[0]["detail"]
     attempt = place.attempt()
     assert isinstance(attempt, Attempt)
     assert attempt.outcome == REFUSED
     assert not place.file.exists()
-    agent.send_signal(signal.SIGTERM)
-    assert agent.wait(20) == 0
+    assert terminate(agent) == 0
 
 
 def row(job: AccountedJob, shift_s: int) -> str:
