@@ -13,9 +13,9 @@ from mirage.errors import ConfigurationError, ContractBroken
 from mirage.policy.check import check_policy
 from mirage.policy.contract import Policy
 from mirage.policy.example import example_views
-from mirage.policy.plan import Action, Plan, Submit, Wait
+from mirage.policy.plan import Action, Hold, Plan, Postpone, Release, Shorten, Submit, Wait, Withdraw
 from mirage.policy.registry import known_policies, make_policy, policy_spec
-from mirage.policy.view import View
+from mirage.policy.view import QueuedLink, View
 from mirage.schedule.srtf import Srtf
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
@@ -149,7 +149,8 @@ def test_the_example_views_hold_together() -> None:
         (
             lambda view: Plan((Unheard(reason="x"),)),
             "Made plans Unheard(reason='x'), which nobody can carry out; there are Cancel, Lend, Preempt, Reclaim, "
-            "Resize, Resume, Start, Submit, Wait",
+            "Resize, Resume, Start, Submit, Wait, Hold, Postpone, Release, "
+            "Shorten, Withdraw",
         ),
         (
             lambda view: Plan((Wait(reason="ok"), Wait(until_s=9))),
@@ -227,3 +228,45 @@ def test_clocks_and_files_are_as_before_when_the_check_is_over() -> None:
     with pytest.raises(ContractBroken):
         check_policy(deciding(roll_a_die))  # type: ignore[arg-type]
     assert before == (open, time.time, time.monotonic)
+
+
+def queued_view() -> View:
+    view = list(example_views())[2]
+    assert view.chain is not None
+    queued = QueuedLink(job=99, submitted_s=view.now_s - 60, accrues_s=view.now_s - 60, limit_s=7200)
+    return replace(view, chain=replace(view.chain, queued=queued))
+
+
+@pytest.mark.parametrize(
+    ("action", "queued", "message"),
+    [
+        (Hold(reason="too-early"), False, "while no link is queued"),
+        (Submit(reason="now"), True, "while job 99 is queued; withdraw that one first"),
+        (Shorten(limit_s=7200, reason="gap"), True, "shortens job 99 to 7200 s; its limit is 7200 s"),
+    ],
+)
+def test_second_thoughts_need_a_queued_link(action, queued, message):
+    class Thinks:
+        def decide(self, view):
+            return Plan((action,))
+
+    views = [queued_view() if queued else list(example_views())[2]]
+    with pytest.raises(ContractBroken, match=message):
+        check_policy(Thinks, views)
+
+
+def test_a_queued_link_may_be_held_moved_shortened_and_withdrawn():
+    class Thinks:
+        def decide(self, view):
+            return Plan(
+                (
+                    Hold(reason="a"),
+                    Postpone(start_s=view.now_s + 60, reason="b"),
+                    Release(reason="c"),
+                    Shorten(limit_s=3600, reason="d"),
+                    Withdraw(reason="e"),
+                    Submit(reason="f"),
+                )
+            )
+
+    check_policy(Thinks, [queued_view()])

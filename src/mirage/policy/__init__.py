@@ -9,19 +9,24 @@ from mirage.policy.cost import Cost
 from mirage.policy.plan import (
     Action,
     Cancel,
+    Hold,
     Lend,
     Plan,
+    Postpone,
     Preempt,
     Reclaim,
+    Release,
     Resize,
     Resume,
+    Shorten,
     Start,
     Submit,
     Wait,
+    Withdraw,
 )
 from mirage.policy.registry import known_policies, make_policy, policy_spec
 from mirage.policy.settings import PolicySettings
-from mirage.policy.view import Chain, Ended, Jobs, Nodes, View
+from mirage.policy.view import Chain, Ended, Jobs, Nodes, QueuedLink, View
 
 __all__ = [
     "Action",
@@ -29,6 +34,7 @@ __all__ = [
     "Chain",
     "Cost",
     "Ended",
+    "Hold",
     "Jobs",
     "Lend",
     "Nodes",
@@ -36,14 +42,19 @@ __all__ = [
     "Policy",
     "PolicySettings",
     "PolicySpec",
+    "Postpone",
     "Preempt",
+    "QueuedLink",
     "Reclaim",
+    "Release",
     "Resize",
     "Resume",
+    "Shorten",
     "Start",
     "Submit",
     "View",
     "Wait",
+    "Withdraw",
     "known_policies",
     "make_policy",
     "policy_spec",

@@ -16,10 +16,29 @@ from mirage.errors import ContractBroken
 from mirage.job_state import MISSING
 from mirage.policy.contract import Policy
 from mirage.policy.example import example_views
-from mirage.policy.plan import Cancel, Lend, Plan, Preempt, Reclaim, Resize, Resume, Start, Submit, Wait
-from mirage.policy.view import View
+from mirage.policy.plan import (
+    Cancel,
+    Hold,
+    Lend,
+    Plan,
+    Postpone,
+    Preempt,
+    Reclaim,
+    Release,
+    Resize,
+    Resume,
+    Shorten,
+    Start,
+    Submit,
+    Wait,
+    Withdraw,
+)
+from mirage.policy.view import Chain, View
 
-KNOWN_ACTIONS = (Cancel, Lend, Preempt, Reclaim, Resize, Resume, Start, Submit, Wait)
+SECOND_THOUGHTS = (Hold, Postpone, Release, Shorten, Withdraw)
+"""What can be done with a queued link."""
+
+KNOWN_ACTIONS = (Cancel, Lend, Preempt, Reclaim, Resize, Resume, Start, Submit, Wait, *SECOND_THOUGHTS)
 _LATER = 123_456_789
 _CLOCKS = {"time": _LATER, "time_ns": _LATER * 10**9, "monotonic": _LATER, "monotonic_ns": _LATER * 10**9}
 """Clock → how far ahead it is the second time, in its own unit."""
@@ -30,8 +49,8 @@ def check_policy(make: Callable[[], Policy], views: Iterable[View] | None = None
 
     Two policies are made and asked the same, the second with every clock far ahead and no file to be opened. Their
     plans must be equal: a policy is a function of what it has been shown and of the seed it was made with. Views must
-    stay as they are. Every action must be of a known kind and say why, and no link is submitted while the present one
-    is still waiting.
+    stay as they are. Every action must be of a known kind and say why, no link is submitted while the present one is
+    still waiting or the next one is queued, and second thoughts need a queued link.
 
     Args:
         make: Makes the policy, each time anew and with the same seed.
@@ -80,9 +99,26 @@ def _check_plan(who: str, plan: Any, view: View) -> None:
             f"{who} submits the next link while the present one, job {view.chain.predecessor}, is still waiting; "
             "wait until chain.started_s is known"
         )
+    if view.chain is not None:
+        _check_second_thoughts(who, plan, view.chain)
     for name, value in plan.estimate.items():
         if not isinstance(name, str) or not isinstance(value, int | float | np.integer | np.floating):
             raise ContractBroken(f"{who} estimates {name!r} = {value!r}; estimates are numbers by name")
+
+
+def _check_second_thoughts(who: str, plan: Plan, chain: Chain) -> None:
+    thoughts = [action for action in plan.actions if isinstance(action, SECOND_THOUGHTS)]
+    if chain.queued is None and thoughts:
+        raise ContractBroken(f"{who} plans {thoughts[0]!r} while no link is queued; look at chain.queued first")
+    if chain.queued is None:
+        return
+    if plan.submits and not any(isinstance(action, Withdraw) for action in thoughts):
+        raise ContractBroken(f"{who} submits a link while job {chain.queued.job} is queued; withdraw that one first")
+    for action in thoughts:
+        if isinstance(action, Shorten) and not 0 < action.limit_s < chain.queued.limit_s:
+            raise ContractBroken(
+                f"{who} shortens job {chain.queued.job} to {action.limit_s} s; its limit is {chain.queued.limit_s} s"
+            )
 
 
 def _contents(value: Any) -> Any:

@@ -41,7 +41,8 @@ class PolicySpec:
         summary: One line for menus.
         parameter: What the text after the colon means; empty if the policy takes none.
         needs: Fields of ``PolicySettings`` that the factory takes: ``cost``, ``seed``, ``discipline``, ``scheduler``,
-            ``limits``.
+            ``limits``, ``bank_age``.
+        thinks_again: Whether it is asked on when its link is queued, and may hold, move, shorten or withdraw it.
 
     Raises:
         ConfigurationError: It needs what there is not.
@@ -51,6 +52,7 @@ class PolicySpec:
     summary: str
     parameter: str = ""
     needs: tuple[str, ...] = ()
+    thinks_again: bool = False
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.needs) - set(_SETTINGS)):

@@ -31,6 +31,38 @@ class Wait(Action):
 
 
 @dataclass(frozen=True, slots=True)
+class Hold(Action):
+    """Hold the queued link: it cannot start before it is released or the present link has ended.
+
+    A link that was eligible once keeps the age it has, and goes on gathering it (measured on Slurm 22.05).
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Postpone(Action):
+    """Let the queued link start no earlier than ``start_s``; it keeps its age as one that is held does."""
+
+    start_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Release(Action):
+    """Let the queued link compete for nodes again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shorten(Action):
+    """Give the queued link a shorter time limit, so that it fits into a gap before a reservation."""
+
+    limit_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw(Action):
+    """Take the queued link out of the queue; ``Submit`` later asks for one anew, without age."""
+
+
+@dataclass(frozen=True, slots=True)
 class Start(Action):
     """Start a pending job, on ``nodes`` nodes where it is elastic.
 

@@ -2,10 +2,14 @@
 
 A name may carry a parameter: ``lead:4`` is the policy ``lead`` made with the text ``4``. An entry point names a class
 or function that makes the policy and takes nothing, or a ``PolicySpec`` that says what the policy takes.
+
+A path is a name too: a model that ``mirage train`` wrote, or a tree in text. What it holds says what it is.
 """
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from mirage.errors import ConfigurationError
@@ -25,6 +29,15 @@ def _declared(entry: str, found: Any) -> PolicySpec | None:
 _REGISTRY = Registry("policy", "mirage.policies", POLICIES, _declared, "a class, a function or a PolicySpec")
 
 
+FROM_FILE = PolicySpec(
+    "mirage.learn.policy_file:policy_from_file",
+    "a model that mirage train wrote, or a tree in text",
+    "path of the file",
+    needs=("cost", "seed", "discipline", "scheduler", "limits"),
+)
+"""How the policy in a file is made: the name is the parameter."""
+
+
 def known_policies() -> tuple[str, ...]:
     """Names of the built-in policies and of those of installed packages; nothing is imported."""
     return _REGISTRY.names()
@@ -40,20 +53,34 @@ def policy_spec(name: str) -> PolicySpec:
         UnknownName: No such policy; the message lists the known ones.
         ConfigurationError: Two packages want the name, or one cannot be loaded.
     """
-    return _REGISTRY.spec(name.partition(":")[0])
+    return FROM_FILE if is_policy_file(name) else _REGISTRY.spec(name.partition(":")[0])
+
+
+def is_policy_file(name: str) -> bool:
+    """Whether a policy's name is the path of a file: it has a separator in it, or a file has it and no policy does."""
+    if os.sep in name.partition(":")[0]:
+        return True
+    return name.partition(":")[0] not in known_policies() and Path(name).is_file()
+
+
+def lasting_name(name: str) -> str:
+    """The name by which a policy is found from every folder: of a file its whole path."""
+    return os.path.abspath(os.path.expanduser(name)) if is_policy_file(name) else name
 
 
 def make_policy(name: str, settings: PolicySettings | None = None) -> Policy:
     """A policy from its name, ``name`` or ``name:parameter``: the one way to make one.
 
     Args:
-        name: For example ``reactive``, ``lead:4``, ``what-if``.
+        name: For example ``reactive``, ``lead:4``, ``what-if``, ``./model``.
         settings: Costs, seed, and how the cluster starts jobs; the policy gets what it needs of them.
 
     Raises:
         UnknownName: No such policy; the message lists the known ones.
         ConfigurationError: The policy takes no parameter or not that one, or it cannot be loaded.
     """
+    if is_policy_file(name):
+        return FROM_FILE.make(name, settings or PolicySettings())
     base, _, parameter = name.partition(":")
     spec = policy_spec(base)
     if parameter and not spec.parameter:

@@ -113,6 +113,27 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class QueuedLink:
+    """The next link of a chain, submitted and not started yet.
+
+    Attributes:
+        job: Its id.
+        submitted_s: When it was submitted, or let loose for the first time where it had been held from the start.
+        accrues_s: Since when its age counts; ``MISSING`` where it was never eligible.
+        limit_s: Its time limit.
+        held: Whether it is held now.
+        begins_s: The moment before which it cannot start; ``MISSING`` for none.
+    """
+
+    job: int
+    submitted_s: int
+    accrues_s: int
+    limit_s: int
+    held: bool = False
+    begins_s: int = -1
+
+
+@dataclass(frozen=True, slots=True)
 class Chain:
     """The chain a provisioner looks after, at the moment of a decision.
 
@@ -130,6 +151,7 @@ class Chain:
         cpus: Per node; −1 where a link takes whole nodes.
         name: Code of the folded name of the links, as in ``Jobs``.
         account: Code of their account.
+        queued: The next link, once it has been submitted; None before.
     """
 
     nodes: int
@@ -145,6 +167,7 @@ class Chain:
     cpus: int = -1
     name: int = -1
     account: int = -1
+    queued: QueuedLink | None = None
 
 
 @dataclass(frozen=True, slots=True)

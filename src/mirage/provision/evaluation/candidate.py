@@ -9,7 +9,7 @@ import numpy as np
 from mirage.policy.contract import Policy
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Wait
-from mirage.policy.registry import known_policies, make_policy, policy_spec
+from mirage.policy.registry import is_policy_file, known_policies, make_policy, policy_spec
 from mirage.policy.settings import PolicySettings
 from mirage.policy.view import View
 from mirage.provision.evaluation.episode import Scenario
@@ -62,7 +62,8 @@ def candidates(policies: list[str], costs: list[Cost]) -> list[Candidate]:
 
 def weighs_cost(policy: str) -> bool:
     """Whether a policy says that it needs costs. Unknown ones count as if they did."""
-    return policy.partition(":")[0] not in known_policies() or "cost" in policy_spec(policy).needs
+    known = is_policy_file(policy) or policy.partition(":")[0] in known_policies()
+    return not known or "cost" in policy_spec(policy).needs
 
 
 def window_seed(seed: int, link_nodes: int, submitted_s: int) -> int:

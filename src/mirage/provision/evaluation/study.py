@@ -62,16 +62,16 @@ class Study:
         digest.update(scenario.jobs.jobs.tobytes())
         digest.update(LabelBook(scenario.jobs.table).codes.tobytes())
         for candidate in self.candidates:
-            digest.update(_content(candidate.policy.partition(":")[2]))
+            digest.update(_content(candidate.policy) or _content(candidate.policy.partition(":")[2]))
         entries = [policy_spec(candidate.policy).entry for candidate in self.candidates]
         entries.append(discipline_spec(scenario.discipline).entry)
         digest.update(source_digest([__name__, *(entry.partition(":")[0] for entry in entries)]).encode())
         return digest.hexdigest()[:16]
 
 
-def _content(parameter: str) -> bytes:
-    """What stands in the file a policy's parameter names, such as a model; nothing where it names none."""
-    path = Path(parameter) if parameter else None
+def _content(named: str) -> bytes:
+    """What stands in the file that a policy or its parameter names, such as a model; nothing where none is named."""
+    path = Path(named) if named else None
     return path.read_bytes() if path is not None and path.is_file() else b""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import median
 
 from mirage.agent.cycle.context import CycleContext
@@ -27,8 +28,7 @@ def chain_view(context: CycleContext, chain: Chain, present: Link, view: View) -
     ends_s = present.started_s + present.limit_s
     if chain.spec.policy.partition(":")[0] not in AT_THE_END:
         ends_s -= load_time_s(context, chain) + notice_s(context, present)
-    held = {name: int(getattr(view.running, name)[mine][0]) for name in _FROM_JOB} if mine.any() else {}
-    return ChainView(
+    told = ChainView(
         nodes=job.nodes,
         limit_s=present.limit_s,
         predecessor=present.job,
@@ -36,7 +36,9 @@ def chain_view(context: CycleContext, chain: Chain, present: Link, view: View) -
         started_s=present.started_s,
         ends_s=max(ends_s, present.started_s),
         step_s=context.settings.interval_s(present.limit_s),
-        **held,
+    )
+    return (
+        replace(told, **{name: int(getattr(view.running, name)[mine][0]) for name in _FROM_JOB}) if mine.any() else told
     )
 
 
