@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from statistics import median
+from typing import Any
 
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.model import Chain, Link
@@ -28,7 +28,8 @@ def chain_view(context: CycleContext, chain: Chain, present: Link, view: View) -
     ends_s = present.started_s + present.limit_s
     if chain.spec.policy.partition(":")[0] not in AT_THE_END:
         ends_s -= load_time_s(context, chain) + notice_s(context, present)
-    told = ChainView(
+    held: dict[str, Any] = {name: int(getattr(view.running, name)[mine][0]) for name in _FROM_JOB} if mine.any() else {}
+    return ChainView(
         nodes=job.nodes,
         limit_s=present.limit_s,
         predecessor=present.job,
@@ -36,9 +37,7 @@ def chain_view(context: CycleContext, chain: Chain, present: Link, view: View) -
         started_s=present.started_s,
         ends_s=max(ends_s, present.started_s),
         step_s=context.settings.interval_s(present.limit_s),
-    )
-    return (
-        replace(told, **{name: int(getattr(view.running, name)[mine][0]) for name in _FROM_JOB}) if mine.any() else told
+        **held,
     )
 
 
