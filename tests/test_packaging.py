@@ -1,6 +1,8 @@
 """What is shipped, and what it says of itself."""
 
+import os
 import re
+import runpy
 import subprocess
 import sys
 import tarfile
@@ -77,3 +79,42 @@ def test_what_is_completed_are_the_commands(monkeypatch, capsys):
         main([])
     assert end.value.code == 0
     assert capsys.readouterr().out.split() == ["plain,convert"]
+
+
+INSTALL = runpy.run_path(str(ROOT / "scripts" / "install"))
+
+
+def test_the_settings_of_pip_are_those_that_it_would_follow(tmp_path, monkeypatch):
+    """A variable before a setting for installations, and that before one for all of pip; other commands' are theirs."""
+    said = [
+        "[global]",
+        "find-links = /srv/a /srv/b",
+        "timeout = 9",
+        "retries = 3",
+        "[install]",
+        "timeout = 8",
+        "[list]",
+    ]
+    (tmp_path / "pip.conf").write_text("\n".join([*said, "format = json"]))
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    monkeypatch.setenv("PIP_RETRIES", "5")
+    told = INSTALL["settings_of_pip"]()
+    assert {key: told.get(key) for key in ("find-links", "timeout", "retries", "format")} == {
+        "find-links": "/srv/a /srv/b", "timeout": "8", "retries": "5", "format": None,
+    }  # fmt: skip
+
+
+def test_uv_is_told_where_pip_looks():
+    options, variables = INSTALL["for_uv"](
+        {"index-url": "https://m/simple", "extra-index-url": "file:///a\nfile:///b", "find-links": "/c", "timeout": "9"}
+    )
+    assert options[2:] == [
+        "--default-index", "https://m/simple", "--index", "file:///a", "--index", "file:///b", "--find-links", "/c",
+    ]  # fmt: skip
+    assert variables == {"UV_HTTP_TIMEOUT": "9"}
+
+
+def test_what_uv_cannot_be_told_is_left_to_pip():
+    assert INSTALL["for_uv"]({"quiet": "1", "proxy": "http://p:3128"}) is None
