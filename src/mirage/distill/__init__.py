@@ -1,0 +1,1 @@
+"""Which rule would say the same? Small decision trees that people read, edit and run."""

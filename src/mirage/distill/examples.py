@@ -1,0 +1,250 @@
+"""What a tree is made of: rows with the answers they should get, and what a wrong answer costs.
+
+Both kinds tell the fit the same things: what to grow on (a target and a weight for each row), and what an answer
+costs. A tree of labels minimises the expected cost of its answers and not the share of wrong ones; a tree of numbers
+minimises the squared error.
+
+The reduction from costs to weights: a row of K answers stands for K examples, one of each answer, whose weight is
+what that answer saves against the row's dearest. A classifier that errs in an example of weight w loses w, so its
+weighted error is the expected cost and a constant. For two answers that is one example of the cheaper one, and its
+weight is the difference of the costs. (Abe, Zadrozny and Langford 2004, "An iterative method for multi-class
+cost-sensitive learning", section 3.1: expansion of the data space.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.distill.tree import Feature
+from mirage.distill.units import Unit
+from mirage.errors import ConfigurationError, UnknownName
+from mirage.job_state import Floats, Ints
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """What CART grows on.
+
+    Attributes:
+        of_row: Shape (m,), the row that each example is one of; a row may have several or none.
+        target: Shape (m,), a code of a label or a number.
+        weight: Shape (m,), above 0.
+    """
+
+    of_row: Ints
+    target: Floats
+    weight: Floats
+
+
+class Examples(Protocol):
+    """Rows with the answers they should get."""
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """The columns of the rows."""
+
+    @property
+    def rows(self) -> Floats:
+        """Shape (n, features)."""
+
+    @property
+    def group(self) -> Ints:
+        """Shape (n,); rows of one group are never on both sides of a comparison."""
+
+    @property
+    def answers(self) -> tuple[str, ...] | Unit:
+        """The labels; the unit where answers are numbers."""
+
+    @property
+    def stake(self) -> Floats:
+        """Shape (n,), how much it matters what a row is answered."""
+
+    def part(self, chosen: Flags) -> Self:
+        """Some of the rows."""
+
+    def targets(self) -> Targets:
+        """What CART grows on."""
+
+    def best_answer(self, where: Ints) -> float:
+        """The code or number that costs least if it is given to all of some rows."""
+
+    def costs_of(self, answer: float | Floats, where: Ints) -> Floats:
+        """What an answer, or one for each, costs in some rows."""
+
+    def share_right(self, answer: Floats, weight: Floats) -> float:
+        """How much of the weight is answered rightly, in [0, 1]; of numbers, the share of the variance explained."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Rows with what each of several labels costs.
+
+    Attributes:
+        features: The columns of the rows.
+        rows: Shape (n, features), finite.
+        answers: The labels.
+        costs: Shape (n, answers), finite; only differences within a row count.
+        group: Shape (n,), for example the episode or the week that a row comes from.
+    """
+
+    features: tuple[Feature, ...]
+    rows: Floats
+    answers: tuple[str, ...]
+    costs: Floats
+    group: Ints
+
+    def __post_init__(self) -> None:
+        _check_rows(self)
+        if self.costs.shape != (len(self.rows), len(self.answers)) or not np.isfinite(self.costs).all():
+            raise ConfigurationError(
+                f"costs have the shape {self.costs.shape}; give a finite one for each of {len(self.rows)} rows "
+                f"and {len(self.answers)} answers"
+            )
+
+    @classmethod
+    def of_labels(
+        cls,
+        features: tuple[Feature, ...],
+        rows: Floats,
+        answers: tuple[str, ...],
+        label: Sequence[str],
+        weight: Floats | None = None,
+        group: Ints | None = None,
+    ) -> Choices:
+        """Rows of which one label is right, and all others cost the row's weight.
+
+        Args:
+            features: The columns of the rows.
+            rows: Shape (n, features).
+            answers: All labels.
+            label: The right one of each row.
+            weight: Shape (n,), what a wrong answer costs; 1 where absent.
+            group: Shape (n,); each row is its own where absent.
+
+        Raises:
+            UnknownName: A row's label is none of the answers.
+            ConfigurationError: Shapes do not fit, or a value is not finite.
+        """
+        code = {answer: k for k, answer in enumerate(answers)}
+        for name in sorted(set(label) - code.keys()):
+            raise UnknownName("answer", name, answers)
+        price = np.ones(len(rows)) if weight is None else weight
+        if price.shape != (len(label),):
+            raise ConfigurationError(f"weights have the shape {price.shape}; give one for each of {len(label)} labels")
+        right = np.array([code[name] for name in label], dtype=np.int64)
+        costs = np.where(right[:, None] == np.arange(len(answers)), 0.0, price[:, None])
+        return cls(features, rows, answers, costs, np.arange(len(rows)) if group is None else group)
+
+    @property
+    def stake(self) -> Floats:
+        """Shape (n,), the difference between the dearest and the cheapest answer."""
+        return np.asarray(self.costs.max(axis=1) - self.costs.min(axis=1), dtype=np.float64)
+
+    def part(self, chosen: Flags) -> Choices:
+        """Some of the rows."""
+        return replace(self, rows=self.rows[chosen], costs=self.costs[chosen], group=self.group[chosen])
+
+    def targets(self) -> Targets:
+        """An example of each answer of a row that saves something against the row's dearest."""
+        saved = self.costs.max(axis=1, keepdims=True) - self.costs
+        row, code = np.nonzero(saved > 0)
+        return Targets(row, code.astype(np.float64), saved[row, code])
+
+    def best_answer(self, where: Ints) -> float:
+        """The code that costs least if it is given to all of some rows."""
+        return float(np.argmin(self.costs[where].sum(axis=0)))
+
+    def costs_of(self, answer: float | Floats, where: Ints) -> Floats:
+        """What a code, or one for each, costs in some rows."""
+        return np.asarray(self.costs[where, np.asarray(answer).astype(np.int64)], dtype=np.float64)
+
+    def share_right(self, answer: Floats, weight: Floats) -> float:
+        """The weight of rows in which no other answer is cheaper, as a share."""
+        given = self.costs_of(answer, np.arange(len(self.rows)))
+        return _mean(given <= self.costs.min(axis=1), weight)
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """Rows with the number that each should get.
+
+    Attributes:
+        features: The columns of the rows.
+        rows: Shape (n, features), finite.
+        answers: The unit of the numbers.
+        value: Shape (n,), finite.
+        stake: Shape (n,), the weight of each row, 0 or more.
+        group: Shape (n,).
+    """
+
+    features: tuple[Feature, ...]
+    rows: Floats
+    answers: Unit
+    value: Floats
+    stake: Floats
+    group: Ints
+
+    def __post_init__(self) -> None:
+        _check_rows(self)
+        for name, column in (("values", self.value), ("weights", self.stake)):
+            if column.shape != (len(self.rows),) or not np.isfinite(column).all():
+                raise ConfigurationError(f"{name} have the shape {column.shape}; give a finite one for each row")
+        if (self.stake < 0).any():
+            raise ConfigurationError(f"a weight is {self.stake.min()}; give 0 or more")
+
+    def part(self, chosen: Flags) -> Amounts:
+        """Some of the rows."""
+        return replace(
+            self,
+            rows=self.rows[chosen],
+            value=self.value[chosen],
+            stake=self.stake[chosen],
+            group=self.group[chosen],
+        )
+
+    def targets(self) -> Targets:
+        """The numbers of the rows that have a weight."""
+        where = np.flatnonzero(self.stake > 0)
+        return Targets(where, self.value[where], self.stake[where])
+
+    def best_answer(self, where: Ints) -> float:
+        """The weighted mean."""
+        return _mean(self.value[where], self.stake[where])
+
+    def costs_of(self, answer: float | Floats, where: Ints) -> Floats:
+        """Weighted squared errors."""
+        return np.asarray(self.stake[where] * (self.value[where] - answer) ** 2, dtype=np.float64)
+
+    def share_right(self, answer: Floats, weight: Floats) -> float:
+        """The share of the variance that the answers explain; below 0 where a constant does better."""
+        spread = _mean((self.value - _mean(self.value, weight)) ** 2, weight)
+        error = _mean((self.value - answer) ** 2, weight)
+        return 1.0 - error / spread if spread else float(error == 0)
+
+
+def _mean(value: NDArray[np.generic], weight: Floats) -> float:
+    """The weighted mean; of nothing, and without any weight, 0."""
+    total = float(weight.sum())
+    return float(weight @ value.astype(np.float64)) / total if total else 0.0
+
+
+def _check_rows(examples: Choices | Amounts) -> None:
+    rows, group = examples.rows, examples.group
+    if rows.ndim != 2 or rows.shape[1] != len(examples.features):
+        raise ConfigurationError(
+            f"rows have the shape {rows.shape}; give one column for each of {len(examples.features)} features"
+        )
+    if group.shape != (len(rows),):
+        raise ConfigurationError(f"groups have the shape {group.shape}; give one for each of {len(rows)} rows")
+    for k, feature in enumerate(examples.features):
+        if not np.isfinite(rows[:, k]).all():
+            raise ConfigurationError(f"feature {feature.name!r} is not finite in some row; leave such rows out")
+        if feature.unit is Unit.FLAG and not np.isin(rows[:, k], (0, 1)).all():
+            raise ConfigurationError(f"feature {feature.name!r} is a flag, and not 0 or 1 in some row; give 0 or 1")

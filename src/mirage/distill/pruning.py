@@ -1,0 +1,145 @@
+"""How many leaves are worth it: cross-validation over groups, and fewer leaves where the difference may be chance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from mirage.distill.cart import GrownTree, collapse_prices, grown, leaves_at
+from mirage.distill.examples import Examples, Flags
+from mirage.errors import ConfigurationError
+from mirage.job_state import Floats, Ints
+
+GROWN_LEAVES = 8
+"""A tree is grown to so many times the leaves that it may have: what comes behind a poor split may be worth it."""
+
+MOST_BLOCKS = 200
+"""Groups are put together to at most so many blocks; standard errors need no more."""
+
+
+ROUNDING = 1e-9
+"""Costs that differ by this part of themselves differ by how they were added up."""
+
+
+@dataclass(frozen=True, slots=True)
+class FitSettings:
+    """How a tree is fitted.
+
+    Attributes:
+        max_leaves: The tree has no more.
+        folds: Parts of the cross-validation that chooses the number of leaves.
+        least_share: Each leaf has at least this share of the weight of the examples.
+        may_move: A threshold is rounded past at most this share of the weight of the examples that come to it.
+    """
+
+    max_leaves: int = 32
+    folds: int = 5
+    least_share: float = 0.002
+    may_move: float = 0.005
+
+    def __post_init__(self) -> None:
+        if self.max_leaves < 1 or not 2 <= self.folds <= MOST_BLOCKS:
+            raise ConfigurationError(
+                f"max_leaves is {self.max_leaves} and folds is {self.folds}; "
+                f"give at least 1 and from 2 to {MOST_BLOCKS}"
+            )
+        if not (0 <= self.least_share < 0.5 and 0 <= self.may_move < 0.5):
+            raise ConfigurationError(
+                f"least_share is {self.least_share} and may_move is {self.may_move}; give shares from 0 to below 0.5"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What trees of a size cost, by cross-validation.
+
+    Attributes:
+        leaves: Leaves of the tree of all examples.
+        cost: Mean cost of a row's answer, in rows that the trees were not grown on.
+        error: Standard error of its difference to the cheapest size.
+    """
+
+    leaves: int
+    cost: float
+    error: float
+
+
+def pruned(
+    examples: Examples, settings: FitSettings, rng: np.random.Generator
+) -> tuple[GrownTree, Flags, tuple[Size, ...]]:
+    """A grown tree, which of its nodes are leaves in the end, and all sizes among which this was chosen.
+
+    Raises:
+        ConfigurationError: There are fewer groups than folds, or a fold has nothing to learn.
+    """
+    block = blocks_of(examples.group, settings.folds, rng)
+    seed = int(rng.integers(2**31))
+    most = GROWN_LEAVES * settings.max_leaves
+    whole = grown(examples, most, settings.least_share, seed)
+    collapse = collapse_prices(whole)
+    prices = [p for p in _prices(collapse) if leaves_at(whole, collapse, p).sum() <= settings.max_leaves]
+    cost = np.zeros((len(prices), int(block.max()) + 1))
+    for fold in range(settings.folds):
+        is_out = block % settings.folds == fold
+        part = grown(examples.part(~is_out), most, settings.least_share, seed)
+        smaller = np.array(prices) * float((~is_out).mean())
+        cost += _costs_of_blocks(part, smaller, examples.part(is_out), block[is_out], cost.shape[1])
+    sizes = _sizes(cost, np.bincount(block), [int(leaves_at(whole, collapse, p).sum()) for p in prices])
+    most_cost = (1 + ROUNDING) * min(size.cost for size in sizes)
+    enough = min((k for k, s in enumerate(sizes) if s.cost <= most_cost + s.error), key=lambda k: sizes[k].leaves)
+    return whole, leaves_at(whole, collapse, prices[enough]), sizes
+
+
+def blocks_of(group: Ints, folds: int, rng: np.random.Generator) -> Ints:
+    """Blocks of groups, in random order; block b is in fold b modulo ``folds``.
+
+    Raises:
+        ConfigurationError: There are fewer groups than folds.
+    """
+    number = np.unique(group, return_inverse=True)[1]
+    n = int(number.max(initial=-1)) + 1
+    if n < folds:
+        raise ConfigurationError(f"the examples come from {n} groups, and there are {folds} folds; use fewer")
+    return np.asarray(rng.permutation(n)[number] % MOST_BLOCKS, dtype=np.int64)
+
+
+def _prices(collapse: Floats) -> list[float]:
+    """A price of a leaf for each tree that pruning leaves, the largest tree first."""
+    steps = np.unique(np.maximum(collapse[collapse > -np.inf], 0.0))
+    between = [math.sqrt(a * b) for a, b in pairwise(steps)]
+    if not len(steps):
+        return [math.inf]
+    return [0.0, *(between if steps[0] else between[1:]), math.inf]
+
+
+def _costs_of_blocks(tree: GrownTree, prices: Floats, out: Examples, block: Ints, blocks: int) -> Floats:
+    """What the trees that pruning leaves cost in rows that were left out.
+
+    Returns:
+        Shape (prices, blocks), sums over rows.
+    """
+    of_node = np.zeros((len(tree.feature), blocks))
+    for node, where in enumerate(tree.rows_of_nodes(out.rows)):
+        if len(where):
+            of_node[node] = np.bincount(block[where], out.costs_of(tree.answer[node], where), blocks)
+    collapse = collapse_prices(tree)
+    return np.stack([of_node[leaves_at(tree, collapse, price)].sum(axis=0) for price in prices])
+
+
+def _sizes(cost: Floats, rows: Ints, leaves: list[int]) -> tuple[Size, ...]:
+    """Mean costs with the standard errors of their differences to the least; blocks are what chance draws.
+
+    Args:
+        cost: Shape (sizes, blocks), sums over rows.
+        rows: Shape (blocks,).
+        leaves: Of each size.
+    """
+    n = float(rows.sum())
+    mean = cost.sum(axis=1) / n
+    more = cost - cost[np.argmin(mean)]
+    apart = more - np.outer(more.sum(axis=1) / n, rows)
+    error = np.sqrt((apart**2).sum(axis=1) * len(rows) / (len(rows) - 1)) / n
+    return tuple(Size(count, float(m), float(e)) for count, m, e in zip(leaves, mean, error, strict=True))

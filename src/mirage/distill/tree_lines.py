@@ -1,0 +1,107 @@
+"""Lines of a tree's text with their numbers and indents, and errors that name the line and the column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+from mirage.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that says something.
+
+    Attributes:
+        source: Name of the file, or another for where the text comes from.
+        number: Counted from 1, blank lines and remarks included.
+        indent: Blanks before its first word.
+        text: Its words, without the remark.
+    """
+
+    source: str
+    number: int
+    indent: int
+    text: str
+
+    def fail(self, message: str, at: int = 0) -> NoReturn:
+        """Raise an error that starts with the place.
+
+        Args:
+            message: What is wrong and what to do.
+            at: Index into ``text`` of what is wrong.
+        """
+        raise ConfigurationError(f"{self.source}:{self.number}:{self.indent + at + 1}: {message}")
+
+
+def lines_of(text: str, source: str) -> Iterator[Line]:
+    """The lines of a text that hold more than a remark.
+
+    Raises:
+        ConfigurationError: A line is indented with a tab.
+    """
+    for number, raw in enumerate(text.splitlines(), start=1):
+        said = raw.partition("#")[0].rstrip()
+        words = said.lstrip()
+        if not words:
+            continue
+        line = Line(source, number, len(said) - len(words), words)
+        before = said[: line.indent]
+        if before.strip(" "):
+            raise ConfigurationError(
+                f"{source}:{number}:{len(before) - len(before.lstrip(' ')) + 1}: "
+                "the line is indented with something else than blanks; use four blanks"
+            )
+        yield line
+
+
+class Lines:
+    """The lines of a text, one after the other."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self._lines = list(lines_of(text, source))
+        self._at = 0
+        self._source = source
+        self._end = len(text.splitlines()) + 1
+
+    @property
+    def next(self) -> Line | None:
+        """The line that comes next; None after the last."""
+        return self._lines[self._at] if self._at < len(self._lines) else None
+
+    def take(self, wanted: str) -> Line:
+        """The next line, which is then done.
+
+        Raises:
+            ConfigurationError: The text ends before what is wanted.
+        """
+        line = self.next
+        if line is None:
+            raise ConfigurationError(f"{self._source}:{self._end}:1: the text ends where {wanted} should stand; add it")
+        self._at += 1
+        return line
+
+    def take_deeper(self, above: Line, wanted: str) -> Line:
+        """The next line, which is indented more than one above it.
+
+        Raises:
+            ConfigurationError: The text ends, or the next line is not indented more.
+        """
+        line = self.take(wanted)
+        if line.indent <= above.indent:
+            line.fail(f"{wanted} should stand here, indented more than line {above.number}")
+        return line
+
+    def take_block(self, above: Line) -> list[Line]:
+        """All lines that come next and are indented more than one above them.
+
+        Raises:
+            ConfigurationError: They are not indented alike.
+        """
+        block: list[Line] = []
+        while (line := self.next) is not None and line.indent > above.indent:
+            if block and line.indent != block[0].indent:
+                line.fail(f"the line is indented by {line.indent}, and line {block[0].number} by {block[0].indent}")
+            block.append(self.take("a line"))
+        return block

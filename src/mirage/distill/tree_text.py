@@ -1,0 +1,110 @@
+"""Trees as text for people: written with remarks, and the way to one answer told in a line.
+
+    tree: 1                     # the version of this form
+    features:
+        remaining: duration     # or number, share, flag
+        load: share
+    answers: wait, submit       # or values: duration, where answers are numbers
+    settings:                   # free, may be left out
+        horizon: 6h
+
+    if remaining < 6h:
+        submit  # 25 % of examples, 97 % certain
+    else:
+        if load < 80 %:
+            wait
+        else:
+            submit
+
+Whatever follows a ``#`` is a remark and changes nothing. ``tree_reading`` reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from mirage.distill.tree import Condition, Leaf, Node, Tree
+from mirage.distill.units import Unit, written
+
+VERSION = 1
+"""Of the form; a reader knows this one and older ones."""
+
+INDENT = "    "
+
+
+def text_of(tree: Tree) -> str:
+    """A tree as a text, of which ``tree_of`` makes one that decides alike."""
+    return "\n".join([*_header(tree), "", *_lines(tree.root, tree, "")]) + "\n"
+
+
+def _header(tree: Tree) -> Iterator[str]:
+    yield f"tree: {VERSION}"
+    yield "features:"
+    for feature in tree.features:
+        yield f"{INDENT}{feature.name}: {feature.unit}"
+    if isinstance(tree.answers, Unit):
+        yield f"values: {tree.answers}"
+    else:
+        yield f"answers: {', '.join(tree.answers)}"
+    if tree.settings:
+        yield "settings:"
+        for key, text in tree.settings:
+            yield f"{INDENT}{key}: {text}"
+
+
+def _lines(node: Node, tree: Tree, indent: str) -> Iterator[str]:
+    if isinstance(node, Leaf):
+        yield indent + answer_text(node.value, tree) + _remark(node)
+        return
+    yield f"{indent}if {condition_text(Condition(node.feature, node.threshold, True), tree)}:"
+    yield from _lines(node.below, tree, indent + INDENT)
+    yield f"{indent}else:"
+    yield from _lines(node.above, tree, indent + INDENT)
+
+
+def answer_text(value: str | float, tree: Tree) -> str:
+    """An answer of a tree, in its unit where it is a number."""
+    return written(float(value), tree.answers) if isinstance(tree.answers, Unit) else str(value)
+
+
+def condition_text(condition: Condition, tree: Tree) -> str:
+    """A condition as ``remaining < 6h``, ``load >= 80 %``, ``weekend`` or ``not weekend``."""
+    unit = tree.unit_of(condition.feature)
+    if unit is Unit.FLAG:
+        return f"not {condition.feature}" if condition.is_below else condition.feature
+    return f"{condition.feature} {'<' if condition.is_below else '>='} {written(condition.threshold, unit)}"
+
+
+def reason(tree: Tree, row: Mapping[str, float]) -> str:
+    """Why a tree answers a row as it does: ``submit, as remaining < 6h and load >= 80 %``.
+
+    Of several bounds of one feature on the same side only the nearest is told.
+
+    Raises:
+        ConfigurationError: A value that the tree asks for is absent or is not a number.
+    """
+    nearest: dict[tuple[str, bool], Condition] = {}
+    for condition in tree.path_of(row):
+        key = (condition.feature, condition.is_below)
+        first = nearest.get(key, condition)
+        nearest[key] = min(first, condition, key=lambda met: met.threshold if met.is_below else -met.threshold)
+    told = " and ".join(condition_text(condition, tree) for condition in nearest.values())
+    answer = answer_text(tree.leaf_of(row).value, tree)
+    return f"{answer}, as {told}" if told else f"{answer}, whatever the row"
+
+
+def _remark(leaf: Leaf) -> str:
+    """What is known of a leaf, as a remark behind it."""
+    told = []
+    if leaf.share is not None:
+        told.append(f"{per_cent(leaf.share)} of examples")
+    if leaf.certainty is not None:
+        told.append(f"{per_cent(leaf.certainty)} certain")
+    return f"  # {', '.join(told)}" if told else ""
+
+
+def per_cent(share: float) -> str:
+    """A share in whole per cent, of which neither a few become none nor most become all."""
+    if 0 < share < 0.01:
+        return "under 1 %"
+    return f"{min(round(100 * share), 99) if share < 1 else 100} %"
