@@ -54,7 +54,7 @@ def test_splits_that_decide_nothing_are_merged():
     assert tree.root == Leaf("x", pytest.approx(0.5), pytest.approx(0.68))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(trees_and_rows())
 def test_one_row_many_rows_and_a_merged_tree_answer_alike(case):
     tree, rows = case

@@ -1,5 +1,7 @@
 """Numbers are written as people say them, exactly, and the simplest of an interval is found."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,7 +66,10 @@ def test_the_simplest_number_of_an_interval(low, high, near, unit, simple):
     assert simplest(low, high, near, unit) == simple
 
 
-@given(st.tuples(NUMBERS, NUMBERS).filter(lambda pair: pair[0] != pair[1]), st.floats(0, 1), UNITS)
+PAIRS = st.tuples(NUMBERS, NUMBERS) | NUMBERS.map(lambda low: (low, math.nextafter(low, 0)))
+
+
+@given(PAIRS.filter(lambda pair: pair[0] != pair[1]), st.floats(0, 1), UNITS)
 def test_the_simplest_number_lies_in_the_interval(pair, part, unit):
     low, high = sorted(pair)
     number, _ = simplest(low, high, low * (1 - part) + high * part, unit)

@@ -101,6 +101,7 @@ def test_several_answers_with_costs():
     assert undecorated(fit.tree.root) == Split("load", near, Leaf("middle"), Leaf("small"))
     assert [leaf.certainty for leaf in fit.tree.leaves] == [0, pytest.approx(1, abs=0.01)]
     assert fit.held_out.least_cost == 100
+    assert fit.held_out.fidelity == pytest.approx(0.7, abs=0.05)
 
 
 def test_numbers_are_fitted_and_told_no_finer_than_they_are_known():
@@ -133,6 +134,8 @@ def test_a_threshold_is_rounded_within_its_gap_and_past_few_examples():
     assert snapped_threshold(values, stake, 456.5, Unit.NUMBER, 0.001) == 456  # one may move
     matters = np.where(values == 452, 100.0, 1.0)
     assert snapped_threshold(values, matters, 452.5, Unit.NUMBER, 0.005) == 455
+    matters = np.where(values == 457, 100.0, 1.0)
+    assert snapped_threshold(values, matters, 456.5, Unit.NUMBER, 0.005) == 455
     matters = np.where(abs(values - 452) < 40, 0.0, 1.0)  # a gap where nothing matters
     assert snapped_threshold(values, matters, 452.5, Unit.NUMBER, 0.0) == 450
 

@@ -95,6 +95,16 @@ def test_the_grown_tree_is_that_of_scikit_learn():
     assert ours.cost[0] == min((right == 0).sum(), (right == 1).sum())
 
 
+def test_growth_asks_first_what_costs_most():
+    """The label follows feature a in most rows, and feature b in the few that are dear."""
+    rows = np.array([[0.0, 0]] * 9 + [[1, 0]] * 9 + [[0, 1]] * 3)
+    label = ["x"] * 9 + ["y"] * 9 + ["y"] * 3
+    for dear, column in ((1.0, 0), (50.0, 1)):
+        weight = np.repeat([1.0, dear], [18, 3])
+        examples = Choices.of_labels(AB, rows, ("x", "y"), label, weight)
+        assert grown(examples, 2, 0.0, 0).feature[0] == column
+
+
 def test_seconds_since_1970_stay_apart():
     """As 32-bit floats, which scikit-learn keeps, these values are equal."""
     start = 1_700_000_000.0

@@ -50,7 +50,7 @@ def test_a_tree_from_its_text_lacks_only_the_remarks():
     assert read == Tree(SMALL.features, SMALL.answers, without_remarks(SMALL.root), SMALL.settings)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(trees_and_rows())
 def test_any_tree_decides_alike_after_its_text_was_read(case):
     tree, rows = case

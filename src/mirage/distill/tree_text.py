@@ -1,5 +1,7 @@
 """Trees as text for people: written with remarks, and the way to one answer told in a line.
 
+A text, with remarks on its form::
+
     tree: 1                     # the version of this form
     features:
         remaining: duration     # or number, share, flag
