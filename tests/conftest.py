@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -90,20 +91,35 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-LONGEST = (
-    "test_crashes_real.py", "test_evaluate.py", "test_handover_real.py", "test_chains_real.py", "test_properties.py",
-    "test_real_cluster.py", "test_week_of_troubles.py", "test_isolation_real.py", "test_agent.py",
-    "test_cold_cache_real.py", "test_demo.py", "test_backends.py", "test_kernel_cache.py", "test_identity_real.py",
-    "test_snippets.py", "test_submit_real.py",
-)  # fmt: skip
-"""Files of a minute or more. They come first, those that compute between those that wait for a real Slurm: workers that
-take whole files then end at about the same time, and not one of them long after the others."""
+PARTS = {
+    "test_crashes_real.py": 3, "test_evaluate.py": 1, "test_recover_real.py": 3, "test_handover_real.py": 2,
+    "test_cold_cache_real.py": 1, "test_chains_real.py": 2, "test_migrations.py": 1, "test_submit_real.py": 2,
+    "test_week_of_troubles.py": 1, "test_isolation_real.py": 1, "test_kernel_cache.py": 1, "test_backends.py": 1,
+    "test_site_calibration_real.py": 1, "test_demo.py": 1, "test_identity_real.py": 1, "test_agent.py": 1,
+    "test_real_cluster.py": 1,
+}  # fmt: skip
+"""Files of a minute or more, and into how many parts each is dealt for workers that take whole groups. They come first,
+those that compute between those that wait for a real Slurm: workers then end at about the same time, and not one of
+them long after the others."""
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest files."""
-    places = {name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(item.path.name, len(LONGEST)))
+    """Begin with the longest files; ``--dist loadgroup`` keeps the tests of a file, or of a part of it, together."""
+    dealt: Counter[str] = Counter()
+    for item in items:
+        part = dealt[item.path.name] % PARTS.get(item.path.name, 1)
+        dealt[item.path.name] += 1
+        item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}-{part + 1}"))
+    places = {name: place for place, name in enumerate(PARTS)}
+    items.sort(key=lambda item: places.get(item.path.name, len(PARTS)))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave files without slow tests unread where slow ones are asked for: each worker would import all of them."""
+    if config.option.markexpr == "slow" and collection_path.match("test_*.py"):
+        return None if "slow" in collection_path.read_text(encoding="utf-8") else True
+    return None
 
 
 @pytest.fixture(scope="session")
