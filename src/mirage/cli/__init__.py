@@ -31,12 +31,15 @@ COMMANDS = {
         "mirage.cli.commands.predict:predict", "When will a job start, and what to ask for to start sooner."
     ),
     "endpoint": LazyCommand("mirage.cli.commands.chain.endpoint:endpoint", "Point a proxy at a chain's live job."),
-    "doctor": LazyCommand("mirage.cli.commands.doctor:doctor", "See whether Mirage will work on this cluster."),
+    "doctor": LazyCommand("mirage.cli.commands.setup.doctor:doctor", "See whether Mirage will work on this cluster."),
     "lab": LazyCommand("mirage.cli.commands.lab:lab", "A private real Slurm on this machine."),
     "simulate": LazyCommand("mirage.cli.commands.simulate:simulate", "Replay a trace under a queue discipline."),
     "evaluate": LazyCommand("mirage.cli.commands.evaluate:evaluate", "Judge policies by interruption and overlap."),
     "calibrate": LazyCommand("mirage.cli.commands.calibrate:calibrate", "Fit the simulator to a cluster."),
-    "compile": LazyCommand("mirage.cli.commands.compile:compile_kernels", "Compile the simulator before it is needed."),
+    "compile": LazyCommand(
+        "mirage.cli.commands.setup.compile:compile_kernels", "Compile the simulator before it is needed."
+    ),
+    "learn": LazyCommand("mirage.cli.commands.learn:learn", "Learn when to ask for the next link."),
     "train": LazyCommand("mirage.cli.commands.train:train", "Learn queue waits from a trace."),
     "trace": LazyCommand("mirage.cli.commands.trace:trace", "Look into traces, convert them, generate new ones."),
 }

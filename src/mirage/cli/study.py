@@ -1,4 +1,4 @@
-"""The study of ``mirage evaluate``: links, policies, windows and costs."""
+"""What is to be tried out: links and windows, and for ``mirage evaluate`` policies and costs."""
 
 from __future__ import annotations
 
@@ -24,22 +24,19 @@ DEFAULT_POLICIES = "reactive,singleton:2,saia,sml,lead:4,average,quantile:0.95,s
 
 
 @dataclass(frozen=True, slots=True)
-class StudyOptions:
-    """The options of a study; None where nothing was said."""
+class WindowOptions:
+    """The options of windows, and of the links that are tried out in them; None where nothing was said."""
 
     link_nodes: tuple[int, ...]
     link_limit: int
-    policies: tuple[str, ...]
     start: int | None
     windows: int | None
     every: int
     step: int | None
     protocol: str
     discipline: str | None
-    cost_ratios: tuple[float, ...] | None
     seed: int
     workers: int | None
-    resume: str | None
 
     @property
     def queue(self) -> str:
@@ -51,21 +48,6 @@ class StudyOptions:
         from mirage.provision.chain import Link
 
         return [Link(nodes, self.link_limit) for nodes in self.link_nodes]
-
-    def costs(self, costs: CostOptions) -> list[Cost]:
-        """The costs to judge by: one, or one for each ratio.
-
-        Raises:
-            click.UsageError: Both a cost and ratios were given.
-            ConfigurationError: Negative, infinite, or both zero.
-        """
-        from mirage.policy.cost import Cost
-
-        if self.cost_ratios is None:
-            return [costs.cost()]
-        if costs.given:
-            raise click.UsageError("--cost-ratios takes the place of --interruption-cost and --overlap-cost")
-        return [Cost(ratio, 1.0) for ratio in self.cost_ratios]
 
     def plan(self, table: JobTable) -> Protocol:
         """The protocol over the windows asked for.
@@ -87,9 +69,31 @@ class StudyOptions:
         return Protocol.named(self.protocol, begin_s, windows=windows, **changes)
 
 
-study_options = option_group(
-    "study",
-    StudyOptions,
+@dataclass(frozen=True, slots=True)
+class StudyOptions(WindowOptions):
+    """The options of a study; None where nothing was said."""
+
+    policies: tuple[str, ...]
+    cost_ratios: tuple[float, ...] | None
+    resume: str | None
+
+    def costs(self, costs: CostOptions) -> list[Cost]:
+        """The costs to judge by: one, or one for each ratio.
+
+        Raises:
+            click.UsageError: Both a cost and ratios were given.
+            ConfigurationError: Negative, infinite, or both zero.
+        """
+        from mirage.policy.cost import Cost
+
+        if self.cost_ratios is None:
+            return [costs.cost()]
+        if costs.given:
+            raise click.UsageError("--cost-ratios takes the place of --interruption-cost and --overlap-cost")
+        return [Cost(ratio, 1.0) for ratio in self.cost_ratios]
+
+
+_LINKS = (
     click.option(
         "--link-nodes", type=COUNTS, default="1", show_default=True, metavar="LIST", help="Nodes of a link, as in 1,8."
     ),
@@ -101,14 +105,8 @@ study_options = option_group(
         metavar="TIME",
         help="Time limit of a link.",
     ),
-    click.option(
-        "--policies",
-        type=WORDS,
-        default=DEFAULT_POLICIES,
-        show_default=True,
-        metavar="LIST",
-        help="The policies to judge.",
-    ),
+)
+_WINDOWS = (
     click.option(
         "--start",
         type=DATE,
@@ -147,6 +145,24 @@ study_options = option_group(
         metavar="NAME",
         help=f"How jobs queue: {discipline_help()}.  [default: slurm, mirage-2023 with published]",
     ),
+)
+
+window_options = option_group("asked", WindowOptions, *_LINKS, *_WINDOWS, seed_option, workers_option)
+"""``--link-nodes``, ``--windows`` and their kin: what is to be tried out, and when."""
+
+study_options = option_group(
+    "study",
+    StudyOptions,
+    *_LINKS,
+    click.option(
+        "--policies",
+        type=WORDS,
+        default=DEFAULT_POLICIES,
+        show_default=True,
+        metavar="LIST",
+        help="The policies to judge.",
+    ),
+    *_WINDOWS,
     click.option("--cost-ratios", type=NUMBERS, metavar="LIST", help="Several costs, as 1,2,5,10; overlap costs 1."),
     seed_option,
     workers_option,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -21,6 +22,10 @@ QUEUE_COLUMNS = 34
 COLUMNS = QUEUE_COLUMNS + 8
 """Columns of a snapshot: those of the queue, then limit (min), nodes, wait (s) and elapsed run (s) of the present link,
 then the same of the next one, which has neither waited nor run (Mirage, SC'23)."""
+
+
+ROW_COLUMNS = ("window_s", "link_nodes", "link_limit_s", "wait_s", "time_s", "remaining_s", "outcome_s")
+"""Columns of hand-overs that are whole numbers, one a row."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,9 +68,23 @@ class HandOvers:
 
     def __getitem__(self, rows: NDArray[np.bool_] | Ints | slice) -> Self:
         """Some of the rows; snapshots are shared."""
-        per_row = ("window_s", "link_nodes", "link_limit_s", "wait_s", "time_s", "remaining_s", "outcome_s", "features")
-        values = {name: getattr(self, name)[rows] for name in per_row}
+        values = {name: getattr(self, name)[rows] for name in (*ROW_COLUMNS, "features")}
         return type(self)(**values, names=self.names, snapshots=self.snapshots, last=self.last[rows])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Several together, row after row; their features must be the same ones.
+
+        Raises:
+            ValueError: There are none, or their features differ.
+        """
+        if len({part.names for part in parts}) != 1:
+            raise ValueError(f"hand-overs of the same features can be joined, got {[part.names for part in parts]}")
+        before = np.cumsum([0, *(len(part.snapshots) for part in parts)])
+        last = [part.last + first for part, first in zip(parts, before)]
+        columns = (*ROW_COLUMNS, "features", "snapshots")
+        values = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
+        return cls(**values, names=parts[0].names, last=np.concatenate(last))
 
     def column(self, name: str) -> Floats32:
         """Shape (n,): one feature."""

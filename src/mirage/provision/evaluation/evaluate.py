@@ -87,7 +87,7 @@ def evaluate(
         ConfigurationError: A policy's parameter cannot be used, a window lies outside the trace, or ``against`` is
             none of the policies.
     """
-    _check(scenario, protocol, links)
+    check_windows(scenario, protocol, links)
     compared_with(policies, against)
     study = Study(scenario, protocol, tuple(links), tuple(candidates(list(policies), list(costs))), seed)
     discipline_spec(scenario.discipline).load()
@@ -143,7 +143,7 @@ def compared_with(policies: Sequence[str], against: str | None) -> str | None:
     return against
 
 
-def _check(scenario: Scenario, protocol: Protocol, links: Sequence[Link]) -> None:
+def check_windows(scenario: Scenario, protocol: Protocol, links: Sequence[Link]) -> None:
     """Refuse what cannot be played.
 
     Raises:

@@ -19,6 +19,7 @@ from mirage.provision.evaluation.episode import Episode, Scenario, play, warm_si
 from mirage.provision.evaluation.protocol import Protocol
 from mirage.sim.contract.job_labels import LabelBook
 from mirage.sim.disciplines.registry import discipline_spec
+from mirage.sim.simulation import Simulation
 from mirage.source_digest import source_digest
 
 
@@ -120,14 +121,20 @@ class Player:
 
     def play(self, window: int) -> tuple[Trial, ...]:
         """The trials of a window, one for each size of link; windows must ascend from call to call."""
+        return tuple(self._trial(sim, link, window) for link, sim in self.worlds(window))
+
+    def worlds(self, window: int) -> Iterator[tuple[Link, Simulation]]:
+        """For each size of link a simulation of its own, just before the predecessor of a window is submitted.
+
+        Windows must ascend from call to call.
+        """
         self._window = window
         _, sim = next(self._simulations)
         last = len(self.study.links) - 1
-        return tuple(
-            self._trial(sim if k == last else sim.fork(), link, window) for k, link in enumerate(self.study.links)
-        )
+        for k, link in enumerate(self.study.links):
+            yield link, sim if k == last else sim.fork()
 
-    def _trial(self, sim: Any, link: Link, window: int) -> Trial:
+    def _trial(self, sim: Simulation, link: Link, window: int) -> Trial:
         study = self.study
         seed = window_seed(study.seed, link.nodes, study.protocol.submits_s(window))
         runs = {candidate.key: WindowRun(candidate.make(study.scenario, seed)) for candidate in study.candidates}

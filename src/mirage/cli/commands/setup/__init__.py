@@ -1,0 +1,1 @@
+"""Commands that look at a machine before it is used."""

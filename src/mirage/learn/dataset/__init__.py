@@ -1,0 +1,1 @@
+"""Data sets of hand-overs: made by forking, kept in shards, read back."""

@@ -1,0 +1,64 @@
+"""Reading a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.errors import ConfigurationError
+from mirage.learn.dataset.shards import Folder
+from mirage.learn.hand_overs import HandOvers
+
+
+def read_hand_overs(
+    folder: str | Path,
+    *,
+    since_s: int | None = None,
+    until_s: int | None = None,
+    link_nodes: Sequence[int] | None = None,
+) -> HandOvers:
+    """The rows of a data set by window, size of link and time.
+
+    Args:
+        folder: As ``mirage learn dataset`` made it, to its end.
+        since_s: Windows whose present link was submitted from then on.
+        until_s: Windows of which all was known by then: every next link that could have been submitted had started.
+            So nothing that was learnt from them comes from later.
+        link_nodes: Sizes of links; all by default.
+
+    Raises:
+        ConfigurationError: The folder is no data set, lacks shards or cannot be read, or no rows are left.
+    """
+    place = Folder(Path(folder))
+    manifest = place.manifest()
+    shard_s, protocol_s = int(manifest["shard_s"]), (int(manifest["start_s"]), int(manifest["lead_in_s"]))
+    submits_s = sum(protocol_s) + np.arange(int(manifest["windows"])) * int(manifest["every_s"])
+    numbers = np.unique(submits_s // shard_s).tolist()
+    missing = [number for number in numbers if not place.rows_path(number, shard_s).exists()]
+    if missing:
+        raise ConfigurationError(
+            f"{folder} lacks {len(missing)} of its {len(numbers)} shards; run the command that made it again to go on"
+        )
+    found = HandOvers.joined([place.read(number, shard_s) for number in numbers])
+    keep = np.ones(len(found), dtype=np.bool_)
+    if since_s is not None:
+        keep &= found.window_s >= since_s
+    if until_s is not None:
+        keep &= known_by(found, until_s)
+    if link_nodes is not None:
+        keep &= np.isin(found.link_nodes, link_nodes)
+    if not keep.any():
+        raise ConfigurationError(f"{folder} has no rows of that time and of such links")
+    return found[keep]
+
+
+def known_by(rows: HandOvers, until_s: int) -> NDArray[np.bool_]:
+    """Shape (n,): whether all of a row's window was known by a moment."""
+    edges = rows.windows()
+    over_s = rows.time_s + rows.remaining_s + np.maximum(rows.outcome_s, 0)
+    latest_s = np.maximum.reduceat(over_s, edges[:-1]) if len(rows) else over_s
+    known: NDArray[np.bool_] = np.repeat(latest_s <= until_s, np.diff(edges))
+    return known

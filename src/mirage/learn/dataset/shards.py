@@ -1,0 +1,168 @@
+"""Shards of a data set: files that are whole or not there, and the manifest of the folder they lie in."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mirage.errors import ConfigurationError
+from mirage.learn.dataset.recipe import SCHEMA, Recipe, Shard, digest_of
+from mirage.learn.hand_overs import QUEUE_COLUMNS, ROW_COLUMNS, HandOvers
+from mirage.whole_file import write_whole
+
+MANIFEST = "manifest.json"
+SNAPSHOT_COLUMNS = tuple(f"c{k:02d}" for k in range(QUEUE_COLUMNS))
+"""Columns of the queue, by their number in ``mirage-2023``."""
+
+_KEY = b"mirage"
+
+
+class Folder:
+    """The folder of a data set.
+
+    Args:
+        path: Where it lies; it need not be there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def open_for(self, recipe: Recipe) -> str:
+        """Make the folder, or find it made of the same recipe; returns the digest that its shards carry.
+
+        Raises:
+            ConfigurationError: It holds data of another recipe, something else, or cannot be written.
+        """
+        manifest = recipe.manifest()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if (self.path / MANIFEST).exists():
+                self._refuse_another(manifest)
+            elif any(not place.name.startswith(".") for place in self.path.iterdir()):
+                raise ConfigurationError(f"{self.path} holds files and no data set; name an empty or a new folder")
+            else:
+                write_whole(self.path / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
+        except OSError as error:
+            raise ConfigurationError(f"cannot keep a data set in {self.path}: {error.strerror or error}") from error
+        return digest_of(manifest)
+
+    def manifest(self) -> dict[str, Any]:
+        """What its data were made of.
+
+        Raises:
+            ConfigurationError: There is none, or one of another schema.
+        """
+        try:
+            found: dict[str, Any] = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
+            schema = found["schema"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ConfigurationError(
+                f"{self.path} is no data set: no {MANIFEST} can be read there; make one with mirage learn dataset"
+            ) from error
+        if schema != SCHEMA:
+            raise ConfigurationError(
+                f"{self.path} is a data set of schema {schema!r}, this version reads {SCHEMA}; make it anew"
+            )
+        return found
+
+    def _refuse_another(self, wanted: dict[str, Any]) -> None:
+        found = self.manifest()
+        differs = [name for name in wanted if found.get(name) != wanted[name]]
+        if differs:
+            told = ", ".join(f"{name} {_short(found.get(name))}, now {_short(wanted[name])}" for name in differs)
+            raise ConfigurationError(
+                f"{self.path} holds a data set made otherwise ({told}); name another folder, or remove this one"
+            )
+
+    def rows_path(self, number: int, shard_s: int) -> Path:
+        """File of a shard's rows."""
+        return self.path / f"rows-{_named(number, shard_s)}.parquet"
+
+    def snapshots_path(self, number: int, shard_s: int) -> Path:
+        """File of a shard's snapshots."""
+        return self.path / f"snapshots-{_named(number, shard_s)}.parquet"
+
+    def has(self, shard: Shard, shard_s: int, digest: str) -> bool:
+        """Whether a shard is finished; its rows are written last."""
+        import pyarrow
+        import pyarrow.parquet as parquet
+
+        try:
+            told = parquet.read_schema(self.rows_path(shard.number, shard_s)).metadata or {}
+            return bool(json.loads(told.get(_KEY, b"{}")).get("digest") == digest)
+        except (OSError, ValueError, pyarrow.ArrowException):
+            return False
+
+    def write(self, shard: Shard, shard_s: int, digest: str, rows: HandOvers) -> None:
+        """Write a shard.
+
+        Raises:
+            ConfigurationError: It cannot be written.
+        """
+        columns = {name: getattr(rows, name) for name in ROW_COLUMNS} | {"last": rows.last}
+        columns |= {name: np.ascontiguousarray(rows.features[:, k]) for k, name in enumerate(rows.names)}
+        seen = {name: np.ascontiguousarray(rows.snapshots[:, k]) for k, name in enumerate(SNAPSHOT_COLUMNS)}
+        told = {"digest": digest, "windows": list(shard.windows), "features": list(rows.names)}
+        try:
+            write_whole(self.snapshots_path(shard.number, shard_s), _parquet(seen, {"digest": digest}))
+            write_whole(self.rows_path(shard.number, shard_s), _parquet(columns, told))
+        except OSError as error:
+            raise ConfigurationError(f"cannot write to {self.path}: {error.strerror or error}") from error
+
+    def read(self, number: int, shard_s: int) -> HandOvers:
+        """The rows of a finished shard.
+
+        Raises:
+            ConfigurationError: It cannot be read.
+        """
+        import pyarrow
+        import pyarrow.parquet as parquet
+
+        path = self.rows_path(number, shard_s)
+        try:
+            table = parquet.read_table(path)
+            names = tuple(json.loads(table.schema.metadata[_KEY])["features"])
+            path = self.snapshots_path(number, shard_s)
+            seen = parquet.read_table(path)
+        except (OSError, ValueError, KeyError, TypeError, pyarrow.ArrowException) as error:
+            raise ConfigurationError(f"cannot read {path}: {error}; remove it, and make the data set again") from error
+        return HandOvers(
+            **{name: table[name].to_numpy() for name in ROW_COLUMNS},
+            features=_matrix(table, names),
+            names=names,
+            snapshots=_matrix(seen, SNAPSHOT_COLUMNS),
+            last=table["last"].to_numpy(),
+        )
+
+
+def _matrix(table: Any, names: tuple[str, ...]) -> Any:
+    """Some columns side by side, as float32."""
+    found = np.empty((table.num_rows, len(names)), dtype=np.float32)
+    for k, name in enumerate(names):
+        found[:, k] = table[name].to_numpy()
+    return found
+
+
+def _parquet(columns: dict[str, Any], told: dict[str, Any]) -> bytes:
+    """A Parquet file; equal columns give equal bytes."""
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    content = pyarrow.BufferOutputStream()
+    table = pyarrow.table(columns).replace_schema_metadata({_KEY: json.dumps(told)})
+    parquet.write_table(table, content, compression="zstd")
+    return bytes(content.getvalue())
+
+
+def _named(number: int, shard_s: int) -> str:
+    """The first moment of a shard's stretch of time."""
+    return f"{datetime.fromtimestamp(number * shard_s, UTC):%Y-%m-%dT%H%M}" if number >= 0 else f"{number * shard_s}s"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"

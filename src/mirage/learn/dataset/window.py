@@ -1,0 +1,109 @@
+"""One window of a data set: every decision with its outcome, and what was seen at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from mirage.forecast.forecaster import Forecaster
+from mirage.job_state import Ints
+from mirage.learn.dataset.recipe import Recipe
+from mirage.learn.dataset.snapshots import SnapshotTape
+from mirage.learn.features.features import features_of
+from mirage.learn.features.forecast_features import forecast_of
+from mirage.learn.hand_overs import QUEUE_COLUMNS, Floats32, HandOvers
+from mirage.policy.view import Chain, View
+from mirage.provision.chain import Link
+from mirage.provision.evaluation.candidate import window_seed
+from mirage.provision.evaluation.episode import Episode, play
+from mirage.provision.evaluation.study import Player
+from mirage.sim.simulation import Simulation
+
+Seen = tuple[Floats32, tuple[str, ...]]
+
+
+class WindowMaker:
+    """Makes windows of a data set in ascending order; one replay of the trace serves them all."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe, self._player = recipe, Player(recipe.study)
+
+    def make(self, window: int) -> HandOvers:
+        """The rows of a window, all sizes of link one after another; windows must ascend from call to call."""
+        return HandOvers.joined([self._of_link(link, sim, window) for link, sim in self._player.worlds(window)])
+
+    def _of_link(self, link: Link, sim: Simulation, window: int) -> HandOvers:
+        study = self.recipe.study
+        if not self.recipe.views:
+            return _labels(play(sim, study.protocol, link, window))
+        tape, rows = SnapshotTape(), list[Floats32]()
+        look = self._look(window_seed(study.seed, link.nodes, study.protocol.submits_s(window)))
+
+        def see(view: View) -> None:
+            tape.see(view)
+            values, names[:] = look(view)
+            rows.append(values)
+
+        names: list[str] = []
+        episode = play(sim, study.protocol, link, window, see)
+        see(sim.view(_chain_at_the_end(sim, episode, study.protocol.step_s)))
+        snapshots, last = tape.rows()
+        found = _labels(episode)
+        return replace(found, features=np.stack(rows), names=tuple(names), snapshots=snapshots, last=last)
+
+    def _look(self, seed: int) -> Callable[[View], Seen]:
+        """What makes features of a view; futures are those of a policy in the same window of an evaluation."""
+        scenario, futures = self.recipe.study.scenario, self.recipe.futures
+        if futures is None:
+            return features_of
+        forecaster = Forecaster(
+            futures,
+            seed=seed,
+            discipline=scenario.discipline,
+            scheduler=scenario.settings,
+            limits=scenario.cluster.limits,
+        )
+
+        def look(view: View) -> Seen:
+            assert view.chain is not None
+            return features_of(view, forecast_of(forecaster.of(view), view.chain))
+
+        return look
+
+
+def _chain_at_the_end(sim: Simulation, episode: Episode, step_s: int) -> Chain:
+    """The chain when its present link, the only one in this branch, ends."""
+    link = episode.link
+    return Chain(
+        link.nodes,
+        link.limit_s,
+        sim.next_id - 1,
+        episode.submitted_s,
+        episode.started_s,
+        episode.ends_s,
+        step_s,
+    )
+
+
+def _labels(episode: Episode) -> HandOvers:
+    """Decisions and outcomes, without what was seen."""
+    n = len(episode.decisions_s)
+
+    def same(value: int) -> Ints:
+        return np.full(n, value, dtype=np.int64)
+
+    return HandOvers(
+        window_s=same(episode.submitted_s),
+        link_nodes=same(episode.link.nodes),
+        link_limit_s=same(episode.link.limit_s),
+        wait_s=same(episode.started_s - episode.submitted_s),
+        time_s=episode.decisions_s,
+        remaining_s=episode.ends_s - episode.decisions_s,
+        outcome_s=episode.outcome_s,
+        features=np.zeros((n, 0), dtype=np.float32),
+        names=(),
+        snapshots=np.zeros((0, QUEUE_COLUMNS), dtype=np.float32),
+        last=same(-1),
+    )

@@ -1,0 +1,48 @@
+"""Forecast features: when the next link would start, from futures of the queue, against what remains."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mirage.duration import HOUR_S
+from mirage.forecast.forecaster import BEYOND_S, QueueFutures
+from mirage.job_state import Floats
+from mirage.policy.start_forecast import StartForecast
+from mirage.policy.view import Chain
+
+LEVELS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.99)
+"""Levels of the quantiles."""
+
+FUTURES = 32
+"""Futures of a forecast that a data set is made of: half of what a policy weighs."""
+
+_QUANTILES = tuple(f"q{round(100 * level):02d}" for level in LEVELS)
+
+NAMES = (
+    *(f"gap_{name}_h" for name in _QUANTILES),
+    "gap_mean_h",
+    "interruption_mean_h",
+    "overlap_mean_h",
+    "open_share",
+    *(f"later_gap_{name}_h" for name in _QUANTILES),
+    "later_gap_mean_h",
+)
+"""Names of the features, in order. A gap is the start of the next link minus the end of the present one: the wait minus
+what remains. *Later* is submitted one step later. ``open_share`` is the share of futures in which a link submitted now
+still waited when they were left off, two days behind the end of the present link."""
+
+
+def forecast_of(queue: QueueFutures, chain: Chain) -> StartForecast:
+    """The forecast that the features are made of: a link submitted now, and one step later."""
+    now_s = queue.view.now_s
+    later_s = min(chain.step_s, max(chain.ends_s - now_s, 0))
+    return queue.play(chain, np.unique([0, later_s]).astype(np.int64), chain.ends_s + BEYOND_S)
+
+
+def forecast_features(forecast: StartForecast) -> Floats:
+    """Shape (``NAMES``,): what a forecast of ``forecast_of`` says, in hours."""
+    gap_h = (forecast.starts_s[:, [0, -1]] - forecast.ends_s) / HOUR_S
+    now_h, (mean_h, later_h) = gap_h[:, 0], gap_h.mean(axis=0)
+    quantiles = np.quantile(gap_h, LEVELS, axis=0)
+    losses = (np.maximum(now_h, 0.0).mean(), np.maximum(-now_h, 0.0).mean(), forecast.open_share)
+    return np.concatenate([quantiles[:, 0], [mean_h, *losses], quantiles[:, 1], [later_h]])

@@ -1,0 +1,142 @@
+"""Queue of the last 24 hours, rebuilt from one view: the queue columns of ``mirage-2023``.
+
+A policy sees one view, now. Its jobs tell by their times who was pending and who was running at any earlier moment,
+as far as squeue and sacct tell:
+
+- jobs cancelled before they started are in no accounting of jobs that ran: they are missing in the past they waited in;
+- of ended jobs a view shows the last ``MOST_ENDED``, of pending ones the first ``MOST_PENDING``;
+- a job that is held now is counted nowhere, and one that was held in the past counts as pending since its submission;
+- a job that was preempted or requeued shows its last stretch only.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.duration import MINUTE_S
+from mirage.job_state import Ints
+from mirage.learn.hand_overs import HISTORY, QUEUE_COLUMNS, Floats32
+from mirage.policy.view import View
+
+SNAPSHOT_S = 10 * MINUTE_S
+"""Between two snapshots."""
+
+_QUARTILES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+_NEVER = np.iinfo(np.int64).max
+
+
+def queue_history(view: View, snapshots: int = HISTORY) -> Floats32:
+    """Shape (snapshots, ``QUEUE_COLUMNS``): the queue every ten minutes up to now, oldest first.
+
+    0 pending jobs; 1 nodes they ask for; 2–6, 7–11, 12–16 minimum, quartiles and maximum of their limit (min), wait (s)
+    and run (always 0); 17 running jobs; 18 nodes they hold; 19–23, 24–28, 29–33 the same of their limit (min), past
+    wait (s) and run so far (s). What happens in the very second of a snapshot has not happened yet, as in the views of
+    a simulation.
+
+    Args:
+        snapshots: How many; the last ones of more are the same.
+    """
+    at_s = view.now_s - SNAPSHOT_S * np.arange(snapshots - 1, -1, -1)
+    jobs = _Jobs.of(view, int(at_s[0]))
+    found = np.zeros((snapshots, QUEUE_COLUMNS), dtype=np.float32)
+    begun, started, ended = (np.searchsorted(at_s, time_s, side="right") for time_s in jobs[:3])
+    waits = _Present(begun, started, snapshots)
+    found[:, 0], found[:, 1] = waits.count, waits.total(jobs.nodes)
+    found[:, 2:7] = waits.spread(jobs.limit_s) / 60.0
+    found[:, 7:12] = waits.spread(-jobs.submit_s, at_s)
+    runs = _Present(started, ended, snapshots)
+    found[:, 17], found[:, 18] = runs.count, runs.total(jobs.nodes)
+    found[:, 19:24] = runs.spread(jobs.limit_s) / 60.0
+    found[:, 24:29] = runs.spread(jobs.start_s - jobs.submit_s)
+    found[:, 29:34] = runs.spread(-jobs.start_s, at_s)
+    return found
+
+
+class _Jobs(NamedTuple):
+    """Jobs that a view tells of, and when each was in the queue.
+
+    Attributes:
+        submit_s: Shape (n,), as the next ones.
+        start_s: ``_NEVER`` where it has not started.
+        end_s: ``_NEVER`` where it has not ended.
+    """
+
+    submit_s: Ints
+    start_s: Ints
+    end_s: Ints
+    limit_s: Ints
+    nodes: Ints
+
+    @classmethod
+    def of(cls, view: View, since_s: int) -> _Jobs:
+        """Those in the queue at some time since a moment; what has happened now was so before now."""
+        pending, running, ended, before_s = view.pending, view.running, view.ended, view.now_s - 1
+        late = slice(int(np.searchsorted(ended.end_s, since_s)), None)
+        waits, runs = np.full(len(pending), _NEVER), np.full(len(running), _NEVER)
+        return cls(
+            np.concatenate([np.minimum(pending.submit_s, before_s), running.submit_s, ended.submit_s[late]]),
+            np.concatenate([waits, np.minimum(running.start_s, before_s), ended.start_s[late]]),
+            np.concatenate([waits, runs, np.minimum(ended.end_s[late], before_s)]),
+            np.concatenate([pending.limit_s, running.limit_s, ended.limit_s[late]]),
+            np.concatenate([pending.nodes, running.width, ended.nodes[late]]),
+        )  # fmt: skip
+
+
+class _Present:
+    """Which jobs are there in which snapshots.
+
+    Args:
+        first: Shape (jobs,): first snapshot in which each is there.
+        last: Shape (jobs,): the one after its last; it may come before the first.
+        snapshots: How many there are.
+
+    Attributes:
+        count: Shape (snapshots,): how many are there.
+    """
+
+    def __init__(self, first: Ints, last: Ints, snapshots: int) -> None:
+        self._there = np.flatnonzero(last > first)
+        self._first, self._many = first[self._there], (last - first)[self._there]
+        self._snapshots = snapshots
+        self.count = self._sum(np.ones(len(self._there)))
+        self._begin = (np.cumsum(self.count) - self.count).astype(np.int64)
+
+    def total(self, values: Ints) -> NDArray[np.float64]:
+        """Shape (snapshots,): the sum over those that are there."""
+        return self._sum(values[self._there].astype(np.float64))
+
+    def _sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Each job adds its value from its first snapshot on, and takes it back behind its last."""
+        n = self._snapshots + 1
+        steps = np.bincount(self._first, values, n) - np.bincount(self._first + self._many, values, n)
+        summed: NDArray[np.float64] = np.cumsum(steps)[:-1]
+        return summed
+
+    def spread(self, values: Ints, plus: Ints | int = 0) -> NDArray[np.float64]:
+        """Shape (snapshots, 5): minimum, quartiles and maximum of a value of those that are there; 0 where none is.
+
+        Args:
+            values: Shape (jobs,).
+            plus: Shape (snapshots,): added to all values in a snapshot.
+        """
+        found = np.zeros((self._snapshots, len(_QUARTILES)))
+        some = self.count > 0
+        if not some.any():
+            return found
+        own = values[self._there]
+        order = np.argsort(own, kind="stable")
+        many = self._many[order]
+        within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+        snapshot = (np.repeat(self._first[order], many) + within).astype(np.uint16)
+        ascending = np.repeat(own[order], many)[np.argsort(snapshot, kind="stable")]  # snapshot by snapshot
+        place = (self.count[some, None] - 1.0) * _QUARTILES
+        low = place.astype(np.int64)
+        begin = self._begin[some, None]
+        below, above = ascending[begin + low], ascending[begin + np.ceil(place).astype(np.int64)]
+        found[some] = below + (above - below) * (place - low)
+        if isinstance(plus, np.ndarray):
+            found[some] += plus[some, None]
+        return found
