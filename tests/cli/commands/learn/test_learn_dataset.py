@@ -1,0 +1,120 @@
+"""``mirage learn dataset``: the same data by any number of processes, after a kill, and on an array of Slurm jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mirage.cli import main
+from mirage.duration import DAY_S, HOUR_S
+from mirage.learn.dataset.read import read_hand_overs
+from mirage.trace.table import JobTable
+from mirage.trace.write import write_trace
+from waiting import until
+
+OPTIONS = ["-N", "8", "--discipline", "easy", "--link-nodes", "1,2", "--link-limit", "8h", "--step", "1h"]
+WINDOWS = ["--start", "1970-01-05", "--windows", "6", "--every", "2d"]
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> str:
+    random = np.random.default_rng(3)
+    n = 430
+    run_s = random.integers(600, 8 * HOUR_S, n)
+    table = JobTable.build(
+        range(n),
+        submit_s=np.sort(random.integers(0, 20 * DAY_S, n)),
+        elapsed_s=run_s,
+        limit_s=run_s * random.integers(1, 4, n),
+        nodes=random.choice([1, 1, 1, 2, 4], n),
+    )
+    path = tmp_path_factory.mktemp("trace") / "jobs.csv"
+    write_trace(table, path)
+    return str(path)
+
+
+@pytest.fixture
+def asked(trace: str) -> list[str]:
+    return ["learn", "dataset", trace, *OPTIONS, *WINDOWS, "--futures", "4"]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".")}
+
+
+def test_it_tells_what_it_made(asked, tmp_path: Path, capsys) -> None:
+    few = [*asked, "--windows", "2", "--no-forecast", "--workers", "1", "-o", str(tmp_path / "set")]
+    assert main(few) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "1970-01" in out
+    assert "in 2 shards; 0.0 CPU minutes" in out
+    assert main([*few, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["shards"], told["reused"], told["rows"]) == (2, 2, len(read_hand_overs(tmp_path / "set")))
+    assert sum(sum(row[load] for load in ("light", "medium", "heavy")) for row in told["windows"]) == 4
+    assert main([*few, "--seed", "1"]) == 1
+    assert "seed 0, now 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [(["--array-jobs", "3"], "need --executor submitit"), (["--sbatch", "cpu"], "no KEY=VALUE"), ([], "--nodes N")],
+)
+def test_options_that_do_not_fit_are_refused_before_anything_is_read(more, complaint, capsys) -> None:
+    machine = ["-N", "8"] if more else []
+    assert main(["learn", "dataset", "/no/such/trace", *machine, "-o", "x", *more]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_without_a_slurm_an_array_is_refused(asked, tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main([*asked, "--executor", "submitit", "-o", str(tmp_path / "set")]) == 1
+    assert "no Slurm is found here" in capsys.readouterr().err
+
+
+def test_without_submitit_the_extra_is_named(asked, tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    assert main([*asked, "--executor", "submitit", "-o", str(tmp_path / "set")]) == 1
+    assert "mirage-hpc[cluster]" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_same_data_after_a_kill_and_by_several_processes(asked, tmp_path: Path, capsys) -> None:
+    killed, shared = tmp_path / "killed", tmp_path / "shared"
+    command = [sys.executable, "-m", "mirage", *asked, "--workers", "1", "-o", str(killed)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        until(lambda: process.poll() is not None or len(list(killed.glob("rows-*"))) > 1, 20, "a shard", pause_s=0.005)
+        process.send_signal(signal.SIGKILL)
+    done = len(list(killed.glob("rows-*")))
+    assert process.returncode == -signal.SIGKILL
+    assert 1 < done < 6
+    assert main([*asked, "--workers", "1", "--json", "-o", str(killed)]) == 0
+    assert json.loads(capsys.readouterr().out)["reused"] == done
+    assert main([*asked, "--workers", "2", "-o", str(shared)]) == 0
+    assert files(shared) == files(killed)
+
+
+@pytest.mark.slow
+@pytest.mark.real_slurm
+def test_an_array_of_slurm_jobs_makes_the_same_data(asked, tmp_path: Path, private_cluster) -> None:
+    environment = {**os.environ, **private_cluster(nodes=2).environment}
+    here, there = tmp_path / "here", tmp_path / "there"
+    asked = [*asked, "--no-forecast"]
+    assert main([*asked, "--workers", "1", "-o", str(here)]) == 0
+    command = [sys.executable, "-m", "mirage", *asked, "--executor", "submitit", "--array-jobs", "2"]
+    done = subprocess.run(
+        [*command, "--sbatch", "time=10", "-o", str(there)], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert files(there) == files(here)
+    told = subprocess.run(["scontrol", "-o", "show", "job"], env=environment, capture_output=True, text=True).stdout
+    jobs = [dict(word.partition("=")[::2] for word in line.split()) for line in told.splitlines()]
+    assert [(job["JobName"], job["TimeLimit"]) for job in jobs] == [("mirage-dataset", "00:10:00")] * 2

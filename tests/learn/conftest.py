@@ -1,0 +1,42 @@
+"""A small cluster with a queue, and data sets of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mirage.duration import DAY_S, HOUR_S
+from mirage.learn.dataset.recipe import Recipe
+from mirage.provision.chain import Link
+from mirage.provision.evaluation.episode import Scenario
+from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.study import Study
+from mirage.sim.cluster import Cluster
+from mirage.sim.jobs import workload
+from mirage.trace.table import JobTable
+
+
+@pytest.fixture(scope="session")
+def small_trace() -> JobTable:
+    """Twelve days of two users on eight nodes, with waits of hours now and then."""
+    random = np.random.default_rng(3)
+    n = 260
+    run_s = random.integers(600, 8 * HOUR_S, n)
+    return JobTable.build(
+        range(n),
+        submit_s=np.sort(random.integers(0, 12 * DAY_S, n)),
+        elapsed_s=run_s,
+        limit_s=run_s * random.integers(1, 4, n),
+        nodes=random.choice([1, 1, 1, 2, 4], n),
+        user=[f"user{k % 2}" for k in range(n)],
+    )
+
+
+@pytest.fixture(scope="session")
+def small_recipe(small_trace: JobTable) -> Recipe:
+    """Four windows, a day apart, in three shards; no forecasts."""
+    cluster = Cluster.pool(8)
+    scenario = Scenario(cluster, workload(small_trace, cluster), "easy")
+    protocol = Protocol.warm(5 * DAY_S, windows=4, every_s=DAY_S, step_s=HOUR_S)
+    links = (Link(1, 6 * HOUR_S), Link(2, 6 * HOUR_S))
+    return Recipe(Study(scenario, protocol, links, ()), None, shard_s=2 * DAY_S)

@@ -1,0 +1,77 @@
+"""The last 24 hours of the queue, rebuilt from one view."""
+
+from __future__ import annotations
+
+import numpy as np
+from views import ended, jobs, view
+
+from mirage.learn.features.queue_history import queue_history
+from mirage.learn.hand_overs import HISTORY, QUEUE_COLUMNS
+
+NOW_S = 100_000
+MIN = 60
+
+
+def at(minutes_ago: int) -> int:
+    return NOW_S - minutes_ago * MIN
+
+
+def test_every_job_is_where_it_was_at_each_snapshot() -> None:
+    seen = view(
+        NOW_S,
+        8,
+        0,
+        pending=jobs({"nodes": 3, "limit_s": 7200, "submit_s": at(15)}),
+        running=jobs({"nodes": 2, "width": 2, "limit_s": 3600, "submit_s": at(35), "start_s": at(15)}),
+        history=ended((1, 4, 600, at(35), at(25), at(5))),
+    )
+    rows = queue_history(seen)
+    assert rows.shape == (HISTORY, QUEUE_COLUMNS)
+    pending, running = rows[-5:, :2].tolist(), rows[-5:, 17:19].tolist()
+    assert pending == [[0, 0], [2, 6], [1, 2], [1, 3], [1, 3]]
+    assert running == [[0, 0], [0, 0], [1, 4], [2, 6], [1, 2]]
+    assert not rows[:-4].any()
+    assert rows[-4, 2:7].tolist() == [10, 22.5, 35, 47.5, 60]  # limits of 10 and 60 min
+    assert rows[-4, 7:12].tolist() == [300] * 5
+    assert rows[-1, 7:12].tolist() == [900] * 5
+    assert rows[-2, 19:24].tolist() == [10, 22.5, 35, 47.5, 60]
+    assert rows[-2, 24:29].tolist() == [600, 750, 900, 1050, 1200]
+    assert rows[-2, 29:34].tolist() == [300, 450, 600, 750, 900]
+    assert not rows[:, 12:17].any()
+
+
+def test_what_happens_in_the_second_of_a_snapshot_has_not_happened_yet() -> None:
+    seen = view(NOW_S, 8, 0, history=ended((1, 4, 600, at(40), at(30), at(20))))
+    rows = queue_history(seen)[-5:]
+    assert rows[:, 0].tolist() == [0, 1, 0, 0, 0]
+    assert rows[:, 17].tolist() == [0, 0, 1, 0, 0]
+
+
+def test_a_held_job_is_counted_nowhere() -> None:
+    seen = view(NOW_S, 8, 8, held=jobs({"submit_s": at(600)}))
+    assert not queue_history(seen).any()
+
+
+def test_what_a_view_shows_is_there_now_even_if_it_came_this_second() -> None:
+    seen = view(
+        NOW_S,
+        8,
+        0,
+        pending=jobs({"submit_s": NOW_S}),
+        running=jobs({"submit_s": at(5), "start_s": NOW_S, "width": 1}),
+        history=ended((1, 4, 600, at(5), at(5), NOW_S)),
+    )
+    assert queue_history(seen)[-1, [0, 17]].tolist() == [1, 1]
+
+
+def test_a_part_of_the_history_is_the_end_of_all_of_it() -> None:
+    rng = np.random.default_rng(0)
+    submit_s = np.sort(NOW_S - rng.integers(0, 30 * 3600, 300))
+    start_s = submit_s + rng.integers(0, 9000, 300)
+    end_s = start_s + rng.integers(0, 20_000, 300)
+    order = np.argsort(end_s)
+    past = [(1, int(rng.integers(1, 5)), 3600, int(submit_s[k]), int(start_s[k]), int(end_s[k])) for k in order]
+    seen = view(NOW_S, 8, 0, history=ended(*[row for row in past if row[-1] < NOW_S]))
+    whole = queue_history(seen)
+    np.testing.assert_array_equal(queue_history(seen, 7), whole[-7:])
+    assert whole[-7:].any()
