@@ -18,13 +18,13 @@ from mirage.trace.table import JobTable
 
 @pytest.fixture(scope="session")
 def small_trace() -> JobTable:
-    """Twelve days of two users on eight nodes, with waits of hours now and then."""
+    """Two weeks of two users on eight nodes, with waits of hours now and then."""
     random = np.random.default_rng(3)
-    n = 260
+    n = 300
     run_s = random.integers(600, 8 * HOUR_S, n)
     return JobTable.build(
         range(n),
-        submit_s=np.sort(random.integers(0, 12 * DAY_S, n)),
+        submit_s=np.sort(random.integers(0, 14 * DAY_S, n)),
         elapsed_s=run_s,
         limit_s=run_s * random.integers(1, 4, n),
         nodes=random.choice([1, 1, 1, 2, 4], n),
@@ -34,9 +34,9 @@ def small_trace() -> JobTable:
 
 @pytest.fixture(scope="session")
 def small_recipe(small_trace: JobTable) -> Recipe:
-    """Four windows, a day apart, in three shards; no forecasts."""
+    """Five windows, a day apart, in four shards; no forecasts."""
     cluster = Cluster.pool(8)
     scenario = Scenario(cluster, workload(small_trace, cluster), "easy")
-    protocol = Protocol.warm(5 * DAY_S, windows=4, every_s=DAY_S, step_s=HOUR_S)
+    protocol = Protocol.warm(5 * DAY_S, windows=5, every_s=30 * HOUR_S, step_s=HOUR_S)
     links = (Link(1, 6 * HOUR_S), Link(2, 6 * HOUR_S))
     return Recipe(Study(scenario, protocol, links, ()), None, shard_s=2 * DAY_S)

@@ -15,6 +15,7 @@ from mirage.forecast.forecaster import Forecaster
 from mirage.learn.dataset.make import make_data_set
 from mirage.learn.dataset.read import known_by, read_hand_overs
 from mirage.learn.dataset.recipe import Recipe
+from mirage.learn.dataset.shards import Folder
 from mirage.learn.features.features import feature_names, features_of
 from mirage.learn.features.forecast_features import forecast_of
 from mirage.learn.features.queue_history import queue_history
@@ -28,7 +29,7 @@ from mirage.provision.evaluation.episode import Episode, play, warm_simulations
 def folder(small_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("data") / "set"
     made = make_data_set(small_recipe, place)
-    assert (made.shards, made.reused) == (3, 0)
+    assert (made.shards, made.reused) == (4, 0)
     return place
 
 
@@ -48,8 +49,8 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_outcomes_are_those_of_the_episodes(small_recipe: Recipe, folder: Path) -> None:
     rows = read_hand_overs(folder, link_nodes=[2])
     edges = rows.windows()
-    assert len(edges) == 5
-    for (episode, _), first, last in zip(played(small_recipe, 1, 4), edges[:-1], edges[1:]):
+    assert len(edges) == 6
+    for (episode, _), first, last in zip(played(small_recipe, 1, 5), edges[:-1], edges[1:]):
         window = rows[first:last]
         assert set(window.window_s) == {episode.submitted_s}
         np.testing.assert_array_equal(window.time_s, episode.decisions_s)
@@ -98,10 +99,14 @@ def test_finished_shards_are_kept_and_others_made(small_recipe: Recipe, folder: 
     rows = sorted(tmp_path.glob("rows-*"))
     rows[0].unlink()  # its snapshots are there, as after a kill between the two
     rows[1].write_bytes(rows[1].read_bytes()[:100])
+    last = small_recipe.shards()[2]
+    Folder(tmp_path).write(
+        last, small_recipe.shard_s, "another", Folder(folder).read(last.number, small_recipe.shard_s)
+    )
     told: list[tuple[int, int]] = []
     made = make_data_set(small_recipe, tmp_path, progress=lambda *now: told.append(now))
-    assert (made.shards, made.reused) == (3, 1)
-    assert told[0] != told[-1] == (4, 4)
+    assert (made.shards, made.reused) == (4, 1)
+    assert (told[0], told[-1]) == ((1, 5), (5, 5))
     (tmp_path / ".rows-x.parquet.77.part").unlink()
     assert files(tmp_path) == whole
 
@@ -131,7 +136,7 @@ def test_a_folder_of_something_else_is_refused(small_recipe: Recipe, tmp_path: P
 
 def test_a_data_set_that_lacks_shards_is_not_read(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_bytes((folder / "manifest.json").read_bytes())
-    with pytest.raises(ConfigurationError, match="lacks 3 of its 3 shards"):
+    with pytest.raises(ConfigurationError, match="lacks 4 of its 4 shards"):
         read_hand_overs(tmp_path)
     told = json.loads((folder / "manifest.json").read_text()) | {"schema": 99}
     (tmp_path / "manifest.json").write_text(json.dumps(told))

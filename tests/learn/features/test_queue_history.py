@@ -57,11 +57,11 @@ def test_what_a_view_shows_is_there_now_even_if_it_came_this_second() -> None:
         NOW_S,
         8,
         0,
-        pending=jobs({"submit_s": NOW_S}),
-        running=jobs({"submit_s": at(5), "start_s": NOW_S, "width": 1}),
+        pending=jobs({"submit_s": NOW_S, "nodes": 3}),
+        running=jobs({"submit_s": at(5), "start_s": NOW_S, "width": 2}),
         history=ended((1, 4, 600, at(5), at(5), NOW_S)),
     )
-    assert queue_history(seen)[-1, [0, 17]].tolist() == [1, 1]
+    assert queue_history(seen)[-1, [0, 1, 17, 18]].tolist() == [1, 3, 1, 2]
 
 
 def test_a_part_of_the_history_is_the_end_of_all_of_it() -> None:

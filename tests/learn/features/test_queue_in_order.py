@@ -30,6 +30,14 @@ def test_jobs_run_in_order_and_none_passes_another(nodes: int, wait_s: float) ->
     assert wait_behind_queue_s(seen, chain(0, nodes=nodes), limit_run_s(seen)) == wait_s
 
 
+def test_a_short_job_frees_its_nodes_before_a_longer_one_that_started_earlier() -> None:
+    running = jobs({"width": 2, "nodes": 2, "limit_s": 1000, "start_s": NOW_S})
+    pending = jobs({"nodes": 1, "limit_s": 300}, {"nodes": 1, "limit_s": 100}, {"nodes": 1, "limit_s": 50})
+    seen = view(NOW_S, 4, 2, running=running, pending=pending, chain=LINK)
+    waits = [wait_behind_queue_s(seen, chain(0, nodes=nodes), limit_run_s(seen)) for nodes in (1, 2, 3)]
+    assert waits == [150, 300, 1000]
+
+
 def test_a_free_machine_keeps_nobody_waiting() -> None:
     seen = view(NOW_S, 4, 4, chain=LINK)
     assert wait_behind_queue_s(seen, LINK, limit_run_s(seen)) == 0

@@ -58,7 +58,7 @@ def read_hand_overs(
 def known_by(rows: HandOvers, until_s: int) -> NDArray[np.bool_]:
     """Shape (n,): whether all of a row's window was known by a moment."""
     edges = rows.windows()
-    over_s = rows.time_s + rows.remaining_s + np.maximum(rows.outcome_s, 0)
+    over_s = rows.time_s + rows.remaining_s + rows.outcome_s  # when the next link started; in the last row not before
     latest_s = np.maximum.reduceat(over_s, edges[:-1]) if len(rows) else over_s
     known: NDArray[np.bool_] = np.repeat(latest_s <= until_s, np.diff(edges))
     return known

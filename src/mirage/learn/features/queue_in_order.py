@@ -111,7 +111,7 @@ def start_in_order(
         if nodes > total + _ENOUGH:
             continue
         while free < nodes - _ENOUGH and first < last:
-            now_s = max(now_s, busy_until_s[first])
+            now_s = busy_until_s[first]
             free += busy[first]
             first += 1
         if k == len(asked):
