@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,11 +16,18 @@ from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, SlurmError
 from mirage.learn.dataset.make import MadeShard, Work, shard_maker
 from mirage.learn.dataset.recipe import Shard
+from mirage.slurm.runner import Runner, SystemRunner
 
 LONGEST_S = 4 * HOUR_S
 """Time limit of a job where none is said."""
 
-JOBS, POLL_S = 8, 2.0
+JOBS = 8
+
+POLL_S, POLLS_A_LOOK = 2.0, 15
+"""How often answers are looked for, and after how many times squeue is asked."""
+
+_ERROR = re.compile(r"^[\w.]*(?:Error|Exception|Interrupt|Refused|Infeasible)\b.*", re.MULTILINE)
+"""The last line of a traceback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +38,13 @@ class SlurmArray:
         jobs: How many jobs at most; each replays the trace once.
         sbatch: Further options of sbatch, by their long names: ``{"partition": "cpu", "time": "1:00:00"}``.
         sleep: Passes some seconds.
+        runner: Runs squeue.
     """
 
     jobs: int = JOBS
     sbatch: Mapping[str, str] = field(default_factory=dict)
     sleep: Callable[[float], None] = time.sleep
+    runner: Runner = field(default_factory=SystemRunner)
 
     def __call__(self, work: Work, shards: Sequence[Shard]) -> Iterator[MadeShard]:
         """Make shards; a job's are told of when it is done. Jobs that are not awaited to their end are cancelled.
@@ -50,12 +61,12 @@ class SlurmArray:
         try:
             jobs = executor.map_array(make_shards, [work] * len(parts), parts)
         except Exception as error:
-            raise SlurmError(f"the array was not submitted: {error}") from error
+            raise SlurmError("the array was not submitted", str(error)) from error
         try:
             yield from self._as_they_end(list(jobs))
         finally:
             for job in jobs:
-                if not job.done():
+                if not _has_answered(job):
                     job.cancel()
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -70,6 +81,7 @@ class SlurmArray:
             executor = submitit.SlurmExecutor(folder=folder)
         except RuntimeError as error:
             raise ConfigurationError(f"no Slurm is found here ({error}); run it where sbatch and srun are") from error
+        logging.getLogger("submitit").setLevel(logging.ERROR)  # it warns of accounting that is not kept
         executor.update_parameters(
             job_name="mirage-dataset",
             time=LONGEST_S // 60,
@@ -80,19 +92,59 @@ class SlurmArray:
         return executor
 
     def _as_they_end(self, jobs: list[Any]) -> Iterator[MadeShard]:
+        """What jobs made, as they answer.
+
+        A job that has left the queue without an answer at two looks was killed: accounting, which could tell, is not
+        kept everywhere.
+        """
+        polls, missed = 0, set[str]()
         while jobs:
-            ended = [job for job in jobs if job.done()]
-            for job in ended:
-                if (failed := job.exception()) is not None:
-                    last = str(failed).strip().splitlines()[-1:] or [repr(failed)]
-                    raise SlurmError(
-                        f"job {job.job_id} failed: {last[0]}; see {job.paths.stderr}. Run the same command "
-                        "again: finished shards are kept"
-                    )
-                yield from job.result()
-            jobs = [job for job in jobs if job not in ended]
-            if jobs and not ended:
-                self.sleep(POLL_S)
+            answered = [job for job in jobs if _has_answered(job)]
+            for job in answered:
+                yield from _answer(job)
+            jobs = [job for job in jobs if job not in answered]
+            if not jobs or answered:
+                continue
+            self.sleep(POLL_S)
+            polls += 1
+            if polls % POLLS_A_LOOK == 0:
+                left = self._left_queue(jobs)
+                for job in jobs:
+                    if job.job_id in left & missed and not _has_answered(job):
+                        raise _failed(job, "it ended without an answer: killed, or out of time or memory")
+                missed = left
+
+    def _left_queue(self, jobs: list[Any]) -> set[str]:
+        """The ids of jobs that squeue no longer shows; none where it cannot be asked."""
+        array = jobs[0].job_id.partition("_")[0]
+        told = self.runner.run(["squeue", "-h", "-r", "-j", array, "-o", "%i"])
+        if told.status and "invalid job id" not in told.stderr.lower():
+            return set()
+        return {job.job_id for job in jobs} - set(told.stdout.split())
+
+
+def _has_answered(job: Any) -> bool:
+    return bool(job.paths.result_pickle.exists())
+
+
+def _answer(job: Any) -> list[MadeShard]:
+    """What a job made.
+
+    Raises:
+        SlurmError: It failed.
+    """
+    failed = job.exception()
+    if failed is not None:
+        raise _failed(job, (_ERROR.findall(str(failed)) or [str(failed)])[-1])
+    made: list[MadeShard] = job.result()
+    return made
+
+
+def _failed(job: Any, why: str) -> SlurmError:
+    return SlurmError(
+        f"job {job.job_id} failed: {why}; its output is in {job.paths.stderr}. Run the same command again: finished "
+        "shards are kept"
+    )
 
 
 def make_shards(work: Work, shards: Sequence[Shard]) -> list[MadeShard]:
