@@ -1,0 +1,101 @@
+"""Ranges of what a model was trained on, and what lies outside: there it has learnt nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.job_state import Floats
+
+BEYOND = 0.1
+"""How far beyond the range, as a share of its width, a feature may lie: a queue that is a little longer than any
+before is no other world."""
+
+
+class Outside(NamedTuple):
+    """A feature outside the range of training.
+
+    Attributes:
+        feature: Its name.
+        value: What it is.
+        bound: The nearest that was seen in training; NaN where it never had a value there.
+    """
+
+    feature: str
+    value: float
+    bound: float
+
+    @property
+    def words(self) -> str:
+        """The feature and both values, as reasons of plans have it."""
+        return f"feature={self.feature},value={self.value:g},trained={self.bound:g}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranges:
+    """Least and largest value of every feature in training.
+
+    Attributes:
+        names: Of the features.
+        low: Shape (features,); NaN where a feature never had a value.
+        high: Shape (features,).
+        may_lack: Shape (features,), whether a feature sometimes had no value.
+    """
+
+    names: tuple[str, ...]
+    low: Floats
+    high: Floats
+    may_lack: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, values: NDArray[np.float32], names: tuple[str, ...]) -> Self:
+        """Those of the rows that a model was trained on.
+
+        Args:
+            values: Shape (n, features), n > 0; NaN for what is not known.
+            names: Of the features.
+        """
+        known = np.isfinite(values)
+        low = np.where(known, values, np.inf).min(axis=0)
+        high = np.where(known, values, -np.inf).max(axis=0)
+        ever = known.any(axis=0)
+        return cls(
+            names,
+            np.where(ever, low, np.nan).astype(np.float64),
+            np.where(ever, high, np.nan).astype(np.float64),
+            ~known.all(axis=0),
+        )
+
+    def outside(self, values: NDArray[np.float32]) -> Outside | None:
+        """The feature that lies furthest outside, by the width of its range; None where all lie inside.
+
+        Args:
+            values: Shape (features,), in the order of ``names``; NaN for what is not known.
+        """
+        values = values.astype(np.float64)
+        width = np.maximum(self.high - self.low, np.abs(self.high) * 1e-6 + 1e-9)
+        excess = np.maximum(self.low - values, values - self.high) / width
+        excess = np.where(np.isnan(values), np.where(self.may_lack, -1.0, np.inf), excess)
+        excess = np.where(np.isnan(excess), np.inf, excess)  # a value where none was ever seen
+        if not len(excess) or excess.max() <= BEYOND:
+            return None
+        worst = int(excess.argmax())
+        bound = self.low[worst] if values[worst] < self.low[worst] else self.high[worst]
+        return Outside(self.names[worst], float(values[worst]), float(bound))
+
+    def as_arrays(self) -> dict[str, NDArray[Any]]:
+        """As a model file keeps them."""
+        return {"low": self.low, "high": self.high, "may_lack": self.may_lack}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> Self:
+        """Those of a model file.
+
+        Raises:
+            KeyError: There are none.
+        """
+        return cls(names, arrays["low"], arrays["high"], arrays["may_lack"].astype(np.bool_))

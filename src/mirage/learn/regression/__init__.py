@@ -1,0 +1,1 @@
+"""Models of hand-overs without networks: what is predicted, and when to submit by it."""

@@ -1,0 +1,190 @@
+"""The forest and the boosted trees of Mirage, SC'23: point regression on the flat snapshots of 24 hours.
+
+As there: seven submissions a window, evenly apart, label x in hours, and a link is submitted where the prediction lies
+between half an hour before the end of the present one and 500 hours after it, whatever an hour costs. Other than
+there, what is seen is the queue at the decision, and not at the start of the next link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.duration import HOUR_S
+from mirage.job_state import Floats, Ints
+from mirage.learn.hand_overs import Floats32, HandOvers
+from mirage.learn.regression.model import Arrays, Flags, Seen, Steps, TrainingSettings, seen_in
+from mirage.learn.regression.tree_arrays import TreeArrays, all_of, random_forest
+from mirage.policy.cost import Cost
+from mirage.predict.boosted_trees import trees_as_bytes, trees_from_bytes, xgboost
+
+PROBES = 7
+"""Submissions of a window that are learnt from."""
+
+EARLIEST_H, LATEST_H = -0.5, 500.0
+"""Predictions at which a link is submitted."""
+
+BATCH = 10
+"""Trees that are grown in one step."""
+
+
+class Published:
+    """The rule; subclasses predict x."""
+
+    inputs: tuple[str, ...] = ()
+    reads_history = True
+
+    def x_h(self, history: Floats32) -> Floats:
+        """Shape (n,): start of the next link minus end of the present one, in hours.
+
+        Args:
+            history: Shape (n, snapshots × columns).
+        """
+        raise NotImplementedError
+
+    def submits(self, seen: Seen, cost: Cost) -> Flags:
+        """Where the prediction lies within the bounds, whatever the cost."""
+        x_h = self._of(seen)
+        found: Flags = (x_h >= EARLIEST_H) & (x_h <= LATEST_H)
+        return found
+
+    def told(self, seen: Seen) -> dict[str, Floats]:
+        """The prediction."""
+        return {"x_h": self._of(seen)}
+
+    def settings(self) -> dict[str, Any]:
+        """As ``Model`` says."""
+        return {}
+
+    def _of(self, seen: Seen) -> Floats:
+        return self.x_h(_flat(seen.history()))
+
+
+class PublishedForest(Published):
+    """``random-forest-2023``: a hundred trees.
+
+    Args:
+        trees: The trees.
+        means_h: Shape (leaves,), mean x of each leaf.
+    """
+
+    def __init__(self, trees: TreeArrays, means_h: Floats32) -> None:
+        self.trees, self.means_h = trees, means_h
+
+    def x_h(self, history: Floats32) -> Floats:
+        """As ``Published`` says."""
+        return np.asarray(self.means_h[self.trees.leaves(history)].mean(axis=1), dtype=np.float64)
+
+    def as_arrays(self) -> dict[str, NDArray[Any]]:
+        """As ``Model`` says."""
+        return self.trees.as_arrays() | {"means_h": self.means_h}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, settings: Mapping[str, Any]) -> Self:
+        """As ``Model`` says."""
+        return cls(TreeArrays.from_arrays(arrays), arrays["means_h"])
+
+
+class PublishedTrees(Published):
+    """``xgboost-2023``: XGBoost with its defaults, a hundred trees.
+
+    Args:
+        content: The trees as bytes.
+    """
+
+    def __init__(self, content: NDArray[np.uint8]) -> None:
+        self.content = content
+        self._booster = trees_from_bytes(content)
+        self._booster.set_param({"nthread": 1})
+
+    def x_h(self, history: Floats32) -> Floats:
+        """As ``Published`` says."""
+        return np.asarray(self._booster.inplace_predict(history), dtype=np.float64)
+
+    def as_arrays(self) -> dict[str, NDArray[Any]]:
+        """As ``Model`` says."""
+        return {"trees": self.content}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, settings: Mapping[str, Any]) -> Self:
+        """As ``Model`` says."""
+        return cls(arrays["trees"].astype(np.uint8))
+
+
+def train_published_forest(
+    data: HandOvers, tune: HandOvers, settings: TrainingSettings, steps: Steps
+) -> PublishedForest:
+    """The forest on the flat snapshots; nothing is tuned, so that it learns from the tuning slice too.
+
+    Args:
+        data: Decisions with their snapshots.
+        tune: Later ones.
+        settings: Seed and trees.
+        steps: Where what is done is kept, ten trees at a time.
+    """
+    history, x_h = _both(data, tune)
+
+    def grown(first: int) -> dict[str, NDArray[Any]]:
+        forest = random_forest(
+            n_estimators=min(BATCH, settings.trees - first), n_jobs=settings.threads, random_state=settings.seed + first
+        ).fit(history, x_h)
+        trees = [tree.tree_ for tree in forest.estimators_]
+        means = [tree.value[tree.children_left == -1, 0, 0] for tree in trees]
+        return TreeArrays.of(trees).as_arrays() | {"means_h": np.concatenate(means).astype(np.float32)}
+
+    made = [
+        steps.done(f"trees-{first}", lambda first=first: grown(first))  # type: ignore[misc]
+        for first in range(0, settings.trees, BATCH)
+    ]
+    means_h = np.concatenate([part["means_h"] for part in made])
+    return PublishedForest(all_of([TreeArrays.from_arrays(part) for part in made]), means_h)
+
+
+def train_published_trees(data: HandOvers, tune: HandOvers, settings: TrainingSettings, steps: Steps) -> PublishedTrees:
+    """XGBoost on the flat snapshots.
+
+    Args:
+        data: Decisions with their snapshots.
+        tune: Later ones.
+        settings: Seed, trees and threads.
+        steps: Where what is done is kept.
+    """
+
+    def grown() -> dict[str, NDArray[Any]]:
+        history, x_h = _both(data, tune)
+        package = xgboost()
+        matrix = package.DMatrix(history, x_h, nthread=settings.threads)
+        curves: dict[str, dict[str, list[float]]] = {}
+        booster = package.train(
+            {"seed": settings.seed, "nthread": settings.threads},
+            matrix,
+            num_boost_round=settings.trees,
+            evals=[(matrix, "train")],
+            evals_result=curves,
+            verbose_eval=False,
+        )
+        return {"trees": trees_as_bytes(booster), "curve/train": np.array(curves["train"]["rmse"])}
+
+    return PublishedTrees(steps.done("trees", grown)["trees"].astype(np.uint8))
+
+
+def probes(data: HandOvers) -> Ints:
+    """Rows of seven decisions a window, evenly apart, the last at its end."""
+    edges = data.windows()
+    spread = [np.linspace(first, last - 1, PROBES).round() for first, last in zip(edges[:-1], edges[1:])]
+    found: Ints = np.unique(np.concatenate(spread)).astype(np.int64)
+    return found
+
+
+def _both(data: HandOvers, tune: HandOvers) -> tuple[Floats32, Floats32]:
+    """Flat histories and x in hours of the probes of both."""
+    parts = [(of, probes(of)) for of in (data, tune) if len(of)]
+    history = np.concatenate([_flat(seen_in(of, rows).history()) for of, rows in parts])
+    return history, np.concatenate([(of.outcome_s[rows] / HOUR_S).astype(np.float32) for of, rows in parts])
+
+
+def _flat(history: Floats32) -> Floats32:
+    return history.reshape(len(history), -1)

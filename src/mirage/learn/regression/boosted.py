@@ -1,0 +1,87 @@
+"""Gradient boosting of the outcome's distribution on all features of the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.job_state import Floats
+from mirage.learn.hand_overs import HandOvers
+from mirage.learn.regression.model import (
+    REMAINING,
+    Arrays,
+    Distribution,
+    Seen,
+    Steps,
+    TrainingSettings,
+    choices,
+    drawn,
+    seen_in,
+)
+from mirage.learn.regression.quantile_trees import Lesson, QuantileTrees, grow
+
+
+class BoostedOutcomes(Distribution):
+    """Quantiles of the outcome by boosted trees.
+
+    Args:
+        trees: The trees.
+        inputs: The features they read.
+    """
+
+    def __init__(self, trees: QuantileTrees, inputs: tuple[str, ...]) -> None:
+        self.trees, self.inputs = trees, inputs
+
+    def outcomes_s(self, seen: Seen) -> Floats:
+        """As ``Distribution`` says."""
+        found: Floats = self.trees.waits_s(seen.columns(self.inputs)) - seen.remaining_s[:, None]
+        return found
+
+    def as_arrays(self) -> dict[str, NDArray[Any]]:
+        """As ``Model`` says."""
+        return {"trees": self.trees.content}
+
+    def settings(self) -> dict[str, Any]:
+        """As ``Model`` says."""
+        return {"inputs": list(self.inputs)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, settings: Mapping[str, Any]) -> Self:
+        """As ``Model`` says."""
+        return cls(QuantileTrees.of(arrays), tuple(settings["inputs"]))
+
+
+def train_boosted(data: HandOvers, tune: HandOvers, settings: TrainingSettings, steps: Steps) -> BoostedOutcomes:
+    """Trees grown on all features, until later decisions gain nothing.
+
+    Args:
+        data: Decisions.
+        tune: Later ones.
+        settings: Seed and bounds.
+        steps: Where what is done is kept.
+    """
+    inputs = all_inputs(data.names)
+
+    def lesson(of: HandOvers, seed: int) -> Lesson:
+        rows = drawn(choices(of), settings.most_rows, seed)
+        wait_s = (of.outcome_s + of.remaining_s)[rows].astype(np.float64)
+        return Lesson(seen_in(of, rows).columns(inputs), wait_s)
+
+    def make() -> Mapping[str, NDArray[Any]]:
+        return grow(
+            lesson(data, settings.seed),
+            lesson(tune, settings.seed + 1),
+            settings,
+            max_depth=5,
+            colsample_bytree=0.5,
+        )
+
+    return BoostedOutcomes(QuantileTrees.of(steps.done("trees", make)), inputs)
+
+
+def all_inputs(names: tuple[str, ...]) -> tuple[str, ...]:
+    """All features, and the time that remains."""
+    return (*(name for name in names if name != REMAINING), REMAINING)

@@ -1,0 +1,140 @@
+"""Quantile regression forest: every leaf keeps the distribution of the waits that fell into it (Meinshausen 2006)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.job_state import Floats
+from mirage.learn.hand_overs import Floats32, HandOvers
+from mirage.learn.regression.boosted import all_inputs
+from mirage.learn.regression.model import (
+    Arrays,
+    Distribution,
+    Seen,
+    Steps,
+    TrainingSettings,
+    choices,
+    drawn,
+    seen_in,
+)
+from mirage.learn.regression.quantile_trees import log_wait, wait_of
+from mirage.learn.regression.tree_arrays import TreeArrays, all_of, random_forest
+from mirage.learn.rule import LEVELS
+
+BATCH = 10
+"""Trees that are grown in one step: what a power cut costs at most."""
+
+GRID = 64
+"""Waits at which the leaves keep their distribution: quantiles of all waits of the training."""
+
+LEAST_ROWS = 40
+"""Rows of a leaf at least: decisions half an hour apart are nearly alike, so that these are about two windows."""
+
+_AT_ONCE = 2_000
+"""Rows that are predicted at once: more would fill the memory."""
+
+
+class QuantileForest(Distribution):
+    """Mean of the leaves' distributions.
+
+    Args:
+        trees: The trees.
+        below: Shape (leaves, grid), share of a leaf's waits up to each of the grid's.
+        grid: Shape (grid,), log waits, ascending.
+        inputs: The features that the trees read.
+    """
+
+    def __init__(
+        self, trees: TreeArrays, below: NDArray[np.float16], grid: Floats32, inputs: tuple[str, ...]
+    ) -> None:
+        self.trees, self.below, self.grid, self.inputs = trees, below, grid, inputs
+
+    def outcomes_s(self, seen: Seen) -> Floats:
+        """As ``Distribution`` says."""
+        inputs = seen.columns(self.inputs)
+        found = np.empty((len(seen), len(LEVELS)))
+        for first in range(0, len(seen), _AT_ONCE):
+            part = slice(first, first + _AT_ONCE)
+            below = self.below[self.trees.leaves(inputs[part])].mean(axis=1, dtype=np.float32)
+            found[part] = wait_of(self._quantiles(below))
+        found -= seen.remaining_s[:, None]
+        return found
+
+    def _quantiles(self, below: Floats32) -> Floats:
+        """Shape (n, levels): log waits at which distributions reach the levels."""
+        found = np.empty((len(below), len(LEVELS)))
+        for k, level in enumerate(LEVELS):
+            right = np.minimum((below < level).sum(axis=1), len(self.grid) - 1)
+            left = np.maximum(right - 1, 0)
+            row = np.arange(len(below))
+            low, high = below[row, left], below[row, right]
+            rise = np.maximum(high - low, 1e-6)
+            share = np.clip((level - low) / rise, 0.0, 1.0)
+            found[:, k] = self.grid[left] + share * (self.grid[right] - self.grid[left])
+        return found
+
+    def as_arrays(self) -> dict[str, NDArray[Any]]:
+        """As ``Model`` says."""
+        return self.trees.as_arrays() | {"below": self.below, "grid": self.grid}
+
+    def settings(self) -> dict[str, Any]:
+        """As ``Model`` says."""
+        return {"inputs": list(self.inputs)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, settings: Mapping[str, Any]) -> Self:
+        """As ``Model`` says."""
+        below = arrays["below"].astype(np.float16)
+        return cls(TreeArrays.from_arrays(arrays), below, arrays["grid"], tuple(settings["inputs"]))
+
+
+def train_forest(data: HandOvers, tune: HandOvers, settings: TrainingSettings, steps: Steps) -> QuantileForest:
+    """A forest on all features; it has nothing to tune, so that it learns from the tuning slice too.
+
+    Args:
+        data: Decisions.
+        tune: Later ones.
+        settings: Seed, rows and trees.
+        steps: Where what is done is kept, ten trees at a time.
+    """
+    inputs = all_inputs(data.names)
+    lessons = [_lesson(of, inputs, settings) for of in (data, tune) if len(of)]
+    rows = np.concatenate([each[0] for each in lessons])
+    target = np.concatenate([each[1] for each in lessons])
+    grid = np.unique(np.quantile(target, np.linspace(0, 1, GRID)).astype(np.float32))
+    made = [
+        steps.done(f"trees-{first}", lambda first=first: _grown(rows, target, grid, first, settings))  # type: ignore[misc]
+        for first in range(0, settings.trees, BATCH)
+    ]
+    below = np.concatenate([part["below"] for part in made])
+    return QuantileForest(all_of([TreeArrays.from_arrays(part) for part in made]), below, grid, inputs)
+
+
+def _lesson(data: HandOvers, inputs: tuple[str, ...], settings: TrainingSettings) -> tuple[Floats32, Floats32]:
+    rows = drawn(choices(data), settings.most_rows, settings.seed)
+    return seen_in(data, rows).columns(inputs), log_wait((data.outcome_s + data.remaining_s)[rows])
+
+
+def _grown(
+    inputs: Floats32, target: Floats32, grid: Floats32, first: int, settings: TrainingSettings
+) -> dict[str, NDArray[Any]]:
+    """Ten trees with the distributions of their leaves."""
+    forest = random_forest(
+        n_estimators=min(BATCH, settings.trees - first),
+        min_samples_leaf=LEAST_ROWS,
+        max_features=1 / 3,
+        n_jobs=settings.threads,
+        random_state=settings.seed + first,
+    ).fit(inputs, target)
+    trees = TreeArrays.of([tree.tree_ for tree in forest.estimators_])
+    reached = trees.leaves(inputs)
+    leaves = int(trees.leaf.max()) + 1
+    place = np.searchsorted(grid, target)  # the first of the grid that is not below it
+    counts = np.zeros((leaves, len(grid)))
+    np.add.at(counts, (reached.ravel(), np.repeat(np.minimum(place, len(grid) - 1), reached.shape[1])), 1.0)
+    below = np.cumsum(counts, axis=1)
+    return trees.as_arrays() | {"below": (below / below[:, -1:]).astype(np.float16)}

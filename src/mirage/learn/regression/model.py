@@ -1,0 +1,185 @@
+"""Models of hand-overs: what they see, what they answer, and how they are trained."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.duration import HOUR_S
+from mirage.errors import ConfigurationError
+from mirage.job_state import Floats, Ints
+from mirage.learn.hand_overs import Floats32, HandOvers
+from mirage.learn.rule import LEVELS, gain, late
+from mirage.policy.cost import Cost
+
+Arrays = Mapping[str, NDArray[Any]]
+Flags = NDArray[np.bool_]
+
+REMAINING = "remaining_h"
+"""The time to the end of the present link, a feature of every model."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """What is seen at n decisions.
+
+    Attributes:
+        features: Shape (n, features), in the order of ``names``; NaN for what is not known.
+        names: Names of the features.
+        remaining_s: Shape (n,), to the end of the present link.
+        step_s: To the next decision.
+        history: Makes the 24 hours before, shape (n, ``HISTORY``, ``COLUMNS``), for models that read them.
+    """
+
+    features: Floats32
+    names: tuple[str, ...]
+    remaining_s: Ints
+    step_s: int
+    history: Callable[[], Floats32]
+
+    def __len__(self) -> int:
+        return len(self.remaining_s)
+
+    def columns(self, names: tuple[str, ...]) -> Floats32:
+        """Shape (n, names): some features, in the order of their names; ``REMAINING`` is always one.
+
+        Raises:
+            ConfigurationError: One is not among those that were computed.
+        """
+        found = np.empty((len(self), len(names)), dtype=np.float32)
+        for k, name in enumerate(names):
+            if name == REMAINING:
+                found[:, k] = self.remaining_s / HOUR_S
+            elif name in self.names:
+                found[:, k] = self.features[:, self.names.index(name)]
+            else:
+                raise ConfigurationError(f"no feature {name!r} among {', '.join(self.names)}; train the model again")
+        return found
+
+
+def seen_in(data: HandOvers, rows: Ints | None = None) -> Seen:
+    """What was seen at decisions of a data set, at all of them or some."""
+    which = np.arange(len(data), dtype=np.int64) if rows is None else rows
+    return Seen(
+        data.features[which], data.names, data.remaining_s[which], step_of(data), lambda: data.history(which)
+    )
+
+
+def step_of(data: HandOvers) -> int:
+    """Seconds between decisions of a data set."""
+    inside = np.diff(data.window_s) == 0
+    steps = np.diff(data.time_s)[inside]
+    return int(np.median(steps[steps > 0])) if (steps > 0).any() else 0
+
+
+class Model(Protocol):
+    """Says at which decisions to submit.
+
+    Attributes:
+        inputs: The features it reads, in the order of its columns; empty where it reads the history.
+        reads_history: Whether it reads the 24 hours before.
+    """
+
+    inputs: tuple[str, ...]
+    reads_history: bool
+
+    def submits(self, seen: Seen, cost: Cost) -> Flags:
+        """Shape (n,): whether to submit."""
+        ...
+
+    def told(self, seen: Seen) -> dict[str, Floats]:
+        """What it expects, by name, shape (n,) each; units in the names."""
+        ...
+
+    def as_arrays(self) -> dict[str, NDArray[Any]]:
+        """Its numbers, as a model file keeps them."""
+        ...
+
+    def settings(self) -> dict[str, Any]:
+        """What else it needs; JSON values."""
+        ...
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, settings: Mapping[str, Any]) -> Self:
+        """The model of a file."""
+        ...
+
+
+class Distribution(ABC):
+    """A model that predicts the distribution of the outcome, and leaves the rest to the rule of the cost ratio."""
+
+    inputs: tuple[str, ...] = ()
+    reads_history = False
+
+    @abstractmethod
+    def outcomes_s(self, seen: Seen) -> Floats:
+        """Shape (n, ``LEVELS``), ascending: start of the next link minus end of the present one if submitted now."""
+
+    def submits(self, seen: Seen, cost: Cost) -> Flags:
+        """Where submitting now is expected to cost no more than a step later."""
+        found: Flags = gain(self.outcomes_s(seen), seen.remaining_s, seen.step_s, cost) >= 0
+        return found
+
+    def told(self, seen: Seen) -> dict[str, Floats]:
+        """The wait of a link submitted now, and how sure it is to be late."""
+        outcomes_s = self.outcomes_s(seen)
+        waits_s = np.maximum(outcomes_s + seen.remaining_s[:, None], 0.0)
+        ends = {"wait_p05_s": 0.05, "wait_p50_s": 0.5, "wait_p95_s": 0.95}
+        found: dict[str, Floats] = {name: waits_s[:, LEVELS.index(level)] for name, level in ends.items()}
+        return found | {"late_share": late(outcomes_s)}
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSettings:
+    """What trainers have in common.
+
+    Attributes:
+        seed: Of everything random.
+        threads: Of the processor.
+        most_rows: Decisions that are learnt from at most, drawn at random: neighbours are nearly alike.
+        rounds: Trees of a boosted model at most; it stops earlier where the tuning slice gains nothing.
+        patience: Trees without a gain there after which it stops.
+        trees: Of a forest.
+    """
+
+    seed: int = 0
+    threads: int = 1
+    most_rows: int = 20_000
+    rounds: int = 200
+    patience: int = 15
+    trees: int = 100
+
+
+class Steps(Protocol):
+    """Steps of a training, kept as they are done: after a power cut only the one that was under way is done again."""
+
+    def done(self, name: str, make: Callable[[], Mapping[str, NDArray[Any]]]) -> Arrays:
+        """What a step makes, made now or read back; arrays named ``curve/…`` are learning curves."""
+        ...
+
+
+class AtOnce:
+    """Steps that are not kept."""
+
+    def done(self, name: str, make: Callable[[], Mapping[str, NDArray[Any]]]) -> Arrays:
+        """What the step makes now."""
+        return make()
+
+
+def choices(data: HandOvers) -> Ints:
+    """Rows of decisions at which there is a choice: all but the last of each window, where every policy submits."""
+    found: Ints = np.flatnonzero(data.remaining_s > 0)
+    return found
+
+
+def drawn(rows: Ints, most: int, seed: int) -> Ints:
+    """At most so many of some rows, in their order."""
+    if len(rows) <= most:
+        return rows
+    found: Ints = np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
+    return found

@@ -1,0 +1,132 @@
+"""Trees of scikit-learn as plain arrays: what a model file can hold, and what decides without scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.errors import ConfigurationError
+from mirage.job_state import Ints
+from mirage.learn.hand_overs import Floats32
+
+LEAF = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeArrays:
+    """Several binary trees, their nodes one after the other.
+
+    Attributes:
+        roots: Shape (trees,), node at which each begins.
+        feature: Shape (nodes,), column that is looked at; ``LEAF`` in a leaf.
+        threshold: Shape (nodes,): a value up to this goes left.
+        left: Shape (nodes,), node on the left.
+        right: Shape (nodes,), node on the right.
+        missing_left: Shape (nodes,), whether a value that is not known goes left.
+        leaf: Shape (nodes,), number of the leaf among those of all trees; ``LEAF`` elsewhere.
+    """
+
+    roots: Ints
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    missing_left: NDArray[np.bool_]
+    leaf: NDArray[np.int32]
+
+    def leaves(self, inputs: Floats32) -> NDArray[np.int32]:
+        """Shape (n, trees): the leaf that each row reaches in each tree."""
+        node = np.repeat(self.roots[None, :], len(inputs), axis=0)
+        row = np.arange(len(inputs))[:, None]
+        while True:
+            column = self.feature[node]
+            inside = column != LEAF
+            if not inside.any():
+                break
+            value = inputs[row, np.maximum(column, 0)]
+            goes_left = np.where(np.isnan(value), self.missing_left[node], value <= self.threshold[node])
+            below = np.where(goes_left, self.left[node], self.right[node])
+            node = np.where(inside, below, node)
+        found: NDArray[np.int32] = self.leaf[node]
+        return found
+
+    def as_arrays(self) -> dict[str, NDArray[Any]]:
+        """As a model file keeps them."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Those of a model file.
+
+        Raises:
+            KeyError: There are none.
+        """
+        return cls(**{name: arrays[name] for name in cls.__dataclass_fields__})
+
+    @classmethod
+    def of(cls, trees: Sequence[Any]) -> Self:
+        """Those of scikit-learn's ``tree_`` objects."""
+        grown = [cls._one(tree) for tree in trees]
+        nodes = np.cumsum([0, *(len(tree.feature) for tree in grown)])
+        leaves = np.cumsum([0, *(int(tree.leaf.max()) + 1 for tree in grown)])
+        return cls.joined(grown, nodes, leaves)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self], nodes: Ints, leaves: Ints) -> Self:
+        """Several as one: their nodes and leaves are counted on from ``nodes`` and ``leaves``."""
+
+        def moved(values: NDArray[np.int32], by: int) -> NDArray[np.int32]:
+            found: NDArray[np.int32] = np.where(values == LEAF, LEAF, values + by).astype(np.int32)
+            return found
+
+        each = list(zip(parts, nodes, leaves))
+        return cls(
+            roots=np.concatenate([part.roots + int(by) for part, by, _ in each]).astype(np.int64),
+            feature=np.concatenate([part.feature for part in parts]),
+            threshold=np.concatenate([part.threshold for part in parts]),
+            left=np.concatenate([moved(part.left, int(by)) for part, by, _ in each]),
+            right=np.concatenate([moved(part.right, int(by)) for part, by, _ in each]),
+            missing_left=np.concatenate([part.missing_left for part in parts]),
+            leaf=np.concatenate([moved(part.leaf, int(by)) for part, _, by in each]),
+        )
+
+    @classmethod
+    def _one(cls, tree: Any) -> Self:
+        is_leaf = tree.children_left == LEAF
+        number = np.where(is_leaf, np.cumsum(is_leaf) - 1, LEAF)
+        missing = getattr(tree, "missing_go_to_left", None)
+        return cls(
+            roots=np.zeros(1, dtype=np.int64),
+            feature=np.where(is_leaf, LEAF, tree.feature).astype(np.int32),
+            threshold=np.asarray(tree.threshold, dtype=np.float64),
+            left=tree.children_left.astype(np.int32),
+            right=tree.children_right.astype(np.int32),
+            missing_left=np.zeros(len(is_leaf), dtype=bool) if missing is None else np.asarray(missing, dtype=np.bool_),
+            leaf=number.astype(np.int32),
+        )
+
+
+def all_of(parts: Sequence[TreeArrays]) -> TreeArrays:
+    """Several lots of trees as one; their leaves are counted on in the same order."""
+    nodes = np.cumsum([0, *(len(part.feature) for part in parts)])
+    leaves = np.cumsum([0, *(int(part.leaf.max()) + 1 for part in parts)])
+    return TreeArrays.joined(parts, nodes, leaves)
+
+
+def random_forest(**settings: Any) -> Any:
+    """A forest of scikit-learn, where that is installed.
+
+    Raises:
+        ConfigurationError: The extra ``learn`` is not installed.
+    """
+    try:
+        from sklearn.ensemble import RandomForestRegressor
+    except ImportError as error:
+        raise ConfigurationError(
+            'forests are grown by scikit-learn, which is not installed; run: pip install "mirage-hpc[learn]"'
+        ) from error
+    return RandomForestRegressor(**settings)
