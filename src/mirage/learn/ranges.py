@@ -67,7 +67,7 @@ class Ranges:
             names,
             np.where(ever, low, np.nan).astype(np.float64),
             np.where(ever, high, np.nan).astype(np.float64),
-            ~known.all(axis=0),
+            np.asarray(~known.all(axis=0)),
         )
 
     def outside(self, values: NDArray[np.float32]) -> Outside | None:

@@ -8,6 +8,7 @@ there, what is seen is the queue at the decision, and not at the start of the ne
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -174,7 +175,7 @@ def train_published_trees(data: HandOvers, tune: HandOvers, settings: TrainingSe
 def probes(data: HandOvers) -> Ints:
     """Rows of seven decisions a window, evenly apart, the last at its end."""
     edges = data.windows()
-    spread = [np.linspace(first, last - 1, PROBES).round() for first, last in zip(edges[:-1], edges[1:])]
+    spread = [np.linspace(first, last - 1, PROBES).round() for first, last in pairwise(edges.tolist())]
     found: Ints = np.unique(np.concatenate(spread)).astype(np.int64)
     return found
 

@@ -48,9 +48,7 @@ class QuantileForest(Distribution):
         inputs: The features that the trees read.
     """
 
-    def __init__(
-        self, trees: TreeArrays, below: NDArray[np.float16], grid: Floats32, inputs: tuple[str, ...]
-    ) -> None:
+    def __init__(self, trees: TreeArrays, below: NDArray[np.float16], grid: Floats32, inputs: tuple[str, ...]) -> None:
         self.trees, self.below, self.grid, self.inputs = trees, below, grid, inputs
 
     def outcomes_s(self, seen: Seen) -> Floats:

@@ -65,9 +65,7 @@ class Seen:
 def seen_in(data: HandOvers, rows: Ints | None = None) -> Seen:
     """What was seen at decisions of a data set, at all of them or some."""
     which = np.arange(len(data), dtype=np.int64) if rows is None else rows
-    return Seen(
-        data.features[which], data.names, data.remaining_s[which], step_of(data), lambda: data.history(which)
-    )
+    return Seen(data.features[which], data.names, data.remaining_s[which], step_of(data), lambda: data.history(which))
 
 
 def step_of(data: HandOvers) -> int:

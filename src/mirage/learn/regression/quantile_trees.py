@@ -7,7 +7,6 @@ first guess that the caller may give; growing stops when the pinball loss on lat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +25,8 @@ LEAST_S = 300.0
 
 def log_wait(wait_s: NDArray[Any]) -> Floats32:
     """The target: log of waits; negative ones, of which a forecast may hold a second or two, count as none."""
-    return np.log(np.maximum(wait_s, 0.0) / LEAST_S + 1.0).astype(np.float32)
+    found: Floats32 = np.log(np.maximum(wait_s, 0.0) / LEAST_S + 1.0).astype(np.float32)
+    return found
 
 
 def wait_of(target: NDArray[Any]) -> Floats:
@@ -111,7 +111,7 @@ class QuantileTrees:
         return cls(arrays["trees"].astype(np.uint8))
 
 
-def _parameters(settings: TrainingSettings) -> Mapping[str, Any]:
+def _parameters(settings: TrainingSettings) -> dict[str, Any]:
     """As XGBoost calls them."""
     return {
         "objective": "reg:quantileerror",

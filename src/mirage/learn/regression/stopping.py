@@ -99,7 +99,7 @@ def train_stopping(data: HandOvers, tune: HandOvers, settings: TrainingSettings,
     """
     forecast = forecast_columns(data.names)
     lessons = [_Lesson(data, forecast), _Lesson(tune, forecast)]
-    trees = []
+    trees: list[NDArray[np.uint8]] = []
     for block in range(len(BLOCKS_H)):
         if not len(lessons[0].rows(block)):  # links are shorter than that, or decisions further apart
             if not trees:
@@ -126,7 +126,7 @@ class _Lesson:
         self.block = np.searchsorted(BLOCKS_H, data.remaining_s / HOUR_S)
         self.last = data.remaining_s <= 0
         self.last[data.windows()[1:] - 1] = True
-        self.costs = [_cost(ratio).of(data.outcome_s) for ratio in RATIOS]
+        self.costs = [_cost(ratio).of(data.outcome_s.astype(np.float64)) for ratio in RATIOS]
         self.stops = [self.last.copy() for _ in RATIOS]
 
     def rows(self, block: int) -> Ints:

@@ -1,0 +1,88 @@
+"""Policies in files: a model that ``mirage train`` wrote, or a tree in text. What a file holds says what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from mirage.errors import ModelFileError, shown
+from mirage.learn.looks import shared_looks
+from mirage.learn.provisioner import LearnedProvisioner
+from mirage.learn.training.methods import METHODS
+from mirage.learn.training.trained import Trained, read_trained
+from mirage.policy.contract import Policy
+from mirage.policy.cost import Cost
+from mirage.provision.policies.what_if import WhatIf
+
+TEXTS: dict[str, str] = {}
+"""Beginning of the first line of a text → what makes the policy in it, ``module:function``, called as
+``policy_from_file`` is."""
+
+_FIRST_LINE = 200
+_KEPT = 8
+"""Models that are kept in memory: an evaluation makes its policies anew for every window."""
+
+
+def policy_from_file(path: str, **settings: Any) -> Policy:
+    """The policy in a file.
+
+    Args:
+        path: The file; ``~`` is the home folder.
+        settings: ``cost``, ``seed``, ``discipline``, ``scheduler`` and ``limits``, as in ``PolicySettings``.
+
+    Raises:
+        ConfigurationError: A package that the model needs is not installed.
+        ModelFileError: There is no such file, or it holds no policy, a damaged one, or one of a newer version.
+    """
+    whole = Path(path).expanduser()
+    if not whole.is_file():
+        raise ModelFileError(f"{path}: no such file; mirage train makes one, and mirage evaluate --help lists policies")
+    first_line = _first_line(whole)
+    for beginning, entry in TEXTS.items():
+        if first_line.startswith(beginning.encode()):
+            module, _, name = entry.partition(":")
+            policy: Policy = getattr(import_module(module), name)(path, **settings)
+            return policy
+    if first_line and first_line.isascii() and b"\0" not in first_line:
+        raise ModelFileError(
+            f"{path} is a text that begins with {shown(first_line.decode(errors='replace').strip())}, and no policy "
+            "begins so; a model is what mirage train wrote"
+        )
+    stat = whole.stat()
+    return _learned(_read(str(whole.resolve()), stat.st_mtime_ns, stat.st_size), **settings)
+
+
+def _first_line(path: Path) -> bytes:
+    """The first line, or what fits of it."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(_FIRST_LINE).partition(b"\n")[0]
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read: {error.strerror}") from error
+
+
+@lru_cache(maxsize=_KEPT)
+def _read(path: str, mtime_ns: int, size: int) -> Trained:
+    """A model, read once as long as its file stays the same."""
+    return read_trained(path)
+
+
+def _learned(
+    trained: Trained,
+    *,
+    cost: Cost,
+    seed: int,
+    discipline: str,
+    scheduler: Hashable | None,
+    limits: tuple[Hashable, ...],
+) -> LearnedProvisioner:
+    """The provisioner of a model, with the looks that all of its kind share."""
+    what_if = WhatIf(cost=cost, seed=seed, discipline=discipline, scheduler=scheduler, limits=limits)  # type: ignore[arg-type]
+    forecasts = any(METHODS[part.method].forecast for part in trained.parts.values() if part.model)
+    looks = None
+    if forecasts and trained.futures:
+        looks = shared_looks(trained.futures, seed, discipline, scheduler, limits)  # type: ignore[arg-type]
+    return LearnedProvisioner(trained, cost, what_if, looks)

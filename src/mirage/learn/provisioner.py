@@ -1,0 +1,103 @@
+"""A provisioner that has learnt: it looks at the queue, asks its model, and knows where it has learnt nothing.
+
+A view unlike anything in training is decided as ``what-if`` does, and the plan says so: which feature, its value, and
+the nearest one of the training. So is a link of a size that was not trained for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from mirage.learn.features.features import features_of
+from mirage.learn.features.forecast_features import forecast_of
+from mirage.learn.features.queue_history import queue_history
+from mirage.learn.hand_overs import COLUMNS, HISTORY, QUEUE_COLUMNS, Floats32, chain_columns
+from mirage.learn.looks import Looks
+from mirage.learn.ranges import Outside
+from mirage.learn.regression.model import Seen
+from mirage.learn.training.trained import Part, Trained
+from mirage.policy.contract import Policy
+from mirage.policy.cost import Cost
+from mirage.policy.plan import Plan, Submit, Wait
+from mirage.policy.start_forecast import StartForecast
+from mirage.policy.view import Chain, View
+from mirage.provision.policies.rules import chain_of, plan_without_choice
+
+
+class LearnedProvisioner:
+    """Submits when its model says so.
+
+    Args:
+        trained: The models by size of link.
+        cost: What an hour of interruption and of overlap costs.
+        what_if: Decides where nothing has been learnt.
+        looks: The futures of the queue, shared by all chains; None where no model reads a forecast.
+    """
+
+    def __init__(self, trained: Trained, cost: Cost, what_if: Policy, looks: Looks | None) -> None:
+        self.trained, self.cost, self.what_if, self.looks = trained, cost, what_if, looks
+
+    def decide(self, view: View) -> Plan:
+        """Ask the model of the chain's size."""
+        chain = chain_of(view)
+        if (plan := plan_without_choice(view, chain)) is not None:
+            return plan
+        part = self.trained.parts.get(chain.nodes)
+        if part is None:
+            return self._as_what_if(view, self._unknown_size(chain))
+        if part.model is None:
+            return self.what_if.decide(view)
+        seen, forecast = self._seen(view, chain, part)
+        if part.ranges is not None:
+            outside = part.ranges.outside(seen.columns(part.ranges.names)[0])
+            if outside is not None:
+                return self._as_what_if(view, outside)
+        estimate = {name: float(values[0]) for name, values in part.model.told(seen).items()}
+        estimate["remaining_s"] = float(chain.ends_s - view.now_s)
+        if part.model.submits(seen, self.cost)[0]:
+            return Plan((Submit(reason=f"waiting-costs-more:model={part.method}"),), estimate, forecast)
+        until_s = min(view.now_s + chain.step_s, chain.ends_s)
+        return Plan((Wait(reason=f"waiting-costs-less:model={part.method}", until_s=until_s),), estimate, forecast)
+
+    def _seen(self, view: View, chain: Chain, part: Part) -> tuple[Seen, StartForecast | None]:
+        """What the model reads, and the forecast in it."""
+        assert part.model is not None
+        remaining_s = np.array([chain.ends_s - view.now_s], dtype=np.int64)
+        if part.model.reads_history:
+            return Seen(np.zeros((1, 0), dtype=np.float32), (), remaining_s, chain.step_s, _history(view, chain)), None
+        forecast = None if self.looks is None else forecast_of(self.looks.at(view), chain)
+        values, names = features_of(view, forecast)
+        return Seen(values[None, :], names, remaining_s, chain.step_s, _history(view, chain)), forecast
+
+    def _unknown_size(self, chain: Chain) -> Outside:
+        """A size of link that was not trained for, against the nearest that was."""
+        nearest = min(self.trained.parts, key=lambda nodes: abs(nodes - chain.nodes))
+        return Outside("link_nodes", chain.nodes, nearest)
+
+    def _as_what_if(self, view: View, outside: Outside) -> Plan:
+        """The plan of ``what-if``, with the reason why it was asked."""
+        plan = self.what_if.decide(view)
+        said = f"outside-training:{outside.words},what-if="
+        actions = tuple(replace(action, reason=said + _word(action.reason)) for action in plan.actions)
+        return replace(plan, actions=actions)
+
+
+def _word(reason: str) -> str:
+    return reason.partition(":")[0]
+
+
+def _history(view: View, chain: Chain) -> Callable[[], Floats32]:
+    """Makes the 24 hours before now, shape (1, ``HISTORY``, ``COLUMNS``), as data sets have them."""
+
+    def make() -> Floats32:
+        found = np.zeros((1, HISTORY, COLUMNS), dtype=np.float32)
+        found[0, :, :QUEUE_COLUMNS] = queue_history(view)
+        waited_s, elapsed_s = chain.started_s - chain.submitted_s, view.now_s - chain.started_s
+        nodes, limit_s, wait_s, ran_s = np.array([chain.nodes, chain.limit_s, waited_s, elapsed_s])[:, None]
+        found[:, :, QUEUE_COLUMNS:] = chain_columns(nodes, limit_s, wait_s, ran_s)
+        return found
+
+    return make

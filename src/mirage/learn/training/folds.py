@@ -1,0 +1,105 @@
+"""Folds of a rolling origin: train before a month, tune on the month before it, test on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from mirage.errors import ConfigurationError
+from mirage.learn.dataset.read import known_by
+from mirage.learn.hand_overs import HandOvers
+
+FEWEST_MONTHS = 3
+"""One month asks for the wrong insurance: the load of the next is another."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fold:
+    """One month, and what could be learnt before it.
+
+    Attributes:
+        month: ``2023-03``.
+        train: Windows of which all was known when the month before began.
+        tune: Windows of the month before of which all was known when the month began.
+        test: Windows whose present link was submitted in the month.
+    """
+
+    month: str
+    train: HandOvers
+    tune: HandOvers
+    test: HandOvers
+
+
+def split(data: HandOvers, train_until_s: int, tune_until_s: int) -> tuple[HandOvers, HandOvers]:
+    """Windows to train on and later ones to tune on; of each all was known by its moment.
+
+    Raises:
+        ConfigurationError: One of them is empty.
+    """
+    train = data[known_by(data, train_until_s)]
+    tune = data[(data.window_s >= train_until_s) & known_by(data, tune_until_s)]
+    for part, name, until_s in ((train, "train", train_until_s), (tune, "tune", tune_until_s)):
+        if not len(part):
+            raise ConfigurationError(
+                f"no window of the data is over by {_iso(until_s)} to {name} on; windows begin "
+                f"{_iso(int(data.window_s.min()))} to {_iso(int(data.window_s.max()))}"
+            )
+    return train, tune
+
+
+def fold(data: HandOvers, month: str) -> Fold:
+    """What a month is tested with.
+
+    Raises:
+        ConfigurationError: The month has no windows, or there are none to train or to tune on.
+    """
+    begin_s = month_begin_s(month)
+    train, tune = split(data, month_begin_s(shifted(month, -1)), begin_s)
+    test = data[(data.window_s >= begin_s) & (data.window_s < month_begin_s(shifted(month, 1)))]
+    if not len(test):
+        raise ConfigurationError(f"the data have no windows in {month} to test on")
+    return Fold(month, train, tune, test)
+
+
+def last_months(until_s: int, count: int = FEWEST_MONTHS) -> tuple[str, ...]:
+    """The last whole calendar months before a moment, in order."""
+    moment = datetime.fromtimestamp(until_s, UTC)
+    return tuple(shifted(f"{moment:%Y-%m}", -back) for back in range(count, 0, -1))
+
+
+def shifted(month: str, by: int) -> str:
+    """A month so many later."""
+    year, number = (int(word) for word in month.split("-"))
+    months = 12 * year + number - 1 + by
+    return f"{months // 12:04d}-{months % 12 + 1:02d}"
+
+
+def month_begin_s(month: str) -> int:
+    """When a month begins, UTC.
+
+    Raises:
+        ConfigurationError: It is no month such as ``2023-03``.
+    """
+    try:
+        return int(datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC).timestamp())
+    except ValueError:
+        raise ConfigurationError(f"{month!r} is no month; write it as 2023-03") from None
+
+
+def check_months(months: Sequence[str]) -> None:
+    """Refusal of too few months to choose by.
+
+    Raises:
+        ConfigurationError: Fewer than three, or one that is none.
+    """
+    for month in months:
+        month_begin_s(month)
+    if len(set(months)) < FEWEST_MONTHS:
+        raise ConfigurationError(
+            f"a choice needs at least {FEWEST_MONTHS} months to test on, got {', '.join(months)}: one month says little"
+        )
+
+
+def _iso(time_s: int) -> str:
+    return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%d}"

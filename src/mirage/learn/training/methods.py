@@ -1,0 +1,99 @@
+"""Methods of learning by name: one line each, imported when one is used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from mirage.errors import UnknownName
+from mirage.learn.hand_overs import HandOvers
+from mirage.learn.regression.model import Model, Steps, TrainingSettings
+
+Trainer = Callable[[HandOvers, HandOvers, TrainingSettings, Steps], Model]
+"""Takes decisions, later ones to tune on, settings, and where steps are kept; gives the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How a model is trained, and how it is read from a file.
+
+    Attributes:
+        trainer: Where the trainer is, ``module:function``.
+        model: Where the model's class is, ``module:class``, with ``from_arrays``.
+        summary: One line for menus.
+        forecast: Whether it reads a forecast.
+    """
+
+    trainer: str
+    model: str
+    summary: str
+    forecast: bool = False
+
+    def train(self) -> Trainer:
+        """The trainer."""
+        trainer: Trainer = _found(self.trainer)
+        return trainer
+
+    def model_class(self) -> type[Model]:
+        """The model's class."""
+        kind: type[Model] = _found(self.model)
+        return kind
+
+
+_ROOM = "mirage.learn.regression"
+
+METHODS: dict[str, Method] = {
+    "correction": Method(
+        f"{_ROOM}.correction:train_correction",
+        f"{_ROOM}.correction:CorrectedForecast",
+        "what came of such forecasts: quantiles of the forecast, corrected",
+        forecast=True,
+    ),
+    "stopping": Method(
+        f"{_ROOM}.stopping:train_stopping",
+        f"{_ROOM}.stopping:Stopping",
+        "optimal stopping by backward induction on all outcomes, from the forecast",
+        forecast=True,
+    ),
+    "boosted": Method(
+        f"{_ROOM}.boosted:train_boosted",
+        f"{_ROOM}.boosted:BoostedOutcomes",
+        "gradient boosting of the outcome's distribution on features of the queue and of the forecast",
+        forecast=True,
+    ),
+    "forest": Method(
+        f"{_ROOM}.forest:train_forest",
+        f"{_ROOM}.forest:QuantileForest",
+        "quantile regression forest on features of the queue and of the forecast",
+        forecast=True,
+    ),
+    "random-forest-2023": Method(
+        f"{_ROOM}.as_published:train_published_forest",
+        f"{_ROOM}.as_published:PublishedForest",
+        "forest on the flat snapshots of 24 hours, as in Mirage, SC'23",
+    ),
+    "xgboost-2023": Method(
+        f"{_ROOM}.as_published:train_published_trees",
+        f"{_ROOM}.as_published:PublishedTrees",
+        "XGBoost on the flat snapshots of 24 hours, as in Mirage, SC'23",
+    ),
+}
+"""Name → how it is trained."""
+
+
+def method_named(name: str) -> Method:
+    """A method by its name.
+
+    Raises:
+        UnknownName: There is none; the message lists the known ones.
+    """
+    if name not in METHODS:
+        raise UnknownName("method", name, METHODS)
+    return METHODS[name]
+
+
+def _found(entry: str) -> Any:
+    module, _, name = entry.partition(":")
+    return getattr(import_module(module), name)

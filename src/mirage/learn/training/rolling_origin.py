@@ -1,0 +1,134 @@
+"""Rolling origin: every method trained before each month, tuned on the month before it, and tested on it.
+
+Nothing is simulated for it: the outcome of every decision is in the data, so that what a model would have made of a
+window is read off at the first decision at which it submits. Only ``what-if`` has been played before, in the same
+windows; it names moments between decisions, and its outcomes there are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mirage.job_state import Ints
+from mirage.learn.hand_overs import HandOvers
+from mirage.learn.regression.model import Flags, TrainingSettings, seen_in
+from mirage.learn.training.folds import Fold, fold
+from mirage.learn.training.steps import KeptSteps
+from mirage.learn.training.trained import Part, train_part
+from mirage.policy.cost import Cost
+from mirage.provision.chain import Link
+from mirage.provision.evaluation.candidate import Candidate
+from mirage.provision.evaluation.episode import Episode
+from mirage.provision.evaluation.study import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a rolling origin tries.
+
+    Attributes:
+        methods: By name.
+        months: To test on.
+        costs: What hours of interruption and overlap cost.
+        seeds: Every method is trained with each; the seed stands behind the name of all but the first.
+    """
+
+    methods: tuple[str, ...]
+    months: tuple[str, ...]
+    costs: tuple[Cost, ...] = (Cost(),)
+    seeds: tuple[int, ...] = (0,)
+
+    def label(self, method: str, seed: int) -> str:
+        """The name of a method trained with a seed."""
+        return method if seed == self.seeds[0] else f"{method}#{seed}"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of all that is tried."""
+        return tuple(self.label(method, seed) for method in self.methods for seed in self.seeds)
+
+
+def try_methods(
+    data: HandOvers, plan: Plan, settings: TrainingSettings, steps: KeptSteps, played: Mapping[int, Trial] | None = None
+) -> tuple[Trial, ...]:
+    """The windows of all test months, with what each method chose, in order of time.
+
+    Args:
+        data: Decisions about links of one size.
+        plan: What is tried.
+        settings: Seed and bounds of the training.
+        steps: Where steps are kept.
+        played: When the present link was submitted → the window as other policies played it.
+
+    Raises:
+        ConfigurationError: A month has no windows, or there is nothing to train on before it.
+    """
+    found = []
+    for month in plan.months:
+        of_month = fold(data, month)
+        chosen = _choices_of(of_month, plan, settings, steps.under(month))
+        found += _trials(of_month.test, chosen, played or {})
+    return tuple(found)
+
+
+def submitted_rows(submits: Flags, data: HandOvers) -> Ints:
+    """Shape (windows,): the first row of each window at which a model submits, the last one at the latest."""
+    edges = data.windows()
+    decided = submits.copy()
+    decided[edges[1:] - 1] = True
+    place = np.where(decided, np.arange(len(data)), len(data))
+    first: Ints = np.minimum.reduceat(place, edges[:-1])
+    return first
+
+
+def _choices_of(of_month: Fold, plan: Plan, settings: TrainingSettings, steps: KeptSteps) -> dict[str, Ints]:
+    """Candidate's key → the row of every window of the month at which it submits."""
+    found = {}
+    seen = seen_in(of_month.test)
+    for method in plan.methods:
+        for seed in plan.seeds:
+            label = plan.label(method, seed)
+            part = train_part(method, of_month.train, of_month.tune, replace(settings, seed=seed), steps.under(label))
+            for cost in plan.costs:
+                assert part.model is not None
+                found[Candidate(label, cost).key] = submitted_rows(part.model.submits(seen, cost), of_month.test)
+    return found
+
+
+def outside_share(part: Part, data: HandOvers) -> float:
+    """Share of decisions with a choice that lie outside what a model was trained on."""
+    if part.ranges is None or not len(data):
+        return 0.0
+    values = seen_in(data).columns(part.ranges.names)[data.remaining_s > 0]
+    return float(np.mean([part.ranges.outside(row) is not None for row in values]))
+
+
+def _trials(data: HandOvers, chosen: Mapping[str, Ints], played: Mapping[int, Trial]) -> list[Trial]:
+    """A trial for each window of the data."""
+    edges = data.windows()
+    found = []
+    for k, (first, last) in enumerate(zip(edges[:-1].tolist(), edges[1:].tolist())):
+        times_s = {key: int(data.time_s[rows[k]]) for key, rows in chosen.items()}
+        trial = played.get(int(data.window_s[first])) or Trial(_episode(data, k, first, last), {}, {})
+        decisions_s = trial.episode.decisions_s
+        places = {key: int(np.searchsorted(decisions_s, time_s)) for key, time_s in times_s.items()}
+        found.append(replace(trial, chosen=trial.chosen | places))
+    return found
+
+
+def _episode(data: HandOvers, window: int, first: int, last: int) -> Episode:
+    """A window of the data as an episode."""
+    started_s = int(data.window_s[first] + data.wait_s[first])
+    limit_s = int(data.link_limit_s[first])
+    return Episode(
+        window,
+        Link(int(data.link_nodes[first]), limit_s),
+        int(data.window_s[first]),
+        started_s,
+        started_s + limit_s,
+        data.time_s[first:last],
+        data.outcome_s[first:last],
+    )

@@ -1,0 +1,101 @@
+"""Steps of a training that survive a power cut: each is on the disk when it is done, and done once."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage import __version__
+from mirage.errors import ConfigurationError
+from mirage.learn.hand_overs import HandOvers
+from mirage.learn.regression.model import Arrays
+from mirage.source_digest import source_digest
+from mirage.whole_file import write_whole
+
+CURVE = "curve/"
+"""Arrays of a step that begin so are learning curves."""
+
+
+@dataclass(slots=True)
+class KeptSteps:
+    """Steps in a folder, one file each; a file that is cut short is made again.
+
+    Attributes:
+        folder: Where; None to keep nothing.
+        progress: Told the name of every step that is done.
+        curves: The learning curves of all steps so far, by step and curve.
+        place: Of these steps among all, for names.
+    """
+
+    folder: Path | None = None
+    progress: Callable[[str], None] | None = None
+    curves: dict[str, NDArray[Any]] = field(default_factory=dict)
+    place: str = ""
+
+    def under(self, place: str) -> Self:
+        """Steps of a part of the work, in a folder of their own; curves and progress are shared."""
+        whole = f"{self.place}/{place}" if self.place else place
+        return type(self)(self.folder, self.progress, self.curves, whole)
+
+    def done(self, name: str, make: Callable[[], Mapping[str, NDArray[Any]]]) -> Arrays:
+        """What a step makes, made now or read back.
+
+        Raises:
+            ConfigurationError: The folder cannot be written.
+        """
+        whole = f"{self.place}/{name}" if self.place else name
+        path = None if self.folder is None else self.folder / f"{whole}.safetensors"
+        found = None if path is None else _read(path)
+        if found is None:
+            found = dict(make())
+            if path is not None:
+                _write(path, found)
+        for key, values in found.items():
+            if key.startswith(CURVE):
+                self.curves[f"{whole}/{key.removeprefix(CURVE)}"] = values
+        if self.progress is not None:
+            self.progress(whole)
+        return {key: values for key, values in found.items() if not key.startswith(CURVE)}
+
+    def forget(self) -> None:
+        """Remove what was kept."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def training_key(data: HandOvers, *said: object) -> str:
+    """Digest of all that determines a training: the data, what was asked for, and the code that trains."""
+    digest = hashlib.sha256(repr((__version__, np.__version__, said)).encode())
+    for values in (data.window_s, data.link_nodes, data.time_s, data.outcome_s, data.features, data.snapshots):
+        digest.update(np.ascontiguousarray(values).tobytes())
+    modules = [f"mirage.learn.regression.{name}" for name in ("correction", "boosted", "forest", "stopping")]
+    digest.update(source_digest([*modules, "mirage.learn.regression.as_published"]).encode())
+    return digest.hexdigest()[:16]
+
+
+def _read(path: Path) -> dict[str, NDArray[Any]] | None:
+    """What a file holds; None where there is none, or it cannot be read."""
+    import safetensors.numpy
+
+    try:
+        return dict(safetensors.numpy.load(path.read_bytes()))
+    except (OSError, ValueError, KeyError, safetensors.SafetensorError):
+        return None
+
+
+def _write(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    import safetensors.numpy
+
+    whole = {name: np.ascontiguousarray(values) for name, values in arrays.items()}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, safetensors.numpy.save(whole))
+    except OSError as error:
+        raise ConfigurationError(f"cannot keep steps of the training in {path.parent}: {error.strerror}") from error

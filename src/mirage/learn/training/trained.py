@@ -1,0 +1,149 @@
+"""Trained policies in model files: a model for each size of link, the ranges it has seen, and a card."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.errors import ModelFileError
+from mirage.learn.hand_overs import HandOvers
+from mirage.learn.ranges import Ranges
+from mirage.learn.regression.model import Model, TrainingSettings, choices, seen_in
+from mirage.learn.training.methods import METHODS, method_named
+from mirage.learn.training.steps import KeptSteps
+from mirage.predict.model_file import Feature, ModelCard, TrainedOn, read_model_file, write_model_file
+
+KIND, SCHEMA = "hand-overs", 1
+WHAT_IF = "what-if"
+"""The method of a size of link for which nothing that is learnt has been shown to be better."""
+
+_UNITS = {"_h": "h", "_s": "s", "_nodes": "nodes", "_share": "1"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """What decides about links of one size.
+
+    Attributes:
+        method: Its name; ``WHAT_IF`` without a model.
+        model: The model.
+        ranges: Of the features that it reads; of none where it reads the history.
+    """
+
+    method: str
+    model: Model | None = None
+    ranges: Ranges | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trained:
+    """A trained policy.
+
+    Attributes:
+        parts: Nodes of a link → what decides about it.
+        trained_on: What it has seen.
+        figures: Validation figures by name.
+        futures: Of the forecasts that it has learnt from; 0 where there were none.
+        chosen: How the methods were chosen, for the card; JSON values.
+    """
+
+    parts: Mapping[int, Part]
+    trained_on: TrainedOn
+    figures: Mapping[str, float]
+    futures: int = 0
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def card(self) -> ModelCard:
+        """The card of its file."""
+        inputs = dict.fromkeys(name for part in self.parts.values() if part.model for name in part.model.inputs)
+        sizes = {
+            str(nodes): {
+                "method": part.method,
+                "inputs": list(part.model.inputs) if part.model else [],
+                "settings": part.model.settings() if part.model else {},
+            }
+            for nodes, part in sorted(self.parts.items())
+        }
+        features = tuple(Feature(name, _unit(name)) for name in inputs)
+        settings = {"sizes": sizes, "futures": self.futures, "chosen": dict(self.chosen)}
+        return ModelCard(KIND, SCHEMA, features, self.trained_on, self.figures, settings)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it in one step.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        arrays: dict[str, NDArray[Any]] = {}
+        for nodes, part in self.parts.items():
+            model = part.model.as_arrays() if part.model else {}
+            ranges = part.ranges.as_arrays() if part.ranges else {}
+            arrays |= {f"{nodes}/model/{name}": values for name, values in model.items()}
+            arrays |= {f"{nodes}/ranges/{name}": values for name, values in ranges.items()}
+        write_model_file(path, self.card, arrays)
+
+
+def read_trained(path: str | os.PathLike[str]) -> Trained:
+    """The trained policy that a file holds.
+
+    Raises:
+        ConfigurationError: A package that its models need is not installed.
+        ModelFileError: There is no such file, it is damaged, holds another model, or one of a newer version.
+    """
+    file = read_model_file(path, KIND, SCHEMA)
+    try:
+        sizes = file.card.settings["sizes"]
+        parts = {int(nodes): _part(nodes, said, file.arrays) for nodes, said in sizes.items()}
+        futures, chosen = int(file.card.settings["futures"]), file.card.settings["chosen"]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelFileError(f"{path}: its models cannot be read ({error!r}); train it again") from error
+    return Trained(parts, file.card.trained_on, file.card.figures, futures, chosen)
+
+
+def train_part(
+    method: str, data: HandOvers, tune: HandOvers, settings: TrainingSettings, steps: KeptSteps | None = None
+) -> Part:
+    """A model of one size of link, and the ranges of what it has seen.
+
+    Args:
+        method: By name.
+        data: Decisions about links of that size.
+        tune: Later ones.
+        settings: Seed and bounds.
+        steps: Where steps are kept.
+
+    Raises:
+        UnknownName: There is no such method.
+        ConfigurationError: The data lack what it needs, or a package is missing.
+    """
+    model = method_named(method).train()(data, tune, settings, steps or KeptSteps())
+    if not model.inputs:
+        return Part(method, model)
+    seen = np.concatenate([seen_in(of, choices(of)).columns(model.inputs) for of in (data, tune) if len(of)])
+    return Part(method, model, Ranges.of(seen, model.inputs))
+
+
+def _part(nodes: str, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Part:
+    """What decides about one size, from a file."""
+    method = str(said["method"])
+    if method == WHAT_IF:
+        return Part(method)
+    if method not in METHODS:
+        raise ValueError(f"unknown method {method}")
+    model = METHODS[method].model_class().from_arrays(_within(arrays, f"{nodes}/model/"), said["settings"])
+    inputs = tuple(said["inputs"])
+    return Part(method, model, Ranges.from_arrays(_within(arrays, f"{nodes}/ranges/"), inputs) if inputs else None)
+
+
+def _within(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
+
+
+def _unit(name: str) -> str:
+    return next((unit for end, unit in _UNITS.items() if name.endswith(end)), "count")
