@@ -84,5 +84,5 @@ def _learned(
     forecasts = any(METHODS[part.method].forecast for part in trained.parts.values() if part.model)
     looks = None
     if forecasts and trained.futures:
-        looks = shared_looks(trained.futures, seed, discipline, scheduler, limits)  # type: ignore[arg-type]
+        looks = shared_looks(trained.futures, seed, discipline, scheduler, limits)
     return LearnedProvisioner(trained, cost, what_if, looks)

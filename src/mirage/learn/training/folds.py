@@ -1,4 +1,4 @@
-"""Folds of a rolling origin: train before a month, tune on the month before it, test on it."""
+"""Folds of a rolling origin: train, tune on what came last before a month, test on the month."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
 from mirage.learn.dataset.read import known_by
 from mirage.learn.hand_overs import HandOvers
 
 FEWEST_MONTHS = 3
 """One month asks for the wrong insurance: the load of the next is another."""
+
+TUNE_S = 30 * DAY_S
+"""A tuning slice is no longer than this."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,8 +24,8 @@ class Fold:
 
     Attributes:
         month: ``2023-03``.
-        train: Windows of which all was known when the month before began.
-        tune: Windows of the month before of which all was known when the month began.
+        train: Windows of which all was known when the tuning slice began.
+        tune: Later windows of which all was known when the month began.
         test: Windows whose present link was submitted in the month.
     """
 
@@ -55,11 +59,17 @@ def fold(data: HandOvers, month: str) -> Fold:
         ConfigurationError: The month has no windows, or there are none to train or to tune on.
     """
     begin_s = month_begin_s(month)
-    train, tune = split(data, month_begin_s(shifted(month, -1)), begin_s)
+    train, tune = split(data, tune_since_s(data, begin_s), begin_s)
     test = data[(data.window_s >= begin_s) & (data.window_s < month_begin_s(shifted(month, 1)))]
     if not len(test):
         raise ConfigurationError(f"the data have no windows in {month} to test on")
     return Fold(month, train, tune, test)
+
+
+def tune_since_s(data: HandOvers, until_s: int) -> int:
+    """Where the tuning slice before a moment begins: a month before it, or a third of the time where that is less."""
+    covered_s = max(until_s - int(data.window_s.min()), 0) if len(data) else 0
+    return until_s - min(TUNE_S, covered_s // 3)
 
 
 def last_months(until_s: int, count: int = FEWEST_MONTHS) -> tuple[str, ...]:

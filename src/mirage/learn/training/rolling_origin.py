@@ -7,11 +7,13 @@ windows; it names moments between decisions, and its outcomes there are kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
+from mirage.errors import ConfigurationError
 from mirage.job_state import Ints
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model import Flags, TrainingSettings, seen_in
@@ -61,7 +63,8 @@ def try_methods(
         plan: What is tried.
         settings: Seed and bounds of the training.
         steps: Where steps are kept.
-        played: When the present link was submitted → the window as other policies played it.
+        played: When the present link was submitted → the window as other policies played it; windows that they did
+            not play are left out. None to have only what is learnt.
 
     Raises:
         ConfigurationError: A month has no windows, or there is nothing to train on before it.
@@ -70,8 +73,16 @@ def try_methods(
     for month in plan.months:
         of_month = fold(data, month)
         chosen = _choices_of(of_month, plan, settings, steps.under(month))
-        found += _trials(of_month.test, chosen, played or {})
+        found += _trials(of_month.test, chosen, played)
     return tuple(found)
+
+
+def trials_of(part: Part, label: str, data: HandOvers, costs: Sequence[Cost]) -> list[Trial]:
+    """The windows of some data, with what one model chooses at each cost."""
+    assert part.model is not None
+    seen = seen_in(data)
+    rows = {Candidate(label, cost).key: submitted_rows(part.model.submits(seen, cost), data) for cost in costs}
+    return _trials(data, rows, None)
 
 
 def submitted_rows(submits: Flags, data: HandOvers) -> Ints:
@@ -92,8 +103,8 @@ def _choices_of(of_month: Fold, plan: Plan, settings: TrainingSettings, steps: K
         for seed in plan.seeds:
             label = plan.label(method, seed)
             part = train_part(method, of_month.train, of_month.tune, replace(settings, seed=seed), steps.under(label))
+            assert part.model is not None
             for cost in plan.costs:
-                assert part.model is not None
                 found[Candidate(label, cost).key] = submitted_rows(part.model.submits(seen, cost), of_month.test)
     return found
 
@@ -106,15 +117,25 @@ def outside_share(part: Part, data: HandOvers) -> float:
     return float(np.mean([part.ranges.outside(row) is not None for row in values]))
 
 
-def _trials(data: HandOvers, chosen: Mapping[str, Ints], played: Mapping[int, Trial]) -> list[Trial]:
+def _trials(data: HandOvers, chosen: Mapping[str, Ints], played: Mapping[int, Trial] | None) -> list[Trial]:
     """A trial for each window of the data."""
     edges = data.windows()
     found = []
-    for k, (first, last) in enumerate(zip(edges[:-1].tolist(), edges[1:].tolist())):
+    for k, (first, last) in enumerate(pairwise(edges.tolist())):
         times_s = {key: int(data.time_s[rows[k]]) for key, rows in chosen.items()}
-        trial = played.get(int(data.window_s[first])) or Trial(_episode(data, k, first, last), {}, {})
+        if played is None:
+            trial = Trial(_episode(data, k, first, last), {}, {})
+        elif int(data.window_s[first]) in played:
+            trial = played[int(data.window_s[first])]
+        else:
+            continue
         decisions_s = trial.episode.decisions_s
         places = {key: int(np.searchsorted(decisions_s, time_s)) for key, time_s in times_s.items()}
+        if any(decisions_s[min(place, len(decisions_s) - 1)] != times_s[key] for key, place in places.items()):
+            raise ConfigurationError(
+                f"window {trial.episode.window} was played otherwise than in the data: give the same trace, machine, "
+                "discipline and step as those were made with"
+            )
         found.append(replace(trial, chosen=trial.chosen | places))
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,11 +62,6 @@ class KeptSteps:
         if self.progress is not None:
             self.progress(whole)
         return {key: values for key, values in found.items() if not key.startswith(CURVE)}
-
-    def forget(self) -> None:
-        """Remove what was kept."""
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def training_key(data: HandOvers, *said: object) -> str:

@@ -5,12 +5,29 @@ from __future__ import annotations
 from mirage.cli.lazy import LazyCommand, LazyGroup
 from mirage.cli.options import CONTEXT, examples
 
+_METHOD = "mirage.cli.commands.train.method"
+
+SUMMARIES = {
+    "best": "Learn hand-overs by what is best for each size of link, by rolling origin.",
+    "correction": "Learn hand-overs: correct the forecast of what-if by what came of it.",
+    "stopping": "Learn hand-overs: optimal stopping by backward induction.",
+    "boosted": "Learn hand-overs: gradient boosting of the outcome's distribution.",
+    "forest": "Learn hand-overs: quantile regression forest.",
+    "random-forest-2023": "Learn hand-overs: the forest of Mirage, SC'23.",
+    "xgboost-2023": "Learn hand-overs: XGBoost as in Mirage, SC'23.",
+}
+"""Methods of learning hand-overs, for the menu; ``mirage.learn.training.methods`` says how each is trained."""
+
 train = LazyGroup(
     name="train",
     lazy={
         "predict": LazyCommand("mirage.cli.commands.train.predict:predict", "Learn queue waits from a trace."),
+        **{name: LazyCommand(f"{_METHOD}:{name}", summary) for name, summary in SUMMARIES.items()},
     },
     context_settings=CONTEXT,
     help="Learn from traces.",
-    epilog=examples("mirage train predict jobs.log.gz -o waits.model"),
+    epilog=examples(
+        "mirage train predict jobs.log.gz -o waits.model",
+        "mirage train best jobs.log.gz --nodes 76 --link-nodes 1,8 --tune-until 2023-03-01 -o model",
+    ),
 )

@@ -1,0 +1,121 @@
+"""What a command of learning learns from: a data set that is there, or one made on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from mirage.cli.commands.train.options import LearningOptions
+from mirage.cli.machine import Machine, MachineOptions
+from mirage.cli.options import TraceOptions
+from mirage.cli.study import WindowOptions
+from mirage.cli.trace_reading import read_named_trace
+
+if TYPE_CHECKING:
+    from mirage.learn.hand_overs import HandOvers
+    from mirage.provision.chain import Link
+    from mirage.provision.evaluation.episode import Scenario
+    from mirage.provision.evaluation.protocol import Protocol
+
+
+@dataclass(slots=True)
+class LearntFrom:
+    """A data set and the world it was made of.
+
+    Attributes:
+        trace: The file.
+        asked: Which windows, where they are not those of a data set.
+    """
+
+    trace: str
+    machine: MachineOptions
+    asked: WindowOptions
+    learning: LearningOptions
+    reading: TraceOptions
+    _scenario: Scenario | None = None
+    _machine: Machine | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Of the data set."""
+        return Path(self.learning.data or f"{self.learning.out}.data")
+
+    def data(self) -> HandOvers:
+        """The data set, made first where none was given.
+
+        Raises:
+            ConfigurationError: It cannot be read, or made.
+        """
+        from mirage.learn.dataset.read import read_hand_overs
+
+        if self.learning.data is None:
+            self._make()
+            return read_hand_overs(self.folder)
+        source = click.get_current_context().get_parameter_source("link_nodes")
+        sizes = None if source is ParameterSource.DEFAULT else self.asked.link_nodes
+        return read_hand_overs(self.folder, link_nodes=sizes)
+
+    def manifest(self) -> dict[str, Any]:
+        """What the data set was made of."""
+        from mirage.learn.dataset.shards import Folder
+
+        return Folder(self.folder).manifest()
+
+    def protocol(self) -> Protocol:
+        """Which windows the data set has."""
+        from mirage.provision.evaluation.protocol import Protocol
+
+        said = self.manifest()
+        changes = {name: int(said[name]) for name in ("windows", "every_s", "step_s", "lead_in_s")}
+        return Protocol.named(str(said["protocol"]), int(said["start_s"]), **changes)
+
+    def links(self, data: HandOvers) -> list[Link]:
+        """The sizes of links in the data."""
+        from mirage.provision.chain import Link
+
+        limits_s = dict(zip(data.link_nodes.tolist(), data.link_limit_s.tolist()))
+        return [Link(nodes, limit_s) for nodes, limit_s in sorted(limits_s.items())]
+
+    def simulated(self) -> Machine:
+        """The machine that the options describe."""
+        if self._machine is None:
+            self._machine = self.machine.machine()
+        return self._machine
+
+    def scenario(self) -> Scenario:
+        """The cluster, its queue and the trace."""
+        if self._scenario is None:
+            from mirage.provision.evaluation.episode import Scenario
+            from mirage.sim.jobs import workload
+
+            simulated = self.simulated()
+            table = read_named_trace(self.trace, self.reading).table
+            jobs = workload(table, simulated.cluster, refuse=not self.machine.skip_impossible)
+            discipline = self.asked.queue if self.learning.data is None else str(self.manifest()["discipline"])
+            self._scenario = Scenario(simulated.cluster, jobs, discipline, simulated.settings)
+        return self._scenario
+
+    def _make(self) -> None:
+        """Make the data set, or what is missing of it."""
+        from mirage.learn.dataset.make import make_data_set
+        from mirage.learn.dataset.recipe import Recipe
+        from mirage.provision.evaluation.evaluate import check_windows
+        from mirage.provision.evaluation.study import Study
+        from mirage.provision.evaluation.workers import available_cores
+        from mirage.report.terminal.evaluation import progress_bar
+
+        scenario = self.scenario()
+        table = scenario.jobs.table
+        asked = self.learning.windows(self.asked, table)
+        study = Study(scenario, asked.plan(table), tuple(asked.links()), (), asked.seed)
+        check_windows(scenario, study.protocol, study.links)
+        with progress_bar("windows of the data set") as progress:
+            made = make_data_set(
+                Recipe(study, self.learning.futures), self.folder, None, progress, asked.workers or available_cores()
+            )
+        if made.reused < made.shards:
+            click.echo(f"mirage: a data set of {study.protocol.windows} windows lies in {self.folder}", err=True)

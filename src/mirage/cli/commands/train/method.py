@@ -1,0 +1,278 @@
+"""``mirage train METHOD``: a policy that is learnt from a trace, by one method, or by the best for each size of link.
+
+Every method is a command of its own: ``getattr(module, "correction")`` makes it.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mirage.cli.commands.train.learnt_from import LearntFrom
+from mirage.cli.commands.train.options import LearningOptions, learning_options
+from mirage.cli.machine import MachineOptions, machine_options
+from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
+from mirage.cli.output import check_output
+from mirage.cli.study import WindowOptions, window_options
+from mirage.cli.values import NUMBERS, WORDS
+from mirage.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from mirage.learn.hand_overs import HandOvers
+    from mirage.learn.regression.model import TrainingSettings
+    from mirage.learn.training.steps import KeptSteps
+    from mirage.learn.training.train import Tried
+    from mirage.learn.training.trained import Trained
+
+CHOSEN_AMONG = "correction,stopping"
+
+_WHAT = """Learn when to ask for the next link from TRACE, and write a policy to MODEL.
+
+{what}
+
+Of every window of TRACE it is known what each moment to submit would have led to. The model is trained on windows that
+are over by --until, and stops early by those up to --tune-until. MODEL is then a policy wherever one is named:
+mirage evaluate TRACE --policies ./MODEL. Where the queue is unlike any in training it decides as what-if does, and
+says so. Without --data the windows begin a week into TRACE and go on to --tune-until. Killed in the middle and started again, the command ends with the same model.
+"""
+
+
+def __getattr__(name: str) -> click.Command:
+    from mirage.learn.training.methods import METHODS
+
+    if name not in METHODS:
+        raise AttributeError(name)
+    return _command(name, f"Method: {METHODS[name].summary}.")
+
+
+def _command(method: str, what: str) -> click.Command:
+    """The command of a method."""
+
+    @click.command(
+        method,
+        context_settings=CONTEXT,
+        help=_WHAT.format(what=what),
+        epilog=examples(
+            f"mirage train {method} jobs.log.gz --nodes 76 --link-nodes 8 --until 2023-02-01 --tune-until 2023-03-01 "
+            "-o model",
+            f"mirage train {method} jobs.log.gz --data hand-overs --report report -o model",
+            "mirage evaluate jobs.log.gz --nodes 76 --link-nodes 8 --start 2023-03-01 --policies what-if,./model",
+        ),
+    )
+    @click.argument("trace")
+    @learning_options
+    @machine_options
+    @window_options
+    @json_output
+    @trace_options
+    def command(
+        trace: str,
+        learning: LearningOptions,
+        machine: MachineOptions,
+        asked: WindowOptions,
+        as_json: bool,
+        reading: TraceOptions,
+    ) -> None:
+        begun = _begin(trace, machine, asked, learning, reading)
+        data = begun.data()
+        _write(begun, data, {nodes: method for nodes in _sizes(data)}, as_json)
+
+    return command
+
+
+@click.command(
+    "best",
+    context_settings=CONTEXT,
+    help=_WHAT.format(
+        what="For each size of link the method is chosen by rolling origin over the months before --tune-until: "
+        "trained before a month, tested on it. what-if keeps its place unless the paired interval of the difference in cost "
+        "leaves out every loss, at every ratio of the costs. The report says so."
+    ),
+    epilog=examples(
+        "mirage train best jobs.log.gz --nodes 76 --link-nodes 1,8 --tune-until 2023-03-01 --report report -o model",
+        "mirage train best jobs.log.gz --nodes 76 --data hand-overs --months 2023-01,2023-02,2023-03 -o model",
+    ),
+)
+@click.argument("trace")
+@learning_options
+@click.option(
+    "--methods", type=WORDS, default=CHOSEN_AMONG, show_default=True, metavar="LIST", help="What may be chosen."
+)
+@click.option(
+    "--months",
+    type=WORDS,
+    metavar="LIST",
+    help="To test on, as 2023-01.  [default: three before --tune-until]",
+)
+@click.option("--cost-ratios", type=NUMBERS, default="1,3", show_default=True, metavar="LIST", help="Overlap costs 1.")
+@click.option(
+    "--resume",
+    metavar="DIR",
+    help="Keep the windows that what-if has played there, and take over those found there.  [default: till the end]",
+)
+@machine_options
+@window_options
+@json_output
+@trace_options
+def best(
+    trace: str,
+    learning: LearningOptions,
+    methods: tuple[str, ...],
+    months: tuple[str, ...] | None,
+    cost_ratios: tuple[float, ...],
+    resume: str | None,
+    machine: MachineOptions,
+    asked: WindowOptions,
+    as_json: bool,
+    reading: TraceOptions,
+) -> None:
+    """``mirage train best``."""
+    from mirage.learn.training.folds import check_months, last_months
+    from mirage.learn.training.methods import method_named
+    from mirage.learn.training.played import play_what_if
+    from mirage.learn.training.rolling_origin import Plan
+    from mirage.learn.training.train import try_and_choose
+    from mirage.policy.cost import Cost
+    from mirage.provision.evaluation.workers import available_cores
+    from mirage.report.terminal.evaluation import progress_bar
+    from mirage.report.training.terminal import step_line
+
+    for method in methods:
+        method_named(method)
+    begun = _begin(trace, machine, asked, learning, reading)
+    begun.simulated()
+    data = begun.data()
+    slices = learning.slices(data)
+    costs = tuple(Cost(ratio, 1.0) for ratio in cost_ratios)
+    plan = Plan(methods, months or last_months(slices.tune_until_s + 1), costs, (asked.seed,))
+    check_months(plan.months)
+    steps = _steps(learning, data, asked.seed, plan)
+    with progress_bar("windows of what-if") as progress:
+        played = play_what_if(
+            begun.scenario(),
+            begun.protocol(),
+            begun.links(data),
+            plan.months,
+            costs,
+            seed=int(begun.manifest()["seed"]),
+            workers=asked.workers or available_cores(),
+            progress=progress,
+            resume_dir=Path(resume) if resume else _kept(learning) / "what-if",
+        )
+    with step_line() as steps.progress:
+        tried = try_and_choose(data, plan, played, _settings(learning, asked.seed), steps)
+    chosen = {choice.link_nodes: choice.method for choice in tried.choices}
+    _write(begun, data, chosen, as_json, tried, steps)
+
+
+def _begin(
+    trace: str, machine: MachineOptions, asked: WindowOptions, learning: LearningOptions, reading: TraceOptions
+) -> LearntFrom:
+    """What is learnt from; what could not be written is refused before the work."""
+    check_output(learning.out)
+    if learning.report is not None:
+        from mirage.report.training.report_folder import check_report_folder
+
+        check_report_folder(learning.report)
+    return LearntFrom(trace, machine, asked, learning, reading)
+
+
+def _write(
+    begun: LearntFrom,
+    data: HandOvers,
+    methods: dict[int, str],
+    as_json: bool,
+    tried: Tried | None = None,
+    before: KeptSteps | None = None,
+) -> None:
+    """Train, write the model and the report, and tell of them; then what was kept of the steps is removed."""
+    from mirage.learn.training.train import Said, train_policy
+    from mirage.report.training.terminal import step_line
+
+    learning, seed = begun.learning, begun.asked.seed
+    steps = _steps(learning, data, seed, None)
+    if before is not None:
+        steps.curves.update(before.curves)
+    chosen = {"by": "rolling origin", "sizes": [c.to_json() for c in tried.choices]} if tried else {"by": "name"}
+    said = Said(Path(begun.trace).name, int(begun.manifest()["futures"] or 0))
+    with step_line() as steps.progress:
+        trained = train_policy(
+            methods, data, learning.slices(data), said, _settings(learning, seed), steps, json.loads(json.dumps(chosen))
+        )
+    try:
+        trained.save(learning.out)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {learning.out}: {error.strerror}") from error
+    _tell(begun, trained, tried, steps, as_json)
+    shutil.rmtree(_kept(learning), ignore_errors=True)
+
+
+def _tell(begun: LearntFrom, trained: Trained, tried: Tried | None, steps: KeptSteps, as_json: bool) -> None:
+    """Print the model's card, after what was tried; write the report."""
+    from mirage.report.training.report_folder import report_of, write_report
+    from mirage.report.training.terminal import plain_console, print_choices, print_trained
+
+    provenance = _provenance(begun)
+    if begun.learning.report is not None:
+        write_report(begun.learning.report, trained.card, tried, steps.curves, provenance)
+    if as_json:
+        click.echo(json.dumps(report_of(trained.card, tried, provenance), indent=2))
+        return
+    console = plain_console()
+    if tried is not None:
+        print_choices(tried.choices, tried.evaluation, provenance, console)
+        console.print()
+    print_trained(trained.card, console)
+    click.echo(f"mirage: policy written to {begun.learning.out}; name it with its path, as ./model", err=True)
+
+
+def _steps(learning: LearningOptions, data: HandOvers, seed: int, plan: Any) -> KeptSteps:
+    """Where steps of this training are kept until it is over."""
+    from mirage.learn.training.steps import KeptSteps, training_key
+
+    key = training_key(data, learning.slices(data), _settings(learning, seed), plan)
+    return KeptSteps(_kept(learning) / key)
+
+
+def _kept(learning: LearningOptions) -> Path:
+    """The folder of what is kept until a training is over."""
+    return Path(f"{learning.out}.steps")
+
+
+def _settings(learning: LearningOptions, seed: int) -> TrainingSettings:
+    from mirage.learn.regression.model import TrainingSettings
+
+    return TrainingSettings(seed=seed, threads=learning.threads, trees=learning.trees)
+
+
+def _sizes(data: HandOvers) -> list[int]:
+    """Sizes of links in the data."""
+    return sorted({int(nodes) for nodes in data.link_nodes})
+
+
+def _provenance(begun: LearntFrom) -> dict[str, Any]:
+    """Where everything comes from, as ``mirage evaluate --json`` has it."""
+    from mirage import __version__
+    from mirage.trace.statistics.summary import iso_utc
+
+    said = begun.manifest()
+    return {
+        "trace": begun.trace,
+        "nodes": said["nodes"],
+        "discipline": said["discipline"],
+        "settings": "of the data set",
+        "protocol": said["protocol"],
+        "start": iso_utc(int(said["start_s"])),
+        "windows": said["windows"],
+        "every_s": said["every_s"],
+        "step_s": said["step_s"],
+        "seed": begun.asked.seed,
+        "version": __version__,
+        "command": shlex.join(["mirage", *sys.argv[1:]]),
+    }

@@ -1,0 +1,89 @@
+"""Options of the commands that learn hand-overs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import click
+
+from mirage.cli.options import option_group
+from mirage.cli.study import WindowOptions
+from mirage.cli.values import DATE
+from mirage.duration import DAY_S
+
+if TYPE_CHECKING:
+    from mirage.learn.hand_overs import HandOvers
+    from mirage.learn.training.train import Slices
+    from mirage.trace.table import JobTable
+
+WARM_UP_S = 7 * DAY_S
+"""By default the first window begins so long after the first job: before that the replayed machine is still empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearningOptions:
+    """The options of learning; None where nothing was said."""
+
+    out: str
+    data: str | None
+    until: int | None
+    tune_until: int | None
+    report: str | None
+    threads: int
+    trees: int
+    futures: int
+
+    def windows(self, asked: WindowOptions, table: JobTable) -> WindowOptions:
+        """The windows to make data of: by default all from a week into the trace to the end of tuning."""
+        submit_s = table.submit_s[table.submit_s >= 0]
+        first_s, last_s = (int(submit_s.min()), int(submit_s.max())) if len(submit_s) else (0, 0)
+        start_s = -(-(first_s + WARM_UP_S) // DAY_S) * DAY_S if asked.start is None else asked.start
+        made = replace(asked, start=start_s)
+        if asked.windows is not None:
+            return made
+        plan = replace(made, windows=1).plan(table)
+        end_s = last_s if self.tune_until is None else min(self.tune_until, last_s)
+        return replace(made, windows=max((end_s - plan.submits_s(0)) // plan.every_s + 1, 1))
+
+    def slices(self, data: HandOvers) -> Slices:
+        """What is learnt from; by default everything, and what came last is tuned on."""
+        from mirage.learn.training.folds import tune_since_s
+        from mirage.learn.training.train import Slices
+
+        last_s = int((data.time_s + data.remaining_s + abs(data.outcome_s)).max()) if len(data) else 0
+        tune_until_s = last_s if self.tune_until is None else self.tune_until
+        until_s = tune_since_s(data, tune_until_s) if self.until is None else self.until
+        if until_s >= tune_until_s:
+            raise click.UsageError("--until must come before --tune-until: models are tuned on what comes in between")
+        return Slices(until_s, tune_until_s)
+
+
+learning_options = option_group(
+    "learning",
+    LearningOptions,
+    click.option("-o", "--out", required=True, metavar="MODEL", help="File to write; its path is then a policy."),
+    click.option(
+        "--data",
+        metavar="FOLDER",
+        help="Learn from a data set of `mirage learn dataset`; it says which windows.  [default: made in MODEL.data]",
+    ),
+    click.option("--until", type=DATE, metavar="DATE", help="Train on windows that are over by then."),
+    click.option(
+        "--tune-until",
+        type=DATE,
+        metavar="DATE",
+        help="Stop early by the windows from --until to then; nothing later is looked at.  [default: the end]",
+    ),
+    click.option(
+        "--report", metavar="FOLDER", help="Write learning curves there, for TensorBoard and as PNG, and the report."
+    ),
+    click.option("--threads", type=click.IntRange(1), default=1, show_default=True, metavar="N"),
+    click.option(
+        "--trees", type=click.IntRange(1), default=100, show_default=True, metavar="N", help="Trees of a forest."
+    ),
+    click.option(
+        "--futures", type=click.IntRange(1), default=32, show_default=True, metavar="N", help="Of each forecast."
+    ),
+)
+"""``-o``, ``--data``, ``--until`` and their kin: what is learnt from, and where the model goes."""

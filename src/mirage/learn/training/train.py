@@ -1,0 +1,144 @@
+"""Training of a policy: a model for every size of link, by one method, or each by the method that was chosen for it.
+
+trained = train_policy({1: "correction", 8: "correction"}, data, Slices(until_s, tune_until_s), said)
+trained.save("model")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mirage.learn.hand_overs import HandOvers
+from mirage.learn.regression.model import TrainingSettings
+from mirage.learn.training.choice import Choice, choose
+from mirage.learn.training.folds import check_months, split
+from mirage.learn.training.rolling_origin import Plan, trials_of, try_methods
+from mirage.learn.training.steps import KeptSteps
+from mirage.learn.training.trained import WHAT_IF, Part, Trained, train_part
+from mirage.policy.cost import Cost
+from mirage.predict.model_file import TrainedOn
+from mirage.provision.evaluation.candidate import ORACLE
+from mirage.provision.evaluation.evaluate import Evaluation, assess
+from mirage.provision.evaluation.score import ALL, REACTIVE, score
+from mirage.provision.evaluation.study import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """What is learnt from: windows that are over by then, and later ones to tune on.
+
+    Attributes:
+        until_s: Where training ends.
+        tune_until_s: Where tuning ends; nothing later is looked at.
+    """
+
+    until_s: int
+    tune_until_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a card is to say beside what training finds.
+
+    Attributes:
+        trace: Name of the trace.
+        futures: Of the forecasts in the data; 0 where there are none.
+    """
+
+    trace: str
+    futures: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tried:
+    """What a rolling origin came to.
+
+    Attributes:
+        evaluation: Everything that was tried, and ``what-if``, in the windows of the test months.
+        choices: By size of link.
+    """
+
+    evaluation: Evaluation
+    choices: tuple[Choice, ...]
+
+
+def train_policy(
+    methods: Mapping[int, str],
+    data: HandOvers,
+    slices: Slices,
+    said: Said,
+    settings: TrainingSettings | None = None,
+    steps: KeptSteps | None = None,
+    chosen: Mapping[str, Any] | None = None,
+) -> Trained:
+    """A policy with a model for every size of link.
+
+    Args:
+        methods: Nodes of a link → method; ``what-if`` for none.
+        data: Decisions about links of these sizes.
+        slices: What is learnt from.
+        said: What the card is to say.
+        settings: Seed and bounds.
+        steps: Where steps are kept.
+        chosen: How the methods were chosen, for the card.
+
+    Raises:
+        UnknownName: There is no such method.
+        ConfigurationError: A slice is empty, the data lack what a method needs, or a package is missing.
+    """
+    settings, steps = settings or TrainingSettings(), steps or KeptSteps()
+    parts, figures, rows, first_s = {}, dict[str, float](), 0, slices.until_s
+    for nodes, method in sorted(methods.items()):
+        if method == WHAT_IF:
+            parts[nodes] = Part(WHAT_IF)
+            continue
+        train, tune = split(data[data.link_nodes == nodes], slices.until_s, slices.tune_until_s)
+        parts[nodes] = train_part(method, train, tune, settings, steps.under(f"{nodes}/{method}"))
+        figures |= {f"{name}_{nodes}": value for name, value in tuned_figures(parts[nodes], tune).items()}
+        rows, first_s = rows + len(train) + len(tune), min(first_s, int(train.window_s.min()))
+    on = TrainedOn(said.trace, first_s, slices.tune_until_s, rows)
+    return Trained(parts, on, figures, said.futures, chosen or {})
+
+
+def tuned_figures(part: Part, tune: HandOvers) -> dict[str, float]:
+    """How a model does on the tuning slice, at equal costs: it was tuned there, so that later it does worse."""
+    row = score(trials_of(part, "model", tune, (Cost(),)), ["model"], [Cost()])[0]
+    assert row.load == ALL
+    found = {"interruption_h": row.interruption_h, "overlap_h": row.overlap_h, "windows": float(row.windows)}
+    return found if row.gap_closed is None else found | {"gap_closed": row.gap_closed}
+
+
+def try_and_choose(
+    data: HandOvers,
+    plan: Plan,
+    played: Mapping[int, Sequence[Trial]],
+    settings: TrainingSettings | None = None,
+    steps: KeptSteps | None = None,
+) -> Tried:
+    """The method of every size of link, by rolling origin.
+
+    Args:
+        data: Decisions.
+        plan: Methods, months, costs and seeds.
+        played: Nodes of a link → windows of the test months as ``what-if`` played them, with every cost of the plan.
+        settings: Bounds of the training.
+        steps: Where steps are kept.
+
+    Raises:
+        ConfigurationError: Too few months, or one of them has no windows or nothing to train on before it.
+    """
+    check_months(plan.months)
+    settings, steps = settings or TrainingSettings(), steps or KeptSteps()
+    tried = {}
+    for nodes in np.unique(data.link_nodes).tolist():
+        windows = {trial.episode.submitted_s: trial for trial in played.get(nodes, ())}
+        of_size = data[data.link_nodes == nodes]
+        tried[nodes] = try_methods(of_size, plan, settings, steps.under(f"rolling-origin/{nodes}"), windows)
+    shown = [REACTIVE, WHAT_IF, *plan.labels, ORACLE]
+    evaluation = assess(tried, shown, plan.costs, against=WHAT_IF)
+    choices = tuple(choose(nodes, evaluation.differences, plan.methods) for nodes in tried)
+    return Tried(evaluation, choices)

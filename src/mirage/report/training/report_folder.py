@@ -1,0 +1,83 @@
+"""Folder of a training's report: text, JSON, learning curves, and the frontier of what was tried."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+from rich.console import Console
+
+from mirage.errors import ConfigurationError
+from mirage.learn.training.curves import write_event_files
+from mirage.learn.training.train import Tried
+from mirage.predict.model_file import ModelCard
+from mirage.report.training.learning_curves_png import draw_learning_curves
+from mirage.report.training.terminal import print_choices, print_trained
+from mirage.whole_file import write_whole
+
+_WIDTH = 160
+
+
+def check_report_folder(folder: str) -> None:
+    """Refusal, before the work, of a report that could not be written after it.
+
+    Raises:
+        ConfigurationError: A package is missing, or the folder cannot be made.
+    """
+    for module, extra in (("tensorboard", "learn"), ("matplotlib", "plot")):
+        if importlib.util.find_spec(module) is None:
+            raise ConfigurationError(
+                f'a report needs {module}, which is not installed; run: pip install "mirage-hpc[{extra}]"'
+            )
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write a report to {folder}: {error.strerror}") from error
+
+
+def report_of(card: ModelCard, tried: Tried | None, provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain values: the card, and of a choice all that was tried."""
+    found: dict[str, Any] = {"card": asdict(card), **provenance}
+    if tried is not None:
+        found |= {
+            "choices": [choice.to_json() for choice in tried.choices],
+            "rows": [row.to_json() for row in tried.evaluation.rows],
+            "months": [row.to_json() for row in tried.evaluation.months],
+            "differences": [difference.to_json() for difference in tried.evaluation.differences],
+            "intervals": tried.evaluation.intervals,
+        }
+    return found
+
+
+def write_report(
+    folder: str, card: ModelCard, tried: Tried | None, curves: Mapping[str, NDArray[Any]], provenance: dict[str, Any]
+) -> None:
+    """Write ``report.json``, ``report.txt``, ``learning-curves.png``, ``curves/`` and, of a choice, ``frontier.png``.
+
+    Raises:
+        ConfigurationError: The folder cannot be written, or a package is missing.
+    """
+    place = Path(folder)
+    text = Console(record=True, width=_WIDTH, file=None, quiet=True)
+    with text.capture():
+        if tried is not None:
+            print_choices(tried.choices, tried.evaluation, provenance, text)
+            text.print()
+        print_trained(card, text)
+    try:
+        write_whole(place / "report.json", (json.dumps(report_of(card, tried, provenance), indent=2) + "\n").encode())
+        write_whole(place / "report.txt", text.export_text().encode())
+    except OSError as error:
+        raise ConfigurationError(f"cannot write a report to {folder}: {error.strerror}") from error
+    write_event_files(curves, place / "curves")
+    if curves:
+        draw_learning_curves(curves, str(place / "learning-curves.png"))
+    if tried is not None:
+        from mirage.report.pages.frontier import draw_frontiers
+
+        draw_frontiers(tried.evaluation, str(place / "frontier.png"), provenance)

@@ -1,0 +1,65 @@
+"""Training on the terminal: which step is done, what decides about each size of link, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from mirage.learn.training.choice import Choice
+from mirage.predict.model_file import ModelCard
+from mirage.report.terminal.evaluation import print_evaluation
+from mirage.report.terminal.tables import print_table
+from mirage.trace.statistics.summary import iso_utc
+
+_PLAIN_WIDTH = 140
+
+
+@contextmanager
+def step_line() -> Iterator[Callable[[str], None] | None]:
+    """A line on standard error with the step that was done last; none where that is no terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    with console.status("training") as status:
+        yield lambda step: status.update(f"training: {step} done")
+
+
+def print_trained(card: ModelCard, console: Console | None = None) -> None:
+    """Print what decides about each size of link, and how it did on the slice it was tuned on."""
+    console = console or plain_console()
+    seen = card.trained_on
+    title = f"hand-overs of {seen.trace}, schema {card.schema}, Mirage {card.package}"
+    console.print(Text(title, "bold"))
+    dates = f"{iso_utc(seen.first_s)} to {iso_utc(seen.until_s)}"
+    console.print(Text(f"{seen.rows:,} decisions in windows from {dates}, the last of them to tune on"))
+    console.print()
+    rows = []
+    for nodes, said in card.settings["sizes"].items():
+        of_size = {name: card.figures.get(f"{name}_{nodes}") for name in ("windows", "interruption_h", "overlap_h")}
+        gap = card.figures.get(f"gap_closed_{nodes}")
+        told = ["-" if value is None else f"{value:.2f}" for value in list(of_size.values())[1:]]
+        windows = "-" if of_size["windows"] is None else f"{of_size['windows']:.0f}"
+        rows.append([nodes, said["method"], windows, *told, "-" if gap is None else f"{gap:.0%}"])
+    names = ("nodes of a link", "method", "windows tuned on", "interruption h", "overlap h", "gap closed at 1:1")
+    print_table(console, names, rows, left=2)
+
+
+def print_choices(choices: Sequence[Choice], evaluation: Any, provenance: dict[str, Any], console: Console) -> None:
+    """Print what was tried in the test months, and what was chosen for each size of link."""
+    print_evaluation(evaluation, provenance, console, by_month=True)
+    console.print()
+    for choice in choices:
+        plural = "s" if choice.link_nodes > 1 else ""
+        console.print(Text(f"links of {choice.link_nodes} node{plural}: {choice.method}", "bold"), end=" ")
+        console.print(Text(f"– {choice.reason}"))
+
+
+def plain_console() -> Console:
+    """Standard output, of a fixed width where it is no terminal."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
