@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -63,15 +64,15 @@ def write_report(
         ConfigurationError: The folder cannot be written, or a package is missing.
     """
     place = Path(folder)
-    text = Console(record=True, width=_WIDTH, file=None, quiet=True)
-    with text.capture():
-        if tried is not None:
-            print_choices(tried.choices, tried.evaluation, provenance, text)
-            text.print()
-        print_trained(card, text)
+    written = io.StringIO()
+    text = Console(file=written, width=_WIDTH, highlight=False)
+    if tried is not None:
+        print_choices(tried.choices, tried.evaluation, provenance, text)
+        text.print()
+    print_trained(card, text)
     try:
         write_whole(place / "report.json", (json.dumps(report_of(card, tried, provenance), indent=2) + "\n").encode())
-        write_whole(place / "report.txt", text.export_text().encode())
+        write_whole(place / "report.txt", written.getvalue().encode())
     except OSError as error:
         raise ConfigurationError(f"cannot write a report to {folder}: {error.strerror}") from error
     write_event_files(curves, place / "curves")

@@ -37,9 +37,10 @@ _WHAT = """Learn when to ask for the next link from TRACE, and write a policy to
 {what}
 
 Of every window of TRACE it is known what each moment to submit would have led to. The model is trained on windows that
-are over by --until, and stops early by those up to --tune-until. MODEL is then a policy wherever one is named:
-mirage evaluate TRACE --policies ./MODEL. Where the queue is unlike any in training it decides as what-if does, and
-says so. Without --data the windows begin a week into TRACE and go on to --tune-until. Killed in the middle and started again, the command ends with the same model.
+are over by --until, and stops early by those up to --tune-until. Without --data the windows begin a week into TRACE and
+go on to --tune-until. MODEL is then a policy wherever one is named: mirage evaluate TRACE --policies ./MODEL. Where the
+queue is unlike any in training it decides as what-if does, and says so. Killed in the middle and started again, the
+command ends with the same model.
 """
 
 
@@ -91,8 +92,8 @@ def _command(method: str, what: str) -> click.Command:
     context_settings=CONTEXT,
     help=_WHAT.format(
         what="For each size of link the method is chosen by rolling origin over the months before --tune-until: "
-        "trained before a month, tested on it. what-if keeps its place unless the paired interval of the difference in cost "
-        "leaves out every loss, at every ratio of the costs. The report says so."
+        "trained before a month, tested on it. what-if keeps its place unless the paired interval of the difference in "
+        "cost leaves out every loss, at every ratio of the costs. The report says so."
     ),
     epilog=examples(
         "mirage train best jobs.log.gz --nodes 76 --link-nodes 1,8 --tune-until 2023-03-01 --report report -o model",
