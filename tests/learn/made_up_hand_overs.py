@@ -22,14 +22,15 @@ def made_up_hand_overs(days: int = 60, *, seed: int = 0, nodes: int = 8, begin_s
     """
     random = np.random.default_rng([seed, nodes])
     hours = days * 24 + 48
-    level_h = np.maximum(np.cumsum(random.normal(0, 0.4, hours)) % 12 - 4, 0)  # none for a third of the time
-    chance = random.gamma(4, 1 / 4, hours)
+    day = np.arange(hours) / 24
+    level_h = np.maximum(4 * np.sin(2 * np.pi * day / 5) + 2 * np.sin(2 * np.pi * day / 1.3) + 1, 0)
+    chance = random.gamma(9, 1 / 9, hours)
     wait_s = (level_h * chance * HOUR_S).astype(np.int64)
     first = np.arange(0, days * 24, 6)
     k = np.arange(1, LIMIT_S // STEP_S + 1)
     hour = (first[:, None] + k).ravel()
     remaining_s = np.tile(LIMIT_S - k * STEP_S, len(first))
-    of_chance = np.quantile(np.random.default_rng(1).gamma(4, 1 / 4, 20_000), LEVELS)
+    of_chance = np.quantile(np.random.default_rng(1).gamma(9, 1 / 9, 20_000), LEVELS)
     gap_h = 0.5 * level_h[hour, None] * of_chance - remaining_s[:, None] / HOUR_S
     pending = np.maximum(level_h[hour] * 10 + random.normal(0, 5, len(hour)), 0)
     snapshots = np.zeros((HISTORY + hours * 6, QUEUE_COLUMNS), dtype=np.float32)

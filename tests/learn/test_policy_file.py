@@ -1,0 +1,158 @@
+"""Policies in files: what they decide, where they decide as what-if does, and what is no policy."""
+
+import numpy as np
+import pytest
+from made_up_hand_overs import BEGIN_S, before_and_after, made_up_hand_overs
+
+from mirage.duration import DAY_S, HOUR_S
+from mirage.errors import ModelFileError
+from mirage.learn import policy_file
+from mirage.learn.looks import shared_looks
+from mirage.learn.ranges import Ranges
+from mirage.learn.regression.model import TrainingSettings
+from mirage.learn.training.train import Said, Slices, train_policy
+from mirage.learn.training.trained import Part, Trained, read_trained
+from mirage.policy.check import check_policy
+from mirage.policy.cost import Cost
+from mirage.policy.example import example_views
+from mirage.policy.plan import Submit
+from mirage.policy.registry import make_policy
+from mirage.policy.settings import PolicySettings
+
+pytest.importorskip("xgboost", reason="pip install mirage-hpc[learn]")
+pytest.importorskip("safetensors", reason="pip install mirage-hpc[learn]")
+
+SLICES = Slices(BEGIN_S + 14 * DAY_S, BEGIN_S + 20 * DAY_S)
+SETTINGS = TrainingSettings(rounds=8, most_rows=1000, trees=2)
+HISTORY_ONLY = "xgboost-2023"
+
+
+@pytest.fixture(scope="module")
+def data():
+    return before_and_after(made_up_hand_overs(24, nodes=1), 20)[0]
+
+
+@pytest.fixture(scope="module")
+def trained(data):
+    return train_policy({1: "correction"}, data, SLICES, Said("made-up", 8), SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def model(trained, tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "model"
+    trained.save(path)
+    return path
+
+
+def wide(trained: Trained, method: str = "correction") -> Trained:
+    """The same, with ranges that hold everything."""
+    part = trained.parts[1]
+    names = part.model.inputs
+    everything = Ranges(names, np.full(len(names), -1e9), np.full(len(names), 1e9), np.zeros(len(names), dtype=bool))
+    return Trained({1: Part(method, part.model, everything)}, trained.trained_on, {}, trained.futures)
+
+
+def views():
+    """A chain whose link is half-way, then four hours before its end, then at its end."""
+    return [view for view in example_views() if view.chain.started_s != -1][1:]
+
+
+def test_the_card_says_what_it_was_trained_on_and_how(trained, model):
+    card = read_trained(model).card
+    assert card.settings["sizes"]["1"]["method"] == "correction"
+    assert {feature.name for feature in card.features} == set(trained.parts[1].model.inputs)
+    assert 0 < card.figures["gap_closed_1"] <= 1
+    assert card.trained_on.until_s == SLICES.tune_until_s
+    assert card.trained_on.first_s == BEGIN_S
+
+
+def test_a_model_file_keeps_the_contract_of_policies(trained, tmp_path):
+    wide(trained).save(tmp_path / "wide")
+    check_policy(lambda: make_policy(str(tmp_path / "wide")))
+
+
+def test_inside_its_training_the_model_decides(trained, tmp_path):
+    wide(trained).save(tmp_path / "wide")
+    cheap, dear = (
+        [make_policy(str(tmp_path / "wide"), PolicySettings(Cost(ratio, 1))).decide(view) for view in views()]
+        for ratio in (0.01, 100)
+    )
+    assert {action.reason for plan in cheap + dear for action in plan.actions} <= {
+        "waiting-costs-less:model=correction",
+        "waiting-costs-more:model=correction",
+        "ended",
+    }
+    assert sum(plan.submits for plan in cheap) < sum(plan.submits for plan in dear)
+    assert cheap[0].forecast is not None
+    assert {"wait_p50_s", "late_share", "remaining_s"} <= cheap[0].estimate.keys()
+
+
+def test_a_feature_outside_its_training_is_decided_as_what_if_does_and_named_with_both_values(model):
+    view = next(view for view in example_views() if view.chain.ends_s - view.now_s == 48 * HOUR_S)
+    learned, what_if = (make_policy(name, PolicySettings(seed=3)).decide(view) for name in (str(model), "what-if"))
+    reason = learned.actions[0].reason
+    assert reason == f"outside-training:feature=remaining_h,value=48,trained=23,what-if={what_if.actions[0].reason}"
+    assert learned.submits == what_if.submits
+
+
+def test_a_size_it_was_not_trained_for_is_decided_as_what_if_does(trained, tmp_path):
+    Trained({4: trained.parts[1]}, trained.trained_on, {}, 8).save(tmp_path / "of-four")
+    reason = make_policy(str(tmp_path / "of-four")).decide(views()[0]).actions[0].reason
+    assert reason.startswith("outside-training:feature=link_nodes,value=1,trained=4,what-if=")
+
+
+def test_a_size_for_which_nothing_learnt_is_better_is_what_if(trained, tmp_path):
+    Trained({1: Part("what-if")}, trained.trained_on, {}, 0).save(tmp_path / "none")
+    for view in views():
+        assert make_policy(str(tmp_path / "none")).decide(view) == make_policy("what-if").decide(view)
+
+
+def test_a_model_that_reads_the_history_sees_it_in_a_view(data, tmp_path):
+    train_policy({1: HISTORY_ONLY}, data, SLICES, Said("made-up"), SETTINGS).save(tmp_path / "old")
+    policy = make_policy(str(tmp_path / "old"))
+    plans = [policy.decide(view) for view in views()]
+    assert all("x_h" in plan.estimate for plan in plans[:-1])
+    assert isinstance(plans[-1].actions[0], Submit)
+
+
+def test_chains_share_one_look_at_the_queue(model):
+    first, second = (make_policy(str(model), PolicySettings(cost)) for cost in (Cost(), Cost(5, 1)))
+    assert first.looks is second.looks is shared_looks(8, 0, "slurm", None, ())
+    view = views()[0]
+    assert first.looks.at(view) is second.looks.at(view)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "no such file; mirage train makes one"),
+        (b"# once upon a time\n", "a text that begins with '# once upon a time'"),
+        (b"\0\1\2\3" * 50, "no model file"),
+        (b"", "no model file"),
+    ],
+)
+def test_what_is_no_policy_is_refused(tmp_path, content, message):
+    path = tmp_path / "model"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ModelFileError, match=message):
+        make_policy(str(path))
+
+
+def test_a_damaged_model_is_refused(model, tmp_path):
+    content = bytearray(model.read_bytes())
+    content[-20] ^= 255
+    (tmp_path / "damaged").write_bytes(content)
+    with pytest.raises(ModelFileError, match="damaged"):
+        make_policy(str(tmp_path / "damaged"))
+
+
+def test_a_text_is_told_by_its_first_line(tmp_path, monkeypatch):
+    (tmp_path / "hedge.py").write_text("def policy(path, *, cost, **more):\n    return Clipped(path, cost)\n")
+    with open(tmp_path / "hedge.py", "a") as module:
+        module.write("class Clipped:\n    def __init__(self, *made_of): self.made_of = made_of\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(policy_file.TEXTS, "hedge", "hedge:policy")
+    path = tmp_path / "tree.txt"
+    path.write_text("hedge 1\nif wait_h > 3: submit\n")
+    assert make_policy(str(path), PolicySettings(Cost(3, 1))).made_of == (str(path), Cost(3, 1))

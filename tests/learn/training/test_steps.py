@@ -1,0 +1,43 @@
+"""Steps of a training that are kept."""
+
+import numpy as np
+import pytest
+from made_up_hand_overs import made_up_hand_overs
+
+from mirage.learn.training.steps import KeptSteps, training_key
+
+
+def test_a_step_is_done_once(tmp_path):
+    made = []
+
+    def make():
+        made.append(1)
+        return {"x": np.arange(3), "curve/tune": np.array([2.0, 1.0])}
+
+    for _ in range(2):
+        told = []
+        steps = KeptSteps(tmp_path, told.append).under("8/forest")
+        assert steps.done("trees-0", make)["x"].tolist() == [0, 1, 2]
+        assert steps.curves["8/forest/trees-0/tune"].tolist() == [2.0, 1.0]
+        assert told == ["8/forest/trees-0"]
+    assert len(made) == 1
+
+
+def test_a_file_that_was_cut_short_is_made_again(tmp_path):
+    steps = KeptSteps(tmp_path)
+    steps.done("a", lambda: {"x": np.arange(100)})
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(path.read_bytes()[:200])
+    assert steps.done("a", lambda: {"x": np.arange(5)})["x"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_another_training_has_another_key():
+    data = made_up_hand_overs(2)
+    assert training_key(data, 1) == training_key(made_up_hand_overs(2), 1)
+    assert training_key(data, 1) != training_key(data, 2)
+    assert training_key(data, 1) != training_key(data[:-1], 1)
+
+
+def test_nothing_is_kept_without_a_folder():
+    with pytest.raises(ZeroDivisionError):
+        [KeptSteps().done("a", lambda: {"x": np.array([1 // k])}) for k in (1, 0)]
