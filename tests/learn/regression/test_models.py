@@ -1,6 +1,7 @@
 """Models without networks: every one learns a made-up queue, and is the same when read back."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def mean_cost(submits, data, cost):
 def test_it_closes_some_of_the_gap_between_reactive_and_the_oracle(models, slices, name):
     late = slices[2]
     edges = late.windows()
-    best = np.mean([Cost().of(late.outcome_s[a:b].astype(float)).min() for a, b in zip(edges[:-1], edges[1:])])
+    best = np.mean([Cost().of(late.outcome_s[a:b].astype(float)).min() for a, b in pairwise(edges)])
     reactive = mean_cost(np.zeros(len(late), dtype=bool), late, Cost())
     closed = (reactive - mean_cost(models[name].submits(seen_in(late), Cost()), late, Cost())) / (reactive - best)
     assert 0.25 < closed <= 1

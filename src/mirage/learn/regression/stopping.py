@@ -3,7 +3,8 @@
 The rule of the cost ratio looks one step ahead. Here the value of waiting is learnt by backward induction (Longstaff
 and Schwartz 2001) on the outcomes of all decisions: first for the last hours of a link, then, with the rule of those
 hours at hand, for the hours before. Trees predict by how much waiting costs more than submitting now; the ratio of the
-costs is one of their inputs, so that one model serves all.
+costs is one of their inputs, so that one model serves all. They start from what the forecast says of a single step,
+which is never less than what waiting costs, and take off what waiting is worth beyond it.
 """
 
 from __future__ import annotations
@@ -18,9 +19,21 @@ from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError
 from mirage.job_state import Floats, Ints
 from mirage.learn.hand_overs import Floats32, HandOvers
-from mirage.learn.regression.correction import forecast_waits_h
+from mirage.learn.regression.correction import forecast_waits_h, guess
 from mirage.learn.regression.forecast_columns import forecast_columns
-from mirage.learn.regression.model import REMAINING, Arrays, Flags, Seen, Steps, TrainingSettings, drawn, seen_in
+from mirage.learn.regression.model import (
+    REMAINING,
+    Arrays,
+    Flags,
+    Seen,
+    Steps,
+    TrainingSettings,
+    drawn,
+    seen_in,
+    step_of,
+)
+from mirage.learn.regression.quantile_trees import wait_of
+from mirage.learn.rule import expected_cost, gain
 from mirage.policy.cost import Cost
 from mirage.predict.boosted_trees import trees_as_bytes, trees_from_bytes, xgboost
 
@@ -53,12 +66,12 @@ class Stopping:
 
     def loss_of_waiting(self, seen: Seen, cost: Cost) -> Floats:
         """Shape (n,): what waiting is expected to cost more than submitting now, by the sum of both costs, hours."""
-        inputs = _inputs(forecast_waits_h(seen, self.forecast), cost)
+        inputs, first = _inputs(forecast_waits_h(seen, self.forecast), self.forecast, seen.step_s, cost)
         block = np.searchsorted(BLOCKS_H, seen.remaining_s / HOUR_S)
         found = np.zeros(len(seen))
         for k, booster in enumerate(self._boosters):
             if (here := block == k).any():
-                found[here] = booster.inplace_predict(inputs[here])
+                found[here] = booster.inplace_predict(inputs[here], base_margin=first[here])
         return found
 
     def submits(self, seen: Seen, cost: Cost) -> Flags:
@@ -122,6 +135,7 @@ class _Lesson:
     """
 
     def __init__(self, data: HandOvers, forecast: tuple[str, ...]) -> None:
+        self.forecast, self.step_s = forecast, step_of(data)
         self.waits_h = forecast_waits_h(seen_in(data), forecast)
         self.block = np.searchsorted(BLOCKS_H, data.remaining_s / HOUR_S)
         self.last = data.remaining_s <= 0
@@ -141,17 +155,27 @@ class _Lesson:
         found: Floats = self.costs[which][following[rows + 1]] - self.costs[which][rows]
         return found
 
-    def taught(self, rows: Ints) -> tuple[Floats32, Floats]:
-        """Inputs and targets of some rows, for all ratios."""
-        inputs = [_inputs(self.waits_h[rows], _cost(ratio)) for ratio in RATIOS]
-        return np.concatenate(inputs), np.concatenate([self.loss_of_waiting(rows, k) for k in range(len(RATIOS))])
+    def taught(self, rows: Ints) -> tuple[Floats32, Floats32, Floats]:
+        """Inputs, first guesses and targets of some rows, for all ratios."""
+        seen = [self.inputs(rows, ratio) for ratio in RATIOS]
+        target = [self.loss_of_waiting(rows, k) for k in range(len(RATIOS))]
+        return (
+            np.concatenate([each[0] for each in seen]),
+            np.concatenate([each[1] for each in seen]),
+            np.concatenate(target),
+        )
+
+    def inputs(self, rows: Ints, ratio: float) -> tuple[Floats32, Floats32]:
+        """Inputs and first guesses of some rows, for one ratio."""
+        return _inputs(self.waits_h[rows], self.forecast, self.step_s, _cost(ratio))
 
     def decide(self, block: int, trees: Any) -> None:
         """Let trees decide in a block."""
         rows = self.rows(block)
         if len(rows):
             for k, ratio in enumerate(RATIOS):
-                self.stops[k][rows] = trees.inplace_predict(_inputs(self.waits_h[rows], _cost(ratio))) >= 0
+                inputs, first = self.inputs(rows, ratio)
+                self.stops[k][rows] = trees.inplace_predict(inputs, base_margin=first) >= 0
 
 
 def _grown(block: int, lessons: list[_Lesson], settings: TrainingSettings) -> dict[str, NDArray[Any]]:
@@ -164,8 +188,9 @@ def _grown(block: int, lessons: list[_Lesson], settings: TrainingSettings) -> di
         for k, (lesson, name) in enumerate(zip(lessons, ("train", "tune"))):
             rows = drawn(lesson.rows(block), settings.most_rows // len(RATIOS), settings.seed + k)
             if len(rows):
-                inputs, target = lesson.taught(rows)
-                watched.append((package.DMatrix(inputs, target, nthread=settings.threads), name))
+                inputs, first, target = lesson.taught(rows)
+                matrix = package.DMatrix(inputs, target, base_margin=first, nthread=settings.threads)
+                watched.append((matrix, name))
         curves = {}
         booster = package.train(
             _parameters(settings),
@@ -191,10 +216,18 @@ def _cost(ratio: float) -> Cost:
     return Cost(ratio / (1 + ratio), 1 / (1 + ratio))
 
 
-def _inputs(waits_h: Floats32, cost: Cost) -> Floats32:
-    """Waits, what remains and the ratio of the costs."""
-    share = cost.interruption / (cost.interruption + cost.overlap)
-    return np.column_stack([waits_h, np.full(len(waits_h), share)]).astype(np.float32)
+def _inputs(waits_h: Floats32, forecast: tuple[str, ...], step_s: int, cost: Cost) -> tuple[Floats32, Floats32]:
+    """Waits, what remains, the ratio of the costs, and what the forecast says of submitting; then what of a step.
+
+    Both in hours, by the sum of the costs.
+    """
+    both = cost.interruption + cost.overlap
+    even = Cost(cost.interruption / both, cost.overlap / both)
+    remaining_s = waits_h[:, -1].astype(np.float64) * HOUR_S
+    outcomes_s = wait_of(guess(waits_h, forecast)) - remaining_s[:, None]
+    now = expected_cost(outcomes_s, even)
+    inputs = np.column_stack([waits_h, np.full(len(waits_h), even.interruption), now]).astype(np.float32)
+    return inputs, gain(outcomes_s, remaining_s.astype(np.int64), step_s, even).astype(np.float32)
 
 
 def _parameters(settings: TrainingSettings) -> Mapping[str, Any]:

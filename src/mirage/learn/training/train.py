@@ -134,7 +134,7 @@ def try_and_choose(
     check_months(plan.months)
     settings, steps = settings or TrainingSettings(), steps or KeptSteps()
     tried = {}
-    for nodes in np.unique(data.link_nodes).tolist():
+    for nodes in np.unique(data.link_nodes).astype(int).tolist():
         windows = {trial.episode.submitted_s: trial for trial in played.get(nodes, ())}
         of_size = data[data.link_nodes == nodes]
         tried[nodes] = try_methods(of_size, plan, settings, steps.under(f"rolling-origin/{nodes}"), windows)

@@ -78,7 +78,7 @@ class LearntFrom:
         from mirage.provision.chain import Link
 
         limits_s = dict(zip(data.link_nodes.tolist(), data.link_limit_s.tolist()))
-        return [Link(nodes, limit_s) for nodes, limit_s in sorted(limits_s.items())]
+        return [Link(int(nodes), int(limit_s)) for nodes, limit_s in sorted(limits_s.items())]
 
     def simulated(self) -> Machine:
         """The machine that the options describe."""
