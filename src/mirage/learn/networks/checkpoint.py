@@ -1,0 +1,93 @@
+"""Checkpoints of a training: weights, optimiser and figures after an epoch, in one safetensors file.
+
+Nothing in it is unpickled. A file is replaced in one step, so a training that is killed finds the last whole epoch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from mirage.errors import ConfigurationError
+from mirage.whole_file import write_whole
+
+_SAID = "mirage-training"
+
+State = dict[str, NDArray[Any]]
+
+
+def state_of(modules: Mapping[str, nn.Module], optimiser: torch.optim.Optimizer) -> State:
+    """Every number that the next epoch depends on: weights of each module, and what the optimiser remembers."""
+    found = {f"{name}/{key}": _kept(value) for name, module in modules.items() for key, value in _weights(module)}
+    for index, memory in optimiser.state_dict()["state"].items():
+        found |= {f"optimiser/{index}/{key}": _kept(value) for key, value in memory.items()}
+    return found
+
+
+def restore(modules: Mapping[str, nn.Module], optimiser: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
+    """Put a state back into modules and optimiser of the same shapes."""
+    for name, module in modules.items():
+        load_weights(module, {key[len(name) + 1 :]: value for key, value in state.items() if _under(key, name)})
+    memory: dict[int, dict[str, torch.Tensor]] = {}
+    for key, value in state.items():
+        if _under(key, "optimiser"):
+            _, index, what = key.split("/")
+            memory.setdefault(int(index), {})[what] = torch.from_numpy(value.copy())
+    optimiser.load_state_dict({"state": memory, "param_groups": optimiser.state_dict()["param_groups"]})
+
+
+def weights_of_module(module: nn.Module) -> State:
+    """Copies of a module's weights by name."""
+    return {key: _kept(value) for key, value in _weights(module)}
+
+
+def load_weights(module: nn.Module, weights: Mapping[str, NDArray[Any]]) -> None:
+    """Put weights into a module that has the same names and shapes."""
+    module.load_state_dict({key: torch.from_numpy(np.array(value)) for key, value in weights.items()})
+
+
+def write_checkpoint(path: Path, state: State, said: Mapping[str, Any]) -> None:
+    """Replace the file of a checkpoint."""
+    import safetensors.numpy
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, safetensors.numpy.save(state, metadata={_SAID: json.dumps(said, sort_keys=True)}))
+
+
+def read_checkpoint(path: Path) -> tuple[State, dict[str, Any]]:
+    """What a file holds.
+
+    Raises:
+        ConfigurationError: It is no checkpoint, or was cut short.
+    """
+    import safetensors
+
+    try:
+        with safetensors.safe_open(path, framework="np") as file:
+            said = json.loads((file.metadata() or {})[_SAID])
+            names = file.keys()
+            return {name: file.get_tensor(name) for name in names}, said
+    except (safetensors.SafetensorError, KeyError, ValueError, TypeError) as error:
+        raise ConfigurationError(
+            f"{path} is no checkpoint of a training ({error}); remove it to start from the beginning"
+        ) from error
+
+
+def _weights(module: nn.Module) -> list[tuple[str, torch.Tensor]]:
+    return list(module.state_dict().items())
+
+
+def _kept(value: torch.Tensor) -> NDArray[Any]:
+    """A copy, contiguous: the training goes on changing the original."""
+    return np.array(value.detach().numpy(), order="C", copy=True)
+
+
+def _under(key: str, name: str) -> bool:
+    return key.startswith(f"{name}/")

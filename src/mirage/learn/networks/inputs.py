@@ -1,0 +1,244 @@
+"""Inputs of a network: what is seen at a decision, brought to a common scale that is learnt on training rows.
+
+Counts, nodes and durations span five orders of magnitude, so their logarithm is taken (sign · log(1 + |x|)) before
+mean and deviation are brought to 0 and 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.duration import HOUR_S
+from mirage.errors import ConfigurationError
+from mirage.job_state import Ints
+from mirage.learn.hand_overs import COLUMNS, HISTORY, QUEUE_COLUMNS, Floats32, HandOvers, chain_columns
+from mirage.predict.model_file import Arrays
+
+OF_THE_LINK = ("remaining_s", "link_nodes", "link_limit_s", "wait_s")
+"""What every network is told beside its features."""
+
+LARGEST = 6.0
+"""Scaled inputs are cut off at so many deviations."""
+
+MARGIN = 0.25
+"""An input is foreign when it lies outside the training range by more than this share of the range, in logarithms."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """What is seen at one decision, as the data set would show it.
+
+    Attributes:
+        history: Shape (``HISTORY``, ``QUEUE_COLUMNS``): the queue over 24 hours, oldest first.
+        features: Shape (features,), NaN for what is not known.
+        names: Names of the features.
+    """
+
+    history: Floats32
+    features: Floats32
+    names: tuple[str, ...]
+
+
+class Seen(NamedTuple):
+    """A batch of scaled inputs: ``history`` (n, ``HISTORY``, ``COLUMNS``), ``features`` (n, width), ``remaining_h``."""
+
+    history: Floats32
+    features: Floats32
+    remaining_h: Floats32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InputScaling:
+    """Means, deviations and ranges of the inputs over training rows, all of logarithms.
+
+    Attributes:
+        names: The features, without those of the link.
+        column_mean: Shape (``COLUMNS``,), of snapshots.
+        column_deviation: Shape (``COLUMNS``,).
+        column_range: Shape (2, ``QUEUE_COLUMNS``): least and most.
+        feature_mean: Shape (features + link,).
+        feature_deviation: Shape (features + link,).
+        feature_range: Shape (2, features + link).
+        may_be_unknown: Shape (features + link,): whether some training row did not know it.
+    """
+
+    names: tuple[str, ...]
+    column_mean: Floats32
+    column_deviation: Floats32
+    column_range: Floats32
+    feature_mean: Floats32
+    feature_deviation: Floats32
+    feature_range: Floats32
+    may_be_unknown: NDArray[np.bool_]
+
+    @classmethod
+    def learnt(cls, data: HandOvers) -> Self:
+        """The scale of training rows.
+
+        Raises:
+            ConfigurationError: There are none.
+        """
+        if len(data) == 0:
+            raise ConfigurationError("there are no hand-overs to learn from; make a data set with windows in it")
+        seen = logarithm(data.snapshots[data.last.min() - HISTORY + 1 : data.last.max() + 1])
+        chain = logarithm(_chain_now(data)).reshape(-1, COLUMNS - QUEUE_COLUMNS)
+        features = logarithm(_with_link(data))
+        known = np.isfinite(features)
+        some = known.any(axis=0)
+        masked = np.ma.masked_array(features, ~known)
+        return cls(
+            data.names,
+            np.concatenate([seen.mean(axis=0), chain.mean(axis=0)]),
+            _deviation(np.concatenate([seen.std(axis=0), chain.std(axis=0)])),
+            np.stack([seen.min(axis=0), seen.max(axis=0)]),
+            np.where(some, masked.mean(axis=0).filled(0), 0).astype(np.float32),
+            _deviation(masked.std(axis=0).filled(0).astype(np.float32)),
+            np.stack([masked.min(axis=0).filled(0), masked.max(axis=0).filled(0)]).astype(np.float32),
+            np.asarray(~known.all(axis=0)),
+        )
+
+    @property
+    def width(self) -> int:
+        """How many features a network sees: those, and for some whether they are known."""
+        return len(self.feature_mean) + int(self.may_be_unknown.sum())
+
+    def columns(self, snapshots: Floats32, first: int = 0) -> Floats32:
+        """Scaled columns of snapshots, from column ``first`` on."""
+        of = slice(first, first + snapshots.shape[-1])
+        return _cut((logarithm(snapshots) - self.column_mean[of]) / self.column_deviation[of])
+
+    def features(self, values: Floats32) -> Floats32:
+        """Shape (n, ``width``): scaled features, 0 for what is not known, and flags of what may not be."""
+        known = np.isfinite(values)
+        scaled = np.where(known, (logarithm(values) - self.feature_mean) / self.feature_deviation, 0.0)
+        return np.concatenate([_cut(scaled), known[:, self.may_be_unknown].astype(np.float32)], axis=1)
+
+    def foreign(self, look: Look, link: Floats32) -> str | None:
+        """Name of the first input far outside its training range; None where there is none.
+
+        Args:
+            link: The four values of ``OF_THE_LINK``.
+        """
+        self._check(look)
+        values = logarithm(np.concatenate([look.features, link]))
+        if (found := _outside(values, self.feature_range)) is not None:
+            return (*self.names, *OF_THE_LINK)[found]
+        found = _outside(logarithm(look.history[-1]), self.column_range)
+        return None if found is None else f"queue_column_{found}"
+
+    def of_look(self, look: Look, link: Floats32) -> Seen:
+        """One decision, as a batch of one row."""
+        self._check(look)
+        chain = self.columns(_chain_of(link), QUEUE_COLUMNS)
+        history = np.concatenate([self.columns(look.history)[None], chain], axis=2)
+        features = self.features(np.concatenate([look.features, link])[None])
+        return Seen(history, features, (link[:1] / HOUR_S).astype(np.float32))
+
+    def raw_of_look(self, look: Look, link: Floats32) -> Floats32:
+        """Shape (1, ``HISTORY``, ``COLUMNS``): the history of one decision as it is."""
+        self._check(look)
+        return np.concatenate([look.history[None], _chain_of(link)], axis=2)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """What a model file keeps of it, without the names."""
+        return {f"inputs.{name}": getattr(self, name) for name in _ARRAYS}
+
+    @classmethod
+    def from_arrays(cls, names: tuple[str, ...], arrays: Arrays) -> Self:
+        """The scale that a model file keeps."""
+        return cls(names, **{name: arrays[f"inputs.{name}"] for name in _ARRAYS})
+
+    def _check(self, look: Look) -> None:
+        if look.names != self.names:
+            strange = sorted(set(look.names) ^ set(self.names)) or list(look.names)
+            raise ConfigurationError(
+                f"the model was trained on {len(self.names)} features and is shown {len(look.names)}; they differ in "
+                f"{', '.join(strange)}; train it again with this version"
+            )
+
+
+_ARRAYS = tuple(field.name for field in fields(InputScaling) if field.name != "names")
+
+
+class ScaledHandOvers:
+    """Hand-overs with their inputs scaled once, to be asked for batches of rows.
+
+    Args:
+        data: The hand-overs.
+        scaling: Learnt on training rows, these or others.
+    """
+
+    def __init__(self, data: HandOvers, scaling: InputScaling) -> None:
+        if data.names != scaling.names:
+            raise ConfigurationError(
+                f"the features of the data ({', '.join(data.names)}) are not those of the model "
+                f"({', '.join(scaling.names)}); make both with one version"
+            )
+        self.data = data
+        self._scaling = scaling
+        self._snapshots = scaling.columns(data.snapshots)
+        self._features = scaling.features(_with_link(data))
+        self._back = np.arange(1 - HISTORY, 1)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def only(self, data: HandOvers) -> ScaledHandOvers:
+        """The same scale on other hand-overs."""
+        return ScaledHandOvers(data, self._scaling)
+
+    def seen(self, rows: Ints) -> Seen:
+        """The inputs of some rows."""
+        data = self.data
+        elapsed_s = data.link_limit_s[rows] - data.remaining_s[rows]
+        chain = chain_columns(data.link_nodes[rows], data.link_limit_s[rows], data.wait_s[rows], elapsed_s)
+        history = np.empty((len(rows), HISTORY, COLUMNS), dtype=np.float32)
+        history[:, :, :QUEUE_COLUMNS] = self._snapshots[data.last[rows, None] + self._back]
+        history[:, :, QUEUE_COLUMNS:] = self._scaling.columns(chain, QUEUE_COLUMNS)
+        return Seen(history, self._features[rows], (data.remaining_s[rows] / HOUR_S).astype(np.float32))
+
+
+def logarithm(values: NDArray[np.generic]) -> Floats32:
+    """Sign · log(1 + |x|)."""
+    found: Floats32 = (np.sign(values) * np.log1p(np.abs(values))).astype(np.float32)
+    return found
+
+
+def _with_link(data: HandOvers) -> Floats32:
+    """Shape (n, features + link)."""
+    link = np.stack([getattr(data, name) for name in OF_THE_LINK], axis=1).astype(np.float32)
+    return np.concatenate([data.features, link], axis=1)
+
+
+def _chain_of(link: Floats32) -> Floats32:
+    """Shape (1, ``HISTORY``, 8): what snapshots tell of one link."""
+    remaining_s, nodes, limit_s, wait_s = (np.array([value], dtype=np.int64) for value in link)
+    return chain_columns(nodes, limit_s, wait_s, limit_s - remaining_s)
+
+
+def _chain_now(data: HandOvers, most: int = 4096) -> Floats32:
+    """Chain columns of some rows, evenly chosen."""
+    rows = np.unique(np.linspace(0, len(data) - 1, min(most, len(data))).astype(np.int64))
+    elapsed_s = data.link_limit_s[rows] - data.remaining_s[rows]
+    return chain_columns(data.link_nodes[rows], data.link_limit_s[rows], data.wait_s[rows], elapsed_s)
+
+
+def _deviation(found: Floats32) -> Floats32:
+    """Deviations to divide by: 1 for what never changes."""
+    return np.where(found > 1e-6, found, 1.0).astype(np.float32)
+
+
+def _cut(scaled: NDArray[np.floating]) -> Floats32:
+    cut: Floats32 = np.clip(scaled, -LARGEST, LARGEST).astype(np.float32)
+    return cut
+
+
+def _outside(values: Floats32, training: Floats32) -> int | None:
+    """Index of the first known value outside the range of training by more than the margin."""
+    margin = MARGIN * (training[1] - training[0]) + 1e-3
+    outside = np.flatnonzero((values < training[0] - margin) | (values > training[1] + margin))
+    return int(outside[0]) if len(outside) else None

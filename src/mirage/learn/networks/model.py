@@ -1,0 +1,229 @@
+"""A trained network as a model: what it decides by, its file, and what it says of one decision."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from mirage.duration import HOUR_S
+from mirage.errors import ModelFileError, UnknownName
+from mirage.learn.networks.checkpoint import load_weights, weights_of_module
+from mirage.learn.networks.inputs import OF_THE_LINK, InputScaling, Look
+from mirage.learn.networks.mixture_of_experts import MixtureBody
+from mirage.learn.networks.network import COST_UNIT_H, LEVELS, SUBMITS, WAITS, Batch, Network
+from mirage.learn.networks.perceptron import PerceptronBody
+from mirage.learn.networks.published import (
+    PublishedMixture,
+    PublishedPolicy,
+    PublishedTransformer,
+    submits_by_regression,
+    weights_of,
+)
+from mirage.learn.networks.training import Curve
+from mirage.learn.networks.transformer import TransformerBody
+from mirage.predict.model_file import (
+    Arrays,
+    Feature,
+    ModelCard,
+    TrainedOn,
+    read_model_file,
+    write_model_file,
+)
+
+KIND, SCHEMA = "provisioner", 1
+FAMILY = "network"
+"""What the card's settings call this family of provisioners."""
+
+SHARES = (0.05, 0.95)
+"""Costs that networks of ours learn at: an hour of interruption costs a 19th to 19 hours of overlap."""
+
+DQN, PPO, QUANTILES, REGRESSION, REINFORCE = "dqn", "ppo", "quantiles", "regression", "reinforce"
+"""What a network decides by: Q-values, policy, quantiles of the outcome, and the published two."""
+
+BODIES: Mapping[str, type[nn.Module]] = {
+    "transformer": TransformerBody,
+    "mixture": MixtureBody,
+    "perceptron": PerceptronBody,
+}
+PUBLISHED: Mapping[str, type[nn.Module]] = {
+    "transformer-2023": PublishedTransformer,
+    "mixture-2023": PublishedMixture,
+}
+
+
+class Answer(NamedTuple):
+    """Whether to submit, and the numbers behind it by name."""
+
+    submits: bool
+    estimate: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NetworkModel:
+    """A trained network.
+
+    Attributes:
+        method: Name of the policy: ``transformer-dqn``.
+        decides: What it decides by.
+        body: Name of the body.
+        sizes: Arguments of the body beside the width of the features.
+        network: The weights.
+        scaling: Of its inputs.
+        longest_lead_s: It was never asked earlier than so long before the end of a link.
+        figures: Of the validation, by name.
+        curve: How the training went; not kept in the file.
+    """
+
+    method: str
+    decides: str
+    body: str
+    sizes: Mapping[str, Any]
+    network: nn.Module
+    scaling: InputScaling
+    longest_lead_s: int
+    figures: Mapping[str, float] = field(default_factory=dict)
+    curve: Curve = ()
+
+    def answer(self, look: Look, link: NDArray[np.float32], share: float) -> Answer:
+        """The decision at one look.
+
+        Args:
+            look: What is seen.
+            link: The four values of ``inputs.OF_THE_LINK``.
+            share: What an hour of interruption costs, as a share of an hour of both. Beyond the costs that were
+                trained on, 19 to 1 and 1 to 19, those count.
+        """
+        share = float(np.clip(share, *SHARES))
+        with torch.inference_mode():
+            if self.decides in (REGRESSION, REINFORCE):
+                return self._published_answer(torch.from_numpy(self.scaling.raw_of_look(look, link)))
+            said = self.network(Batch.of(self.scaling.of_look(look, link)), torch.tensor([share]))
+            outcome_h = said.outcome_h[0].numpy()
+            low, middle, high = np.interp((0.05, 0.5, 0.95), LEVELS, outcome_h) * HOUR_S + float(link[0])
+            estimate = {"wait_p05_s": float(low), "wait_p50_s": float(middle), "wait_p95_s": float(high)}
+            if self.decides == DQN:
+                now, later = (float(-COST_UNIT_H * said.q[0, action]) for action in (SUBMITS, WAITS))
+                return Answer(now <= later, estimate | {"cost_now": now, "cost_later": later})
+            if self.decides == PPO:
+                probability = float(torch.sigmoid(said.logit[0]))
+                return Answer(probability >= 0.5, estimate | {"submit_probability": probability})
+            late = float((outcome_h > 0).mean())
+            return Answer(late >= 1 - share, estimate | {"interruption_probability": late})
+
+    def _published_answer(self, history: torch.Tensor) -> Answer:
+        told = self.network(history)[0]
+        if self.decides == REGRESSION:
+            return Answer(bool(submits_by_regression(told)[0]), {"outcome_h": float(told[0])})
+        probability = float(torch.softmax(told, dim=0)[SUBMITS])
+        return Answer(probability >= 0.5, {"submit_probability": probability})
+
+    @property
+    def weights(self) -> int:
+        """How many numbers it holds."""
+        return weights_of(self.network)
+
+
+def network_of(body: str, features: int, sizes: Mapping[str, Any]) -> Network:
+    """An untrained network of ours.
+
+    Raises:
+        UnknownName: There is no such body.
+    """
+    if body not in BODIES:
+        raise UnknownName("body of a network", body, BODIES)
+    return Network(BODIES[body](features, **sizes))
+
+
+def network_card(model: NetworkModel, trained_on: TrainedOn) -> ModelCard:
+    """The card of a model."""
+    return ModelCard(
+        KIND,
+        SCHEMA,
+        tuple(Feature(name, _unit(name)) for name in (*model.scaling.names, *OF_THE_LINK)),
+        trained_on,
+        dict(model.figures),
+        {
+            "family": FAMILY,
+            "method": model.method,
+            "decides": model.decides,
+            "body": model.body,
+            "sizes": dict(model.sizes),
+            "longest_lead_s": model.longest_lead_s,
+            "weights": model.weights,
+        },
+    )
+
+
+def network_arrays(model: NetworkModel) -> Arrays:
+    """The numbers of a model."""
+    weights = {f"network.{name}": values for name, values in weights_of_module(model.network).items()}
+    return weights | model.scaling.arrays()
+
+
+def network_from(card: ModelCard, arrays: Arrays) -> NetworkModel:
+    """A model from its card and its numbers.
+
+    Raises:
+        ModelFileError: They do not fit, or are of another family.
+    """
+    settings = card.settings
+    if settings.get("family") != FAMILY:
+        raise ModelFileError(f"the model is of the family {settings.get('family')!r}, not a network")
+    names = tuple(feature.name for feature in card.features)[: -len(OF_THE_LINK)]
+    try:
+        scaling = InputScaling.from_arrays(names, arrays)
+        network = _empty(settings, scaling)
+        prefix = "network."
+        load_weights(network, {key[len(prefix) :]: value for key, value in arrays.items() if key.startswith(prefix)})
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise ModelFileError(
+            f"the numbers of {settings.get('method')} do not fit its card ({error}); train it again"
+        ) from error
+    network.eval()
+    return NetworkModel(
+        str(settings["method"]),
+        str(settings["decides"]),
+        str(settings["body"]),
+        dict(settings["sizes"]),
+        network,
+        scaling,
+        int(settings["longest_lead_s"]),
+        dict(card.figures),
+    )
+
+
+def write_network(path: str | os.PathLike[str], model: NetworkModel, trained_on: TrainedOn) -> None:
+    """A model as a file."""
+    write_model_file(path, network_card(model, trained_on), network_arrays(model))
+
+
+def read_network(path: str | os.PathLike[str]) -> NetworkModel:
+    """The model in a file.
+
+    Raises:
+        ModelFileError: It holds none that can be used.
+    """
+    found = read_model_file(path, KIND, SCHEMA)
+    return network_from(found.card, found.arrays)
+
+
+def _empty(settings: Mapping[str, Any], scaling: InputScaling) -> nn.Module:
+    """A network of a card's shape, with weights of no meaning."""
+    body = settings["body"]
+    if body not in PUBLISHED:
+        return network_of(body, scaling.width, settings["sizes"])
+    frozen = PUBLISHED[body](**settings["sizes"])
+    return PublishedPolicy(frozen) if settings["decides"] == REINFORCE else frozen
+
+
+def _unit(name: str) -> str:
+    """The unit at the end of a feature's name."""
+    end = name.rsplit("_", 1)[-1]
+    return end if end in ("s", "h", "min", "nodes") else "1"

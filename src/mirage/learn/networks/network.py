@@ -1,0 +1,153 @@
+"""A network: a body that reads 24 hours, and heads for the outcome's distribution, Q-values, and a policy.
+
+One network serves all costs. The cost of a hand-over is what an hour of interruption costs as a share of both,
+``share`` = c_int / (c_int + c_ovl), and the heads are told it; the body and the distribution do not depend on it.
+
+Q-values and policy start from what the distribution says: the Q-value of submitting from minus its expected cost, the
+policy from the rule to submit when P(interruption) ≥ c_ovl / (c_int + c_ovl). Training learns what to add.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mirage.learn.networks import inputs
+
+LEVELS = tuple((k + 0.5) / 16 for k in range(16))
+"""Levels of the quantiles that the outcome head gives."""
+
+COST_UNIT_H = 6.0
+"""Q-values and values are learnt in units of so many hours."""
+
+WAITS, SUBMITS = 0, 1
+"""Columns of Q-values, and actions."""
+
+_SOFT_H = 0.1
+_SHARPNESS = 8.0
+_SHORT, _LONGEST_LOG_H = 3.0, 7.0  # where quantiles begin, and where they end: 45 days
+
+
+class Batch(NamedTuple):
+    """Tensors of ``inputs.Seen``."""
+
+    history: Tensor
+    features: Tensor
+    remaining_h: Tensor
+
+    @classmethod
+    def of(cls, seen: inputs.Seen) -> Batch:
+        """The same numbers."""
+        return cls(*(torch.from_numpy(values) for values in seen))
+
+
+class Read(NamedTuple):
+    """What a body made of a batch: ``embedding`` (n, width), and a penalty for the loss (0 where it asks for none)."""
+
+    embedding: Tensor
+    penalty: Tensor
+
+
+class Body(Protocol):
+    """Reads histories and features."""
+
+    width: int
+
+    def __call__(self, batch: Batch) -> Read:
+        """The embedding of each row."""
+        ...
+
+
+class Said(NamedTuple):
+    """What a network says of a batch at a cost.
+
+    Attributes:
+        outcome_h: Shape (n, levels): quantiles of the outcome if submitted now, ascending.
+        q: Shape (n, 2): minus the expected cost of waiting and of submitting, in ``COST_UNIT_H``.
+        logit: Shape (n,): logit of submitting.
+        value: Shape (n,): minus the expected cost under the policy, in ``COST_UNIT_H``.
+        penalty: Of the body.
+    """
+
+    outcome_h: Tensor
+    q: Tensor
+    logit: Tensor
+    value: Tensor
+    penalty: Tensor
+
+
+class Network(nn.Module):  # type: ignore[misc]
+    """A body and its heads."""
+
+    def __init__(self, body: nn.Module, hidden: int = 64) -> None:
+        super().__init__()
+        self.body = body
+        self.waits = nn.Linear(body.width, len(LEVELS))
+        told = body.width + len(LEVELS) + 3
+        self.q_head = _head(told, hidden, 2)
+        self.policy_head = _head(told, hidden, 1)
+        self.value_head = _head(told, hidden, 1)
+
+    def outcome(self, batch: Batch) -> tuple[Tensor, Read]:
+        """Quantiles of the outcome in hours, shape (n, levels), and what the body read.
+
+        A link waits at least 0: what is learnt is the logarithm of the wait, its quantiles in order by construction.
+        """
+        read = self.body(batch)
+        logs = functional.softplus(self.waits(read.embedding) - _SHORT).cumsum(dim=1).clamp(max=_LONGEST_LOG_H)
+        return torch.expm1(logs) - batch.remaining_h[:, None], read
+
+    def forward(self, batch: Batch, share: Tensor) -> Said:
+        """Everything at a cost a row."""
+        return self.at_cost(batch, *self.outcome(batch), share)
+
+    def at_cost(self, batch: Batch, outcome_h: Tensor, read: Read, share: Tensor) -> Said:
+        """What follows from the outcome and what was read, at a cost a row."""
+        fixed = outcome_h.detach()
+        expected = expected_cost_h(fixed, share) / COST_UNIT_H
+        late = torch.sigmoid(fixed / _SOFT_H).mean(dim=1)
+        told = torch.cat(
+            [
+                read.embedding,
+                torch.asinh(fixed),
+                torch.logit(share, eps=1e-3)[:, None] / 2,
+                torch.log1p(batch.remaining_h)[:, None],
+                expected[:, None],
+            ],
+            dim=1,
+        )
+        q = self.q_head(told) - torch.stack([torch.zeros_like(expected), expected], dim=1)
+        logit = self.policy_head(told)[:, 0] + _SHARPNESS * (late - (1 - share))
+        return Said(outcome_h, q, logit, self.value_head(told)[:, 0], read.penalty)
+
+
+def cost_h(outcome_h: Tensor, share: Tensor) -> Tensor:
+    """Cost of outcomes in hours, on a scale where both hours cost 1 at a share of a half."""
+    return 2 * (share * outcome_h.clamp(min=0) + (1 - share) * (-outcome_h).clamp(min=0))
+
+
+def expected_cost_h(outcome_h: Tensor, share: Tensor) -> Tensor:
+    """Shape (n,): mean cost over the quantiles of each row."""
+    return cost_h(outcome_h, share[:, None]).mean(dim=1)
+
+
+def pinball_loss(outcome_h: Tensor, happened_h: Tensor, remaining_h: Tensor) -> Tensor:
+    """Mean pinball loss of the wait's logarithm, over rows and levels.
+
+    Quantiles do not change their place under a logarithm, and one long wait does not outweigh a hundred short ones.
+    """
+    told = torch.log1p((outcome_h + remaining_h[:, None]).clamp(min=0))
+    missed = torch.log1p((happened_h + remaining_h).clamp(min=0))[:, None] - told
+    levels = torch.tensor(LEVELS, dtype=told.dtype)
+    return torch.maximum(levels * missed, (levels - 1) * missed).mean()
+
+
+def _head(told: int, hidden: int, says: int) -> nn.Sequential:
+    """Two layers; the last one starts at zero."""
+    last = nn.Linear(hidden, says)
+    nn.init.zeros_(last.weight)
+    nn.init.zeros_(last.bias)
+    return nn.Sequential(nn.Linear(told, hidden), nn.GELU(), last)

@@ -1,0 +1,28 @@
+"""Perceptron over the features and the latest snapshot: the smallest body, for small environments and comparisons."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from mirage.learn.hand_overs import COLUMNS
+from mirage.learn.networks.network import Batch, Read
+
+
+class PerceptronBody(nn.Module):  # type: ignore[misc]
+    """Two layers.
+
+    Args:
+        features: Width of the features.
+        width: Of both layers.
+    """
+
+    def __init__(self, features: int, width: int = 64) -> None:
+        super().__init__()
+        self.width = width
+        self.layers = nn.Sequential(nn.Linear(features + COLUMNS, width), nn.GELU(), nn.Linear(width, width), nn.GELU())
+
+    def forward(self, batch: Batch) -> Read:
+        """The embedding of each row."""
+        latest = torch.cat([batch.features, batch.history[:, -1]], dim=1)
+        return Read(self.layers(latest), torch.zeros(()))

@@ -1,0 +1,86 @@
+"""The networks of Mirage (SC'23) as published, to stand beside ours under names that end in ``-2023``.
+
+They see the 144 × 42 history as it is, not normalised, and give the outcome in hours. "DQN" is regression: a link is
+submitted where −0.5 h ≤ outcome ≤ 500 h. "Policy gradient" is REINFORCE on a linear layer over the outcomes that the
+frozen network predicts.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from mirage.learn.hand_overs import COLUMNS, HISTORY
+
+WIDTH, HEADS, FEED_FORWARD, DROPOUT = 512, 2, 128, 0.1
+LAYERS, EXPERTS, GATE = 2, 10, 32
+SUBMIT_H = (-0.5, 500.0)
+"""A link is submitted where the predicted outcome lies between these."""
+
+
+class PublishedTransformer(nn.Module):  # type: ignore[misc]
+    """Encoder without positions, flattened into one number: 2.46 M weights with two layers.
+
+    Args:
+        layers: Of the encoder.
+        heads: Of its attention.
+        width: Of a snapshot in it; the published one unless a test makes it small.
+    """
+
+    def __init__(self, layers: int = LAYERS, heads: int = HEADS, width: int = WIDTH) -> None:
+        super().__init__()
+        self.embedding = nn.Linear(COLUMNS, width)
+        layer = nn.TransformerEncoderLayer(width, heads, FEED_FORWARD, DROPOUT, activation="relu", batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+        self.outcome = nn.Linear(HISTORY * width, 1)
+
+    def forward(self, history: Tensor) -> Tensor:
+        """Shape (n, 1): outcome in hours of histories (n, ``HISTORY``, ``COLUMNS``)."""
+        return self.outcome(self.encoder(self.embedding(history)).flatten(1))
+
+    def parts(self, history: Tensor) -> Tensor:
+        """What the policy's linear layer sees: here the outcome itself."""
+        return self(history)
+
+
+class PublishedMixture(nn.Module):  # type: ignore[misc]
+    """Ten such encoders of one layer and one head each, under a linear gate on the flat history: 13.0 M weights."""
+
+    def __init__(self, experts: int = EXPERTS, width: int = WIDTH) -> None:
+        super().__init__()
+        self.experts = nn.ModuleList(PublishedTransformer(1, 1, width) for _ in range(experts))
+        self.gate = nn.Sequential(nn.Linear(HISTORY * COLUMNS, GATE), nn.Linear(GATE, experts), nn.Softmax(dim=1))
+
+    def parts(self, history: Tensor) -> Tensor:
+        """Shape (n, experts): the outcome that each predicts."""
+        return torch.cat([expert(history) for expert in self.experts], dim=1)
+
+    def forward(self, history: Tensor) -> Tensor:
+        """Shape (n, 1): outcome in hours, weighed by the gate."""
+        return (self.gate(history.flatten(1)) * self.parts(history)).sum(dim=1, keepdim=True)
+
+
+class PublishedPolicy(nn.Module):  # type: ignore[misc]
+    """A linear layer over what a frozen network predicts: logits of waiting and submitting."""
+
+    def __init__(self, frozen: PublishedTransformer | PublishedMixture) -> None:
+        super().__init__()
+        self.frozen = frozen.requires_grad_(False)
+        self.action = nn.Linear(len(frozen.experts) if isinstance(frozen, PublishedMixture) else 1, 2)
+
+    def forward(self, history: Tensor) -> Tensor:
+        """Shape (n, 2)."""
+        with torch.no_grad():
+            parts = self.frozen.parts(history)
+        return self.action(parts)
+
+
+def submits_by_regression(outcome_h: Tensor) -> Tensor:
+    """The published rule on predicted outcomes."""
+    least, most = SUBMIT_H
+    return (outcome_h >= least) & (outcome_h <= most)
+
+
+def weights_of(network: nn.Module) -> int:
+    """How many numbers a network holds."""
+    return sum(weights.numel() for weights in network.parameters())

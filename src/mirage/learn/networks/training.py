@@ -1,0 +1,183 @@
+"""The training of any network: epochs, early stopping, checkpoints.
+
+All that is random in an epoch is drawn from the seed and the epoch's number, so no generator's state has to be kept:
+a training that was killed and started again ends with the same weights, bit for bit, as one that was not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import nn
+
+from mirage.errors import ConfigurationError
+from mirage.learn.hand_overs import HandOvers
+from mirage.learn.networks.checkpoint import (
+    State,
+    load_weights,
+    read_checkpoint,
+    restore,
+    state_of,
+    weights_of_module,
+    write_checkpoint,
+)
+
+Figures = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """Figures of one epoch.
+
+    Attributes:
+        stage: Which training: ``pretrain``, ``dqn``, ``ppo``.
+        number: From 1.
+        of: How many there are at most.
+        figures: By name; ``tune`` is what the best epoch is chosen by, least first.
+    """
+
+    stage: str
+    number: int
+    of: int
+    figures: Figures
+
+
+Curve = tuple[Epoch, ...]
+Progress = Callable[[Epoch], None]
+
+
+class Learner(Protocol):
+    """One way of learning.
+
+    Attributes:
+        network: What is trained, and kept of the best epoch.
+        modules: All that has weights to go on from, the network among them.
+        optimiser: Of the weights.
+    """
+
+    network: nn.Module
+    modules: Mapping[str, nn.Module]
+    optimiser: torch.optim.Optimizer
+
+    def epoch(self, number: int, of: int, rng: np.random.Generator) -> Figures:
+        """Train for an epoch, then judge: figures, with ``tune`` among them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How long to train, and where to keep what has been reached.
+
+    Attributes:
+        epochs: At most.
+        patience: Epochs without a better ``tune`` after which to stop.
+        seed: Of everything random.
+        checkpoint: File of the state after the last epoch; None to keep none.
+        identity: Digest of data and settings: a checkpoint of another training is refused.
+        progress: Told of every epoch.
+        threads: Of PyTorch. One is steadier than two where cores are shared, and as fast for networks this small.
+    """
+
+    epochs: int
+    patience: int
+    seed: int = 0
+    checkpoint: Path | None = None
+    identity: str = ""
+    progress: Progress | None = None
+    threads: int = 1
+
+
+def train(stage: str, learner: Learner, schedule: Schedule) -> Curve:
+    """Train to the end, or to where nothing is gained any more; the network is left with its best epoch's weights.
+
+    Raises:
+        ConfigurationError: The checkpoint is of another training.
+    """
+    curve: list[Epoch] = []
+    best: State = weights_of_module(learner.network)
+    least, since = float("inf"), 0
+    if schedule.checkpoint is not None and schedule.checkpoint.exists():
+        best, least, since = _resume(stage, learner, schedule, curve)
+    with _quiet_torch(schedule.threads):
+        while len(curve) < schedule.epochs and since < schedule.patience:
+            number = len(curve) + 1
+            torch.manual_seed(_seed_of(schedule.seed, stage, number))
+            rng = np.random.default_rng(_seed_of(schedule.seed, stage, number))
+            learner.network.train()
+            figures = {key: float(value) for key, value in learner.epoch(number, schedule.epochs, rng).items()}
+            curve.append(Epoch(stage, number, schedule.epochs, figures))
+            since += 1
+            if figures["tune"] < least:
+                best, least, since = weights_of_module(learner.network), figures["tune"], 0
+            _keep(learner, schedule, curve, best, least, since)
+            if schedule.progress is not None:
+                schedule.progress(curve[-1])
+    load_weights(learner.network, best)
+    learner.network.eval()
+    return tuple(curve)
+
+
+def digest_of(data: HandOvers, tune: HandOvers, *settings: object) -> str:
+    """Digest of what a training depends on: its data and whatever else is named."""
+    digest = hashlib.sha256()
+    for rows in (data, tune):
+        for name in ("window_s", "link_nodes", "time_s", "outcome_s", "features", "last"):
+            digest.update(np.ascontiguousarray(getattr(rows, name)).tobytes())
+        digest.update(np.ascontiguousarray(rows.snapshots).tobytes())
+    digest.update(json.dumps([repr(each) for each in settings]).encode())
+    return digest.hexdigest()
+
+
+def _resume(stage: str, learner: Learner, schedule: Schedule, curve: list[Epoch]) -> tuple[State, float, int]:
+    """Go on from the checkpoint: best weights, their figure, epochs since."""
+    assert schedule.checkpoint is not None
+    state, said = read_checkpoint(schedule.checkpoint)
+    if (said["stage"], said["identity"]) != (stage, schedule.identity):
+        raise ConfigurationError(
+            f"{schedule.checkpoint} is of another training (stage {said['stage']}, other data or settings); "
+            "name another folder, or remove it"
+        )
+    restore(learner.modules, learner.optimiser, state)
+    curve += [Epoch(stage, k + 1, schedule.epochs, figures) for k, figures in enumerate(said["curve"])]
+    best = {key.removeprefix("best/"): value for key, value in state.items() if key.startswith("best/")}
+    return best, float(said["least"]), int(said["since"])
+
+
+def _keep(learner: Learner, schedule: Schedule, curve: list[Epoch], best: State, least: float, since: int) -> None:
+    if schedule.checkpoint is None:
+        return
+    state = state_of(learner.modules, learner.optimiser) | {f"best/{key}": value for key, value in best.items()}
+    said: dict[str, Any] = {
+        "stage": curve[-1].stage,
+        "identity": schedule.identity,
+        "curve": [dict(epoch.figures) for epoch in curve],
+        "least": least,
+        "since": since,
+    }
+    write_checkpoint(schedule.checkpoint, state, said)
+
+
+def _seed_of(seed: int, stage: str, number: int) -> int:
+    """A seed for an epoch."""
+    words = [seed, number, *stage.encode()]
+    return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+@contextmanager
+def _quiet_torch(threads: int) -> Iterator[None]:
+    """PyTorch's generator and threads are afterwards as they were."""
+    before = torch.get_num_threads()
+    with torch.random.fork_rng(devices=[]):
+        torch.set_num_threads(threads)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)

@@ -1,0 +1,74 @@
+"""Transformer encoder over the 24 hours before a decision (Vaswani et al., NeurIPS'17, with layer norms before).
+
+The 144 snapshots become 24 tokens, one an hour, of six snapshots each; a token for the features stands before them.
+Positions are learnt. The embedding is what the features' token has become, beside the features themselves: what is
+known of the moment of the decision counts most, and attention is only to add to it.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from mirage.learn.hand_overs import COLUMNS, HISTORY
+from mirage.learn.networks.network import Batch, Read
+
+SNAPSHOTS_A_TOKEN = 6
+TOKENS = HISTORY // SNAPSHOTS_A_TOKEN
+
+
+class HistoryTokens(nn.Module):  # type: ignore[misc]
+    """Tokens of a batch, shape (n, 1 + ``TOKENS``, width): that of the features first, then the hours in order."""
+
+    def __init__(self, features: int, width: int) -> None:
+        super().__init__()
+        self.of_features = nn.Linear(features, width)
+        self.of_hour = nn.Linear(SNAPSHOTS_A_TOKEN * COLUMNS, width)
+        self.position = nn.Parameter(torch.randn(1 + TOKENS, width) * 0.02)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The tokens."""
+        hours = batch.history.reshape(len(batch.history), TOKENS, SNAPSHOTS_A_TOKEN * COLUMNS)
+        tokens = torch.cat([self.of_features(batch.features)[:, None], self.of_hour(hours)], dim=1)
+        return tokens + self.position
+
+
+def encoder(width: int, layers: int, heads: int, feed_forward: int, dropout: float) -> nn.TransformerEncoder:
+    """PyTorch's encoder, with layer norms before attention and after the last layer."""
+    layer = nn.TransformerEncoderLayer(
+        width, heads, feed_forward, dropout, activation="gelu", batch_first=True, norm_first=True
+    )
+    return nn.TransformerEncoder(layer, layers, norm=nn.LayerNorm(width), enable_nested_tensor=False)
+
+
+class TransformerBody(nn.Module):  # type: ignore[misc]
+    """The encoder.
+
+    Args:
+        features: Width of the features.
+        width: Of tokens.
+        layers: Of the encoder.
+        heads: Of its attention.
+        feed_forward: Width between the two linear maps of a layer.
+        dropout: In the encoder, while training.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        width: int = 64,
+        layers: int = 2,
+        heads: int = 4,
+        feed_forward: int = 128,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.width = width
+        self.tokens = HistoryTokens(features, width)
+        self.encoder = encoder(width, layers, heads, feed_forward, dropout)
+        self.beside = nn.Sequential(nn.Linear(features, width), nn.GELU(), nn.Linear(width, width))
+
+    def forward(self, batch: Batch) -> Read:
+        """The embedding of each row."""
+        read = self.encoder(self.tokens(batch))[:, 0]
+        return Read(torch.nn.functional.gelu(read + self.beside(batch.features)), torch.zeros(()))

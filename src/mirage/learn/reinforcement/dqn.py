@@ -1,0 +1,143 @@
+"""Deep Q-network on hand-overs: double (van Hasselt et al., AAAI'16), n-step, with a slow target network.
+
+States are aligned: a row is what is seen when the decision is taken, and what submitting there leads to is known,
+whether it was chosen or not. So the data is the replay memory and nothing has to be explored. Of every row in a stretch
+of consecutive ones, Q(submit) learns the outcome that happened, and Q(wait) what the online network's own decisions in
+the rows after it lead to: the outcome where it submits within the stretch, else the target network's value at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mirage.job_state import Floats, Ints
+from mirage.learn.networks.inputs import ScaledHandOvers
+from mirage.learn.networks.model import DQN
+from mirage.learn.networks.network import COST_UNIT_H, SUBMITS, WAITS, Batch, Network, pinball_loss
+from mirage.learn.networks.pretrain import cosine, happened_h, set_rate, step
+from mirage.learn.networks.training import Figures
+from mirage.learn.reinforcement.environment import cost_h, draw_shares, last_rows, some_windows
+from mirage.learn.reinforcement.judge import judge
+
+
+@dataclass(frozen=True, slots=True)
+class DqnSettings:
+    """Hyper-parameters.
+
+    Attributes:
+        epochs: At most.
+        patience: Epochs without a better judgement after which to stop.
+        steps: Of the optimiser in an epoch.
+        stretches: Of consecutive rows in a batch.
+        n_step: Rows after a decision before the target network's value stands in for the rest.
+        stride: Rows between two of a stretch: decisions every ``stride`` rows.
+        rate: Of AdamW, falling over the epochs as a cosine.
+        decay: Of the weights.
+        tau: Share of the online weights that the target network takes over in a step.
+        quantiles: Weight of the pinball loss beside the Bellman error: the distribution stays true.
+        tune_rows: Of the tuning slice by which epochs are judged.
+        tune_every: Which of its decisions, counted from the end of a window.
+    """
+
+    epochs: int = 12
+    patience: int = 5
+    steps: int = 128
+    stretches: int = 16
+    n_step: int = 7
+    stride: int = 1
+    rate: float = 3e-4
+    decay: float = 0.05
+    tau: float = 0.01
+    quantiles: float = 1.0
+    tune_rows: int = 8_192
+    tune_every: int = 3
+
+
+class DqnLearning:
+    """The learner."""
+
+    def __init__(self, network: Network, data: ScaledHandOvers, tune: ScaledHandOvers, settings: DqnSettings) -> None:
+        self.target = deepcopy(network).requires_grad_(False)
+        self.network: nn.Module = network
+        self.modules: Mapping[str, nn.Module] = {"network": network, "target": self.target}
+        self.optimiser = torch.optim.AdamW(network.parameters(), lr=settings.rate, weight_decay=settings.decay)
+        self._data, self._settings = data, settings
+        self._last = last_rows(data.data)
+        self._judged = tune.only(some_windows(tune.data, settings.tune_rows, settings.tune_every))
+
+    def epoch(self, number: int, of: int, rng: np.random.Generator) -> Figures:
+        """So many steps."""
+        set_rate(self.optimiser, self._settings.rate * cosine(number, of))
+        self.target.eval()
+        losses = np.zeros(2)
+        for _ in range(self._settings.steps):
+            bellman, quantiles, penalty = self._loss(*self._draw(rng))
+            step(self.optimiser, self.network, bellman + self._settings.quantiles * quantiles + penalty)
+            self._follow()
+            losses += float(bellman.detach()), float(quantiles.detach())
+        bellman_loss, quantile_loss = losses / self._settings.steps
+        figures = {"bellman": float(bellman_loss), "quantiles": float(quantile_loss)}
+        return {**figures, **judge(self.network, self._judged, DQN)}
+
+    def _draw(self, rng: np.random.Generator) -> tuple[Ints, Floats]:
+        """Stretches of rows, shape (stretches, n_step + 1), the last row of a window repeated; and their costs."""
+        first = rng.integers(len(self._data), size=self._settings.stretches)
+        ahead = np.arange(self._settings.n_step + 1) * self._settings.stride
+        rows: Ints = np.minimum(first[:, None] + ahead, self._last[first][:, None])
+        return rows, draw_shares(rng, len(first))
+
+    def _loss(self, rows: Ints, shares: Floats) -> tuple[Tensor, Tensor, Tensor]:
+        """Bellman error, pinball loss and penalty of a batch of stretches."""
+        flat = rows.reshape(-1)
+        seen = Batch.of(self._data.seen(flat))
+        share = torch.from_numpy(np.repeat(shares, rows.shape[1]).astype(np.float32))
+        said = self.network(seen, share)
+        with torch.no_grad():
+            slow = self.target(seen, share).q.reshape(*rows.shape, 2)
+        submitted = -cost_h(self._data.data.outcome_s[rows], shares[:, None]) / COST_UNIT_H
+        exact = torch.from_numpy(submitted.astype(np.float32))
+        ends = torch.from_numpy(rows == self._last[rows])
+        q = said.q.reshape(*rows.shape, 2)
+        waited = n_step_values(q.detach(), slow, exact, ends)
+        again = torch.from_numpy(np.diff(rows, axis=1, prepend=-1) == 0)  # of the last row one is enough
+        of_submitting = _mean_error(q[..., SUBMITS], exact, ~again)
+        of_waiting = _mean_error(q[:, :-1, WAITS], waited, ~ends[:, :-1])
+        quantiles = pinball_loss(said.outcome_h, happened_h(self._data, flat), seen.remaining_h)
+        return of_submitting + of_waiting, quantiles, said.penalty
+
+    def _follow(self) -> None:
+        """The target network takes a step towards the online one."""
+        with torch.no_grad():
+            for slow, fast in zip(self.target.parameters(), self.network.parameters()):
+                slow.lerp_(fast, self._settings.tau)
+
+
+def n_step_values(online: Tensor, target: Tensor, exact: Tensor, ends: Tensor) -> Tensor:
+    """Value of waiting at all but the last row of each stretch, shape (stretches, rows − 1).
+
+    Args:
+        online: Q-values of the online network, shape (stretches, rows, 2): it chooses.
+        target: Of the target network: its value of waiting stands in beyond the stretch.
+        exact: Shape (stretches, rows): minus the cost of submitting, as it happened.
+        ends: Shape (stretches, rows): where the present link has ended, and nothing but submitting is left.
+    """
+    submits = ends | (online[..., SUBMITS] >= online[..., WAITS])
+    value = torch.where(submits[:, -1], exact[:, -1], target[:, -1, WAITS])
+    values = [value]
+    for k in range(online.shape[1] - 2, 0, -1):
+        value = torch.where(submits[:, k], exact[:, k], value)
+        values.append(value)
+    return torch.stack(values[::-1], dim=1)
+
+
+def _mean_error(told: Tensor, wanted: Tensor, counts: Tensor) -> Tensor:
+    """Mean Huber loss over what counts: of squares up to twice the unit, so that means are learnt, not medians."""
+    errors = functional.huber_loss(told, wanted, reduction="none", delta=2.0)
+    return (errors * counts).sum() / counts.sum().clamp(min=1)

@@ -1,0 +1,158 @@
+"""Training methods by name: pre-trained on the outcome, then fine-tuned by DQN or policy gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mirage.duration import HOUR_S
+from mirage.errors import ConfigurationError
+from mirage.learn.hand_overs import HandOvers
+from mirage.learn.networks.inputs import InputScaling, ScaledHandOvers
+from mirage.learn.networks.mixture_of_experts import ExpertUsage, MixtureBody, check_balance, expert_usage
+from mirage.learn.networks.model import DQN, PPO, QUANTILES, NetworkModel, network_of
+from mirage.learn.networks.network import Batch, Network
+from mirage.learn.networks.pretrain import ASKED_AT_ONCE, Pretraining, PretrainSettings, batches, even_rows
+from mirage.learn.networks.training import Curve, Learner, Progress, Schedule, digest_of, train
+from mirage.learn.reinforcement.dqn import DqnLearning, DqnSettings
+from mirage.learn.reinforcement.environment import some_windows
+from mirage.learn.reinforcement.judge import judge
+from mirage.learn.reinforcement.ppo import PpoLearning, PpoSettings
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSettings:
+    """How to train a network.
+
+    Attributes:
+        seed: Of everything random.
+        longest_lead_h: The network decides only when no more remains of a link; before that it waits.
+        sizes: Arguments of the body, where they are not to be its own.
+        pretrain: Of the first stage.
+        dqn: Of fine-tuning Q-values.
+        ppo: Of fine-tuning the policy.
+        folder: Where checkpoints are kept after every epoch, and gone on from; None for none. Methods that share a
+            body share its pre-training there.
+        progress: Told of every epoch.
+        threads: Of PyTorch.
+    """
+
+    seed: int = 0
+    longest_lead_h: float = 30.0
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    pretrain: PretrainSettings = field(default_factory=PretrainSettings)
+    dqn: DqnSettings = field(default_factory=DqnSettings)
+    ppo: PpoSettings = field(default_factory=PpoSettings)
+    folder: Path | None = None
+    progress: Progress | None = None
+    threads: int = 1
+
+
+def train_transformer_dqn(data: HandOvers, tune: HandOvers, settings: NetworkSettings | None = None) -> NetworkModel:
+    """A transformer that decides by its Q-values."""
+    return train_network("transformer", DQN, data, tune, settings)
+
+
+def train_transformer_pg(data: HandOvers, tune: HandOvers, settings: NetworkSettings | None = None) -> NetworkModel:
+    """A transformer that decides by its policy."""
+    return train_network("transformer", PPO, data, tune, settings)
+
+
+def train_moe_dqn(data: HandOvers, tune: HandOvers, settings: NetworkSettings | None = None) -> NetworkModel:
+    """A mixture of experts that decides by its Q-values."""
+    return train_network("mixture", DQN, data, tune, settings)
+
+
+def train_moe_pg(data: HandOvers, tune: HandOvers, settings: NetworkSettings | None = None) -> NetworkModel:
+    """A mixture of experts that decides by its policy."""
+    return train_network("mixture", PPO, data, tune, settings)
+
+
+def train_network(
+    body: str, decides: str, data: HandOvers, tune: HandOvers, settings: NetworkSettings | None = None
+) -> NetworkModel:
+    """Pre-train a body, then fine-tune it.
+
+    Args:
+        body: ``transformer``, ``mixture`` or ``perceptron``.
+        decides: ``dqn``, ``ppo``, or ``quantiles`` for the pre-trained distribution alone.
+        data: What to learn from.
+        tune: A later slice, by which epochs are chosen.
+        settings: How.
+
+    Raises:
+        ConfigurationError: No decision is late enough to learn from, or a checkpoint is of another training.
+        ContractBroken: The gate of a mixture has collapsed.
+    """
+    settings = settings or NetworkSettings()
+    if decides not in (DQN, PPO, QUANTILES):
+        raise ConfigurationError(f"a network decides by {DQN}, {PPO} or {QUANTILES}, got {decides!r}")
+    late = _late(data, settings, "training")
+    scaling = InputScaling.learnt(late)
+    rows, tuned = ScaledHandOvers(late, scaling), ScaledHandOvers(_late(tune, settings, "tuning"), scaling)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        network = network_of(body, scaling.width, settings.sizes)
+    identity = digest_of(late, tuned.data, settings.seed, body, sorted(settings.sizes.items()), settings.pretrain)
+    curve = _stage("pretrain", body, Pretraining(network, rows, tuned, settings.pretrain), settings, identity)
+    judged = tuned.only(some_windows(tuned.data, settings.dqn.tune_rows, settings.dqn.tune_every))
+    figures = {f"pretrained_{name}": value for name, value in judge(network, judged, QUANTILES).items()}
+    if decides == DQN:
+        identity = digest_of(late, tuned.data, identity, settings.dqn)
+        curve += _stage(DQN, body, DqnLearning(network, rows, tuned, settings.dqn), settings, identity)
+    elif decides == PPO:
+        identity = digest_of(late, tuned.data, identity, settings.ppo)
+        curve += _stage(PPO, body, PpoLearning(network, rows, tuned, settings.ppo), settings, identity)
+    figures |= judge(network, judged, decides)
+    if (usage := usage_of(network, tuned)) is not None:
+        check_balance(usage)
+        figures |= {"balance": usage.balance}
+        figures |= {f"expert_{k}_weight": float(weight) for k, weight in enumerate(usage.weight)}
+        figures |= {f"expert_{k}_led": float(led) for k, led in enumerate(usage.led)}
+    method = f"{'moe' if body == 'mixture' else body}-{'pg' if decides == PPO else decides}"
+    lead_s = int(settings.longest_lead_h * HOUR_S)
+    return NetworkModel(method, decides, body, dict(settings.sizes), network, scaling, lead_s, figures, curve)
+
+
+def usage_of(network: Network, rows: ScaledHandOvers, most: int = 4_096) -> ExpertUsage | None:
+    """How a mixture uses its experts on some rows; None for other bodies."""
+    if not isinstance(network.body, MixtureBody):
+        return None
+    chosen = even_rows(len(rows), most)
+    return expert_usage(network.body, (Batch.of(rows.seen(batch)) for batch in batches(chosen, ASKED_AT_ONCE)))
+
+
+def describe(model: NetworkModel) -> dict[str, Any]:
+    """What a model is, for a page or a table: its name, body, weights, figures, and usage of experts if it has any."""
+    experts = sum(name.startswith("expert_") and name.endswith("_weight") for name in model.figures)
+    usage = [
+        {"weight": model.figures[f"expert_{k}_weight"], "led": model.figures[f"expert_{k}_led"]} for k in range(experts)
+    ]
+    said = {"method": model.method, "body": model.body, "weights": model.weights, "figures": dict(model.figures)}
+    return said | ({"experts": usage, "balance": model.figures["balance"]} if usage else {})
+
+
+def _late(data: HandOvers, settings: NetworkSettings, what: str) -> HandOvers:
+    """The rows at which a network decides."""
+    found = data[data.remaining_s <= settings.longest_lead_h * HOUR_S]
+    if len(found) == 0:
+        raise ConfigurationError(
+            f"none of the {len(data)} {what} rows lies within {settings.longest_lead_h:g} h of the end of a link; "
+            "make a data set with later decisions, or raise longest_lead_h"
+        )
+    return found
+
+
+def _stage(stage: str, body: str, learner: Learner, settings: NetworkSettings, identity: str) -> Curve:
+    """One stage, gone on from its checkpoint."""
+    stages: dict[str, PretrainSettings | DqnSettings | PpoSettings] = {"pretrain": settings.pretrain}
+    of = (stages | {DQN: settings.dqn, PPO: settings.ppo})[stage]
+    checkpoint = None if settings.folder is None else settings.folder / f"{body}-{stage}.safetensors"
+    schedule = Schedule(
+        of.epochs, of.patience, settings.seed, checkpoint, identity, settings.progress, settings.threads
+    )
+    return train(stage, learner, schedule)

@@ -1,0 +1,198 @@
+"""Proximal policy optimisation on hand-overs (Schulman et al., 2017): clipped, with generalised advantages (GAE).
+
+Rewards come once, at the end of a window, and are not discounted. Where waiting is no action the decision is masked:
+it has no probability to change, and takes no part in the loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mirage.job_state import Floats, Ints
+from mirage.learn.networks.inputs import ScaledHandOvers
+from mirage.learn.networks.model import PPO
+from mirage.learn.networks.network import COST_UNIT_H, Batch, Network, pinball_loss
+from mirage.learn.networks.pretrain import batches, cosine, happened_h, set_rate, step
+from mirage.learn.networks.training import Figures
+from mirage.learn.reinforcement.environment import SUBMIT, WAIT, HandOverEnv, some_windows
+from mirage.learn.reinforcement.judge import judge
+
+
+@dataclass(frozen=True, slots=True)
+class PpoSettings:
+    """Hyper-parameters.
+
+    Attributes:
+        epochs: At most.
+        patience: Epochs without a better judgement after which to stop.
+        rounds: Of playing and learning in an epoch.
+        environments: Played side by side.
+        horizon: Steps of each in a round.
+        passes: Over what was played.
+        batch: Rows of a step of the optimiser.
+        rate: Of AdamW, falling over the epochs as a cosine.
+        decay: Of the weights.
+        trace: λ of the advantages.
+        clip: How far the ratio of probabilities may go.
+        value: Weight of the value's loss.
+        entropy: Weight of the entropy bonus, falling with the rate.
+        quantiles: Weight of the pinball loss: the distribution stays true.
+        tune_rows: Of the tuning slice by which epochs are judged.
+        tune_every: Which of its decisions, counted from the end of a window.
+    """
+
+    epochs: int = 12
+    patience: int = 5
+    rounds: int = 4
+    environments: int = 64
+    horizon: int = 32
+    passes: int = 2
+    batch: int = 256
+    rate: float = 3e-4
+    decay: float = 0.01
+    trace: float = 0.95
+    clip: float = 0.2
+    value: float = 0.5
+    entropy: float = 0.01
+    quantiles: float = 0.5
+    tune_rows: int = 8_192
+    tune_every: int = 3
+
+
+class Rollout(NamedTuple):
+    """What was played, flat: rows, costs, actions, whether there was a choice, and what is learnt from."""
+
+    rows: Ints
+    shares: Floats
+    actions: Ints
+    choice: NDArray[np.bool_]
+    log_prob: Floats
+    advantage: Floats
+    value: Floats
+
+    def of(self, rows: Ints) -> Rollout:
+        """Some of what was played."""
+        return Rollout._make(part[rows] for part in self)
+
+
+class PpoLearning:
+    """The learner."""
+
+    def __init__(self, network: Network, data: ScaledHandOvers, tune: ScaledHandOvers, settings: PpoSettings) -> None:
+        self.network: nn.Module = network
+        self.modules: Mapping[str, nn.Module] = {"network": network}
+        self.optimiser = torch.optim.AdamW(network.parameters(), lr=settings.rate, weight_decay=settings.decay)
+        self._data, self._settings = data, settings
+        self._judged = tune.only(some_windows(tune.data, settings.tune_rows, settings.tune_every))
+
+    def epoch(self, number: int, of: int, rng: np.random.Generator) -> Figures:
+        """So many rounds, in windows that begin anew."""
+        left = cosine(number, of)
+        set_rate(self.optimiser, self._settings.rate * left)
+        env = HandOverEnv(self._data.data, self._settings.environments, rng)
+        figures = np.zeros(3)
+        for _ in range(self._settings.rounds):
+            played, reward_h = self._play(env, rng)
+            figures += reward_h, *self._learn(played, rng, self._settings.entropy * left)
+        reward, value_loss, entropy = figures / self._settings.rounds
+        said = {"reward_h": float(reward), "value_loss": float(value_loss), "entropy": float(entropy)}
+        return {**said, **judge(self.network, self._judged, PPO)}
+
+    def _play(self, env: HandOverEnv, rng: np.random.Generator) -> tuple[Rollout, float]:
+        """A horizon of every environment, and the mean reward of windows that ended."""
+        shape = (self._settings.horizon + 1, self._settings.environments)
+        rows, shares = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+        logits, values = np.zeros(shape), np.zeros(shape)
+        actions, choice = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.bool_)
+        rewards, ended = np.zeros(shape), np.zeros(shape, dtype=np.bool_)
+        self.network.eval()
+        for k in range(shape[0]):
+            rows[k], shares[k], choice[k] = env.rows, env.shares, env.allowed()[:, WAIT]
+            logits[k], values[k] = self._asked(env.rows, env.shares)
+            if k == self._settings.horizon:
+                break
+            drawn = rng.random(shape[1]) < 1 / (1 + np.exp(-logits[k]))
+            actions[k] = np.where(drawn | ~choice[k], SUBMIT, WAIT)
+            rewards[k], ended[k] = env.step(actions[k])
+        advantage = advantages(rewards[:-1] / COST_UNIT_H, values, ended[:-1], self._settings.trace)
+        log_prob = -np.logaddexp(0, np.where(actions == SUBMIT, -logits, logits))
+        rollout = Rollout(
+            rows[:-1].reshape(-1),
+            shares[:-1].reshape(-1),
+            actions[:-1].reshape(-1),
+            choice[:-1].reshape(-1),
+            log_prob[:-1].reshape(-1),
+            advantage.reshape(-1),
+            (advantage + values[:-1]).reshape(-1),
+        )
+        return rollout, float(rewards.sum() / max(ended.sum(), 1))
+
+    def _asked(self, rows: Ints, shares: Floats) -> tuple[Floats, Floats]:
+        """Logits of submitting and values."""
+        with torch.no_grad():
+            said = self.network(Batch.of(self._data.seen(rows)), torch.from_numpy(shares.astype(np.float32)))
+        return said.logit.double().numpy(), said.value.double().numpy()
+
+    def _learn(self, played: Rollout, rng: np.random.Generator, entropy_weight: float) -> tuple[float, float]:
+        """Passes over what was played: mean loss of the value, and mean entropy."""
+        self.network.train()
+        losses = []
+        spread = played.advantage[played.choice].std() + 1e-6
+        scaled = played._replace(advantage=(played.advantage - played.advantage[played.choice].mean()) / spread)
+        for _ in range(self._settings.passes):
+            for rows in batches(rng.permutation(len(played.rows)), self._settings.batch):
+                loss, value_loss, entropy = self._loss(scaled.of(rows), entropy_weight)
+                step(self.optimiser, self.network, loss, largest=0.5)
+                losses.append((float(value_loss.detach()), float(entropy.detach())))
+        value_loss_mean, entropy_mean = np.mean(losses, axis=0)
+        return float(value_loss_mean), float(entropy_mean)
+
+    def _loss(self, part: Rollout, entropy_weight: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Loss of a batch, and of it the value's loss and the entropy."""
+        seen = Batch.of(self._data.seen(part.rows))
+        said = self.network(seen, _tensor(part.shares))
+        choice, submitted = torch.from_numpy(part.choice), torch.from_numpy(part.actions == SUBMIT)
+        log_prob = functional.logsigmoid(torch.where(submitted, said.logit, -said.logit))
+        ratio, advantage = torch.exp(log_prob - _tensor(part.log_prob)), _tensor(part.advantage)
+        clipped = ratio.clamp(1 - self._settings.clip, 1 + self._settings.clip)
+        gained = torch.minimum(ratio * advantage, clipped * advantage)
+        probability = torch.sigmoid(said.logit)
+        uncertain = -probability * functional.logsigmoid(said.logit)
+        uncertain = uncertain - (1 - probability) * functional.logsigmoid(-said.logit)
+        chosen = choice.float() / max(int(choice.sum()), 1)
+        entropy = (uncertain * chosen).sum()
+        value_loss = functional.huber_loss(said.value, _tensor(part.value), delta=2.0)
+        quantiles = pinball_loss(said.outcome_h, happened_h(self._data, part.rows), seen.remaining_h)
+        loss = self._settings.value * value_loss - (gained * chosen).sum() - entropy_weight * entropy
+        return loss + self._settings.quantiles * quantiles + said.penalty, value_loss, entropy
+
+
+def advantages(rewards: Floats, values: Floats, ended: NDArray[np.bool_], trace: float) -> Floats:
+    """Generalised advantages without discount, shape (steps, environments).
+
+    Args:
+        rewards: Shape (steps, environments).
+        values: Shape (steps + 1, environments).
+        ended: Shape (steps, environments): whether the window ended with the step.
+        trace: λ.
+    """
+    found = np.zeros_like(rewards)
+    after = np.zeros(rewards.shape[1])
+    for k in range(len(rewards) - 1, -1, -1):
+        goes_on = ~ended[k]
+        surprise = rewards[k] + values[k + 1] * goes_on - values[k]
+        after = surprise + trace * after * goes_on
+        found[k] = after
+    return found
+
+
+def _tensor(values: NDArray[np.floating]) -> Tensor:
+    return torch.from_numpy(values.astype(np.float32))

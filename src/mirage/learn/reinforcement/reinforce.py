@@ -1,0 +1,150 @@
+"""The trainings of Mirage (SC'23) as published: regression of the outcome, and REINFORCE on a linear layer.
+
+Known differences, all in favour of the published methods: what is seen is of the moment of the decision, not of the
+start of the next link, and every decision's outcome is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mirage.duration import HOUR_S
+from mirage.job_state import Floats, Ints
+from mirage.learn.hand_overs import HandOvers
+from mirage.learn.networks.pretrain import batches, even_rows
+from mirage.learn.networks.published import PublishedMixture, PublishedPolicy, PublishedTransformer
+from mirage.learn.networks.training import Figures
+from mirage.learn.reinforcement.environment import SUBMIT, last_rows
+
+DISCOUNT, ENTROPY, RATE, EPISODES = 0.99, 0.1, 0.01, 32
+REWARD_AN_HOUR = 60.0
+PROBES, APART_S = 7, 8 * HOUR_S
+"""Samples of a window: so many, so far apart, the last at its end."""
+
+ASKED_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionSettings:
+    """Hyper-parameters of one regression.
+
+    Attributes:
+        rate: Of Adam.
+        batch: Rows of a step.
+        squared: Whether errors are squared (mixture of experts) or absolute (transformer).
+    """
+
+    rate: float
+    batch: int
+    squared: bool
+
+
+OF_TRANSFORMER = RegressionSettings(1e-4, 128, False)
+OF_MIXTURE = RegressionSettings(1e-5, 64, True)
+
+
+class RegressionLearning:
+    """The outcome in hours from raw histories."""
+
+    def __init__(
+        self,
+        network: PublishedTransformer | PublishedMixture,
+        data: HandOvers,
+        rows: Ints,
+        tune: HandOvers,
+        settings: RegressionSettings,
+    ) -> None:
+        self.network: nn.Module = network
+        self.modules: Mapping[str, nn.Module] = {"network": network}
+        self.optimiser = torch.optim.Adam(network.parameters(), lr=settings.rate)
+        self._data, self._rows, self._tune, self._settings = data, rows, tune, settings
+        self._judged = even_rows(len(tune), 512)
+
+    def epoch(self, number: int, of: int, rng: np.random.Generator) -> Figures:
+        """One pass over the samples."""
+        total = 0.0
+        for rows in batches(rng.permutation(self._rows), self._settings.batch):
+            loss = self._loss(self._data, rows)
+            self.optimiser.zero_grad()
+            loss.backward()
+            self.optimiser.step()
+            total += float(loss.detach()) * len(rows)
+        self.network.eval()
+        with torch.no_grad():
+            judged = [float(self._loss(self._tune, rows)) * len(rows) for rows in batches(self._judged, ASKED_AT_ONCE)]
+        return {"loss": total / len(self._rows), "tune": sum(judged) / len(self._judged)}
+
+    def _loss(self, data: HandOvers, rows: Ints) -> Tensor:
+        happened_h = torch.from_numpy((data.outcome_s[rows] / HOUR_S).astype(np.float32))
+        told = self.network(torch.from_numpy(data.history(rows)))[:, 0]
+        return functional.mse_loss(told, happened_h) if self._settings.squared else functional.l1_loss(told, happened_h)
+
+
+class ReinforceLearning:
+    """REINFORCE: a batch of episodes and one step of the linear layer an epoch."""
+
+    def __init__(self, network: PublishedPolicy, data: HandOvers) -> None:
+        self.network: nn.Module = network
+        self.modules: Mapping[str, nn.Module] = {"network": network}
+        self.optimiser = torch.optim.Adam(network.action.parameters(), lr=RATE)
+        self._data, self._first, self._last = data, data.windows()[:-1], last_rows(data)
+
+    def epoch(self, number: int, of: int, rng: np.random.Generator) -> Figures:
+        """One batch; ``tune`` only falls, for the last weights are kept."""
+        self.network.frozen.eval()
+        rows, logits, actions = self._play(rng)
+        log_prob = functional.log_softmax(logits, dim=2)
+        chosen = log_prob.gather(2, actions[:, :, None])[:, :, 0]
+        reward = -REWARD_AN_HOUR * np.abs(self._data.outcome_s[rows.max(axis=0)] / HOUR_S)
+        weight, there = _weights(rows, reward)
+        gained = (chosen * torch.from_numpy(weight)).sum(dim=0).mean()
+        entropy = (-(log_prob.exp() * log_prob).sum(dim=2) * there).sum() / there.sum()
+        self.optimiser.zero_grad()
+        (-gained - ENTROPY * entropy).backward()
+        self.optimiser.step()
+        return {"reward": float(reward.mean()), "entropy": float(entropy.detach()), "tune": -float(number)}
+
+    def _play(self, rng: np.random.Generator) -> tuple[Ints, Tensor, Tensor]:
+        """Episodes side by side, shape (steps, episodes): rows (−1 after an end), logits, actions."""
+        at = self._first[rng.integers(len(self._first), size=EPISODES)]
+        rows, logits, actions = [], [], []
+        plays = np.ones(EPISODES, dtype=np.bool_)
+        while plays.any():
+            said = torch.zeros(EPISODES, 2)
+            said[torch.from_numpy(plays)] = self.network(torch.from_numpy(self._data.history(at[plays])))
+            odds = np.exp(np.diff(said.detach().numpy().astype(np.float64), axis=1)[:, 0])
+            submits = (rng.random(EPISODES) < odds / (1 + odds)) | (at == self._last[at])
+            rows.append(np.where(plays, at, -1))
+            logits.append(said)
+            actions.append(np.where(submits, SUBMIT, 1 - SUBMIT))
+            plays = plays & ~submits
+            at = np.where(plays, at + 1, at)
+        return np.array(rows), torch.stack(logits), torch.from_numpy(np.array(actions))
+
+
+def _weights(rows: Ints, reward: Floats) -> tuple[Floats, Tensor]:
+    """Discounted reward to come less the mean of what came so far, and which steps there were."""
+    there = rows >= 0
+    steps = there.sum(axis=0)
+    to_come = steps - 1 - np.arange(len(rows))[:, None]
+    weight = np.where(there, reward * DISCOUNT ** np.maximum(to_come, 0), 0.0)
+    weight[steps - 1, np.arange(rows.shape[1])] -= reward / steps
+    return weight.astype(np.float32), torch.from_numpy(there)
+
+
+def probes(data: HandOvers) -> Ints:
+    """Rows of the samples: of each window up to ``PROBES``, ``APART_S`` apart, counted from its end."""
+    edges = data.windows()
+    found = []
+    for first, last in zip(edges[:-1], edges[1:] - 1):
+        wanted_s = data.remaining_s[last] + np.arange(PROBES) * APART_S
+        nearest = np.abs(data.remaining_s[first : last + 1, None] - wanted_s).argmin(axis=0)
+        found.append(first + np.unique(nearest))
+    rows: Ints = np.concatenate(found)
+    return rows
