@@ -130,16 +130,23 @@ class InputScaling:
         found = _outside(logarithm(look.history[-1]), self.column_range)
         return None if found is None else f"queue_column_{found}"
 
-    def of_look(self, look: Look, link: Floats32) -> Seen:
-        """One decision, as a batch of one row."""
-        self._check(look)
-        chain = self.columns(_chain_of(link), QUEUE_COLUMNS)
-        history = np.concatenate([self.columns(look.history)[None], chain], axis=2)
-        features = self.features(np.concatenate([look.features, link])[None])
-        return Seen(history, features, (link[:1] / HOUR_S).astype(np.float32))
+    def of_rows(self, history: Floats32, features: Floats32, link: Floats32) -> Seen:
+        """Decisions that were put together elsewhere, n of them.
 
-    def raw_of_look(self, look: Look, link: Floats32) -> Floats32:
-        """Shape (1, ``HISTORY``, ``COLUMNS``): the history of one decision as it is."""
+        Args:
+            history: Shape (n, ``HISTORY``, ``COLUMNS``), as ``HandOvers.history`` gives it.
+            features: Shape (n, features).
+            link: Shape (n, 4): the values of ``OF_THE_LINK``.
+        """
+        remaining_h = (link[:, 0] / HOUR_S).astype(np.float32)
+        return Seen(self.columns(history), self.features(np.concatenate([features, link], axis=1)), remaining_h)
+
+    def raw(self, look: Look, link: Floats32) -> Floats32:
+        """Shape (1, ``HISTORY``, ``COLUMNS``): the history of a look as it is.
+
+        Raises:
+            ConfigurationError: The look shows other features than the model was trained on.
+        """
         self._check(look)
         return np.concatenate([look.history[None], _chain_of(link)], axis=2)
 

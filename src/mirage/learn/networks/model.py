@@ -14,10 +14,11 @@ from torch import nn
 
 from mirage.duration import HOUR_S
 from mirage.errors import ModelFileError, UnknownName
+from mirage.learn.hand_overs import Floats32
 from mirage.learn.networks.checkpoint import load_weights, weights_of_module
 from mirage.learn.networks.inputs import OF_THE_LINK, InputScaling, Look
 from mirage.learn.networks.mixture_of_experts import MixtureBody
-from mirage.learn.networks.network import COST_UNIT_H, LEVELS, SUBMITS, WAITS, Batch, Network
+from mirage.learn.networks.network import COST_UNIT_H, LEVELS, SUBMITS, WAITS, Batch, Network, Said
 from mirage.learn.networks.perceptron import PerceptronBody
 from mirage.learn.networks.published import (
     PublishedMixture,
@@ -26,7 +27,7 @@ from mirage.learn.networks.published import (
     submits_by_regression,
     weights_of,
 )
-from mirage.learn.networks.training import Curve
+from mirage.learn.networks.training import Curve, torch_threads
 from mirage.learn.networks.transformer import TransformerBody
 from mirage.predict.model_file import (
     Arrays,
@@ -91,43 +92,63 @@ class NetworkModel:
     figures: Mapping[str, float] = field(default_factory=dict)
     curve: Curve = ()
 
-    def answer(self, look: Look, link: NDArray[np.float32], share: float) -> Answer:
+    def answer(self, look: Look, link: Floats32, share: float) -> Answer:
         """The decision at one look.
 
         Args:
             look: What is seen.
             link: The four values of ``inputs.OF_THE_LINK``.
+            share: What an hour of interruption costs, as a share of an hour of both.
+        """
+        told = self.told(self.scaling.raw(look, link), look.features[None], link[None], share)
+        estimate = {name: float(values[0]) for name, values in told.items()}
+        return Answer(bool(estimate.pop("submits")), estimate)
+
+    def told(self, history: Floats32, features: Floats32, link: Floats32, share: float) -> dict[str, NDArray[Any]]:
+        """What the network says of n decisions, by name, each of shape (n,); ``submits`` is the decision itself.
+
+        Args:
+            history: Shape (n, ``HISTORY``, ``COLUMNS``), as ``HandOvers.history`` gives it.
+            features: Shape (n, features), in the order of the scaling's names.
+            link: Shape (n, 4): the values of ``inputs.OF_THE_LINK``.
             share: What an hour of interruption costs, as a share of an hour of both. Beyond the costs that were
                 trained on, 19 to 1 and 1 to 19, those count.
         """
-        share = float(np.clip(share, *SHARES))
-        with torch.inference_mode():
+        with torch_threads(1), torch.inference_mode():
             if self.decides in (REGRESSION, REINFORCE):
-                return self._published_answer(torch.from_numpy(self.scaling.raw_of_look(look, link)))
-            said = self.network(Batch.of(self.scaling.of_look(look, link)), torch.tensor([share]))
-            outcome_h = said.outcome_h[0].numpy()
-            low, middle, high = np.interp((0.05, 0.5, 0.95), LEVELS, outcome_h) * HOUR_S + float(link[0])
-            estimate = {"wait_p05_s": float(low), "wait_p50_s": float(middle), "wait_p95_s": float(high)}
-            if self.decides == DQN:
-                now, later = (float(-COST_UNIT_H * said.q[0, action]) for action in (SUBMITS, WAITS))
-                return Answer(now <= later, estimate | {"cost_now": now, "cost_later": later})
-            if self.decides == PPO:
-                probability = float(torch.sigmoid(said.logit[0]))
-                return Answer(probability >= 0.5, estimate | {"submit_probability": probability})
-            late = float((outcome_h > 0).mean())
-            return Answer(late >= 1 - share, estimate | {"interruption_probability": late})
+                return self._published(self.network(torch.from_numpy(history)))
+            at = torch.full((len(link),), float(np.clip(share, *SHARES)))
+            said = self.network(Batch.of(self.scaling.of_rows(history, features, link)), at)
+        waits_s = (said.outcome_h + torch.from_numpy(link[:, :1]) / HOUR_S).numpy() * HOUR_S
+        told = {f"wait_p{level:02.0f}_s": _quantile(waits_s, level / 100) for level in (5, 50, 95)}
+        if self.decides == DQN:
+            told |= {"cost_now": -COST_UNIT_H * said.q[:, SUBMITS].numpy()}
+            told |= {"cost_later": -COST_UNIT_H * said.q[:, WAITS].numpy()}
+        elif self.decides == PPO:
+            told |= {"submit_probability": torch.sigmoid(said.logit).numpy()}
+        else:
+            told |= {"interruption_probability": (said.outcome_h > 0).float().mean(dim=1).numpy()}
+        return told | {"submits": decided(said, self.decides, at).numpy()}
 
-    def _published_answer(self, history: torch.Tensor) -> Answer:
-        told = self.network(history)[0]
+    def _published(self, told: torch.Tensor) -> dict[str, NDArray[Any]]:
         if self.decides == REGRESSION:
-            return Answer(bool(submits_by_regression(told)[0]), {"outcome_h": float(told[0])})
-        probability = float(torch.softmax(told, dim=0)[SUBMITS])
-        return Answer(probability >= 0.5, {"submit_probability": probability})
+            return {"outcome_h": told[:, 0].numpy(), "submits": submits_by_regression(told[:, 0]).numpy()}
+        probability = torch.softmax(told, dim=1)[:, SUBMITS].numpy()
+        return {"submit_probability": probability, "submits": probability >= 0.5}
 
     @property
     def weights(self) -> int:
         """How many numbers it holds."""
         return weights_of(self.network)
+
+
+def decided(said: Said, decides: str, share: torch.Tensor) -> torch.Tensor:
+    """Shape (n,): what a network of ours decides at each row."""
+    if decides == DQN:
+        return said.q[:, SUBMITS] >= said.q[:, WAITS]
+    if decides == PPO:
+        return said.logit >= 0
+    return (said.outcome_h > 0).float().mean(dim=1) >= 1 - share
 
 
 def network_of(body: str, features: int, sizes: Mapping[str, Any]) -> Network:
@@ -227,3 +248,12 @@ def _unit(name: str) -> str:
     """The unit at the end of a feature's name."""
     end = name.rsplit("_", 1)[-1]
     return end if end in ("s", "h", "min", "nodes") else "1"
+
+
+def _quantile(values: NDArray[np.float32], level: float) -> NDArray[np.float64]:
+    """Shape (n,): a quantile between those at ``LEVELS``; the outermost ones stand for what lies beyond."""
+    place = np.clip(level * len(LEVELS) - 0.5, 0, len(LEVELS) - 1)
+    below = int(place)
+    above = min(below + 1, len(LEVELS) - 1)
+    found: NDArray[np.float64] = values[:, below] + (place - below) * (values[:, above] - values[:, below])
+    return found

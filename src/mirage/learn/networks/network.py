@@ -20,14 +20,14 @@ from mirage.learn.networks import inputs
 LEVELS = tuple((k + 0.5) / 16 for k in range(16))
 """Levels of the quantiles that the outcome head gives."""
 
-COST_UNIT_H = 6.0
+COST_UNIT_H = 2.0
 """Q-values and values are learnt in units of so many hours."""
 
 WAITS, SUBMITS = 0, 1
 """Columns of Q-values, and actions."""
 
 _SOFT_H = 0.1
-_SHARPNESS = 8.0
+_SHARPNESS = 4.0
 _SHORT, _LONGEST_LOG_H = 3.0, 7.0  # where quantiles begin, and where they end: 45 days
 
 

@@ -106,7 +106,7 @@ def train(stage: str, learner: Learner, schedule: Schedule) -> Curve:
     least, since = float("inf"), 0
     if schedule.checkpoint is not None and schedule.checkpoint.exists():
         best, least, since = _resume(stage, learner, schedule, curve)
-    with _quiet_torch(schedule.threads):
+    with torch_threads(schedule.threads), torch.random.fork_rng(devices=[]):
         while len(curve) < schedule.epochs and since < schedule.patience:
             number = len(curve) + 1
             torch.manual_seed(_seed_of(schedule.seed, stage, number))
@@ -172,12 +172,11 @@ def _seed_of(seed: int, stage: str, number: int) -> int:
 
 
 @contextmanager
-def _quiet_torch(threads: int) -> Iterator[None]:
-    """PyTorch's generator and threads are afterwards as they were."""
+def torch_threads(count: int) -> Iterator[None]:
+    """So many threads of PyTorch, and afterwards as many as before."""
     before = torch.get_num_threads()
-    with torch.random.fork_rng(devices=[]):
-        torch.set_num_threads(threads)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -138,6 +138,6 @@ def n_step_values(online: Tensor, target: Tensor, exact: Tensor, ends: Tensor) -
 
 
 def _mean_error(told: Tensor, wanted: Tensor, counts: Tensor) -> Tensor:
-    """Mean Huber loss over what counts: of squares up to twice the unit, so that means are learnt, not medians."""
-    errors = functional.huber_loss(told, wanted, reduction="none", delta=2.0)
+    """Mean Huber loss over what counts: of squares up to six times the unit, so that means are learnt, not medians."""
+    errors = functional.huber_loss(told, wanted, reduction="none", delta=6.0)
     return (errors * counts).sum() / counts.sum().clamp(min=1)

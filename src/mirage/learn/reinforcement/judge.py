@@ -7,23 +7,14 @@ import torch
 from numpy.typing import NDArray
 
 from mirage.learn.networks.inputs import ScaledHandOvers
-from mirage.learn.networks.model import DQN, PPO
-from mirage.learn.networks.network import SUBMITS, WAITS, Batch, Network, Said
+from mirage.learn.networks.model import decided
+from mirage.learn.networks.network import Batch, Network
 from mirage.learn.networks.pretrain import ASKED_AT_ONCE, batches
 from mirage.learn.networks.training import Figures
 from mirage.learn.reinforcement.environment import play
 
 JUDGED_SHARES = (0.25, 0.5, 0.75)
 """Costs at which an epoch is judged: 1:3, 1:1, 3:1."""
-
-
-def submits(said: Said, decides: str, share: torch.Tensor) -> torch.Tensor:
-    """Shape (n,): the decision at each row."""
-    if decides == DQN:
-        return said.q[:, SUBMITS] >= said.q[:, WAITS]
-    if decides == PPO:
-        return said.logit >= 0
-    return (said.outcome_h > 0).float().mean(dim=1) >= 1 - share
 
 
 def decisions(network: Network, rows: ScaledHandOvers, share: float, decides: str) -> NDArray[np.bool_]:
@@ -33,7 +24,7 @@ def decisions(network: Network, rows: ScaledHandOvers, share: float, decides: st
     with torch.no_grad():
         for batch in batches(np.arange(len(rows)), ASKED_AT_ONCE):
             at = torch.full((len(batch),), share)
-            found.append(submits(network(Batch.of(rows.seen(batch)), at), decides, at).numpy())
+            found.append(decided(network(Batch.of(rows.seen(batch)), at), decides, at).numpy())
     return np.concatenate(found)
 
 
@@ -47,7 +38,7 @@ def judge(network: Network, rows: ScaledHandOvers, decides: str) -> Figures:
             outcome, read = network.outcome(seen)
             for share, found in taken.items():
                 at = torch.full((len(batch),), share)
-                found.append(submits(network.at_cost(seen, outcome, read, at), decides, at).numpy())
+                found.append(decided(network.at_cost(seen, outcome, read, at), decides, at).numpy())
     closed = {share: play(rows.data, np.concatenate(found), share).closed for share, found in taken.items()}
     figures = {f"closed_{share:g}": value for share, value in closed.items()}
     return figures | {"tune": 1 - float(np.mean(list(closed.values())))}

@@ -169,7 +169,7 @@ class PpoLearning:
         uncertain = uncertain - (1 - probability) * functional.logsigmoid(-said.logit)
         chosen = choice.float() / max(int(choice.sum()), 1)
         entropy = (uncertain * chosen).sum()
-        value_loss = functional.huber_loss(said.value, _tensor(part.value), delta=2.0)
+        value_loss = functional.huber_loss(said.value, _tensor(part.value), delta=6.0)
         quantiles = pinball_loss(said.outcome_h, happened_h(self._data, part.rows), seen.remaining_h)
         loss = self._settings.value * value_loss - (gained * chosen).sum() - entropy_weight * entropy
         return loss + self._settings.quantiles * quantiles + said.penalty, value_loss, entropy

@@ -1,0 +1,83 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import small_environment
+from test_training import BRIEF
+
+from mirage.errors import ModelFileError, UnknownName
+from mirage.learn.networks.inputs import OF_THE_LINK
+from mirage.learn.networks.model import (
+    network_arrays,
+    network_card,
+    network_from,
+    network_of,
+    read_network,
+    write_network,
+)
+from mirage.learn.reinforcement.methods import describe, train_network
+from mirage.predict.model_file import TrainedOn, read_model_card
+
+ON = TrainedOn("small", 0, 1, 2)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return train_network("mixture", "ppo", small_environment.sampled(12), small_environment.sampled(6, 2), BRIEF)
+
+
+def told(model, share=0.5):
+    data = small_environment.every_state()
+    rows = np.arange(len(data))
+    link = np.stack([getattr(data, name) for name in OF_THE_LINK], axis=1).astype(np.float32)
+    return model.told(data.history(rows), data.features, link, share)
+
+
+@pytest.mark.parametrize("decides", ["dqn", "ppo", "quantiles"])
+def test_a_model_is_read_as_it_was_written(tmp_path, model, decides):
+    model = replace(model, decides=decides)
+    write_network(tmp_path / "model", model, ON)
+    again = read_network(tmp_path / "model")
+    for name, values in told(model).items():
+        assert np.array_equal(told(again)[name], values), name
+    assert (again.method, again.figures, again.longest_lead_s) == (model.method, model.figures, model.longest_lead_s)
+
+
+def test_the_card_says_what_it_is(tmp_path, model):
+    write_network(tmp_path / "model", model, ON)
+    card = read_model_card(tmp_path / "model")
+    assert card.kind == "provisioner"
+    assert [feature.name for feature in card.features] == [*model.scaling.names, *OF_THE_LINK]
+    assert {"method": "moe-pg", "weights": model.weights}.items() <= card.settings.items()
+
+
+def test_usage_of_experts_is_described(model):
+    said = describe(model)
+    assert [set(expert) for expert in said["experts"]] == [{"weight", "led"}] * 4
+    assert sum(expert["weight"] for expert in said["experts"]) == pytest.approx(1)
+    assert 0.5 <= said["balance"] <= 1
+
+
+def test_quantiles_of_the_wait_ascend(model):
+    said = told(model)
+    assert (said["wait_p05_s"] >= 0).all()
+    assert (said["wait_p05_s"] <= said["wait_p50_s"]).all()
+    assert (said["wait_p50_s"] <= said["wait_p95_s"]).all()
+
+
+def test_dearer_interruption_submits_no_later_by_the_quantiles(model):
+    rule = replace(model, decides="quantiles")
+    cheap, dear = (told(rule, share)["submits"] for share in (0.2, 0.9))
+    assert (dear >= cheap).all()
+    assert dear.sum() > cheap.sum()
+    assert np.array_equal(told(rule, 0.99)["submits"], told(rule, 0.95)["submits"])  # beyond what was trained on
+
+
+def test_what_does_not_fit_is_refused(model):
+    card, arrays = network_card(model, ON), network_arrays(model)
+    with pytest.raises(ModelFileError, match="not a network"):
+        network_from(replace(card, settings={**card.settings, "family": "trees"}), arrays)
+    with pytest.raises(ModelFileError, match="do not fit"):
+        network_from(replace(card, settings={**card.settings, "sizes": {"width": 16}}), arrays)
+    with pytest.raises(UnknownName, match="transformer"):
+        network_of("transformr", 3, {})

@@ -1,0 +1,29 @@
+import numpy as np
+import pytest
+import small_environment
+from test_dqn import gains
+
+from mirage.learn.networks.pretrain import PretrainSettings
+from mirage.learn.reinforcement.methods import NetworkSettings, train_network
+from mirage.learn.reinforcement.ppo import PpoSettings, advantages
+
+
+def test_advantages_are_weighted_sums_of_surprises_up_to_the_end_of_a_window():
+    rewards = np.array([[0.0], [0.0], [-3.0], [0.0]])
+    values = np.array([[-1.0], [-2.0], [-2.5], [-0.5], [-0.25]])
+    ended = np.array([[False], [False], [True], [False]])
+    surprises = [-2.0 + 1.0, -2.5 + 2.0, -3.0 + 2.5, -0.25 + 0.5]
+    half = [surprises[0] + surprises[1] / 2 + surprises[2] / 4, surprises[1] + surprises[2] / 2, *surprises[2:]]
+    assert advantages(rewards, values, ended, 0.5)[:, 0].tolist() == pytest.approx(half)
+    everything = advantages(rewards, values, ended, 1.0)[:3, 0]
+    assert everything.tolist() == pytest.approx((-3.0 - values[:3, 0]).tolist())  # the return less the value
+
+
+@pytest.mark.slow
+def test_a_policy_gradient_comes_within_5_percent_of_the_optimum():
+    settings = NetworkSettings(
+        pretrain=PretrainSettings(epochs=0),
+        ppo=PpoSettings(epochs=8, patience=8, rate=4e-3, horizon=12, passes=4, entropy=0.003, quantiles=0.1),
+    )
+    data, tune = small_environment.sampled(600, 1), small_environment.sampled(150, 2)
+    assert min(gains(train_network("perceptron", "ppo", data, tune, settings))) >= 0.95

@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+import small_environment
+import torch
+
+from mirage.duration import HOUR_S
+from mirage.learn.networks.inputs import OF_THE_LINK
+from mirage.learn.networks.model import read_network, write_network
+from mirage.learn.networks.published import PublishedPolicy, PublishedTransformer
+from mirage.learn.reinforcement import published_methods
+from mirage.learn.reinforcement.published_methods import PublishedSettings
+from mirage.learn.reinforcement.reinforce import ReinforceLearning, _weights, probes
+from mirage.predict.model_file import TrainedOn
+
+
+def test_samples_lie_eight_hours_apart_and_end_with_the_link():
+    data = small_environment.sampled(3)
+    assert (data.remaining_s[probes(data)] / HOUR_S).reshape(3, 2).tolist() == [[0, 8]] * 3 or set(
+        data.remaining_s[probes(data)] / HOUR_S
+    ) == {0, 8, 10}
+
+
+def test_rewards_are_discounted_to_the_step_and_the_last_loses_its_mean():
+    rows = np.array([[0, 7], [1, -1], [2, -1]])
+    weight, there = _weights(rows, np.array([-60.0, -30.0]))
+    assert weight[:, 0].tolist() == pytest.approx([-60 * 0.99**2, -60 * 0.99, -60 + 20])
+    assert weight[:, 1].tolist() == pytest.approx([-30 + 30, 0, 0])
+    assert there.sum(dim=0).tolist() == [3, 1]
+
+
+def test_an_epoch_changes_the_linear_layer_only():
+    torch.manual_seed(0)
+    network = PublishedPolicy(PublishedTransformer(1, 1, width=8))
+    before = {name: weights.clone() for name, weights in network.state_dict().items()}
+    figures = ReinforceLearning(network, small_environment.sampled(9)).epoch(1, 1, np.random.default_rng(0))
+    changed = {name for name, weights in network.state_dict().items() if not torch.equal(weights, before[name])}
+    assert changed == {"action.weight", "action.bias"}
+    assert figures["reward"] < 0
+
+
+@pytest.mark.parametrize("name", ["transformer_dqn", "transformer_pg", "moe_dqn", "moe_pg"])
+def test_published_methods_train_what_they_are_named_after(tmp_path, name):
+    sizes = {"width": 4} | ({"experts": 2} if name.startswith("moe") else {})
+    settings = PublishedSettings(epochs=1, reinforce_epochs=1, sizes=sizes)
+    data = small_environment.sampled(9)
+    model = getattr(published_methods, f"train_{name}_2023")(data, small_environment.sampled(3, 2), settings)
+    assert model.method == f"{name.replace('_', '-')}-2023"
+    write_network(tmp_path / "model", model, TrainedOn("small", 0, 1, 2))
+    link = np.stack([getattr(data, each)[:4] for each in OF_THE_LINK], axis=1).astype(np.float32)
+    asked = (data.history(np.arange(4)), data.features[:4], link, 0.5)
+    mine, again = model.told(*asked), read_network(tmp_path / "model").told(*asked)
+    assert all(np.array_equal(mine[key], again[key]) for key in mine)
+    assert ("submit_probability" in mine) == name.endswith("pg")
