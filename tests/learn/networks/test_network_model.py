@@ -15,6 +15,7 @@ from mirage.learn.networks.model import (
     read_network,
     write_network,
 )
+from mirage.learn.networks.pretrain import PretrainSettings
 from mirage.learn.reinforcement.methods import describe, train_network
 from mirage.predict.model_file import TrainedOn, read_model_card
 
@@ -23,7 +24,8 @@ ON = TrainedOn("small", 0, 1, 2)
 
 @pytest.fixture(scope="module")
 def model():
-    return train_network("mixture", "ppo", small_environment.sampled(12), small_environment.sampled(6, 2), BRIEF)
+    brief = replace(BRIEF, sizes={"width": 8, "feed_forward": 8}, pretrain=PretrainSettings(epochs=1, rows=256))
+    return train_network("mixture", "ppo", small_environment.sampled(12), small_environment.sampled(6, 2), brief)
 
 
 def told(model, share=0.5):

@@ -15,9 +15,7 @@ from mirage.predict.model_file import TrainedOn
 
 def test_samples_lie_eight_hours_apart_and_end_with_the_link():
     data = small_environment.sampled(3)
-    assert (data.remaining_s[probes(data)] / HOUR_S).reshape(3, 2).tolist() == [[0, 8]] * 3 or set(
-        data.remaining_s[probes(data)] / HOUR_S
-    ) == {0, 8, 10}
+    assert (data.remaining_s[probes(data)] / HOUR_S).tolist() == [8, 0] * 3
 
 
 def test_rewards_are_discounted_to_the_step_and_the_last_loses_its_mean():
@@ -38,6 +36,7 @@ def test_an_epoch_changes_the_linear_layer_only():
     assert figures["reward"] < 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["transformer_dqn", "transformer_pg", "moe_dqn", "moe_pg"])
 def test_published_methods_train_what_they_are_named_after(tmp_path, name):
     sizes = {"width": 4} | ({"experts": 2} if name.startswith("moe") else {})

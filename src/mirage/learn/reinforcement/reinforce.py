@@ -144,6 +144,7 @@ def probes(data: HandOvers) -> Ints:
     found = []
     for first, last in zip(edges[:-1], edges[1:] - 1):
         wanted_s = data.remaining_s[last] + np.arange(PROBES) * APART_S
+        wanted_s = wanted_s[wanted_s <= data.remaining_s[first]]
         nearest = np.abs(data.remaining_s[first : last + 1, None] - wanted_s).argmin(axis=0)
         found.append(first + np.unique(nearest))
     rows: Ints = np.concatenate(found)
