@@ -81,9 +81,42 @@ def test_a_job_can_be_held_and_let_go(sim: Simulation) -> None:
     assert sim.state.fate[first] == CANCELLED or sim.state.fate[first] == ENDED
     assert sim.state.fate[second] == HELD
     alter.wait_for(sim, second)
-    assert sim.view().pending.eligible_s.tolist() == [1_000]
     sim.advance(1_000)
     assert sim.state.fate[second] == RUNNING
+
+
+@pytest.mark.parametrize("discipline", ["slurm", "mirage-2023"])
+@pytest.mark.parametrize("waits_for", ["release", "begin", "dependency"])
+def test_a_job_that_was_eligible_once_keeps_its_age_whatever_it_waits_for(discipline: str, waits_for: str) -> None:
+    sim = empty(Cluster.pool(2), discipline)
+    first = put(sim, nodes=2, limit_s=6000, run_s=6000)
+    mine = put(sim, nodes=2, limit_s=600, run_s=600)
+    sim.advance(60)
+    wanted = {"release": {"begin_s": NEVER_S}, "begin": {"begin_s": 3000}, "dependency": {"after": first}}[waits_for]
+    alter.wait_for(sim, mine, **wanted)
+    sim.advance(1200)
+    other = put(sim, nodes=2, limit_s=600, run_s=600)
+    never = put(sim, nodes=2, limit_s=600, run_s=600, begin_s=1800)
+    sim.advance(4800)
+    if waits_for == "release":
+        alter.wait_for(sim, mine)
+        sim.advance(4800)
+    if waits_for != "dependency":
+        assert dict(zip(sim.view().pending.id.tolist(), sim.view().pending.eligible_s.tolist())) == {
+            mine: 0, other: 1200, never: 1800,
+        }  # fmt: skip
+    sim.run()
+    assert [job for job, *_ in runs(sim)] == [first, mine, other, never]
+    audit(sim)
+
+
+def test_a_requeued_job_s_age_begins_anew(sim: Simulation) -> None:
+    first = put(sim, nodes=2, limit_s=1000, run_s=1000)
+    sim.advance(10)
+    alter.requeue(sim, first, 50)
+    put(sim, nodes=2, limit_s=100, run_s=100)
+    sim.advance(60)
+    assert sim.view().pending.eligible_s.tolist() == [50]
 
 
 def test_what_a_job_waits_for_can_be_changed(sim: Simulation) -> None:

@@ -46,9 +46,10 @@ if TYPE_CHECKING:
 def wait_for(
     sim: Simulation, job_id: int, *, begin_s: int = MISSING, after: int = NOBODY, after_kind: int = AFTER_ANY
 ) -> None:
-    """Say anew what a waiting job waits for; nothing, and it competes from now on, its age counted from now.
+    """Say anew what a waiting job waits for; nothing, and it competes from now on.
 
-    A job that competes already and has nothing to wait for keeps its place and its age.
+    Age counts from the first time that a job competed; whatever it is made to wait for then costs it none. A job that
+    competes already and has nothing to wait for keeps its place, too.
 
     Args:
         begin_s: Not before; ``NEVER_S`` to hold it until it is released.

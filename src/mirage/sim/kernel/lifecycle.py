@@ -135,18 +135,14 @@ def admit(world: World, state: State, asked: Any) -> int:
     job.stamp = NOBODY
     job.speed = 1.0
     job.first_start_s = NOBODY
+    job.eligible_s = NEVER_S
     if answers(job):
         job.status = FUTURE
-        job.eligible_s = NEVER_S
         state.held[clock.n_held] = slot
         clock.n_held += 1
         call_at(state, clock.now_s)  # what it answers to may have come
     elif job.begin_s > clock.now_s or (job.after_kind != AFTER_NONE and not met(state, job)):
-        job.status = HELD
-        job.eligible_s = NEVER_S
-        state.held[clock.n_held] = slot
-        clock.n_held += 1
-        state.fate[job.id] = HELD
+        hold(state, slot)
     else:
         enqueue(state, slot)
     return int(slot)
@@ -173,8 +169,8 @@ def met(state: State, job: Any) -> bool:
 def wake_held(state: State) -> None:
     """Queue the held jobs that have become eligible, in the order of admission.
 
-    A held job gains no place in the queue, as it gains no age priority. A job that answers to another learns now when
-    it will be submitted.
+    A held job gains no place in the queue; it gains age only where it was eligible before it was held. A job that
+    answers to another learns now when it will be submitted.
     """
     clock = state.clock[0]
     kept = 0
@@ -204,11 +200,15 @@ def pending(state: State) -> Any:
 
 @kernel()
 def enqueue(state: State, slot: int) -> None:
-    """Put an eligible job in the queue, at its place in the order."""
+    """Put an eligible job in the queue, at its place in the order.
+
+    Its age counts from the first time that it is eligible, whatever it has to wait for afterwards, as Slurm's does
+    (AccrueTime; measured on 22.05).
+    """
     clock, live = state.clock[0], state.live
     job = live[slot]
     job.status = PENDING
-    job.eligible_s = clock.now_s
+    job.eligible_s = min(job.eligible_s, clock.now_s)
     job.planned_s = NEVER_S
     job.priority = UNRANKED
     state.fate[job.id] = PENDING
@@ -417,15 +417,15 @@ def suspended(world: World, state: State, slot: int) -> None:
     leave_nodes(world, state, slot, BY_PREEMPTION, 0)  # what leaving takes is in the cost of the suspension
     job.resume_s = job.next_resume_s
     job.width = 0
+    job.eligible_s = NEVER_S  # age counts anew
     enqueue(state, slot)
 
 
 @kernel()
 def hold(state: State, slot: int) -> None:
-    """Put a job that is in no list among the held ones."""
+    """Put a job that is in no list among the held ones; one that was eligible before keeps its age."""
     clock, job = state.clock[0], state.live[slot]
     job.status = HELD
-    job.eligible_s = NEVER_S
     state.held[clock.n_held] = slot
     clock.n_held += 1
     state.fate[job.id] = HELD
@@ -440,4 +440,5 @@ def put_back(world: World, state: State, slot: int, begin_s: int) -> None:
     job.begin_s = begin_s
     job.after, job.after_kind = NOBODY, AFTER_NONE
     job.done_s, job.resume_s, job.width = 0.0, 0, 0
+    job.eligible_s = NEVER_S  # age counts anew
     hold(state, slot)
