@@ -13,11 +13,13 @@ from mirage.errors import ConfigurationError, PlanInfeasible
 from mirage.forecast import forecaster
 from mirage.forecast.forecaster import Forecaster
 from mirage.forecast.run_times import TrueRunTimes
+from mirage.policy.view import QueuedLink, View
 from mirage.sim.disciplines.registry import DISCIPLINES, PAUSED, DisciplineSpec
 from mirage.sim.kernel.arrays import DISCIPLINE, Reference
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.plan_actions import START
 from mirage.sim.kernel.reference import dereference
+from mirage.sim.slurm_conf.settings import SlurmSettings
 
 NOW = 40 * DAY_S
 QUEUES = ["fcfs", "easy", "conservative", "slurm", "mirage-2023"]
@@ -221,3 +223,36 @@ def test_a_pending_job_that_does_not_start_in_time_is_open() -> None:
 def test_a_job_that_is_not_in_view_cannot_be_played() -> None:
     with pytest.raises(ConfigurationError, match="job 7 is not among the pending jobs"):
         Forecaster(2).of(full_machine(left_s=HOUR_S)).play_pending(7, NOW + DAY_S)
+
+
+# -- a link that is queued already -----------------------------------------------------------------------------------
+
+
+def behind_a_crowd(**queued: object) -> View:
+    """A machine of two nodes, full for two hours, and three jobs that wait since a minute; the link is queued."""
+    link = QueuedLink(job=7, submitted_s=NOW - DAY_S, limit_s=HOUR_S, **{"accrues_s": NOW - DAY_S, **queued})
+    crowd = [{"nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 60, "eligible_s": NOW - 60, "id": k} for k in range(3)]
+    seen = full_machine(left_s=2 * HOUR_S)
+    return replace(seen, pending=jobs(*crowd), chain=replace(chain(NOW + 2 * DAY_S, nodes=2), queued=link))
+
+
+@pytest.mark.parametrize("discipline", ["slurm", "mirage-2023"])
+def test_a_held_link_is_let_go_with_the_age_that_it_has(discipline: str) -> None:
+    delays = np.array([0, 90 * 60])
+    plays = Forecaster(2, discipline=discipline, scheduler=SlurmSettings(weight_age=1000.0))
+    aged = plays.forecast(behind_a_crowd(), delays)
+    never = plays.forecast(behind_a_crowd(accrues_s=-1), delays)
+    assert aged.starts_s.tolist() == [[NOW + 2 * HOUR_S] * 2] * 2
+    assert never.starts_s.tolist() == [[NOW + 5 * HOUR_S] * 2] * 2
+
+
+def test_a_link_that_competes_counts_once() -> None:
+    seen = behind_a_crowd()
+    link = {"id": 7, "nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - DAY_S, "eligible_s": NOW - DAY_S}
+    crowd = [{"nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 60, "eligible_s": NOW - 60, "id": k} for k in range(3)]
+    competes = replace(seen, pending=jobs(link, *crowd))
+    plays = Forecaster(2, scheduler=SlurmSettings(weight_age=1000.0))
+    delays = np.array([0, 4 * HOUR_S])
+    assert plays.forecast(competes, delays).starts_s.tolist() == plays.forecast(seen, delays).starts_s.tolist()
+    # held for four hours, it lets two of the three go first, and comes before the last of them
+    assert plays.forecast(competes, delays).starts_s.tolist() == [[NOW + 2 * HOUR_S, NOW + 4 * HOUR_S]] * 2

@@ -12,7 +12,7 @@ from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, PlanInfeasible
 from mirage.forecast.arrivals import Arrivals, past_arrivals
 from mirage.forecast.limited import foreseen, with_limited
-from mirage.forecast.rollout_kernel import count_arrivals, roll_out
+from mirage.forecast.rollout_kernel import count_arrivals, leave_queue, roll_out
 from mirage.forecast.run_times import RunTimes, chances, uniform
 from mirage.forecast.standings import Standings
 from mirage.forecast.use_history import History
@@ -23,9 +23,10 @@ from mirage.sim.cluster import Limit
 from mirage.sim.contract.from_view import revive
 from mirage.sim.disciplines.registry import discipline_spec
 from mirage.sim.jobs import link_record
-from mirage.sim.kernel.allocate import empty_like, enlarged, make_scratch
+from mirage.sim.kernel.allocate import copy_state, empty_like, enlarged, make_scratch
 from mirage.sim.kernel.arrays import (
     ASKS_POLICY,
+    NEVER_S,
     NOBODY,
     REACHED,
     REFUSED_PLAN,
@@ -145,6 +146,9 @@ class QueueFutures:
     def play(self, chain: Chain, delays_s: Ints, until_s: int) -> StartForecast:
         """Play every future with the next link of a chain submitted after each delay.
 
+        A link that is queued already is let go after each delay, with the age and the time limit that it has, and held
+        until then: a delay of 0 is to let it go now, or to leave it where it competes.
+
         Args:
             chain: Whose present link is sure to run until its limit.
             delays_s: Shape (delays,), ascending from 0.
@@ -192,12 +196,13 @@ class QueueFutures:
         def play(part: slice, scratch: Scratch) -> int:
             world = self.world._replace(jobs=self.world.jobs.copy())  # arrivals of each future are written into it
             return roll_out(
-                world, self.seen, _like(self.seen), _like(self.seen), scratch, self.spec.load(),
+                world, seen, _like(seen), _like(seen), scratch, self.spec.load(),
                 self.uses.samples, self.uses.stretch, self.chances[part], self.past.jobs, self.past.again,
                 self.days[part], link[part], waiting, present_slot, delays_s, anchors, until_s, starts_s[part],
             )  # fmt: skip
 
         while True:
+            seen = self._seen_without(chain)
             ends = {answer for answer in self._in_threads(play, len(self.days)) if answer != REACHED}
             if not ends:
                 return StartForecast(self.view.now_s, chain.ends_s, delays_s, starts_s, until_s)
@@ -207,6 +212,18 @@ class QueueFutures:
                 raise PlanInfeasible(f"{self.spec.entry} planned what cannot be done in a forecast for {chain}")
             self.seen = enlarged(self.seen)
             self._scratch = [self._fresh_scratch() for _ in range(self.threads)]
+
+    def _seen_without(self, chain: Chain) -> State:
+        """The cluster as the view shows it, without the queued link of a chain where that competes."""
+        if chain.queued is None:
+            return self.seen
+        place = np.flatnonzero(self.view.pending.id == chain.queued.job)
+        if not len(place):
+            return self.seen
+        seen = empty_like(self.seen)
+        copy_state(seen, self.seen)
+        leave_queue(seen, int(place[0]))
+        return seen
 
     def _fresh_scratch(self) -> Scratch:
         return make_scratch(self.world, len(self.seen.live), self.spec.scratch_rows)
@@ -235,9 +252,12 @@ def _like(state: State) -> State:
 
 
 def _link(chain: Chain, job_id: int) -> Records:
-    """The next link of a chain."""
-    link = link_record(
-        job_id, nodes=chain.nodes, limit_s=chain.limit_s, gpus=chain.gpus, cpus=chain.cpus, user=chain.user
-    )
+    """The next link of a chain; one that is queued has the limit and the age that it has."""
+    queued = chain.queued
+    limit_s = chain.limit_s if queued is None else queued.limit_s
+    link = link_record(job_id, nodes=chain.nodes, limit_s=limit_s, gpus=chain.gpus, cpus=chain.cpus, user=chain.user)
     link.partition = chain.partition
+    link.eligible_s = NEVER_S
+    if queued is not None and queued.accrues_s != MISSING:
+        link.submit_s, link.eligible_s = queued.submitted_s, queued.accrues_s
     return link

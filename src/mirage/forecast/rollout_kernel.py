@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import bool_, float64, int64
+from numba import bool_, boolean, float64, int64
 
 from mirage.duration import DAY_S
 from mirage.sim.kernel.allocate import copy_state
@@ -25,7 +25,7 @@ from mirage.sim.kernel.arrays import (
 )
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.engine import advance, wake_now
-from mirage.sim.kernel.lifecycle import admit, has_slot, push_end
+from mirage.sim.kernel.lifecycle import admit, has_slot, pending, push_end, unqueue
 
 NOT_PLAYED = -1
 """In place of a start: this delay's is read off its neighbours'."""
@@ -133,10 +133,29 @@ def approach(world: World, state: State, scratch: Scratch, discipline: Any, time
 
 @kernel()
 def submit_link(world: World, state: State, link: Any) -> None:
-    """The next link is submitted now, and watched."""
-    link.submit_s = state.clock[0].now_s
-    state.clock[0].watch_slot = admit(world, state, link)
+    """The next link competes from now on, and is watched.
+
+    One that was eligible before, held since, has the age that it had then, as in Slurm; any other is submitted now.
+    """
+    aged = link.eligible_s < NEVER_S
+    if not aged:
+        link.submit_s = state.clock[0].now_s
+    slot = admit(world, state, link)
+    if aged:
+        state.live[slot].eligible_s = link.eligible_s
+    state.clock[0].watch_slot = slot
     wake_now(state)
+
+
+@kernel(boolean(STATE_TYPE, int64))
+def leave_queue(state: State, slot: int) -> bool:
+    """Take the job in a slot out of the queue, as if it were held; False when it is not there."""
+    queue = pending(state)
+    for at in range(state.clock[0].n_pending):
+        if queue[at] == slot:
+            unqueue(state, at)
+            return True
+    return False
 
 
 @kernel()

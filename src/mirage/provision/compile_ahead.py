@@ -112,12 +112,13 @@ def _use_engine() -> None:
 
 def _use_forecasts() -> None:
     from mirage.forecast.forecaster import Forecaster
-    from mirage.policy.view import Chain
+    from mirage.policy.view import Chain, QueuedLink
 
     sim = _simulation("fcfs")
     sim.advance(sim.now_s + 60)
-    link = sim.inject(nodes=1, limit_s=600)
-    chain = Chain(1, 600, link, sim.now_s, sim.now_s, sim.now_s + 600, step_s=60)
+    link, following = (sim.inject(nodes=1, limit_s=600) for _ in range(2))
+    queued = QueuedLink(following, sim.now_s, sim.now_s, 600)
+    chain = Chain(1, 600, link, sim.now_s, sim.now_s, sim.now_s + 600, step_s=60, queued=queued)
     Forecaster(1, discipline="fcfs").forecast(sim.view(chain), _zero())
 
 
