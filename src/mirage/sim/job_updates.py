@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from mirage.errors import PlanInfeasible
 from mirage.job_state import MISSING
+from mirage.policy.plan import Action, Cancel, Hold, Plan, Postpone, Release, Shorten, Withdraw
+from mirage.policy.view import QueuedLink
 from mirage.sim.jobs import misfits
 from mirage.sim.kernel.allocate import with_longer_log
 from mirage.sim.kernel.arrays import (
     AFTER_ANY,
     AFTER_NONE,
     ENDED,
+    HELD,
+    NEVER_S,
     NOBODY,
     RUNNING,
     Records,
@@ -59,7 +63,7 @@ def wait_for(
     Raises:
         PlanInfeasible: It is not waiting.
     """
-    _waiting(sim, job_id)
+    waiting_job(sim, job_id)
     change_wait(sim.state, job_id, begin_s, after, AFTER_NONE if after == NOBODY else after_kind)
     wake_now(sim.state)
 
@@ -86,7 +90,7 @@ def change_partition(sim: Simulation, job_id: int, partition: int) -> None:
     Raises:
         PlanInfeasible: It is not waiting, or can never run there.
     """
-    job = _waiting(sim, job_id)
+    job = waiting_job(sim, job_id)
     if not 0 <= partition < len(sim.cluster.partitions):
         raise PlanInfeasible(f"there is no partition {partition}; there are {len(sim.cluster.partitions)}")
     asked = job.copy()
@@ -135,6 +139,59 @@ def requeue(sim: Simulation, job_id: int, begin_s: int) -> None:
     if not requeued(sim.world, sim.state, job_id, begin_s):
         raise PlanInfeasible(f"job {job_id} is not running")
     wake_now(sim.state)
+
+
+def waiting_job(sim: Simulation, job_id: int) -> Records:
+    """A job that waits, held or not, as records of one row: a view of the state.
+
+    Raises:
+        PlanInfeasible: It is not waiting.
+    """
+    job = _present(sim, job_id)
+    if job.status[0] >= RUNNING:
+        raise PlanInfeasible(f"job {job_id} is not waiting")
+    return job
+
+
+def queued_link(sim: Simulation, job_id: int) -> QueuedLink:
+    """A waiting job as its chain sees it.
+
+    Raises:
+        PlanInfeasible: It is not waiting.
+    """
+    job = waiting_job(sim, job_id)[0]
+    never = job.eligible_s >= NEVER_S
+    held = job.status == HELD
+    return QueuedLink(
+        job=job_id,
+        submitted_s=int(job.submit_s),
+        accrues_s=MISSING if never else int(job.eligible_s),
+        limit_s=int(job.limit_s),
+        held=bool(held and job.begin_s >= NEVER_S),
+        begins_s=int(job.begin_s) if held and job.begin_s < NEVER_S else MISSING,
+    )
+
+
+def think_again(sim: Simulation, job_id: int, action: Action) -> None:
+    """Do to a waiting job what its policy has thought better of, as ``scontrol`` and ``scancel`` would.
+
+    Raises:
+        PlanInfeasible: It is not waiting, or cannot have that limit, or the action is about something else.
+    """
+    waiting_job(sim, job_id)
+    match action:
+        case Hold():
+            wait_for(sim, job_id, begin_s=NEVER_S)
+        case Postpone(start_s=start_s):
+            wait_for(sim, job_id, begin_s=start_s)
+        case Release():
+            wait_for(sim, job_id)
+        case Shorten(limit_s=limit_s):
+            change_limit(sim, job_id, limit_s)
+        case Withdraw():
+            sim.apply(Plan((Cancel(job=job_id),)))
+        case _:
+            raise PlanInfeasible(f"{type(action).__name__} is no second thought about a queued link")
 
 
 @kernel()
@@ -220,13 +277,6 @@ def _present(sim: Simulation, job_id: int) -> Records:
     if slot == NOBODY:
         raise PlanInfeasible(f"job {job_id} neither waits nor runs")
     return sim.state.live[slot : slot + 1]
-
-
-def _waiting(sim: Simulation, job_id: int) -> Records:
-    job = _present(sim, job_id)
-    if job.status[0] >= RUNNING:
-        raise PlanInfeasible(f"job {job_id} is not waiting")
-    return job
 
 
 def _fits(sim: Simulation, asked: Any) -> None:

@@ -44,6 +44,7 @@ from mirage.sim.kernel.arrays import (
     NEVER_S,
     NOBODY,
     REFUSED_PLAN,
+    RUNNING,
     WHOLE_NODE,
     Records,
 )
@@ -246,8 +247,19 @@ class Simulation:
         engine.wake_now(self.state)
         return self.next_id - 1
 
+    def watch(self, job_id: int) -> None:
+        """Have the start of a waiting job stop the clock, as that of one injected last does."""
+        used = self.state.clock[0].slots_used
+        slots = np.flatnonzero((self.state.live.id[:used] == job_id) & (self.state.live.status[:used] < RUNNING))
+        if not len(slots):
+            raise ValueError(f"job {job_id} is not waiting")
+        self.state.clock[0].watch, self.state.clock[0].watch_slot = job_id, slots[0]
+
     def run_until_started(self, job_id: int, until_s: int = NEVER_S - 1) -> int | None:
-        """Advance until the job injected last starts; returns its start, or None."""
+        """Advance until the watched job starts, the one injected last or said by ``watch``; returns its start, or None.
+
+        It is watched no more then.
+        """
         clock = self.state.clock[0]
         if clock.watch != job_id or clock.watch_slot == NOBODY:
             raise ValueError(f"job {job_id} is not the one injected last, or has ended")

@@ -8,16 +8,24 @@ import numpy as np
 
 from mirage.policy.contract import Policy
 from mirage.policy.cost import Cost
-from mirage.policy.plan import Wait
+from mirage.policy.plan import Plan, Wait
 from mirage.policy.registry import is_policy_file, known_policies, make_policy, policy_spec
 from mirage.policy.settings import PolicySettings
-from mirage.policy.view import View
+from mirage.policy.view import Chain, View
 from mirage.provision.evaluation.episode import Scenario
+from mirage.provision.evaluation.second_thoughts import Followed, follow
+from mirage.sim.simulation import Simulation
 
 NEVER = -1
 
 ORACLE = "oracle"
 """The best moment in hindsight. It knows every outcome, so that it is found afterwards and never asked."""
+
+ORACLE_HOLDS = "oracle-holds"
+"""The same with second thoughts: the link is submitted as early as can be, held, and let go at the best moment."""
+
+HINDSIGHT = (ORACLE, ORACLE_HOLDS)
+"""Bounds, not policies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,11 @@ class Candidate:
         """Its name in journals."""
         return self.policy if self.cost is None else f"{self.policy}@{self.cost.interruption:g}:{self.cost.overlap:g}"
 
+    @property
+    def thinks_again(self) -> bool:
+        """Whether it is asked on when its link is queued."""
+        return policy_spec(self.policy).thinks_again
+
     def make(self, scenario: Scenario, seed: int) -> Policy:
         """The policy itself, fresh.
 
@@ -51,10 +64,10 @@ class Candidate:
 
 
 def candidates(policies: list[str], costs: list[Cost]) -> list[Candidate]:
-    """Every policy once for each cost it is to weigh; the oracle is none of them."""
+    """Every policy once for each cost it is to weigh; bounds in hindsight are none of them."""
     found: list[Candidate] = []
     for policy in dict.fromkeys(policies):
-        if policy == ORACLE:
+        if policy in HINDSIGHT:
             continue
         found += [Candidate(policy, cost) for cost in costs] if weighs_cost(policy) else [Candidate(policy)]
     return found
@@ -83,12 +96,18 @@ class WindowRun:
         submitted_s: When it said submit; ``NEVER`` while it has not.
         asked: How often it was asked.
         named_s: The moment at which it wants to be asked again; ``NEVER`` for at the next decision.
+        thinks_again: Whether it is asked on when its link is queued.
+        followed: What then became of the link.
+        plan: What it said last.
     """
 
     policy: Policy
     submitted_s: int = NEVER
     asked: int = 0
     named_s: int = NEVER
+    thinks_again: bool = False
+    followed: Followed | None = None
+    plan: Plan | None = None
 
     def ask(self, view: View) -> int | None:
         """Let it decide if its time has come; the moment at which it wants to be asked again, if it names one."""
@@ -98,7 +117,14 @@ class WindowRun:
             if plan.submits:
                 self.submitted_s = view.now_s
             self.named_s = NEVER if plan.submits else named_moment_s(plan.actions, view.now_s)
+            self.plan = plan
         return None if self.named_s == NEVER else self.named_s
+
+    def look(self, sim: Simulation, chain: Chain) -> None:
+        """Follow the link in a fork where it has just been submitted by a policy that thinks again."""
+        if self.thinks_again and self.submitted_s == sim.now_s < chain.ends_s:
+            assert self.plan is not None
+            self.followed = follow(sim.fork(), self.policy, chain, self.plan)
 
     def _is_due(self, view: View) -> bool:
         """Whether it is to be asked: at the moment it named, and else at the decisions of the protocol only."""

@@ -18,13 +18,11 @@ from mirage.job_state import Ints
 from mirage.policy.view import Chain, View
 from mirage.provision.chain import Link, load_class
 from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.second_thoughts import PATIENCE_S
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import Workload
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.settings import SlurmSettings
-
-PATIENCE_S = 60 * DAY_S
-"""A link that has not started after this long will not: the trace has a job that blocks the queue for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +107,19 @@ def warm_simulations(
 Ask = Callable[[View], int | None]
 """Called with a view; answers the moment at which it wants another one, between two decisions, or None."""
 
+Look = Callable[[Simulation, Chain], None]
+"""Called with a simulation that stands at a decision, to be forked, and with the chain as it is then."""
 
-def play(sim: Simulation, protocol: Protocol, link: Link, window: int, ask: Ask | None = None) -> Episode:
+
+def play(
+    sim: Simulation, protocol: Protocol, link: Link, window: int, ask: Ask | None = None, look: Look | None = None
+) -> Episode:
     """Submit the predecessor, then go through the decisions to its end.
 
     Args:
         sim: Stands just before the predecessor is submitted; it is used up.
         ask: Called at every decision before the last with the view a policy has then, and at the moments it names.
+        look: Called at every decision, after ``ask`` and at the last too.
 
     Raises:
         ConfigurationError: A link cannot start on this cluster.
@@ -141,9 +145,11 @@ def play(sim: Simulation, protocol: Protocol, link: Link, window: int, ask: Ask 
         start_s = branch.run_until_started(following, now_s + PATIENCE_S)
         decisions_s.append(now_s)
         outcome_s.append((now_s + PATIENCE_S if start_s is None else start_s) - ends_s)
+        named_s = None if ask is None or now_s >= ends_s else ask(sim.view(chain))
+        if look is not None:
+            look(sim, chain)
         if now_s >= ends_s:
             decisions, outcomes = np.array(decisions_s, dtype=np.int64), np.array(outcome_s, dtype=np.int64)
             return Episode(window, link, submitted_s, started_s, ends_s, decisions, outcomes)
-        named_s = None if ask is None else ask(sim.view(chain))
         next_s = min(now_s + protocol.step_s - (now_s - started_s) % protocol.step_s, ends_s)
         now_s = next_s if named_s is None or named_s <= now_s else min(next_s, named_s)

@@ -12,7 +12,7 @@ from pathlib import Path
 from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
 from mirage.provision.chain import Link
-from mirage.provision.evaluation.candidate import candidates
+from mirage.provision.evaluation.candidate import ORACLE_HOLDS, candidates
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.interval import Stretches
 from mirage.provision.evaluation.journal import Journal
@@ -73,7 +73,7 @@ def evaluate(
         scenario: Where: the cluster, its queue and the trace.
         protocol: Which windows, and how.
         links: Sizes of the chains.
-        policies: By name; ``oracle`` is the best in hindsight.
+        policies: By name; ``oracle`` is the best in hindsight, ``oracle-holds`` the best with second thoughts.
         costs: What hours of interruption and overlap cost; policies that weigh costs are made anew for each.
         seed: Of the policies.
         workers: Processes at once.
@@ -89,7 +89,8 @@ def evaluate(
     """
     check_windows(scenario, protocol, links)
     compared_with(policies, against)
-    study = Study(scenario, protocol, tuple(links), tuple(candidates(list(policies), list(costs))), seed)
+    tried = tuple(candidates(list(policies), list(costs)))
+    study = Study(scenario, protocol, tuple(links), tried, seed, ORACLE_HOLDS in policies)
     discipline_spec(scenario.discipline).load()
     for candidate in study.candidates:  # a name that is wrong is wrong before hours of work; kernels are compiled once
         candidate.make(scenario, seed)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.duration import HOUR_S
-from mirage.provision.evaluation.candidate import ORACLE
+from mirage.provision.evaluation.candidate import HINDSIGHT, ORACLE
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.score import REACTIVE, Row, constant_lead, loads
@@ -69,7 +69,7 @@ def frontiers(evaluation: Evaluation, load: str = "all") -> tuple[Frontier, ...]
         if not members.any():
             continue
         named = {policy: _series(policy, rows) for policy in evaluation.policies}
-        shown = tuple(s for p, s in named.items() if p not in (REACTIVE, ORACLE) and not p.startswith("lead:"))
+        shown = tuple(s for p, s in named.items() if p not in (REACTIVE, *HINDSIGHT) and not p.startswith("lead:"))
         leads = tuple(_lead(trials, members, hours) for hours in LEADS_H)
         found.append(Frontier(nodes, load, int(members.sum()), leads, shown, named.get(ORACLE)))
     return tuple(found)

@@ -98,9 +98,9 @@ def _difference(
     stretches: Stretches,
 ) -> Difference:
     one = np.ones_like(result.x_s)
-    costs = cost.of(result.x_s) - cost.of(base.x_s)
-    interruption = (np.maximum(result.x_s, 0.0) - np.maximum(base.x_s, 0.0)) / HOUR_S
-    overlap = (np.maximum(-result.x_s, 0.0) - np.maximum(-base.x_s, 0.0)) / HOUR_S
+    costs = result.costs(cost) - base.costs(cost)
+    interruption = (result.interruption_s - base.interruption_s) / HOUR_S
+    overlap = (result.overlap_s - base.overlap_s) / HOUR_S
     return Difference(
         policy=result.policy,
         against=base.policy,

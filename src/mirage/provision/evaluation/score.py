@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.duration import HOUR_S
+from mirage.errors import ConfigurationError
 from mirage.job_state import Floats, Ints
 from mirage.policy.cost import Cost
 from mirage.provision.chain import LOADS
-from mirage.provision.evaluation.candidate import ORACLE, Candidate
+from mirage.provision.evaluation.candidate import ORACLE, ORACLE_HOLDS, Candidate
 from mirage.provision.evaluation.interval import Interval, Stretches
 from mirage.provision.evaluation.study import Trial
 
@@ -71,11 +72,28 @@ class Outcome:
     Attributes:
         x_s: Start of the next link minus end of the last.
         lead_s: End of the last minus submission of the next.
+        lost_s: How much shorter the next link was than the others. It ends earlier by that, as one that starts earlier
+            does, and is charged as overlap.
     """
 
     policy: str
     x_s: Floats
     lead_s: Floats
+    lost_s: Floats | float = 0.0
+
+    @property
+    def interruption_s(self) -> Floats:
+        """Time without a link."""
+        return np.maximum(self.x_s, 0.0)
+
+    @property
+    def overlap_s(self) -> Floats:
+        """Time that both links held nodes, and time that was cut off the next."""
+        return np.maximum(-self.x_s, 0.0) + self.lost_s
+
+    def costs(self, cost: Cost) -> Floats:
+        """Cost of every hand-over."""
+        return cost.of(self.x_s) + cost.overlap * np.asarray(self.lost_s) / HOUR_S
 
     @classmethod
     def at(cls, policy: str, trials: Sequence[Trial], chosen: Sequence[int]) -> Outcome:
@@ -96,6 +114,22 @@ def oracle(trials: Sequence[Trial], cost: Cost) -> Outcome:
     return Outcome.at(ORACLE, trials, [int(cost.of(t.episode.outcome_s.astype(float)).argmin()) for t in trials])
 
 
+def oracle_holds(trials: Sequence[Trial], cost: Cost) -> Outcome:
+    """The cheapest of every window in hindsight: of all moments to submit, and of all to let a held link go.
+
+    Raises:
+        ConfigurationError: The trials were played without.
+    """
+    if any(trial.held_outcome_s is None for trial in trials):
+        raise ConfigurationError(f"these windows were played without {ORACLE_HOLDS}; evaluate it with the others")
+    plain = oracle(trials, cost).x_s
+    held = [np.array(trial.held_outcome_s, dtype=np.float64) for trial in trials]
+    best = np.array([x_s[cost.of(x_s).argmin()] for x_s in held])
+    leads_s = [trial.episode.ends_s - trial.episode.decisions_s[0] for trial in trials]
+    x_s = np.where(cost.of(best) < cost.of(plain), best, plain)
+    return Outcome(ORACLE_HOLDS, x_s, np.array(leads_s, dtype=np.float64))
+
+
 def constant_lead(trials: Sequence[Trial], hours: float) -> Outcome:
     """The first decision no more than so many hours before the end."""
     episodes = [trial.episode for trial in trials]
@@ -109,8 +143,17 @@ def outcome(policy: str, trials: Sequence[Trial], cost: Cost) -> Outcome:
         return oracle(trials, cost)
     if policy == REACTIVE:
         return reactive(trials)
+    if policy == ORACLE_HOLDS:
+        return oracle_holds(trials, cost)
     with_cost, without = Candidate(policy, cost).key, Candidate(policy).key
-    return Outcome.at(policy, trials, [t.chosen[with_cost if with_cost in t.chosen else without] for t in trials])
+    keys = [with_cost if with_cost in trial.chosen else without for trial in trials]
+    at_once = Outcome.at(policy, trials, [trial.chosen[key] for trial, key in zip(trials, keys)])
+    followed = [trial.followed.get(key) for trial, key in zip(trials, keys)]
+    if not any(followed):
+        return at_once
+    x_s = [x if one is None else one.outcome_s for x, one in zip(at_once.x_s, followed)]
+    lost_s = [0 if one is None else one.lost_s for one in followed]
+    return replace(at_once, x_s=np.array(x_s, dtype=np.float64), lost_s=np.array(lost_s, dtype=np.float64))
 
 
 def loads(trials: Sequence[Trial]) -> NDArray[np.str_]:
@@ -182,10 +225,9 @@ def _row(
     members: NDArray[np.bool_],
     stretches: Stretches,
 ) -> Row:
-    hours = result.x_s / HOUR_S
-    interruption, overlap = np.maximum(hours, 0.0), np.maximum(-hours, 0.0)
-    costs = cost.of(result.x_s)
-    worst, best = (cost.of(bound.x_s) for bound in bounds)
+    interruption, overlap = result.interruption_s / HOUR_S, result.overlap_s / HOUR_S
+    costs = result.costs(cost)
+    worst, best = (bound.costs(cost) for bound in bounds)
     gap = float((worst - best)[members].sum())
     return Row(
         policy=result.policy,
@@ -200,7 +242,7 @@ def _row(
         interruption_p95_h=float(np.percentile(interruption[members], 95)),
         overlap_p95_h=float(np.percentile(overlap[members], 95)),
         lead_h=float(result.lead_s[members].mean() / HOUR_S),
-        zero_share=float((hours[members] <= 0).mean()),
+        zero_share=float((result.x_s[members] <= 0).mean()),
         cost=float(costs[members].mean()),
         gap_closed=float((worst - costs)[members].sum()) / gap if gap > 1e-9 else None,
         interruption_95=stretches.mean(interruption, members),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,11 +12,12 @@ import numpy as np
 
 import mirage
 from mirage.policy.registry import policy_spec
-from mirage.policy.view import View
+from mirage.policy.view import Chain, View
 from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import NEVER, Candidate, WindowRun, window_seed
 from mirage.provision.evaluation.episode import Episode, Scenario, play, warm_simulations
 from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.second_thoughts import BankedLink, Followed
 from mirage.sim.contract.job_labels import LabelBook
 from mirage.sim.disciplines.registry import discipline_spec
 from mirage.sim.simulation import Simulation
@@ -31,6 +32,7 @@ class Study:
         links: Sizes of the chains.
         candidates: The policies on trial.
         seed: Of all that is random.
+        holds: Whether the outcomes of a link that is held are found, too: what ``oracle-holds`` needs.
     """
 
     scenario: Scenario
@@ -38,6 +40,7 @@ class Study:
     links: tuple[Link, ...]
     candidates: tuple[Candidate, ...]
     seed: int = 0
+    holds: bool = False
 
     @property
     def key(self) -> str:
@@ -58,6 +61,7 @@ class Study:
             self.links,
             self.candidates,
             self.seed,
+            self.holds,
         ):
             digest.update(repr(part).encode())
         digest.update(scenario.jobs.jobs.tobytes())
@@ -84,11 +88,16 @@ class Trial:
         episode: Decisions and their outcomes.
         chosen: Candidate's key → index of the decision at which it submitted.
         asked: Candidate's key → how often it was asked.
+        followed: Key of a candidate that thinks again → what became of its link; without those that never submitted.
+        held_outcome_s: Shape (k,): outcomes of a link that was submitted early, held, and let go at each decision; None
+            where they were not asked for.
     """
 
     episode: Episode
     chosen: dict[str, int]
     asked: dict[str, int]
+    followed: dict[str, Followed] = field(default_factory=dict)
+    held_outcome_s: tuple[int, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -104,7 +113,11 @@ class Trial:
         for name in ("decisions_s", "outcome_s"):
             values[name] = np.array(values[name], dtype=np.int64)
         values["link"] = Link(**values["link"])
-        return cls(Episode(**values), plain["chosen"], plain["asked"])
+        followed = {key: Followed(**one) for key, one in plain["followed"].items()}
+        held_s = plain["held_outcome_s"]
+        return cls(
+            Episode(**values), plain["chosen"], plain["asked"], followed, None if held_s is None else tuple(held_s)
+        )
 
 
 class Player:
@@ -137,17 +150,29 @@ class Player:
     def _trial(self, sim: Simulation, link: Link, window: int) -> Trial:
         study = self.study
         seed = window_seed(study.seed, link.nodes, study.protocol.submits_s(window))
-        runs = {candidate.key: WindowRun(candidate.make(study.scenario, seed)) for candidate in study.candidates}
+        runs = {
+            candidate.key: WindowRun(candidate.make(study.scenario, seed), thinks_again=candidate.thinks_again)
+            for candidate in study.candidates
+        }
+        banked = BankedLink() if study.holds else None
 
         def ask(view: View) -> int | None:
             named_s = [run.ask(view) for run in runs.values()]
             return min((moment_s for moment_s in named_s if moment_s is not None), default=None)
 
-        episode = play(sim, study.protocol, link, window, ask if runs else None)
+        def look(sim: Simulation, chain: Chain) -> None:
+            for run in runs.values():
+                run.look(sim, chain)
+            if banked is not None:
+                banked.look(sim, chain)
+
+        episode = play(sim, study.protocol, link, window, ask if runs else None, look)
         return Trial(
             episode,
             {key: _place(episode, run) for key, run in runs.items()},
             {key: run.asked for key, run in runs.items()},
+            {key: run.followed for key, run in runs.items() if run.followed is not None},
+            None if banked is None else tuple(banked.outcome_s),
         )
 
 

@@ -1,0 +1,177 @@
+"""Second thoughts in an evaluation: a submitted link is followed in a world of its own until it starts.
+
+A queued link changes the queue, and what is done to it is the policy's own: no table of outcomes holds it. The replay
+is forked where the policy submits, the link injected there, and the policy asked on with the link in view.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from mirage.duration import DAY_S, MINUTE_S
+from mirage.errors import PlanInfeasible
+from mirage.policy.contract import Policy
+from mirage.policy.plan import Hold, Plan, Postpone, Release, Shorten, Submit, Wait, Withdraw
+from mirage.policy.view import Chain
+from mirage.sim.job_updates import queued_link, think_again
+from mirage.sim.simulation import Simulation
+
+PATIENCE_S = 60 * DAY_S
+"""A link that has not started after this long will not: the trace has a job that blocks the queue for good."""
+
+SEEN_S = MINUTE_S
+"""What is submitted can be held so much later: Slurm counts its age by then (measured on 22.05: from one second on)."""
+
+NOBODY = -1
+_THOUGHTS = (Hold, Postpone, Release, Shorten, Withdraw)
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What became of a link whose policy had second thoughts.
+
+    Attributes:
+        submitted_s: When the link was first submitted.
+        outcome_s: Start of the next link minus end of the last.
+        asked: How often the policy was asked after that.
+        thoughts: What it then did to the link: holds, releases and the like.
+        lost_s: How much shorter the time limit of the link was, when it started, than that of the others.
+    """
+
+    submitted_s: int
+    outcome_s: int
+    asked: int
+    thoughts: int
+    lost_s: int = 0
+
+
+def follow(sim: Simulation, policy: Policy, chain: Chain, plan: Plan) -> Followed:
+    """Play on from a submission until the next link has started.
+
+    The policy is asked at every decision, or at the moment that it names. When the present link ends, one that is held
+    is let go and one that was withdrawn is submitted anew, whatever the policy thinks: a chain is never lost.
+
+    Args:
+        sim: Stands just before the decision; it is used up.
+        plan: What the policy decided there, a submission among it.
+
+    Raises:
+        PlanInfeasible: The policy plans what cannot be done.
+    """
+    link = _FollowedLink(sim, chain)
+    submitted_s, asked = sim.now_s, 0
+    while True:
+        link.do(plan)
+        look_s = next_look_s(plan, chain, sim.now_s)
+        start_s = link.start_before(look_s)
+        if start_s is not None:
+            break
+        if look_s >= chain.ends_s:
+            start_s = link.start_at_last()
+            break
+        plan = policy.decide(sim.view(link.chain()))
+        asked += 1
+    return Followed(submitted_s, start_s - chain.ends_s, asked, link.thoughts, chain.limit_s - link.limit_s)
+
+
+def next_look_s(plan: Plan, chain: Chain, now_s: int) -> int:
+    """When a policy is asked again: at the moment that it names, else at the next decision; never after the end."""
+    named_s = [action.until_s for action in plan.actions if isinstance(action, Wait) and action.until_s is not None]
+    step_s = now_s + chain.step_s - (now_s - chain.started_s) % chain.step_s
+    return min(min((time_s for time_s in named_s if time_s > now_s), default=step_s), chain.ends_s)
+
+
+class _FollowedLink:
+    """The next link of a chain in a simulation of its own.
+
+    Attributes:
+        job: Its id; ``NOBODY`` while none is queued.
+        limit_s: Its time limit.
+        thoughts: How often something was done to it.
+    """
+
+    def __init__(self, sim: Simulation, chain: Chain) -> None:
+        self.sim, self.present = sim, chain
+        self.job, self.limit_s, self.thoughts = NOBODY, chain.limit_s, 0
+
+    def chain(self) -> Chain:
+        """The chain as the policy sees it."""
+        return self.present if self.job == NOBODY else replace(self.present, queued=queued_link(self.sim, self.job))
+
+    def do(self, plan: Plan) -> None:
+        """Carry out a plan."""
+        for action in plan.actions:
+            if isinstance(action, Submit):
+                self._submit()
+            elif isinstance(action, _THOUGHTS):
+                think_again(self.sim, self.job, action)
+                self.thoughts += 1
+                if isinstance(action, Withdraw):
+                    self.job = NOBODY
+                if isinstance(action, Shorten):
+                    self.limit_s = action.limit_s
+
+    def start_before(self, time_s: int) -> int | None:
+        """When the link starts, if that is before a time; the simulation stands just before that time then."""
+        start_s = None
+        if self.job != NOBODY:
+            self.sim.watch(self.job)
+            start_s = self.sim.run_until_started(self.job, time_s - 1)
+        self.sim.approach(time_s)
+        return start_s
+
+    def start_at_last(self) -> int:
+        """When the link starts at last, the present one having ended."""
+        if self.job == NOBODY:
+            self._submit()
+        else:
+            think_again(self.sim, self.job, Release())
+        start_s = self.start_before(self.sim.now_s + PATIENCE_S)
+        return self.sim.now_s if start_s is None else start_s
+
+    def _submit(self) -> None:
+        if self.job != NOBODY:
+            raise PlanInfeasible(f"a link is submitted while job {self.job} is queued; withdraw that one first")
+        self.limit_s = self.present.limit_s
+        self.job = self.sim.inject(nodes=self.present.nodes, limit_s=self.present.limit_s, watched=False)
+
+
+class BankedLink:
+    """A link submitted as early as it can be without starting, held at once, and let go at every decision in turn.
+
+    With hindsight the best of those moments is a bound on what second thoughts can make of a hand-over, banked age
+    included.
+
+    Attributes:
+        outcome_s: Start of the next link minus end of the last, for every decision that was looked at; where no link
+            could be held yet, that of one submitted then.
+    """
+
+    def __init__(self) -> None:
+        self.outcome_s: list[int] = []
+        self._held: tuple[Simulation, int] | None = None
+
+    def look(self, sim: Simulation, chain: Chain) -> None:
+        """Look at a decision; they come in order of time."""
+        now_s = sim.now_s
+        if self._held is None:
+            branch = sim.fork()
+            job = branch.inject(nodes=chain.nodes, limit_s=chain.limit_s)
+            start_s = branch.run_until_started(job, now_s + PATIENCE_S)
+            if now_s + SEEN_S < chain.ends_s and (start_s is None or start_s > now_s + SEEN_S):
+                self._held = _submitted_and_held(sim.fork(), chain)
+        else:
+            held, job = self._held
+            held.approach(now_s)
+            branch = held.fork()
+            think_again(branch, job, Release())
+            branch.watch(job)
+            start_s = branch.run_until_started(job, now_s + PATIENCE_S)
+        self.outcome_s.append((now_s + PATIENCE_S if start_s is None else start_s) - chain.ends_s)
+
+
+def _submitted_and_held(sim: Simulation, chain: Chain) -> tuple[Simulation, int]:
+    job = sim.inject(nodes=chain.nodes, limit_s=chain.limit_s, watched=False)
+    sim.advance(sim.now_s + SEEN_S)
+    think_again(sim, job, Hold())
+    return sim, job
