@@ -29,5 +29,12 @@ POLICIES: dict[str, PolicySpec] = {
         "futures to play [64], and what else WhatIf takes: what-if:64:tie=0.05:quick=yes",
         needs=("cost", "seed", *_SIMULATES, "limits"),
     ),
+    "holds": PolicySpec(
+        "mirage.provision.policies.second_thoughts:holds",
+        "what-if with second thoughts: submit ahead, hold, and let go",
+        "bank=no, insure=10, early=10, and what what-if takes: holds:bank=yes:futures=64",
+        needs=("cost", "seed", *_SIMULATES, "limits", "bank_age"),
+        thinks_again=True,
+    ),
 }
 """Name → specification of every policy that ships with the package."""

@@ -102,31 +102,34 @@ class WhatIf:
     def decide(self, view: View) -> Plan:
         """Weigh submitting now against submitting later, over the same futures."""
         chain = chain_of(view)
-        if (plan := plan_without_choice(view, chain)) is not None:
-            return plan
+        plan = plan_without_choice(view, chain)
+        return self.weighed_at(view, chain, self.cost) if plan is None else plan
+
+    def weighed_at(self, view: View, chain: Chain, cost: Cost) -> Plan:
+        """What to do at a cost: submit now, or wait; of a link that is queued already, let it compete or hold it."""
         if self._queue is None or not self._queue.are_of(view):
             self._queue, self._waits = self.forecaster.of(view), {}
         remaining_s = chain.ends_s - view.now_s
         waits_s = None
         if self.quick:
-            waits_s = self._waits_now(view, chain)
+            waits_s = self.waits_now(view, chain)
             if (plan := self._plan_at_a_glance(view, chain, waits_s)) is not None:
                 return plan
         delays = delays_s(remaining_s, chain.step_s)
         if remaining_s >= 2 * chain.step_s:
             few = delays[[0, likely_delay(delays, remaining_s, waits_s)]]
-            plan = self._weighed(self._queue.play(chain, few, chain.ends_s + BEYOND_S), chain)
+            plan = self._weighed(self._queue.play(chain, few, chain.ends_s + BEYOND_S), chain, cost)
             if not plan.submits:
                 return plan
-        return self._weighed(self._queue.play(chain, delays, chain.ends_s + BEYOND_S), chain)
+        return self._weighed(self._queue.play(chain, delays, chain.ends_s + BEYOND_S), chain, cost)
 
-    def _weighed(self, forecast: StartForecast, chain: Chain) -> Plan:
+    def _weighed(self, forecast: StartForecast, chain: Chain, at: Cost) -> Plan:
         """The plan by the costs of submitting now and later.
 
         A later moment that is better than now by more than a tie stays so whatever the others are like: to wait can be
         said when few delays have been played.
         """
-        cost = self.cost.of(forecast.gaps_s)
+        cost = at.of(forecast.gaps_s)
         by_delay, hindsight = cost.mean(axis=0), cost[:, 1:].min(axis=1).mean()
         now, best = by_delay[0], 1 + int(by_delay[1:].argmin())
         later = by_delay[best] + self.information * (hindsight - by_delay[best])
@@ -153,12 +156,13 @@ class WhatIf:
             return Plan((Wait(reason="plenty-of-time", until_s=until_s),), forecast_estimate(remaining_s, waits_s))
         return None
 
-    def _waits_now(self, view: View, chain: Chain) -> Ints:
+    def waits_now(self, view: View, chain: Chain) -> Ints:
         """Waits of a link submitted now, one a future, up to its limit; the same for every chain of its form.
 
         No present link is taken to be sure to run until its limit.
         """
-        assert self._queue is not None
+        if self._queue is None or not self._queue.are_of(view):
+            self._queue, self._waits = self.forecaster.of(view), {}
         form = replace(
             chain,
             predecessor=MISSING,

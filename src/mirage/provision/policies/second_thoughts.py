@@ -1,0 +1,110 @@
+"""``holds``: ``what-if`` with second thoughts.
+
+It submits ahead of time where that insures against a burst, holds the link before it can start too early, and lets it
+go with the age it has gathered when the futures say so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mirage.duration import MINUTE_S
+from mirage.policy.cost import Cost
+from mirage.policy.parameter import COUNT, YES_OR_NO, Form, read_parameters
+from mirage.policy.plan import Action, Hold, Plan, Release, Submit, Wait
+from mirage.policy.view import Chain, View
+from mirage.provision.policies import what_if
+from mirage.provision.policies.rules import chain_of, plan_without_choice
+from mirage.provision.policies.what_if import WhatIf
+
+SOON_S = MINUTE_S
+"""A link that was submitted ahead of time is looked at so soon again, to be held."""
+
+INSURE = 10.0
+"""How many times dearer an interruption is taken to be when it is asked whether to submit ahead of time."""
+
+EARLY_MIN = 10
+"""A link is submitted ahead of time only where no future starts it within so many minutes: it would run at once."""
+
+
+def _times(text: str) -> float:
+    value = float(text)
+    if not 1 <= value < float("inf"):
+        raise ValueError(text)
+    return value
+
+
+PARAMETERS = {
+    "bank": YES_OR_NO,
+    "insure": Form("TIMES", _times),
+    "early": COUNT,
+    **what_if.PARAMETERS,
+}
+"""What may stand after the name: ``holds:bank=yes``, ``holds:insure=20:early=5:futures=32``."""
+
+
+def holds(parameter: str = "", *, bank_age: bool = False, **needed: Any) -> Holds:
+    """``holds`` from the parameter in its name and from what it needs of the settings."""
+    return Holds(**({"bank": bank_age} | needed | read_parameters("holds", parameter, PARAMETERS)))
+
+
+class Holds(WhatIf):
+    """Submits ahead of time, holds, and lets go by the futures of the link with the age it has.
+
+    A link that may be needed is submitted while nothing lets it start at once, and held at the next look: nothing
+    starts by surprise between two decisions, and on Slurm its age grows all the same. From then on the same rule as
+    that of ``what-if`` says when it is to compete.
+
+    Args:
+        bank: Whether the link is submitted as early as can be, only to gather age; otherwise only where interruptions
+            ``insure`` times as dear would have it submitted.
+        insure: How many times dearer.
+        early: Minutes within which no future may start a link that is submitted ahead of time.
+        further: As ``WhatIf`` takes it.
+    """
+
+    def __init__(self, *, bank: bool = False, insure: float = INSURE, early: int = EARLY_MIN, **further: Any) -> None:
+        super().__init__(**further)
+        self.bank, self.early_s = bank, early * MINUTE_S
+        self.insured = Cost(self.cost.interruption * insure, self.cost.overlap)
+
+    def decide(self, view: View) -> Plan:
+        """Weigh submitting, or letting the queued link compete, against doing so later."""
+        chain = chain_of(view)
+        if chain.queued is not None:
+            return self._of_queued(view, chain)
+        if (plan := plan_without_choice(view, chain)) is not None:
+            return plan
+        plan = self.weighed_at(view, chain, self.cost)
+        if plan.submits:
+            return _and_look_soon(plan, plan.actions, view.now_s)
+        if not self._starts_soon(view, chain):
+            if self.bank:
+                return _and_look_soon(plan, (Submit(reason="gathers-age"),), view.now_s)
+            if plan.forecast is not None and self.weighed_at(view, chain, self.insured).submits:
+                return _and_look_soon(plan, (Submit(reason="may-be-needed"),), view.now_s)
+        return replace(plan, actions=(Wait(reason="next-decision"),)) if self.bank else plan
+
+    def _of_queued(self, view: View, chain: Chain) -> Plan:
+        """Let the queued link compete, or hold it; what it does already is not said again."""
+        queued = chain.queued
+        assert queued is not None
+        held = queued.held or queued.begins_s > view.now_s
+        if chain.ends_s <= view.now_s:
+            return Plan((Release(reason="ended"),) if held else ())
+        plan = self.weighed_at(view, chain, self.cost)
+        why = plan.actions[0].reason
+        actions: tuple[Action, ...] = (Release(reason=why),) if held else (Wait(reason=why),)
+        if not plan.submits:
+            actions = plan.actions if held else (Hold(reason=why), *plan.actions)
+        return replace(plan, actions=actions)
+
+    def _starts_soon(self, view: View, chain: Chain) -> bool:
+        """Whether a link submitted now may start before it could be held."""
+        return int(self.waits_now(view, chain).min()) <= self.early_s
+
+
+def _and_look_soon(plan: Plan, actions: tuple[Action, ...], now_s: int) -> Plan:
+    """A plan that submits, and looks at the link as soon as it is in the queue."""
+    return replace(plan, actions=(*actions, Wait(reason="look-soon", until_s=now_s + SOON_S)))
