@@ -12,7 +12,7 @@ import pytest
 from mirage.errors import ConfigurationError, ContractBroken
 from mirage.policy.check import check_policy
 from mirage.policy.contract import Policy
-from mirage.policy.example import example_views
+from mirage.policy.example import example_views, queued_views
 from mirage.policy.plan import Action, Hold, Plan, Postpone, Release, Shorten, Submit, Wait, Withdraw
 from mirage.policy.registry import known_policies, make_policy, policy_spec
 from mirage.policy.view import QueuedLink, View
@@ -40,7 +40,8 @@ def example(name: str) -> Policy | None:
 @pytest.mark.parametrize("name", sorted(known_policies()))
 def test_every_registered_policy_keeps_its_contract(name: str) -> None:
     if example(name) is not None:
-        check_policy(lambda: example(name))  # type: ignore[arg-type,return-value]
+        thinks_again = policy_spec(name).thinks_again
+        check_policy(lambda: example(name), thinks_again=thinks_again)  # type: ignore[arg-type,return-value]
 
 
 @pytest.mark.parametrize("name", sorted(known_policies()))
@@ -134,7 +135,7 @@ def test_a_policy_that_opens_files_is_found() -> None:
 
 
 def test_the_example_views_hold_together() -> None:
-    for view in example_views():
+    for view in (*example_views(), *queued_views()):
         assert view.nodes.free[0, 0] == view.nodes.total - view.running.width.sum() >= 0
         assert (view.running.start_s + view.running.limit_s > view.now_s).all()
         assert (view.pending.start_s == -1).all()
@@ -228,6 +229,22 @@ def test_clocks_and_files_are_as_before_when_the_check_is_over() -> None:
     with pytest.raises(ContractBroken):
         check_policy(deciding(roll_a_die))  # type: ignore[arg-type]
     assert before == (open, time.time, time.monotonic)
+
+
+def test_who_thinks_again_is_asked_about_queued_links_too() -> None:
+    seen = []
+
+    class Looks:
+        def decide(self, view: View) -> Plan:
+            assert view.chain is not None
+            seen.append(view.chain.queued)
+            again = view.chain.queued is not None and not view.chain.queued.held
+            return Plan((Shorten(limit_s=view.chain.limit_s, reason="not-shorter"),) if again else ())
+
+    check_policy(Looks)
+    assert seen == [None] * 12
+    with pytest.raises(ContractBroken, match="shortens job 18"):
+        check_policy(Looks, thinks_again=True)
 
 
 def queued_view() -> View:

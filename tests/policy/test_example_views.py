@@ -7,7 +7,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from mirage.policy.example import BEGIN_S, LIMIT_S, NODES, STEP_S, example_views
+from mirage.policy.example import BEGIN_S, LIMIT_S, NODES, QUEUED, STEP_S, example_views, queued_views
 from mirage.policy.view import Chain, View
 
 HOUR = 3600
@@ -61,3 +61,11 @@ def test_a_seed_is_a_cluster() -> None:
     for name in ("pending", "running", "ended"):
         assert columns(getattr(first, name)) == columns(getattr(again, name))
         assert columns(getattr(first, name)) != columns(getattr(other, name))
+
+
+def test_a_queued_link_waits_or_is_held_as_its_chain_says() -> None:
+    for view in queued_views():
+        assert view.chain is not None and view.chain.queued is not None
+        competes = QUEUED in view.pending.id
+        assert competes == (not view.chain.queued.held and view.chain.queued.begins_s <= view.now_s)
+        assert (QUEUED in view.held.id) is not competes

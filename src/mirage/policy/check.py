@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from itertools import chain as in_turn
 from typing import Any
 from unittest.mock import patch
 
@@ -15,7 +16,7 @@ import numpy as np
 from mirage.errors import ContractBroken
 from mirage.job_state import MISSING
 from mirage.policy.contract import Policy
-from mirage.policy.example import example_views
+from mirage.policy.example import example_views, queued_views
 from mirage.policy.plan import (
     Cancel,
     Hold,
@@ -44,7 +45,9 @@ _CLOCKS = {"time": _LATER, "time_ns": _LATER * 10**9, "monotonic": _LATER, "mono
 """Clock → how far ahead it is the second time, in its own unit."""
 
 
-def check_policy(make: Callable[[], Policy], views: Iterable[View] | None = None) -> None:
+def check_policy(
+    make: Callable[[], Policy], views: Iterable[View] | None = None, *, thinks_again: bool = False
+) -> None:
     """Ask a policy about some views and judge its answers.
 
     Two policies are made and asked the same, the second with every clock far ahead and no file to be opened. Their
@@ -55,11 +58,14 @@ def check_policy(make: Callable[[], Policy], views: Iterable[View] | None = None
     Args:
         make: Makes the policy, each time anew and with the same seed.
         views: What it is asked about, in this order; by default a chain from the submission of a link to its end.
+        thinks_again: Whether it is asked about chains whose next link is queued, too, where it is asked by default.
 
     Raises:
         ContractBroken: The first thing found.
     """
-    asked = list(example_views() if views is None else views)
+    if views is None:
+        views = in_turn(example_views(), queued_views() if thinks_again else ())
+    asked = list(views)
     first = _answers(make(), asked)
     again = make()
     with _later_and_without_files():

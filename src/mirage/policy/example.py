@@ -1,18 +1,22 @@
-"""Example views to try a policy on: one queue, and a chain from a submission to its end."""
+"""Example views to try a policy on: one queue, and a chain from a submission to its end, its next link queued or not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from mirage.duration import HOUR_S, MINUTE_S
-from mirage.policy.view import Chain, Ended, Ints, Jobs, Nodes, View
+from mirage.policy.view import Chain, Ended, Ints, Jobs, Nodes, QueuedLink, View
 
 NODES = 32
 LIMIT_S = 48 * HOUR_S
 STEP_S = 30 * MINUTE_S
 BEGIN_S = 1_000 * HOUR_S
+QUEUED = 18
+"""Id of the next link, where it is queued."""
+
 _MISSING = -1
 
 
@@ -23,13 +27,36 @@ def example_views(seed: int = 0) -> Iterator[View]:
         yield _view(seed, BEGIN_S + elapsed_s, _chain(BEGIN_S - HOUR_S, BEGIN_S))
 
 
+def queued_views(seed: int = 0) -> Iterator[View]:
+    """Views in order of a chain whose next link is queued: it competes, is held, is to begin later, competes; the end.
+
+    It has had an age since half-way through the present link; in the last but one it has none.
+    """
+    half_s, early_s, late_s = LIMIT_S // 2, LIMIT_S - 4 * HOUR_S, LIMIT_S - STEP_S
+    for elapsed_s, held, begins_s, aged in (
+        (half_s + MINUTE_S, False, _MISSING, True),
+        (early_s, True, _MISSING, True),
+        (early_s + STEP_S, False, BEGIN_S + late_s, True),
+        (late_s, False, _MISSING, True),
+        (late_s + MINUTE_S, True, _MISSING, False),
+        (LIMIT_S, True, _MISSING, True),
+    ):
+        submitted_s = BEGIN_S + half_s
+        link = QueuedLink(QUEUED, submitted_s, submitted_s if aged else _MISSING, LIMIT_S, held, begins_s)
+        chain = replace(_chain(BEGIN_S - HOUR_S, BEGIN_S), queued=link)
+        yield _view(seed, BEGIN_S + elapsed_s, chain)
+
+
 def _chain(submitted_s: int, started_s: int) -> Chain:
     ends_s = _MISSING if started_s == _MISSING else started_s + LIMIT_S
     return Chain(1, LIMIT_S, 0, submitted_s, started_s, ends_s, STEP_S)
 
 
 def _view(seed: int, now_s: int, chain: Chain) -> View:
-    """Job 0 is the link; jobs 1 to 5 run; jobs 6 to 17 wait, more than fit; others have ended lately."""
+    """Job 0 is the link; jobs 1 to 5 run; jobs 6 to 17 wait, more than fit; others have ended lately.
+
+    The next link is the last that waits or is held, where it is queued.
+    """
     rng = np.random.default_rng([seed, now_s])
     starts_s = now_s - rng.integers(1, 9, 5) * HOUR_S
     running = _jobs(np.arange(1, 6), rng.integers(1, 6, 5), 12 * HOUR_S, starts_s - HOUR_S, starts_s, now_s)
@@ -44,13 +71,23 @@ def _view(seed: int, now_s: int, chain: Chain) -> View:
     elif now_s < chain.ends_s:
         running = _joined(running, link)
     none = np.zeros(0, dtype=np.int64)
+    held = _jobs(none, none, LIMIT_S, none, none, now_s)
+    if chain.queued is not None:
+        link = _jobs(
+            np.array([QUEUED]), np.array([chain.nodes]), LIMIT_S,
+            np.array([chain.queued.submitted_s]), np.array([_MISSING]), now_s,
+        )  # fmt: skip
+        if chain.queued.held or chain.queued.begins_s > now_s:
+            held = replace(link, eligible_s=np.array([_MISSING]))
+        else:
+            pending = _joined(pending, link)
     free = np.array([[NODES - int(running.width.sum()), 0]])
     return View(
         now_s=now_s,
         nodes=Nodes(True, np.array([[NODES, 0]]), free, np.ones((1, 1), dtype=np.bool_)),
         pending=pending,
         running=running,
-        held=_jobs(none, none, LIMIT_S, none, none, now_s),
+        held=held,
         ended=_ended(rng, now_s, 200),
         chain=chain,
     )

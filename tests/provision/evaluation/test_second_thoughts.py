@@ -1,0 +1,163 @@
+"""Links that are followed: what a policy does to a queued link is done to a simulated job, and charged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hand_made import four_windows
+
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S
+from mirage.errors import ConfigurationError, PlanInfeasible
+from mirage.policy.builtin import POLICIES
+from mirage.policy.contract import PolicySpec
+from mirage.policy.cost import Cost
+from mirage.policy.plan import Action, Hold, Plan, Postpone, Release, Shorten, Submit, Wait, Withdraw
+from mirage.policy.view import View
+from mirage.provision.chain import Link
+from mirage.provision.evaluation.candidate import candidates
+from mirage.provision.evaluation.episode import Scenario
+from mirage.provision.evaluation.evaluate import evaluate
+from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.score import oracle_holds, outcome
+from mirage.provision.evaluation.study import Player, Study, Trial
+from mirage.sim.cluster import Cluster
+from mirage.sim.jobs import workload
+from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.trace.table import JobTable
+
+LINK = Link(1, 12 * HOUR_S)
+BEGIN_S = 10 * HOUR_S
+PLAN = Protocol.warm(BEGIN_S, windows=1, lead_in_s=0, step_s=HOUR_S)
+
+
+@pytest.fixture
+def two_nodes() -> Scenario:
+    """One node is the link's, the other is taken until 8 h after its start; jobs of 5 and 1 h come 2 h after it."""
+    table = JobTable.build(
+        range(4),
+        submit_s=[0, BEGIN_S + 2 * HOUR_S, BEGIN_S + 2 * HOUR_S, BEGIN_S + 40 * HOUR_S],
+        elapsed_s=[18 * HOUR_S, 5 * HOUR_S, HOUR_S, HOUR_S],
+        limit_s=[18 * HOUR_S, 30 * HOUR_S, 30 * HOUR_S, HOUR_S],
+        nodes=[1, 1, 1, 1],
+        user=["a", "b", "b", "b"],
+    )
+    cluster = Cluster.pool(2)
+    return Scenario(cluster, workload(table, cluster), "slurm", SlurmSettings(weight_age=100_000.0))
+
+
+class Script:
+    """Does at every moment what is written down for it: minutes since the start of the link → actions."""
+
+    lines: dict[int, tuple[Action, ...]]
+    seen: list[tuple[int, tuple[int, bool, int, int] | None, int, int]]
+
+    def decide(self, view: View) -> Plan:
+        chain = view.chain
+        assert chain is not None
+        minute = (view.now_s - chain.started_s) // MINUTE_S
+        link = chain.queued
+        told = None if link is None else (link.accrues_s - chain.started_s, link.held, link.begins_s, link.limit_s)
+        ids = [] if link is None else [link.job]
+        waits, held = (int(np.isin(ids, jobs.id).sum()) for jobs in (view.pending, view.held))
+        Script.seen.append((minute, told, waits, held))
+        return Plan(Script.lines.get(minute, (Wait(reason="next"),)))
+
+
+@pytest.fixture
+def follow(two_nodes: Scenario, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Trial]:
+    """Plays the window with a script."""
+    spec = PolicySpec(f"{__name__}:Script", "for tests", thinks_again=True)
+    monkeypatch.setitem(POLICIES, "test-script", spec)
+
+    def played(lines: dict[int, tuple[Action, ...]]) -> Trial:
+        Script.lines, Script.seen = lines, []
+        study = Study(two_nodes, PLAN, (LINK,), tuple(candidates(["test-script"], [Cost()])), holds=True)
+        return Player(study).play(0)[0]
+
+    return played
+
+
+def soon(minute: int) -> Wait:
+    """Look again at a minute of the link."""
+    return Wait(until_s=BEGIN_S + minute * MINUTE_S, reason="soon")
+
+
+AHEAD = (Submit(reason="ahead"), soon(61))
+
+
+def test_a_link_left_alone_does_what_the_table_says(follow: Callable[..., Trial]) -> None:
+    trial = follow({60: (Submit(reason="now"),)})
+    followed = trial.followed["test-script"]
+    # submitted before the other job, it gets the node that falls free four hours before the end
+    assert followed.outcome_s == trial.episode.outcome_s[0] == -4 * HOUR_S
+    assert (followed.submitted_s, followed.thoughts, followed.lost_s) == (BEGIN_S + HOUR_S, 0, 0)
+    assert followed.asked == 7  # at 2, 3 … 8 h; it starts in the second of the last
+    assert trial.episode.reactive_s == HOUR_S
+
+
+def test_a_held_link_is_let_go_at_the_end_with_its_age(follow: Callable[..., Trial]) -> None:
+    trial = follow({60: AHEAD, 61: (Hold(reason="too-early"),)})
+    assert trial.followed["test-script"].outcome_s == 0
+    assert trial.followed["test-script"].thoughts == 1
+    # what it sees: its age counts from the submission, held or not
+    assert Script.seen[1] == (61, (HOUR_S, False, -1, LINK.limit_s), 1, 0)
+    assert Script.seen[2] == (120, (HOUR_S, True, -1, LINK.limit_s), 0, 1)
+    assert Script.seen[-1][0] == 11 * 60
+
+
+def test_a_link_can_be_let_go_moved_and_withdrawn(follow: Callable[..., Trial]) -> None:
+    hold = (Hold(reason="too-early"),)
+    at_seven = follow({60: AHEAD, 61: hold, 420: (Release(reason="now"),)})
+    assert at_seven.followed["test-script"].outcome_s == -4 * HOUR_S
+    moved = follow({60: AHEAD, 61: (Postpone(start_s=BEGIN_S + 9 * HOUR_S, reason="later"),)})
+    # at nine hours another job has the node that fell free; there is none until the present link ends
+    assert moved.followed["test-script"].outcome_s == 0
+    assert Script.seen[2] == (120, (HOUR_S, False, BEGIN_S + 9 * HOUR_S, LINK.limit_s), 0, 1)
+    gone = follow({60: AHEAD, 61: (Withdraw(reason="no"),)})
+    assert gone.followed["test-script"].outcome_s == gone.episode.reactive_s == HOUR_S
+    assert Script.seen[-1] == (660, None, 0, 0)
+    anew = follow({60: AHEAD, 61: (Withdraw(reason="no"),), 180: (Submit(reason="yes"),)})
+    assert anew.followed["test-script"].submitted_s == BEGIN_S + HOUR_S
+    # it comes behind the two jobs then, as a reactive one does
+    assert anew.followed["test-script"].outcome_s == HOUR_S
+
+
+def test_time_cut_off_a_link_is_charged_as_overlap(follow: Callable[..., Trial]) -> None:
+    trial = follow({60: AHEAD, 61: (Hold(reason="a"), Shorten(limit_s=9 * HOUR_S, reason="gap"))})
+    assert trial.followed["test-script"].lost_s == 3 * HOUR_S
+    told = outcome("test-script", [trial], Cost(5, 2))
+    assert (told.interruption_s[0], told.overlap_s[0]) == (0, 3 * HOUR_S)
+    assert told.costs(Cost(5, 2)).tolist() == [6]
+
+
+def test_two_links_are_never_queued(follow: Callable[..., Trial]) -> None:
+    with pytest.raises(PlanInfeasible, match="withdraw that one first"):
+        follow({60: AHEAD, 61: (Submit(reason="again"),)})
+
+
+def test_the_bound_in_hindsight_holds_from_the_first_decision_on(follow: Callable[..., Trial]) -> None:
+    trial = follow({})
+    assert trial.followed == {}
+    # let go at 1 … 8 h it gets the node that falls free then; later the present link's own, at its end
+    assert trial.held_outcome_s == (*[-4 * HOUR_S] * 8, *[0] * 4)
+    assert oracle_holds([trial], Cost()).x_s.tolist() == [0]
+    with pytest.raises(ConfigurationError, match="oracle-holds"):
+        oracle_holds(four_windows(), Cost())
+
+
+def test_a_journal_holds_what_was_followed(follow: Callable[..., Trial]) -> None:
+    trial = follow({60: AHEAD, 61: (Hold(reason="too-early"),)})
+    again = Trial.from_json(trial.to_json())
+    assert (again.followed, again.held_outcome_s) == (trial.followed, trial.held_outcome_s)
+
+
+def test_no_policy_beats_the_bound_on_a_busy_cluster(busy_setting: Scenario, tmp_path: object) -> None:
+    plan = Protocol.warm(10 * DAY_S, windows=2, every_s=36 * HOUR_S, step_s=2 * HOUR_S)
+    judged = ["reactive", "holds:bank=yes:futures=4", "oracle", "oracle-holds"]
+    found = evaluate(busy_setting, plan, [LINK], judged, resume_dir=tmp_path)
+    again = evaluate(busy_setting, plan, [LINK], judged, resume_dir=tmp_path)
+    assert (again.reused, again.rows) == (2, found.rows)
+    costs = {row.policy: row.cost for row in found.rows if row.load == "all"}
+    assert costs["oracle-holds"] <= costs["oracle"] <= costs["reactive"]

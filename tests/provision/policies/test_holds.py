@@ -1,0 +1,87 @@
+"""holds: what-if with second thoughts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from views import chain, jobs, view
+
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S
+from mirage.errors import ConfigurationError
+from mirage.policy.plan import Hold, Plan, Release, Submit, Wait
+from mirage.policy.registry import make_policy
+from mirage.policy.settings import PolicySettings
+from mirage.policy.view import QueuedLink, View
+from mirage.sim.slurm_conf.settings import SlurmSettings
+
+NOW = 40 * DAY_S
+SETTINGS = PolicySettings(scheduler=SlurmSettings(weight_age=100_000.0))
+
+
+def full(*, ends_h: float, free_h: float = 2, queued: QueuedLink | None = None, crowd: int = 3) -> View:
+    """Two nodes full for ``free_h``, and jobs of 4 h of both nodes that came a minute ago."""
+    runs = {"nodes": 2, "limit_s": DAY_S, "submit_s": 0, "start_s": NOW - DAY_S + int(free_h * HOUR_S), "width": 2}
+    waits = [{"id": k, "nodes": 2, "limit_s": 4 * HOUR_S, "submit_s": NOW - 60, "eligible_s": NOW - 60} for k in range(crowd)]  # fmt: skip
+    seen = view(NOW, 2, 0, running=jobs({"id": 50, **runs}), pending=jobs(*waits))
+    link = replace(chain(NOW + int(ends_h * HOUR_S), nodes=2), queued=queued)
+    if queued is not None and not queued.held:
+        competes = {"id": 7, "nodes": 2, "submit_s": queued.submitted_s, "eligible_s": queued.accrues_s}
+        seen = replace(seen, pending=jobs(competes, *waits))
+    return replace(seen, chain=link)
+
+
+def queued(*, held: bool, accrues_s: int = NOW - 10 * HOUR_S) -> QueuedLink:
+    return QueuedLink(job=7, submitted_s=NOW - 10 * HOUR_S, accrues_s=accrues_s, limit_s=HOUR_S, held=held)
+
+
+def decide(seen: View, name: str = "holds:futures=4", **settings: Any) -> Plan:
+    return make_policy(name, replace(SETTINGS, **settings)).decide(seen)
+
+
+def test_it_holds_a_link_that_would_start_too_early() -> None:
+    plan = decide(full(ends_h=9, queued=queued(held=False)))
+    assert [type(action) for action in plan.actions] == [Hold, Wait]
+    held = decide(full(ends_h=9, queued=queued(held=True)))
+    assert [type(action) for action in held.actions] == [Wait]
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_it_lets_a_link_go_that_holding_would_bring_too_late(held: bool) -> None:
+    # free in 2 h, when the present link ends; let go later, the link is late by what the others run
+    plan = decide(full(ends_h=2, queued=queued(held=held)))
+    assert [type(action) for action in plan.actions] == [Release if held else Wait]
+
+
+def test_a_link_without_age_is_let_go_earlier_than_one_with() -> None:
+    # behind three jobs of 4 h it would start in 14 h; with ten hours of age it comes first, in 2 h
+    assert type(decide(full(ends_h=13, queued=queued(held=True, accrues_s=-1))).actions[0]) is Release
+    assert type(decide(full(ends_h=13, queued=queued(held=True))).actions[0]) is Wait
+
+
+def test_a_held_link_is_let_go_when_the_present_one_has_ended() -> None:
+    assert decide(full(ends_h=0, queued=queued(held=True))).actions == (Release(reason="ended"),)
+    assert decide(full(ends_h=0, queued=queued(held=False))).actions == ()
+
+
+@pytest.mark.parametrize(("name", "allowed"), [("holds:bank=yes", False), ("holds", True)])
+def test_with_banked_age_it_submits_as_early_as_nothing_can_start(name: str, allowed: bool) -> None:
+    submits = decide(full(ends_h=40), name, bank_age=allowed)
+    assert submits.actions[0] == Submit(reason="gathers-age")
+    assert submits.actions[1] == Wait(reason="look-soon", until_s=NOW + MINUTE_S)
+    free = view(NOW, 2, 2, chain=chain(NOW + 40 * HOUR_S, nodes=2))
+    assert not decide(free, name, bank_age=allowed).submits
+    assert not decide(full(ends_h=40, free_h=0.1, crowd=0), name, bank_age=allowed).submits
+
+
+def test_without_it_submits_where_the_link_may_be_needed() -> None:
+    assert not decide(full(ends_h=40)).submits
+    assert not decide(full(ends_h=40), "holds:bank=no", bank_age=True).submits
+    assert decide(full(ends_h=14)).submits
+
+
+@pytest.mark.parametrize("name", ["holds:insure=0.5", "holds:insure=inf", "holds:bank=maybe", "holds:early=x"])
+def test_a_wrong_parameter_is_told(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="holds takes bank=yes|no, insure=TIMES, early=NUMBER"):
+        make_policy(name)
