@@ -65,7 +65,8 @@ def test_a_seed_is_a_cluster() -> None:
 
 def test_a_queued_link_waits_or_is_held_as_its_chain_says() -> None:
     for view in queued_views():
-        assert view.chain is not None and view.chain.queued is not None
+        assert view.chain is not None
+        assert view.chain.queued is not None
         competes = QUEUED in view.pending.id
         assert competes == (not view.chain.queued.held and view.chain.queued.begins_s <= view.now_s)
         assert (QUEUED in view.held.id) is not competes

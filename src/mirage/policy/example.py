@@ -1,4 +1,4 @@
-"""Example views to try a policy on: one queue, and a chain from a submission to its end, its next link queued or not."""
+"""Example views to try a policy on: one queue, and a chain from a submission to its end, its next link queued too."""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ SETTINGS = PolicySettings(scheduler=SlurmSettings(weight_age=100_000.0))
 def full(*, ends_h: float, free_h: float = 2, queued: QueuedLink | None = None, crowd: int = 3) -> View:
     """Two nodes full for ``free_h``, and jobs of 4 h of both nodes that came a minute ago."""
     runs = {"nodes": 2, "limit_s": DAY_S, "submit_s": 0, "start_s": NOW - DAY_S + int(free_h * HOUR_S), "width": 2}
-    waits = [{"id": k, "nodes": 2, "limit_s": 4 * HOUR_S, "submit_s": NOW - 60, "eligible_s": NOW - 60} for k in range(crowd)]  # fmt: skip
+    came = {"nodes": 2, "limit_s": 4 * HOUR_S, "submit_s": NOW - 60, "eligible_s": NOW - 60}
+    waits = [{"id": k, **came} for k in range(crowd)]
     seen = view(NOW, 2, 0, running=jobs({"id": 50, **runs}), pending=jobs(*waits))
     link = replace(chain(NOW + int(ends_h * HOUR_S), nodes=2), queued=queued)
     if queued is not None and not queued.held:
@@ -83,5 +84,5 @@ def test_without_it_submits_where_the_link_may_be_needed() -> None:
 
 @pytest.mark.parametrize("name", ["holds:insure=0.5", "holds:insure=inf", "holds:bank=maybe", "holds:early=x"])
 def test_a_wrong_parameter_is_told(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="holds takes bank=yes|no, insure=TIMES, early=NUMBER"):
+    with pytest.raises(ConfigurationError, match=r"holds takes bank=yes\|no, insure=TIMES, early=NUMBER"):
         make_policy(name)
