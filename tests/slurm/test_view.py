@@ -124,6 +124,14 @@ def test_a_job_that_is_held_has_no_priority_no_age_and_no_nodes() -> None:
     assert held == (MISSING, MISSING, 0, 0.0, 0.0, NOW_S - 500, 600)
 
 
+def test_age_counts_from_the_first_time_that_a_job_was_eligible() -> None:
+    held = waiting(1, reason="JobHeldUser", priority=0.0, accrues_s=NOW_S - 450)
+    released = waiting(2, eligible_s=NOW_S - 10, accrues_s=NOW_S - 460)
+    view = seen(held, released)
+    assert view.held.eligible_s.tolist() == [NOW_S - 450]
+    assert view.pending.eligible_s.tolist() == [NOW_S - 460]
+
+
 # -- columns ----------------------------------------------------------------------------------------------------------
 
 

@@ -41,7 +41,8 @@ def with_limited(view: View, limits: Sequence[Limit]) -> View:
         limited |= _is_over(limit, view)
     if not limited.any():
         return view
-    waiting = replace(rows(held, limited), eligible_s=held.submit_s[limited])
+    aged_s = np.where(held.eligible_s >= 0, held.eligible_s, held.submit_s)
+    waiting = replace(rows(held, limited), eligible_s=aged_s[limited])
     return replace(view, pending=joined(view.pending, waiting), held=rows(held, ~limited))
 
 

@@ -34,7 +34,7 @@ class Jobs:
     Attributes:
         gpus: Per node; −1 where the job takes whole nodes.
         cpus: Per node; −1 where the job takes whole nodes.
-        eligible_s: Since when age counts; ``MISSING`` while held.
+        eligible_s: Since when age counts, of held jobs too that were eligible before; ``MISSING`` where none does.
         start_s: Start of a running job; ``MISSING`` for a pending one.
         width: Nodes held now; 0 for a pending job.
         done_s: Run time already done, in earlier stretches too.

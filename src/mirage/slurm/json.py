@@ -88,6 +88,7 @@ def queued_job(record: Record) -> QueuedJob:
         limit_s=minutes_as_s(record.get("time_limit")),
         submit_s=instant(record.get("submit_time")),
         eligible_s=instant(record.get("eligible_time")),
+        accrues_s=instant(record.get("accrue_time")),
         start_s=start,
         end_s=instant(record.get("end_time")) if ended or start != MISSING else MISSING,
         dependency=text(record.get("dependency")),

@@ -37,6 +37,8 @@ class QueuedJob:
         gpus: In all, 0 for none.
         start_s: Of a running or ended job; of a pending one what Slurm's backfill plan expects, if anything.
         end_s: Of an ended job; of a running one when its limit ends.
+        accrues_s: Since when its age counts (``AccrueTime``): since it was first eligible, held again or not;
+            ``MISSING`` before that, and where Slurm does not tell.
         dependency: As Slurm shows it, ``afterany:17(unfulfilled)``; empty for none.
         exit_code: Of an ended job.
         exit_signal: What killed it, 0 for nothing.
@@ -60,6 +62,7 @@ class QueuedJob:
     limit_s: int = MISSING
     submit_s: int = MISSING
     eligible_s: int = MISSING
+    accrues_s: int = MISSING
     start_s: int = MISSING
     end_s: int = MISSING
     dependency: str = ""

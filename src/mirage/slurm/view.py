@@ -189,8 +189,8 @@ class _Columns:
         )
 
     def held(self, jobs: Sequence[QueuedJob]) -> Jobs:
-        """Jobs that do not compete: they have no priority and gain no age."""
-        return self._jobs(jobs, eligible_s=_missing, start_s=_missing, width=_none, done_s=_none, priority=_none)
+        """Jobs that do not compete: they have no priority, and age only where they were eligible before."""
+        return self._jobs(jobs, eligible_s=_accrues_s, start_s=_missing, width=_none, done_s=_none, priority=_none)
 
     def _start_s(self, job: QueuedJob) -> int:
         return self.now_s if job.start_s == MISSING else min(job.start_s, self.now_s)
@@ -223,7 +223,13 @@ class _Columns:
 
 
 def _eligible_s(job: QueuedJob) -> int:
-    return job.submit_s if job.eligible_s == MISSING else job.eligible_s
+    """Since when age counts; where Slurm does not tell, since the job is eligible."""
+    told = (time_s for time_s in (job.accrues_s, job.eligible_s) if time_s != MISSING)
+    return next(told, job.submit_s)
+
+
+def _accrues_s(job: QueuedJob) -> int:
+    return job.accrues_s
 
 
 def _missing(job: QueuedJob) -> int:

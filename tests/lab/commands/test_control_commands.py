@@ -193,6 +193,22 @@ def test_scontrol_changes_jobs(slurm: FaultySlurm, folder: Path) -> None:
     assert (job_of(slurm, 7).reason, job_of(slurm, 7).eligible_s) == ("BeginTime", BEGIN_S + 90)
 
 
+def test_a_job_that_was_eligible_keeps_its_age(slurm: FaultySlurm, folder: Path) -> None:
+    now_s = slurm.now_s
+    aged = submit(slurm, folder / "job.sh", time="10", nodes="4")
+    never = submit(slurm, folder / "job.sh", time="10", nodes="4", hold=True)
+    slurm.sleep(10)
+    for line in (f"hold {aged}", f"release {never}"):
+        assert command(slurm, folder, f"scontrol {line}") == FINE
+    held = job_of(slurm, aged)
+    assert (held.reason, held.accrues_s) == ("JobHeldUser", now_s)
+    assert f" AccrueTime={now_s} " in command(slurm, folder, f"scontrol -o show job {aged}", SECONDS).out
+    assert command(slurm, folder, f"squeue -h -j {aged} -O AccrueTime", SECONDS).out.strip() == str(now_s)
+    slurm.sleep(10)
+    command(slurm, folder, f"scontrol release {aged}")
+    assert [job_of(slurm, job).accrues_s for job in (aged, never)] == [now_s, now_s + 10]
+
+
 def test_scontrol_requeues(slurm: FaultySlurm, folder: Path) -> None:
     assert command(slurm, folder, "scontrol requeue 5") == FINE
     back = job_of(slurm, 5)
@@ -210,8 +226,9 @@ def test_scontrol_shows_a_job(slurm: FaultySlurm, folder: Path) -> None:
     one_line = (
         "JobId=7 JobName=job.sh UserId=me(0) Priority=1 Nice=0 Account=lab QOS=normal JobState=PENDING "
         "Reason=Dependency Dependency=afterany:6(unfulfilled) ExitCode=0:0 RunTime=00:00:00 TimeLimit=00:01:00 "
-        f"SubmitTime={BEGIN_S + 5} EligibleTime=Unknown StartTime=Unknown EndTime=Unknown Partition=batch "
-        "NodeList=(null) NumNodes=1 NumCPUs=1 TRES=cpu=1,node=1,billing=1 OverSubscribe=NO Comment=(null)\n"
+        f"SubmitTime={BEGIN_S + 5} EligibleTime=Unknown AccrueTime=Unknown StartTime=Unknown EndTime=Unknown "
+        "Partition=batch NodeList=(null) NumNodes=1 NumCPUs=1 TRES=cpu=1,node=1,billing=1 OverSubscribe=NO "
+        "Comment=(null)\n"
     )
     assert command(slurm, folder, "scontrol -o show job 7", SECONDS) == Answer(one_line)
     assert command(slurm, folder, "scontrol show job 7", SECONDS) == Answer(one_line.replace(" ", "\n   ") + "\n")

@@ -42,8 +42,8 @@ def test_a_job_from_its_submission_to_its_end(folder: Path) -> None:
     slurm.release(number)
     slurm.sleep(5)
     runs = replace(
-        waiting, state=JobState.RUNNING, reason="", priority=1.0, eligible_s=BEGIN_S + 20, start_s=BEGIN_S + 20,
-        end_s=BEGIN_S + 620, nodelist="n[1-2]",
+        waiting, state=JobState.RUNNING, reason="", priority=1.0, eligible_s=BEGIN_S + 20, accrues_s=BEGIN_S + 20,
+        start_s=BEGIN_S + 20, end_s=BEGIN_S + 620, nodelist="n[1-2]",
     )  # fmt: skip
     assert slurm.observe().jobs == (runs,)
     line = "sbatch --parsable --time=10 --nodes=2 --gpus-per-node=2 --cpus-per-task=4 --qos=high --account=phys"
@@ -55,8 +55,8 @@ def test_a_job_from_its_submission_to_its_end(folder: Path) -> None:
     slurm.sleep(100)
     end_s = BEGIN_S + 120
     over = replace(
-        runs, state=JobState.FAILED, reason="NonZeroExitCode", priority=0.0, eligible_s=BEGIN_S, end_s=end_s,
-        exit_code=3,
+        runs, state=JobState.FAILED, reason="NonZeroExitCode", priority=0.0, eligible_s=BEGIN_S, accrues_s=MISSING,
+        end_s=end_s, exit_code=3,
     )  # fmt: skip
     assert slurm.observe().jobs == (over,)
     ended = replace(account, state=JobState.FAILED, end_s=end_s, exit_code=3, comment="mirage:x:1")
@@ -73,16 +73,18 @@ def test_jobs_of_the_trace(folder: Path) -> None:
     )  # fmt: skip
     runs = QueuedJob(
         2, JobState.RUNNING, name="b", user="bob", account="y", partition="batch", qos="normal", priority=1.0, nodes=2,
-        cpus=2, limit_s=600, submit_s=BEGIN_S, eligible_s=BEGIN_S, start_s=BEGIN_S, end_s=BEGIN_S + 600,
+        cpus=2, limit_s=600, submit_s=BEGIN_S, eligible_s=BEGIN_S, accrues_s=BEGIN_S, start_s=BEGIN_S,
+        end_s=BEGIN_S + 600,
         nodelist="n[1-2]", whole_nodes=True,
     )  # fmt: skip
     waits = QueuedJob(
         3, JobState.PENDING, name="c", user="ada", account="x", partition="batch", qos="normal", reason="Resources",
-        priority=1.0, nodes=3, cpus=3, limit_s=1200, submit_s=BEGIN_S + 10, eligible_s=BEGIN_S + 10, whole_nodes=True,
+        priority=1.0, nodes=3, cpus=3, limit_s=1200, submit_s=BEGIN_S + 10, eligible_s=BEGIN_S + 10,
+        accrues_s=BEGIN_S + 10, whole_nodes=True,
     )  # fmt: skip
     behind = replace(
         waits, id=4, name="d", user="bob", account="y", reason="Priority", nodes=1, cpus=1, submit_s=BEGIN_S + 20,
-        eligible_s=BEGIN_S + 20,
+        eligible_s=BEGIN_S + 20, accrues_s=BEGIN_S + 20,
     )  # fmt: skip
     queue = slurm.observe()
     assert queue.time_s == BEGIN_S + 400

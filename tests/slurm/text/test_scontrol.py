@@ -16,7 +16,8 @@ PAIRS = {
     "JobId": "17", "JobName": "train, again", "UserId": "ada(1000)", "GroupId": "ada(1000)", "Priority": "4031",
     "Account": "lab", "QOS": "high", "JobState": "RUNNING", "Reason": "None", "Dependency": "(null)",
     "ExitCode": "0:0", "TimeLimit": "2-00:00:00", "SubmitTime": "2026-11-21T10:00:00",
-    "EligibleTime": "2026-11-21T10:00:01", "StartTime": "2026-11-21T10:01:00", "EndTime": "2026-11-23T10:01:00",
+    "EligibleTime": "2026-11-21T10:00:01", "AccrueTime": "2026-11-21T10:00:02",
+    "StartTime": "2026-11-21T10:01:00", "EndTime": "2026-11-23T10:01:00",
     "Partition": "gpu", "NodeList": "n[1-2]", "NumNodes": "2", "NumCPUs": "128",
     "TRES": "cpu=128,mem=1T,node=2,gres/gpu=16", "OverSubscribe": "NO", "Comment": "mirage:x:1 | keep it",
     "TresPerNode": "gres:gpu:8",
@@ -25,7 +26,7 @@ T0 = 1_795_255_200  # 2026-11-21T10:00:00 UTC
 
 JOB = QueuedJob(
     17, JobState.RUNNING, name="train, again", user="ada", account="lab", partition="gpu", qos="high", priority=4031.0,
-    nodes=2, cpus=128, gpus=16, limit_s=172_800, submit_s=T0, eligible_s=T0 + 1, start_s=T0 + 60,
+    nodes=2, cpus=128, gpus=16, limit_s=172_800, submit_s=T0, eligible_s=T0 + 1, accrues_s=T0 + 2, start_s=T0 + 60,
     end_s=T0 + 60 + 172_800, comment="mirage:x:1 | keep it", nodelist="n[1-2]", whole_nodes=True,
 )  # fmt: skip
 
@@ -69,6 +70,8 @@ def test_a_running_job() -> None:
         ({"TRES": None, "TresPerNode": None}, {"gpus": 0}),
         ({"TimeLimit": None}, {"limit_s": MISSING}),
         ({"SubmitTime": "Unknown", "EligibleTime": None}, {"submit_s": MISSING, "eligible_s": MISSING}),
+        ({"AccrueTime": "Unknown"}, {"accrues_s": MISSING}),
+        ({"AccrueTime": None}, {"accrues_s": MISSING}),
         ({"Comment": None}, {"comment": ""}),
         ({"Comment": "(null)"}, {"comment": ""}),
         ({"Dependency": "afterany:9(unfulfilled)"}, {"dependency": "afterany:9(unfulfilled)"}),

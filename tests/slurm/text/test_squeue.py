@@ -15,15 +15,16 @@ CELLS = {
     "JobID": "17", "State": "RUNNING", "UserName": "ada", "Account": "lab", "Partition": "gpu", "QOS": "high",
     "ArrayTaskID": "N/A", "Reason": "None", "PriorityLong": "4031", "NumNodes": "2", "NumCPUs": "128",
     "tres-alloc": "cpu=128,mem=1T,node=2,gres/gpu=16", "tres-per-node": "gres:gpu:8", "OverSubscribe": "NO",
-    "TimeLimit": "2-00:00:00", "SubmitTime": "1795209000", "EligibleTime": "1795209001", "StartTime": "1795209060",
-    "EndTime": "1795381860", "Dependency": "(null)", "exit_code": "0", "NodeList": "n[1-2]", "Comment": "mirage:x:1",
+    "TimeLimit": "2-00:00:00", "SubmitTime": "1795209000", "EligibleTime": "1795209001", "AccrueTime": "1795209002",
+    "StartTime": "1795209060", "EndTime": "1795381860", "Dependency": "(null)",
+    "exit_code": "0", "NodeList": "n[1-2]", "Comment": "mirage:x:1",
     "Name": "train, again",
 }  # fmt: skip
 
 JOB = QueuedJob(
     17, JobState.RUNNING, name="train, again", user="ada", account="lab", partition="gpu", qos="high", priority=4031.0,
-    nodes=2, cpus=128, gpus=16, limit_s=172_800, submit_s=1795209000, eligible_s=1795209001, start_s=1795209060,
-    end_s=1795381860, comment="mirage:x:1", nodelist="n[1-2]", whole_nodes=True,
+    nodes=2, cpus=128, gpus=16, limit_s=172_800, submit_s=1795209000, eligible_s=1795209001, accrues_s=1795209002,
+    start_s=1795209060, end_s=1795381860, comment="mirage:x:1", nodelist="n[1-2]", whole_nodes=True,
 )  # fmt: skip
 
 
@@ -72,6 +73,8 @@ WAITS = replace(JOB, state=JobState.PENDING, start_s=MISSING, end_s=MISSING, nod
         ({"TimeLimit": "Partition_Limit"}, {"limit_s": MISSING}),
         ({"TimeLimit": "INVALID"}, {"limit_s": MISSING}),
         ({"SubmitTime": "N/A", "EligibleTime": "0"}, {"submit_s": MISSING, "eligible_s": MISSING}),
+        ({"AccrueTime": "0"}, {"accrues_s": MISSING}),
+        ({"AccrueTime": "N/A"}, {"accrues_s": MISSING}),
         ({"StartTime": "1795300000", "EndTime": "1795400000"}, {"start_s": 1795300000, "end_s": 1795400000}),
         ({"NumCPUs": ""}, {"cpus": 1}),
         ({"NumNodes": "?"}, {"nodes": 1, "gpus": 8}),

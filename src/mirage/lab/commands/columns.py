@@ -92,6 +92,7 @@ _QUEUE: dict[str, Column] = {
     "timeused": ("TIME", lambda job, form: elapsed(_ran_s(job, form))),
     "timeleft": ("TIME_LEFT", lambda job, form: elapsed(job.limit_s - _ran_s(job, form))),
     "submittime": ("SUBMIT_TIME", lambda job, form: form.instant(job.submit_s)),
+    "accruetime": ("ACCRUE_TIME", lambda job, form: form.instant(job.accrues_s)),
     "eligibletime": ("ELIGIBLE_TIME", lambda job, form: form.instant(job.eligible_s)),
     "starttime": ("START_TIME", lambda job, form: form.instant(job.start_s)),
     "endtime": ("END_TIME", lambda job, form: form.instant(job.end_s)),
@@ -240,6 +241,7 @@ def job_line(job: QueuedJob, form: Form) -> str:
         f"Dependency={job.dependency or '(null)'} ExitCode={job.exit_code}:{job.exit_signal} "
         f"RunTime={format_duration(_ran_s(job, form))} TimeLimit={format_duration(job.limit_s)} "
         f"SubmitTime={form.instant(job.submit_s)} EligibleTime={form.instant(job.eligible_s, 'Unknown')} "
+        f"AccrueTime={form.instant(job.accrues_s, 'Unknown')} "
         f"StartTime={form.instant(job.start_s, 'Unknown')} EndTime={form.instant(job.end_s, 'Unknown')} "
         f"Partition={job.partition} NodeList={job.nodelist or '(null)'} NumNodes={job.nodes} NumCPUs={job.cpus} "
         f"TRES={tres(job.nodes, job.cpus, job.gpus)} OverSubscribe={'NO' if job.whole_nodes else 'OK'} "

@@ -11,7 +11,7 @@ import numpy as np
 from mirage.job_state import MISSING
 from mirage.policy.view import MOST_PENDING, Chain, Ended, Jobs, Nodes, View
 from mirage.sim.contract.job_labels import JobLabels, label
-from mirage.sim.kernel.arrays import CLOCK, HELD, NOBODY, RUNNING, SUSPENDING, WHOLE_NODE, State, World
+from mirage.sim.kernel.arrays import CLOCK, HELD, NEVER_S, NOBODY, RUNNING, SUSPENDING, WHOLE_NODE, State, World
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.resources.amounts import MEMORY
 from mirage.sim.kernel.resources.limits import exceeded
@@ -137,7 +137,7 @@ def fill(
         counts[6, k] = WHOLE_NODE if whole or job.gpus == WHOLE_NODE else job.cpus
         counts[7, k] = job.limit_s
         counts[8, k] = job.submit_s
-        counts[9, k] = MISSING if held else job.eligible_s
+        counts[9, k] = job.eligible_s if job.eligible_s < NEVER_S else MISSING
         counts[10, k] = job.start_s if runs else MISSING
         counts[11, k] = job.width if runs else 0
         counts[12, k] = label(codes, injected, 0, job.id)

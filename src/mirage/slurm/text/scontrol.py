@@ -57,6 +57,7 @@ def queued_job(line: str) -> QueuedJob:
         limit_s=limit_s(limit),
         submit_s=instant_s(row.get("SubmitTime", "")),
         eligible_s=instant_s(row.get("EligibleTime", "")),
+        accrues_s=instant_s(row.get("AccrueTime", "")),
         start_s=start,
         end_s=instant_s(row.get("EndTime", "")) if state not in ALIVE or start != MISSING else MISSING,
         dependency=text_of(row.get("Dependency", "")),

@@ -19,8 +19,8 @@ FIELD, RECORD = "\x1f", "\x1e"
 
 FIELDS = (
     "JobID", "State", "UserName", "Account", "Partition", "QOS", "ArrayTaskID", "Reason", "PriorityLong", "NumNodes",
-    "NumCPUs", "tres-alloc", "tres-per-node", "OverSubscribe", "TimeLimit", "SubmitTime", "EligibleTime", "StartTime",
-    "EndTime", "Dependency", "exit_code", "NodeList", "Comment", "Name",
+    "NumCPUs", "tres-alloc", "tres-per-node", "OverSubscribe", "TimeLimit", "SubmitTime", "EligibleTime", "AccrueTime",
+    "StartTime", "EndTime", "Dependency", "exit_code", "NodeList", "Comment", "Name",
 )  # fmt: skip
 
 COMMAND = (
@@ -47,7 +47,7 @@ def read_queue(output: str) -> tuple[tuple[QueuedJob, ...], Skipped]:
 def queued_job(cells: list[str]) -> QueuedJob:
     """A job from its cells, in the order of ``FIELDS``."""
     (number, word, user, account, partition, qos, array, reason, priority, nodes, cpus, tres, gres, shared, limit,
-     submit, eligible, start, end, dependency, exit_status, nodelist, comment, name) = cells  # fmt: skip
+     submit, eligible, accrues, start, end, dependency, exit_status, nodelist, comment, name) = cells  # fmt: skip
     state, width = state_of(word), count_of(nodes, 1)
     code, sign = exit_of_wait_status(count_of(exit_status))
     started_s = instant_s(start)
@@ -68,6 +68,7 @@ def queued_job(cells: list[str]) -> QueuedJob:
         limit_s=limit_s(limit),
         submit_s=instant_s(submit),
         eligible_s=instant_s(eligible),
+        accrues_s=instant_s(accrues),
         start_s=started_s,
         end_s=instant_s(end) if state not in ALIVE or started_s != MISSING else MISSING,
         dependency=text_of(dependency),
