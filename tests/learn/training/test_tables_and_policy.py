@@ -1,0 +1,63 @@
+"""What a rolling origin reads off the data is what the policy in the file does in an evaluation."""
+
+import numpy as np
+import pytest
+
+from mirage.duration import DAY_S, HOUR_S
+from mirage.learn.dataset.make import make_data_set
+from mirage.learn.dataset.read import read_hand_overs
+from mirage.learn.dataset.recipe import Recipe
+from mirage.learn.regression.model import TrainingSettings, seen_in
+from mirage.learn.training.rolling_origin import submitted_rows
+from mirage.learn.training.train import Said, Slices, train_policy
+from mirage.policy.cost import Cost
+from mirage.provision.chain import Link
+from mirage.provision.evaluation.candidate import Candidate
+from mirage.provision.evaluation.episode import Scenario
+from mirage.provision.evaluation.evaluate import evaluate
+from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.study import Study
+from mirage.sim.cluster import Cluster
+from mirage.sim.jobs import workload
+from mirage.trace.table import JobTable
+
+for package in ("xgboost", "safetensors", "pyarrow"):
+    pytest.importorskip(package, reason="pip install mirage-hpc[learn]")
+
+FUTURES = 8
+
+
+@pytest.fixture
+def scenario():
+    """Forty days of two users on eight nodes, with waits of hours now and then."""
+    random, n = np.random.default_rng(3), 900
+    run_s = random.integers(600, 8 * HOUR_S, n)
+    table = JobTable.build(
+        range(n),
+        submit_s=np.sort(random.integers(0, 40 * DAY_S, n)),
+        elapsed_s=run_s,
+        limit_s=run_s * random.integers(1, 4, n),
+        nodes=random.choice([1, 1, 1, 2, 4], n),
+        user=[f"user{k % 2}" for k in range(n)],
+    )
+    return Scenario(Cluster.pool(8), workload(table, Cluster.pool(8)), "easy")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["correction", "xgboost-2023"])
+def test_a_policy_submits_where_the_tables_say(scenario, tmp_path, method):
+    protocol = Protocol.warm(5 * DAY_S, windows=14, every_s=DAY_S, step_s=3 * HOUR_S)
+    link, cost = Link(2, 24 * HOUR_S), Cost(2, 1)
+    make_data_set(Recipe(Study(scenario, protocol, (link,), (), 0), FUTURES), tmp_path / "data")
+    data = read_hand_overs(tmp_path / "data")
+    slices = Slices(18 * DAY_S, 30 * DAY_S)
+    settings = TrainingSettings(rounds=30, trees=10)
+    trained = train_policy({2: method}, data, slices, Said("made-up", FUTURES), settings)
+    trained.save(tmp_path / "model")
+    part = trained.parts[2]
+    rows = submitted_rows(part.model.submits(seen_in(data), cost), data)
+    policy = str(tmp_path / "model")
+    trials = evaluate(scenario, protocol, [link], [policy], [cost]).trials[2]
+    decided_s = [trial.episode.decisions_s[trial.chosen[Candidate(policy, cost).key]] for trial in trials]
+    assert decided_s == data.time_s[rows].tolist()
+    assert len({int(left) for left in data.remaining_s[rows]}) > 2  # not all alike
