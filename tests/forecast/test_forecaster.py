@@ -248,11 +248,14 @@ def test_a_held_link_is_let_go_with_the_age_that_it_has(discipline: str) -> None
 
 def test_a_link_that_competes_counts_once() -> None:
     seen = behind_a_crowd()
-    link = {"id": 7, "nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - DAY_S, "eligible_s": NOW - DAY_S}
+    link = {"id": 7, "nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 30 * DAY_S, "eligible_s": NOW - DAY_S}
     crowd = [{"nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 60, "eligible_s": NOW - 60, "id": k} for k in range(3)]
     competes = replace(seen, pending=jobs(link, *crowd))
     plays = Forecaster(2, scheduler=SlurmSettings(weight_age=1000.0))
     delays = np.array([0, 4 * HOUR_S])
     assert plays.forecast(competes, delays).starts_s.tolist() == plays.forecast(seen, delays).starts_s.tolist()
+    # where holding costs it its age, a delay puts it behind all three; to stay where it is does not
+    loses = Forecaster(2, scheduler=SlurmSettings(weight_age=1000.0, hold_keeps_age=False))
+    assert loses.forecast(competes, delays).starts_s.tolist() == [[NOW + 2 * HOUR_S, NOW + 5 * HOUR_S]] * 2
     # held for four hours, it lets two of the three go first, and comes before the last of them
     assert plays.forecast(competes, delays).starts_s.tolist() == [[NOW + 2 * HOUR_S, NOW + 4 * HOUR_S]] * 2

@@ -110,6 +110,19 @@ def test_a_job_that_was_eligible_once_keeps_its_age_whatever_it_waits_for(discip
     audit(sim)
 
 
+def test_where_holding_costs_a_job_its_age_it_counts_from_the_release() -> None:
+    sim = empty(Cluster.pool(2), hold_keeps_age=False)
+    put(sim, nodes=2, limit_s=6000, run_s=6000)
+    held, stays = (put(sim, nodes=2, limit_s=600, run_s=600) for _ in range(2))
+    sim.advance(60)
+    alter.wait_for(sim, held, begin_s=NEVER_S)
+    assert sim.view().held.eligible_s.tolist() == [-1]
+    sim.advance(90)
+    for job in (held, stays):
+        alter.wait_for(sim, job)
+    assert sorted(sim.view().pending.eligible_s.tolist()) == [0, 90]
+
+
 def test_a_requeued_job_s_age_begins_anew(sim: Simulation) -> None:
     first = put(sim, nodes=2, limit_s=1000, run_s=1000)
     sim.advance(10)

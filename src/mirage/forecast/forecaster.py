@@ -127,6 +127,7 @@ class QueueFutures:
         )
         self.world, self.seen, scratch = revive(view, self.spec, seldom, arrivals, view.phase_s, forecaster.limits)
         self._scratch = [scratch, *(self._fresh_scratch() for _ in range(1, self.threads))]
+        self.keeps_age = scheduler.hold_keeps_age
         self.standings, self.seed = Standings(view, scheduler), forecaster.seed
         self.past.jobs.boost = self.standings.of_users(self.past.jobs.user)
         self.seen.live.boost[waiting : len(view.pending)] = self.standings.of_users(view.pending.user[waiting:])
@@ -147,7 +148,8 @@ class QueueFutures:
         """Play every future with the next link of a chain submitted after each delay.
 
         A link that is queued already is let go after each delay, with the age and the time limit that it has, and held
-        until then: a delay of 0 is to let it go now, or to leave it where it competes.
+        until then: a delay of 0 is to let it go now, or to leave it where it competes. Where holding costs a job its
+        age, one that competes has none after any other delay.
 
         Args:
             chain: Whose present link is sure to run until its limit.
@@ -158,7 +160,16 @@ class QueueFutures:
             ConfigurationError: The discipline is one that asks a policy: there is none in a forecast.
             PlanInfeasible: The discipline planned what cannot be done.
         """
-        return self._played(chain, NOBODY, delays_s, until_s)
+        competes = chain.queued is not None and chain.queued.accrues_s != MISSING and not self._is_held(chain)
+        if self.keeps_age or not competes:
+            return self._played(chain, NOBODY, delays_s, until_s)
+        assert chain.queued is not None
+        stays = self._played(chain, NOBODY, np.zeros(1, dtype=np.int64), until_s)
+        anew = self._played(replace(chain, queued=replace(chain.queued, accrues_s=MISSING)), NOBODY, delays_s, until_s)
+        return replace(anew, starts_s=np.hstack([stays.starts_s, anew.starts_s[:, 1:]]))
+
+    def _is_held(self, chain: Chain) -> bool:
+        return chain.queued is not None and (chain.queued.held or chain.queued.begins_s > self.view.now_s)
 
     def play_pending(self, job: int, until_s: int) -> StartForecast:
         """Play every future and read off when a job of the view that waits already starts.

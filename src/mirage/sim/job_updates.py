@@ -52,8 +52,9 @@ def wait_for(
 ) -> None:
     """Say anew what a waiting job waits for; nothing, and it competes from now on.
 
-    Age counts from the first time that a job competed; whatever it is made to wait for then costs it none. A job that
-    competes already and has nothing to wait for keeps its place, too.
+    Age counts from the first time that a job competed, whatever it is made to wait for then, where a held job keeps its
+    age (``SlurmSettings.hold_keeps_age``); else from the last. A job that competes already and has nothing to wait for
+    keeps its place and its age.
 
     Args:
         begin_s: Not before; ``NEVER_S`` to hold it until it is released.
@@ -64,7 +65,8 @@ def wait_for(
         PlanInfeasible: It is not waiting.
     """
     waiting_job(sim, job_id)
-    change_wait(sim.state, job_id, begin_s, after, AFTER_NONE if after == NOBODY else after_kind)
+    after_kind = AFTER_NONE if after == NOBODY else after_kind
+    change_wait(sim.state, job_id, begin_s, after, after_kind, sim.settings.hold_keeps_age)
     wake_now(sim.state)
 
 
@@ -195,7 +197,7 @@ def think_again(sim: Simulation, job_id: int, action: Action) -> None:
 
 
 @kernel()
-def change_wait(state: State, job_id: int, begin_s: int, after: int, after_kind: int) -> None:
+def change_wait(state: State, job_id: int, begin_s: int, after: int, after_kind: int, keeps_age: bool) -> None:
     """As ``wait_for``, for a job that waits."""
     clock = state.clock[0]
     at = find_slot(state.held, clock.n_held, state.live, job_id)
@@ -210,6 +212,8 @@ def change_wait(state: State, job_id: int, begin_s: int, after: int, after_kind:
     if queued and (begin_s > clock.now_s or (after_kind != AFTER_NONE and not met(state, job))):
         unqueue(state, at)
         hold(state, slot)
+        if not keeps_age:
+            job.eligible_s = NEVER_S
     clock.ended_since |= FREED | REPLAN
     wake_held(state)
 

@@ -20,10 +20,12 @@ NOW = 40 * DAY_S
 SETTINGS = PolicySettings(scheduler=SlurmSettings(weight_age=100_000.0))
 
 
-def full(*, ends_h: float, free_h: float = 2, queued: QueuedLink | None = None, crowd: int = 3) -> View:
-    """Two nodes full for ``free_h``, and jobs of 4 h of both nodes that came a minute ago."""
+def full(
+    *, ends_h: float, free_h: float = 2, queued: QueuedLink | None = None, crowd: int = 3, each_h: int = 4
+) -> View:
+    """Two nodes full for ``free_h``, and jobs of 4 h, or so, of both nodes that came a minute ago."""
     runs = {"nodes": 2, "limit_s": DAY_S, "submit_s": 0, "start_s": NOW - DAY_S + int(free_h * HOUR_S), "width": 2}
-    came = {"nodes": 2, "limit_s": 4 * HOUR_S, "submit_s": NOW - 60, "eligible_s": NOW - 60}
+    came = {"nodes": 2, "limit_s": each_h * HOUR_S, "submit_s": NOW - 60, "eligible_s": NOW - 60}
     waits = [{"id": k, **came} for k in range(crowd)]
     seen = view(NOW, 2, 0, running=jobs({"id": 50, **runs}), pending=jobs(*waits))
     link = replace(chain(NOW + int(ends_h * HOUR_S), nodes=2), queued=queued)
@@ -80,6 +82,19 @@ def test_without_it_submits_where_the_link_may_be_needed() -> None:
     assert not decide(full(ends_h=40)).submits
     assert not decide(full(ends_h=40), "holds:bank=no", bank_age=True).submits
     assert decide(full(ends_h=14)).submits
+
+
+def test_where_holding_costs_age_it_submits_nothing_ahead_of_time() -> None:
+    loses = replace(SETTINGS, scheduler=SlurmSettings(weight_age=100_000.0, hold_keeps_age=False))
+    for name in ("holds:futures=4", "holds:futures=4:bank=yes"):
+        assert not make_policy(name, loses).decide(full(ends_h=15)).submits
+    # let go without its age, behind three jobs of an hour, it would come 2 h late: it stays, an hour early
+    early = full(ends_h=3, queued=queued(held=False), each_h=1)
+    assert type(decide(early).actions[0]) is Hold
+    assert [type(action) for action in make_policy("holds:futures=4", loses).decide(early).actions] == [Wait]
+    # four hours early is dearer
+    early = full(ends_h=6, queued=queued(held=False), each_h=1)
+    assert type(make_policy("holds:futures=4", loses).decide(early).actions[0]) is Hold
 
 
 @pytest.mark.parametrize("name", ["holds:insure=0.5", "holds:insure=inf", "holds:bank=maybe", "holds:early=x"])

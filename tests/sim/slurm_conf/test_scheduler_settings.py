@@ -58,6 +58,10 @@ def conf(tmp_path: Path) -> Write:
         ("AuthInfo=cred_expire=30", {"requeue_hold_s": 31}),
         ("AuthInfo=socket=/run/munge,CRED_EXPIRE=600", {"requeue_hold_s": 601}),
         ("AuthInfo=socket=/run/munge", {"requeue_hold_s": 121}),
+        ("AccountingStorageEnforce=associations,Limits,qos", {"hold_keeps_age": False}),
+        ("AccountingStorageEnforce=safe", {"hold_keeps_age": False}),
+        ("AccountingStorageEnforce=associations", {}),
+        ("AccountingStorageEnforce=limits\nPriorityFlags=ACCRUE_ALWAYS,MAX_TRES", {}),
         ("# PriorityWeightAge=9", {}),
     ],
 )

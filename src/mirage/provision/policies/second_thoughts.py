@@ -54,7 +54,8 @@ class Holds(WhatIf):
 
     A link that may be needed is submitted while nothing lets it start at once, and held at the next look: nothing
     starts by surprise between two decisions, and on Slurm its age grows all the same. From then on the same rule as
-    that of ``what-if`` says when it is to compete.
+    that of ``what-if`` says when it is to compete. Where holding costs a job its age, nothing is submitted ahead of
+    time, and a link is held only where it would start so early that its place is worth less.
 
     Args:
         bank: Whether the link is submitted as early as can be, only to gather age; otherwise only where interruptions
@@ -66,7 +67,8 @@ class Holds(WhatIf):
 
     def __init__(self, *, bank: bool = False, insure: float = INSURE, early: int = EARLY_MIN, **further: Any) -> None:
         super().__init__(**further)
-        self.bank, self.early_s = bank, early * MINUTE_S
+        self.keeps_age = self.forecaster.scheduler.hold_keeps_age
+        self.bank, self.early_s = bank and self.keeps_age, early * MINUTE_S
         self.insured = Cost(self.cost.interruption * insure, self.cost.overlap)
 
     def decide(self, view: View) -> Plan:
@@ -77,6 +79,8 @@ class Holds(WhatIf):
         if (plan := plan_without_choice(view, chain)) is not None:
             return plan
         plan = self.weighed_at(view, chain, self.cost)
+        if not self.keeps_age:
+            return plan
         if plan.submits:
             return _and_look_soon(plan, plan.actions, view.now_s)
         if not self._starts_soon(view, chain):

@@ -48,6 +48,9 @@ class SlurmSettings:
         recorded_priority: Where the trace tells the priorities of jobs at their submission, these stand for everything
             but the age, such as fair-share in a machine of which the trace shows only a part; the other weights are 0
             then. Jobs of which it tells none, and those injected, have this one. None where priorities are computed.
+        hold_keeps_age: A job that was eligible keeps its age when it is held again, or given a begin time or a
+            dependency by update. On Slurm 22.05.8 it does so unless ``AccountingStorageEnforce`` has limits in it
+            (measured with and without); then its age begins anew when it is let go.
         every_pass: Run also the passes in which nothing can have changed (to measure that it changes nothing).
     """
 
@@ -79,6 +82,7 @@ class SlurmSettings:
     youngest_first: bool = False
     turnover_s: int = 0
     recorded_priority: float | None = None
+    hold_keeps_age: bool = True
     every_pass: bool = False
 
     @classmethod
@@ -131,6 +135,9 @@ class SlurmSettings:
                 found[_TRES_WEIGHTS[key.lower()]] = _decimal(path, f"PriorityWeightTRES {key}", value)
         if (key := "prioritycalcperiod") in options:
             found["calc_period_s"] = _seconds(path, key, options[key])
+        enforced = {word.strip() for word in options.get("accountingstorageenforce", "").lower().split(",")}
+        always = "ACCRUE_ALWAYS" in options.get("priorityflags", "").upper()
+        found["hold_keeps_age"] = always or not enforced & _ENFORCE_LIMITS
         found["favor_small"] = options.get("priorityfavorsmall", "no").lower() == "yes"
         return replace(cls(), **found)  # type: ignore[arg-type]
 
@@ -165,6 +172,7 @@ _PRIORITY_WEIGHTS = {
 }
 _TRES_WEIGHTS = {"gres/gpu": "weight_gpus", "cpu": "weight_cpus"}
 _PRIORITY_TIMES = {"prioritydecayhalflife": "half_life_s", "prioritymaxage": "max_age_s"}
+_ENFORCE_LIMITS = {"limits", "safe", "all"}
 _CREDENTIAL = re.compile(r"cred_expire=(\d+)", re.IGNORECASE)
 _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*$", re.IGNORECASE)
 _OPTION = re.compile(r"\s*([A-Za-z]+)\s*=\s*(\S.*?)\s*$")
