@@ -32,6 +32,12 @@ _UNANSWERED = re.compile(
 _NEVER_SENT = re.compile(r"unable to contact slurm controller \(connect failure\)", re.IGNORECASE)
 """sbatch wrote nothing to the controller, and so submitted nothing: it gives up after a MessageTimeout of trying."""
 
+_ACCRUAL = (
+    ("qos", ("Name",), ("GrpJobsAccrue", "MaxJobsAccruePA", "MaxJobsAccruePU")),
+    ("assoc", ("Account", "User"), ("GrpJobsAccrue", "MaxJobsAccrue")),
+)
+"""Where sacctmgr shows limits on jobs that gather age: what, the columns that name it, those of the limits."""
+
 _GONE = re.compile(r"invalid job id|already (completing or )?completed|job/step already|not running", re.IGNORECASE)
 
 
@@ -124,6 +130,29 @@ class SlurmClient:
             SlurmRefused: The site keeps no accounts, or will not tell.
         """
         return self._run(["sacctmgr", "--parsable2", "show", "qos"]).stdout
+
+    def accrual_limits(self) -> tuple[str, ...] | None:
+        """Limits on how many jobs gather age at once, as ``qos low MaxJobsAccruePU=2``; None where nobody tells.
+
+        Of QOS and associations, as far as this user is shown them.
+        """
+        found: list[str] = []
+        for what, named, fields in _ACCRUAL:
+            asked = ["sacctmgr", "--parsable2", "--noheader", "show", what, f"format={','.join((*named, *fields))}"]
+            try:
+                done = self.runner.run(asked)
+            except SlurmUnreachable:
+                return None
+            if done.status:
+                return None
+            for line in done.stdout.splitlines():
+                cells = line.split("|")
+                if cells[len(named) - 1] not in ("", self.user) and what == "assoc":
+                    continue  # another user's
+                who = " ".join([what, *filter(None, cells[: len(named)])])
+                limits = zip(fields, cells[len(named) :])
+                found += [f"{who} {field}={value}" for field, value in limits if value]
+        return tuple(found)
 
     def accounts_are_private(self) -> bool | None:
         """Whether accounting shows each user their own jobs alone (slurmdbd's ``PrivateData``); None: not told."""

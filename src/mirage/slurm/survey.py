@@ -16,6 +16,9 @@ from mirage.slurm.version import Version, detect
 OK, WARN, FAIL = "ok", "warn", "fail"
 OLDEST = Version(21, 8)
 SHORT_MEMORY_S = 120
+MEASURED = Version(22, 5, 8)
+"""On which it was measured that a link which competed once keeps its age while it is held."""
+MOST_LIMITS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ def survey(slurm: SlurmClient) -> list[Finding]:
     value = f"{_controllers(options)}; {len(queue.jobs)} jobs, {len(machine.nodes)} nodes"
     found.append(Finding(OK, "controller", value, "the chains of a store belong to this cluster and to no other"))
     found += [check(options) for check in _CHECKS]
+    found.append(_second_thoughts(slurm, version, options))
     found.append(_limits(machine))
     found.append(_accounting(slurm, options, queue.time_s))
     return found
@@ -70,6 +74,35 @@ def _flags(options: Mapping[str, str]) -> Finding:
             WARN, "age", flags, "jobs held by a dependency gain priority by age, too: waiting costs less than elsewhere"
         )
     return Finding(OK, "age", flags or "no PriorityFlags", "a held job gains priority by age from its release on")
+
+
+def _second_thoughts(slurm: SlurmClient, version: Version, options: Mapping[str, str]) -> Finding:
+    """Whether a link that competes can be held again, and be let loose, without losing its age."""
+    what = "second thoughts"
+    kind = options.get("prioritytype", "")
+    if kind.endswith("basic"):
+        return Finding(OK, what, f"{kind}: no job has an age here", "a link that is held again only loses its turn")
+    if "ACCRUE_ALWAYS" in options.get("priorityflags", "").upper():
+        return Finding(
+            OK, what, "held jobs gain age here, ACCRUE_ALWAYS", "holding a link costs no age, nor does --bank-age"
+        )
+    measured = version[:2] == MEASURED[:2]
+    kept = f"a link that competed once keeps its age while it is held (measured on {MEASURED})"
+    unknown = f"whether a held link keeps its age is not known for {version} (it does on {MEASURED})"
+    limits = _accrual_limits(slurm, options)
+    advice = f"limits on jobs that gain age: {limits}" + ("" if measured else "; compare AccrueTime before and after")
+    return Finding(OK if measured else WARN, what, kept if measured else unknown, advice)
+
+
+def _accrual_limits(slurm: SlurmClient, options: Mapping[str, str]) -> str:
+    """The limits in words; that they are not known is said."""
+    if options.get("accountingstoragetype", "accounting_storage/none").endswith("none"):
+        return "none, since there are no accounts"
+    limits = slurm.accrual_limits()
+    if limits is None:
+        return "not known, sacctmgr does not tell"
+    shown = ", ".join(limits[:MOST_LIMITS]) + (f" and {len(limits) - MOST_LIMITS} more" * (len(limits) > MOST_LIMITS))
+    return shown or "none that sacctmgr shows"
 
 
 def _backfill(options: Mapping[str, str]) -> Finding:
