@@ -17,6 +17,8 @@ from mirage.agent.background.calibration import SiteCalibration
 from mirage.agent.background.promised_starts import PromisedStarts
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.decision.decide import Decider
+from mirage.agent.cycle.decision.second_thoughts import let_go_early
+from mirage.agent.cycle.decision.withdrawal import finish_withdrawal
 from mirage.agent.cycle.handover import Progress, ReadinessProbes, Shell, hand_over, next_last_call_s
 from mirage.agent.cycle.poller import Poller
 from mirage.agent.cycle.reconcile import Reconciler
@@ -262,6 +264,8 @@ class Agent:
         """Update one chain from the snapshot, and do what is to be done about it."""
         before = {link.number for link in context.links.get(chain.id, ()) if link.state is LinkState.ENDED}
         self.reconciler.follow(context, chain, self.submissions.under_way.keys())
+        let_go_early(context, chain)
+        finish_withdrawal(context, chain)
         ended = [link for link in context.of(chain, LinkState.ENDED) if link.number not in before]
         chain = steer(context, chain, ended)
         if chain.state is ChainState.ACTIVE or chain.id in self.submissions.under_way:

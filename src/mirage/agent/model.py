@@ -6,7 +6,7 @@ A link's life, each step written to the store before the next one is taken:
 
 ``planned`` with ``attempted_s`` set means that sbatch may have run: the queue is asked before it is run again. The
 next link is *held* by ``afterany`` on its predecessor from the moment the predecessor starts: should the agent die, it
-follows on its own. "Submit now" clears that dependency.
+follows on its own. "Submit now" clears that dependency; a second thought puts it back, and the link is held again.
 """
 
 from __future__ import annotations
@@ -57,6 +57,9 @@ class ChainSpec:
         grace_s: Between that signal and the end of the previous link.
         later_script: Copy of the script for all links but the first, where it differs; empty where it does not.
         request_id: Key of the request that made the chain, so that a repeated one makes no second; empty for none.
+        bank_age: Whether a link may be submitted early only to gather age while it is held.
+        least_limit_s: No link is given a shorter time limit (sbatch's ``--time-min``); ``MISSING`` where the user
+            names none.
     """
 
     submission: Submission
@@ -73,6 +76,8 @@ class ChainSpec:
     ready_by_job: bool = False
     later_script: str = ""
     request_id: str = ""
+    bank_age: bool = False
+    least_limit_s: int = MISSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +121,17 @@ class Link:
         number: 1, 2, …
         job: Slurm's id; ``MISSING`` until known.
         attempted_s: When sbatch was about to be run last; ``MISSING`` before.
-        released_s: From when on it competed for nodes: submitted free, or its dependency was cleared.
+        released_s: From when on it competed for nodes: submitted free, or its dependency was cleared for the first
+            time; a link that is held again keeps it.
         ready_s: When it could take over.
         signalled_s: When it was told to leave.
         finished: Whether the job itself said that the work is done.
         outcome: How the job ended.
         reason: Why it waits, in Slurm's word; empty while it does not.
         earlier: Start, readiness and end of each run before a requeue, seconds; ``MISSING`` for never ready.
+        begins_s: The moment to which we have put off its start; ``MISSING`` for none.
+        withdrawn_s: When it was decided to take it out of the queue for another; ``MISSING`` for never.
+        given_up: How many links before it were withdrawn: their numbers count for nothing.
     """
 
     chain: int
@@ -143,6 +152,26 @@ class Link:
     exit_code: int = 0
     reason: str = ""
     earlier: tuple[tuple[int, int, int], ...] = ()
+    begins_s: int = MISSING
+    withdrawn_s: int = MISSING
+    given_up: int = 0
+
+    @property
+    def place(self) -> int:
+        """Its place among the links that were not withdrawn before they ran: 1 for the first."""
+        return self.number - self.given_up
+
+    @property
+    def was_withdrawn(self) -> bool:
+        """Whether it was taken out of the queue, and never ran."""
+        return self.withdrawn_s != MISSING and self.state is LinkState.ENDED and self.started_s == MISSING
+
+
+def next_link(chain: int, last: Link | None) -> Link:
+    """The link to be planned behind the last one of a chain; numbers are never used twice."""
+    if last is None:
+        return Link(chain, 1)
+    return Link(chain, last.number + 1, given_up=last.given_up + last.was_withdrawn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +198,8 @@ class DecisionRecord:
         reason: Of the plan's actions.
         estimate: What the policy expected, units in the names.
         saw: Summary of the view: pending and running jobs, nodes asked for and free.
+        thought: What it changed about a link that was queued: ``hold``, ``release``, ``postpone``, ``shorten``,
+            ``withdraw``, or several of them with commas between; empty for nothing.
     """
 
     chain: int
@@ -179,6 +210,7 @@ class DecisionRecord:
     reason: str
     estimate: dict[str, float] = field(default_factory=dict)
     saw: dict[str, float] = field(default_factory=dict)
+    thought: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from sqlalchemy.engine import make_url
 
 from mirage.agent.chain.found_jobs import FoundJob, found_jobs, link_from
 from mirage.agent.chain.keep import place_of
-from mirage.agent.model import Chain, ChainState, EventRecord, Link, LinkState, StoreIdentity
+from mirage.agent.model import Chain, ChainState, EventRecord, Link, LinkState, StoreIdentity, next_link
 from mirage.agent.paths import Home
 from mirage.agent.store.backup import Backup, copy_store, damage, into_one_file, lease_in, sound_backups
 from mirage.agent.store.chain_file import KeptChain, kept_chains
@@ -188,8 +188,8 @@ def _complete(store: SqlStore, chain: Chain, jobs: list[FoundJob], now_s: int) -
             links[number] = Link(chain.id, number, LinkState.ENDED, ended_s=now_s)
             lost.append(number)
     if _gets_another(chain, links):
-        number = max(links, default=0) + 1
-        links[number] = Link(chain.id, number)
+        another = next_link(chain.id, links[max(links)] if links else None)
+        links[another.number] = another
     for number, link in links.items():
         if link.state is LinkState.PLANNED and link.job == MISSING:
             links[number] = replace(link, attempted_s=now_s)  # it may be on its way: it is looked for first
@@ -202,7 +202,8 @@ def _complete(store: SqlStore, chain: Chain, jobs: list[FoundJob], now_s: int) -
 def _gets_another(chain: Chain, links: dict[int, Link]) -> bool:
     """Whether a link is to be looked for that the last agent may have been about to submit."""
     waits = any(link.state in WAITING for link in links.values())
-    allowed = not chain.spec.links or max(links, default=0) < chain.spec.links
+    last = links[max(links)] if links else None
+    allowed = not chain.spec.links or next_link(chain.id, last).place <= chain.spec.links
     return chain.state is ChainState.ACTIVE and not waits and allowed
 
 

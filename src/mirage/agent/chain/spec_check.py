@@ -10,14 +10,18 @@ from mirage.agent.chain.tag import chain_name
 from mirage.agent.model import ChainSpec
 from mirage.duration import HOUR_S, MINUTE_S, UNLIMITED_S, format_duration, parse_duration_s
 from mirage.errors import ConfigurationError, shown
+from mirage.job_state import MISSING
 from mirage.policy.cost import Cost
-from mirage.policy.registry import make_policy, policy_spec
+from mirage.policy.registry import known_policies, make_policy, policy_spec
 from mirage.policy.settings import PolicySettings
 from mirage.slurm.options import Chosen
 
 GRACE_S = 2 * MINUTE_S
 GRACE_SHARE = 4
 """Unless the user says otherwise, the grace is two minutes, and at most this part of the time limit."""
+
+BANK_AGE = "bank_age"
+"""What a policy needs that submits a link early only to gather age."""
 
 _SIGNALS = "HUP INT QUIT ABRT KILL ALRM TERM USR1 USR2 URG CONT STOP TSTP TTIN TTOU XCPU"
 SIGNALS = tuple(_SIGNALS.split())
@@ -37,6 +41,16 @@ def limit_s(given: Chosen) -> int | None:
     if seconds in (0, UNLIMITED_S):  # as sbatch reads 0
         return UNLIMITED_S
     return -(-seconds // MINUTE_S) * MINUTE_S
+
+
+def least_limit_s(given: Chosen) -> int:
+    """The shortest limit that the user takes (``--time-min``); ``MISSING`` where there is no word of it.
+
+    Raises:
+        ConfigurationError: It is no duration.
+    """
+    least = given.get("time-min")
+    return MISSING if least is None else parse_duration_s(least)
 
 
 def default_grace_s(limit: int | None) -> int:
@@ -112,6 +126,12 @@ def check_policy(spec: ChainSpec) -> None:
         raise ConfigurationError(f"--policy {spec.policy} ends with a colon; write the parameter behind it")
     if parameter or (declared.parameter and "scheduler" not in declared.needs):
         make_policy(spec.policy, PolicySettings(Cost(spec.interruption_cost, spec.overlap_cost)))
+    if spec.bank_age and BANK_AGE not in declared.needs:
+        able = ", ".join(name for name in known_policies() if BANK_AGE in policy_spec(name).needs)
+        raise ConfigurationError(
+            f"--bank-age: the policy {spec.policy} does not bank age; leave the option out, or choose one that does: "
+            f"{able or 'no policy here does'}"
+        )
 
 
 def _check_directory(given: Chosen, directory: Path) -> None:

@@ -52,6 +52,8 @@ def seen_in_queue(link: Link, job: QueuedJob, now_s: int) -> Change:
     else:
         columns |= _over(link, job, now_s)
     reason = job.reason if job.state is JobState.PENDING and not job.dependency else ""
+    if reason == "BeginTime" and link.begins_s > now_s:  # we have put it off
+        reason = ""
     if reason != link.reason:
         columns["reason"] = reason
     columns |= _said(link, parse_tag(job.comment), columns, now_s)

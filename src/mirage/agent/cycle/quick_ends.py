@@ -15,7 +15,8 @@ BROKEN = frozenset({JobState.FAILED, JobState.OUT_OF_MEMORY, JobState.BOOT_FAIL,
 
 def count_end(context: CycleContext, chain: Chain, link: Link) -> Chain:
     """The chain after a link has ended: as before, slowed down, or paused."""
-    if link.cancelled_s != MISSING and link.signalled_s == MISSING:  # ended by us before it could show anything
+    by_us = link.cancelled_s != MISSING or link.was_withdrawn
+    if by_us and link.signalled_s == MISSING:  # ended before it could show anything
         return chain
     if link.started_s == MISSING:
         return _never_started(context, chain, link)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.quick_ends import count_end
-from mirage.agent.model import Chain, ChainState, Link, LinkState
+from mirage.agent.model import Chain, ChainState, Link, LinkState, next_link
 from mirage.job_state import MISSING, JobState
 
 WAITING = (LinkState.PLANNED, LinkState.HELD, LinkState.QUEUED)
@@ -63,10 +63,10 @@ def _plan_next(context: CycleContext, chain: Chain) -> None:
     last = links[-1] if links else None
     if last is not None and last.state in WAITING:
         return
-    number = last.number + 1 if last is not None else 1
-    if (chain.spec.links and number > chain.spec.links) or _is_past_end(context, chain):
+    link = next_link(chain.id, last)
+    if (chain.spec.links and link.place > chain.spec.links) or _is_past_end(context, chain):
         return
-    context.add_link(Link(chain.id, number))
+    context.add_link(link)
 
 
 def _is_past_end(context: CycleContext, chain: Chain) -> bool:
@@ -83,9 +83,14 @@ def _finished(context: CycleContext, chain: Chain) -> tuple[ChainState, str] | N
         return ChainState.STOPPING, why
     if _is_past_end(context, chain):
         return ChainState.ENDING, "its time is over"
-    if links and chain.spec.links and links[-1].state is LinkState.ENDED and links[-1].number >= chain.spec.links:
+    if links and chain.spec.links and _is_last(chain, links[-1]):
         return ChainState.ENDING, f"all {chain.spec.links} links have run"
     return None
+
+
+def _is_last(chain: Chain, link: Link) -> bool:
+    """Whether no link is to follow one that has ended."""
+    return link.state is LinkState.ENDED and next_link(chain.id, link).place > chain.spec.links
 
 
 def _done_by_exit(chain: Chain, links: list[Link]) -> str:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from mirage.agent.background.calibration import SiteCalibration
     from mirage.agent.store.protocol import Store
 
+SECOND_THOUGHTS = ("held-again", "released-again", "postponed", "shortened", "taken-back")
+"""Kinds of events."""
+
 Labelled = Mapping[Any, float]
 """Values by a tuple of labels."""
 
@@ -138,7 +141,9 @@ class Metrics(Collector):
         self._happened += happened
         told = {(reason, "submit" if submits else "wait"): float(n) for (reason, submits), n in self._decided.items()}
         yield _counter("decisions", "What policies chose, and why", told, "reason", "choice")
-        refused = self._happened["refused"] + self._happened["release-refused"]
+        thought = {(kind,): float(self._happened[kind]) for kind in SECOND_THOUGHTS}
+        yield _counter("second_thoughts", "Changes of links that were queued", thought, "kind")
+        refused = sum(self._happened[kind] for kind in ("refused", "release-refused", "thought-refused"))
         yield _counter("submissions_refused", "Submissions and releases that Slurm refused", {(): refused})
 
 

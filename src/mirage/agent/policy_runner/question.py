@@ -15,11 +15,16 @@ from mirage.policy.view import Chain, View
 
 @dataclass(frozen=True, slots=True)
 class PolicyRequest:
-    """Which policy decides about a chain, and what an hour costs there."""
+    """Which policy decides about a chain, and what an hour costs there.
+
+    Attributes:
+        bank_age: Whether a link may be submitted early only to gather age while it is held.
+    """
 
     policy: str
     interruption_cost: float
     overlap_cost: float
+    bank_age: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,8 @@ def settings_for(
     """
     cost = Cost(request.interruption_cost, request.overlap_cost)
     if not simulates(request.policy):
-        return PolicySettings(cost)
+        return PolicySettings(cost, bank_age=request.bank_age)
     from mirage.sim.slurm_conf.settings import SlurmSettings
 
-    return PolicySettings(cost, scheduler=SlurmSettings.from_options(options, "scontrol show config"), limits=limits)
+    scheduler = SlurmSettings.from_options(options, "scontrol show config")
+    return PolicySettings(cost, scheduler=scheduler, limits=limits, bank_age=request.bank_age)

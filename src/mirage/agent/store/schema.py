@@ -45,7 +45,7 @@ links = Table(
         Column(name, BigInteger, nullable=False, default=-1)
         for name in (
             "job", "attempted_s", "submitted_s", "released_s", "started_s", "limit_s", "ready_s", "signalled_s",
-            "cancelled_s", "ended_s",
+            "cancelled_s", "ended_s", "begins_s", "withdrawn_s",
         )
     ),
     Column("finished", Boolean, nullable=False, default=False),
@@ -53,6 +53,7 @@ links = Table(
     Column("exit_code", Integer, nullable=False, default=0),
     Column("reason", Text, nullable=False, default=""),
     Column("earlier", JSON, nullable=False),
+    Column("given_up", Integer, nullable=False, default=0),
 )  # fmt: skip
 
 decisions = Table(
@@ -67,6 +68,7 @@ decisions = Table(
     Column("reason", Text, nullable=False),
     Column("estimate", JSON, nullable=False),
     Column("saw", JSON, nullable=False),
+    Column("thought", String(48), nullable=False, default=""),
 )
 
 events = Table(

@@ -20,6 +20,9 @@ from mirage.report.page import CARDS, Cell, chart, folded, key, page, section, t
 
 Told = tuple[int, int, str, str]
 
+WAIT = "wait"
+"""The choice to change nothing."""
+
 
 def chain_page(
     run: ChainRun,
@@ -103,16 +106,16 @@ def _hand_overs(run: ChainRun) -> str:
 
 
 def _decisions(decisions: Sequence[Mapping[str, Any]]) -> str:
-    """Table of the decisions that let a link compete, and of the last thirty that did not."""
-    telling = [d for d in decisions if d["submits"]]
-    shown = sorted([*telling, *[d for d in decisions if not d["submits"]][-30:]], key=lambda d: d["time_s"])
+    """Table of the decisions that changed something, and of the last thirty that did not."""
+    telling = [d for d in decisions if _choice(d) != WAIT]
+    shown = sorted([*telling, *[d for d in decisions if _choice(d) == WAIT][-30:]], key=lambda d: d["time_s"])
     names = sorted({name for d in shown for name in d["estimate"]})
     seen = sorted({name for d in shown for name in d["saw"]})
     rows = [
         [
             _when(d["time_s"]),
             str(d["link"]),
-            "compete" if d["submits"] else "wait",
+            _choice(d),
             d["reason"],
             *(_number(name, d["estimate"].get(name)) for name in names),
             *(_number(name, d["saw"].get(name)) for name in seen),
@@ -121,6 +124,11 @@ def _decisions(decisions: Sequence[Mapping[str, Any]]) -> str:
     ]
     headings = ("time (UTC)", "link", "choice", "why", *(_heading(name) for name in (*names, *seen)))
     return folded(f"{len(shown)} of {len(decisions)} decisions", table(headings, rows, numbers_from=4))
+
+
+def _choice(decision: Mapping[str, Any]) -> str:
+    """What was decided, in a word; second thoughts by theirs."""
+    return decision.get("thought") or ("compete" if decision["submits"] else WAIT)
 
 
 def _heading(name: str) -> str:

@@ -6,13 +6,16 @@ from statistics import median
 from typing import Any
 
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.model import Chain, Link
+from mirage.agent.model import Chain, Link, LinkState
 from mirage.job_state import MISSING
 from mirage.policy.view import Chain as ChainView
 from mirage.policy.view import View
 
 AT_THE_END = ("reactive", "dependency")
 """Policies that let the next link compete when the present one has ended, and not a second before."""
+
+ALIVE = (LinkState.HELD, LinkState.QUEUED, LinkState.RUNNING)
+"""A link of these may have been shortened; the next ones have the limit of the longest."""
 
 _FROM_JOB = ("user", "partition", "gpus", "cpus", "name", "account")
 
@@ -28,16 +31,16 @@ def chain_view(context: CycleContext, chain: Chain, present: Link, view: View) -
     ends_s = present.started_s + present.limit_s
     if chain.spec.policy.partition(":")[0] not in AT_THE_END:
         ends_s -= load_time_s(context, chain) + notice_s(context, present)
-    held: dict[str, Any] = {name: int(getattr(view.running, name)[mine][0]) for name in _FROM_JOB} if mine.any() else {}
+    known: dict[str, Any] = {name: int(getattr(view.running, name)[mine][0]) for name in _FROM_JOB if mine.any()}
     return ChainView(
         nodes=job.nodes,
-        limit_s=present.limit_s,
+        limit_s=max(link.limit_s for link in context.of(chain, *ALIVE)),
         predecessor=present.job,
         submitted_s=present.submitted_s,
         started_s=present.started_s,
         ends_s=max(ends_s, present.started_s),
         step_s=context.settings.interval_s(present.limit_s),
-        **held,
+        **known,
     )
 
 

@@ -1,7 +1,8 @@
 """Decisions: policies are asked without waiting, and their answers are acted on when they come.
 
 An answer counts while the view it is about is fresh and the chain still stands as it did. Where none comes in time,
-or a policy fails, the fall-back decides, and the record says so.
+or a policy fails, the fall-back decides, and the record says so. A policy that has second thoughts is asked on while
+its link is queued; others are asked until they let it loose.
 """
 
 from __future__ import annotations
@@ -9,16 +10,17 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.decision.chain_view import chain_view, summary
 from mirage.agent.cycle.decision.fallback import NAME, decide_by_recent_waits
 from mirage.agent.cycle.decision.release import release
-from mirage.agent.model import Chain, ChainState, DecisionRecord, Link, LinkState
+from mirage.agent.cycle.decision.second_thoughts import AWAY, WITHDRAW, think
+from mirage.agent.cycle.decision.undecided import SecondThoughts, Undecided, undecided
+from mirage.agent.model import Chain, DecisionRecord
 from mirage.agent.policy_runner.question import Answer, PolicyRequest, PolicyRunner, Question
-from mirage.job_state import MISSING
 from mirage.policy.plan import Plan, Wait
 from mirage.policy.view import View
 
@@ -33,14 +35,14 @@ class Open:
 
     Attributes:
         number: Of the question.
-        link: The link that ran.
+        about: The links it is about.
         asked_s: On the cluster's clock.
         since_s: Real seconds, since the question or the last decision of the fall-back.
         saw: Summary of the view.
     """
 
     number: int
-    link: int
+    about: tuple[int, int, bool]
     asked_s: int
     since_s: float
     saw: dict[str, float]
@@ -55,13 +57,17 @@ class Made:
     """
 
     chain: Chain
-    present: Link
-    waiting: Link
+    case: Undecided
     plan: Plan
     reason: str
     policy: str
     saw: dict[str, float]
     asked_s: int
+
+    @property
+    def submits(self) -> bool:
+        """Whether a link is let loose that never was before."""
+        return self.plan.submits and self.case.queued is None
 
 
 class Decider:
@@ -77,6 +83,7 @@ class Decider:
         self.open: dict[int, Open] = {}
         self.failing: dict[int, str] = {}
         self.refused: dict[int, str] = {}
+        self.thoughts = SecondThoughts()
         self.asked = 0
 
     def trouble(self, chain: int) -> str:
@@ -90,62 +97,63 @@ class Decider:
             attended: Chains whose turn it is in this cycle.
         """
         view = cache(lambda: view_of(context))
-        undecided = {chain.id: found for chain in context.chains.values() if (found := _undecided(context, chain))}
-        self.open = {chain: asked for chain, asked in self.open.items() if chain in undecided}
-        self.refused = {chain: why for chain, why in self.refused.items() if chain in undecided}
+        cases = ((chain.id, undecided(context, chain, self.thoughts)) for chain in context.chains.values())
+        open_cases = {chain: case for chain, case in cases if case is not None}
+        self.open = {chain: asked for chain, asked in self.open.items() if chain in open_cases}
+        self.refused = {chain: why for chain, why in self.refused.items() if chain in open_cases}
         answers = self.runner.answers(0.0) if self.open else []
         answered = {answer.chain for answer in answers}
-        due = [c for c in undecided if c in attended and c not in self.open and c not in answered]
+        due = [c for c in open_cases if c in attended and c not in self.open and c not in answered]
         due = [c for c in due if _is_due(context, context.chains[c])]
         if due:
-            self._ask(context, due, undecided, view())
+            self._ask(context, due, open_cases, view())
         if set(self.open) - answered:
             answers += self.runner.answers(context.settings.wait_for_answers_s)
-        made = [one for answer in answers if (one := self._answered(context, answer, undecided, view)) is not None]
-        made += self._without_answer(context, undecided, view)
+        made = [one for answer in answers if (one := self._answered(context, answer, open_cases, view)) is not None]
+        made += self._without_answer(context, open_cases, view)
         self._act(context, made)
         if not self.open:
             self.runner.rest()
         return len(self.open)
 
-    def _ask(
-        self, context: CycleContext, due: list[int], undecided: Mapping[int, tuple[Link, Link]], view: View
-    ) -> None:
-        due.sort(key=lambda chain: undecided[chain][0].started_s + undecided[chain][0].limit_s)
+    def _ask(self, context: CycleContext, due: list[int], cases: Mapping[int, Undecided], view: View) -> None:
+        due.sort(key=lambda chain: cases[chain].present.started_s + cases[chain].present.limit_s)
         saw, questions = summary(view), []
         for number in due:
-            chain, (present, _) = context.chains[number], undecided[number]
-            request = PolicyRequest(chain.spec.policy, chain.spec.interruption_cost, chain.spec.overlap_cost)
+            chain, case = context.chains[number], cases[number]
+            spec = chain.spec
+            request = PolicyRequest(spec.policy, spec.interruption_cost, spec.overlap_cost, spec.bank_age)
+            form = replace(chain_view(context, chain, case.present, view), queued=case.queued)
             self.asked += 1
-            questions.append(Question(number, request, chain_view(context, chain, present, view), self.asked))
-            self.open[number] = Open(self.asked, present.number, context.now_s, self.real_s(), saw)
+            questions.append(Question(number, request, form, self.asked))
+            self.open[number] = Open(self.asked, case.about, context.now_s, self.real_s(), saw)
         self.runner.ask(questions, self.options, view)
 
     def _answered(
         self,
         context: CycleContext,
         answer: Answer,
-        undecided: Mapping[int, tuple[Link, Link]],
+        cases: Mapping[int, Undecided],
         view: Callable[[], View],
     ) -> Made | None:
         """The decision that follows from an answer; None where it comes too late to be used."""
         asked = self.open.get(answer.chain)
-        if asked is None or asked.number != answer.number or answer.chain not in undecided:
+        if asked is None or asked.number != answer.number or answer.chain not in cases:
             return None
         del self.open[answer.chain]
-        chain, (present, waiting) = context.chains[answer.chain], undecided[answer.chain]
-        if asked.link != present.number or context.now_s - asked.asked_s > context.settings.fresh_s:
+        chain, case = context.chains[answer.chain], cases[answer.chain]
+        if asked.about != case.about or context.now_s - asked.asked_s > context.settings.fresh_s:
             return None
         if answer.plan is None:
             self._note_failure(chain, f"policy {chain.spec.policy} failed: {answer.failure}")
-            return self._fall_back(context, chain, present, waiting, view(), f"policy-failed:{answer.failure}")
+            return self._fall_back(context, chain, case, view(), f"policy-failed:{answer.failure}")
         if self.failing.pop(chain.id, None) is not None:
             log.info("policy answers again", extra={"chain": chain.name})
         reason = "; ".join(action.reason for action in answer.plan.actions if action.reason)
-        return Made(chain, present, waiting, answer.plan, reason, chain.spec.policy, asked.saw, asked.asked_s)
+        return Made(chain, case, answer.plan, reason, chain.spec.policy, asked.saw, asked.asked_s)
 
     def _without_answer(
-        self, context: CycleContext, undecided: Mapping[int, tuple[Link, Link]], view: Callable[[], View]
+        self, context: CycleContext, cases: Mapping[int, Undecided], view: Callable[[], View]
     ) -> list[Made]:
         """Decisions about chains whose questions have been open for too long; the questions stay open."""
         made, now_s = [], self.real_s()
@@ -153,20 +161,18 @@ class Decider:
             if now_s - asked.since_s < context.settings.answer_s:
                 continue
             asked.since_s = now_s
-            chain, (present, waiting) = context.chains[number], undecided[number]
+            chain = context.chains[number]
             why = self.runner.excuse() or f"no answer from {chain.spec.policy} yet"
             self._note_failure(chain, why)
-            made.append(self._fall_back(context, chain, present, waiting, view(), f"no-answer:{why}"))
+            made.append(self._fall_back(context, chain, cases[number], view(), f"no-answer:{why}"))
         return made
 
-    def _fall_back(
-        self, context: CycleContext, chain: Chain, present: Link, waiting: Link, view: View, why: str
-    ) -> Made:
-        form = chain_view(context, chain, present, view)
+    def _fall_back(self, context: CycleContext, chain: Chain, case: Undecided, view: View, why: str) -> Made:
+        form = chain_view(context, chain, case.present, view)
         plan = decide_by_recent_waits(view, form, chain.spec.interruption_cost, chain.spec.overlap_cost)
         said = "; ".join(action.reason for action in plan.actions if action.reason)
         decided_by, saw = f"{NAME} for {chain.spec.policy}", summary(view)
-        return Made(chain, present, waiting, plan, f"{said}; {why}", decided_by, saw, context.now_s)
+        return Made(chain, case, plan, f"{said}; {why}", decided_by, saw, context.now_s)
 
     def _note_failure(self, chain: Chain, why: str) -> None:
         if chain.id not in self.failing:
@@ -175,14 +181,34 @@ class Decider:
 
     def _act(self, context: CycleContext, made: list[Made]) -> None:
         for one in made:
-            if one.plan.submits:
+            if one.submits:
                 self.open.pop(one.chain.id, None)
-            else:
+            if not one.submits or self.thoughts.has(one.chain.spec.policy):
                 schedule_next_look(context, one)
-        submitted = [(one.chain, one.waiting) for one in made if one.plan.submits]
+        submitted = [(one.chain, one.case.waiting) for one in made if one.submits]
         told = {chain.id: self.refused.pop(chain.id, "") for chain, _ in submitted}
         self.refused |= release(context, submitted, told)
-        context.store.add_decisions([_record(context, one) for one in made])
+        done = self._think_again(context, [one for one in made if one.case.queued is not None])
+        context.store.add_decisions([_record(context, one, done.get(one.chain.id, "")) for one in made])
+
+    def _think_again(self, context: CycleContext, made: list[Made]) -> dict[int, str]:
+        """Carry out plans about queued links; what was changed, by chain, in words.
+
+        A controller that is away is not asked again.
+        """
+        done: dict[int, str] = {}
+        away = False
+        for one in made:
+            number, told = one.chain.id, self.refused.pop(one.chain.id, "")
+            thought = AWAY if away else think(context, one.chain, one.case, one.plan, told)
+            away, done[number] = thought.unanswered, thought.done
+            if thought.trouble:
+                self.refused[number] = thought.trouble
+                pause_s = context.settings.poll_s if thought.trouble == told else context.settings.busy_poll_s
+                context.change_chain(one.chain, next_look_s=context.now_s + pause_s)
+            elif WITHDRAW in thought.done:
+                context.change_chain(one.chain, next_look_s=context.now_s + 1)
+        return done
 
 
 def schedule_next_look(context: CycleContext, made: Made) -> None:
@@ -192,7 +218,7 @@ def schedule_next_look(context: CycleContext, made: Made) -> None:
     time tells it by its estimate, ``remaining_s`` less ``lead_s``.
     """
     chain, estimate = made.chain, made.plan.estimate
-    interval_s, poll_s = context.settings.interval_s(made.present.limit_s), context.settings.poll_s
+    interval_s, poll_s = context.settings.interval_s(made.case.present.limit_s), context.settings.poll_s
     until_s = [
         action.until_s for action in made.plan.actions if isinstance(action, Wait) and action.until_s is not None
     ]
@@ -212,32 +238,18 @@ def _on_grid(time_s: int, step_s: int) -> int:
     return time_s // step_s * step_s
 
 
-def _record(context: CycleContext, made: Made) -> DecisionRecord:
+def _record(context: CycleContext, made: Made, thought: str) -> DecisionRecord:
     return DecisionRecord(
         made.chain.id,
-        made.present.number,
+        made.case.present.number,
         context.now_s,
         made.policy,
-        made.plan.submits,
+        made.submits,
         made.reason,
         dict(made.plan.estimate),
         made.saw,
+        thought,
     )
-
-
-def _undecided(context: CycleContext, chain: Chain) -> tuple[Link, Link] | None:
-    """The link that runs and the one held behind it, if the second waits for a decision.
-
-    While two run, a hand-over is under way: a third is not let loose before that is over.
-    """
-    if chain.state is not ChainState.ACTIVE:
-        return None
-    running, held = context.of(chain, LinkState.RUNNING), context.of(chain, LinkState.HELD)
-    if len(running) != 1 or not held or MISSING in (running[-1].limit_s, held[-1].job):
-        return None
-    if context.job_of(chain, running[-1]) is None:
-        return None
-    return running[-1], held[-1]
 
 
 def _is_due(context: CycleContext, chain: Chain) -> bool:

@@ -34,15 +34,20 @@ def show(name: str, as_json: bool) -> None:
         links, decisions = store.links(chain.id), store.decisions(chain.id)
         seen = seen_by_agent(store, now_s)
     facts = row(chain, links, now_s) | seen
+    thoughts = [one for one in decisions if one.thought and one.link == facts["link"]]
     if as_json:
         facts["links"] = [{**asdict(link), "outcome": link.outcome.name} for link in links]
         facts["decisions"] = len(decisions)
+        facts["second_thought"] = asdict(thoughts[-1]) if thoughts else None
         click.echo(json.dumps(facts, indent=2))
         return
     from mirage.agent.chain.history import chain_run
     from mirage.report.terminal.chain import print_chain
 
     print_chain(chain_run(chain, links, decisions, now_s), facts, decisions[-1] if decisions else None)
+    if thoughts:
+        last = thoughts[-1]
+        click.echo(f"next job {thought_in_words(last.thought)} {_instant(last.time_s)}: {last.reason}")
     if chain.state.value != "done":
         click.echo(seen_in_words(seen), err=True)
 
@@ -112,9 +117,22 @@ def report(name: str, out: Path | None) -> None:
     click.echo(str(path))
 
 
+_THOUGHTS = {
+    "hold": "held again", "release": "released again", "postpone": "put off", "shorten": "shortened",
+    "withdraw": "withdrawn",
+}  # fmt: skip
+
+
+def thought_in_words(thought: str) -> str:
+    """What a decision changed about the job that was queued, in words; empty for nothing."""
+    return ", ".join(_THOUGHTS.get(word, word) for word in thought.split(",") if word)
+
+
 def explained(decision: DecisionRecord) -> list[str]:
     """A decision in words and numbers."""
     chose = "let the next job compete" if decision.submits else "waited"
+    if thought := thought_in_words(decision.thought):
+        chose = f"had a second thought, next job {thought}"
     lines = [f"{_instant(decision.time_s)}  link {decision.link}: {decision.policy} {chose} ({decision.reason})"]
     lines += [f"    saw       {name:<18} {value:g}" for name, value in decision.saw.items()]
     lines += [f"    expected  {name:<18} {_estimate(name, value)}" for name, value in decision.estimate.items()]

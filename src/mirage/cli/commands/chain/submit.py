@@ -47,6 +47,12 @@ UNKNOWN = 75
 @click.option("--chain", "name", metavar="NAME", help="Name of the chain. [default: the job's and four letters]")
 @click.option("--policy", default="what-if", show_default=True, metavar="NAME", help="When to ask for the next job.")
 @cost_options(interruption=1.0, overlap=1.0)
+@click.option(
+    "--bank-age",
+    is_flag=True,
+    help="Let the policy submit a job early only to gather age while it is held. Slurm's documentation does not mean "
+    "age to grow so, and sites may limit it (MaxJobsAccrue...): see `mirage doctor`. Off unless given.",
+)
 @click.option("--ready-command", metavar="CMD", help="Succeeds once the next job can take over.")
 @click.option("--ready-by-job", is_flag=True, help="The next job says itself that it can: `mirage link ready`.")
 @click.option("--warmup", type=DURATION, default="0", metavar="TIME", help="Without either: how long a job loads.")
@@ -115,7 +121,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
 
 def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) -> ChainSpec:
     """The specification of the chain, checked before anything is submitted."""
-    from mirage.agent.chain.spec_check import check_spec, default_grace_s, limit_s, signal_name
+    from mirage.agent.chain.spec_check import check_spec, default_grace_s, least_limit_s, limit_s, signal_name
     from mirage.agent.model import ChainSpec
 
     if words["ready_command"] is not None and not words["ready_command"].strip():
@@ -136,6 +142,8 @@ def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) ->
         signal=signal_name(words["signal_previous"]),
         grace_s=grace_s,
         request_id=words["request_id"],
+        bank_age=words["bank_age"],
+        least_limit_s=least_limit_s(request.given),
     )
     check_spec(spec, request.given, Path(request.submission.directory), has_end=has_end, name=words["name"] or "")
     return spec

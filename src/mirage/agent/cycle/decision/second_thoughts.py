@@ -1,0 +1,212 @@
+"""Second thoughts: a link that competes is held, put off, let loose again, shortened, or withdrawn.
+
+Whatever is done leaves a chain that lives on should the agent die: a link is held by a dependency on the present one,
+never by a bare hold, and never put off beyond the present one's end. A link that has started meanwhile refuses every
+change but that of its limit; so a limit is changed only behind a dependency that was taken.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mirage.agent.cycle.context import CycleContext
+from mirage.agent.cycle.decision.refusals import comes_too_late, waits_no_more
+from mirage.agent.cycle.decision.undecided import Undecided
+from mirage.agent.cycle.submit import clock_of
+from mirage.agent.model import Chain, Link, LinkState
+from mirage.duration import MINUTE_S, UNLIMITED_S, format_duration
+from mirage.errors import SlurmRefused, SlurmUnreachable
+from mirage.job_state import MISSING
+from mirage.policy.plan import Action, Hold, Plan, Postpone, Release, Shorten, Submit, Withdraw
+
+FREE = {"Dependency": ""}
+AT_ONCE = {"StartTime": "now"}
+
+WITHDRAW = "withdraw"
+"""The word for a withdrawal, which the next cycle carries out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """What became of a plan about a queued link.
+
+    Attributes:
+        done: What was changed, in words: ``hold``, ``shorten,release``; empty for nothing.
+        trouble: What stood in the way, in words; empty for nothing.
+        unanswered: Whether nobody answered.
+    """
+
+    done: str = ""
+    trouble: str = ""
+    unanswered: bool = False
+
+
+AWAY = Thought(trouble="Slurm did not answer about another chain", unanswered=True)
+"""For a link about which nobody was asked any more."""
+
+
+class _Queued:
+    """A queued link while a plan is carried out, action after action."""
+
+    def __init__(self, context: CycleContext, chain: Chain, case: Undecided) -> None:
+        assert case.queued is not None
+        self.context, self.chain, self.present, self.link = context, chain, case.present, case.waiting
+        self.held, self.begins_s, self.limit_s = case.queued.held, case.queued.begins_s, case.queued.limit_s
+
+    def update(self, **changes: str) -> None:
+        self.context.backend.update(self.link.job, changes)
+
+    def note(self, kind: str, detail: str, **columns: object) -> None:
+        event = self.context.event(self.chain.id, self.link.number, kind, f"job {self.link.job}: {detail}")
+        self.link = self.context.change_link(self.link, event, **columns)
+
+    def hold(self) -> bool:
+        if self.held:
+            return False
+        self.update(Dependency=f"afterany:{self.present.job}")
+        self.held = True
+        self.note("held-again", f"it waits for job {self.present.job} again", state=LinkState.HELD)
+        return True
+
+    def release(self) -> bool:
+        if not self.held and self.begins_s == MISSING:
+            return False
+        self.update(**FREE, **AT_ONCE)
+        self.held, self.begins_s = False, MISSING
+        self.note("released-again", "it competes again", state=LinkState.QUEUED, begins_s=MISSING)
+        return True
+
+    def postpone(self, start_s: int) -> bool:
+        """Put it off, never beyond the end of the present link; the moment is written down first.
+
+        Should the present link end before, whoever knows the moment can let the next one go.
+        """
+        start_s = min(start_s, _ends_s(self.present))
+        if start_s <= self.context.now_s:
+            return self.release()
+        if not self.held and start_s == self.begins_s:
+            return False
+        self.link = self.context.change_link(self.link, begins_s=start_s)
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(start_s))
+        self.update(StartTime=at, **FREE)
+        self.held, self.begins_s = False, start_s
+        self.note("postponed", f"it may start from {clock_of(start_s)} on", state=LinkState.QUEUED)
+        return True
+
+    def shorten(self, limit_s: int) -> bool:
+        """Lower its limit to whole minutes, unless that is less than it can do with.
+
+        Slurm lowers the limit of a link that runs as well; so one that competes is held meanwhile.
+        """
+        minutes, least_s = limit_s // MINUTE_S, least_limit_s(self.chain)
+        if not 0 < minutes * MINUTE_S < self.limit_s:
+            return False
+        if minutes * MINUTE_S < least_s:
+            raise TooShort(
+                f"a limit of {format_duration(minutes * MINUTE_S)} is less than the {format_duration(least_s)} that a "
+                "link of this chain needs"
+            )
+        competes = not self.held
+        if competes:
+            self.update(Dependency=f"afterany:{self.present.job}")
+        try:
+            self.update(TimeLimit=str(minutes))
+        finally:
+            if competes:
+                self.update(**FREE)
+        self.limit_s = minutes * MINUTE_S
+        self.note("shortened", f"its limit is {format_duration(self.limit_s)}", limit_s=self.limit_s)
+        return True
+
+    def withdraw(self) -> bool:
+        """Write down that it is to be withdrawn, which the next cycle does; too near the end it is held instead."""
+        settings = self.context.settings
+        if _ends_s(self.present) - self.context.now_s <= settings.settle_s + settings.poll_s:
+            return self.hold()
+        self.link = self.context.change_link(self.link, withdrawn_s=self.context.now_s)
+        return True
+
+    def carry_out(self, action: Action) -> str:
+        """One action; the word for what it changed."""
+        match action:
+            case Hold():
+                return "hold" * self.hold()
+            case Release() | Submit():
+                return "release" * self.release()
+            case Postpone(start_s=start_s):
+                return "postpone" * self.postpone(start_s)
+            case Shorten(limit_s=limit_s):
+                return "shorten" * self.shorten(limit_s)
+            case Withdraw():
+                done = self.withdraw()
+                return (WITHDRAW if self.link.withdrawn_s != MISSING else "hold") * done
+        return ""
+
+
+class TooShort(SlurmRefused):
+    """A limit that the chain's user would not have."""
+
+
+def think(context: CycleContext, chain: Chain, case: Undecided, plan: Plan, told: str = "") -> Thought:
+    """Carry out what a plan says about a queued link; behind a withdrawal nothing more is done.
+
+    Args:
+        told: What stood in the way the last time; the same words are written into a chain's log once.
+    """
+    queued, done = _Queued(context, chain, case), list[str]()
+    for action in _in_order(plan):
+        thought = type(action).__name__.lower()
+        try:
+            done.append(queued.carry_out(action))
+        except SlurmUnreachable as error:
+            return Thought(_listed(done), f"job {queued.link.job}: {thought} had no answer: {error}", unanswered=True)
+        except SlurmRefused as error:
+            trouble = "" if waits_no_more(error) else f"job {queued.link.job}: {thought} was refused: {error}"
+            if not trouble or trouble != told:
+                context.change_link(queued.link, comes_too_late(context, queued.link, thought, error))
+            return Thought(_listed(done), trouble)
+    return Thought(_listed(done))
+
+
+def let_go_early(context: CycleContext, chain: Chain) -> None:
+    """Let a link start at once that was put off, where the present one has ended before.
+
+    Raises:
+        SlurmUnreachable: Nothing is known; it is tried again.
+    """
+    if context.of(chain, LinkState.RUNNING):
+        return
+    for link in context.of(chain, LinkState.HELD, LinkState.QUEUED):
+        if link.begins_s > context.now_s and context.job_of(chain, link) is not None:
+            try:
+                context.backend.update(link.job, AT_ONCE)
+            except SlurmRefused as error:
+                if not waits_no_more(error):
+                    context.trouble(chain, f"job {link.job} cannot be let go before its begin time: {error}")
+                    continue
+            event = context.event(chain.id, link.number, "let-go", f"job {link.job}: the link before it has ended")
+            context.change_link(link, event, begins_s=MISSING)
+
+
+def least_limit_s(chain: Chain) -> int:
+    """The shortest limit that a link can do with: as the user says, and more than it takes to load and to leave."""
+    spec = chain.spec
+    return max(spec.least_limit_s, spec.warmup_s + (spec.grace_s if spec.signal else 0) + MINUTE_S)
+
+
+def _in_order(plan: Plan) -> Iterator[Action]:
+    """The actions of a plan that can be carried out; another link can be submitted once the withdrawn one is gone."""
+    for action in plan.actions:
+        yield action
+        if isinstance(action, Withdraw):
+            return
+
+
+def _ends_s(link: Link) -> int:
+    return link.started_s + link.limit_s if 0 < link.limit_s < UNLIMITED_S else UNLIMITED_S
+
+
+def _listed(done: list[str]) -> str:
+    return ",".join(word for word in done if word)
