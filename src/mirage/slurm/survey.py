@@ -83,9 +83,7 @@ def _second_thoughts(slurm: SlurmClient, version: Version, options: Mapping[str,
     if kind.endswith("basic"):
         return Finding(OK, what, f"{kind}: no job has an age here", "a link that is held again only loses its turn")
     if "ACCRUE_ALWAYS" in options.get("priorityflags", "").upper():
-        return Finding(
-            OK, what, "held jobs gain age here, ACCRUE_ALWAYS", "holding a link costs no age, nor does --bank-age"
-        )
+        return Finding(OK, what, "held jobs gain age here, ACCRUE_ALWAYS", "so holding a link again costs no age")
     measured = version[:2] == MEASURED[:2]
     kept = f"a link that competed once keeps its age while it is held (measured on {MEASURED})"
     unknown = f"whether a held link keeps its age is not known for {version} (it does on {MEASURED})"
