@@ -27,9 +27,13 @@ class Site:
         self.partitions = partitions or (partition("main", DAY_S),)
         self.runner = self
         self.accounts: tuple[AccountedJob, ...] | Exception = ()
+        self.version, self.limits = "22.05.8", None
 
     def run(self, argv: list[str]) -> Completed:
-        return Completed(0, "slurm 22.05.8\n", "")
+        return Completed(0, f"slurm {self.version}\n", "")
+
+    def accrual_limits(self) -> tuple[str, ...] | None:
+        return self.limits
 
     def configuration(self) -> dict[str, str]:
         return self.options
@@ -103,6 +107,32 @@ def test_a_default_limit_is_a_limit(partitions: list[Partition], value: str, adv
 def test_what_a_setting_means(options: dict[str, str], what: str, level: str, value: str) -> None:
     told = found(Site(**options))[what]
     assert (told.level, told.value) == (level, value)
+
+
+KEPT, WITH_ACCOUNTS = "measured on 22.05.8", {"accountingstoragetype": "accounting_storage/slurmdbd"}
+
+
+@pytest.mark.parametrize(
+    ("options", "version", "limits", "level", "value", "advice"),
+    [
+        ({}, "22.05.8", None, "ok", KEPT, "none, since there are no accounts"),
+        (WITH_ACCOUNTS, "22.05.2", None, "ok", KEPT, "not known, sacctmgr does not tell"),
+        (WITH_ACCOUNTS, "22.05.8", (), "ok", KEPT, "none that sacctmgr shows"),
+        (WITH_ACCOUNTS, "22.05.8", tuple(f"qos q{k} GrpJobsAccrue=1" for k in range(6)), "ok", KEPT, "=1 and 2 more"),
+        ({}, "25.11.7", None, "warn", "is not known for 25.11.7", "compare AccrueTime before and after"),
+        ({"prioritytype": "priority/basic"}, "22.05.8", None, "ok", "no job has an age here", "only loses its turn"),
+        ({"priorityflags": "accrue_always"}, "25.11.7", None, "ok", "held jobs gain age here", "costs no age"),
+    ],
+)
+def test_what_is_known_and_not_known_of_second_thoughts(
+    options: dict[str, str], version: str, limits: tuple[str, ...] | None, level: str, value: str, advice: str
+) -> None:
+    site = Site(**options)
+    site.version, site.limits = version, limits
+    told = found(site)["second thoughts"]
+    assert told.level == level
+    assert value in told.value
+    assert advice in told.advice
 
 
 def test_accounts_that_show_only_one_s_own_jobs_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,23 +62,23 @@ class _Queued:
         event = self.context.event(self.chain.id, self.link.number, kind, f"job {self.link.job}: {detail}")
         self.link = self.context.change_link(self.link, event, **columns)
 
-    def hold(self) -> bool:
+    def hold(self) -> str:
         if self.held:
-            return False
+            return ""
         self.update(Dependency=f"afterany:{self.present.job}")
         self.held = True
         self.note("held-again", f"it waits for job {self.present.job} again", state=LinkState.HELD)
-        return True
+        return "hold"
 
-    def release(self) -> bool:
+    def release(self) -> str:
         if not self.held and self.begins_s == MISSING:
-            return False
+            return ""
         self.update(**FREE, **AT_ONCE)
         self.held, self.begins_s = False, MISSING
         self.note("released-again", "it competes again", state=LinkState.QUEUED, begins_s=MISSING)
-        return True
+        return "release"
 
-    def postpone(self, start_s: int) -> bool:
+    def postpone(self, start_s: int) -> str:
         """Put it off, never beyond the end of the present link; the moment is written down first.
 
         Should the present link end before, whoever knows the moment can let the next one go.
@@ -87,22 +87,22 @@ class _Queued:
         if start_s <= self.context.now_s:
             return self.release()
         if not self.held and start_s == self.begins_s:
-            return False
+            return ""
         self.link = self.context.change_link(self.link, begins_s=start_s)
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(start_s))
         self.update(StartTime=at, **FREE)
         self.held, self.begins_s = False, start_s
         self.note("postponed", f"it may start from {clock_of(start_s)} on", state=LinkState.QUEUED)
-        return True
+        return "postpone"
 
-    def shorten(self, limit_s: int) -> bool:
+    def shorten(self, limit_s: int) -> str:
         """Lower its limit to whole minutes, unless that is less than it can do with.
 
         Slurm lowers the limit of a link that runs as well; so one that competes is held meanwhile.
         """
         minutes, least_s = limit_s // MINUTE_S, least_limit_s(self.chain)
         if not 0 < minutes * MINUTE_S < self.limit_s:
-            return False
+            return ""
         if minutes * MINUTE_S < least_s:
             raise TooShort(
                 f"a limit of {format_duration(minutes * MINUTE_S)} is less than the {format_duration(least_s)} that a "
@@ -118,30 +118,29 @@ class _Queued:
                 self.update(**FREE)
         self.limit_s = minutes * MINUTE_S
         self.note("shortened", f"its limit is {format_duration(self.limit_s)}", limit_s=self.limit_s)
-        return True
+        return "shorten"
 
-    def withdraw(self) -> bool:
+    def withdraw(self) -> str:
         """Write down that it is to be withdrawn, which the next cycle does; too near the end it is held instead."""
         settings = self.context.settings
         if _ends_s(self.present) - self.context.now_s <= settings.settle_s + settings.poll_s:
             return self.hold()
         self.link = self.context.change_link(self.link, withdrawn_s=self.context.now_s)
-        return True
+        return WITHDRAW
 
     def carry_out(self, action: Action) -> str:
         """One action; the word for what it changed."""
         match action:
             case Hold():
-                return "hold" * self.hold()
+                return self.hold()
             case Release() | Submit():
-                return "release" * self.release()
+                return self.release()
             case Postpone(start_s=start_s):
-                return "postpone" * self.postpone(start_s)
+                return self.postpone(start_s)
             case Shorten(limit_s=limit_s):
-                return "shorten" * self.shorten(limit_s)
+                return self.shorten(limit_s)
             case Withdraw():
-                done = self.withdraw()
-                return (WITHDRAW if self.link.withdrawn_s != MISSING else "hold") * done
+                return self.withdraw()
         return ""
 
 
