@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -23,3 +24,11 @@ def script(tmp_path: Path) -> Path:
     """A batch script that does nothing."""
     (tmp_path / "job.sh").write_text("#!/bin/sh\n")
     return tmp_path / "job.sh"
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that another user may enter, which those of pytest are not."""
+    with tempfile.TemporaryDirectory(prefix="mirage-two-users-") as name:
+        Path(name).chmod(0o777)
+        yield Path(name)

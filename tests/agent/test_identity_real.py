@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import pwd
-import subprocess
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from second_user import OTHER, as_other_user, opened
 from started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 from user_shell import Shell
 
@@ -30,9 +28,6 @@ from waiting import terminate
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
-OTHER = "nobody"
-"""A second Unix user, who is on every machine."""
-
 
 @pytest.fixture(scope="module")
 def cluster(private_cluster) -> Any:
@@ -40,34 +35,8 @@ def cluster(private_cluster) -> Any:
 
 
 @pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that another user may enter, which those of pytest are not."""
-    with tempfile.TemporaryDirectory(prefix="mirage-two-users-") as name:
-        Path(name).chmod(0o777)
-        yield Path(name)
-
-
-def as_other_user(cluster: Any, folder: Path, *argv: str) -> str:
-    """Run a command of Slurm as the second user."""
-    if os.geteuid() != 0:
-        pytest.skip("becoming a second user needs root")
-    who = pwd.getpwnam(OTHER)
-    done = subprocess.run(
-        argv, env={"HOME": str(folder), **cluster.environment}, cwd=folder, capture_output=True, text=True,
-        user=who.pw_uid, group=who.pw_gid, extra_groups=[], check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-@pytest.fixture
-def reachable(private_cluster, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A cluster whose files another user may read."""
-    cluster = private_cluster(nodes=6, min_job_age_s=36_000)
-    for folder in (cluster.spec.directory, *cluster.spec.directory.parents):
-        if folder.stat().st_uid == os.geteuid() and folder != Path("/tmp"):
-            folder.chmod(folder.stat().st_mode | 0o055)
-    return cluster
+def reachable(private_cluster) -> Any:
+    return opened(private_cluster(nodes=6, min_job_age_s=36_000))
 
 
 def test_a_tag_that_another_user_has_copied_changes_nothing(reachable, open_folder: Path, tmp_path: Path) -> None:

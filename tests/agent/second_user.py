@@ -1,0 +1,35 @@
+"""A second Unix user beside the one of the tests, on a cluster that both can use."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+OTHER = "nobody"
+"""A second Unix user, who is on every machine."""
+
+
+def as_other_user(cluster: Any, folder: Path, *argv: str) -> str:
+    """Run a command of Slurm as the second user."""
+    if os.geteuid() != 0:
+        pytest.skip("becoming a second user needs root")
+    who = pwd.getpwnam(OTHER)
+    done = subprocess.run(
+        argv, env={"HOME": str(folder), **cluster.environment}, cwd=folder, capture_output=True, text=True,
+        user=who.pw_uid, group=who.pw_gid, extra_groups=[], check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def opened(cluster: Any) -> Any:
+    """The cluster, its files readable for the second user."""
+    for folder in (cluster.spec.directory, *cluster.spec.directory.parents):
+        if folder.stat().st_uid == os.geteuid() and folder != Path("/tmp"):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    return cluster

@@ -1,0 +1,150 @@
+"""Second thoughts on a real slurmctld: a link held, let loose, put off, shortened, withdrawn, and kept through all."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fickle
+import pytest
+from killed_chain import Chain
+from second_user import OTHER, as_other_user, opened
+from started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
+
+from mirage.agent.model import ChainState
+from mirage.job_state import MISSING, JobState
+from mirage.slurm.values import QueuedJob
+
+pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
+
+ALONE = {"exclusive": None}
+"""On a cluster of one node the next link waits for the present one."""
+
+
+@pytest.fixture(scope="module")
+def cluster(private_cluster) -> Any:
+    return opened(private_cluster(nodes=1, min_job_age_s=36_000))
+
+
+@pytest.fixture
+def word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that tells the policy what to think."""
+    return fickle.install(tmp_path, monkeypatch)
+
+
+def newest(chain: Chain) -> QueuedJob:
+    """The job of the last link."""
+    jobs = chain.jobs()
+    (job,) = jobs[max(jobs)]
+    return job
+
+
+class Thinking:
+    """A chain whose first link runs and whose second competes, and an agent that thinks what it is told."""
+
+    def __init__(self, cluster: Any, folder: Path, word: Path, name: str) -> None:
+        self.chain, self.word = Chain(cluster, folder, name, 200, ALONE, policy=f"fickle:{word}"), word
+        self.agent = self.chain.agent()
+        self.chain.wait_for(lambda: len(self.chain.jobs()) == 2 and self.competes(), 30, "the second link competes")
+
+    def competes(self) -> bool:
+        """Whether the next link competes, and gathers age."""
+        job = newest(self.chain)
+        return job.state is JobState.PENDING and not job.dependency and job.accrue_s != MISSING
+
+    def thinks(self, thought: str, shows: Callable[[QueuedJob], bool]) -> QueuedJob:
+        """The job of the last link once it shows what was thought."""
+        self.word.write_text(thought)
+        self.chain.wait_for(lambda: shows(newest(self.chain)), 30, thought)
+        self.word.write_text("wait")
+        return newest(self.chain)
+
+    def stop(self) -> None:
+        self.agent.kill()
+        self.agent.wait()
+        self.chain.store.change_chain(self.chain.id, state=ChainState.STOPPING, why="the test is over")
+        self.chain.finish()
+
+
+def test_a_link_keeps_its_age_through_every_thought(cluster: Any, tmp_path: Path, word: Path) -> None:
+    thinking = Thinking(cluster, tmp_path, word, "thinks")
+    chain, first = thinking.chain, newest(thinking.chain)
+    for _ in range(2):
+        held = thinking.thinks("hold", lambda job: bool(job.dependency))
+        assert (held.dependency, held.accrue_s) == (f"afterany:{first.id - 1}(unfulfilled)", first.accrue_s)
+        free = thinking.thinks("release", lambda job: not job.dependency)
+        assert (free.id, free.accrue_s) == (first.id, first.accrue_s)
+    put_off = thinking.thinks("postpone", lambda job: job.eligible_s > time.time() + 30)
+    assert (put_off.id, put_off.accrue_s) == (first.id, first.accrue_s)
+    thinking.thinks("release", lambda job: 0 < job.eligible_s <= time.time())
+    short = thinking.thinks("shorten", lambda job: job.limit_s == 120)
+    assert (short.id, short.dependency, short.accrue_s) == (first.id, "", first.accrue_s)
+    chain.wait_for(lambda: chain.store.links(chain.id)[1].limit_s == 120, 10, "the store follows Slurm")
+    anew = thinking.thinks("withdraw", lambda job: job.id > first.id)
+    chain.wait_for(thinking.competes, 30, "another competes")
+    assert (anew.limit_s, newest(chain).accrue_s > first.accrue_s) == (300, True)
+    thoughts = {one.thought for one in chain.store.decisions(chain.id)}
+    assert {"hold", "release", "postpone", "shorten", "withdraw"} <= thoughts
+    assert [job.state for job in chain.jobs()[1]] == [JobState.RUNNING]
+    assert [job.state for job in chain.jobs()[2]] == [JobState.CANCELLED]
+    assert chain.violations() == []
+    thinking.stop()
+
+
+def test_killed_while_a_link_is_withdrawn_beside_another_user_s_copy_of_its_tag(
+    cluster: Any, open_folder: Path, tmp_path: Path, word: Path
+) -> None:
+    """Before Slurm is told, and after: one next link in the end, and the other user's job is left alone."""
+    thinking = Thinking(cluster, tmp_path, word, "dies")
+    chain, second = thinking.chain, newest(thinking.chain)
+    (open_folder / "own.sh").write_text("#!/bin/sh\nsleep 600\n")
+    words = ("sbatch", "--parsable", "-t15", "-o/dev/null", f"--comment={second.comment}", "own.sh")
+    copy = int(as_other_user(cluster, open_folder, *words))
+    thinking.agent.kill()
+    thinking.agent.wait()
+    for point in ("before:cancel", "after:cancel"):
+        last = newest(chain).id
+        word.write_text("withdraw")
+        assert chain.agent(point).wait(60) == -signal.SIGKILL
+        word.write_text("wait")
+        thinking.agent = chain.agent()
+        chain.wait_for(lambda last=last: newest(chain).id > last and thinking.competes(), 30, f"{point}: another link")
+        thinking.agent.kill()
+        thinking.agent.wait()
+    states = {job.id: (job.user, job.state) for job in chain.client.observe().jobs}
+    assert states[copy][0] == OTHER
+    assert states[copy][1] in (JobState.PENDING, JobState.RUNNING)
+    as_other_user(cluster, open_folder, "scancel", str(copy))
+    thinking.stop()
+
+
+KILLS = int(os.environ.get("MIRAGE_SOAK_KILLS", "6"))
+
+
+def test_random_kills_of_an_agent_that_never_makes_up_its_mind(cluster: Any, tmp_path: Path, word: Path) -> None:
+    """Links end after eight seconds; every one that ran has run to its own end, and none has two jobs."""
+    dice = random.Random(20261122)
+    chain = Chain(cluster, tmp_path, "torn", 8, ALONE, policy=f"fickle:{fickle.EVER_NEW}")
+    for _ in range(KILLS):
+        agent = chain.agent()
+        time.sleep(dice.uniform(0.8, 2.8))
+        assert agent.poll() is None, (tmp_path / "agent.log").read_text()[-3000:]
+        agent.send_signal(signal.SIGKILL)
+        agent.wait()
+        assert chain.violations() == []
+    started = chain.started()
+    chain.store.change_chain(chain.id, state=ChainState.ENDING, why="the soak is over")
+    chain.finish()
+    said = [line.split()[:2] for line in (tmp_path / "service.log").read_text().splitlines()]
+    up = {link for link, what in said if what == "up"}
+    over = {link for link, what in said if what != "up"}
+    thoughts = [one.thought for one in chain.store.decisions(chain.id) if one.thought]
+    print(f"soak: {KILLS} kills, {started} links started, {len(chain.jobs())} jobs, {len(thoughts)} second thoughts")
+    assert up == over
+    assert started >= max(KILLS // 20, 1)
+    assert thoughts
