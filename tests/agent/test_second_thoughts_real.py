@@ -28,7 +28,7 @@ ALONE = {"exclusive": None}
 
 @pytest.fixture(scope="module")
 def cluster(private_cluster) -> Any:
-    return opened(private_cluster(nodes=1, min_job_age_s=36_000))
+    return private_cluster(nodes=1, min_job_age_s=36_000)
 
 
 @pytest.fixture
@@ -64,9 +64,12 @@ class Thinking:
         self.word.write_text("wait")
         return newest(self.chain)
 
-    def stop(self) -> None:
+    def kill(self) -> None:
         self.agent.kill()
         self.agent.wait()
+
+    def stop(self) -> None:
+        self.kill()
         self.chain.store.change_chain(self.chain.id, state=ChainState.STOPPING, why="the test is over")
         self.chain.finish()
 
@@ -99,27 +102,22 @@ def test_a_link_keeps_its_age_through_every_thought(cluster: Any, tmp_path: Path
 def test_killed_while_a_link_is_withdrawn_beside_another_user_s_copy_of_its_tag(
     cluster: Any, open_folder: Path, tmp_path: Path, word: Path
 ) -> None:
-    """Before Slurm is told, and after: one next link in the end, and the other user's job is left alone."""
+    """One next link in the end, and the other user's job is left alone."""
     thinking = Thinking(cluster, tmp_path, word, "dies")
     chain, second = thinking.chain, newest(thinking.chain)
     (open_folder / "own.sh").write_text("#!/bin/sh\nsleep 600\n")
     words = ("sbatch", "--parsable", "-t15", "-o/dev/null", f"--comment={second.comment}", "own.sh")
-    copy = int(as_other_user(cluster, open_folder, *words))
-    thinking.agent.kill()
-    thinking.agent.wait()
-    for point in ("before:cancel", "after:cancel"):
-        last = newest(chain).id
-        word.write_text("withdraw")
-        assert chain.agent(point).wait(60) == -signal.SIGKILL
-        word.write_text("wait")
-        thinking.agent = chain.agent()
-        chain.wait_for(lambda last=last: newest(chain).id > last and thinking.competes(), 30, f"{point}: another link")
-        thinking.agent.kill()
-        thinking.agent.wait()
+    copy = int(as_other_user(opened(cluster), open_folder, *words))
+    thinking.kill()
+    word.write_text("withdraw")
+    assert chain.agent("after:cancel").wait(60) == -signal.SIGKILL
+    word.write_text("wait")
+    thinking.agent = chain.agent()
+    chain.wait_for(lambda: newest(chain).id > copy and thinking.competes(), 30, "another link competes")
     states = {job.id: (job.user, job.state) for job in chain.client.observe().jobs}
     assert states[copy][0] == OTHER
     assert states[copy][1] in (JobState.PENDING, JobState.RUNNING)
-    as_other_user(cluster, open_folder, "scancel", str(copy))
+    chain.client.cancel(copy)
     thinking.stop()
 
 
@@ -132,7 +130,8 @@ def test_random_kills_of_an_agent_that_never_makes_up_its_mind(cluster: Any, tmp
     chain = Chain(cluster, tmp_path, "torn", 8, ALONE, policy=f"fickle:{fickle.EVER_NEW}")
     for _ in range(KILLS):
         agent = chain.agent()
-        time.sleep(dice.uniform(0.8, 2.8))
+        chain.wait_for(lambda agent=agent: f":{agent.pid}:" in str(chain.store.lease()), 10, "the agent is at work")
+        time.sleep(dice.uniform(0.2, 5.0))
         assert agent.poll() is None, (tmp_path / "agent.log").read_text()[-3000:]
         agent.send_signal(signal.SIGKILL)
         agent.wait()
