@@ -7,9 +7,23 @@ import subprocess
 
 import pytest
 
-from mirage.agent.chain.spec_check import SIGNALS, default_grace_s, limit_s, signal_name
+from mirage.agent.chain.spec_check import (
+    SIGNALS,
+    check_policy,
+    default_grace_s,
+    least_limit_s,
+    limit_s,
+    signal_name,
+)
+from mirage.agent.model import ChainSpec
+from mirage.agent.policy_runner.question import PolicyRequest, settings_for
+from mirage.agent.store.rows import spec_from_json, spec_to_json
 from mirage.duration import UNLIMITED_S
 from mirage.errors import ConfigurationError
+from mirage.job_state import MISSING
+from mirage.policy.builtin import POLICIES
+from mirage.policy.contract import PolicySpec
+from mirage.slurm.values import Submission
 
 
 @pytest.mark.parametrize(
@@ -55,3 +69,24 @@ def test_limits_are_read_as_sbatch_reads_them(time: str | None, seconds: int | N
 
 def test_the_grace_is_a_quarter_of_a_short_limit() -> None:
     assert [default_grace_s(limit) for limit in (None, 60, 480, 481, UNLIMITED_S)] == [120, 15, 120, 120, 120]
+
+
+@pytest.mark.parametrize(("given", "seconds"), [({}, MISSING), ({"time-min": "90"}, 5_400)])
+def test_the_least_limit_is_the_user_s(given: dict[str, str], seconds: int) -> None:
+    assert least_limit_s(given) == seconds
+
+
+def test_age_is_banked_only_by_a_policy_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = ChainSpec(Submission("job.sh"), policy="reactive", bank_age=True)
+    with pytest.raises(ConfigurationError, match="policy reactive does not bank age"):
+        check_policy(spec)
+    banks = PolicySpec("nowhere:nothing", "banks age", needs=("bank_age",), thinks_again=True)
+    monkeypatch.setitem(POLICIES, "reactive", banks)  # type: ignore[misc]
+    check_policy(spec)
+
+
+def test_banked_age_reaches_the_policy_and_is_kept() -> None:
+    assert settings_for(PolicyRequest("reactive", 1.0, 1.0, bank_age=True), {}).bank_age
+    assert not settings_for(PolicyRequest("reactive", 1.0, 1.0), {}).bank_age
+    spec = ChainSpec(Submission("job.sh"), bank_age=True, least_limit_s=600)
+    assert spec_from_json(spec_to_json(spec)) == spec

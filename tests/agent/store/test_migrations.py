@@ -81,6 +81,34 @@ def test_an_old_store_is_brought_up_to_date_with_what_is_in_it(url: str, opened,
     assert store.chain("train").trouble == "no disk"
 
 
+def test_a_store_without_second_thoughts_gets_room_for_them(url: str, opened) -> None:
+    link = {"job": 7, "attempted_s": 101, "submitted_s": 102, "released_s": 102, "started_s": 103, "limit_s": 3600}
+    gone = {"ready_s": -1, "signalled_s": -1, "cancelled_s": -1, "ended_s": -1, "outcome": -1, "exit_code": 0}
+    with closing(SqlStore(make_engine(url))) as old, old._writing() as connection:
+        upgrade(connection, "0003")
+        chain = {"id": 1, "name": "train", "created_s": 100, "state": "active", "why": "", "key": "deer"}
+        counts = {name: 0 for name in ("refusals", "failures", "next_try_s", "next_look_s")}
+        _insert(connection, "chains", chain | counts | {"spec": asdict(SPEC)})
+        kept = {"chain": 1, "number": 2, "state": "queued", "finished": False, "reason": "", "earlier": []}
+        _insert(connection, "links", kept | link | gone)
+        decided = {"id": 1, "chain": 1, "link": 1, "time_s": 150, "policy": "lead:1", "submits": True, "reason": "r"}
+        _insert(connection, "decisions", decided | {"estimate": {}, "saw": {}})
+    store = opened(url)
+    assert store.links(1) == [Link(1, 2, LinkState.QUEUED, **link)]
+    assert store.decisions(1) == [DecisionRecord(1, 1, 150, "lead:1", True, "r")]
+    store.change_link(1, 2, begins_s=5, withdrawn_s=6)
+    store.add_link(Link(1, 3, given_up=1))
+    store.add_decisions([DecisionRecord(1, 1, 151, "lead:1", False, "r", thought="hold")])
+    assert [(one.begins_s, one.withdrawn_s, one.given_up) for one in store.links(1)] == [(5, 6, 0), (-1, -1, 1)]
+    assert store.decisions(1)[1].thought == "hold"
+
+
+def _insert(connection: sa.Connection, table: str, row: dict[str, object]) -> None:
+    kinds = {"spec": sa.JSON(), "earlier": sa.JSON(), "estimate": sa.JSON(), "saw": sa.JSON()}
+    columns = [sa.column(name, kinds[name]) if name in kinds else sa.column(name) for name in row]
+    connection.execute(sa.table(table, *columns).insert().values(row))
+
+
 def test_the_tables_are_those_of_the_schema(store: SqlStore) -> None:
     from alembic.autogenerate import compare_metadata
     from alembic.runtime.migration import MigrationContext

@@ -140,6 +140,10 @@ def test_held_again_is_behind_the_present_link() -> None:
     assert deciding.world.store.decided[0].reason == "quiet"
 
 
+def test_held_again_it_is_not_put_off_any_more() -> None:
+    assert done(thought(Hold(reason="r"), eligible_s=NOW_S + 50)) == ([HELD | {"StartTime": "now"}], "hold")
+
+
 def test_released_again() -> None:
     deciding = thought(Release(reason="r"), held=True)
     assert done(deciding) == ([AT_ONCE], "release")
@@ -168,6 +172,10 @@ def test_shortened_only_where_it_cannot_start_meanwhile() -> None:
 @pytest.mark.parametrize("limit_s", [3_600, 7_200, 59, 0])
 def test_a_limit_is_never_raised_and_never_none(limit_s: int) -> None:
     assert done(thought(Shorten(limit_s, reason="r"))) == ([], "")
+
+
+def test_a_refused_action_does_not_keep_the_next_from_being_done() -> None:
+    assert done(thought(Shorten(60, reason="a"), Release(reason="b"), held=True)) == ([AT_ONCE], "release")
 
 
 @pytest.mark.parametrize(("spec", "least"), [({}, "00:03:00"), ({"least_limit_s": 2_000}, "00:33:20")])

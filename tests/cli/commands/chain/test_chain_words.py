@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mirage.agent.model import DecisionRecord
 from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import SqlStore
 
@@ -182,3 +183,21 @@ def test_report_is_named_after_the_chain(type_: Type, tmp_path: Path) -> None:
     assert type_("chain", "report", "s", "-o", "no/x.html", status=1)[1] == (
         "mirage: error: cannot write no/x.html: there is no folder no; make it, or name another\n"
     )
+
+
+def test_second_thoughts_are_told(type_: Type, store: SqlStore) -> None:
+    known = ("lead:2", False)
+    store.add_decisions(
+        [
+            DecisionRecord(1, 2, NOW_S - 90, *known, "quiet", thought="hold"),
+            DecisionRecord(1, 2, NOW_S - 60, *known, "crowded:wait_s=900", thought="shorten,release"),
+            DecisionRecord(1, 2, NOW_S - 30, *known, "as-it-is"),
+        ]
+    )
+    explained = type_("chain", "explain", "serve", "-n", "3")[0].splitlines()
+    assert explained[0].endswith("link 2: lead:2 had a second thought, next job held again (quiet)")
+    assert explained[1].endswith("next job shortened, released again (crowded:wait_s=900)")
+    assert explained[2].endswith("lead:2 waited (as-it-is)")
+    shown = type_("chain", "show", "serve")[0].splitlines()
+    assert shown[-1] == "next job shortened, released again 2026-09-21T14:12:20: crowded:wait_s=900"
+    assert json.loads(type_("chain", "show", "serve", "--json")[0])["second_thought"]["thought"] == "shorten,release"

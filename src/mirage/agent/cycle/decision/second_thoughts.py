@@ -65,9 +65,11 @@ class _Queued:
     def hold(self) -> str:
         if self.held:
             return ""
-        self.update(Dependency=f"afterany:{self.present.job}")
-        self.held = True
-        self.note("held-again", f"it waits for job {self.present.job} again", state=LinkState.HELD)
+        at_once = AT_ONCE if self.begins_s != MISSING else {}
+        self.update(Dependency=f"afterany:{self.present.job}", **at_once)
+        self.held, self.begins_s = True, MISSING
+        detail = f"it waits for job {self.present.job} again"
+        self.note("held-again", detail, state=LinkState.HELD, begins_s=MISSING)
         return "hold"
 
     def release(self) -> str:
@@ -149,12 +151,12 @@ class TooShort(SlurmRefused):
 
 
 def think(context: CycleContext, chain: Chain, case: Undecided, plan: Plan, told: str = "") -> Thought:
-    """Carry out what a plan says about a queued link; behind a withdrawal nothing more is done.
+    """Carry out what a plan says about a queued link, each action on its own; behind a withdrawal nothing is done.
 
     Args:
         told: What stood in the way the last time; the same words are written into a chain's log once.
     """
-    queued, done = _Queued(context, chain, case), list[str]()
+    queued, done, trouble = _Queued(context, chain, case), list[str](), ""
     for action in _in_order(plan):
         thought = type(action).__name__.lower()
         try:
@@ -162,11 +164,14 @@ def think(context: CycleContext, chain: Chain, case: Undecided, plan: Plan, told
         except SlurmUnreachable as error:
             return Thought(_listed(done), f"job {queued.link.job}: {thought} had no answer: {error}", unanswered=True)
         except SlurmRefused as error:
-            trouble = "" if waits_no_more(error) else f"job {queued.link.job}: {thought} was refused: {error}"
-            if not trouble or trouble != told:
+            too_late = waits_no_more(error)
+            what = f"job {queued.link.job}: {thought} was refused: {error}"
+            if too_late or what != told:
                 context.change_link(queued.link, comes_too_late(context, queued.link, thought, error))
-            return Thought(_listed(done), trouble)
-    return Thought(_listed(done))
+            if too_late:
+                break
+            trouble = trouble or what
+    return Thought(_listed(done), trouble)
 
 
 def let_go_early(context: CycleContext, chain: Chain) -> None:
