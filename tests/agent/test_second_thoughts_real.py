@@ -55,7 +55,7 @@ class Thinking:
     def competes(self) -> bool:
         """Whether the next link competes, and gathers age."""
         job = newest(self.chain)
-        return job.state is JobState.PENDING and not job.dependency and job.accrue_s != MISSING
+        return job.state is JobState.PENDING and not job.dependency and job.accrues_s != MISSING
 
     def thinks(self, thought: str, shows: Callable[[QueuedJob], bool]) -> QueuedJob:
         """The job of the last link once it shows what was thought."""
@@ -79,18 +79,18 @@ def test_a_link_keeps_its_age_through_every_thought(cluster: Any, tmp_path: Path
     chain, first = thinking.chain, newest(thinking.chain)
     for _ in range(2):
         held = thinking.thinks("hold", lambda job: bool(job.dependency))
-        assert (held.dependency, held.accrue_s) == (f"afterany:{first.id - 1}(unfulfilled)", first.accrue_s)
+        assert (held.dependency, held.accrues_s) == (f"afterany:{first.id - 1}(unfulfilled)", first.accrues_s)
         free = thinking.thinks("release", lambda job: not job.dependency)
-        assert (free.id, free.accrue_s) == (first.id, first.accrue_s)
+        assert (free.id, free.accrues_s) == (first.id, first.accrues_s)
     put_off = thinking.thinks("postpone", lambda job: job.eligible_s > time.time() + 30)
-    assert (put_off.id, put_off.accrue_s) == (first.id, first.accrue_s)
+    assert (put_off.id, put_off.accrues_s) == (first.id, first.accrues_s)
     thinking.thinks("release", lambda job: 0 < job.eligible_s <= time.time())
     short = thinking.thinks("shorten", lambda job: job.limit_s == 120)
-    assert (short.id, short.dependency, short.accrue_s) == (first.id, "", first.accrue_s)
+    assert (short.id, short.dependency, short.accrues_s) == (first.id, "", first.accrues_s)
     chain.wait_for(lambda: chain.store.links(chain.id)[1].limit_s == 120, 10, "the store follows Slurm")
     anew = thinking.thinks("withdraw", lambda job: job.id > first.id)
     chain.wait_for(thinking.competes, 30, "another competes")
-    assert (anew.limit_s, newest(chain).accrue_s > first.accrue_s) == (300, True)
+    assert (anew.limit_s, newest(chain).accrues_s > first.accrues_s) == (300, True)
     thoughts = {one.thought for one in chain.store.decisions(chain.id)}
     assert {"hold", "release", "postpone", "shorten", "withdraw"} <= thoughts
     assert [job.state for job in chain.jobs()[1]] == [JobState.RUNNING]

@@ -36,7 +36,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def jobs(**waiting: Any) -> list[QueuedJob]:
     """The present job, and the one that waits since 60 and gathers age since 61."""
     first, second = pair()
-    known = {"dependency": "", "eligible_s": 60, "accrue_s": 61, **waiting}
+    known = {"dependency": "", "eligible_s": 60, "accrues_s": 61, **waiting}
     return [first, replace(second, **known)]
 
 
@@ -79,7 +79,7 @@ def clock(time_s: int) -> str:
     ("held", "waiting", "told"),
     [
         (False, {}, QueuedLink(102, 60, 61, 3_600)),
-        (False, {"limit_s": 1_800, "accrue_s": MISSING}, QueuedLink(102, 60, MISSING, 1_800)),
+        (False, {"limit_s": 1_800, "accrues_s": MISSING}, QueuedLink(102, 60, MISSING, 1_800)),
         (False, {"eligible_s": NOW_S + 50}, QueuedLink(102, 60, 61, 3_600, begins_s=NOW_S + 50)),
         (True, {}, QueuedLink(102, 60, 61, 3_600, held=True)),
         (True, {"eligible_s": NOW_S + 50}, QueuedLink(102, 60, 61, 3_600, held=True)),
