@@ -91,7 +91,7 @@ def test_a_store_without_second_thoughts_gets_room_for_them(url: str, opened) ->
         _insert(connection, "chains", chain | counts | {"spec": asdict(SPEC)})
         kept = {"chain": 1, "number": 2, "state": "queued", "finished": False, "reason": "", "earlier": []}
         _insert(connection, "links", kept | link | gone)
-        decided = {"id": 1, "chain": 1, "link": 1, "time_s": 150, "policy": "lead:1", "submits": True, "reason": "r"}
+        decided = {"chain": 1, "link": 1, "time_s": 150, "policy": "lead:1", "submits": True, "reason": "r"}
         _insert(connection, "decisions", decided | {"estimate": {}, "saw": {}})
     store = opened(url)
     assert store.links(1) == [Link(1, 2, LinkState.QUEUED, **link)]
