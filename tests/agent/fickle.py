@@ -12,7 +12,7 @@ from mirage.policy.plan import Action, Hold, Plan, Postpone, Release, Shorten, S
 from mirage.policy.view import Chain, QueuedLink, View
 
 EVER_NEW = "soak"
-WHIMS = ("hold", "release", "postpone", "shorten", "withdraw", "hold", "release", "wait")
+WHIMS = ("hold", "release", "withdraw", "postpone", "shorten", "withdraw", "hold", "release")
 
 
 class Fickle:
