@@ -110,6 +110,7 @@ def test_what_a_setting_means(options: dict[str, str], what: str, level: str, va
 
 
 KEPT, WITH_ACCOUNTS = "measured on 22.05.8", {"accountingstoragetype": "accounting_storage/slurmdbd"}
+LIMITED = {"accountingstorageenforce": "associations,limits,qos"}
 
 
 @pytest.mark.parametrize(
@@ -121,6 +122,23 @@ KEPT, WITH_ACCOUNTS = "measured on 22.05.8", {"accountingstoragetype": "accounti
         (WITH_ACCOUNTS, "22.05.8", tuple(f"qos q{k} GrpJobsAccrue=1" for k in range(6)), "ok", KEPT, "=1 and 2 more"),
         ({}, "25.11.7", None, "warn", "is not known for 25.11.7", "compare AccrueTime before and after"),
         ({"prioritytype": "priority/basic"}, "22.05.8", None, "ok", "no job has an age here", "only loses its turn"),
+        (LIMITED, "22.05.8", None, "warn", "age begins anew", "AccountingStorageEnforce=associations,limits,qos: "),
+        (
+            LIMITED | {"priorityflags": "accrue_always"},
+            "22.05.8",
+            None,
+            "ok",
+            "held jobs gain age here",
+            "costs no age",
+        ),
+        (
+            {"accountingstorageenforce": "associations"},
+            "22.05.8",
+            None,
+            "ok",
+            KEPT,
+            "none, since there are no accounts",
+        ),
         ({"priorityflags": "accrue_always"}, "25.11.7", None, "ok", "held jobs gain age here", "costs no age"),
     ],
 )

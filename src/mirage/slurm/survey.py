@@ -19,6 +19,7 @@ SHORT_MEMORY_S = 120
 MEASURED = Version(22, 5, 8)
 """On which it was measured that a link which competed once keeps its age while it is held."""
 MOST_LIMITS = 4
+_ENFORCES_LIMITS = {"limits", "safe", "all"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,10 @@ def _second_thoughts(slurm: SlurmClient, version: Version, options: Mapping[str,
         return Finding(OK, what, f"{kind}: no job has an age here", "a link that is held again only loses its turn")
     if "ACCRUE_ALWAYS" in options.get("priorityflags", "").upper():
         return Finding(OK, what, "held jobs gain age here, ACCRUE_ALWAYS", "so holding a link again costs no age")
+    enforced = options.get("accountingstorageenforce", "").lower()
+    if _ENFORCES_LIMITS & {word.strip() for word in enforced.split(",")}:
+        value = f"age begins anew when a held link is let loose, as limits are enforced (measured on {MEASURED})"
+        return Finding(WARN, what, value, f"AccountingStorageEnforce={enforced}: holds counts on no age here")
     measured = version[:2] == MEASURED[:2]
     kept = f"a link that competed once keeps its age while it is held (measured on {MEASURED})"
     unknown = f"whether a held link keeps its age is not known for {version} (it does on {MEASURED})"
