@@ -25,9 +25,11 @@ for package in ("xgboost", "safetensors", "pyarrow"):
     pytest.importorskip(package, reason="pip install mirage-hpc[learn]")
 
 FUTURES = 8
+PROTOCOL = Protocol.warm(5 * DAY_S, windows=14, every_s=DAY_S, step_s=3 * HOUR_S)
+LINK = Link(2, 24 * HOUR_S)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def scenario():
     """Forty days of two users on eight nodes, with waits of hours now and then."""
     random, n = np.random.default_rng(3), 900
@@ -43,13 +45,17 @@ def scenario():
     return Scenario(Cluster.pool(8), workload(table, Cluster.pool(8)), "easy")
 
 
+@pytest.fixture(scope="module")
+def data(scenario, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hand-overs") / "data"
+    make_data_set(Recipe(Study(scenario, PROTOCOL, (LINK,), (), 0), FUTURES), folder)
+    return read_hand_overs(folder)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["correction", "xgboost-2023"])
-def test_a_policy_submits_where_the_tables_say(scenario, tmp_path, method):
-    protocol = Protocol.warm(5 * DAY_S, windows=14, every_s=DAY_S, step_s=3 * HOUR_S)
-    link, cost = Link(2, 24 * HOUR_S), Cost(2, 1)
-    make_data_set(Recipe(Study(scenario, protocol, (link,), (), 0), FUTURES), tmp_path / "data")
-    data = read_hand_overs(tmp_path / "data")
+def test_a_policy_submits_where_the_tables_say(scenario, data, tmp_path, method):
+    cost = Cost(2, 1)
     slices = Slices(18 * DAY_S, 30 * DAY_S)
     settings = TrainingSettings(rounds=30, trees=10)
     trained = train_policy({2: method}, data, slices, Said("made-up", FUTURES), settings)
@@ -57,7 +63,7 @@ def test_a_policy_submits_where_the_tables_say(scenario, tmp_path, method):
     part = trained.parts[2]
     rows = submitted_rows(part.model.submits(seen_in(data), cost), data)
     policy = str(tmp_path / "model")
-    trials = evaluate(scenario, protocol, [link], [policy], [cost]).trials[2]
+    trials = evaluate(scenario, PROTOCOL, [LINK], [policy], [cost]).trials[2]
     decided_s = [trial.episode.decisions_s[trial.chosen[Candidate(policy, cost).key]] for trial in trials]
     assert decided_s == data.time_s[rows].tolist()
     assert len({int(left) for left in data.remaining_s[rows]}) > 2  # not all alike
