@@ -78,8 +78,11 @@ def evaluate(
     up to 2 h, up to 12 h, more.
 
     Policies: reactive, dependency, singleton:K, lead:HOURS, saia (a lead of 9 min), sml (of 3 h), average,
-    quantile:SHARE, slurm-estimate, what-if, holds[:bank=yes], those of installed packages, and in hindsight oracle, the
-    best moment to submit, and oracle-holds, the best to let go a link that was submitted early and held.
+    quantile:SHARE, slurm-estimate, what-if, holds[:bank=yes], those of installed packages, and models by their path.
+
+    Bounds: true-run-times (what-if that knows how long jobs run), exact-wait (what a link submitted now will wait is
+    known), and in hindsight oracle, the best moment to submit, and oracle-holds, the best to let go a link that was
+    submitted early and held.
     """
     weighed = study.costs(costs)
     simulated = machine.machine()

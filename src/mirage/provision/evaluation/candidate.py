@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirage.policy.contract import Policy
+from mirage.job_state import Ints
+from mirage.policy.contract import Policy, PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Wait
 from mirage.policy.registry import is_policy_file, known_policies, make_policy, policy_spec
@@ -14,6 +15,8 @@ from mirage.policy.settings import PolicySettings
 from mirage.policy.view import Chain, View
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.second_thoughts import Followed, follow
+from mirage.sim.disciplines.registry import discipline_spec
+from mirage.sim.jobs import to_minutes
 from mirage.sim.simulation import Simulation
 
 NEVER = -1
@@ -24,8 +27,24 @@ ORACLE = "oracle"
 ORACLE_HOLDS = "oracle-holds"
 """The same with second thoughts: the link is submitted as early as can be, held, and let go at the best moment."""
 
-HINDSIGHT = (ORACLE, ORACLE_HOLDS)
-"""Bounds, not policies."""
+EXACT_WAIT = "exact-wait"
+"""A link is submitted once it would start no earlier than the present one ends, its wait known to the second; nothing
+is known of later."""
+
+TRUE_RUN_TIMES = "true-run-times"
+"""``what-if`` that knows how long every job in sight runs; what arrives is still drawn."""
+
+HINDSIGHT = (ORACLE, ORACLE_HOLDS, EXACT_WAIT)
+"""Bounds that are read off the outcomes."""
+
+BOUNDS = (*HINDSIGHT, TRUE_RUN_TIMES)
+"""What knows more than can be known."""
+
+_KNOWING = PolicySpec(
+    "mirage.provision.policies.true_run_times:what_if_with_true_run_times",
+    "what-if that knows how long every job in sight runs",
+    needs=("cost", "seed", "discipline", "scheduler", "limits"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +52,7 @@ class Candidate:
     """A policy by name, and the cost it weighs.
 
     Attributes:
-        policy: As ``make_policy`` takes it.
+        policy: As ``make_policy`` takes it, or ``true-run-times``.
         cost: What it weighs; None where it weighs none, and decides alike whatever the cost.
     """
 
@@ -48,7 +67,16 @@ class Candidate:
     @property
     def thinks_again(self) -> bool:
         """Whether it is asked on when its link is queued."""
-        return policy_spec(self.policy).thinks_again
+        return self.spec.thinks_again
+
+    @property
+    def spec(self) -> PolicySpec:
+        """The specification of the policy.
+
+        Raises:
+            UnknownName: There is no such policy.
+        """
+        return _KNOWING if self.policy == TRUE_RUN_TIMES else policy_spec(self.policy)
 
     def make(self, scenario: Scenario, seed: int) -> Policy:
         """The policy itself, fresh.
@@ -60,6 +88,9 @@ class Candidate:
         settings = PolicySettings(
             self.cost or Cost(), seed, scenario.discipline, scenario.settings, scenario.cluster.limits
         )
+        if self.policy == TRUE_RUN_TIMES:
+            needed = {name: getattr(settings, name) for name in _KNOWING.needs}
+            return _KNOWING.load()(run_times_s(scenario), **needed)
         return make_policy(self.policy, settings)
 
 
@@ -77,6 +108,15 @@ def weighs_cost(policy: str) -> bool:
     """Whether a policy says that it needs costs. Unknown ones count as if they did."""
     known = is_policy_file(policy) or policy.partition(":")[0] in known_policies()
     return not known or "cost" in policy_spec(policy).needs
+
+
+def run_times_s(scenario: Scenario) -> Ints:
+    """Shape (jobs,): run times as the simulation has them, by job id."""
+    jobs = scenario.jobs.jobs
+    if discipline_spec(scenario.discipline).minutes:
+        jobs = to_minutes(jobs.copy().view(np.recarray), int(jobs.submit_s[0]) // 60 * 60)
+    found: Ints = jobs.run_s
+    return found
 
 
 def window_seed(seed: int, link_nodes: int, submitted_s: int) -> int:

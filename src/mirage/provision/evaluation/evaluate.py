@@ -73,7 +73,9 @@ def evaluate(
         scenario: Where: the cluster, its queue and the trace.
         protocol: Which windows, and how.
         links: Sizes of the chains.
-        policies: By name; ``oracle`` is the best in hindsight, ``oracle-holds`` the best with second thoughts.
+        policies: By name; of the bounds ``oracle`` is the best in hindsight, ``oracle-holds`` the best with second
+            thoughts, ``exact-wait`` knows what a link submitted now will wait, ``true-run-times`` is ``what-if`` that
+            knows how long jobs run.
         costs: What hours of interruption and overlap cost; policies that weigh costs are made anew for each.
         seed: Of the policies.
         workers: Processes at once.

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.duration import HOUR_S
-from mirage.provision.evaluation.candidate import HINDSIGHT, ORACLE
+from mirage.provision.evaluation.candidate import BOUNDS, ORACLE
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.interval import Interval
-from mirage.provision.evaluation.score import REACTIVE, Row, constant_lead, loads
+from mirage.provision.evaluation.score import REACTIVE, Row, constant_lead, loads, submissions_s
 from mirage.provision.evaluation.study import Trial
 
 LEADS_H = (0.0, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 18.0, 24.0)
@@ -48,7 +48,7 @@ class Frontier:
 
     Attributes:
         leads: Every constant lead of ``LEADS_H``; the first is the reactive chain.
-        series: The policies that are neither constant leads nor the oracle.
+        series: The policies that are neither constant leads nor bounds.
         oracle: The best in hindsight, by cost ratio; None where it was not asked for.
     """
 
@@ -69,9 +69,10 @@ def frontiers(evaluation: Evaluation, load: str = "all") -> tuple[Frontier, ...]
         if not members.any():
             continue
         named = {policy: _series(policy, rows) for policy in evaluation.policies}
-        shown = tuple(s for p, s in named.items() if p not in (REACTIVE, *HINDSIGHT) and not p.startswith("lead:"))
+        shown = tuple(s for p, s in named.items() if p not in (REACTIVE, *BOUNDS) and not p.startswith("lead:"))
         leads = tuple(_lead(trials, members, hours) for hours in LEADS_H)
-        found.append(Frontier(nodes, load, int(members.sum()), leads, shown, named.get(ORACLE)))
+        windows = len(np.unique(submissions_s(trials)[members]))
+        found.append(Frontier(nodes, load, windows, leads, shown, named.get(ORACLE)))
     return tuple(found)
 
 

@@ -40,19 +40,22 @@ _NOTHING = 1e-9
 class Stretches:
     """Stretches of time of equal length, and which windows lie in them.
 
-    They are 2·√weeks, at least four: the more there is to see, the more of them and the longer each.
+    They are 2·√weeks, at least four: the more there is to see, the more of them and the longer each. A window may be
+    there several times, played with several seeds: that makes no stretch more certain, and it counts as one window.
 
     Attributes:
         length_s: Of each.
         of_window: Shape (windows,), stretch of each window.
         day_of_window: Shape (windows,), day of each window, from the first.
         count: How many there are.
+        submitted_s: Shape (windows,), when each window's predecessor was submitted.
     """
 
     length_s: float
     of_window: Ints
     day_of_window: Ints
     count: int
+    submitted_s: Ints
 
     @classmethod
     def of(cls, submitted_s: Ints) -> Self:
@@ -61,15 +64,16 @@ class Stretches:
         Args:
             submitted_s: Shape (windows,), when each window's predecessor was submitted; in any order.
         """
-        n = len(submitted_s)
+        n = len(np.unique(submitted_s))
         if n < 2:
-            return cls(0.0, np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), min(n, 1))
+            none = np.zeros_like(submitted_s)
+            return cls(0.0, none, none, n, submitted_s)
         first_s, last_s = int(submitted_s.min()), int(submitted_s.max())
         covered_s = max((last_s - first_s) * n / (n - 1), 1.0)  # to the end of the last window
         count = max(FEWEST_STRETCHES, round(2 * math.sqrt(covered_s / WEEK_S)))
         since_s = submitted_s - first_s
         of_window = np.minimum(since_s * count // covered_s, count - 1).astype(np.int64)
-        return cls(covered_s / count, of_window, since_s // DAY_S, count)
+        return cls(covered_s / count, of_window, since_s // DAY_S, count, submitted_s)
 
     @property
     def words(self) -> str:
@@ -79,6 +83,10 @@ class Stretches:
             return f"none: they need windows over {FEWEST_STRETCHES} days at least, better weeks"
         how = f"95 %, from {self.count} stretches of {days:.3g} d (jackknife, Student's t, Hall's correction for skew)"
         return how if self.length_s >= _A_WEEK_OR_SO_S else f"{how}; too narrow: loads last longer than such a stretch"
+
+    def windows(self, members: Members) -> int:
+        """How many windows the members are; one that is there several times counts once."""
+        return len(np.unique(self.submitted_s[members]))
 
     def mean(self, values: Floats, members: Members) -> Interval | None:
         """95 % interval of the members' mean; None where they lie in too few stretches.

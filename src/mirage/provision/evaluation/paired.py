@@ -108,7 +108,7 @@ def _difference(
         load=load,
         month=month,
         cost_ratio=cost_ratio(cost),
-        windows=int(members.sum()),
+        windows=stretches.windows(members),
         cost=float(costs[members].mean()),
         interruption_h=float(interruption[members].mean()),
         overlap_h=float(overlap[members].mean()),

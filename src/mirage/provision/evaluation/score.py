@@ -15,7 +15,7 @@ from mirage.errors import ConfigurationError
 from mirage.job_state import Floats, Ints
 from mirage.policy.cost import Cost
 from mirage.provision.chain import LOADS
-from mirage.provision.evaluation.candidate import ORACLE, ORACLE_HOLDS, Candidate
+from mirage.provision.evaluation.candidate import EXACT_WAIT, ORACLE, ORACLE_HOLDS, Candidate
 from mirage.provision.evaluation.interval import Interval, Stretches
 from mirage.provision.evaluation.study import Trial
 
@@ -114,6 +114,12 @@ def oracle(trials: Sequence[Trial], cost: Cost) -> Outcome:
     return Outcome.at(ORACLE, trials, [int(cost.of(t.episode.outcome_s.astype(float)).argmin()) for t in trials])
 
 
+def exact_wait(trials: Sequence[Trial]) -> Outcome:
+    """The first decision at which the next link would start no earlier than the present one ends."""
+    late = [trial.episode.outcome_s >= 0 for trial in trials]
+    return Outcome.at(EXACT_WAIT, trials, [int(one.argmax()) if one.any() else -1 for one in late])
+
+
 def oracle_holds(trials: Sequence[Trial], cost: Cost) -> Outcome:
     """The cheapest of every window in hindsight: of all moments to submit, and of all to let a held link go.
 
@@ -145,6 +151,8 @@ def outcome(policy: str, trials: Sequence[Trial], cost: Cost) -> Outcome:
         return reactive(trials)
     if policy == ORACLE_HOLDS:
         return oracle_holds(trials, cost)
+    if policy == EXACT_WAIT:
+        return exact_wait(trials)
     with_cost, without = Candidate(policy, cost).key, Candidate(policy).key
     keys = [with_cost if with_cost in trial.chosen else without for trial in trials]
     at_once = Outcome.at(policy, trials, [trial.chosen[key] for trial, key in zip(trials, keys)])
@@ -234,7 +242,7 @@ def _row(
         link_nodes=nodes,
         load=load,
         cost_ratio=cost_ratio(cost),
-        windows=int(members.sum()),
+        windows=stretches.windows(members),
         interruption_h=float(interruption[members].mean()),
         overlap_h=float(overlap[members].mean()),
         interruption_median_h=float(np.median(interruption[members])),

@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 
 import mirage
-from mirage.policy.registry import policy_spec
 from mirage.policy.view import Chain, View
 from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import NEVER, Candidate, WindowRun, window_seed
@@ -68,7 +67,7 @@ class Study:
         digest.update(LabelBook(scenario.jobs.table).codes.tobytes())
         for candidate in self.candidates:
             digest.update(_content(candidate.policy) or _content(candidate.policy.partition(":")[2]))
-        entries = [policy_spec(candidate.policy).entry for candidate in self.candidates]
+        entries = [candidate.spec.entry for candidate in self.candidates]
         entries.append(discipline_spec(scenario.discipline).entry)
         digest.update(source_digest([__name__, *(entry.partition(":")[0] for entry in entries)]).encode())
         return digest.hexdigest()[:16]

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from mirage.provision.evaluation.candidate import HINDSIGHT
+from mirage.provision.evaluation.candidate import BOUNDS
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.evaluate import Progress as Told
 from mirage.provision.evaluation.interval import Interval
@@ -70,8 +70,7 @@ def _print_rows(console: Console, rows: Sequence[Row], *, several: bool) -> None
     names = ["policy", *ratio, "interruption h", "overlap h", "x ≤ 0", *more, "cost", "gap closed"]
     best = {_best(rows, cost_ratio) for cost_ratio in {row.cost_ratio for row in rows}}
     styles = [
-        "bold green" if (row.policy, row.cost_ratio) in best else "dim" if row.policy in HINDSIGHT else ""
-        for row in rows
+        "bold green" if (row.policy, row.cost_ratio) in best else "dim" if row.policy in BOUNDS else "" for row in rows
     ]
     cells = [_cells(row, several=several, wide=wide) for row in rows]
     if not fits(console, names, cells):
@@ -95,8 +94,8 @@ def _cells(row: Row, *, several: bool, wide: bool, intervals: bool = True) -> li
 
 
 def _best(rows: Sequence[Row], ratio: float | None) -> tuple[str, float | None]:
-    """The cheapest policy at a cost ratio that is not the oracle."""
-    real = [row for row in rows if row.policy not in HINDSIGHT and row.cost_ratio == ratio]
+    """The cheapest policy at a cost ratio that is not a bound."""
+    real = [row for row in rows if row.policy not in BOUNDS and row.cost_ratio == ratio]
     return (min(real, key=lambda row: row.cost).policy, ratio) if real else ("", ratio)
 
 

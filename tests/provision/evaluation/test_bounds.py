@@ -1,0 +1,62 @@
+"""Bounds: an exact wait found afterwards, true run times played."""
+
+import numpy as np
+import pytest
+from hand_made import four_windows
+
+from mirage.duration import DAY_S, HOUR_S
+from mirage.policy.cost import Cost
+from mirage.provision.chain import Link
+from mirage.provision.evaluation.candidate import BOUNDS, Candidate, candidates, run_times_s
+from mirage.provision.evaluation.evaluate import evaluate
+from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.score import outcome, score
+
+
+def test_an_exact_wait_submits_when_the_link_would_no_longer_come_early():
+    found = outcome("exact-wait", four_windows(), Cost())
+    assert (found.x_s / HOUR_S).tolist() == [1, 2, 1, 0]
+    assert (found.lead_s / HOUR_S).tolist() == [0, 4, 8, 0]
+
+
+def test_it_is_never_played():
+    assert [c.policy for c in candidates(["exact-wait", "oracle", "true-run-times", "oracle-holds"], [Cost()])] == [
+        "true-run-times"
+    ]
+
+
+def test_run_times_are_those_of_the_simulation(busy_setting):
+    asked_s = busy_setting.jobs.jobs.run_s
+    assert run_times_s(busy_setting).tolist() == asked_s.tolist()
+    assert asked_s.min() >= 600
+
+
+@pytest.mark.parametrize("link_nodes", [2])
+def test_bounds_cost_no_more_than_what_if(busy_setting, link_nodes):
+    protocol = Protocol.warm(10 * DAY_S, windows=6, every_s=36 * HOUR_S, step_s=2 * HOUR_S)
+    named = ["reactive", "what-if:8", "true-run-times", "exact-wait", "oracle"]
+    found = evaluate(busy_setting, protocol, [Link(link_nodes, 12 * HOUR_S)], named)
+    cost = {row.policy: row.cost for row in found.rows if row.load == "all"}
+    assert cost["oracle"] <= min(cost["exact-wait"], cost["true-run-times"])
+    assert cost["true-run-times"] < cost["what-if:8"] < cost["reactive"]
+    assert set(BOUNDS) >= {"exact-wait", "true-run-times"}
+
+
+def test_true_run_times_weigh_the_cost():
+    assert [c.key for c in candidates(["true-run-times"], [Cost(), Cost(3, 1)])] == [
+        "true-run-times@1:1",
+        "true-run-times@3:1",
+    ]
+    assert not Candidate("true-run-times").thinks_again
+
+
+def test_windows_that_are_there_twice_make_nothing_more_certain():
+    once = four_windows()
+    policies = ["early", "reactive", "exact-wait"]
+    rows, twice = (score(trials, policies, [Cost()]) for trials in (once, [*once, *once]))
+    for row, again in zip(rows, twice):
+        assert (again.windows, again.cost) == (row.windows, pytest.approx(row.cost))
+        for name in ("cost_95", "interruption_95", "gap_closed_95"):
+            assert np.array_equal(getattr(row, name) is None, getattr(again, name) is None)
+            if getattr(row, name) is not None:
+                assert getattr(again, name) == pytest.approx(getattr(row, name))
