@@ -35,6 +35,9 @@ COMMANDS = {
     "lab": LazyCommand("mirage.cli.commands.lab:lab", "A private real Slurm on this machine."),
     "simulate": LazyCommand("mirage.cli.commands.simulate:simulate", "Replay a trace under a queue discipline."),
     "evaluate": LazyCommand("mirage.cli.commands.evaluate:evaluate", "Judge policies by interruption and overlap."),
+    "compare": LazyCommand(
+        "mirage.cli.commands.learn.compare:compare", "Compare learning methods, policies and bounds over months."
+    ),
     "calibrate": LazyCommand("mirage.cli.commands.calibrate:calibrate", "Fit the simulator to a cluster."),
     "compile": LazyCommand(
         "mirage.cli.commands.setup.compile:compile_kernels", "Compile the simulator before it is needed."

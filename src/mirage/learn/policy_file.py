@@ -21,7 +21,7 @@ TEXTS: dict[str, str] = {}
 """Beginning of the first line of a text → what makes the policy in it, ``module:function``, called as
 ``policy_from_file`` is."""
 
-_FIRST_LINE = 200
+_HEAD = 200
 _KEPT = 8
 """Models that are kept in memory: an evaluation makes its policies anew for every window."""
 
@@ -40,13 +40,16 @@ def policy_from_file(path: str, **settings: Any) -> Policy:
     whole = Path(path).expanduser()
     if not whole.is_file():
         raise ModelFileError(f"{path}: no such file; mirage train makes one, and mirage evaluate --help lists policies")
-    first_line = _first_line(whole)
+    head = _head(whole)
+    first_line = head.partition(b"\n")[0]
     for beginning, entry in TEXTS.items():
         if first_line.startswith(beginning.encode()):
             module, _, name = entry.partition(":")
             policy: Policy = getattr(import_module(module), name)(path, **settings)
             return policy
-    if first_line and first_line.isascii() and b"\0" not in first_line:
+    if (
+        first_line and first_line.isascii() and b"\0" not in head
+    ):  # the length that a model begins with may hold a newline
         raise ModelFileError(
             f"{path} is a text that begins with {shown(first_line.decode(errors='replace').strip())}, and no policy "
             "begins so; a model is what mirage train wrote"
@@ -55,11 +58,11 @@ def policy_from_file(path: str, **settings: Any) -> Policy:
     return _learned(_read(str(whole.resolve()), stat.st_mtime_ns, stat.st_size), **settings)
 
 
-def _first_line(path: Path) -> bytes:
-    """The first line, or what fits of it."""
+def _head(path: Path) -> bytes:
+    """The beginning of a file."""
     try:
         with open(path, "rb") as file:
-            return file.read(_FIRST_LINE).partition(b"\n")[0]
+            return file.read(_HEAD)
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror}") from error
 

@@ -131,7 +131,7 @@ class Folder:
         except (OSError, ValueError, KeyError, TypeError, pyarrow.ArrowException) as error:
             raise ConfigurationError(f"cannot read {path}: {error}; remove it, and make the data set again") from error
         return HandOvers(
-            **{name: table[name].to_numpy() for name in ROW_COLUMNS},
+            **{name: table[name].to_numpy().astype(np.int64) for name in ROW_COLUMNS},  # link_nodes is a feature, too
             features=_matrix(table, names),
             names=names,
             snapshots=_matrix(seen, SNAPSHOT_COLUMNS),

@@ -1,0 +1,241 @@
+"""``mirage compare``: methods of learning, policies and bounds, side by side over several months."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mirage.cli.commands.train.learnt_from import LearntFrom
+from mirage.cli.commands.train.options import LearningOptions
+from mirage.cli.machine import MachineOptions, machine_options
+from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, option_group, trace_options
+from mirage.cli.study import WindowOptions, window_options
+from mirage.cli.values import NUMBERS, WORDS
+
+if TYPE_CHECKING:
+    from mirage.learn.hand_overs import HandOvers
+    from mirage.learn.training.comparison.plan import Plan
+
+ALL_METHODS, NO_METHODS = "all", "none"
+DEFAULT_POLICIES = (
+    "reactive,average,what-if,holds,holds:bank=yes,dependency,singleton:2,saia,sml,lead:4,lead:8,lead:12,quantile:0.95,"
+    "slurm-estimate,true-run-times,exact-wait,oracle,oracle-holds"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CompareOptions:
+    """The options of a comparison."""
+
+    out: str
+    months: tuple[str, ...]
+    methods: tuple[str, ...]
+    policies: tuple[str, ...]
+    seeds: int
+    cost_ratios: tuple[float, ...]
+    data: str | None
+    threads: int
+    trees: int
+    futures: int
+
+    def plan(self, first_seed: int) -> Plan:
+        """What is compared."""
+        from mirage.learn.training.comparison.plan import Plan
+        from mirage.learn.training.methods import METHODS
+        from mirage.policy.cost import Cost
+
+        methods = (
+            tuple(METHODS) if self.methods == (ALL_METHODS,) else () if self.methods == ("none",) else self.methods
+        )
+        costs = tuple(Cost(ratio, 1.0) for ratio in self.cost_ratios)
+        seeds = tuple(range(first_seed, first_seed + self.seeds))
+        return Plan(methods, self.policies, self.months, costs, seeds)
+
+    def learning(self, months: tuple[str, ...]) -> LearningOptions:
+        """How data are made on the way: up to the end of the last month."""
+        from mirage.learn.training.folds import month_begin_s, shifted
+
+        end_s = month_begin_s(shifted(max(months), 1))
+        made = str(Path(self.out) / "hand-overs")
+        return LearningOptions(made, self.data, None, end_s, None, self.threads, self.trees, self.futures)
+
+
+_compare_options = option_group(
+    "options",
+    CompareOptions,
+    click.option("-o", "--out", required=True, metavar="FOLDER", help="Where results go; run again to go on."),
+    click.option("--months", type=WORDS, required=True, metavar="LIST", help="To test on, as 2023-01,2023-02,2023-03."),
+    click.option(
+        "--methods",
+        type=WORDS,
+        default=ALL_METHODS,
+        show_default=True,
+        metavar="LIST",
+        help="Methods of `mirage train`, all, or none.",
+    ),
+    click.option(
+        "--policies",
+        type=WORDS,
+        default=DEFAULT_POLICIES,
+        show_default=True,
+        metavar="LIST",
+        help="What else is played.",
+    ),
+    click.option(
+        "--seeds",
+        type=click.IntRange(1),
+        default=3,
+        show_default=True,
+        metavar="N",
+        help="Everything random is trained and played so often, from --seed on.",
+    ),
+    click.option(
+        "--cost-ratios", type=NUMBERS, default="1,3", show_default=True, metavar="LIST", help="Overlap costs 1."
+    ),
+    click.option(
+        "--data",
+        metavar="FOLDER",
+        help="A data set of `mirage learn dataset`; it says which windows.  [default: made in FOLDER/hand-overs.data]",
+    ),
+    click.option(
+        "--threads", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Of one training."
+    ),
+    click.option("--trees", type=click.IntRange(1), default=100, show_default=True, metavar="N", help="Of a forest."),
+    click.option(
+        "--futures",
+        type=click.IntRange(1),
+        default=32,
+        show_default=True,
+        metavar="N",
+        help="Of a forecast in the data.",
+    ),
+)
+
+
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage compare jobs.log.gz --nodes 76 --link-nodes 1,8 --start 2022-12-01 --every 12h "
+        "--months 2023-01,2023-02,2023-03 -o results",
+        "mirage compare jobs.log.gz --nodes 76 --data hand-overs --months 2023-02,2023-03 -o results",
+        "mirage compare jobs.csv --cluster cluster.toml --months 2024-05 --methods correction --seeds 5 -o results",
+        "mirage compare jobs.csv --nodes 64 --months 2024-05 --methods none --policies what-if,holds,oracle -o results",
+    ),
+)
+@click.argument("trace")
+@_compare_options
+@machine_options
+@window_options
+@json_output
+@trace_options
+def compare(
+    trace: str,
+    options: CompareOptions,
+    machine: MachineOptions,
+    asked: WindowOptions,
+    as_json: bool,
+    reading: TraceOptions,
+) -> None:
+    """Compare methods of learning, policies and bounds on the hand-overs in TRACE, month by month.
+
+    For every month and seed each method is trained on windows that were over before the month, tuned on the latest of
+    them, and then played in the windows of the month from its model file, as an agent makes it. Policies and bounds are
+    played in the same windows. Intervals are over time, differences are paired by window; a window counts once,
+    however many seeds.
+
+    FOLDER gets results.json, results.md with tables and what they prove, a frontier for each size of link (SVG, PNG),
+    and what a run that is killed goes on from: the models and the windows played so far.
+    """
+    from mirage.learn.dataset.recipe import digest_of
+    from mirage.learn.regression.model import TrainingSettings
+    from mirage.learn.training.comparison.judge import judged
+    from mirage.learn.training.comparison.models import train_models
+    from mirage.learn.training.comparison.play import World, play
+    from mirage.learn.training.train import Said
+    from mirage.provision.evaluation.workers import available_cores
+    from mirage.report.judgement.folder import check_results_folder, write_results
+    from mirage.report.judgement.terminal import print_comparison
+    from mirage.report.terminal.evaluation import progress_bar
+
+    plan = options.plan(asked.seed)
+    folder = Path(options.out)
+    check_results_folder(folder)
+    begun = LearntFrom(trace, machine, asked, options.learning(plan.months), reading)
+    begun.simulated()
+    data = begun.data()
+    manifest = begun.manifest()
+    if options.data is not None:
+        check_same_world(begun, data)
+    world = World(
+        begun.scenario(),
+        begun.protocol(),
+        tuple(begun.links(data)),
+        folder / "played",
+        asked.workers or available_cores(),
+    )
+    for month in plan.months:
+        world.within(month)
+    settings = TrainingSettings(threads=options.threads, trees=options.trees)
+    said = Said(Path(trace).name, int(manifest["futures"] or 0))
+    with progress_bar("models") as training:
+        models = train_models(data, digest_of(manifest), plan, said, settings, folder / "models", training)
+    with progress_bar("windows") as playing:
+        comparison = judged(plan, play(world, plan, models, playing))
+    provenance = _provenance(begun, plan, world)
+    write_results(folder, comparison, provenance)
+    if as_json:
+        click.echo(json.dumps(comparison.to_json() | provenance, indent=2))
+    else:
+        print_comparison(comparison)
+    click.echo(f"mirage: tables in {folder / 'results.md'}, figures in {folder / 'results.json'}", err=True)
+
+
+def check_same_world(begun: LearntFrom, data: HandOvers) -> None:
+    """Refusal of a data set that was made of another trace, cluster or queue than is played.
+
+    Raises:
+        ConfigurationError: It was.
+    """
+    from mirage.errors import ConfigurationError
+    from mirage.learn.dataset.recipe import Recipe
+    from mirage.provision.evaluation.study import Study
+
+    said = begun.manifest()
+    played = Recipe(Study(begun.scenario(), begun.protocol(), tuple(begun.links(data)), ()), None).manifest()
+    names = ("trace", "cluster", "nodes", "discipline", "settings")
+    differs = [name for name in names if said.get(name) != played[name]]
+    if differs:
+        raise ConfigurationError(
+            f"{begun.folder} was made of another {' and '.join(differs)}; give the options that it was made with"
+        )
+
+
+def _provenance(begun: LearntFrom, plan: Plan, world: Any) -> dict[str, Any]:
+    from mirage import __version__
+    from mirage.trace.statistics.summary import iso_utc
+
+    protocol = world.protocol
+    return {
+        "trace": Path(begun.trace).name,
+        "nodes": world.scenario.cluster.nodes,
+        "discipline": world.scenario.discipline,
+        "settings": begun.simulated().said_by,
+        "protocol": protocol.name,
+        "start": iso_utc(protocol.begin_s),
+        "windows": sum(world.within(month).windows for month in plan.months),
+        "every_s": protocol.every_s,
+        "step_s": protocol.step_s,
+        "months": list(plan.months),
+        "seeds": list(plan.seeds),
+        "seed": plan.seeds[0],
+        "methods": list(plan.methods),
+        "costs": [{"interruption": cost.interruption, "overlap": cost.overlap} for cost in plan.costs],
+        "version": __version__,
+        "command": shlex.join(["mirage", *sys.argv[1:]]),
+    }

@@ -1,0 +1,107 @@
+"""The claims of the paper, held against what was played.
+
+Its abstract (Mirage, SC'23) says that provisioning cuts interruption by 17 to 100 %, and leaves 23 to 76 % of jobs
+without any, over load levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mirage.duration import HOUR_S
+from mirage.policy.cost import Cost
+from mirage.provision.evaluation.interval import Interval, Stretches
+from mirage.provision.evaluation.score import classes, outcome, reactive, submissions_s
+from mirage.provision.evaluation.study import Trial
+
+LEAST_LESS, LEAST_WITHOUT = 0.17, 0.23
+"""The least of both claims: so much less interruption, and so many hand-overs without any."""
+
+HOLDS, FAILS, OPEN = "holds", "fails", "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What one policy did for one size of link and one load class. Means over windows, in hours.
+
+    Attributes:
+        reactive_h: Interruption of the reactive chain.
+        less: By what share of that there was less interruption; None where the reactive chain had none.
+        less_95: 95 % interval of it; None from too few windows.
+        without: Share of hand-overs without interruption, of which the reactive chain had ``reactive_without``.
+    """
+
+    policy: str
+    link_nodes: int
+    load: str
+    windows: int
+    reactive_h: float
+    interruption_h: float
+    overlap_h: float
+    less: float | None
+    less_95: Interval | None
+    without: float
+    without_95: Interval | None
+    reactive_without: float
+
+    @property
+    def less_verdict(self) -> str:
+        """Whether interruption is cut by the least that is claimed: ``holds``, ``fails``, or ``open``."""
+        return _verdict(self.less_95, LEAST_LESS)
+
+    @property
+    def without_verdict(self) -> str:
+        """The same of hand-overs without interruption."""
+        return _verdict(self.without_95, LEAST_WITHOUT)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self) | {"less_verdict": self.less_verdict, "without_verdict": self.without_verdict}
+
+
+def claims(trials: Sequence[Trial], policies: Sequence[str], cost: Cost) -> list[Claim]:
+    """What policies did for one size of link: policy × load class.
+
+    Args:
+        cost: What those that weigh one are told.
+    """
+    stretches, base = Stretches.of(submissions_s(trials)), reactive(trials)
+    found = []
+    for policy in policies:
+        result = outcome(policy, trials, cost)
+        free = (result.x_s <= 0).astype(float)
+        for load, members in classes(trials):
+            before_s, after_s = base.interruption_s, result.interruption_s
+            total_s = float(before_s[members].sum())
+            less_95 = stretches.ratio(before_s - after_s, before_s, members) if total_s else None
+            without_95 = stretches.mean(free, members)
+            found.append(
+                Claim(
+                    policy=policy,
+                    link_nodes=trials[0].episode.link.nodes,
+                    load=load,
+                    windows=stretches.windows(members),
+                    reactive_h=float(before_s[members].mean()) / HOUR_S,
+                    interruption_h=float(after_s[members].mean()) / HOUR_S,
+                    overlap_h=float(result.overlap_s[members].mean()) / HOUR_S,
+                    less=float((before_s - after_s)[members].sum()) / total_s if total_s else None,
+                    less_95=_capped(less_95),
+                    without=float(free[members].mean()),
+                    without_95=_capped(without_95),
+                    reactive_without=float((base.x_s[members] <= 0).mean()),
+                )
+            )
+    return found
+
+
+def _capped(interval: Interval | None) -> Interval | None:
+    """A share is no more than one."""
+    return None if interval is None else (interval[0], min(interval[1], 1.0))
+
+
+def _verdict(interval: Interval | None, least: float) -> str:
+    if interval is None:
+        return OPEN
+    return HOLDS if interval[0] >= least else FAILS if interval[1] < least else OPEN

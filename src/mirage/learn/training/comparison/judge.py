@@ -1,0 +1,97 @@
+"""Comparison: every method trained before each month, everything played in it, and judged together.
+
+models = train_models(data, data_key, plan, said, settings, folder / "models")
+comparison = judged(plan, play(world, plan, models))
+
+What is judged is what runs: methods are played from their model files as an agent makes them, not read off the labels
+that they have learnt from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mirage.learn.training.comparison.claims import Claim, claims
+from mirage.learn.training.comparison.plan import BOUND, OURS, PUBLISHED, Plan, kind_of
+from mirage.learn.training.comparison.play import Trials
+from mirage.provision.evaluation.candidate import HINDSIGHT, Candidate
+from mirage.provision.evaluation.evaluate import Evaluation, assess
+from mirage.provision.evaluation.paired import Difference, differences
+from mirage.provision.evaluation.score import ALL, REACTIVE, Row, outcome, score
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What came out.
+
+    Attributes:
+        evaluation: Of all seeds together.
+        against_reactive: Every policy less ``reactive``, over all loads and months.
+        seeds: Seed → rows over all loads of what is random.
+        claims: What the published methods and ours did, as the paper's abstract puts it, at the first cost.
+        alike: Nodes of a link → policies that did the same in every window, together; every policy once.
+    """
+
+    plan: Plan
+    evaluation: Evaluation
+    against_reactive: tuple[Difference, ...]
+    seeds: dict[int, tuple[Row, ...]]
+    claims: tuple[Claim, ...]
+    alike: dict[int, tuple[tuple[str, ...], ...]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        found = self.evaluation
+        return {
+            "rows": [row.to_json() for row in found.rows],
+            "months": [row.to_json() for row in found.months],
+            "differences": [one.to_json() for one in (*found.differences, *self.against_reactive)],
+            "seeds": {str(seed): [row.to_json() for row in rows] for seed, rows in self.seeds.items()},
+            "claims": [claim.to_json() for claim in self.claims],
+            "intervals": found.intervals,
+        }
+
+
+def judged(plan: Plan, trials: Trials) -> Comparison:
+    """Judge what was played.
+
+    Args:
+        trials: As ``play`` gives them: seed by seed.
+    """
+    names, costs = plan.names, plan.costs
+    evaluation = assess(trials, names, costs)
+    if REACTIVE in names:
+        paired = [one for of_link in trials.values() for one in differences(of_link, names, REACTIVE, costs)]
+        against = tuple(one for one in paired if (one.load, one.month) == (ALL, ALL))
+    else:
+        against = ()
+    told = [name for name in names if kind_of(name) in (PUBLISHED, OURS)]
+    claimed = [claim for of_link in trials.values() for claim in claims(of_link, told, costs[0])]
+    alike = {nodes: _alike(plan, nodes, trials) for nodes in trials}
+    return Comparison(plan, evaluation, against, _by_seed(plan, trials), tuple(claimed), alike)
+
+
+def _by_seed(plan: Plan, trials: Trials) -> dict[int, tuple[Row, ...]]:
+    """The rows of each seed alone, of what is random."""
+    random = [*(p for p in plan.policies if p not in HINDSIGHT and "seed" in Candidate(p).spec.needs), *plan.methods]
+    shown = [name for name in plan.names if name in random]
+    found = {}
+    for k, seed in enumerate(plan.seeds):
+        rows = []
+        for of_link in trials.values():
+            each = len(of_link) // len(plan.seeds)
+            rows += [r for r in score(of_link[k * each : (k + 1) * each], shown, plan.costs) if r.load == ALL]
+        found[seed] = tuple(rows)
+    return found
+
+
+def _alike(plan: Plan, nodes: int, trials: Trials) -> tuple[tuple[str, ...], ...]:
+    groups: dict[tuple[bool, bytes], list[str]] = {}
+    for name in plan.names:
+        results = [outcome(name, trials[nodes], cost) for cost in plan.costs]
+        done = b"".join(np.stack([r.interruption_s, r.overlap_s]).tobytes() for r in results)
+        groups.setdefault((kind_of(name) == BOUND, done), []).append(name)
+    return tuple(tuple(group) for group in groups.values())

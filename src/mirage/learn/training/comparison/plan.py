@@ -1,0 +1,105 @@
+"""Plan of a comparison: what is compared, on which months, with which seeds and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mirage.errors import ConfigurationError
+from mirage.learn.training.folds import month_begin_s
+from mirage.learn.training.methods import METHODS, method_named
+from mirage.policy.cost import Cost
+from mirage.provision.evaluation.candidate import BOUNDS, HINDSIGHT, Candidate
+from mirage.provision.evaluation.score import REACTIVE
+
+PUBLISHED, OURS, BASELINE, BOUND = "published", "ours", "baseline", "bound"
+KINDS = (PUBLISHED, OURS, BASELINE, BOUND)
+
+PUBLISHED_RULES = (REACTIVE, "average")
+"""The two of the eight published methods that learn nothing (Mirage, SC'23)."""
+
+_AS_PUBLISHED = "-2023"
+_OURS = ("what-if", "holds")
+
+
+def kind_of(policy: str) -> str:
+    """``published`` (Mirage, SC'23), ``ours``, ``baseline`` or ``bound``."""
+    if policy in BOUNDS:
+        return BOUND
+    if policy in PUBLISHED_RULES or (policy in METHODS and policy.endswith(_AS_PUBLISHED)):
+        return PUBLISHED
+    return OURS if policy in METHODS or policy.partition(":")[0] in _OURS else BASELINE
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a comparison compares.
+
+    Attributes:
+        methods: Methods of learning, by name.
+        policies: The others, bounds among them.
+        months: To test on, ``2023-03``.
+        costs: What hours of interruption and overlap cost.
+        seeds: Everything random is played with each, and every method trained with each.
+
+    Raises:
+        UnknownName: There is no such method or policy.
+        ConfigurationError: There is nothing to compare, or a name, month or seed is there twice.
+    """
+
+    methods: tuple[str, ...]
+    policies: tuple[str, ...]
+    months: tuple[str, ...]
+    costs: tuple[Cost, ...] = (Cost(),)
+    seeds: tuple[int, ...] = (0, 1, 2)
+
+    def __post_init__(self) -> None:
+        for method in self.methods:
+            method_named(method)
+        for policy in self.policies:
+            if policy not in HINDSIGHT:
+                _ = Candidate(policy).spec
+        for month in self.months:
+            month_begin_s(month)
+        for values, what in ((self.names, "method or policy"), (self.months, "month"), (self.seeds, "seed")):
+            if not values or len(set(values)) < len(values):
+                raise ConfigurationError(f"a comparison needs every {what} once, got {values or 'none'}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that is compared: published methods, ours, baselines and bounds."""
+        every = (*self.policies, *self.methods)
+        return tuple(name for kind in KINDS for name in every if kind_of(name) == kind)
+
+    def groups(self) -> Iterator[Group]:
+        """What is played together.
+
+        What forecasts shares no work with the others and is played alone, so that what is compared later beside it does
+        not have it played again; methods that read the same forecast are played together.
+        """
+        played = [policy for policy in self.policies if policy not in HINDSIGHT]
+        random = [policy for policy in played if "seed" in Candidate(policy).spec.needs]
+        yield Group(self.seeds[0], tuple(policy for policy in played if policy not in random), (), every_seed=True)
+        reads = tuple(method for method in self.methods if METHODS[method].forecast)
+        for seed in self.seeds:
+            for policy in random:
+                yield Group(seed, (policy,), ())
+            if reads:
+                yield Group(seed, (), reads)
+            for method in self.methods:
+                if method not in reads:
+                    yield Group(seed, (), (method,))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Policies and methods that are played together with one seed.
+
+    Attributes:
+        every_seed: Whether nothing in it is random, so that one seed stands for all.
+    """
+
+    seed: int
+    policies: tuple[str, ...]
+    methods: tuple[str, ...]
+    every_seed: bool = False

@@ -1,0 +1,156 @@
+"""Playing of a comparison: the windows of every month, with the policies themselves, and all seeds pooled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from mirage.errors import ConfigurationError
+from mirage.learn.training.comparison.models import Progress, Wanted
+from mirage.learn.training.comparison.plan import Group, Plan
+from mirage.learn.training.folds import month_begin_s, shifted
+from mirage.provision.chain import Link
+from mirage.provision.evaluation.candidate import ORACLE_HOLDS, Candidate, candidates
+from mirage.provision.evaluation.episode import Scenario
+from mirage.provision.evaluation.journal import Journal
+from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.study import Study, Trial
+from mirage.provision.evaluation.workers import play_windows
+
+Trials = dict[int, tuple[Trial, ...]]
+"""Nodes of a link → its windows."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Where everything is played.
+
+    Attributes:
+        protocol: All windows of the data; those of the months are played.
+        folder: Of the journals; windows that are there are not played again.
+        workers: Processes at once.
+    """
+
+    scenario: Scenario
+    protocol: Protocol
+    links: tuple[Link, ...]
+    folder: Path
+    workers: int = 1
+
+    def within(self, month: str) -> Protocol:
+        """The windows whose predecessor is submitted in a month.
+
+        Raises:
+            ConfigurationError: There are none.
+        """
+        begin_s, end_s = month_begin_s(month), month_begin_s(shifted(month, 1))
+        protocol = self.protocol
+        inside = [w for w in range(protocol.windows) if begin_s <= protocol.submits_s(w) < end_s]
+        if not inside:
+            raise ConfigurationError(f"the data have no windows in {month} to test on")
+        return replace(protocol, begin_s=protocol.begin_s + inside[0] * protocol.every_s, windows=len(inside))
+
+
+def play(world: World, plan: Plan, models: Mapping[Wanted, Path], progress: Progress | None = None) -> Trials:
+    """Every window of every month once for each seed, seed by seed, with what everything chose under its plain name.
+
+    Args:
+        world: Where.
+        plan: What is played.
+        models: Files of the methods.
+        progress: Told of windows that are done.
+
+    Raises:
+        ConfigurationError: A month has no windows, or a policy cannot be made.
+    """
+    windows = {month: world.within(month) for month in plan.months}
+    groups = list(plan.groups())
+    total = len(groups) * sum(protocol.windows for protocol in windows.values())
+    done = 0
+    found: dict[int, dict[int, list[Trial]]] = {seed: {link.nodes: [] for link in world.links} for seed in plan.seeds}
+    for month, protocol in windows.items():
+        parts: dict[int, list[Trials]] = {seed: [] for seed in plan.seeds}
+        for group in groups:
+            study, names = _study(world, plan, group, month, protocol, models)
+
+            def told(of_group: int, before: int = done) -> None:
+                if progress is not None:
+                    progress(before + of_group, total)
+
+            played = _renamed(_played(study, world, told), names)
+            done += protocol.windows
+            for seed in plan.seeds if group.every_seed else (group.seed,):
+                parts[seed].append(played)
+        for seed in plan.seeds:
+            others = [part for other in plan.seeds if other != seed for part in parts[other]]
+            for nodes, trials in found[seed].items():
+                own = zip(*(part[nodes] for part in parts[seed]))
+                moments = zip(*(part[nodes] for part in others)) if others else ((),) * protocol.windows
+                trials += [merged(same, more) for same, more in zip(own, moments)]
+    return {link.nodes: tuple(t for seed in plan.seeds for t in found[seed][link.nodes]) for link in world.links}
+
+
+def merged(trials: Sequence[Trial], moments: Sequence[Trial] = ()) -> Trial:
+    """One window that was played several times, with the moments and the choices of all.
+
+    Args:
+        trials: As it was played.
+        moments: Of these only the moments count: bounds are found among those of all seeds, and are the same for each.
+    """
+    episodes = [trial.episode for trial in (*trials, *moments)]
+    decisions_s, first = np.unique(np.concatenate([e.decisions_s for e in episodes]), return_index=True)
+    outcome_s = np.concatenate([e.outcome_s for e in episodes])[first]
+    chosen = {
+        key: int(np.searchsorted(decisions_s, trial.episode.decisions_s[place]))
+        for trial in trials
+        for key, place in trial.chosen.items()
+    }
+    return Trial(
+        replace(episodes[0], decisions_s=decisions_s, outcome_s=outcome_s),
+        chosen,
+        {key: asked for trial in trials for key, asked in trial.asked.items()},
+        {key: followed for trial in trials for key, followed in trial.followed.items()},
+        next((trial.held_outcome_s for trial in trials if trial.held_outcome_s is not None), None),
+    )
+
+
+def _study(
+    world: World, plan: Plan, group: Group, month: str, protocol: Protocol, models: Mapping[Wanted, Path]
+) -> tuple[Study, dict[str, str]]:
+    """What a group plays in a month, and the plain keys of what is played from files."""
+    files = {method: str(models[Wanted(method, month, group.seed)]) for method in group.methods}
+    tried = candidates([*group.policies, *files.values()], list(plan.costs))
+    holds = group.every_seed and ORACLE_HOLDS in plan.policies
+    study = Study(world.scenario, protocol, world.links, tuple(tried), group.seed, holds)
+    names = {
+        Candidate(path, cost).key: Candidate(method, cost).key for method, path in files.items() for cost in plan.costs
+    }
+    return study, names
+
+
+def _played(study: Study, world: World, progress: Callable[[int], None]) -> Trials:
+    journal = Journal(world.folder, study)
+    windows = [window for window in range(study.protocol.windows) if window not in journal]
+    for candidate in study.candidates if windows else ():  # compiled once, and a wrong name is wrong before the work
+        candidate.make(study.scenario, study.seed)
+    progress(study.protocol.windows - len(windows))
+    for done, (window, trials) in enumerate(play_windows(study, windows, world.workers), 1):
+        journal.add(window, trials)
+        progress(study.protocol.windows - len(windows) + done)
+    every = [journal.trials(window) for window in range(study.protocol.windows)]
+    return {link.nodes: tuple(trials[k] for trials in every) for k, link in enumerate(study.links)}
+
+
+def _renamed(played: Trials, names: Mapping[str, str]) -> Trials:
+    return {nodes: tuple(_plain(trial, names) for trial in trials) for nodes, trials in played.items()}
+
+
+def _plain(trial: Trial, names: Mapping[str, str]) -> Trial:
+    """A trial whose keys name methods, not files."""
+    chosen = {names.get(key, key): place for key, place in trial.chosen.items()}
+    asked = {names.get(key, key): times for key, times in trial.asked.items()}
+    followed = {names.get(key, key): one for key, one in trial.followed.items()}
+    return replace(trial, chosen=chosen, asked=asked, followed=followed)

@@ -1,0 +1,151 @@
+"""What is proven and what is not, in words made from the intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mirage.learn.training.comparison.claims import FAILS, HOLDS, LEAST_LESS, LEAST_WITHOUT, OPEN, Claim
+from mirage.learn.training.comparison.judge import Comparison
+from mirage.learn.training.comparison.plan import OURS, PUBLISHED, kind_of
+from mirage.provision.evaluation.score import ALL, REACTIVE
+from mirage.report.judgement.cells import at, both, difference, gap, links_of, markdown, percent, share
+from mirage.report.judgement.tables import LIGHT, View, cheapest, real
+
+
+def against_words(view: View) -> list[str]:
+    """What is better or worse than the policy that all are compared with, and what cannot be told."""
+    if view.against is None:
+        return []
+    paired = {name: one for name, one in view.differences().items() if name in real(view)}
+    sorted_out = {
+        verdict: [n for n, one in paired.items() if one.verdict == verdict] for verdict in ("better", "worse")
+    }
+    rest = [name for name, one in paired.items() if not one.verdict]
+    base = f"`{view.against}`"
+    better = _list(sorted_out["better"])
+    said = [
+        f"Better than {base} beyond the interval: {better}."
+        if better
+        else f"Nothing is better than {base} beyond the interval."
+    ]
+    if sorted_out["worse"]:
+        said.append(f"Worse than {base} beyond the interval: {_list(sorted_out['worse'])}.")
+    if rest:
+        said.append(f"Not to be told from {base}: {_list(rest)}.")
+    return said
+
+
+def reactive_words(view: View) -> list[str]:
+    """What costs less than the reactive chain."""
+    found = [
+        one
+        for one in view.comparison.against_reactive
+        if (one.link_nodes, one.cost_ratio) == (view.nodes, view.ratio) and one.policy in real(view)
+    ]
+    if not found:
+        return []
+    less, more = ([one.policy for one in found if one.verdict == v] for v in ("better", "worse"))
+    said = f"Less than `{REACTIVE}` cost beyond the interval: {_list(less)}." if less else ""
+    said = said or f"Nothing costs less than `{REACTIVE}` beyond the interval."
+    return [said, *([f"More cost: {_list(more)}."] if more else [])]
+
+
+def best_words(view: View) -> list[str]:
+    """The cheapest published method and the cheapest of ours, side by side."""
+    said = []
+    rows, paired = view.rows(), view.differences()
+    for kind, what in ((PUBLISHED, "The cheapest published method"), (OURS, "The cheapest of ours")):
+        name = cheapest(view, [one for one in real(view) if kind_of(one) == kind])
+        if name is None:
+            continue
+        minus = difference(paired.get(name)).strip("*")
+        tail = f"; {minus} against `{view.against}`" if minus else ""
+        said.append(f"{what} is `{name}` ({both(rows[name])} h, gap closed {gap(rows[name])}{tail}).")
+    return said
+
+
+def findings(view: View) -> str:
+    """A paragraph for one size of link and one ratio."""
+    said = [*best_words(view), *against_words(view), *reactive_words(view)]
+    heading = f"{links_of(view.nodes).capitalize()} {at(view.ratio)}"
+    return f"**{heading}.** " + " ".join(said) if said else ""
+
+
+def claims_table(comparison: Comparison, nodes: int) -> str:
+    """For every policy and load class: less interruption, hand-overs without any, and the overlap that it took."""
+    of_size = [claim for claim in comparison.claims if claim.link_nodes == nodes]
+    loads = list(dict.fromkeys(claim.load for claim in of_size))
+    heads = ["", "policy"]
+    for load in loads:
+        one = next(claim for claim in of_size if claim.load == load)
+        plural = "s" if one.windows > 1 else ""
+        heads.append(f"{'all loads' if load == ALL else load}: {one.windows} window{plural}, {one.reactive_h:.2f} h")
+    cells = {(claim.policy, claim.load): _claim_cell(claim) for claim in of_size}
+    policies = list(dict.fromkeys(claim.policy for claim in of_size))
+    return markdown(heads, [[kind_of(p), f"`{p}`", *(cells[p, load] for load in loads)] for p in policies])
+
+
+def claims_words(comparison: Comparison, nodes: int) -> str:
+    """Which of the paper's claims the published methods keep here."""
+    found = [
+        claim
+        for claim in comparison.claims
+        if claim.link_nodes == nodes
+        and kind_of(claim.policy) == PUBLISHED
+        and claim.policy != REACTIVE
+        and claim.load not in (ALL, LIGHT)
+    ]
+    light = [c for c in comparison.claims if (c.link_nodes, c.load) == (nodes, LIGHT) and c.policy == REACTIVE]
+    said = []
+    if found:
+        said.append(_range_words(found))
+        said.append(
+            f"At least {percent(LEAST_LESS)} less: " + _verdict_words(found, [claim.less_verdict for claim in found])
+        )
+        each = [claim.without_verdict for claim in found]
+        said.append(f"At least {percent(LEAST_WITHOUT)} without any: " + _verdict_words(found, each))
+    if light:
+        (one,) = light
+        said.append(
+            f"In light load there are {one.reactive_h:.2f} h to cut, and {percent(one.without)} of reactive hand-overs have "
+            "no interruption: shares say little there, and the table gives hours."
+        )
+    return f"**{links_of(nodes).capitalize()}.** " + " ".join(said) if said else ""
+
+
+def _range_words(found: Sequence[Claim]) -> str:
+    less = [claim.less for claim in found if claim.less is not None]
+    without, overlap_h = [claim.without for claim in found], [claim.overlap_h for claim in found]
+    cut = f"cut interruption by {percent(min(less))} to {percent(max(less))}" if less else "had nothing to cut"
+    return (
+        f"In medium and heavy load the published methods that do more than react {cut} (claimed: 17 % to 100 %) and leave "
+        f"{percent(min(without))} to {percent(max(without))} of hand-overs without any (claimed: 23 % to 76 %), at {min(overlap_h):.2f} "
+        f"to {max(overlap_h):.2f} h of overlap."
+    )
+
+
+def _verdict_words(found: Sequence[Claim], verdicts: Sequence[str]) -> str:
+    """Where it holds, fails, and is open, with the overlap."""
+    said = []
+    for verdict, words in (
+        (HOLDS, "holds beyond the interval for"),
+        (FAILS, "fails beyond the interval for"),
+        (OPEN, "cannot be told for"),
+    ):
+        those = [claim for claim, of in zip(found, verdicts) if of == verdict]
+        if those:
+            said.append(f"{words} " + ", ".join(f"`{c.policy}` in {c.load} load ({c.overlap_h:.2f} h)" for c in those))
+    return "; ".join(said) + "."
+
+
+def _claim_cell(claim: Claim) -> str:
+    """``45 % less (20 … 61); 62 % without; 2.31 h``; light load in hours."""
+    if claim.load == LIGHT or claim.less is None:
+        less = f"{claim.interruption_h - claim.reactive_h:+.2f} h"
+    else:
+        less = f"{share(claim.less, claim.less_95)} less"
+    return f"{less}; {share(claim.without, claim.without_95)} without; overlap {claim.overlap_h:.2f} h"
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)

@@ -1,0 +1,120 @@
+"""Results of a comparison as a page of the documentation, in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mirage.learn.training.comparison.judge import Comparison
+from mirage.provision.evaluation.score import CLASSES
+from mirage.report.judgement.cells import at, links_of
+from mirage.report.judgement.findings import claims_table, claims_words, findings
+from mirage.report.judgement.tables import LIGHT, View, main_cells, month_cells, seed_cells, table
+
+_LOADS = {"light": "reactive up to 2 h", "medium": "2 to 12 h", "heavy": "more than 12 h"}
+
+_HOW_TO_READ = """\
+Hours of interruption / overlap per hand-over. *Without interruption* is the share of hand-overs that had none; *gap
+closed* how much of the cost between `reactive` and the hindsight `oracle` is saved. Brackets are 95 % intervals over
+time; differences are paired by window, and bold where their interval leaves out zero. Policies that did the same in
+every window share a row. *Published* are the methods of Mirage (SC'23), *bounds* know more than can be known."""
+
+_CLAIMS = """\
+Its abstract says that provisioning cuts interruption by 17 to 100 % and leaves 23 to 76 % of jobs without any, over load
+levels. Each cell: how much less interruption than the reactive chain (light load in hours), hand-overs without any, and
+the overlap that it took, without which neither says anything: a lead of a whole day has no interruption either. The
+head of a column says what the reactive chain suffers."""
+
+
+def results_page(comparison: Comparison, provenance: dict[str, Any], pictures: dict[int, str]) -> str:
+    """The whole page.
+
+    Args:
+        provenance: As ``mirage compare`` has it.
+        pictures: Nodes of a link → file of its frontier, beside the page.
+    """
+    sizes = list(comparison.evaluation.trials)
+    views = [View(comparison, nodes, ratio) for nodes in sizes for ratio in _ratios(comparison)]
+    parts = [
+        "# Results",
+        _provenance_words(comparison, provenance),
+        f"```sh\n{provenance['command']}\n```",
+        _HOW_TO_READ,
+    ]
+    parts += [f"Intervals: {comparison.evaluation.intervals}."]
+    parts += ["## What is proven", *filter(None, map(findings, views))]
+    parts += ["## All methods"]
+    for nodes in sizes:
+        parts += _size_parts(comparison, nodes, pictures)
+    parts += ["## The published claims", _CLAIMS]
+    for nodes in sizes:
+        parts += [*filter(None, [claims_words(comparison, nodes)]), claims_table(comparison, nodes)]
+    parts += ["## By load"]
+    for view in views:
+        parts += _load_parts(view)
+    parts += ["## By month", f"Each with its difference in cost{_from(views[0])}."]
+    for view in views:
+        parts += [f"**{_title(view)}**", table(month_cells(view))]
+    parts += ["## By seed", "Mean cost of each seed alone, of whatever is random."]
+    for view in views:
+        parts += [f"**{_title(view)}**", table(seed_cells(view))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _size_parts(comparison: Comparison, nodes: int, pictures: dict[int, str]) -> list[str]:
+    parts = [f"### {links_of(nodes).capitalize()}"]
+    for ratio in _ratios(comparison):
+        view = View(comparison, nodes, ratio)
+        parts += [f"**{_title(view)}**: {_windows_words(view)}", table(main_cells(view))]
+    if nodes in pictures:
+        parts.append(f"![Interruption against overlap, {links_of(nodes)}]({pictures[nodes]})")
+    return parts
+
+
+def _load_parts(view: View) -> list[str]:
+    parts = []
+    for load in CLASSES[1:]:
+        rows = view.rows(load)
+        if rows:
+            windows = next(iter(rows.values())).windows
+            told = f"{load} load ({_LOADS[load]}), {windows} window{'s' if windows > 1 else ''}"
+            in_hours = "; in hours, as there is little to close" if load == LIGHT else ""
+            parts += [f"**{_title(view)}, {told}**{in_hours}", table(main_cells(view, load))]
+    return parts
+
+
+def _windows_words(view: View) -> str:
+    """``58 windows: 30 light, 20 medium, 8 heavy``."""
+    counts = {load: next(iter(rows.values())).windows for load in CLASSES if (rows := view.rows(load))}
+    of_load = ", ".join(f"{count} {load}" for load, count in counts.items() if load != "all")
+    return f"{counts['all']} windows: {of_load}"
+
+
+def _provenance_words(comparison: Comparison, provenance: dict[str, Any]) -> str:
+    plan = comparison.plan
+    where = "`{trace}` under `{discipline}` on {nodes} nodes, settings {settings}, protocol {protocol}".format(
+        **provenance
+    )
+    seeds = f"{len(plan.seeds)} seed{'s' if len(plan.seeds) > 1 else ''} ({', '.join(map(str, plan.seeds))})"
+    every = f"a window every {provenance['every_s'] / 3600:g} h, a decision every {provenance['step_s'] / 60:g} min"
+    return (
+        f"{where}; {every}. Tested on {_and(plan.months)}, each by models that were trained and tuned on windows of which "
+        f"all was known before the month; {seeds}. Every method is played from its model file, as an agent makes it. What "
+        f"is random is played with every seed; a window counts once, however many seeds. Mirage {provenance['version']}."
+    )
+
+
+def _ratios(comparison: Comparison) -> list[float | None]:
+    return list(dict.fromkeys(row.cost_ratio for row in comparison.evaluation.rows))
+
+
+def _title(view: View) -> str:
+    return f"{links_of(view.nodes).capitalize()} {at(view.ratio)}"
+
+
+def _from(view: View) -> str:
+    return f" from `{view.against}`" if view.against else ""
+
+
+def _and(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,124 @@
+"""Tables of results, for one size of link and one ratio of costs each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mirage.learn.training.comparison.judge import Comparison
+from mirage.learn.training.comparison.plan import BOUND, KINDS, kind_of
+from mirage.provision.evaluation.candidate import ORACLE
+from mirage.provision.evaluation.paired import Difference
+from mirage.provision.evaluation.score import ALL, Row
+from mirage.report.judgement.cells import both, difference, gap, markdown, named, percent, with_interval
+
+LIGHT = "light"
+
+Cells = tuple[list[str], list[list[str]]]
+"""Heads and rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a comparison says of one size of link at one ratio of costs."""
+
+    comparison: Comparison
+    nodes: int
+    ratio: float | None
+
+    def rows(self, load: str = ALL, month: str = ALL) -> dict[str, Row]:
+        """Policy → its row."""
+        found = self.comparison.evaluation
+        every = found.rows if month == ALL else found.months
+        wanted = (self.nodes, self.ratio, load, month)
+        return {r.policy: r for r in every if (r.link_nodes, r.cost_ratio, r.load, r.month) == wanted}
+
+    def differences(self, load: str = ALL, month: str = ALL) -> dict[str, Difference]:
+        """Policy → its difference from the one that all are compared with."""
+        wanted = (self.nodes, self.ratio, load, month)
+        every = self.comparison.evaluation.differences
+        return {d.policy: d for d in every if (d.link_nodes, d.cost_ratio, d.load, d.month) == wanted}
+
+    @property
+    def against(self) -> str | None:
+        """What all are compared with, if anything."""
+        return next((d.against for d in self.comparison.evaluation.differences), None)
+
+    @property
+    def months(self) -> list[str]:
+        """Months that have windows, in order."""
+        return sorted({row.month for row in self.comparison.evaluation.months})
+
+    def groups(self, keep: Callable[[str], bool] = lambda _: True) -> list[tuple[str, tuple[str, ...]]]:
+        """Kind and names of policies that share a row."""
+        kept = [tuple(name for name in group if keep(name)) for group in self.comparison.alike[self.nodes]]
+        return [(kind_of(group[0]), group) for group in sorted(filter(None, kept), key=_place)]
+
+
+def main_cells(view: View, load: str = ALL) -> Cells:
+    """Everything over all windows, or those of one load class; light load in hours above the oracle."""
+    rows, paired = view.rows(load), view.differences(load)
+    oracle = rows.get(ORACLE)
+    in_hours = load == LIGHT
+    last = ([f"cost minus that of `{ORACLE}`, h"] if oracle else []) if in_hours else ["gap closed"]
+    heads = ["", "policy", "interruption / overlap, h", "without interruption", "cost", *last]
+    heads += [f"cost minus that of `{view.against}`"] if view.against else []
+    found = []
+    for kind, group in view.groups():
+        row = rows[group[0]]
+        cells = [kind, named(group), both(row), percent(row.zero_share), with_interval(row.cost, row.cost_95)]
+        if not in_hours:
+            cells.append(gap(row))
+        elif oracle:
+            cells.append(f"{row.cost - oracle.cost:+.2f}")
+        found.append([*cells, *([difference(paired.get(group[0]))] if view.against else [])])
+    return heads, found
+
+
+def month_cells(view: View) -> Cells:
+    """Interruption, overlap, and the difference of the cost, month by month."""
+    of_month = {month: (view.rows(month=month), view.differences(month=month)) for month in view.months}
+    heads = ["", "policy"]
+    for month, (rows, _) in of_month.items():
+        heads.append(f"{month}: {next(iter(rows.values())).windows} windows")
+    found = []
+    for kind, group in view.groups():
+        cells = []
+        for rows, paired in of_month.values():
+            told = difference(paired.get(group[0]))
+            cells.append(f"{both(rows[group[0]])}{', ' if told else ''}{told}")
+        found.append([kind, named(group), *cells])
+    return heads, found
+
+
+def seed_cells(view: View) -> Cells:
+    """Cost of each seed alone, of what is random."""
+    of_seed = {
+        seed: {r.policy: r for r in rows if (r.link_nodes, r.cost_ratio) == (view.nodes, view.ratio)}
+        for seed, rows in view.comparison.seeds.items()
+    }
+    random = set(next(iter(of_seed.values())))
+    heads = ["policy", *(f"seed {seed}" for seed in of_seed)]
+    names = [name for _, group in view.groups() for name in group if name in random]
+    return heads, [[f"`{name}`", *(f"{rows[name].cost:.2f}" for rows in of_seed.values())] for name in names]
+
+
+def table(cells: Cells) -> str:
+    """In Markdown."""
+    return markdown(*cells)
+
+
+def cheapest(view: View, names: Sequence[str], load: str = ALL) -> str | None:
+    """Of some policies the one that costs least."""
+    rows = view.rows(load)
+    shown = [name for name in names if name in rows]
+    return min(shown, key=lambda name: rows[name].cost) if shown else None
+
+
+def real(view: View) -> list[str]:
+    """All but bounds."""
+    return [name for name in view.comparison.plan.names if kind_of(name) != BOUND]
+
+
+def _place(group: tuple[str, ...]) -> int:
+    return KINDS.index(kind_of(group[0]))

@@ -1,0 +1,35 @@
+"""Results of a comparison on the terminal: the main table of each size and ratio, and what is proven."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from mirage.learn.training.comparison.judge import Comparison
+from mirage.report.judgement.cells import at, links_of
+from mirage.report.judgement.findings import claims_words, findings
+from mirage.report.judgement.tables import View, main_cells
+from mirage.report.terminal.tables import print_table
+
+_PLAIN_WIDTH = 200
+_STYLES = {"bound": "dim", "ours": "green"}
+
+
+def print_comparison(comparison: Comparison, console: Console | None = None) -> None:
+    """Print them to standard output, of a fixed width where it is no terminal."""
+    if console is None:
+        console = Console(highlight=False)
+        console = console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
+    ratios = list(dict.fromkeys(row.cost_ratio for row in comparison.evaluation.rows))
+    for nodes in comparison.evaluation.trials:
+        for ratio in ratios:
+            view = View(comparison, nodes, ratio)
+            heads, rows = main_cells(view)
+            console.print(Text(f"{links_of(nodes)} {at(ratio)}", "bold"))
+            plain = [[cell.replace("`", "").replace("**", "") for cell in row] for row in rows]
+            styles = [_STYLES.get(row[0], "") for row in rows]
+            print_table(console, [head.replace("`", "") for head in heads], plain, left=2, styles=styles)
+            console.print(Text(findings(view).replace("`", "").replace("**", "")))
+            console.print()
+        console.print(Text(claims_words(comparison, nodes).replace("`", "").replace("**", "")))
+        console.print()
