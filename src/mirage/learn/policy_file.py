@@ -47,9 +47,7 @@ def policy_from_file(path: str, **settings: Any) -> Policy:
             module, _, name = entry.partition(":")
             policy: Policy = getattr(import_module(module), name)(path, **settings)
             return policy
-    if (
-        first_line and first_line.isascii() and b"\0" not in head
-    ):  # the length that a model begins with may hold a newline
+    if first_line and first_line.isascii() and b"\0" not in head:  # a model may have a newline among its first bytes
         raise ModelFileError(
             f"{path} is a text that begins with {shown(first_line.decode(errors='replace').strip())}, and no policy "
             "begins so; a model is what mirage train wrote"

@@ -11,25 +11,26 @@ from mirage.provision.evaluation.score import ALL, REACTIVE
 from mirage.report.judgement.cells import at, both, difference, gap, links_of, markdown, percent, share
 from mirage.report.judgement.tables import LIGHT, View, cheapest, real
 
+_VERDICTS = {
+    HOLDS: "holds beyond the interval for",
+    FAILS: "fails beyond the interval for",
+    OPEN: "cannot be told for",
+}
+
 
 def against_words(view: View) -> list[str]:
     """What is better or worse than the policy that all are compared with, and what cannot be told."""
     if view.against is None:
         return []
     paired = {name: one for name, one in view.differences().items() if name in real(view)}
-    sorted_out = {
-        verdict: [n for n, one in paired.items() if one.verdict == verdict] for verdict in ("better", "worse")
-    }
-    rest = [name for name, one in paired.items() if not one.verdict]
+    better, worse, rest = (
+        [name for name, one in paired.items() if one.verdict == verdict] for verdict in ("better", "worse", "")
+    )
     base = f"`{view.against}`"
-    better = _list(sorted_out["better"])
-    said = [
-        f"Better than {base} beyond the interval: {better}."
-        if better
-        else f"Nothing is better than {base} beyond the interval."
-    ]
-    if sorted_out["worse"]:
-        said.append(f"Worse than {base} beyond the interval: {_list(sorted_out['worse'])}.")
+    found = f"Better than {base} beyond the interval: {_list(better)}."
+    said = [found if better else f"Nothing is better than {base} beyond the interval."]
+    if worse:
+        said.append(f"Worse than {base} beyond the interval: {_list(worse)}.")
     if rest:
         said.append(f"Not to be told from {base}: {_list(rest)}.")
     return said
@@ -98,17 +99,15 @@ def claims_words(comparison: Comparison, nodes: int) -> str:
     light = [c for c in comparison.claims if (c.link_nodes, c.load) == (nodes, LIGHT) and c.policy == REACTIVE]
     said = []
     if found:
+        less, without = ([getattr(claim, name) for claim in found] for name in ("less_verdict", "without_verdict"))
         said.append(_range_words(found))
-        said.append(
-            f"At least {percent(LEAST_LESS)} less: " + _verdict_words(found, [claim.less_verdict for claim in found])
-        )
-        each = [claim.without_verdict for claim in found]
-        said.append(f"At least {percent(LEAST_WITHOUT)} without any: " + _verdict_words(found, each))
+        said.append(f"At least {percent(LEAST_LESS)} less: {_verdict_words(found, less)}")
+        said.append(f"At least {percent(LEAST_WITHOUT)} without any: {_verdict_words(found, without)}")
     if light:
         (one,) = light
         said.append(
-            f"In light load there are {one.reactive_h:.2f} h to cut, and {percent(one.without)} of reactive hand-overs have "
-            "no interruption: shares say little there, and the table gives hours."
+            f"In light load there are {one.reactive_h:.2f} h to cut, and {percent(one.without)} of reactive hand-overs "
+            "have no interruption: shares say little there, and the table gives hours."
         )
     return f"**{links_of(nodes).capitalize()}.** " + " ".join(said) if said else ""
 
@@ -118,20 +117,16 @@ def _range_words(found: Sequence[Claim]) -> str:
     without, overlap_h = [claim.without for claim in found], [claim.overlap_h for claim in found]
     cut = f"cut interruption by {percent(min(less))} to {percent(max(less))}" if less else "had nothing to cut"
     return (
-        f"In medium and heavy load the published methods that do more than react {cut} (claimed: 17 % to 100 %) and leave "
-        f"{percent(min(without))} to {percent(max(without))} of hand-overs without any (claimed: 23 % to 76 %), at {min(overlap_h):.2f} "
-        f"to {max(overlap_h):.2f} h of overlap."
+        f"In medium and heavy load the published methods that do more than react {cut} (claimed: 17 % to 100 %) and "
+        f"leave {percent(min(without))} to {percent(max(without))} of hand-overs without any (claimed: 23 % to 76 %), "
+        f"at {min(overlap_h):.2f} to {max(overlap_h):.2f} h of overlap."
     )
 
 
 def _verdict_words(found: Sequence[Claim], verdicts: Sequence[str]) -> str:
     """Where it holds, fails, and is open, with the overlap."""
     said = []
-    for verdict, words in (
-        (HOLDS, "holds beyond the interval for"),
-        (FAILS, "fails beyond the interval for"),
-        (OPEN, "cannot be told for"),
-    ):
+    for verdict, words in _VERDICTS.items():
         those = [claim for claim, of in zip(found, verdicts) if of == verdict]
         if those:
             said.append(f"{words} " + ", ".join(f"`{c.policy}` in {c.load} load ({c.overlap_h:.2f} h)" for c in those))

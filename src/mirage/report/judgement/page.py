@@ -16,14 +16,15 @@ _LOADS = {"light": "reactive up to 2 h", "medium": "2 to 12 h", "heavy": "more t
 _HOW_TO_READ = """\
 Hours of interruption / overlap per hand-over. *Without interruption* is the share of hand-overs that had none; *gap
 closed* how much of the cost between `reactive` and the hindsight `oracle` is saved. Brackets are 95 % intervals over
-time; differences are paired by window, and bold where their interval leaves out zero. Policies that did the same in
-every window share a row. *Published* are the methods of Mirage (SC'23), *bounds* know more than can be known."""
+time; differences are paired by window, and bold where their interval leaves out zero. Policies of one kind that did
+the same in every window share a row. *Published* are the methods of Mirage (SC'23); *bounds* know more than can be
+known."""
 
 _CLAIMS = """\
-Its abstract says that provisioning cuts interruption by 17 to 100 % and leaves 23 to 76 % of jobs without any, over load
-levels. Each cell: how much less interruption than the reactive chain (light load in hours), hand-overs without any, and
-the overlap that it took, without which neither says anything: a lead of a whole day has no interruption either. The
-head of a column says what the reactive chain suffers."""
+Their abstract says that provisioning cuts interruption by 17 to 100 % and leaves 23 to 76 % of jobs without any, over
+load levels. Each cell: how much less interruption than the reactive chain (light load in hours), hand-overs without
+any, and the overlap that it took, without which neither says anything: a lead of a whole day has no interruption
+either. The head of a column says what the reactive chain suffers."""
 
 
 def results_page(comparison: Comparison, provenance: dict[str, Any], pictures: dict[int, str]) -> str:
@@ -92,15 +93,14 @@ def _windows_words(view: View) -> str:
 
 def _provenance_words(comparison: Comparison, provenance: dict[str, Any]) -> str:
     plan = comparison.plan
-    where = "`{trace}` under `{discipline}` on {nodes} nodes, settings {settings}, protocol {protocol}".format(
-        **provenance
-    )
+    where = "`{trace}` under `{discipline}` on {nodes} nodes, settings {settings}, protocol {protocol}"
     seeds = f"{len(plan.seeds)} seed{'s' if len(plan.seeds) > 1 else ''} ({', '.join(map(str, plan.seeds))})"
     every = f"a window every {provenance['every_s'] / 3600:g} h, a decision every {provenance['step_s'] / 60:g} min"
     return (
-        f"{where}; {every}. Tested on {_and(plan.months)}, each by models that were trained and tuned on windows of which "
-        f"all was known before the month; {seeds}. Every method is played from its model file, as an agent makes it. What "
-        f"is random is played with every seed; a window counts once, however many seeds. Mirage {provenance['version']}."
+        f"{where.format(**provenance)}; {every}. Tested on {_and(plan.months)}, each by models that were trained and "
+        f"tuned on windows of which all was known before the month; {seeds}. Every method is played from its model "
+        "file, as an agent makes it. What is random is played with every seed; a window counts once, however many "
+        f"seeds there are. Mirage {provenance['version']}."
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mirage.learn.training.comparison.claims import Claim, claims
-from mirage.learn.training.comparison.plan import BOUND, OURS, PUBLISHED, Plan, kind_of
+from mirage.learn.training.comparison.plan import OURS, PUBLISHED, Plan, kind_of
 from mirage.learn.training.comparison.play import Trials
 from mirage.provision.evaluation.candidate import HINDSIGHT, Candidate
 from mirage.provision.evaluation.evaluate import Evaluation, assess
@@ -32,7 +32,7 @@ class Comparison:
         against_reactive: Every policy less ``reactive``, over all loads and months.
         seeds: Seed → rows over all loads of what is random.
         claims: What the published methods and ours did, as the paper's abstract puts it, at the first cost.
-        alike: Nodes of a link → policies that did the same in every window, together; every policy once.
+        alike: Nodes of a link → policies of one kind that did the same in every window, together.
     """
 
     plan: Plan
@@ -89,9 +89,9 @@ def _by_seed(plan: Plan, trials: Trials) -> dict[int, tuple[Row, ...]]:
 
 
 def _alike(plan: Plan, nodes: int, trials: Trials) -> tuple[tuple[str, ...], ...]:
-    groups: dict[tuple[bool, bytes], list[str]] = {}
+    groups: dict[tuple[str, bytes], list[str]] = {}
     for name in plan.names:
         results = [outcome(name, trials[nodes], cost) for cost in plan.costs]
         done = b"".join(np.stack([r.interruption_s, r.overlap_s]).tobytes() for r in results)
-        groups.setdefault((kind_of(name) == BOUND, done), []).append(name)
+        groups.setdefault((kind_of(name), done), []).append(name)
     return tuple(tuple(group) for group in groups.values())

@@ -1,0 +1,79 @@
+"""``mirage compare``: from a trace to results, killed on the way."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from mirage.cli import main
+from waiting import until
+
+pytest.importorskip("pyarrow", reason="pip install mirage-hpc[learn]")
+pytest.importorskip("matplotlib", reason="pip install mirage-hpc[plot]")
+
+BEGIN_S = 1_669_852_800  # 2022-12-01
+DAYS = 76
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    """Eleven weeks on four nodes, with a burst every other day."""
+    random = np.random.default_rng(5)
+    path = tmp_path_factory.mktemp("trace") / "jobs.csv"
+    days = np.concatenate([random.uniform(0, DAYS, 4 * DAYS), np.repeat(np.arange(0.3, DAYS, 2), 12)])
+    lines = ["job_id,submit_s,elapsed_s,limit_s,nodes"]
+    for k, submit_s in enumerate(np.sort(BEGIN_S + days * 86_400).astype(int)):
+        run_s = int(random.integers(1200, 30_000))
+        lines.append(f"{k},{submit_s},{run_s},{2 * run_s},{random.choice([1, 1, 2])}")
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def arguments(trace):
+    windows = ["--link-nodes", "2", "--link-limit", "8:00:00", "--start", "2022-12-03", "--every", "84h"]
+    tried = ["--methods", "correction", "--policies", "reactive,what-if:2,oracle", "--seeds", "2", "--cost-ratios", "1"]
+    asked = ["--step", "4h", "--months", "2023-01,2023-02", "--futures", "2", "--workers", "1"]
+    return ["compare", trace, "-N", "4", "--discipline", "easy", *windows, *tried, *asked]
+
+
+@pytest.mark.slow
+def test_a_killed_comparison_goes_on_to_the_same_results(arguments, tmp_path, capsys):
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    process = subprocess.Popen([sys.executable, "-m", "mirage", *arguments, "-o", str(killed)], stderr=subprocess.PIPE)
+    try:
+        until(lambda: any(path.stat().st_size for path in killed.glob("played/*.jsonl")), 20, "nothing is played")
+    finally:
+        process.kill()
+        process.communicate()
+    assert not (killed / "results.json").exists()
+    trained = {path: path.stat().st_mtime_ns for path in killed.glob("models/*.model")}
+    assert len(trained) == 4
+    assert main([*arguments, "-o", str(killed)]) == 0
+    assert {path: path.stat().st_mtime_ns for path in killed.glob("models/*.model")} == trained
+    said = capsys.readouterr()
+    assert "links of 2 nodes at 1 : 1" in said.out
+    assert "results.md" in said.err
+    assert main([*arguments, "-o", str(whole), "--data", str(killed / "hand-overs.data")]) == 0
+    reports = [json.loads((folder / "results.json").read_text()) for folder in (whole, killed)]
+    assert reports[0] == reports[1]
+    assert {"results.md", "frontier-2-nodes.svg", "frontier-2-nodes.png"} <= {path.name for path in whole.iterdir()}
+    assert (whole / "results.md").read_text() == (killed / "results.md").read_text()
+    rows = {row["policy"]: row for row in reports[0]["rows"] if row["load"] == "all"}
+    assert set(rows) == {"reactive", "what-if:2", "correction", "oracle"}
+    assert rows["reactive"]["windows"] == reports[0]["windows"]
+
+
+def test_months_must_have_windows_and_methods_must_be_known(arguments, tmp_path, capsys):
+    out = ["-o", str(tmp_path / "out")]
+    assert main([*arguments, *out, "--methods", "bosted"]) == 1
+    assert "boosted" in capsys.readouterr().err
+    assert main([*arguments, *out, "--months", "2023-13"]) == 1
+    assert "2023-13" in capsys.readouterr().err
+
+
+def test_help_shows_examples(capsys):
+    assert main(["compare", "--help"]) == 0
+    assert "mirage compare jobs.log.gz --nodes 76" in capsys.readouterr().out

@@ -1,0 +1,30 @@
+"""A small comparison, of windows made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hand_made import four_windows
+
+from mirage.learn.training.comparison.plan import Plan
+from mirage.provision.evaluation.study import Trial
+
+POLICIES = ("oracle", "lead:4", "average", "reactive", "what-if", "exact-wait", "true-run-times")
+
+
+def plan(**changes: Any) -> Plan:
+    told = {"methods": ("correction", "xgboost-2023"), "policies": POLICIES, "months": ("2023-02",), "seeds": (5, 6)}
+    return Plan(**(told | changes))
+
+
+def seeds_of(places: tuple[int, ...]) -> tuple[Trial, ...]:
+    """Four windows, once for each seed; a method chooses another decision with each."""
+    return tuple(
+        replace(trial, chosen={"average": 1, "lead:4": 1, **dict.fromkeys(KEYS, place)}, asked={})
+        for place in places
+        for trial in four_windows()
+    )
+
+
+KEYS = [f"{name}@1:1" for name in ("correction", "xgboost-2023", "what-if", "true-run-times")]
