@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 
 from mirage.learn.features.features import features_of
-from mirage.learn.features.forecast_features import forecast_of
 from mirage.learn.features.queue_history import queue_history
 from mirage.learn.hand_overs import COLUMNS, HISTORY, QUEUE_COLUMNS, Floats32, chain_columns
 from mirage.learn.looks import Looks
@@ -68,7 +67,7 @@ class LearnedProvisioner:
         remaining_s = np.array([chain.ends_s - view.now_s], dtype=np.int64)
         if part.model.reads_history:
             return Seen(np.zeros((1, 0), dtype=np.float32), (), remaining_s, chain.step_s, _history(view, chain)), None
-        forecast = None if self.looks is None else forecast_of(self.looks.at(view), chain)
+        forecast = None if self.looks is None else self.looks.forecast(view, chain)
         values, names = features_of(view, forecast)
         return Seen(values[None, :], names, remaining_s, chain.step_s, _history(view, chain)), forecast
 
