@@ -73,7 +73,7 @@ def try_methods(
     for month in plan.months:
         of_month = fold(data, month)
         chosen = _choices_of(of_month, plan, settings, steps.under(month))
-        found += _trials(of_month.test, chosen, played)
+        found += trials_from(of_month.test, chosen, played)
     return tuple(found)
 
 
@@ -82,7 +82,7 @@ def trials_of(part: Part, label: str, data: HandOvers, costs: Sequence[Cost]) ->
     assert part.model is not None
     seen = seen_in(data)
     rows = {Candidate(label, cost).key: submitted_rows(part.model.submits(seen, cost), data) for cost in costs}
-    return _trials(data, rows, None)
+    return trials_from(data, rows, None)
 
 
 def submitted_rows(submits: Flags, data: HandOvers) -> Ints:
@@ -117,8 +117,18 @@ def outside_share(part: Part, data: HandOvers) -> float:
     return float(np.mean([part.ranges.outside(row) is not None for row in values]))
 
 
-def _trials(data: HandOvers, chosen: Mapping[str, Ints], played: Mapping[int, Trial] | None) -> list[Trial]:
-    """A trial for each window of the data."""
+def trials_from(data: HandOvers, chosen: Mapping[str, Ints], played: Mapping[int, Trial] | None) -> list[Trial]:
+    """A trial for each window of the data, with what was chosen in it.
+
+    Args:
+        data: Decisions about links of one size.
+        chosen: Candidate's key → the row of every window at which it submits.
+        played: When the present link was submitted → the window as other policies played it; windows that they did
+            not play are left out. None to have only what is chosen here.
+
+    Raises:
+        ConfigurationError: A window was played otherwise than in the data.
+    """
     edges = data.windows()
     found = []
     for k, (first, last) in enumerate(pairwise(edges.tolist())):

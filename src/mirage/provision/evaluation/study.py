@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 import mirage
+from mirage.policy.contract import Policy
 from mirage.policy.view import Chain, View
 from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import NEVER, Candidate, WindowRun, window_seed
@@ -119,6 +120,15 @@ class Trial:
         )
 
 
+Run = Callable[[Policy, bool], WindowRun]
+"""Makes what asks a policy in one window; told whether the policy thinks again."""
+
+
+def window_run(policy: Policy, thinks_again: bool) -> WindowRun:
+    """What asks a policy until it submits, and on and on where it thinks again."""
+    return WindowRun(policy, thinks_again=thinks_again)
+
+
 class Player:
     """Plays windows of a study in ascending order; one replay of the trace serves them all."""
 
@@ -133,7 +143,7 @@ class Player:
 
     def play(self, window: int) -> tuple[Trial, ...]:
         """The trials of a window, one for each size of link; windows must ascend from call to call."""
-        return tuple(self._trial(sim, link, window) for link, sim in self.worlds(window))
+        return tuple(self.trial(sim, link, window) for link, sim in self.worlds(window))
 
     def worlds(self, window: int) -> Iterator[tuple[Link, Simulation]]:
         """For each size of link a simulation of its own, just before the predecessor of a window is submitted.
@@ -146,11 +156,16 @@ class Player:
         for k, link in enumerate(self.study.links):
             yield link, sim if k == last else sim.fork()
 
-    def _trial(self, sim: Simulation, link: Link, window: int) -> Trial:
+    def trial(self, sim: Simulation, link: Link, window: int, run: Run = window_run) -> Trial:
+        """The trial of one world of a window, which is used up.
+
+        Args:
+            run: Makes what asks a policy.
+        """
         study = self.study
         seed = window_seed(study.seed, link.nodes, study.protocol.submits_s(window))
         runs = {
-            candidate.key: WindowRun(candidate.make(study.scenario, seed), thinks_again=candidate.thinks_again)
+            candidate.key: run(candidate.make(study.scenario, seed), candidate.thinks_again)
             for candidate in study.candidates
         }
         banked = BankedLink() if study.holds else None

@@ -1,0 +1,257 @@
+"""Explanation of a policy: the tree that decides alike, how far it does, and what it costs.
+
+The tree is fitted to windows that are over by a moment, and judged on later ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mirage.distill.examples import Choices
+from mirage.distill.fit import fitted
+from mirage.distill.pruning import FitSettings
+from mirage.distill.tree import Tree
+from mirage.errors import ConfigurationError
+from mirage.learn.dataset.read import known_by
+from mirage.learn.explain.examples import Decided, examples_of
+from mirage.learn.explain.fidelity import (
+    Apart,
+    Fidelity,
+    LeafApart,
+    day,
+    fidelity_of,
+    leaves_apart,
+    tree_rows,
+    windows_apart,
+)
+from mirage.learn.explain.tree_rule import ANSWERS, COST_KEY, FUTURES_KEY, POLICY_KEY, SUBMIT
+from mirage.learn.hand_overs import HandOvers
+from mirage.learn.regression.model import Flags
+from mirage.learn.training.rolling_origin import submitted_rows, trials_from
+from mirage.learn.training.trained import WHAT_IF
+from mirage.policy.cost import Cost
+from mirage.provision.evaluation.candidate import ORACLE
+from mirage.provision.evaluation.evaluate import Evaluation, assess
+from mirage.provision.evaluation.score import REACTIVE
+from mirage.provision.evaluation.study import Trial
+
+MOST_LEAVES = 32
+TREE = "tree"
+"""What the tree is called in tables."""
+
+HELD_OUT_SHARE = 1 / 3
+"""Of the windows, the last; where nothing was said."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Behaviour:
+    """What a policy did with the windows of a data set.
+
+    Attributes:
+        policy: Its name.
+        cost: What it weighed.
+        submits: Shape (n,), where it submits.
+        at_costs: Candidate's key → the same where it weighs other costs; of a policy that was played none, its
+            hand-overs are in ``played``.
+        played: Nodes of a link → when the present link was submitted → the window as policies played it; None where
+            none was.
+        futures: Of the forecasts in the data; 0 where there are none.
+        outside_share: Of its decisions, those that are not read off its model.
+    """
+
+    policy: str
+    cost: Cost
+    submits: Flags
+    at_costs: Mapping[str, Flags]
+    played: Mapping[int, Mapping[int, Trial]] | None
+    futures: int = 0
+    outside_share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SizePoint:
+    """How a tree of a size does on held-out windows.
+
+    Attributes:
+        leaves: Of the tree.
+        equal_decisions: Share of decisions as the policy takes them.
+        equal_hand_overs: Share of windows in which it submits when the policy does.
+        cost: Mean cost of a hand-over.
+    """
+
+    leaves: int
+    equal_decisions: float
+    equal_hand_overs: float
+    cost: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explanation:
+    """A policy as a tree.
+
+    Attributes:
+        policy: Its name.
+        cost: What it weighed.
+        until_s: The tree was fitted to windows that were over by then, and judged on later ones.
+        fitted_windows: How many it was fitted to.
+        tree: The tree; its text runs.
+        fidelity: On held-out windows.
+        by_month: The same by calendar month.
+        sizes: Smaller trees, and this one.
+        evaluation: The policy, the tree and others on the held-out windows; differences are from the policy.
+        leaves: Leaves that disagree most with the policy.
+        windows: Windows in which the tree did worst or best against the policy.
+        outside_share: As in ``Behaviour``.
+    """
+
+    policy: str
+    cost: Cost
+    until_s: int
+    fitted_windows: int
+    tree: Tree
+    fidelity: Fidelity
+    by_month: tuple[tuple[str, Fidelity], ...]
+    sizes: tuple[SizePoint, ...]
+    evaluation: Evaluation
+    leaves: tuple[LeafApart, ...]
+    windows: tuple[Apart, ...]
+    outside_share: float
+
+
+def explain(
+    data: HandOvers,
+    behaviour: Behaviour,
+    costs: Sequence[Cost],
+    until_s: int,
+    *,
+    max_leaves: int = MOST_LEAVES,
+    seed: int = 0,
+) -> Explanation:
+    """The tree that decides as a policy does.
+
+    Args:
+        data: By window, size of link and time.
+        behaviour: What the policy did with them.
+        costs: What hand-overs are judged by; the policy's own is one of them.
+        until_s: The tree is fitted to windows that are over by then, and judged on later ones.
+        max_leaves: The tree has no more.
+        seed: Of the folds that choose how many it has.
+
+    Raises:
+        ConfigurationError: There is nothing to fit the tree to, or to judge it on, or a package is missing.
+    """
+    decided = examples_of(data, behaviour.submits, behaviour.cost)
+    part, held_out = _cut(data, decided, until_s)
+    several = [_fitted(part, held_out, leaves, seed) for leaves in _sizes(max_leaves)]
+    tree = replace(several[-1], settings=_settings(behaviour))
+    is_later = data.window_s >= until_s
+    later, policy_says = data[is_later], behaviour.submits[is_later]
+    said = {TREE: tree_submits(tree, later)} | {key: flags[is_later] for key, flags in behaviour.at_costs.items()}
+    return Explanation(
+        policy=behaviour.policy,
+        cost=behaviour.cost,
+        until_s=until_s,
+        fitted_windows=len(data[known_by(data, until_s)].windows()) - 1,
+        tree=tree,
+        fidelity=fidelity_of(later, policy_says, said[TREE]),
+        by_month=tuple(_by_month(later, policy_says, said[TREE])),
+        sizes=tuple(_curve(several, later, policy_says, behaviour.cost)),
+        evaluation=_evaluated(later, said, behaviour, costs),
+        leaves=leaves_apart(tree, later, policy_says),
+        windows=windows_apart(later, policy_says, said[TREE], behaviour.cost),
+        outside_share=behaviour.outside_share,
+    )
+
+
+def tree_submits(tree: Tree, data: HandOvers) -> Flags:
+    """Shape (n,): where a tree submits."""
+    found: Flags = tree.codes(tree_rows(tree, data)) == ANSWERS.index(SUBMIT)
+    return found
+
+
+def default_until_s(data: HandOvers) -> int:
+    """The moment behind which the last third of the windows lies.
+
+    Raises:
+        ConfigurationError: There are too few windows.
+    """
+    windows_s = np.unique(data.window_s)
+    held_out = round(len(windows_s) * HELD_OUT_SHARE)
+    if not 0 < held_out < len(windows_s):
+        raise ConfigurationError(f"the data have {len(windows_s)} windows; a tree needs some to fit and some to judge")
+    return int(windows_s[-held_out])
+
+
+def _cut(data: HandOvers, decided: Decided, until_s: int) -> tuple[Choices, Flags]:
+    """The decisions to fit to and those held out, and which are held out.
+
+    Raises:
+        ConfigurationError: One of them is empty.
+    """
+    told = known_by(data, until_s)[decided.where]
+    held_out = (data.window_s >= until_s)[decided.where]
+    for rows, name in ((told, "over by"), (held_out, "from")):
+        if not rows.any():
+            raise ConfigurationError(
+                f"no window of the data is {name} {day(until_s)}; windows begin {day(int(data.window_s.min()))} to "
+                f"{day(int(data.window_s.max()))}"
+            )
+    return decided.choices.part(told | held_out), held_out[told | held_out]
+
+
+def _fitted(part: Choices, held_out: Flags, leaves: int, seed: int) -> Tree:
+    """The tree of at most so many leaves."""
+    groups = len(np.unique(part.group[~held_out]))
+    if groups < 2:
+        raise ConfigurationError("all windows to fit a tree to lie in one stretch of time; give more of them")
+    settings = FitSettings(max_leaves=leaves, folds=min(FitSettings().folds, groups))
+    return fitted(part, held_out, np.random.default_rng(seed), settings).tree
+
+
+def _sizes(most: int) -> list[int]:
+    """Leaves of smaller trees, by powers of two, and of the tree itself."""
+    return [*(2**k for k in range(most.bit_length()) if 2**k < most), most]
+
+
+def _settings(behaviour: Behaviour) -> tuple[tuple[str, str], ...]:
+    """What the text of the tree says beside the tree."""
+    name = behaviour.policy
+    is_plain = name.isprintable() and name == name.strip() and "#" not in name
+    ratio = f"{behaviour.cost.interruption:g}:{behaviour.cost.overlap:g}"
+    found = [(POLICY_KEY, name)] if is_plain else []
+    found.append((COST_KEY, ratio))
+    return (*found, *([(FUTURES_KEY, str(behaviour.futures))] if behaviour.futures else []))
+
+
+def _evaluated(later: HandOvers, said: Mapping[str, Flags], behaviour: Behaviour, costs: Sequence[Cost]) -> Evaluation:
+    """The policy, its tree, ``what-if`` where it was played, and the bounds, in the held-out windows."""
+    trials = {}
+    for nodes in np.unique(later.link_nodes).tolist():
+        of_size = later.link_nodes == nodes
+        data = later[of_size]
+        chosen = {key: submitted_rows(flags[of_size], data) for key, flags in said.items()}
+        windows = None if behaviour.played is None else behaviour.played.get(nodes, {})
+        trials[nodes] = tuple(trials_from(data, chosen, windows))
+    what_if = [] if behaviour.played is None else [WHAT_IF]
+    shown = dict.fromkeys([REACTIVE, *what_if, behaviour.policy, TREE, ORACLE])
+    return assess(trials, list(shown), costs, against=behaviour.policy)
+
+
+def _by_month(later: HandOvers, policy_says: Flags, tree_says: Flags) -> Iterator[tuple[str, Fidelity]]:
+    """How far they agree in every calendar month."""
+    months = np.array([day(time_s)[:7] for time_s in later.window_s.tolist()])
+    for month in np.unique(months).tolist():
+        of = months == month
+        yield month, fidelity_of(later[of], policy_says[of], tree_says[of])
+
+
+def _curve(several: Sequence[Tree], later: HandOvers, policy_says: Flags, cost: Cost) -> Iterator[SizePoint]:
+    """Trees of several sizes on the held-out windows; of equal ones the last."""
+    for leaves, tree in {len(tree.leaves): tree for tree in several}.items():
+        says = tree_submits(tree, later)
+        agrees = fidelity_of(later, policy_says, says)
+        spent = cost.of(later.outcome_s[submitted_rows(says, later)].astype(np.float64))
+        yield SizePoint(leaves, agrees.equal_decisions, agrees.equal_hand_overs, float(spent.mean()))

@@ -1,0 +1,167 @@
+"""Fidelity: how far a tree decides as a policy does, and where they differ most.
+
+Counted are the decisions that the policy comes to: those of a window up to its submission.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+
+from mirage.distill.tree import Tree
+from mirage.distill.tree_text import reason
+from mirage.duration import HOUR_S
+from mirage.job_state import Floats, Ints
+from mirage.learn.explain.columns import columns_named, rows_of
+from mirage.learn.explain.tree_rule import ANSWERS, SUBMIT
+from mirage.learn.hand_overs import HandOvers
+from mirage.learn.regression.model import Flags
+from mirage.learn.training.rolling_origin import submitted_rows
+from mirage.policy.cost import Cost
+
+MOST_SHOWN = 5
+"""Leaves and windows that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """How far a tree agrees with a policy.
+
+    Attributes:
+        windows: How many.
+        decisions: That the policy comes to and that have a choice.
+        equal_decisions: Share of them that the tree takes alike.
+        equal_hand_overs: Share of windows in which both submit at the same decision.
+        apart_h: Mean time between their submissions.
+        waits: Share of the decisions at which the policy waits: so far agrees who always waits.
+    """
+
+    windows: int
+    decisions: int
+    equal_decisions: float
+    equal_hand_overs: float
+    apart_h: float
+    waits: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeafApart:
+    """A leaf that disagrees with the policy.
+
+    Attributes:
+        said: What the leaf says, and the conditions that lead to it.
+        decisions: That come to it.
+        apart: How many of them the policy takes otherwise.
+    """
+
+    said: str
+    decisions: int
+    apart: int
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A window in which the tree made another hand-over than the policy.
+
+    Attributes:
+        window: When the present link was submitted, ISO-8601 UTC.
+        policy_lead_h: How long before the end of the present link the policy submitted.
+        policy_gap_h: Start of the next link minus end of the present one.
+        cost: What the tree's hand-over cost more than the policy's.
+    """
+
+    window: str
+    link_nodes: int
+    policy_lead_h: float
+    tree_lead_h: float
+    policy_gap_h: float
+    tree_gap_h: float
+    cost: float
+
+
+def fidelity_of(data: HandOvers, policy_says: Flags, tree_says: Flags) -> Fidelity:
+    """How far a tree agrees with a policy.
+
+    Args:
+        data: Decisions, n rows.
+        policy_says: Shape (n,), whether the policy submits.
+        tree_says: Shape (n,).
+    """
+    reached = reached_rows(data, policy_says)
+    same = (policy_says == tree_says)[reached]
+    policy, tree = submitted_rows(policy_says, data), submitted_rows(tree_says, data)
+    apart_s = np.abs(data.time_s[policy] - data.time_s[tree])
+    return Fidelity(
+        windows=len(policy),
+        decisions=len(reached),
+        equal_decisions=float(same.mean()) if len(same) else 1.0,
+        equal_hand_overs=float((policy == tree).mean()),
+        apart_h=float(apart_s.mean() / HOUR_S),
+        waits=float((~policy_says[reached]).mean()) if len(same) else 1.0,
+    )
+
+
+def reached_rows(data: HandOvers, policy_says: Flags) -> Ints:
+    """Decisions with a choice that a policy comes to."""
+    edges = data.windows()
+    submitted = np.repeat(submitted_rows(policy_says, data), np.diff(edges))
+    found: Ints = np.flatnonzero((np.arange(len(data)) <= submitted) & (data.remaining_s > 0))
+    return found
+
+
+def tree_rows(tree: Tree, data: HandOvers) -> Floats:
+    """Shape (n, features): what a tree is asked at the decisions of a data set."""
+    return rows_of(columns_named(tree.features), data.features, data.names, data.remaining_s)
+
+
+def leaves_apart(tree: Tree, data: HandOvers, policy_says: Flags) -> tuple[LeafApart, ...]:
+    """The leaves that disagree most often with a policy, the worst first."""
+    reached = reached_rows(data, policy_says)
+    rows = tree_rows(tree, data)[reached]
+    if not len(rows):
+        return ()
+    leaf = tree.leaf_numbers(rows)
+    apart = policy_says[reached] != (tree.codes(rows) == ANSWERS.index(SUBMIT))
+    came, wrong = np.bincount(leaf), np.bincount(leaf, apart)
+    names = [feature.name for feature in tree.features]
+    found = []
+    for number in np.argsort(-wrong, kind="stable")[:MOST_SHOWN].tolist():
+        if wrong[number]:
+            example = rows[int(np.flatnonzero(leaf == number)[0])].tolist()
+            said = reason(tree, dict(zip(names, example)))
+            found.append(LeafApart(said, int(came[number]), int(wrong[number])))
+    return tuple(found)
+
+
+def windows_apart(data: HandOvers, policy_says: Flags, tree_says: Flags, cost: Cost) -> tuple[Apart, ...]:
+    """The windows in which a tree's hand-over cost most more or less than the policy's."""
+    policy, tree = submitted_rows(policy_says, data), submitted_rows(tree_says, data)
+    outcome_s = data.outcome_s.astype(np.float64)
+    more = cost.of(outcome_s[tree]) - cost.of(outcome_s[policy])
+    found = []
+    for window in np.argsort(-np.abs(more), kind="stable")[:MOST_SHOWN].tolist():
+        ours, theirs = int(policy[window]), int(tree[window])
+        if more[window]:
+            found.append(
+                Apart(
+                    window=_moment(int(data.window_s[ours])),
+                    link_nodes=int(data.link_nodes[ours]),
+                    policy_lead_h=float(data.remaining_s[ours] / HOUR_S),
+                    tree_lead_h=float(data.remaining_s[theirs] / HOUR_S),
+                    policy_gap_h=float(outcome_s[ours] / HOUR_S),
+                    tree_gap_h=float(outcome_s[theirs] / HOUR_S),
+                    cost=float(more[window]),
+                )
+            )
+    return tuple(found)
+
+
+def day(time_s: int) -> str:
+    """The day of a moment, UTC, as 2023-03-01."""
+    return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%d}"
+
+
+def _moment(time_s: int) -> str:
+    return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%dT%H:%MZ}"

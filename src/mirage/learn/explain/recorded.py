@@ -1,0 +1,176 @@
+"""A policy played in the windows of a data set, with what it decides at every decision, also after it has submitted.
+
+A tree that submits later than the policy comes to decisions which the policy never sees; what it would have said there
+is what the tree should say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from mirage.errors import ConfigurationError
+from mirage.policy.contract import Policy
+from mirage.policy.cost import Cost
+from mirage.policy.view import View
+from mirage.provision.chain import Link
+from mirage.provision.evaluation.candidate import NEVER, WindowRun, candidates
+from mirage.provision.evaluation.episode import Scenario
+from mirage.provision.evaluation.evaluate import Progress, check_windows, evaluate
+from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.study import Player, Study, Trial, window_run
+from mirage.provision.evaluation.workers import in_processes
+from mirage.sim.simulation import Simulation
+
+Said = dict[int, bool]
+"""When a policy was asked → whether it submits."""
+
+
+@dataclass(slots=True)
+class Recorder(WindowRun):
+    """A candidate in one window that is asked on, and what it says at the decisions of the protocol.
+
+    Attributes:
+        said: By time.
+    """
+
+    said: Said = field(default_factory=dict)
+
+    def ask(self, view: View) -> int | None:
+        """As it is asked in an evaluation, and at every further decision."""
+        chain = view.chain
+        assert chain is not None
+        asked = self.asked
+        named_s = WindowRun.ask(self, view)
+        if (view.now_s - chain.started_s) % chain.step_s == 0:
+            if self.asked > asked:
+                self.said[view.now_s] = self.submitted_s != NEVER
+            else:
+                self.said[view.now_s] = self.policy.decide(view).submits
+        return named_s
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A window with links of one size.
+
+    Attributes:
+        trial: What the policies made of it.
+        said: What the first of them says at every decision.
+    """
+
+    trial: Trial
+    said: Said
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Windows by size of link and by when the present link was submitted.
+
+    Attributes:
+        trials: What policies made of them.
+        said: What the recorded policy says at every decision.
+    """
+
+    trials: dict[int, dict[int, Trial]]
+    said: dict[int, dict[int, Said]]
+
+
+def recorded(
+    scenario: Scenario,
+    protocol: Protocol,
+    links: Sequence[Link],
+    policies: Sequence[str],
+    costs: Sequence[Cost],
+    *,
+    seed: int = 0,
+    since_s: int | None = None,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> Recording:
+    """Play policies in the windows of a data set.
+
+    Args:
+        scenario: The cluster, its queue and the trace of the data.
+        protocol: Of the data.
+        links: Sizes of links.
+        policies: The first is recorded, as it weighs the first of the costs.
+        costs: All policies that weigh costs are played with each.
+        seed: Of the data.
+        since_s: Only windows whose present link is submitted from then on.
+        workers: Processes at once.
+        progress: Told of windows that are done.
+
+    Raises:
+        UnknownName: There is no such policy.
+        ConfigurationError: A window lies outside the trace, or none is left.
+    """
+    check_windows(scenario, protocol, links)
+    study = Study(scenario, protocol, tuple(links), tuple(candidates(list(policies), list(costs))), seed)
+    for candidate in study.candidates:
+        candidate.make(scenario, seed)
+    windows = [w for w in range(protocol.windows) if since_s is None or protocol.submits_s(w) >= since_s]
+    if not windows:
+        raise ConfigurationError("no window of the data is left to play")
+    found = Recording({link.nodes: {} for link in links}, {link.nodes: {} for link in links})
+    for done, played in enumerate(in_processes(_player, study, windows, workers), 1):
+        for of_link in played:
+            episode = of_link.trial.episode
+            found.trials[episode.link.nodes][episode.submitted_s] = of_link.trial
+            found.said[episode.link.nodes][episode.submitted_s] = of_link.said
+        if progress:
+            progress(done, len(windows))
+    return found
+
+
+def played_since(
+    scenario: Scenario,
+    protocol: Protocol,
+    links: Sequence[Link],
+    policy: str,
+    costs: Sequence[Cost],
+    *,
+    since_s: int,
+    seed: int = 0,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> dict[int, dict[int, Trial]]:
+    """Nodes of a link → when the present link was submitted → the window as one policy played it.
+
+    Args:
+        since_s: Windows whose present link is submitted from then on; the others as in ``recorded``.
+
+    Raises:
+        ConfigurationError: A window lies outside the trace, or none is left.
+    """
+    first = sum(protocol.submits_s(window) < since_s for window in range(protocol.windows))
+    if first == protocol.windows:
+        raise ConfigurationError("no window of the data is left to play")
+    within = replace(protocol, begin_s=protocol.begin_s + first * protocol.every_s, windows=protocol.windows - first)
+    found = evaluate(
+        scenario, within, links, [policy], costs, seed=seed, workers=workers, progress=progress, against=policy
+    )
+    return {nodes: {trial.episode.submitted_s: trial for trial in trials} for nodes, trials in found.trials.items()}
+
+
+def _player(study: Study) -> Callable[[int], tuple[Played, ...]]:
+    player = Player(study)
+
+    def play(window: int) -> tuple[Played, ...]:
+        return tuple(_played(player, link, sim, window) for link, sim in player.worlds(window))
+
+    return play
+
+
+def _played(player: Player, link: Link, sim: Simulation, window: int) -> Played:
+    """A window with links of one size; the first candidate is recorded."""
+    recorder: list[Recorder] = []
+
+    def run(policy: Policy, thinks_again: bool) -> WindowRun:
+        if recorder:
+            return window_run(policy, thinks_again)
+        recorder.append(Recorder(policy))
+        return recorder[0]
+
+    trial = player.trial(sim, link, window, run)
+    return Played(trial, recorder[0].said)

@@ -1,0 +1,183 @@
+"""A tree as a policy: it runs, and whoever reads it can change it.
+
+Its text is as ``mirage explain`` writes it and ``mirage.distill.tree_text`` describes it; the answers are ``wait`` and
+``submit``, the features those of ``columns``. Settings:
+
+- ``futures``: of the forecast that ``wait_p80`` and its kin are read off;
+- ``policy`` and ``cost``: what it was made of; they change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mirage.distill.tree import Tree
+from mirage.distill.tree_reading import tree_of
+from mirage.distill.tree_text import reason
+from mirage.distill.units import Unit
+from mirage.errors import ConfigurationError, MirageError, UnknownName, shown
+from mirage.learn.explain.columns import Column, columns_named, rows_of
+from mirage.learn.features.features import features_of
+from mirage.learn.features.forecast_features import FUTURES, forecast_of
+from mirage.learn.looks import Looks, shared_looks
+from mirage.policy.contract import Policy
+from mirage.policy.plan import Plan, Submit, Wait
+from mirage.policy.start_forecast import StartForecast
+from mirage.policy.view import Chain, View
+from mirage.provision.policies.rules import chain_of, plan_without_choice
+from mirage.sim.cluster import Limit
+from mirage.sim.slurm_conf.settings import SlurmSettings
+
+WAIT, SUBMIT = "wait", "submit"
+ANSWERS = (WAIT, SUBMIT)
+
+FUTURES_KEY, POLICY_KEY, COST_KEY = "futures", "policy", "cost"
+SETTINGS = (POLICY_KEY, COST_KEY, FUTURES_KEY)
+"""Settings that are known."""
+
+_KEPT = 8
+_LONGEST_BYTES = 1_000_000
+
+
+class TreeRule:
+    """Does what a tree says, for the reasons on the way to the answer.
+
+    Args:
+        tree: Of the features in ``columns``.
+        looks: The futures of the queue, shared by all chains; None where the tree asks for none.
+
+    Raises:
+        UnknownName: There is no such feature.
+        ConfigurationError: The tree needs a forecast and there are no looks.
+    """
+
+    def __init__(self, tree: Tree, looks: Looks | None) -> None:
+        self.tree = tree
+        self._columns = asked_columns(tree)
+        self._forecasts = any(column.needs_forecast for column in self._columns)
+        if self._forecasts and looks is None:
+            raise ConfigurationError("the tree asks for what a forecast says, and there is none; give looks")
+        self.looks = looks
+
+    def decide(self, view: View) -> Plan:
+        """Ask the tree."""
+        chain = chain_of(view)
+        if (plan := plan_without_choice(view, chain)) is not None:
+            return plan
+        row, forecast = self._row(view, chain)
+        leaf = self.tree.leaf_of(row)
+        said = f"tree:{reason(self.tree, row)}"
+        estimate = {"remaining_s": float(chain.ends_s - view.now_s)}
+        for column in self._columns:
+            unit = "_s" if column.feature.unit is Unit.DURATION else ""
+            estimate[column.feature.name + unit] = row[column.feature.name]
+        if leaf.value == SUBMIT:
+            return Plan((Submit(reason=said),), estimate, forecast)
+        until_s = min(view.now_s + chain.step_s, chain.ends_s)
+        return Plan((Wait(reason=said, until_s=until_s),), estimate, forecast)
+
+    def _row(self, view: View, chain: Chain) -> tuple[dict[str, float], StartForecast | None]:
+        """What the tree may ask, and the forecast in it; no forecast is made for a tree that asks for none."""
+        forecast = None
+        if self._forecasts:
+            assert self.looks is not None
+            forecast = forecast_of(self.looks.at(view), chain)
+        values, names = features_of(view, forecast)
+        remaining_s = np.array([chain.ends_s - view.now_s], dtype=np.int64)
+        row = rows_of(self._columns, values[None, :], names, remaining_s)[0]
+        return {column.feature.name: float(value) for column, value in zip(self._columns, row)}, forecast
+
+
+def asked_columns(tree: Tree) -> tuple[Column, ...]:
+    """The columns that a tree really asks for.
+
+    Raises:
+        UnknownName: It names a feature that there is not.
+        ConfigurationError: It tells one in another unit.
+    """
+    known = columns_named(tree.features)
+    return tuple(column for column in known if column.feature.name in tree.asked)
+
+
+def tree_from_file(
+    path: str,
+    *,
+    seed: int,
+    discipline: str,
+    scheduler: SlurmSettings | None,
+    limits: Sequence[Limit] = (),
+    **unused: Any,
+) -> Policy:
+    """The policy of a tree in a file; ``mirage.learn.policy_file`` calls it.
+
+    Raises:
+        ConfigurationError: The file cannot be read, holds no tree, or one that does not answer wait or submit.
+    """
+    whole = Path(path).expanduser()
+    try:
+        stat = whole.stat()
+        tree = _read(str(whole.resolve()), path, stat.st_mtime_ns, stat.st_size)
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
+    looks = None
+    if any(column.needs_forecast for column in asked_columns(tree)):
+        looks = shared_looks(futures_of(tree), seed, discipline, scheduler, tuple(limits))
+    return TreeRule(tree, looks)
+
+
+@lru_cache(maxsize=_KEPT)
+def _read(path: str, shown_path: str, mtime_ns: int, size: int) -> Tree:
+    """A tree, read once as long as its file stays the same."""
+    if size > _LONGEST_BYTES:
+        raise ConfigurationError(f"{shown_path} has {size:,} bytes; a tree that people read has a few thousand")
+    return tree_rule_of(Path(path).read_text(encoding="utf-8", errors="replace"), shown_path)
+
+
+def tree_rule_of(text: str, source: str = "tree") -> Tree:
+    """The tree of a text, whose answers, features and settings are those of hand-overs.
+
+    Raises:
+        ConfigurationError: They are others, or the text is no tree; the message begins with the source.
+    """
+    tree = tree_of(text, source)
+    try:
+        check_hand_over_tree(tree)
+    except MirageError as error:
+        raise ConfigurationError(f"{source}: {error}") from None
+    return tree
+
+
+def check_hand_over_tree(tree: Tree) -> None:
+    """Refusal of a tree that cannot decide about hand-overs.
+
+    Raises:
+        UnknownName: A feature, an answer or a setting is not known.
+        ConfigurationError: It answers numbers, tells a feature in another unit, or a setting cannot be read.
+    """
+    if isinstance(tree.answers, Unit):
+        raise ConfigurationError(f"the tree answers numbers; write 'answers: {', '.join(ANSWERS)}'")
+    for answer in tree.answers:
+        if answer not in ANSWERS:
+            raise UnknownName("answer", answer, ANSWERS)
+    columns_named(tree.features)
+    for key, _ in tree.settings:
+        if key not in SETTINGS:
+            raise UnknownName("setting", key, SETTINGS)
+    futures_of(tree)
+
+
+def futures_of(tree: Tree) -> int:
+    """Futures of the forecasts that a tree asks for.
+
+    Raises:
+        ConfigurationError: The setting is no number above 0.
+    """
+    said = dict(tree.settings).get(FUTURES_KEY, str(FUTURES))
+    if not (said.isascii() and said.isdecimal()) or not 0 < int(said) <= 100_000:
+        raise ConfigurationError(f"setting 'futures' is {shown(said)}; give a number of futures, as 32")
+    return int(said)
