@@ -44,6 +44,9 @@ COMMANDS = {
     ),
     "learn": LazyCommand("mirage.cli.commands.learn:learn", "Learn when to ask for the next link."),
     "train": LazyCommand("mirage.cli.commands.train:train", "Learn queue waits from a trace."),
+    "explain": LazyCommand(
+        "mirage.cli.commands.learn.explain:explain", "Explain a policy by a small tree, which runs and can be changed."
+    ),
     "trace": LazyCommand("mirage.cli.commands.trace:trace", "Look into traces, convert them, generate new ones."),
 }
 

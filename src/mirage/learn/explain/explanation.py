@@ -39,7 +39,7 @@ from mirage.provision.evaluation.score import REACTIVE
 from mirage.provision.evaluation.study import Trial
 
 MOST_LEAVES = 32
-TREE = "tree"
+TREE = "its tree"
 """What the tree is called in tables."""
 
 HELD_OUT_SHARE = 1 / 3

@@ -1,0 +1,262 @@
+"""``mirage explain``: a policy as a tree that people read, run and change."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mirage.cli.commands.train.learnt_from import LearntFrom
+from mirage.cli.commands.train.options import LearningOptions
+from mirage.cli.machine import MachineOptions, machine_options
+from mirage.cli.options import (
+    CONTEXT,
+    CostOptions,
+    TraceOptions,
+    cost_options,
+    examples,
+    json_output,
+    option_group,
+    trace_options,
+)
+from mirage.cli.output import check_output, write_output
+from mirage.cli.study import WindowOptions, window_options
+from mirage.cli.values import DATE
+
+if TYPE_CHECKING:
+    from mirage.learn.explain.explanation import Behaviour, Explanation
+    from mirage.learn.hand_overs import HandOvers
+    from mirage.learn.training.trained import Trained
+    from mirage.policy.cost import Cost
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainOptions:
+    """The options of explaining; None where nothing was said."""
+
+    out: str
+    data: str | None
+    until: int | None
+    leaves: int
+    futures: int
+
+    def learning(self, policy: str) -> LearningOptions:
+        """Where the hand-overs are: in the folder named, or in one that training left beside the model."""
+        beside = Path(f"{policy}.data")
+        folder = str(beside) if self.data is None and beside.is_dir() else self.data
+        return LearningOptions(self.out, folder, self.until, None, None, 1, 1, self.futures)
+
+
+explain_options = option_group(
+    "asked_for",
+    ExplainOptions,
+    click.option("-o", "--out", required=True, metavar="TREE", help="File to write; its path is then a policy."),
+    click.option(
+        "--data",
+        metavar="FOLDER",
+        help="Hand-overs of `mirage learn dataset`; they say which windows.  [default: POLICY.data where training "
+        "left it, else made in TREE.data]",
+    ),
+    click.option(
+        "--until",
+        type=DATE,
+        metavar="DATE",
+        help="Fit the tree to windows that are over by then, and judge it on later ones.  [default: the first 2/3]",
+    ),
+    click.option(
+        "--leaves",
+        type=click.IntRange(1, 32),
+        default=32,
+        show_default=True,
+        metavar="N",
+        help="The tree has no more.",
+    ),
+    click.option(
+        "--futures",
+        type=click.IntRange(1),
+        default=32,
+        show_default=True,
+        metavar="N",
+        help="Of each forecast, where the hand-overs are made.",
+    ),
+)
+
+
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage explain ./model jobs.log.gz --nodes 76 -o tree.txt",
+        "mirage explain ./model --data hand-overs -o tree.txt",
+        "mirage explain what-if jobs.log.gz --nodes 76 --data hand-overs --interruption-cost 3 -o tree.txt",
+        "mirage evaluate jobs.log.gz --nodes 76 --policies what-if,./model,./tree.txt",
+        "mirage submit --policy ./tree.txt -t 48:00:00 train.sh",
+    ),
+)
+@click.argument("policy")
+@click.argument("trace", required=False)
+@explain_options
+@cost_options()
+@machine_options
+@window_options
+@json_output
+@trace_options
+def explain(
+    policy: str,
+    trace: str | None,
+    asked_for: ExplainOptions,
+    costs: CostOptions,
+    machine: MachineOptions,
+    asked: WindowOptions,
+    as_json: bool,
+    reading: TraceOptions,
+) -> None:
+    """Explain POLICY by a tree of at most 32 leaves, and write the tree to TREE.
+
+    POLICY is a model that mirage train wrote, or any policy by name. A tree is fitted to what it decided in windows of
+    TRACE, where a wrong answer counts as much as it costs, and judged on later windows: how often it decides alike, and
+    what its hand-overs cost. TREE is a text to read, to change and to run, a policy wherever one is named.
+
+    The decisions of a model are read off the hand-overs, so that TRACE may be left out where these are there; what-if
+    is then not compared with. Every other policy is played.
+    """
+    from mirage.learn.explain.explanation import default_until_s
+    from mirage.learn.explain.explanation import explain as explain_policy
+    from mirage.policy.cost import Cost
+    from mirage.report.training.explanation import explanation_json, print_explanation, tree_file
+    from mirage.report.training.terminal import plain_console
+
+    check_output(asked_for.out)
+    learning = asked_for.learning(policy)
+    _check_made(policy, costs.cost())
+    if trace is None and learning.data is None:
+        raise click.UsageError("give TRACE, or hand-overs of it with --data")
+    begun = LearntFrom(trace or "", machine, asked, learning, reading)
+    data = begun.data()
+    weighed = tuple(dict.fromkeys([costs.cost(), Cost()]))
+    trained = _model(policy)
+    until_s = default_until_s(data) if asked_for.until is None else asked_for.until
+    behaviour = _behaviour(policy, trained, begun, data, weighed, until_s)
+    explained = explain_policy(data, behaviour, weighed, until_s, max_leaves=asked_for.leaves, seed=asked.seed)
+    write_output(asked_for.out, tree_file(explained).encode())
+    if as_json:
+        click.echo(json.dumps(explanation_json(explained, _provenance(begun)), indent=2))
+        return
+    print_explanation(explained, _notes(explained, behaviour, trained, data), plain_console())
+    click.echo(f"mirage: tree written to {asked_for.out}; name it with its path, as ./tree.txt", err=True)
+
+
+def _check_made(policy: str, cost: Cost) -> None:
+    """Refusal of a policy that cannot be made, before anything is played.
+
+    Raises:
+        UnknownName: There is no such policy.
+        ConfigurationError: It cannot be made, or it is the oracle, which decides nothing.
+    """
+    from mirage.errors import ConfigurationError
+    from mirage.policy.registry import make_policy
+    from mirage.policy.settings import PolicySettings
+    from mirage.provision.evaluation.candidate import ORACLE
+
+    if policy == ORACLE:
+        raise ConfigurationError("the oracle is the best moment in hindsight and decides nothing; name another policy")
+    make_policy(policy, PolicySettings(cost))
+
+
+def _model(policy: str) -> Trained | None:
+    """The model that a policy's name is the path of; None where it is none."""
+    from mirage.learn.provisioner import LearnedProvisioner
+    from mirage.policy.registry import is_policy_file, make_policy
+
+    made = make_policy(policy) if is_policy_file(policy) else None
+    return made.trained if isinstance(made, LearnedProvisioner) else None
+
+
+def _behaviour(
+    policy: str, trained: Trained | None, begun: LearntFrom, data: HandOvers, costs: tuple[Cost, ...], until_s: int
+) -> Behaviour:
+    """What the policy decided: read off the data, or played."""
+    from mirage.learn.explain.examples import covers, model_submits, outside, played_submits
+    from mirage.learn.explain.explanation import Behaviour
+    from mirage.learn.explain.recorded import played_since, recorded
+    from mirage.learn.training.trained import WHAT_IF
+    from mirage.provision.evaluation.candidate import Candidate
+    from mirage.provision.evaluation.workers import available_cores
+    from mirage.report.terminal.evaluation import progress_bar
+
+    manifest = begun.manifest()
+    futures, seed, workers = int(manifest["futures"] or 0), int(manifest["seed"]), begun.asked.workers
+    cores = workers or available_cores()
+    if trained is not None and covers(trained, data):
+        at_costs = {Candidate(policy, cost).key: model_submits(trained, data, cost) for cost in costs}
+        played = None
+        if begun.trace:
+            with progress_bar("windows of what-if") as progress:
+                played = played_since(
+                    begun.scenario(),
+                    begun.protocol(),
+                    begun.links(data),
+                    WHAT_IF,
+                    costs,
+                    since_s=until_s,
+                    seed=seed,
+                    workers=cores,
+                    progress=progress,
+                )
+        submits = at_costs[Candidate(policy, costs[0]).key]
+        return Behaviour(policy, costs[0], submits, at_costs, played, futures, outside(trained, data))
+    if not begun.trace:
+        raise click.UsageError(f"give TRACE: the decisions of {policy} are not in the data, it has to be played")
+    with progress_bar("windows") as progress:
+        found = recorded(
+            begun.scenario(),
+            begun.protocol(),
+            begun.links(data),
+            list(dict.fromkeys([policy, WHAT_IF])),
+            costs,
+            seed=seed,
+            workers=cores,
+            progress=progress,
+        )
+    return Behaviour(policy, costs[0], played_submits(data, found.said), {}, found.trials, futures)
+
+
+def _notes(explained: Explanation, behaviour: Behaviour, trained: Trained | None, data: HandOvers) -> list[str]:
+    """What a reader should know besides."""
+    found = []
+    if trained is not None and trained.trained_on.until_s > explained.until_s:
+        seen = len({int(s) for s in data.window_s if explained.until_s <= s < trained.trained_on.until_s})
+        found.append(f"the model has learnt from {seen} of the moments it is judged at: it will do worse on others")
+    if behaviour.outside_share:
+        found.append(
+            f"{behaviour.outside_share:.1%} of the decisions are unlike any in the model's training; it leaves them to "
+            "what-if, and here they are taken as the model would"
+        )
+    if behaviour.played is None:
+        found.append("without TRACE what-if is not compared with")
+    return found
+
+
+def _provenance(begun: LearntFrom) -> dict[str, Any]:
+    """Where everything comes from, as ``mirage evaluate --json`` has it."""
+    from mirage import __version__
+    from mirage.trace.statistics.summary import iso_utc
+
+    said = begun.manifest()
+    return {
+        "trace": begun.trace or None,
+        "nodes": said["nodes"],
+        "discipline": said["discipline"],
+        "protocol": said["protocol"],
+        "start": iso_utc(int(said["start_s"])),
+        "windows": said["windows"],
+        "every_s": said["every_s"],
+        "step_s": said["step_s"],
+        "seed": begun.asked.seed,
+        "version": __version__,
+        "command": shlex.join(["mirage", *sys.argv[1:]]),
+    }

@@ -1,0 +1,169 @@
+"""Explanations on the terminal and as JSON: the tree, how far it agrees with its policy, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from mirage.distill.tree_text import text_of
+from mirage.learn.explain.columns import columns_named
+from mirage.learn.explain.explanation import TREE, Explanation
+from mirage.learn.explain.fidelity import Fidelity, day
+from mirage.provision.evaluation.score import ALL, Row
+from mirage.report.terminal.comparison import at_cost, links_words, print_differences
+from mirage.report.terminal.tables import print_table
+
+
+def tree_file(explained: Explanation) -> str:
+    """The text of the tree with what it is, as remarks; it is a policy."""
+    agrees = explained.fidelity
+    head, _, rest = text_of(explained.tree).partition("\n")
+    asked = [column for column in columns_named(explained.tree.features) if column.feature.name in explained.tree.asked]
+    lines = [
+        f"{head}  # {_share(agrees.equal_decisions)} of the decisions and {_share(agrees.equal_hand_overs)} of the "
+        f"hand-overs of the policy, from {day(explained.until_s)} on",
+        *(f"# {column.feature.name}: {column.meaning}" for column in asked),
+    ]
+    return "\n".join(lines) + "\n" + rest
+
+
+def explanation_json(explained: Explanation, provenance: dict[str, Any]) -> dict[str, Any]:
+    """Plain values."""
+    evaluation = explained.evaluation
+    return {
+        "policy": explained.policy,
+        "tree": tree_file(explained),
+        "leaves": len(explained.tree.leaves),
+        "until": day(explained.until_s),
+        "fitted_windows": explained.fitted_windows,
+        "outside_share": explained.outside_share,
+        "fidelity": asdict(explained.fidelity),
+        "months": [{"month": month} | asdict(agrees) for month, agrees in explained.by_month],
+        "sizes": [asdict(size) for size in explained.sizes],
+        "rows": [row.to_json() for row in evaluation.rows],
+        "differences": [difference.to_json() for difference in evaluation.differences],
+        "leaves_apart": [asdict(leaf) for leaf in explained.leaves],
+        "windows_apart": [asdict(window) for window in explained.windows],
+        **provenance,
+    }
+
+
+def print_explanation(explained: Explanation, notes: Sequence[str], console: Console) -> None:
+    """Print the tree and all that is known of it.
+
+    Args:
+        notes: What else is to be said, a sentence each.
+    """
+    console.print(Text(tree_file(explained)), soft_wrap=True)
+    _print_fidelity(explained, console)
+    _print_sizes(explained, console)
+    _print_frontier(explained, console)
+    print_differences(console, explained.evaluation, by_month=False)
+    _print_apart(explained, console)
+    console.print()
+    for note in notes:
+        console.print(Text(note, "dim"))
+    console.print(Text(f"hours per hand-over; brackets: {explained.evaluation.intervals}", "dim"))
+
+
+def _print_fidelity(explained: Explanation, console: Console) -> None:
+    ratio = f"{explained.cost.interruption:g}:{explained.cost.overlap:g}"
+    first = Text(f"{explained.policy} at {ratio}", "bold")
+    first.append(
+        f": {len(explained.tree.leaves)} leaves, fitted to {explained.fitted_windows} hand-overs that were over by "
+        f"{day(explained.until_s)}; all that follows is of {explained.fidelity.windows} later ones",
+        "not bold",
+    )
+    console.print(first)
+    console.print()
+    several = explained.by_month if len(explained.by_month) > 1 else ()
+    names = ["month", "windows", "decisions", "equal", "equal if it always waits", "equal hand-overs", "h apart"]
+    rows = [_agreement(month, agrees) for month, agrees in several]
+    print_table(console, names, [*rows, _agreement(ALL, explained.fidelity)])
+
+
+def _agreement(month: str, agrees: Fidelity) -> list[str]:
+    return [
+        month,
+        str(agrees.windows),
+        f"{agrees.decisions:,}",
+        _share(agrees.equal_decisions),
+        _share(agrees.waits),
+        _share(agrees.equal_hand_overs),
+        f"{agrees.apart_h:.2f}",
+    ]
+
+
+def _print_sizes(explained: Explanation, console: Console) -> None:
+    console.print()
+    console.print(Text("trees of several sizes", "bold"))
+    names = ["leaves", "equal decisions", "equal hand-overs", "cost"]
+    rows = [
+        [str(size.leaves), _share(size.equal_decisions), _share(size.equal_hand_overs), f"{size.cost:.2f}"]
+        for size in explained.sizes
+    ]
+    print_table(console, names, rows)
+
+
+def _print_frontier(explained: Explanation, console: Console) -> None:
+    """Where the tree lies between the bounds, all loads."""
+    evaluation = explained.evaluation
+    for nodes in evaluation.trials:
+        for ratio in dict.fromkeys(row.cost_ratio for row in evaluation.rows):
+            rows = [row for row in evaluation.rows if (row.link_nodes, row.load, row.cost_ratio) == (nodes, ALL, ratio)]
+            console.print()
+            title = f"{links_words(nodes)}{at_cost(evaluation, ratio)}: {rows[0].windows} windows"
+            console.print(Text(title, "bold"))
+            names = ["policy", "interruption h", "overlap h", "x ≤ 0", "cost", "gap closed"]
+            styles = ["bold" if row.policy == TREE else "" for row in rows]
+            print_table(console, names, [_cells(row) for row in rows], styles=styles)
+
+
+def _cells(row: Row) -> list[str]:
+    return [
+        row.policy,
+        f"{row.interruption_h:.2f}",
+        f"{row.overlap_h:.2f}",
+        f"{row.zero_share:.0%}",
+        _with(row.cost, row.cost_95),
+        "-" if row.gap_closed is None else f"{row.gap_closed:.0%}",
+    ]
+
+
+def _with(mean: float, interval: tuple[float, float] | None) -> str:
+    return f"{mean:.2f}" if interval is None else f"{mean:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"
+
+
+def _print_apart(explained: Explanation, console: Console) -> None:
+    """Where the tree and its policy differ most."""
+    if explained.leaves:
+        console.print()
+        console.print(Text("leaves that the policy contradicts most often", "bold"))
+        for leaf in explained.leaves:
+            console.print(Text(f"{leaf.apart} of {leaf.decisions:,} decisions: {leaf.said}"), soft_wrap=True)
+    if explained.windows:
+        console.print()
+        console.print(Text("hand-overs that cost most more or less than the policy's", "bold"))
+        names = ["window", "nodes", "policy h ahead", "its gap h", "tree h ahead", "its gap h", "cost"]
+        rows = [
+            [
+                apart.window,
+                str(apart.link_nodes),
+                f"{apart.policy_lead_h:.1f}",
+                f"{apart.policy_gap_h:+.2f}",
+                f"{apart.tree_lead_h:.1f}",
+                f"{apart.tree_gap_h:+.2f}",
+                f"{apart.cost:+.2f}",
+            ]
+            for apart in explained.windows
+        ]
+        print_table(console, names, rows)
+
+
+def _share(share: float) -> str:
+    """A share in per cent, of which most is never all."""
+    return "100 %" if share == 1 else f"{min(100 * share, 99.9):.1f} %"
