@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from mirage.errors import ModelFileError, shown
-from mirage.learn.explain.tree_rule import tree_from_file
 from mirage.learn.looks import shared_looks
 from mirage.learn.provisioner import LearnedProvisioner
 from mirage.learn.training.methods import METHODS
@@ -17,9 +17,9 @@ from mirage.policy.contract import Policy
 from mirage.policy.cost import Cost
 from mirage.provision.policies.what_if import WhatIf
 
-TEXTS: dict[str, Callable[..., Policy]] = {"tree:": tree_from_file, "#": tree_from_file}
-"""Beginning of the first line of a text → what makes the policy in it, called as ``policy_from_file`` is. A tree may
-begin with a remark."""
+TEXTS: dict[str, str] = {"tree:": "mirage.learn.explain.tree_rule:tree_from_file"}
+"""Beginning of the first line of a text → what makes the policy in it, ``module:function``, called as
+``policy_from_file`` is."""
 
 _HEAD = 200
 _KEPT = 8
@@ -42,9 +42,11 @@ def policy_from_file(path: str, **settings: Any) -> Policy:
         raise ModelFileError(f"{path}: no such file; mirage train makes one, and mirage evaluate --help lists policies")
     head = _head(whole)
     first_line = head.partition(b"\n")[0]
-    for beginning, make in TEXTS.items():
+    for beginning, entry in TEXTS.items():
         if first_line.startswith(beginning.encode()):
-            return make(path, **settings)
+            module, _, name = entry.partition(":")
+            policy: Policy = getattr(import_module(module), name)(path, **settings)
+            return policy
     if first_line and first_line.isascii() and b"\0" not in head:  # a model may have a newline among its first bytes
         raise ModelFileError(
             f"{path} is a text that begins with {shown(first_line.decode(errors='replace').strip())}, and no policy "

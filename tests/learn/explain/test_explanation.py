@@ -1,0 +1,136 @@
+"""Explanations: a policy that is a tree is found again, and what is told of others is so."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_up_hand_overs import BEGIN_S, made_up_hand_overs
+
+from mirage.distill.tree_reading import tree_of
+from mirage.duration import DAY_S, HOUR_S
+from mirage.errors import ConfigurationError
+from mirage.learn.explain.examples import costs_of_answers, examples_of, next_submission
+from mirage.learn.explain.explanation import TREE, Behaviour, default_until_s, explain, tree_submits
+from mirage.learn.explain.fidelity import fidelity_of
+from mirage.learn.hand_overs import HandOvers
+from mirage.policy.cost import Cost
+from mirage.report.training.explanation import tree_file
+
+pytest.importorskip("sklearn", reason="pip install mirage-hpc[learn]")
+
+UNTIL_S = BEGIN_S + 40 * DAY_S
+RULE = """\
+tree: 1
+features:
+    remaining: duration
+    spare_p80: duration
+    pending_jobs: number
+answers: wait, submit
+
+if spare_p80 < 2h:
+    submit
+else:
+    if pending_jobs < 60:
+        wait
+    else:
+        if remaining < 12h:
+            submit
+        else:
+            wait
+"""
+
+
+@pytest.fixture(scope="module")
+def data() -> HandOvers:
+    return made_up_hand_overs(60)
+
+
+def behaviour(submits, **more) -> Behaviour:
+    return Behaviour("ours", Cost(), submits, {"ours": submits}, None, **more)
+
+
+@pytest.fixture(scope="module")
+def found_again(data):
+    submits = tree_submits(tree_of(RULE), data)
+    return explain(data, behaviour(submits, futures=8), [Cost()], UNTIL_S, max_leaves=8)
+
+
+def test_a_policy_that_is_a_tree_is_found_again(found_again, data):
+    assert found_again.fidelity.equal_decisions == found_again.fidelity.equal_hand_overs == 1
+    assert found_again.fidelity.apart_h == 0
+    assert 4 <= len(found_again.tree.leaves) <= 8
+    assert found_again.leaves == found_again.windows == ()
+    by_policy = {row.policy: row for row in found_again.evaluation.rows if row.load == "all"}
+    assert by_policy[TREE] == replace(by_policy["ours"], policy=TREE)
+    assert by_policy["oracle"].cost <= by_policy[TREE].cost < by_policy["reactive"].cost
+
+
+def test_smaller_trees_are_told_of_too_down_to_one_answer(found_again):
+    sizes = found_again.sizes
+    assert [size.leaves for size in sizes] == sorted({size.leaves for size in sizes})
+    assert (sizes[0].leaves, sizes[-1].leaves) == (1, len(found_again.tree.leaves))
+    assert sizes[0].equal_decisions == pytest.approx(found_again.fidelity.waits)
+    assert sizes[0].equal_hand_overs < sizes[-1].equal_hand_overs == 1
+
+
+def test_its_text_is_the_tree_with_what_it_was_made_of(found_again, data):
+    text = tree_file(found_again)
+    assert text.startswith(
+        "tree: 1  # 100 % of the decisions and 100 % of the hand-overs of the policy, from 2023-03-13"
+    )
+    read = tree_of(text)
+    assert read.settings == (("policy", "ours"), ("cost", "1:1"), ("futures", "8"))
+    assert (tree_submits(read, data) == tree_submits(found_again.tree, data)).all()
+
+
+def test_a_policy_that_is_no_tree_is_told_apart(data):
+    random = np.random.default_rng(2)
+    submits = tree_submits(tree_of(RULE), data) ^ (random.random(len(data)) < 0.05)
+    found = explain(data, behaviour(submits), [Cost()], UNTIL_S, max_leaves=4)
+    assert 0.5 < found.fidelity.equal_decisions < 1
+    assert 0 < found.fidelity.equal_hand_overs < 1
+    assert found.leaves[0].said.startswith(("wait, as ", "submit, as "))
+    assert sum(leaf.apart for leaf in found.leaves) <= round(
+        found.fidelity.decisions * (1 - found.fidelity.equal_decisions)
+    )
+    assert [abs(one.cost) for one in found.windows] == sorted((abs(one.cost) for one in found.windows), reverse=True)
+    against = {d.policy: d for d in found.evaluation.differences if (d.load, d.month) == ("all", "all")}
+    assert against[TREE].against == "ours"
+    assert [month for month, _ in found.by_month] == ["2023-03", "2023-04"]
+
+
+def test_fidelity_counts_what_the_policy_comes_to(data):
+    one = data[: data.windows()[1]]
+    policy, tree = np.zeros(len(one), dtype=bool), np.zeros(len(one), dtype=bool)
+    policy[9:], tree[12:] = True, True
+    agrees = fidelity_of(one, policy, tree)
+    assert (agrees.windows, agrees.decisions, agrees.equal_hand_overs) == (1, 10, 0)
+    assert (agrees.equal_decisions, agrees.waits, agrees.apart_h) == (0.9, 0.9, 3)
+
+
+def test_a_wrong_answer_costs_what_waiting_until_the_next_submission_changes(data):
+    two = data[: data.windows()[2]]
+    submits = np.zeros(len(two), dtype=bool)
+    submits[[3, 7]] = True
+    last = data.windows()[1] - 1
+    following = next_submission(two, submits)
+    assert following[[0, 3, 6, 7, last]].tolist() == [3, 7, 7, last, last]
+    assert following[last + 1] == len(two) - 1
+    wait, now = costs_of_answers(two, submits, Cost(3, 1))
+    assert wait[4] == now[7] == Cost(3, 1).of(float(two.outcome_s[7]))
+    examples = examples_of(two, submits, Cost(3, 1))
+    assert (examples.choices.stake > 0).all()
+    assert examples.choices.rows[:, 0].tolist() == two.remaining_s[examples.where].tolist()
+    assert (two.remaining_s[examples.where] > 0).all()
+
+
+def test_the_last_third_is_held_out_and_too_little_is_refused(data):
+    assert default_until_s(data) == BEGIN_S + 40 * DAY_S
+    submits = np.zeros(len(data), dtype=bool)
+    with pytest.raises(ConfigurationError, match="no window of the data is from 2024-01-01; windows begin 2023-02-01"):
+        explain(data, behaviour(submits), [Cost()], 1_704_067_200)
+    with pytest.raises(ConfigurationError, match="no window of the data is over by 2023-02-01"):
+        explain(data, behaviour(submits), [Cost()], BEGIN_S + HOUR_S)
+    labels = replace(data, names=(), features=np.zeros((len(data), 0), dtype=np.float32))
+    with pytest.raises(ConfigurationError, match="the data set has labels only; make it again without --labels-only"):
+        explain(labels, behaviour(submits), [Cost()], UNTIL_S)
