@@ -1,20 +1,26 @@
 """Explanations: a policy that is a tree is found again, and what is told of others is so."""
 
+import io
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from made_up_hand_overs import BEGIN_S, made_up_hand_overs
+from rich.console import Console
 
 from mirage.distill.tree_reading import tree_of
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
-from mirage.learn.explain.examples import costs_of_answers, examples_of, next_submission
+from mirage.learn.explain.examples import costs_of_answers, covers, examples_of, model_submits, next_submission
 from mirage.learn.explain.explanation import TREE, Behaviour, default_until_s, explain, tree_submits
 from mirage.learn.explain.fidelity import fidelity_of
 from mirage.learn.hand_overs import HandOvers
+from mirage.learn.regression.model import TrainingSettings, seen_in
+from mirage.learn.training.train import Said, Slices, train_policy
+from mirage.learn.training.trained import Part
 from mirage.policy.cost import Cost
-from mirage.report.training.explanation import tree_file
+from mirage.report.training.explanation import explanation_json, print_explanation, tree_file
 
 pytest.importorskip("sklearn", reason="pip install mirage-hpc[learn]")
 
@@ -78,6 +84,7 @@ def test_its_text_is_the_tree_with_what_it_was_made_of(found_again, data):
     assert text.startswith(
         "tree: 1  # 100 % of the decisions and 100 % of the hand-overs of the policy, from 2023-03-13"
     )
+    assert "    spare_p80: duration   # remaining minus wait_p80" in text.splitlines()
     read = tree_of(text)
     assert read.settings == (("policy", "ours"), ("cost", "1:1"), ("futures", "8"))
     assert (tree_submits(read, data) == tree_submits(found_again.tree, data)).all()
@@ -97,6 +104,33 @@ def test_a_policy_that_is_no_tree_is_told_apart(data):
     against = {d.policy: d for d in found.evaluation.differences if (d.load, d.month) == ("all", "all")}
     assert against[TREE].against == "ours"
     assert [month for month, _ in found.by_month] == ["2023-03", "2023-04"]
+
+
+def test_all_of_it_is_printed(found_again):
+    printed = io.StringIO()
+    print_explanation(found_again, ["a note"], Console(file=printed, width=140, highlight=False))
+    said = printed.getvalue()
+    assert tree_file(found_again) in said
+    assert f"ours at 1:1: {len(found_again.tree.leaves)} leaves, fitted to 157 hand-overs" in said
+    assert "links of 8 nodes, difference from ours, window by window: 80 windows" in said
+    assert "a note" in said
+    plain = json.loads(json.dumps(explanation_json(found_again, {"seed": 0})))
+    assert (plain["leaves"], plain["seed"]) == (len(found_again.tree.leaves), 0)
+    assert plain["tree"] == tree_file(found_again)
+    assert [month["month"] for month in plain["months"]] == ["2023-03", "2023-04"]
+
+
+def test_a_model_is_read_off_the_data_where_it_decides_about_every_size(data):
+    pytest.importorskip("xgboost", reason="pip install mirage-hpc[learn]")
+    slices = Slices(BEGIN_S + 14 * DAY_S, BEGIN_S + 20 * DAY_S)
+    settings = TrainingSettings(rounds=4, most_rows=500)
+    trained = train_policy({8: "correction"}, data, slices, Said("made-up", 8), settings)
+    assert covers(trained, data)
+    for cost in (Cost(), Cost(5, 1)):
+        expected = trained.parts[8].model.submits(seen_in(data), cost)
+        assert (model_submits(trained, data, cost) == expected).all()
+    assert not covers(replace(trained, parts={8: Part("what-if")}), data)
+    assert not covers(replace(trained, parts={1: trained.parts[8]}), data)
 
 
 def test_fidelity_counts_what_the_policy_comes_to(data):

@@ -55,7 +55,7 @@ def covers(trained: Trained, data: HandOvers) -> bool:
 def model_submits(trained: Trained, data: HandOvers, cost: Cost) -> Flags:
     """Shape (n,): where a model that ``covers`` the data submits."""
     found = np.zeros(len(data), dtype=np.bool_)
-    for nodes in np.unique(data.link_nodes).tolist():
+    for nodes in map(int, np.unique(data.link_nodes)):
         rows = np.flatnonzero(data.link_nodes == nodes)
         model = trained.parts[nodes].model
         assert model is not None

@@ -229,7 +229,7 @@ def _settings(behaviour: Behaviour) -> tuple[tuple[str, str], ...]:
 def _evaluated(later: HandOvers, said: Mapping[str, Flags], behaviour: Behaviour, costs: Sequence[Cost]) -> Evaluation:
     """The policy, its tree, ``what-if`` where it was played, and the bounds, in the held-out windows."""
     trials = {}
-    for nodes in np.unique(later.link_nodes).tolist():
+    for nodes in map(int, np.unique(later.link_nodes)):
         of_size = later.link_nodes == nodes
         data = later[of_size]
         chosen = {key: submitted_rows(flags[of_size], data) for key, flags in said.items()}

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from mirage.distill.tree_text import text_of
+from mirage.distill.tree_text import INDENT, text_of
 from mirage.learn.explain.columns import columns_named
 from mirage.learn.explain.explanation import TREE, Explanation
 from mirage.learn.explain.fidelity import Fidelity, day
@@ -19,16 +19,16 @@ from mirage.report.terminal.tables import print_table
 
 
 def tree_file(explained: Explanation) -> str:
-    """The text of the tree with what it is, as remarks; it is a policy."""
+    """The text of the tree with what it is, and what it may ask, as remarks; it is a policy."""
     agrees = explained.fidelity
-    head, _, rest = text_of(explained.tree).partition("\n")
-    asked = [column for column in columns_named(explained.tree.features) if column.feature.name in explained.tree.asked]
-    lines = [
+    head, *rest = text_of(explained.tree).splitlines()
+    told = {f"{INDENT}{c.feature.name}: {c.feature.unit}": c.meaning for c in columns_named(explained.tree.features)}
+    widest = max(map(len, told))
+    first = (
         f"{head}  # {_share(agrees.equal_decisions)} of the decisions and {_share(agrees.equal_hand_overs)} of the "
-        f"hand-overs of the policy, from {day(explained.until_s)} on",
-        *(f"# {column.feature.name}: {column.meaning}" for column in asked),
-    ]
-    return "\n".join(lines) + "\n" + rest
+        f"hand-overs of the policy, from {day(explained.until_s)} on"
+    )
+    return "\n".join([first, *(f"{line:<{widest}}  # {told[line]}" if line in told else line for line in rest)]) + "\n"
 
 
 def explanation_json(explained: Explanation, provenance: dict[str, Any]) -> dict[str, Any]:

@@ -144,9 +144,13 @@ def explain(
     explained = explain_policy(data, behaviour, weighed, until_s, max_leaves=asked_for.leaves, seed=asked.seed)
     write_output(asked_for.out, tree_file(explained).encode())
     if as_json:
-        click.echo(json.dumps(explanation_json(explained, _provenance(begun)), indent=2))
+        again = {"held_out": _held_out(begun, data, until_s)}
+        click.echo(json.dumps(explanation_json(explained, again | _provenance(begun)), indent=2))
         return
-    print_explanation(explained, _notes(explained, behaviour, trained, data), plain_console())
+    notes = _notes(explained, behaviour, trained, data)
+    words = "the same windows are judged by mirage evaluate … --start {start} --windows {windows} --every {every_s}s"
+    notes.append(words.format(**_held_out(begun, data, until_s)))
+    print_explanation(explained, notes, plain_console())
     click.echo(f"mirage: tree written to {asked_for.out}; name it with its path, as ./tree.txt", err=True)
 
 
@@ -239,6 +243,16 @@ def _notes(explained: Explanation, behaviour: Behaviour, trained: Trained | None
     if behaviour.played is None:
         found.append("without TRACE what-if is not compared with")
     return found
+
+
+def _held_out(begun: LearntFrom, data: HandOvers, until_s: int) -> dict[str, Any]:
+    """The windows that the tree is judged on, as ``mirage evaluate`` takes them."""
+    from mirage.trace.statistics.summary import iso_utc
+
+    said = begun.manifest()
+    windows_s = {int(window_s) for window_s in data.window_s if window_s >= until_s}
+    start_s = min(windows_s) - int(said["lead_in_s"])
+    return {"start": iso_utc(start_s), "windows": len(windows_s), "every_s": said["every_s"]}
 
 
 def _provenance(begun: LearntFrom) -> dict[str, Any]:
