@@ -126,3 +126,16 @@ def test_settings_that_cannot_be(wrong):
     ((name, value),) = wrong.items()
     with pytest.raises(ConfigurationError, match=f"{name} is {value}"):
         FitSettings(**wrong)
+
+
+@pytest.mark.parametrize("errors", [0.0, 1.0, 1e9])
+def test_fewer_leaves_may_cost_more_by_so_many_standard_errors(errors):
+    rng = np.random.default_rng(4)
+    rows = rng.random((300, 2))
+    step = np.floor(rows[:, 0] * 8) % 2 == 0
+    examples = Choices.of_labels(AB, rows, ("x", "y"), list(np.where(step ^ (rng.random(300) < 0.3), "x", "y")))
+    _, is_leaf, sizes = pruned(examples, FitSettings(max_leaves=16, errors=errors), rng)
+    least = min(size.cost for size in sizes)
+    enough = min(size.leaves for size in sizes if size.cost <= least * (1 + 1e-9) + errors * size.error)
+    assert is_leaf.sum() == enough
+    assert is_leaf.sum() == 1 if errors > 1 else is_leaf.sum() > 1

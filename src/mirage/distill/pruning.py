@@ -33,12 +33,14 @@ class FitSettings:
         folds: Parts of the cross-validation that chooses the number of leaves.
         least_share: Each leaf has at least this share of the weight of the examples.
         may_move: A threshold is rounded past at most this share of the weight of the examples that come to it.
+        errors: Standard errors by which fewer leaves may cost more; 0 for the cheapest size, whatever the chance.
     """
 
     max_leaves: int = 32
     folds: int = 5
     least_share: float = 0.002
     may_move: float = 0.005
+    errors: float = 1.0
 
     def __post_init__(self) -> None:
         if self.max_leaves < 1 or not 2 <= self.folds <= MOST_BLOCKS:
@@ -89,7 +91,7 @@ def pruned(
         cost += _costs_of_blocks(part, smaller, examples.part(is_out), block[is_out], cost.shape[1])
     sizes = _sizes(cost, np.bincount(block), [int(leaves_at(whole, collapse, p).sum()) for p in prices])
     most_cost = (1 + ROUNDING) * min(size.cost for size in sizes)
-    enough = min((k for k, s in enumerate(sizes) if s.cost <= most_cost + s.error), key=lambda k: sizes[k].leaves)
+    enough = min((k for k, s in enumerate(sizes) if s.cost <= most_cost + settings.errors * s.error), key=lambda k: sizes[k].leaves)
     return whole, leaves_at(whole, collapse, prices[enough]), sizes
 
 
