@@ -91,7 +91,10 @@ def pruned(
         cost += _costs_of_blocks(part, smaller, examples.part(is_out), block[is_out], cost.shape[1])
     sizes = _sizes(cost, np.bincount(block), [int(leaves_at(whole, collapse, p).sum()) for p in prices])
     most_cost = (1 + ROUNDING) * min(size.cost for size in sizes)
-    enough = min((k for k, s in enumerate(sizes) if s.cost <= most_cost + settings.errors * s.error), key=lambda k: sizes[k].leaves)
+    enough = min(
+        (k for k, s in enumerate(sizes) if s.cost <= most_cost + settings.errors * s.error),
+        key=lambda k: sizes[k].leaves,
+    )
     return whole, leaves_at(whole, collapse, prices[enough]), sizes
 
 

@@ -30,7 +30,7 @@ _REGISTRY = Registry("policy", "mirage.policies", POLICIES, _declared, "a class,
 
 
 FROM_FILE = PolicySpec(
-    "mirage.learn.policy_file:policy_from_file",
+    "mirage.learn.policies.policy_file:policy_from_file",
     "a model that mirage train wrote, or a tree in text",
     "path of the file",
     needs=("cost", "seed", "discipline", "scheduler", "limits"),

@@ -11,7 +11,7 @@ from mirage.learn.explain.columns import COLUMNS, columns_in, rows_of
 from mirage.learn.explain.tree_rule import TreeRule, tree_rule_of
 from mirage.learn.features.features import feature_names, features_of
 from mirage.learn.features.forecast_features import forecast_of
-from mirage.learn.looks import shared_looks
+from mirage.learn.policies.looks import shared_looks
 from mirage.policy.check import check_policy
 from mirage.policy.example import example_views
 from mirage.policy.plan import Submit, Wait

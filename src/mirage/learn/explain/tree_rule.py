@@ -24,7 +24,7 @@ from mirage.errors import ConfigurationError, MirageError, UnknownName, shown
 from mirage.learn.explain.columns import Column, columns_named, rows_of
 from mirage.learn.features.features import features_of
 from mirage.learn.features.forecast_features import FUTURES, forecast_of
-from mirage.learn.looks import Looks, shared_looks
+from mirage.learn.policies.looks import Looks, shared_looks
 from mirage.policy.contract import Policy
 from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.start_forecast import StartForecast
@@ -113,7 +113,7 @@ def tree_from_file(
     limits: Sequence[Limit] = (),
     **unused: Any,
 ) -> Policy:
-    """The policy of a tree in a file; ``mirage.learn.policy_file`` calls it.
+    """The policy of a tree in a file; ``mirage.learn.policies.policy_file`` calls it.
 
     Raises:
         ConfigurationError: The file cannot be read, holds no tree, or one that does not answer wait or submit.

@@ -173,7 +173,7 @@ def _check_made(policy: str, cost: Cost) -> None:
 
 def _model(policy: str) -> Trained | None:
     """The model that a policy's name is the path of; None where it is none."""
-    from mirage.learn.provisioner import LearnedProvisioner
+    from mirage.learn.policies.provisioner import LearnedProvisioner
     from mirage.policy.registry import is_policy_file, make_policy
 
     made = make_policy(policy) if is_policy_file(policy) else None

@@ -14,7 +14,7 @@ import numpy as np
 from mirage.learn.features.features import features_of
 from mirage.learn.features.queue_history import queue_history
 from mirage.learn.hand_overs import COLUMNS, HISTORY, QUEUE_COLUMNS, Floats32, chain_columns
-from mirage.learn.looks import Looks
+from mirage.learn.policies.looks import Looks
 from mirage.learn.ranges import Outside
 from mirage.learn.regression.model import Seen
 from mirage.learn.training.trained import Part, Trained

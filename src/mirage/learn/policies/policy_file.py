@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mirage.errors import ModelFileError, shown
-from mirage.learn.looks import shared_looks
-from mirage.learn.provisioner import LearnedProvisioner
+from mirage.learn.policies.looks import shared_looks
+from mirage.learn.policies.provisioner import LearnedProvisioner
 from mirage.learn.training.methods import METHODS
 from mirage.learn.training.trained import Trained, read_trained
 from mirage.policy.contract import Policy

@@ -1,0 +1,1 @@
+"""Policies that have learnt: a model behind the contract, found by the path of its file."""
