@@ -49,7 +49,7 @@ class DqnSettings:
     epochs: int = 12
     patience: int = 5
     steps: int = 128
-    stretches: int = 16
+    stretches: int = 32
     n_step: int = 7
     stride: int = 1
     rate: float = 3e-4

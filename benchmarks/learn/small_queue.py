@@ -1,0 +1,94 @@
+"""Every network on a small queue whose optimum is known, and how long a decision takes.
+
+    python benchmarks/learn/small_queue.py             # a few minutes on one core
+    python benchmarks/learn/small_queue.py --quick     # a smoke run
+
+The queue is that of the tests (tests/learn/small_environment.py): a Markov chain of backlogs, solved by dynamic
+programming. Figures are the exact expected gain of a network's decisions over submitting at the end, as a share of the
+optimum's, at costs of 1:1, 3:1 and 9:1; beside them those of the pre-trained distribution and its rule alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "learn"))
+import small_environment
+
+from mirage.learn.networks.inputs import OF_THE_LINK, Look, ScaledHandOvers
+from mirage.learn.networks.model import NetworkModel
+from mirage.learn.networks.pretrain import PretrainSettings
+from mirage.learn.reinforcement.dqn import DqnSettings
+from mirage.learn.reinforcement.judge import decisions
+from mirage.learn.reinforcement.methods import NetworkSettings, train_network
+from mirage.learn.reinforcement.ppo import PpoSettings
+
+SHARES = (0.5, 0.75, 0.9)
+DECISIONS = 200
+
+
+def main() -> None:
+    """Train each network, print its figures and write them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("-o", "--output", default="benchmarks/results/small_queue.json")
+    options = parser.parse_args()
+    settings = NetworkSettings(
+        seed=options.seed,
+        pretrain=PretrainSettings(epochs=1 if options.quick else 3, rows=4096),
+        dqn=DqnSettings(
+            epochs=1 if options.quick else 6, patience=6, steps=120, stretches=16, n_step=3, rate=2e-3, tau=0.03
+        ),
+        ppo=PpoSettings(epochs=1 if options.quick else 8, patience=8, rate=2e-3, horizon=12, passes=4, entropy=0.003),
+    )
+    windows = 60 if options.quick else 600
+    data, tune = small_environment.sampled(windows, 1), small_environment.sampled(150, 2)
+    found = {}
+    print("network             weights  cpu-s   1:1   3:1   9:1   its rule alone         ms a decision")
+    for body in ("perceptron", "transformer", "mixture"):
+        for decides in ("dqn", "ppo"):
+            began = time.process_time()
+            model = train_network(body, decides, data, tune, settings)
+            spent = time.process_time() - began
+            gained, rule = gains(model, decides), gains(model, "quantiles")
+            found[model.method] = {"cpu_s": spent, "gains": gained, "rule": rule, "decision_ms": decision_ms(model)}
+            shown = "  ".join(f"{gain:4.2f}" for gain in gained)
+            alone = "  ".join(f"{gain:4.2f}" for gain in rule)
+            took = found[model.method]["decision_ms"]
+            print(f"{model.method:18} {model.weights:8,} {spent:6.1f}  {shown}   {alone}   {took:6.1f}", flush=True)
+    Path(options.output).parent.mkdir(parents=True, exist_ok=True)
+    Path(options.output).write_text(json.dumps(found, indent=2))
+
+
+def gains(model: NetworkModel, decides: str) -> list[float]:
+    """Share of the optimum's gain, at each cost."""
+    rows = ScaledHandOvers(small_environment.every_state(), model.scaling)
+    shape = small_environment.best_decisions(0.5).shape
+    return [
+        float(small_environment.gain(decisions(model.network, rows, share, decides).reshape(shape), share))
+        for share in SHARES
+    ]
+
+
+def decision_ms(model: NetworkModel) -> float:
+    """Median processor time of one decision from a look, in milliseconds."""
+    data = small_environment.every_state()
+    link = np.array([getattr(data, name)[5] for name in OF_THE_LINK], dtype=np.float32)
+    look = Look(data.history(np.array([5]))[0, :, :34], data.features[5], data.names)
+    took = []
+    for _ in range(DECISIONS):
+        began = time.process_time()
+        model.answer(look, link, 0.5)
+        took.append(time.process_time() - began)
+    return float(np.median(took) * 1000)
+
+
+if __name__ == "__main__":
+    main()
