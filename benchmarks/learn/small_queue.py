@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,13 +41,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--output", default="benchmarks/results/small_queue.json")
     options = parser.parse_args()
+    dqn = DqnSettings(patience=6, steps=120, stretches=16, n_step=3, rate=2e-3, tau=0.03)
+    ppo = PpoSettings(patience=8, rate=2e-3, horizon=12, passes=4, entropy=0.003)
     settings = NetworkSettings(
         seed=options.seed,
         pretrain=PretrainSettings(epochs=1 if options.quick else 3, rows=4096),
-        dqn=DqnSettings(
+        dqn=replace(dqn, epochs=1 if options.quick else 6),
             epochs=1 if options.quick else 6, patience=6, steps=120, stretches=16, n_step=3, rate=2e-3, tau=0.03
         ),
-        ppo=PpoSettings(epochs=1 if options.quick else 8, patience=8, rate=2e-3, horizon=12, passes=4, entropy=0.003),
+        ppo=replace(ppo, epochs=1 if options.quick else 8),
     )
     windows = 60 if options.quick else 600
     data, tune = small_environment.sampled(windows, 1), small_environment.sampled(150, 2)
