@@ -47,8 +47,6 @@ def main() -> None:
         seed=options.seed,
         pretrain=PretrainSettings(epochs=1 if options.quick else 3, rows=4096),
         dqn=replace(dqn, epochs=1 if options.quick else 6),
-            epochs=1 if options.quick else 6, patience=6, steps=120, stretches=16, n_step=3, rate=2e-3, tau=0.03
-        ),
         ppo=replace(ppo, epochs=1 if options.quick else 8),
     )
     windows = 60 if options.quick else 600
