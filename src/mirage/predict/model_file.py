@@ -66,7 +66,7 @@ class ModelCard:
     """What a model is, in words and figures that a person can read.
 
     Attributes:
-        kind: What it predicts: ``"waits"``, ``"run-times"``.
+        kind: What it predicts: ``"waits"``, ``"run-times"``; ``"provisioner"`` decides.
         schema: Version of the layout of this kind's arrays and settings.
         features: Its inputs, in the order of the columns.
         trained_on: What it has seen.
