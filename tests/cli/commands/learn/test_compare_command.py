@@ -59,6 +59,11 @@ def test_a_killed_comparison_goes_on_to_the_same_results(arguments, tmp_path, ca
     assert main([*arguments, "-o", str(whole), "--data", str(killed / "hand-overs.data")]) == 0
     reports = [json.loads((folder / "results.json").read_text()) for folder in (whole, killed)]
     assert reports[0] == reports[1]
+    data = ["--data", str(killed / "hand-overs.data")]
+    assert main([*arguments, "-o", str(whole), *data, "--nodes", "5"]) == 1
+    assert "made of another cluster and nodes" in capsys.readouterr().err
+    assert main([*arguments, "-o", str(whole), *data, "--max-job-test", "60"]) == 1
+    assert "made of another settings" in capsys.readouterr().err
     assert {"results.md", "frontier-2-nodes.svg", "frontier-2-nodes.png"} <= {path.name for path in whole.iterdir()}
     assert (whole / "results.md").read_text() == (killed / "results.md").read_text()
     rows = {row["policy"]: row for row in reports[0]["rows"] if row["load"] == "all"}

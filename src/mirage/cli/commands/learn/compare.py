@@ -208,12 +208,18 @@ def check_same_world(begun: LearntFrom, data: HandOvers) -> None:
 
     said = begun.manifest()
     played = Recipe(Study(begun.scenario(), begun.protocol(), tuple(begun.links(data)), ()), None).manifest()
-    names = ("trace", "cluster", "nodes", "discipline", "settings")
-    differs = [name for name in names if said.get(name) != played[name]]
+    differs = [name for name in ("trace", "cluster", "nodes", "discipline") if said.get(name) != played[name]]
+    if not _words(said.get("settings")) <= _words(played["settings"]):  # a newer version may have settings more
+        differs.append("settings")
     if differs:
         raise ConfigurationError(
             f"{begun.folder} was made of another {' and '.join(differs)}; give the options that it was made with"
         )
+
+
+def _words(settings: Any) -> set[str]:
+    """The single settings in their text."""
+    return set(str(settings).removesuffix(")").partition("(")[2].split(", "))
 
 
 def _provenance(begun: LearntFrom, plan: Plan, world: Any) -> dict[str, Any]:
