@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from hand_made import four_windows
+from hand_made import four_windows, trial
 
-from mirage.duration import DAY_S, HOUR_S
+from mirage.duration import DAY_S, HOUR_S, WEEK_S
 from mirage.policy.cost import Cost
 from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import BOUNDS, Candidate, candidates, run_times_s
 from mirage.provision.evaluation.evaluate import evaluate
+from mirage.provision.evaluation.interval import Stretches
 from mirage.provision.evaluation.protocol import Protocol
 from mirage.provision.evaluation.score import outcome, score
 from mirage.provision.policies.what_if import WhatIf
@@ -18,6 +19,7 @@ def test_an_exact_wait_submits_when_the_link_would_no_longer_come_early():
     found = outcome("exact-wait", four_windows(), Cost())
     assert (found.x_s / HOUR_S).tolist() == [1, 2, 1, 0]
     assert (found.lead_s / HOUR_S).tolist() == [0, 4, 8, 0]
+    assert outcome("exact-wait", [trial(0, [-2, 0, 3])], Cost()).x_s.tolist() == [0]
 
 
 def test_it_is_never_played():
@@ -58,6 +60,8 @@ def test_true_run_times_weigh_the_cost():
 
 
 def test_windows_that_are_there_twice_make_nothing_more_certain():
+    times_s = np.arange(9) * WEEK_S
+    assert Stretches.of(np.repeat(times_s, 3)).length_s == Stretches.of(times_s).length_s
     once = four_windows()
     policies = ["early", "reactive", "exact-wait"]
     rows, twice = (score(trials, policies, [Cost()]) for trials in (once, [*once, *once]))
