@@ -42,6 +42,9 @@ MOST_LEAVES = 32
 TREE = "its tree"
 """What the tree is called in tables."""
 
+LEAST_SHARE = 0.001
+"""Of the weight in a leaf: decisions near the right moment weigh little, and tell when to submit."""
+
 HELD_OUT_SHARE = 1 / 3
 """Of the windows, the last; where nothing was said."""
 
@@ -211,7 +214,8 @@ def _fitted(part: Choices, held_out: Flags, leaves: int, seed: int) -> Tree:
     groups = len(np.unique(part.group[~held_out]))
     if groups < 2:
         raise ConfigurationError("all windows to fit a tree to lie in one stretch of time; give more of them")
-    settings = FitSettings(max_leaves=leaves, folds=min(FitSettings().folds, groups), errors=0.0)
+    folds = min(FitSettings().folds, groups)
+    settings = FitSettings(max_leaves=leaves, folds=folds, least_share=LEAST_SHARE, errors=0.0)
     return fitted(part, held_out, np.random.default_rng(seed), settings).tree
 
 
