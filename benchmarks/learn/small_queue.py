@@ -22,7 +22,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "learn"))
 import small_environment
 
-from mirage.learn.networks.inputs import OF_THE_LINK, Look, ScaledHandOvers
+from mirage.learn.networks.inputs import OF_THE_LINK, ScaledHandOvers
 from mirage.learn.networks.model import NetworkModel
 from mirage.learn.networks.pretrain import PretrainSettings
 from mirage.learn.reinforcement.dqn import DqnSettings
@@ -79,14 +79,16 @@ def gains(model: NetworkModel, decides: str) -> list[float]:
 
 
 def decision_ms(model: NetworkModel) -> float:
-    """Median processor time of one decision from a look, in milliseconds."""
+    """Median processor time of one decision from what is seen, in milliseconds."""
     data = small_environment.every_state()
-    link = np.array([getattr(data, name)[5] for name in OF_THE_LINK], dtype=np.float32)
-    look = Look(data.history(np.array([5]))[0, :, :34], data.features[5], data.names)
+    history, link = (
+        data.history(np.array([5])),
+        np.array([getattr(data, name)[5] for name in OF_THE_LINK], dtype=np.float32),
+    )
     took = []
     for _ in range(DECISIONS):
         began = time.process_time()
-        model.answer(look, link, 0.5)
+        model.told(history, data.features[5:6], link[None], 0.5)
         took.append(time.process_time() - began)
     return float(np.median(took) * 1000)
 

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,17 +10,12 @@ from mirage.errors import ModelFileError, UnknownName
 from mirage.learn.networks.inputs import OF_THE_LINK
 from mirage.learn.networks.model import (
     network_arrays,
-    network_card,
     network_from,
     network_of,
-    read_network,
-    write_network,
+    network_settings,
 )
 from mirage.learn.networks.pretrain import PretrainSettings
 from mirage.learn.reinforcement.methods import describe, train_network
-from mirage.predict.model_file import TrainedOn, read_model_card
-
-ON = TrainedOn("small", 0, 1, 2)
 
 
 @pytest.fixture(scope="module")
@@ -36,21 +32,12 @@ def told(model, share=0.5):
 
 
 @pytest.mark.parametrize("decides", ["dqn", "ppo", "quantiles"])
-def test_a_model_is_read_as_it_was_written(tmp_path, model, decides):
+def test_a_model_is_read_as_it_was_written(model, decides):
     model = replace(model, decides=decides)
-    write_network(tmp_path / "model", model, ON)
-    again = read_network(tmp_path / "model")
+    again = network_from(json.loads(json.dumps(network_settings(model))), network_arrays(model))
     for name, values in told(model).items():
         assert np.array_equal(told(again)[name], values), name
     assert (again.method, again.figures, again.longest_lead_s) == (model.method, model.figures, model.longest_lead_s)
-
-
-def test_the_card_says_what_it_is(tmp_path, model):
-    write_network(tmp_path / "model", model, ON)
-    card = read_model_card(tmp_path / "model")
-    assert card.kind == "provisioner"
-    assert [feature.name for feature in card.features] == [*model.scaling.names, *OF_THE_LINK]
-    assert {"method": "moe-pg", "weights": model.weights}.items() <= card.settings.items()
 
 
 def test_usage_of_experts_is_described(model):
@@ -76,10 +63,7 @@ def test_dearer_interruption_submits_no_later_by_the_quantiles(model):
 
 
 def test_what_does_not_fit_is_refused(model):
-    card, arrays = network_card(model, ON), network_arrays(model)
-    with pytest.raises(ModelFileError, match="not a network"):
-        network_from(replace(card, settings={**card.settings, "family": "trees"}), arrays)
     with pytest.raises(ModelFileError, match="do not fit"):
-        network_from(replace(card, settings={**card.settings, "sizes": {"width": 16}}), arrays)
+        network_from({**network_settings(model), "sizes": {"width": 16}}, network_arrays(model))
     with pytest.raises(UnknownName, match="transformer"):
         network_of("transformr", 3, {})

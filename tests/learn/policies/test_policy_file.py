@@ -6,7 +6,7 @@ from made_up_hand_overs import BEGIN_S, before_and_after, made_up_hand_overs
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ModelFileError
-from mirage.learn import policy_file
+from mirage.learn.policies import policy_file
 from mirage.learn.policies.looks import shared_looks
 from mirage.learn.ranges import Ranges
 from mirage.learn.regression.model import TrainingSettings

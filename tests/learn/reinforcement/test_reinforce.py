@@ -5,12 +5,10 @@ import torch
 
 from mirage.duration import HOUR_S
 from mirage.learn.networks.inputs import OF_THE_LINK
-from mirage.learn.networks.model import read_network, write_network
+from mirage.learn.networks.model import network_arrays, network_from, network_settings
 from mirage.learn.networks.published import PublishedPolicy, PublishedTransformer
-from mirage.learn.reinforcement import published_methods
-from mirage.learn.reinforcement.published_methods import PublishedSettings
+from mirage.learn.reinforcement.published_methods import PublishedSettings, train_published
 from mirage.learn.reinforcement.reinforce import ReinforceLearning, _weights, probes
-from mirage.predict.model_file import TrainedOn
 
 
 def test_samples_lie_eight_hours_apart_and_end_with_the_link():
@@ -38,15 +36,17 @@ def test_an_epoch_changes_the_linear_layer_only():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["transformer_dqn", "transformer_pg", "moe_dqn", "moe_pg"])
-def test_published_methods_train_what_they_are_named_after(tmp_path, name):
+def test_published_methods_train_what_they_are_named_after(name):
     sizes = {"width": 4} | ({"experts": 2} if name.startswith("moe") else {})
     settings = PublishedSettings(epochs=1, reinforce_epochs=1, sizes=sizes)
     data = small_environment.sampled(9)
-    model = getattr(published_methods, f"train_{name}_2023")(data, small_environment.sampled(3, 2), settings)
+    body = "mixture-2023" if name.startswith("moe") else "transformer-2023"
+    decides = "reinforce" if name.endswith("pg") else "regression"
+    model = train_published(body, decides, data, small_environment.sampled(3, 2), settings)
     assert model.method == f"{name.replace('_', '-')}-2023"
-    write_network(tmp_path / "model", model, TrainedOn("small", 0, 1, 2))
     link = np.stack([getattr(data, each)[:4] for each in OF_THE_LINK], axis=1).astype(np.float32)
     asked = (data.history(np.arange(4)), data.features[:4], link, 0.5)
-    mine, again = model.told(*asked), read_network(tmp_path / "model").told(*asked)
+    read = network_from(network_settings(model), network_arrays(model))
+    mine, again = model.told(*asked), read.told(*asked)
     assert all(np.array_equal(mine[key], again[key]) for key in mine)
     assert ("submit_probability" in mine) == name.endswith("pg")

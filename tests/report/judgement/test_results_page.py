@@ -31,7 +31,8 @@ def test_the_page_says_what_was_played_and_what_came_out(comparison):
         "![Interruption against overlap, links of 2 nodes](frontier-2-nodes.svg)",
         "light load (reactive up to 2 h), 2 windows**; in hours, as there is little to close",
         "| `correction` | 4.50 | 3.00 |",
-        "| published | `average` | 68 % (10 … 100) less; 50 % (0 … 100) without; overlap 1.50 h | -0.50 h; 100 % without; overlap 3.00 h |",
+        "| published | `average` | 68 % (10 … 100) less; 50 % (0 … 100) without; overlap 1.50 h | -0.50 h; "
+        "100 % without; overlap 3.00 h |",
         "In light load there are 0.50 h to cut, and 50 % of reactive hand-overs have no interruption",
         "Nothing is better than `what-if` beyond the interval.",
         "At least 17 % less: cannot be told for `average` in medium load (0.00 h)",

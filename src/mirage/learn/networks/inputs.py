@@ -24,24 +24,6 @@ OF_THE_LINK = ("remaining_s", "link_nodes", "link_limit_s", "wait_s")
 LARGEST = 6.0
 """Scaled inputs are cut off at so many deviations."""
 
-MARGIN = 0.25
-"""An input is foreign when it lies outside the training range by more than this share of the range, in logarithms."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Look:
-    """What is seen at one decision, as the data set would show it.
-
-    Attributes:
-        history: Shape (``HISTORY``, ``QUEUE_COLUMNS``): the queue over 24 hours, oldest first.
-        features: Shape (features,), NaN for what is not known.
-        names: Names of the features.
-    """
-
-    history: Floats32
-    features: Floats32
-    names: tuple[str, ...]
-
 
 class Seen(NamedTuple):
     """A batch of scaled inputs: ``history`` (n, ``HISTORY``, ``COLUMNS``), ``features`` (n, width), ``remaining_h``."""
@@ -53,26 +35,22 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InputScaling:
-    """Means, deviations and ranges of the inputs over training rows, all of logarithms.
+    """Means and deviations of the inputs over training rows, all of logarithms.
 
     Attributes:
         names: The features, without those of the link.
         column_mean: Shape (``COLUMNS``,), of snapshots.
         column_deviation: Shape (``COLUMNS``,).
-        column_range: Shape (2, ``QUEUE_COLUMNS``): least and most.
         feature_mean: Shape (features + link,).
         feature_deviation: Shape (features + link,).
-        feature_range: Shape (2, features + link).
         may_be_unknown: Shape (features + link,): whether some training row did not know it.
     """
 
     names: tuple[str, ...]
     column_mean: Floats32
     column_deviation: Floats32
-    column_range: Floats32
     feature_mean: Floats32
     feature_deviation: Floats32
-    feature_range: Floats32
     may_be_unknown: NDArray[np.bool_]
 
     @classmethod
@@ -94,10 +72,8 @@ class InputScaling:
             data.names,
             np.concatenate([seen.mean(axis=0), chain.mean(axis=0)]),
             _deviation(np.concatenate([seen.std(axis=0), chain.std(axis=0)])),
-            np.stack([seen.min(axis=0), seen.max(axis=0)]),
             np.where(some, masked.mean(axis=0).filled(0), 0).astype(np.float32),
             _deviation(masked.std(axis=0).filled(0).astype(np.float32)),
-            np.stack([masked.min(axis=0).filled(0), masked.max(axis=0).filled(0)]).astype(np.float32),
             np.asarray(~known.all(axis=0)),
         )
 
@@ -117,19 +93,6 @@ class InputScaling:
         scaled = np.where(known, (logarithm(values) - self.feature_mean) / self.feature_deviation, 0.0)
         return np.concatenate([_cut(scaled), known[:, self.may_be_unknown].astype(np.float32)], axis=1)
 
-    def foreign(self, look: Look, link: Floats32) -> str | None:
-        """Name of the first input far outside its training range; None where there is none.
-
-        Args:
-            link: The four values of ``OF_THE_LINK``.
-        """
-        self._check(look)
-        values = logarithm(np.concatenate([look.features, link]))
-        if (found := _outside(values, self.feature_range)) is not None:
-            return (*self.names, *OF_THE_LINK)[found]
-        found = _outside(logarithm(look.history[-1]), self.column_range)
-        return None if found is None else f"queue_column_{found}"
-
     def of_rows(self, history: Floats32, features: Floats32, link: Floats32) -> Seen:
         """Decisions that were put together elsewhere, n of them.
 
@@ -141,15 +104,6 @@ class InputScaling:
         remaining_h = (link[:, 0] / HOUR_S).astype(np.float32)
         return Seen(self.columns(history), self.features(np.concatenate([features, link], axis=1)), remaining_h)
 
-    def raw(self, look: Look, link: Floats32) -> Floats32:
-        """Shape (1, ``HISTORY``, ``COLUMNS``): the history of a look as it is.
-
-        Raises:
-            ConfigurationError: The look shows other features than the model was trained on.
-        """
-        self._check(look)
-        return np.concatenate([look.history[None], _chain_of(link)], axis=2)
-
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """What a model file keeps of it, without the names."""
         return {f"inputs.{name}": getattr(self, name) for name in _ARRAYS}
@@ -158,14 +112,6 @@ class InputScaling:
     def from_arrays(cls, names: tuple[str, ...], arrays: Arrays) -> Self:
         """The scale that a model file keeps."""
         return cls(names, **{name: arrays[f"inputs.{name}"] for name in _ARRAYS})
-
-    def _check(self, look: Look) -> None:
-        if look.names != self.names:
-            strange = sorted(set(look.names) ^ set(self.names)) or list(look.names)
-            raise ConfigurationError(
-                f"the model was trained on {len(self.names)} features and is shown {len(look.names)}; they differ in "
-                f"{', '.join(strange)}; train it again with this version"
-            )
 
 
 _ARRAYS = tuple(field.name for field in fields(InputScaling) if field.name != "names")
@@ -221,12 +167,6 @@ def _with_link(data: HandOvers) -> Floats32:
     return np.concatenate([data.features, link], axis=1)
 
 
-def _chain_of(link: Floats32) -> Floats32:
-    """Shape (1, ``HISTORY``, 8): what snapshots tell of one link."""
-    remaining_s, nodes, limit_s, wait_s = (np.array([value], dtype=np.int64) for value in link)
-    return chain_columns(nodes, limit_s, wait_s, limit_s - remaining_s)
-
-
 def _chain_now(data: HandOvers, most: int = 4096) -> Floats32:
     """Chain columns of some rows, evenly chosen."""
     rows = np.unique(np.linspace(0, len(data) - 1, min(most, len(data))).astype(np.int64))
@@ -242,10 +182,3 @@ def _deviation(found: Floats32) -> Floats32:
 def _cut(scaled: NDArray[np.floating]) -> Floats32:
     cut: Floats32 = np.clip(scaled, -LARGEST, LARGEST).astype(np.float32)
     return cut
-
-
-def _outside(values: Floats32, training: Floats32) -> int | None:
-    """Index of the first known value outside the range of training by more than the margin."""
-    margin = MARGIN * (training[1] - training[0]) + 1e-3
-    outside = np.flatnonzero((values < training[0] - margin) | (values > training[1] + margin))
-    return int(outside[0]) if len(outside) else None

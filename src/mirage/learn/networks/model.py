@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from mirage.duration import HOUR_S
 from mirage.errors import ModelFileError, UnknownName
 from mirage.learn.hand_overs import Floats32
 from mirage.learn.networks.checkpoint import load_weights, weights_of_module
-from mirage.learn.networks.inputs import OF_THE_LINK, InputScaling, Look
+from mirage.learn.networks.inputs import InputScaling
 from mirage.learn.networks.mixture_of_experts import MixtureBody
 from mirage.learn.networks.network import COST_UNIT_H, LEVELS, SUBMITS, WAITS, Batch, Network, Said
 from mirage.learn.networks.perceptron import PerceptronBody
@@ -31,16 +30,7 @@ from mirage.learn.networks.training import Curve, torch_threads
 from mirage.learn.networks.transformer import TransformerBody
 from mirage.predict.model_file import (
     Arrays,
-    Feature,
-    ModelCard,
-    TrainedOn,
-    read_model_file,
-    write_model_file,
 )
-
-KIND, SCHEMA = "provisioner", 1
-FAMILY = "network"
-"""What the card's settings call this family of provisioners."""
 
 SHARES = (0.05, 0.95)
 """Costs that networks of ours learn at: an hour of interruption costs a 19th to 19 hours of overlap."""
@@ -57,13 +47,6 @@ PUBLISHED: Mapping[str, type[nn.Module]] = {
     "transformer-2023": PublishedTransformer,
     "mixture-2023": PublishedMixture,
 }
-
-
-class Answer(NamedTuple):
-    """Whether to submit, and the numbers behind it by name."""
-
-    submits: bool
-    estimate: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,18 +74,6 @@ class NetworkModel:
     longest_lead_s: int
     figures: Mapping[str, float] = field(default_factory=dict)
     curve: Curve = ()
-
-    def answer(self, look: Look, link: Floats32, share: float) -> Answer:
-        """The decision at one look.
-
-        Args:
-            look: What is seen.
-            link: The four values of ``inputs.OF_THE_LINK``.
-            share: What an hour of interruption costs, as a share of an hour of both.
-        """
-        told = self.told(self.scaling.raw(look, link), look.features[None], link[None], share)
-        estimate = {name: float(values[0]) for name, values in told.items()}
-        return Answer(bool(estimate.pop("submits")), estimate)
 
     def told(self, history: Floats32, features: Floats32, link: Floats32, share: float) -> dict[str, NDArray[Any]]:
         """What the network says of n decisions, by name, each of shape (n,); ``submits`` is the decision itself.
@@ -162,24 +133,18 @@ def network_of(body: str, features: int, sizes: Mapping[str, Any]) -> Network:
     return Network(BODIES[body](features, **sizes))
 
 
-def network_card(model: NetworkModel, trained_on: TrainedOn) -> ModelCard:
-    """The card of a model."""
-    return ModelCard(
-        KIND,
-        SCHEMA,
-        tuple(Feature(name, _unit(name)) for name in (*model.scaling.names, *OF_THE_LINK)),
-        trained_on,
-        dict(model.figures),
-        {
-            "family": FAMILY,
-            "method": model.method,
-            "decides": model.decides,
-            "body": model.body,
-            "sizes": dict(model.sizes),
-            "longest_lead_s": model.longest_lead_s,
-            "weights": model.weights,
-        },
-    )
+def network_settings(model: NetworkModel) -> dict[str, Any]:
+    """What a model needs beside its numbers; JSON values."""
+    return {
+        "method": model.method,
+        "decides": model.decides,
+        "body": model.body,
+        "sizes": dict(model.sizes),
+        "longest_lead_s": model.longest_lead_s,
+        "features": list(model.scaling.names),
+        "weights": model.weights,
+        "figures": dict(model.figures),
+    }
 
 
 def network_arrays(model: NetworkModel) -> Arrays:
@@ -188,18 +153,14 @@ def network_arrays(model: NetworkModel) -> Arrays:
     return weights | model.scaling.arrays()
 
 
-def network_from(card: ModelCard, arrays: Arrays) -> NetworkModel:
-    """A model from its card and its numbers.
+def network_from(settings: Mapping[str, Any], arrays: Arrays) -> NetworkModel:
+    """A model from its settings and its numbers.
 
     Raises:
-        ModelFileError: They do not fit, or are of another family.
+        ModelFileError: They do not fit.
     """
-    settings = card.settings
-    if settings.get("family") != FAMILY:
-        raise ModelFileError(f"the model is of the family {settings.get('family')!r}, not a network")
-    names = tuple(feature.name for feature in card.features)[: -len(OF_THE_LINK)]
     try:
-        scaling = InputScaling.from_arrays(names, arrays)
+        scaling = InputScaling.from_arrays(tuple(settings["features"]), arrays)
         network = _empty(settings, scaling)
         prefix = "network."
         load_weights(network, {key[len(prefix) :]: value for key, value in arrays.items() if key.startswith(prefix)})
@@ -216,23 +177,8 @@ def network_from(card: ModelCard, arrays: Arrays) -> NetworkModel:
         network,
         scaling,
         int(settings["longest_lead_s"]),
-        dict(card.figures),
+        dict(settings["figures"]),
     )
-
-
-def write_network(path: str | os.PathLike[str], model: NetworkModel, trained_on: TrainedOn) -> None:
-    """A model as a file."""
-    write_model_file(path, network_card(model, trained_on), network_arrays(model))
-
-
-def read_network(path: str | os.PathLike[str]) -> NetworkModel:
-    """The model in a file.
-
-    Raises:
-        ModelFileError: It holds none that can be used.
-    """
-    found = read_model_file(path, KIND, SCHEMA)
-    return network_from(found.card, found.arrays)
 
 
 def _empty(settings: Mapping[str, Any], scaling: InputScaling) -> nn.Module:
@@ -242,12 +188,6 @@ def _empty(settings: Mapping[str, Any], scaling: InputScaling) -> nn.Module:
         return network_of(body, scaling.width, settings["sizes"])
     frozen = PUBLISHED[body](**settings["sizes"])
     return PublishedPolicy(frozen) if settings["decides"] == REINFORCE else frozen
-
-
-def _unit(name: str) -> str:
-    """The unit at the end of a feature's name."""
-    end = name.rsplit("_", 1)[-1]
-    return end if end in ("s", "h", "min", "nodes") else "1"
 
 
 def _quantile(values: NDArray[np.float32], level: float) -> NDArray[np.float64]:

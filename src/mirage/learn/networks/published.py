@@ -75,6 +75,11 @@ class PublishedPolicy(nn.Module):  # type: ignore[misc]
         return self.action(parts)
 
 
+def is_published(body: str) -> bool:
+    """Whether a body is one of those, by its name."""
+    return body.endswith("-2023")
+
+
 def submits_by_regression(outcome_h: Tensor) -> Tensor:
     """The published rule on predicted outcomes."""
     least, most = SUBMIT_H

@@ -64,12 +64,15 @@ class LearnedProvisioner:
     def _seen(self, view: View, chain: Chain, part: Part) -> tuple[Seen, StartForecast | None]:
         """What the model reads, and the forecast in it."""
         assert part.model is not None
-        remaining_s = np.array([chain.ends_s - view.now_s], dtype=np.int64)
-        if part.model.reads_history:
-            return Seen(np.zeros((1, 0), dtype=np.float32), (), remaining_s, chain.step_s, _history(view, chain)), None
-        forecast = None if self.looks is None else self.looks.forecast(view, chain)
-        values, names = features_of(view, forecast)
-        return Seen(values[None, :], names, remaining_s, chain.step_s, _history(view, chain)), forecast
+        forecast: StartForecast | None = None
+        values, names = np.zeros(0, dtype=np.float32), tuple[str, ...]()
+        if part.model.inputs:
+            forecast = None if self.looks is None else self.looks.forecast(view, chain)
+            values, names = features_of(view, forecast)
+        times = (chain.ends_s - view.now_s, chain.nodes, chain.limit_s, chain.started_s - chain.submitted_s)
+        remaining_s, nodes, limit_s, wait_s = np.array(times, dtype=np.int64)[:, None]
+        history = _history(view, chain)
+        return Seen(values[None, :], names, remaining_s, chain.step_s, nodes, limit_s, wait_s, history), forecast
 
     def _unknown_size(self, chain: Chain) -> Outside:
         """A size of link that was not trained for, against the nearest that was."""

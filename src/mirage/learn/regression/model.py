@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -33,6 +34,9 @@ class Seen:
         names: Names of the features.
         remaining_s: Shape (n,), to the end of the present link.
         step_s: To the next decision.
+        link_nodes: Shape (n,), nodes of the links.
+        link_limit_s: Shape (n,), their time limit.
+        wait_s: Shape (n,), how long the present link had waited.
         history: Makes the 24 hours before, shape (n, ``HISTORY``, ``COLUMNS``), for models that read them.
     """
 
@@ -40,6 +44,9 @@ class Seen:
     names: tuple[str, ...]
     remaining_s: Ints
     step_s: int
+    link_nodes: Ints
+    link_limit_s: Ints
+    wait_s: Ints
     history: Callable[[], Floats32]
 
     def __len__(self) -> int:
@@ -65,7 +72,16 @@ class Seen:
 def seen_in(data: HandOvers, rows: Ints | None = None) -> Seen:
     """What was seen at decisions of a data set, at all of them or some."""
     which = np.arange(len(data), dtype=np.int64) if rows is None else rows
-    return Seen(data.features[which], data.names, data.remaining_s[which], step_of(data), lambda: data.history(which))
+    return Seen(
+        data.features[which],
+        data.names,
+        data.remaining_s[which],
+        step_of(data),
+        data.link_nodes[which],
+        data.link_limit_s[which],
+        data.wait_s[which],
+        lambda: data.history(which),
+    )
 
 
 def step_of(data: HandOvers) -> int:
@@ -143,6 +159,7 @@ class TrainingSettings:
         rounds: Trees of a boosted model at most; it stops earlier where the tuning slice gains nothing.
         patience: Trees without a gain there after which it stops.
         trees: Of a forest.
+        epochs: Of a network at most, in each stage of its training; None for as many as its method has by itself.
     """
 
     seed: int = 0
@@ -151,10 +168,20 @@ class TrainingSettings:
     rounds: int = 200
     patience: int = 15
     trees: int = 100
+    epochs: int | None = None
 
 
 class Steps(Protocol):
     """Steps of a training, kept as they are done: after a power cut only the one that was under way is done again."""
+
+    @property
+    def checkpoints(self) -> Path | None:
+        """A folder for what a long step keeps of itself; None where nothing is kept."""
+        ...
+
+    def tell(self, words: str) -> None:
+        """Tell how far a long step is."""
+        ...
 
     def done(self, name: str, make: Callable[[], Mapping[str, NDArray[Any]]]) -> Arrays:
         """What a step makes, made now or read back; arrays named ``curve/…`` are learning curves."""
@@ -163,6 +190,11 @@ class Steps(Protocol):
 
 class AtOnce:
     """Steps that are not kept."""
+
+    checkpoints: Path | None = None
+
+    def tell(self, words: str) -> None:
+        """Nobody listens."""
 
     def done(self, name: str, make: Callable[[], Mapping[str, NDArray[Any]]]) -> Arrays:
         """What the step makes now."""

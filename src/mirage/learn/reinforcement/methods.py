@@ -52,26 +52,6 @@ class NetworkSettings:
     threads: int = 1
 
 
-def train_transformer_dqn(data: HandOvers, tune: HandOvers, settings: NetworkSettings | None = None) -> NetworkModel:
-    """A transformer that decides by its Q-values."""
-    return train_network("transformer", DQN, data, tune, settings)
-
-
-def train_transformer_pg(data: HandOvers, tune: HandOvers, settings: NetworkSettings | None = None) -> NetworkModel:
-    """A transformer that decides by its policy."""
-    return train_network("transformer", PPO, data, tune, settings)
-
-
-def train_moe_dqn(data: HandOvers, tune: HandOvers, settings: NetworkSettings | None = None) -> NetworkModel:
-    """A mixture of experts that decides by its Q-values."""
-    return train_network("mixture", DQN, data, tune, settings)
-
-
-def train_moe_pg(data: HandOvers, tune: HandOvers, settings: NetworkSettings | None = None) -> NetworkModel:
-    """A mixture of experts that decides by its policy."""
-    return train_network("mixture", PPO, data, tune, settings)
-
-
 def train_network(
     body: str, decides: str, data: HandOvers, tune: HandOvers, settings: NetworkSettings | None = None
 ) -> NetworkModel:

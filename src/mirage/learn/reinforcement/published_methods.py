@@ -16,7 +16,7 @@ import torch
 
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.networks.inputs import InputScaling
-from mirage.learn.networks.model import PUBLISHED, REGRESSION, REINFORCE, NetworkModel
+from mirage.learn.networks.model import PUBLISHED, REINFORCE, NetworkModel
 from mirage.learn.networks.published import PublishedMixture, PublishedPolicy
 from mirage.learn.networks.training import Curve, Learner, Progress, Schedule, digest_of, train
 from mirage.learn.reinforcement.reinforce import (
@@ -53,30 +53,6 @@ class PublishedSettings:
     folder: Path | None = None
     progress: Progress | None = None
     threads: int = 1
-
-
-def train_transformer_dqn_2023(
-    data: HandOvers, tune: HandOvers, settings: PublishedSettings | None = None
-) -> NetworkModel:
-    """The published transformer, regression and threshold."""
-    return train_published(TRANSFORMER, REGRESSION, data, tune, settings)
-
-
-def train_transformer_pg_2023(
-    data: HandOvers, tune: HandOvers, settings: PublishedSettings | None = None
-) -> NetworkModel:
-    """The published transformer, frozen, under a linear layer trained by REINFORCE."""
-    return train_published(TRANSFORMER, REINFORCE, data, tune, settings)
-
-
-def train_moe_dqn_2023(data: HandOvers, tune: HandOvers, settings: PublishedSettings | None = None) -> NetworkModel:
-    """The published mixture of experts, regression and threshold."""
-    return train_published(MIXTURE, REGRESSION, data, tune, settings)
-
-
-def train_moe_pg_2023(data: HandOvers, tune: HandOvers, settings: PublishedSettings | None = None) -> NetworkModel:
-    """The published mixture of experts, frozen, under a linear layer trained by REINFORCE."""
-    return train_published(MIXTURE, REINFORCE, data, tune, settings)
 
 
 def train_published(

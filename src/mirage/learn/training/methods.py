@@ -44,6 +44,14 @@ class Method:
 
 _ROOM = "mirage.learn.regression"
 
+
+def _network(name: str, summary: str) -> Method:
+    """A method that trains a network; those of 2023 see no forecast."""
+    trainer = f"mirage.learn.reinforcement.network_methods:train_{name.replace('-', '_')}"
+    model = "mirage.learn.networks.trained_network:TrainedNetwork"
+    return Method(trainer, model, summary, forecast=not name.endswith("-2023"))
+
+
 METHODS: dict[str, Method] = {
     "correction": Method(
         f"{_ROOM}.correction:train_correction",
@@ -79,6 +87,18 @@ METHODS: dict[str, Method] = {
         f"{_ROOM}.as_published:PublishedTrees",
         "XGBoost on the flat snapshots of 24 hours, as in Mirage, SC'23",
     ),
+    "transformer": _network("transformer", "transformer over 24 hours of the queue: the outcome's distribution"),
+    "transformer-dqn": _network("transformer-dqn", "the same, fine-tuned by double DQN"),
+    "transformer-pg": _network("transformer-pg", "the same, fine-tuned by policy gradient (PPO)"),
+    "moe": _network("moe", "mixture of experts over 24 hours of the queue: the outcome's distribution"),
+    "moe-dqn": _network("moe-dqn", "the same, fine-tuned by double DQN"),
+    "moe-pg": _network("moe-pg", "the same, fine-tuned by policy gradient (PPO)"),
+    "transformer-dqn-2023": _network(
+        "transformer-dqn-2023", "transformer, regression and threshold, as in Mirage, SC'23"
+    ),
+    "transformer-pg-2023": _network("transformer-pg-2023", "the same, frozen, under a layer trained by REINFORCE"),
+    "moe-dqn-2023": _network("moe-dqn-2023", "mixture of experts, regression and threshold, as in Mirage, SC'23"),
+    "moe-pg-2023": _network("moe-pg-2023", "the same, frozen, under a layer trained by REINFORCE"),
 }
 """Name → how it is trained."""
 

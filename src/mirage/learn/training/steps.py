@@ -15,6 +15,7 @@ from mirage import __version__
 from mirage.errors import ConfigurationError
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model import Arrays
+from mirage.learn.training.methods import METHODS
 from mirage.source_digest import source_digest
 from mirage.whole_file import write_whole
 
@@ -43,6 +44,16 @@ class KeptSteps:
         whole = f"{self.place}/{place}" if self.place else place
         return type(self)(self.folder, self.progress, self.curves, whole)
 
+    @property
+    def checkpoints(self) -> Path | None:
+        """As ``Steps`` says."""
+        return None if self.folder is None else self.folder / self.place
+
+    def tell(self, words: str) -> None:
+        """As ``Steps`` says."""
+        if self.progress is not None:
+            self.progress(f"{self.place}, {words}" if self.place else words)
+
     def done(self, name: str, make: Callable[[], Mapping[str, NDArray[Any]]]) -> Arrays:
         """What a step makes, made now or read back.
 
@@ -69,8 +80,8 @@ def training_key(data: HandOvers, *said: object) -> str:
     digest = hashlib.sha256(repr((__version__, np.__version__, said)).encode())
     for values in (data.window_s, data.link_nodes, data.time_s, data.outcome_s, data.features, data.snapshots):
         digest.update(np.ascontiguousarray(values).tobytes())
-    modules = [f"mirage.learn.regression.{name}" for name in ("correction", "boosted", "forest", "stopping")]
-    digest.update(source_digest([*modules, "mirage.learn.regression.as_published"]).encode())
+    trainers = {method.trainer.partition(":")[0] for method in METHODS.values()}
+    digest.update(source_digest(sorted(trainers)).encode())
     return digest.hexdigest()[:16]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli.commands.train.learnt_from import LearntFrom
-from mirage.cli.commands.train.options import LearningOptions
+from mirage.cli.commands.train.options import LearningOptions, epochs_option
 from mirage.cli.machine import MachineOptions, machine_options
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, option_group, trace_options
 from mirage.cli.study import WindowOptions, window_options
@@ -42,6 +42,7 @@ class CompareOptions:
     data: str | None
     threads: int
     trees: int
+    epochs: int | None
     futures: int
 
     def plan(self, first_seed: int) -> Plan:
@@ -63,7 +64,7 @@ class CompareOptions:
 
         end_s = month_begin_s(shifted(max(months), 1))
         made = str(Path(self.out) / "hand-overs")
-        return LearningOptions(made, self.data, None, end_s, None, self.threads, self.trees, self.futures)
+        return LearningOptions(made, self.data, None, end_s, None, self.threads, self.trees, self.epochs, self.futures)
 
 
 _compare_options = option_group(
@@ -107,6 +108,7 @@ _compare_options = option_group(
         "--threads", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Of one training."
     ),
     click.option("--trees", type=click.IntRange(1), default=100, show_default=True, metavar="N", help="Of a forest."),
+    epochs_option,
     click.option(
         "--futures",
         type=click.IntRange(1),
@@ -181,7 +183,7 @@ def compare(
     )
     for month in plan.months:
         world.within(month)
-    settings = TrainingSettings(threads=options.threads, trees=options.trees)
+    settings = TrainingSettings(threads=options.threads, trees=options.trees, epochs=options.epochs)
     said = Said(Path(trace).name, int(manifest["futures"] or 0))
     with progress_bar("models") as training:
         models = train_models(data, digest_of(manifest), plan, said, settings, folder / "models", training)

@@ -49,7 +49,7 @@ class ExplainOptions:
         """Where the hand-overs are: in the folder named, or in one that training left beside the model."""
         beside = Path(f"{policy}.data")
         folder = str(beside) if self.data is None and beside.is_dir() else self.data
-        return LearningOptions(self.out, folder, self.until, None, None, 1, 1, self.futures)
+        return LearningOptions(self.out, folder, self.until, None, None, 1, 1, None, self.futures)
 
 
 explain_options = option_group(

@@ -15,6 +15,16 @@ SUMMARIES = {
     "forest": "Learn hand-overs: quantile regression forest.",
     "random-forest-2023": "Learn hand-overs: the forest of Mirage, SC'23.",
     "xgboost-2023": "Learn hand-overs: XGBoost as in Mirage, SC'23.",
+    "transformer": "Learn hand-overs: transformer, the outcome's distribution.",
+    "transformer-dqn": "Learn hand-overs: transformer, DQN.",
+    "transformer-pg": "Learn hand-overs: transformer, policy gradient.",
+    "moe": "Learn hand-overs: mixture of experts, the outcome's distribution.",
+    "moe-dqn": "Learn hand-overs: mixture of experts, DQN.",
+    "moe-pg": "Learn hand-overs: mixture of experts, policy gradient.",
+    "transformer-dqn-2023": "Learn hand-overs: transformer and regression of Mirage, SC'23.",
+    "transformer-pg-2023": "Learn hand-overs: transformer and REINFORCE of Mirage, SC'23.",
+    "moe-dqn-2023": "Learn hand-overs: mixture and regression of Mirage, SC'23.",
+    "moe-pg-2023": "Learn hand-overs: mixture and REINFORCE of Mirage, SC'23.",
 }
 """Methods of learning hand-overs, for the menu; ``mirage.learn.training.methods`` says how each is trained."""
 

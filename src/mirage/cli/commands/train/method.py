@@ -249,7 +249,7 @@ def _kept(learning: LearningOptions) -> Path:
 def _settings(learning: LearningOptions, seed: int) -> TrainingSettings:
     from mirage.learn.regression.model import TrainingSettings
 
-    return TrainingSettings(seed=seed, threads=learning.threads, trees=learning.trees)
+    return TrainingSettings(seed=seed, threads=learning.threads, trees=learning.trees, epochs=learning.epochs)
 
 
 def _sizes(data: HandOvers) -> list[int]:

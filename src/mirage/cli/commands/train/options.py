@@ -32,6 +32,7 @@ class LearningOptions:
     report: str | None
     threads: int
     trees: int
+    epochs: int | None
     futures: int
 
     def windows(self, asked: WindowOptions, table: JobTable) -> WindowOptions:
@@ -59,6 +60,13 @@ class LearningOptions:
         return Slices(until_s, tune_until_s)
 
 
+epochs_option = click.option(
+    "--epochs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Of a network at most, in each stage.  [default: what the method has; as published, 300 and many hours]",
+)
+
 learning_options = option_group(
     "learning",
     LearningOptions,
@@ -82,6 +90,7 @@ learning_options = option_group(
     click.option(
         "--trees", type=click.IntRange(1), default=100, show_default=True, metavar="N", help="Trees of a forest."
     ),
+    epochs_option,
     click.option(
         "--futures", type=click.IntRange(1), default=32, show_default=True, metavar="N", help="Of each forecast."
     ),
