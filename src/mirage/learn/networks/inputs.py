@@ -1,6 +1,6 @@
 """Inputs of a network: what is seen at a decision, brought to a common scale that is learnt on training rows.
 
-Counts, nodes and durations span five orders of magnitude, so their logarithm is taken (sign · log(1 + |x|)) before
+Counts, nodes and durations span five orders of magnitude, so their logarithm is taken (``sign · log(1 + |x|)``) before
 mean and deviation are brought to 0 and 1.
 """
 
@@ -156,7 +156,7 @@ class ScaledHandOvers:
 
 
 def logarithm(values: NDArray[np.generic]) -> Floats32:
-    """Sign · log(1 + |x|)."""
+    """Logarithm that keeps the sign: ``sign · log(1 + |x|)``."""
     found: Floats32 = (np.sign(values) * np.log1p(np.abs(values))).astype(np.float32)
     return found
 
