@@ -23,7 +23,7 @@ CONF = (
     "bf_max_job_test=1000,default_queue_depth=1000,preempt_youngest_first\nPriorityDecayHalfLife=1-0\n"
     "PriorityCalcPeriod=1\nPriorityMaxAge=1-0\nPriorityWeightAge=1000\nPriorityWeightFairShare=2000\n"
     "PriorityWeightJobSize=100\nPriorityWeightPartition=5000\nPriorityWeightQOS=10000\n"
-    "PriorityWeightTRES=GRES/gpu=1000\n"
+    "PriorityWeightTRES=GRES/gpu=1000\nAccountingStorageEnforce=associations,limits,qos\n"
 )
 """The slurm.conf of the cluster whose ``scontrol show config`` is among the data."""
 

@@ -22,7 +22,7 @@ from mirage.policy.cost import Cost
 pytest.importorskip("xgboost", reason="pip install mirage-hpc[learn]")
 pytest.importorskip("sklearn", reason="pip install mirage-hpc[learn]")
 
-SETTINGS = TrainingSettings(rounds=15, trees=10, most_rows=1500)
+SETTINGS = TrainingSettings(rounds=40, trees=10, most_rows=1500)
 NAMES = tuple(name for name, method in METHODS.items() if ".regression." in method.trainer)
 
 
@@ -36,7 +36,7 @@ def slices():
 def models(slices):
     train, tune, _ = slices
     found = {name: METHODS[name].train()(train, tune, SETTINGS, AtOnce()) for name in NAMES[:-2]}
-    few = replace(SETTINGS, trees=6)  # six thousand columns
+    few = replace(SETTINGS, trees=10)  # six thousand columns
     return found | {name: METHODS[name].train()(train, tune[:0], few, AtOnce()) for name in NAMES[-2:]}
 
 

@@ -147,7 +147,7 @@ def test_explain_as_json_is_json_even_where_a_number_is_infinite(type_: Type) ->
     assert decision == {
         "chain": 1, "link": 1, "time_s": NOW_S - 15_000, "policy": "lead:2", "submits": True,
         "reason": "lead-reached:lead_s=7200", "estimate": {"wait_s": 5_400.4, "chance": 0.123456, "forever_s": None},
-        "saw": {"pending": 12.0, "free_nodes": 2.5},
+        "saw": {"pending": 12.0, "free_nodes": 2.5}, "thought": "",
     }  # fmt: skip
 
 
