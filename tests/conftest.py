@@ -102,21 +102,44 @@ PARTS = {
     "test_site_calibration_real.py": 1, "test_demo.py": 1, "test_identity_real.py": 1, "test_agent.py": 1,
     "test_real_cluster.py": 1,
 }  # fmt: skip
-"""Files of a minute or more, and into how many parts each is dealt for workers that take whole groups. They come first,
+"""Files of a minute or more, and into how many parts each is dealt for workers that take whole files. They come first,
 those that compute between those that wait for a real Slurm: workers then end at about the same time, and not one of
 them long after the others."""
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest files; ``--dist loadgroup`` keeps the tests of a file, or of a part of it, together."""
-    dealt: Counter[str] = Counter()
-    for item in items:
-        part = dealt[item.path.name] % PARTS.get(item.path.name, 1)
-        dealt[item.path.name] += 1
-        item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}-{part + 1}"))
+    """Begin with the longest files."""
     places = {name: place for place, name in enumerate(PARTS)}
     items.sort(key=lambda item: places.get(item.path.name, len(PARTS)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let ``--dist loadfile`` keep the tests of a file together, or of a part of it.
+
+    xdist's own groups do nothing under pytest 9.2: they are written into names of tests that can no longer be changed.
+    """
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Dealing(LoadFileScheduling):
+        """A file is dealt test by test into its parts."""
+
+        def __init__(self, *told: Any) -> None:
+            super().__init__(*told)
+            self.part_of: dict[str, str] = {}
+            self.dealt: Counter[str] = Counter()
+
+        def _split_scope(self, nodeid: str) -> str:
+            if nodeid not in self.part_of:
+                file: str = super()._split_scope(nodeid)
+                part = self.dealt[file] % PARTS.get(Path(file).name, 1)
+                self.dealt[file] += 1
+                self.part_of[nodeid] = f"{file}#{part + 1}"
+            return self.part_of[nodeid]
+
+    return Dealing(config, log)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
