@@ -43,7 +43,7 @@ COMMANDS = {
         "mirage.cli.commands.setup.compile:compile_kernels", "Compile the simulator before it is needed."
     ),
     "learn": LazyCommand("mirage.cli.commands.learn:learn", "Learn when to ask for the next link."),
-    "train": LazyCommand("mirage.cli.commands.train:train", "Learn queue waits from a trace."),
+    "train": LazyCommand("mirage.cli.commands.train:train", "Train policies, and predictions of waits, from a trace."),
     "explain": LazyCommand(
         "mirage.cli.commands.learn.explain:explain", "Explain a policy by a small tree, which runs and can be changed."
     ),

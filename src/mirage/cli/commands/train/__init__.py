@@ -35,7 +35,7 @@ train = LazyGroup(
         **{name: LazyCommand(f"{_METHOD}:{name}", summary) for name, summary in SUMMARIES.items()},
     },
     context_settings=CONTEXT,
-    help="Learn from traces.",
+    help="Train policies, and predictions of waits, from a trace.",
     epilog=examples(
         "mirage train predict jobs.log.gz -o waits.model",
         "mirage train best jobs.log.gz --nodes 76 --link-nodes 1,8 --tune-until 2023-03-01 -o model",
