@@ -22,6 +22,7 @@ from mirage.provision.evaluation.score import (
     score,
     submissions_s,
 )
+from mirage.provision.evaluation.second_thoughts import Followed
 
 COST = Cost(3, 1)
 
@@ -128,6 +129,18 @@ def test_intervals_are_those_of_the_stretches() -> None:
     assert closed is not None
     assert closed[1] > 1
     assert row.gap_closed_95 == (closed[0], 1.0)  # nobody closes more than all
+
+
+def test_second_thoughts_may_close_more_than_all() -> None:
+    held = Followed(submitted_s=MONDAY_S, outcome_s=0, asked=1, thoughts=1)
+    windows = [replace(window, followed={"early": held}) for window in four_windows()]
+    row = row_of(score(windows, ["early"], [COST]), "early")
+    closed = Stretches.of(submissions_s(windows)).ratio(
+        np.array([3.0, 15, 39, 0]), np.array([1.0, 12, 36, 0]), np.full(4, True)
+    )
+    assert closed is not None
+    assert closed[1] > 1
+    assert row.gap_closed_95 == pytest.approx(closed)
 
 
 def test_a_window_that_ends_on_the_second_has_no_interruption() -> None:

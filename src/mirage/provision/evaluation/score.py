@@ -261,6 +261,8 @@ def _row(
 
 
 def _gap_interval(stretches: Stretches, closed: Floats, gap: Floats, members: NDArray[np.bool_]) -> Interval | None:
-    """95 % interval of the gap closed: no policy closes more of it than all."""
+    """95 % interval of the gap closed: without second thoughts no policy closes more of it than all."""
     found = stretches.ratio(closed, gap, members)
-    return None if found is None else (found[0], min(found[1], 1.0))
+    if found is None or (closed > gap + 1e-9)[members].any():
+        return found
+    return found[0], min(found[1], 1.0)
