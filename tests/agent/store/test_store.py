@@ -280,10 +280,10 @@ WRITER = """
     store = open_store(sys.argv[1])
     chain = store.chains()[0].id
     job = store.links(chain)[0].job
-    print("ready", flush=True)
     while True:
         job += 1
         store.change_link(chain, 1, EventRecord(chain, 1, job, "submitted"), job=job)
+        print("ready", flush=True)
 """
 
 
