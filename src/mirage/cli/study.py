@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +15,7 @@ from mirage.cli.values import COUNTS, DATE, LIMITED_DURATION, NUMBERS, WORDS
 from mirage.duration import DAY_S
 
 if TYPE_CHECKING:
+    from mirage.executors.executor import Executor
     from mirage.policy.cost import Cost
     from mirage.provision.chain import Link
     from mirage.provision.evaluation.protocol import Protocol
@@ -36,7 +39,6 @@ class WindowOptions:
     protocol: str
     discipline: str | None
     seed: int
-    workers: int | None
 
     @property
     def queue(self) -> str:
@@ -67,6 +69,35 @@ class WindowOptions:
             plan = Protocol.named(self.protocol, begin_s, **changes)
             windows = max(min((last_s - plan.submits_s(0)) // plan.every_s + 1, DEFAULT_WINDOWS), 1)
         return Protocol.named(self.protocol, begin_s, windows=windows, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorOptions:
+    """The options of who does the work; None where nothing was said."""
+
+    workers: int | None
+    executor: str
+    array_jobs: int | None
+    sbatch: Mapping[str, str]
+
+    def made(self, folder: Path, name: str) -> Executor:
+        """Whoever does the work.
+
+        Args:
+            folder: Of the results; jobs of an array get their orders below it.
+            name: Of these jobs.
+
+        Raises:
+            click.UsageError: Options of an array are given, but no array is asked for.
+        """
+        from mirage.executors.processes import Processes, available_cores
+        from mirage.executors.slurm_array import JOBS, SlurmArray
+
+        if self.executor == "submitit":
+            return SlurmArray(folder / ".slurm", f"mirage-{name}", self.array_jobs or JOBS, self.sbatch)
+        if self.array_jobs is not None or self.sbatch:
+            raise click.UsageError("--array-jobs and --sbatch need --executor submitit")
+        return Processes(self.workers or available_cores())
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +178,48 @@ _WINDOWS = (
     ),
 )
 
-window_options = option_group("asked", WindowOptions, *_LINKS, *_WINDOWS, seed_option, workers_option)
+
+def _pairs(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+    """``KEY=VALUE`` by key, without the dashes of an option.
+
+    Raises:
+        click.BadParameter: There is no equals sign.
+    """
+    pairs = [one.partition("=") for one in value]
+    for key, sign, _ in pairs:
+        if not key.lstrip("-") or not sign:
+            raise click.BadParameter(f"{key!r} is no KEY=VALUE, as partition=cpu", ctx, parameter)
+    return {key.lstrip("-"): told for key, _, told in pairs}
+
+
+executor_options = option_group(
+    "where",
+    ExecutorOptions,
+    workers_option,
+    click.option(
+        "--executor",
+        type=click.Choice(["local", "submitit"]),
+        default="local",
+        show_default=True,
+        help="Where the work is done: by processes here, or by an array of Slurm jobs that see the folder of results.",
+    ),
+    click.option(
+        "--array-jobs",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Jobs of the array at most, with submitit.  [default: 8]",
+    ),
+    click.option(
+        "--sbatch",
+        multiple=True,
+        callback=_pairs,
+        metavar="KEY=VALUE",
+        help="An option of sbatch for them, as partition=cpu or time=1:00:00; repeatable.",
+    ),
+)
+"""``--workers``, ``--executor`` and their kin: who does the work."""
+
+window_options = option_group("asked", WindowOptions, *_LINKS, *_WINDOWS, seed_option)
 """``--link-nodes``, ``--windows`` and their kin: what is to be tried out, and when."""
 
 study_options = option_group(
@@ -165,7 +237,6 @@ study_options = option_group(
     *_WINDOWS,
     click.option("--cost-ratios", type=NUMBERS, metavar="LIST", help="Several costs, as 1,2,5,10; overlap costs 1."),
     seed_option,
-    workers_option,
     click.option(
         "--resume",
         metavar="DIR",

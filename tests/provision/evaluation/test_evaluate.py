@@ -8,6 +8,7 @@ import pytest
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, UnknownName
+from mirage.executors.processes import Processes
 from mirage.policy.builtin import POLICIES
 from mirage.policy.contract import PolicySpec
 from mirage.policy.cost import Cost
@@ -17,7 +18,6 @@ from mirage.provision.evaluation.candidate import candidates, weighs_cost, windo
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluate import evaluate
 from mirage.provision.evaluation.protocol import Protocol
-from mirage.provision.evaluation.workers import play_windows
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.trace.read import read_trace
@@ -81,8 +81,8 @@ def test_load_classes_add_up(busy_setting):
 
 @pytest.mark.slow
 def test_the_same_answer_with_one_worker_and_with_two(busy_setting):
-    alone = evaluate(busy_setting, protocol(3), LINKS, JUDGED, workers=1)
-    shared = evaluate(busy_setting, protocol(3), LINKS, JUDGED, workers=2)
+    alone = evaluate(busy_setting, protocol(3), LINKS, JUDGED)
+    shared = evaluate(busy_setting, protocol(3), LINKS, JUDGED, executor=Processes(2))
     assert plain(alone) == plain(shared)
 
 
@@ -171,11 +171,11 @@ def test_a_journal_that_numbers_its_windows_is_played_again(busy_setting, tmp_pa
 
 
 def test_windows_come_out_alike_whoever_played_the_one_before(busy_setting):
-    from mirage.provision.evaluation.study import Study
+    from mirage.provision.evaluation.study import Study, play_windows
 
     study = Study(busy_setting, protocol(), tuple(LINKS), tuple(candidates(["test-gambler"], [Cost()])), 3)
-    all_of_them = dict(play_windows(study, [0, 1, 2, 3], 1))
-    (alone,) = dict(play_windows(study, [3], 1)).values()
+    all_of_them = dict(play_windows(study, [0, 1, 2, 3], Processes()))
+    (alone,) = dict(play_windows(study, [3], Processes())).values()
     assert [trial.to_json() for trial in alone] == [trial.to_json() for trial in all_of_them[3]]
 
 
@@ -227,7 +227,7 @@ def published(shared_data):
     scenario = Scenario(cluster, workload(table, cluster), "mirage-2023")
     begin_s = 1_677_628_800  # 2023-03-01
     policies = ["reactive", "average", "lead:4", "lead:8", "lead:24", "oracle"]
-    return evaluate(scenario, Protocol.published(begin_s), [Link(1), Link(8)], policies, workers=2)
+    return evaluate(scenario, Protocol.published(begin_s), [Link(1), Link(8)], policies, executor=Processes(2))
 
 
 @pytest.mark.slow

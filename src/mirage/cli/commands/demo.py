@@ -45,7 +45,7 @@ def demo(out: str, seed: int, costs: CostOptions, workers: int | None, as_json: 
     with stages() as told:
         told("loading")
         from mirage.demo.demonstration import demonstrate
-        from mirage.provision.evaluation.workers import available_cores
+        from mirage.executors.processes import available_cores
 
         shown = demonstrate(seed, cost, workers or available_cores(), told)
         told("writing the report")

@@ -24,7 +24,7 @@ from mirage.cli.options import (
     trace_options,
 )
 from mirage.cli.output import check_output, write_output
-from mirage.cli.study import StudyOptions, study_options
+from mirage.cli.study import ExecutorOptions, StudyOptions, executor_options, study_options
 from mirage.cli.trace_reading import read_named_trace
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 @click.argument("trace")
 @machine_options
 @study_options
+@executor_options
 @cost_options()
 @click.option(
     "--against",
@@ -62,6 +63,7 @@ def evaluate(
     trace: str,
     machine: MachineOptions,
     study: StudyOptions,
+    where: ExecutorOptions,
     costs: CostOptions,
     against: str | None,
     by: str | None,
@@ -84,6 +86,9 @@ def evaluate(
     known), and in hindsight oracle, the best moment to submit, and oracle-holds, the best to let go a link that was
     submitted early and held.
     """
+    if where.executor != "local" and study.resume is None:
+        raise click.UsageError("an array of Slurm jobs needs --resume DIR, which all nodes see")
+    executor = where.made(Path(study.resume or "."), "evaluate")
     weighed = study.costs(costs)
     simulated = machine.machine()
     _check_outputs(parquet, plot)
@@ -92,7 +97,6 @@ def evaluate(
     from mirage.provision.evaluation.episode import Scenario
     from mirage.provision.evaluation.evaluate import compared_with
     from mirage.provision.evaluation.evaluate import evaluate as evaluate_policies
-    from mirage.provision.evaluation.workers import available_cores
     from mirage.report.terminal.evaluation import print_evaluation, progress_bar
     from mirage.sim.jobs import workload
 
@@ -108,7 +112,7 @@ def evaluate(
             study.policies,
             weighed,
             seed=study.seed,
-            workers=study.workers or available_cores(),
+            executor=executor,
             progress=progress,
             resume_dir=None if study.resume is None else Path(study.resume),
             against=against,

@@ -1,6 +1,6 @@
-"""Making a data set: shards on this machine, one after another or several at once.
+"""Making a data set, shard by shard, by whichever executor.
 
-made = make_data_set(recipe, Path("data"), workers=4)
+made = make_data_set(recipe, Path("data"), Processes(4))
 hand_overs = read_hand_overs(Path("data"))
 """
 
@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from mirage.errors import ConfigurationError
+from mirage.executors.executor import Executor
+from mirage.executors.processes import Processes
 from mirage.learn.dataset.recipe import Recipe, Shard
 from mirage.learn.dataset.shards import Folder
 from mirage.learn.dataset.window import WindowMaker
 from mirage.learn.hand_overs import HandOvers
 from mirage.provision.compile_ahead import FORECASTS, use
-from mirage.provision.evaluation.workers import in_processes
 
 Progress = Callable[[int, int], None]
 """Called with how many windows are done, and how many there are."""
@@ -66,12 +67,8 @@ class Work:
     digest: str
 
 
-Executor = Callable[[Work, Sequence[Shard]], Iterator[MadeShard]]
-"""Makes shards somewhere, and tells of each when it lies in the folder."""
-
-
 def make_data_set(
-    recipe: Recipe, folder: Path, executor: Executor | None = None, progress: Progress | None = None, workers: int = 1
+    recipe: Recipe, folder: Path, executor: Executor | None = None, progress: Progress | None = None
 ) -> Made:
     """Make what is missing of a data set.
 
@@ -80,9 +77,8 @@ def make_data_set(
 
     Args:
         folder: Where it is to lie; a new one, or one begun with the same recipe.
-        executor: Where shards are made; None for processes of this machine.
+        executor: Where shards are made; None for this process. Their folder must be seen from there.
         progress: Told of windows that are done.
-        workers: How many processes of this machine.
 
     Raises:
         ConfigurationError: There is no pyarrow, or the folder holds something else or cannot be written.
@@ -100,20 +96,15 @@ def make_data_set(
     if progress:
         progress(done, total)
     work = Work(recipe, folder, digest)
-    for made in executor(work, missing) if executor else on_this_machine(work, missing, workers):
+    if missing:  # compiled once here, where it is told, rather than once by each worker
+        use(recipe.study.scenario.discipline)
+        if recipe.futures is not None:
+            use(FORECASTS)
+    for made in (executor or Processes())(shard_maker, work, missing):
         done, cpu_s = done + made.windows, cpu_s + made.cpu_s
         if progress:
             progress(done, total)
     return Made(len(shards), len(shards) - len(missing), cpu_s)
-
-
-def on_this_machine(work: Work, shards: Sequence[Shard], workers: int = 1) -> Iterator[MadeShard]:
-    """Make shards in processes of this machine; with one, in this process."""
-    if min(workers, len(shards)) > 1:  # compiled once here, where it is told, rather than once by each worker
-        use(work.recipe.study.scenario.discipline)
-        if work.recipe.futures is not None:
-            use(FORECASTS)
-    return in_processes(shard_maker, work, shards, workers)
 
 
 def shard_maker(work: Work, cpu_clock: Callable[[], float] = time.process_time) -> Callable[[Shard], MadeShard]:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from mirage.errors import ConfigurationError
+from mirage.executors.executor import Executor
+from mirage.executors.processes import Processes
 from mirage.policy.contract import Policy
 from mirage.policy.cost import Cost
 from mirage.policy.view import View
@@ -19,7 +21,6 @@ from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluate import Progress, check_windows, evaluate
 from mirage.provision.evaluation.protocol import Protocol
 from mirage.provision.evaluation.study import Player, Study, Trial, window_run
-from mirage.provision.evaluation.workers import in_processes
 from mirage.sim.simulation import Simulation
 
 Said = dict[int, bool]
@@ -85,7 +86,7 @@ def recorded(
     *,
     seed: int = 0,
     since_s: int | None = None,
-    workers: int = 1,
+    executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> Recording:
     """Play policies in the windows of a data set.
@@ -98,7 +99,7 @@ def recorded(
         costs: All policies that weigh costs are played with each.
         seed: Of the data.
         since_s: Only windows whose present link is submitted from then on.
-        workers: Processes at once.
+        executor: Who plays the windows; None for this process.
         progress: Told of windows that are done.
 
     Raises:
@@ -113,7 +114,7 @@ def recorded(
     if not windows:
         raise ConfigurationError("no window of the data is left to play")
     found = Recording({link.nodes: {} for link in links}, {link.nodes: {} for link in links})
-    for done, played in enumerate(in_processes(_player, study, windows, workers), 1):
+    for done, played in enumerate((executor or Processes())(_player, study, windows), 1):
         for of_link in played:
             episode = of_link.trial.episode
             found.trials[episode.link.nodes][episode.submitted_s] = of_link.trial
@@ -132,7 +133,7 @@ def played_since(
     *,
     since_s: int,
     seed: int = 0,
-    workers: int = 1,
+    executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> dict[int, dict[int, Trial]]:
     """Nodes of a link → when the present link was submitted → the window as one policy played it.
@@ -148,7 +149,7 @@ def played_since(
         raise ConfigurationError("no window of the data is left to play")
     within = replace(protocol, begin_s=protocol.begin_s + first * protocol.every_s, windows=protocol.windows - first)
     found = evaluate(
-        scenario, within, links, [policy], costs, seed=seed, workers=workers, progress=progress, against=policy
+        scenario, within, links, [policy], costs, seed=seed, executor=executor, progress=progress, against=policy
     )
     return {nodes: {trial.episode.submitted_s: trial for trial in trials} for nodes, trials in found.trials.items()}
 

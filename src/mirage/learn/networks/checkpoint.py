@@ -53,6 +53,11 @@ def load_weights(module: nn.Module, weights: Mapping[str, NDArray[Any]]) -> None
     module.load_state_dict({key: torch.from_numpy(np.array(value)) for key, value in weights.items()})
 
 
+def checkpoint_path(folder: Path | None, stage: str, seed: int, epochs: int) -> Path | None:
+    """The file of a stage in a folder that methods share; None without one."""
+    return None if folder is None else folder / f"{stage}-seed{seed}-epochs{epochs}.safetensors"
+
+
 def write_checkpoint(path: Path, state: State, said: Mapping[str, Any]) -> None:
     """Replace the file of a checkpoint."""
     import safetensors.numpy

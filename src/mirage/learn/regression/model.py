@@ -176,7 +176,7 @@ class Steps(Protocol):
 
     @property
     def checkpoints(self) -> Path | None:
-        """A folder for what a long step keeps of itself; None where nothing is kept."""
+        """A folder for what a long step keeps of itself, and other methods go on from; None where nothing is kept."""
         ...
 
     def tell(self, words: str) -> None:

@@ -12,6 +12,7 @@ import torch
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError
 from mirage.learn.hand_overs import HandOvers
+from mirage.learn.networks.checkpoint import checkpoint_path
 from mirage.learn.networks.inputs import InputScaling, ScaledHandOvers
 from mirage.learn.networks.mixture_of_experts import ExpertUsage, MixtureBody, check_balance, expert_usage
 from mirage.learn.networks.model import DQN, PPO, QUANTILES, NetworkModel, network_of
@@ -131,7 +132,7 @@ def _stage(stage: str, body: str, learner: Learner, settings: NetworkSettings, i
     """One stage, gone on from its checkpoint."""
     stages: dict[str, PretrainSettings | DqnSettings | PpoSettings] = {"pretrain": settings.pretrain}
     of = (stages | {DQN: settings.dqn, PPO: settings.ppo})[stage]
-    checkpoint = None if settings.folder is None else settings.folder / f"{body}-{stage}.safetensors"
+    checkpoint = checkpoint_path(settings.folder, f"{body}-{stage}", settings.seed, of.epochs)
     schedule = Schedule(
         of.epochs, of.patience, settings.seed, checkpoint, identity, settings.progress, settings.threads
     )

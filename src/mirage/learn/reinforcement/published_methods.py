@@ -93,7 +93,11 @@ def train_published(
 
 
 def _stage(stage: str, learner: Learner, settings: PublishedSettings, identity: str) -> Curve:
-    checkpoint = None if settings.folder is None else settings.folder / f"{stage}.safetensors"
+    checkpoint = (
+        None
+        if settings.folder is None
+        else settings.folder / f"{stage}-seed{settings.seed}-epochs{settings.epochs}.safetensors"
+    )
     schedule = Schedule(
         settings.epochs, settings.epochs, settings.seed, checkpoint, identity, settings.progress, settings.threads
     )

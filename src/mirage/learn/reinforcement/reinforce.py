@@ -29,6 +29,9 @@ PROBES, APART_S = 7, 8 * HOUR_S
 
 ASKED_AT_ONCE = 64
 
+JUDGED_ROWS = 128
+"""Of the tuning slice, after every epoch."""
+
 
 @dataclass(frozen=True, slots=True)
 class RegressionSettings:
@@ -64,7 +67,7 @@ class RegressionLearning:
         self.modules: Mapping[str, nn.Module] = {"network": network}
         self.optimiser = torch.optim.Adam(network.parameters(), lr=settings.rate)
         self._data, self._rows, self._tune, self._settings = data, rows, tune, settings
-        self._judged = even_rows(len(tune), 512)
+        self._judged = even_rows(len(tune), JUDGED_ROWS)
 
     def epoch(self, number: int, of: int, rng: np.random.Generator) -> Figures:
         """One pass over the samples."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mirage.errors import ConfigurationError
+from mirage.executors.executor import Executor
 from mirage.learn.training.folds import month_begin_s, shifted
 from mirage.learn.training.trained import WHAT_IF
 from mirage.policy.cost import Cost
@@ -25,7 +26,7 @@ def play_what_if(
     costs: Sequence[Cost],
     *,
     seed: int = 0,
-    workers: int = 1,
+    executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
     resume_dir: Path | None = None,
 ) -> dict[int, tuple[Trial, ...]]:
@@ -38,7 +39,7 @@ def play_what_if(
         months: To test on, in any order.
         costs: Every one is weighed.
         seed: Of the data and of the futures.
-        workers: Processes at once.
+        executor: Who plays the windows; None for this process.
         progress: Told of windows that are done.
         resume_dir: Where windows are kept as they are done.
 
@@ -52,6 +53,14 @@ def play_what_if(
     first_s = protocol.begin_s + inside[0] * protocol.every_s
     within = replace(protocol, begin_s=first_s, windows=len(inside))
     found = evaluate(
-        scenario, within, links, [WHAT_IF], costs, seed=seed, workers=workers, progress=progress, resume_dir=resume_dir
+        scenario,
+        within,
+        links,
+        [WHAT_IF],
+        costs,
+        seed=seed,
+        executor=executor,
+        progress=progress,
+        resume_dir=resume_dir,
     )
     return found.trials

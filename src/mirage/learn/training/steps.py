@@ -46,8 +46,8 @@ class KeptSteps:
 
     @property
     def checkpoints(self) -> Path | None:
-        """As ``Steps`` says."""
-        return None if self.folder is None else self.folder / self.place
+        """As ``Steps`` says: the folder around that of these steps, whose neighbours learn from the same data."""
+        return None if self.folder is None else self.folder / self.place.rpartition("/")[0]
 
     def tell(self, words: str) -> None:
         """As ``Steps`` says."""

@@ -74,6 +74,8 @@ def train_policy(
     settings: TrainingSettings | None = None,
     steps: KeptSteps | None = None,
     chosen: Mapping[str, Any] | None = None,
+    *,
+    tuned: bool = True,
 ) -> Trained:
     """A policy with a model for every size of link.
 
@@ -85,6 +87,7 @@ def train_policy(
         settings: Seed and bounds.
         steps: Where steps are kept.
         chosen: How the methods were chosen, for the card.
+        tuned: Whether the card tells how the models did on the tuning slice; a published network takes minutes.
 
     Raises:
         UnknownName: There is no such method.
@@ -98,7 +101,8 @@ def train_policy(
             continue
         train, tune = split(data[data.link_nodes == nodes], slices.until_s, slices.tune_until_s)
         parts[nodes] = train_part(method, train, tune, settings, steps.under(f"{nodes}/{method}"))
-        figures |= {f"{name}_{nodes}": value for name, value in tuned_figures(parts[nodes], tune).items()}
+        if tuned:
+            figures |= {f"{name}_{nodes}": value for name, value in tuned_figures(parts[nodes], tune).items()}
         rows, first_s = rows + len(train) + len(tune), min(first_s, int(train.window_s.min()))
     on = TrainedOn(said.trace, first_s, slices.tune_until_s, rows)
     return Trained(parts, on, figures, said.futures, chosen or {})

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mirage.errors import ConfigurationError
+from mirage.executors.executor import Executor
+from mirage.executors.processes import Processes
 from mirage.policy.cost import Cost
 from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import ORACLE_HOLDS, candidates
@@ -19,8 +21,7 @@ from mirage.provision.evaluation.journal import Journal
 from mirage.provision.evaluation.paired import Difference, differences
 from mirage.provision.evaluation.protocol import Protocol
 from mirage.provision.evaluation.score import REACTIVE, Row, score, score_by_month, submissions_s
-from mirage.provision.evaluation.study import Study, Trial
-from mirage.provision.evaluation.workers import play_windows
+from mirage.provision.evaluation.study import Study, Trial, play_windows
 from mirage.sim.disciplines.registry import discipline_spec
 
 Progress = Callable[[int, int], None]
@@ -59,14 +60,14 @@ def evaluate(
     costs: Sequence[Cost] = (Cost(),),
     *,
     seed: int = 0,
-    workers: int = 1,
+    executor: Executor | None = None,
     progress: Progress | None = None,
     resume_dir: Path | None = None,
     against: str | None = None,
 ) -> Evaluation:
     """Try policies out on every window of a trace.
 
-    The same seed gives the same answer, whatever the number of workers and however often the evaluation was stopped
+    The same seed gives the same answer, whoever plays and however often the evaluation was stopped
     and taken up again.
 
     Args:
@@ -78,7 +79,7 @@ def evaluate(
             knows how long jobs run.
         costs: What hours of interruption and overlap cost; policies that weigh costs are made anew for each.
         seed: Of the policies.
-        workers: Processes at once.
+        executor: Who plays the windows; None for this process.
         progress: Told of every window that is done.
         resume_dir: Where results are kept as they come and looked for at the start: windows at the same time, of this
             study or another of the same scenario, links, candidates, seed and steps.
@@ -101,7 +102,7 @@ def evaluate(
     reused = protocol.windows - len(windows)
     if progress:
         progress(reused, protocol.windows)
-    for done, (window, trials) in enumerate(play_windows(study, windows, workers), reused + 1):
+    for done, (window, trials) in enumerate(play_windows(study, windows, executor or Processes()), reused + 1):
         journal.add(window, trials)
         if progress:
             progress(done, protocol.windows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -11,9 +11,11 @@ from typing import Any, Self
 import numpy as np
 
 import mirage
+from mirage.executors.executor import Executor
 from mirage.policy.contract import Policy
 from mirage.policy.view import Chain, View
 from mirage.provision.chain import Link
+from mirage.provision.compile_ahead import use
 from mirage.provision.evaluation.candidate import NEVER, Candidate, WindowRun, window_seed
 from mirage.provision.evaluation.episode import Episode, Scenario, play, warm_simulations
 from mirage.provision.evaluation.protocol import Protocol
@@ -188,6 +190,27 @@ class Player:
             {key: run.followed for key, run in runs.items() if run.followed is not None},
             None if banked is None else tuple(banked.outcome_s),
         )
+
+
+def play_windows(study: Study, windows: Sequence[int], executor: Executor) -> Iterator[tuple[int, tuple[Trial, ...]]]:
+    """Play windows and hand each over as it is done, in any order.
+
+    Windows are handed out in ascending order, so that each process replays the trace once however they fall. What
+    becomes of a window does not depend on who plays it.
+
+    Args:
+        study: What to play.
+        windows: Ascending.
+        executor: Who plays.
+    """
+    if len(windows) > 1:
+        use(study.scenario.discipline)  # compiled once here, where it is told, rather than once by each worker
+    return executor(_player, study, windows)
+
+
+def _player(study: Study) -> Callable[[int], tuple[int, tuple[Trial, ...]]]:
+    player = Player(study)
+    return lambda window: (window, player.play(window))
 
 
 def _place(episode: Episode, run: WindowRun) -> int:

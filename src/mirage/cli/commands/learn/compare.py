@@ -12,21 +12,46 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli.commands.train.learnt_from import LearntFrom
-from mirage.cli.commands.train.options import LearningOptions, epochs_option
+from mirage.cli.commands.train.options import LearningOptions
 from mirage.cli.machine import MachineOptions, machine_options
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, option_group, trace_options
-from mirage.cli.study import WindowOptions, window_options
-from mirage.cli.values import NUMBERS, WORDS
+from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, window_options
+from mirage.cli.values import LIMITED_DURATION, NUMBERS, WORDS
+from mirage.duration import format_duration
 
 if TYPE_CHECKING:
     from mirage.learn.hand_overs import HandOvers
     from mirage.learn.training.comparison.plan import Plan
+    from mirage.provision.evaluation.protocol import Protocol
 
 ALL_METHODS, NO_METHODS = "all", "none"
 DEFAULT_POLICIES = (
     "reactive,average,what-if,holds,holds:bank=yes,dependency,singleton:2,saia,sml,lead:4,lead:8,lead:12,quantile:0.95,"
     "slurm-estimate,true-run-times,exact-wait,oracle,oracle-holds"
 )
+
+
+Epochs = dict[str, int]
+"""Method → epochs; those that are not named have what ``EVERY`` has, or else their own."""
+
+EVERY = ""
+
+
+def _epochs(ctx: click.Context, parameter: click.Parameter, value: str) -> Epochs:
+    """Epochs by method.
+
+    Raises:
+        click.BadParameter: An entry is none, or names no method.
+    """
+    from mirage.learn.training.methods import METHODS
+
+    found = {}
+    for entry in filter(None, value.split(",")):
+        method, _, epochs = entry.rpartition("=")
+        if not epochs.isdigit() or int(epochs) < 1 or method not in (EVERY, *METHODS):
+            raise click.BadParameter(f"{entry!r} is neither N nor METHOD=N, as moe-dqn=12", ctx, parameter)
+        found[method] = int(epochs)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +64,11 @@ class CompareOptions:
     policies: tuple[str, ...]
     seeds: int
     cost_ratios: tuple[float, ...]
+    played_every: int | None
     data: str | None
     threads: int
     trees: int
-    epochs: int | None
+    epochs: Epochs
     futures: int
 
     def plan(self, first_seed: int) -> Plan:
@@ -58,13 +84,27 @@ class CompareOptions:
         seeds = tuple(range(first_seed, first_seed + self.seeds))
         return Plan(methods, self.policies, self.months, costs, seeds)
 
+    def play_every(self, protocol: Protocol) -> int:
+        """Every so manieth window of the data is played.
+
+        Raises:
+            click.UsageError: What was asked for is no multiple of the distance of windows in the data.
+        """
+        if self.played_every is None:
+            return 1
+        times, rest = divmod(self.played_every, protocol.every_s)
+        if rest or not times:
+            apart = format_duration(protocol.every_s)
+            raise click.UsageError(f"--played-every must be a multiple of the {apart} between windows of the data")
+        return times
+
     def learning(self, months: tuple[str, ...]) -> LearningOptions:
         """How data are made on the way: up to the end of the last month."""
         from mirage.learn.training.folds import month_begin_s, shifted
 
         end_s = month_begin_s(shifted(max(months), 1))
         made = str(Path(self.out) / "hand-overs")
-        return LearningOptions(made, self.data, None, end_s, None, self.threads, self.trees, self.epochs, self.futures)
+        return LearningOptions(made, self.data, None, end_s, None, self.threads, self.trees, None, self.futures)
 
 
 _compare_options = option_group(
@@ -100,6 +140,12 @@ _compare_options = option_group(
         "--cost-ratios", type=NUMBERS, default="1,3", show_default=True, metavar="LIST", help="Overlap costs 1."
     ),
     click.option(
+        "--played-every",
+        type=LIMITED_DURATION,
+        metavar="TIME",
+        help="Distance of the windows that are played.  [default: all of the data are]",
+    ),
+    click.option(
         "--data",
         metavar="FOLDER",
         help="A data set of `mirage learn dataset`; it says which windows.  [default: made in FOLDER/hand-overs.data]",
@@ -108,7 +154,14 @@ _compare_options = option_group(
         "--threads", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Of one training."
     ),
     click.option("--trees", type=click.IntRange(1), default=100, show_default=True, metavar="N", help="Of a forest."),
-    epochs_option,
+    click.option(
+        "--epochs",
+        default="",
+        callback=_epochs,
+        metavar="LIST",
+        help="Of networks at most, in each stage, as 12 or 12,moe-dqn-2023=4.  [default: what each method has; as "
+        "published, 300 and many hours]",
+    ),
     click.option(
         "--futures",
         type=click.IntRange(1),
@@ -134,6 +187,7 @@ _compare_options = option_group(
 @_compare_options
 @machine_options
 @window_options
+@executor_options
 @json_output
 @trace_options
 def compare(
@@ -141,6 +195,7 @@ def compare(
     options: CompareOptions,
     machine: MachineOptions,
     asked: WindowOptions,
+    where: ExecutorOptions,
     as_json: bool,
     reading: TraceOptions,
 ) -> None:
@@ -157,10 +212,9 @@ def compare(
     from mirage.learn.dataset.recipe import digest_of
     from mirage.learn.regression.model import TrainingSettings
     from mirage.learn.training.comparison.judge import judged
-    from mirage.learn.training.comparison.models import train_models
+    from mirage.learn.training.comparison.models import Teaching, train_models
     from mirage.learn.training.comparison.play import World, play
     from mirage.learn.training.train import Said
-    from mirage.provision.evaluation.workers import available_cores
     from mirage.report.judgement.folder import check_results_folder, write_results
     from mirage.report.judgement.terminal import print_comparison
     from mirage.report.terminal.evaluation import progress_bar
@@ -168,7 +222,7 @@ def compare(
     plan = options.plan(asked.seed)
     folder = Path(options.out)
     check_results_folder(folder)
-    begun = LearntFrom(trace, machine, asked, options.learning(plan.months), reading)
+    begun = LearntFrom(trace, machine, asked, where, options.learning(plan.months), reading)
     begun.simulated()
     data = begun.data()
     manifest = begun.manifest()
@@ -179,14 +233,16 @@ def compare(
         begun.protocol(),
         tuple(begun.links(data)),
         folder / "played",
-        asked.workers or available_cores(),
+        begun.executor,
+        options.play_every(begun.protocol()),
     )
     for month in plan.months:
         world.within(month)
-    settings = TrainingSettings(threads=options.threads, trees=options.trees, epochs=options.epochs)
+    settings = TrainingSettings(threads=options.threads, trees=options.trees, epochs=options.epochs.get(EVERY))
     said = Said(Path(trace).name, int(manifest["futures"] or 0))
     with progress_bar("models") as training:
-        models = train_models(data, digest_of(manifest), plan, said, settings, folder / "models", training)
+        teaching = Teaching(data, digest_of(manifest), said, settings, options.epochs)
+        models = train_models(teaching, plan, folder / "models", begun.executor, training)
     with progress_bar("windows") as playing:
         comparison = judged(plan, play(world, plan, models, playing))
     provenance = _provenance(begun, plan, world)
@@ -237,7 +293,7 @@ def _provenance(begun: LearntFrom, plan: Plan, world: Any) -> dict[str, Any]:
         "protocol": protocol.name,
         "start": iso_utc(protocol.begin_s),
         "windows": sum(world.within(month).windows for month in plan.months),
-        "every_s": protocol.every_s,
+        "every_s": protocol.every_s * world.every,
         "step_s": protocol.step_s,
         "months": list(plan.months),
         "seeds": list(plan.seeds),

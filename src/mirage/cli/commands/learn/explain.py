@@ -25,7 +25,7 @@ from mirage.cli.options import (
     trace_options,
 )
 from mirage.cli.output import check_output, write_output
-from mirage.cli.study import WindowOptions, window_options
+from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, window_options
 from mirage.cli.values import DATE
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ explain_options = option_group(
 @cost_options()
 @machine_options
 @window_options
+@executor_options
 @json_output
 @trace_options
 def explain(
@@ -112,6 +113,7 @@ def explain(
     costs: CostOptions,
     machine: MachineOptions,
     asked: WindowOptions,
+    where: ExecutorOptions,
     as_json: bool,
     reading: TraceOptions,
 ) -> None:
@@ -135,7 +137,7 @@ def explain(
     _check_made(policy, costs.cost())
     if trace is None and learning.data is None:
         raise click.UsageError("give TRACE, or hand-overs of it with --data")
-    begun = LearntFrom(trace or "", machine, asked, learning, reading)
+    begun = LearntFrom(trace or "", machine, asked, where, learning, reading)
     data = begun.data()
     weighed = tuple(dict.fromkeys([costs.cost(), Cost()]))
     trained = _model(policy)
@@ -189,12 +191,10 @@ def _behaviour(
     from mirage.learn.explain.recorded import played_since, recorded
     from mirage.learn.training.trained import WHAT_IF
     from mirage.provision.evaluation.candidate import Candidate
-    from mirage.provision.evaluation.workers import available_cores
     from mirage.report.terminal.evaluation import progress_bar
 
     manifest = begun.manifest()
-    futures, seed, workers = int(manifest["futures"] or 0), int(manifest["seed"]), begun.asked.workers
-    cores = workers or available_cores()
+    futures, seed = int(manifest["futures"] or 0), int(manifest["seed"])
     if trained is not None and covers(trained, data):
         at_costs = {Candidate(policy, cost).key: model_submits(trained, data, cost) for cost in costs}
         played = None
@@ -208,7 +208,7 @@ def _behaviour(
                     costs,
                     since_s=until_s,
                     seed=seed,
-                    workers=cores,
+                    executor=begun.executor,
                     progress=progress,
                 )
         submits = at_costs[Candidate(policy, costs[0]).key]
@@ -223,7 +223,7 @@ def _behaviour(
             list(dict.fromkeys([policy, WHAT_IF])),
             costs,
             seed=seed,
-            workers=cores,
+            executor=begun.executor,
             progress=progress,
         )
     return Behaviour(policy, costs[0], played_submits(data, found.said), {}, found.trials, futures)

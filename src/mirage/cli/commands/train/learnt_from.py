@@ -12,10 +12,11 @@ from click.core import ParameterSource
 from mirage.cli.commands.train.options import LearningOptions
 from mirage.cli.machine import Machine, MachineOptions
 from mirage.cli.options import TraceOptions
-from mirage.cli.study import WindowOptions
+from mirage.cli.study import ExecutorOptions, WindowOptions
 from mirage.cli.trace_reading import read_named_trace
 
 if TYPE_CHECKING:
+    from mirage.executors.executor import Executor
     from mirage.learn.hand_overs import HandOvers
     from mirage.provision.chain import Link
     from mirage.provision.evaluation.episode import Scenario
@@ -29,11 +30,13 @@ class LearntFrom:
     Attributes:
         trace: The file.
         asked: Which windows, where they are not those of a data set.
+        where: Who does the work.
     """
 
     trace: str
     machine: MachineOptions
     asked: WindowOptions
+    where: ExecutorOptions
     learning: LearningOptions
     reading: TraceOptions
     _scenario: Scenario | None = None
@@ -43,6 +46,11 @@ class LearntFrom:
     def folder(self) -> Path:
         """Of the data set."""
         return Path(self.learning.data or f"{self.learning.out}.data")
+
+    @property
+    def executor(self) -> Executor:
+        """Whoever does the work; the jobs of an array get their orders in the folder of the data set."""
+        return self.where.made(self.folder, "learn")
 
     def data(self) -> HandOvers:
         """The data set, made first where none was given.
@@ -105,7 +113,6 @@ class LearntFrom:
         from mirage.learn.dataset.recipe import Recipe
         from mirage.provision.evaluation.evaluate import check_windows
         from mirage.provision.evaluation.study import Study
-        from mirage.provision.evaluation.workers import available_cores
         from mirage.report.terminal.evaluation import progress_bar
 
         scenario = self.scenario()
@@ -114,8 +121,6 @@ class LearntFrom:
         study = Study(scenario, asked.plan(table), tuple(asked.links()), (), asked.seed)
         check_windows(scenario, study.protocol, study.links)
         with progress_bar("windows of the data set") as progress:
-            made = make_data_set(
-                Recipe(study, self.learning.futures), self.folder, None, progress, asked.workers or available_cores()
-            )
+            made = make_data_set(Recipe(study, self.learning.futures), self.folder, self.executor, progress)
         if made.reused < made.shards:
             click.echo(f"mirage: a data set of {study.protocol.windows} windows lies in {self.folder}", err=True)

@@ -19,7 +19,7 @@ from mirage.cli.commands.train.options import LearningOptions, learning_options
 from mirage.cli.machine import MachineOptions, machine_options
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
 from mirage.cli.output import check_output
-from mirage.cli.study import WindowOptions, window_options
+from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, window_options
 from mirage.cli.values import NUMBERS, WORDS
 from mirage.errors import ConfigurationError
 
@@ -70,6 +70,7 @@ def _command(method: str, what: str) -> click.Command:
     @learning_options
     @machine_options
     @window_options
+    @executor_options
     @json_output
     @trace_options
     def command(
@@ -77,10 +78,11 @@ def _command(method: str, what: str) -> click.Command:
         learning: LearningOptions,
         machine: MachineOptions,
         asked: WindowOptions,
+        where: ExecutorOptions,
         as_json: bool,
         reading: TraceOptions,
     ) -> None:
-        begun = _begin(trace, machine, asked, learning, reading)
+        begun = _begin(trace, machine, asked, where, learning, reading)
         data = begun.data()
         _write(begun, data, {nodes: method for nodes in _sizes(data)}, as_json)
 
@@ -119,6 +121,7 @@ def _command(method: str, what: str) -> click.Command:
 )
 @machine_options
 @window_options
+@executor_options
 @json_output
 @trace_options
 def best(
@@ -130,6 +133,7 @@ def best(
     resume: str | None,
     machine: MachineOptions,
     asked: WindowOptions,
+    where: ExecutorOptions,
     as_json: bool,
     reading: TraceOptions,
 ) -> None:
@@ -140,13 +144,12 @@ def best(
     from mirage.learn.training.rolling_origin import Plan
     from mirage.learn.training.train import try_and_choose
     from mirage.policy.cost import Cost
-    from mirage.provision.evaluation.workers import available_cores
     from mirage.report.terminal.evaluation import progress_bar
     from mirage.report.training.terminal import step_line
 
     for method in methods:
         method_named(method)
-    begun = _begin(trace, machine, asked, learning, reading)
+    begun = _begin(trace, machine, asked, where, learning, reading)
     begun.simulated()
     data = begun.data()
     slices = learning.slices(data)
@@ -162,7 +165,7 @@ def best(
             plan.months,
             costs,
             seed=int(begun.manifest()["seed"]),
-            workers=asked.workers or available_cores(),
+            executor=begun.executor,
             progress=progress,
             resume_dir=Path(resume) if resume else _kept(learning) / "what-if",
         )
@@ -173,7 +176,12 @@ def best(
 
 
 def _begin(
-    trace: str, machine: MachineOptions, asked: WindowOptions, learning: LearningOptions, reading: TraceOptions
+    trace: str,
+    machine: MachineOptions,
+    asked: WindowOptions,
+    where: ExecutorOptions,
+    learning: LearningOptions,
+    reading: TraceOptions,
 ) -> LearntFrom:
     """What is learnt from; what could not be written is refused before the work."""
     check_output(learning.out)
@@ -181,7 +189,7 @@ def _begin(
         from mirage.report.training.report_folder import check_report_folder
 
         check_report_folder(learning.report)
-    return LearntFrom(trace, machine, asked, learning, reading)
+    return LearntFrom(trace, machine, asked, where, learning, reading)
 
 
 def _write(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from mirage import __version__
 from mirage.errors import ConfigurationError
+from mirage.executors.executor import Executor
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model import TrainingSettings
 from mirage.learn.training.comparison.plan import Plan
@@ -35,43 +36,90 @@ class Wanted:
     seed: int
 
 
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """All models of one month and seed: networks of one body share its pre-training.
+
+    Attributes:
+        models: The methods that are to be trained, and their files.
+        steps: Folder of what is kept until all are done.
+    """
+
+    month: str
+    seed: int
+    models: tuple[tuple[str, Path], ...]
+    steps: Path
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Teaching:
+    """What a process needs to train models.
+
+    Attributes:
+        data: Decisions of all sizes of links.
+        data_key: Digest of what the data were made of.
+        said: What the cards say.
+        settings: Bounds of the training; the seed is the lesson's.
+        epochs: Of single methods, where they are not to be those of the settings.
+    """
+
+    data: HandOvers
+    data_key: str
+    said: Said
+    settings: TrainingSettings
+    epochs: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of links in the data."""
+        return tuple(sorted({int(nodes) for nodes in self.data.link_nodes}))
+
+    def settings_of(self, method: str, seed: int) -> TrainingSettings:
+        """How a method is trained."""
+        return replace(self.settings, seed=seed, epochs=self.epochs.get(method, self.settings.epochs))
+
+    def key(self, month: str, seed: int, methods: tuple[str, ...]) -> str:
+        """Digest of all that determines models: the data, what was asked for, and the code of their methods."""
+        entries = [entry for method in methods for entry in (METHODS[method].trainer, METHODS[method].model)]
+        code = source_digest({entry.partition(":")[0] for entry in entries})
+        settings = [self.settings_of(method, seed) for method in methods]
+        told = (month, methods, self.data_key, self.sizes, self.said, settings, code, __version__, np.__version__)
+        return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
+
+
 def train_models(
-    data: HandOvers,
-    data_key: str,
-    plan: Plan,
-    said: Said,
-    settings: TrainingSettings,
-    folder: Path,
-    progress: Progress | None = None,
+    teaching: Teaching, plan: Plan, folder: Path, executor: Executor, progress: Progress | None = None
 ) -> dict[Wanted, Path]:
     """The file of every model; those that are there are not trained again.
 
     Args:
-        data: Decisions of all sizes of links.
-        data_key: Digest of what the data were made of.
+        teaching: What is learnt from.
         plan: Methods, months and seeds.
-        said: What the cards say.
-        settings: Bounds of the training; the seed is the plan's.
         folder: Where the files lie, and steps of a training that is under way.
+        executor: Who trains.
         progress: Told of models that are done.
 
     Raises:
         ConfigurationError: There is nothing to train on before a month, a package is missing, or a file cannot be
             written.
     """
-    sizes = tuple(sorted({int(nodes) for nodes in data.link_nodes}))
-    found = {}
-    every = [Wanted(*one) for one in product(plan.methods, plan.months, plan.seeds)]
-    for done, wanted in enumerate(every):
-        if progress is not None:
-            progress(done, len(every))
-        key = _key(wanted, data_key, sizes, said, settings)
-        path = folder / f"{wanted.month}-{wanted.method}-seed{wanted.seed}-{key}.model"
-        if not path.exists():
-            _train(wanted, data, sizes, said, replace(settings, seed=wanted.seed), path)
-        found[wanted] = path
+    found, lessons = {}, []
+    for month, seed in product(plan.months, plan.seeds):
+        files = {}
+        for method in plan.methods:
+            name = f"{month}-{method}-seed{seed}-{teaching.key(month, seed, (method,))}.model"
+            files[method] = found[Wanted(method, month, seed)] = folder / name
+        missing = tuple((method, path) for method, path in files.items() if not path.exists())
+        if missing:
+            steps = folder / f"{month}-seed{seed}-{teaching.key(month, seed, tuple(METHODS))}.steps"
+            lessons.append(Lesson(month, seed, missing, steps))
+    done = len(found) - sum(len(lesson.models) for lesson in lessons)
     if progress is not None:
-        progress(len(every), len(every))
+        progress(done, len(found))
+    for trained in executor(_teacher, teaching, lessons):
+        done += trained
+        if progress is not None:
+            progress(done, len(found))
     return found
 
 
@@ -81,24 +129,27 @@ def slices_before(data: HandOvers, month: str) -> Slices:
     return Slices(tune_since_s(data, begin_s), begin_s)
 
 
-def _train(
-    wanted: Wanted, data: HandOvers, sizes: tuple[int, ...], said: Said, settings: TrainingSettings, path: Path
-) -> None:
-    steps = KeptSteps(path.with_suffix(".steps"))
-    methods = dict.fromkeys(sizes, wanted.method)
-    chosen = {"by": "comparison", "month": wanted.month, "seed": wanted.seed}
-    trained = train_policy(methods, data, slices_before(data, wanted.month), said, settings, steps, chosen)
+def _teacher(teaching: Teaching) -> Callable[[Lesson], int]:
+    """What trains the models of one lesson after another, and says how many they were."""
+
+    def train(lesson: Lesson) -> int:
+        for method, path in lesson.models:
+            _train(teaching, lesson, method, path)
+        shutil.rmtree(lesson.steps, ignore_errors=True)
+        return len(lesson.models)
+
+    return train
+
+
+def _train(teaching: Teaching, lesson: Lesson, method: str, path: Path) -> None:
+    methods = dict.fromkeys(teaching.sizes, method)
+    settings = teaching.settings_of(method, lesson.seed)
+    chosen = {"by": "comparison", "month": lesson.month, "seed": lesson.seed}
+    slices = slices_before(teaching.data, lesson.month)
+    steps = KeptSteps(lesson.steps)
+    trained = train_policy(methods, teaching.data, slices, teaching.said, settings, steps, chosen, tuned=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         trained.save(path)
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
-    shutil.rmtree(path.with_suffix(".steps"), ignore_errors=True)
-
-
-def _key(wanted: Wanted, data_key: str, sizes: tuple[int, ...], said: Said, settings: TrainingSettings) -> str:
-    """Digest of all that determines a model: the data, what was asked for, and the code of its method."""
-    method = METHODS[wanted.method]
-    code = source_digest({entry.partition(":")[0] for entry in (method.trainer, method.model)})
-    told = (wanted, data_key, sizes, said, replace(settings, seed=wanted.seed), code, __version__, np.__version__)
-    return hashlib.sha256(repr(told).encode()).hexdigest()[:12]

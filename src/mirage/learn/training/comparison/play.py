@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from mirage.errors import ConfigurationError
+from mirage.executors.executor import Executor
 from mirage.learn.training.comparison.models import Progress, Wanted
 from mirage.learn.training.comparison.plan import Group, Plan
 from mirage.learn.training.folds import month_begin_s, shifted
@@ -17,8 +18,7 @@ from mirage.provision.evaluation.candidate import ORACLE_HOLDS, Candidate, candi
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.journal import Journal
 from mirage.provision.evaluation.protocol import Protocol
-from mirage.provision.evaluation.study import Study, Trial
-from mirage.provision.evaluation.workers import play_windows
+from mirage.provision.evaluation.study import Study, Trial, play_windows
 
 Trials = dict[int, tuple[Trial, ...]]
 """Nodes of a link → its windows."""
@@ -31,17 +31,19 @@ class World:
     Attributes:
         protocol: All windows of the data; those of the months are played.
         folder: Of the journals; windows that are there are not played again.
-        workers: Processes at once.
+        executor: Who plays them.
+        every: Of the windows of a month every so manieth is played, from its first on.
     """
 
     scenario: Scenario
     protocol: Protocol
     links: tuple[Link, ...]
     folder: Path
-    workers: int = 1
+    executor: Executor
+    every: int = 1
 
     def within(self, month: str) -> Protocol:
-        """The windows whose predecessor is submitted in a month.
+        """The windows that are played of those whose predecessor is submitted in a month.
 
         Raises:
             ConfigurationError: There are none.
@@ -51,7 +53,8 @@ class World:
         inside = [w for w in range(protocol.windows) if begin_s <= protocol.submits_s(w) < end_s]
         if not inside:
             raise ConfigurationError(f"the data have no windows in {month} to test on")
-        return replace(protocol, begin_s=protocol.begin_s + inside[0] * protocol.every_s, windows=len(inside))
+        begin_s, every_s = protocol.begin_s + inside[0] * protocol.every_s, protocol.every_s * self.every
+        return replace(protocol, begin_s=begin_s, windows=-(-len(inside) // self.every), every_s=every_s)
 
 
 def play(world: World, plan: Plan, models: Mapping[Wanted, Path], progress: Progress | None = None) -> Trials:
@@ -137,7 +140,7 @@ def _played(study: Study, world: World, progress: Callable[[int], None]) -> Tria
     for candidate in study.candidates if windows else ():  # compiled once, and a wrong name is wrong before the work
         candidate.make(study.scenario, study.seed)
     progress(study.protocol.windows - len(windows))
-    for done, (window, trials) in enumerate(play_windows(study, windows, world.workers), 1):
+    for done, (window, trials) in enumerate(play_windows(study, windows, world.executor), 1):
         journal.add(window, trials)
         progress(study.protocol.windows - len(windows) + done)
     every = [journal.trials(window) for window in range(study.protocol.windows)]

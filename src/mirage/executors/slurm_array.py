@@ -1,4 +1,4 @@
-"""Making shards on an array of Slurm jobs, through submitit."""
+"""An array of Slurm jobs as an executor, through submitit."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, SlurmError
-from mirage.learn.dataset.make import MadeShard, Work, shard_maker
-from mirage.learn.dataset.recipe import Shard
+from mirage.executors.executor import Made, Piece, Result
 from mirage.slurm.runner import Runner, SystemRunner
 
 LONGEST_S = 4 * HOUR_S
@@ -32,34 +32,39 @@ _ERROR = re.compile(r"^[\w.]*(?:Error|Exception|Interrupt|Refused|Infeasible)\b.
 
 @dataclass(frozen=True, slots=True)
 class SlurmArray:
-    """Deals shards to the jobs of an array; the data folder must be one that all nodes see.
+    """Deals pieces to the jobs of an array, the same number to each.
 
     Attributes:
-        jobs: How many jobs at most; each replays the trace once.
+        folder: Where jobs are told what to do, and answer; one that all nodes see. It is removed when all is done.
+        name: Of the jobs, in squeue.
+        jobs: How many at most.
         sbatch: Further options of sbatch, by their long names: ``{"partition": "cpu", "time": "1:00:00"}``.
         sleep: Passes some seconds.
         runner: Runs squeue.
     """
 
+    folder: Path
+    name: str = "mirage"
     jobs: int = JOBS
     sbatch: Mapping[str, str] = field(default_factory=dict)
     sleep: Callable[[float], None] = time.sleep
     runner: Runner = field(default_factory=SystemRunner)
 
-    def __call__(self, work: Work, shards: Sequence[Shard]) -> Iterator[MadeShard]:
-        """Make shards; a job's are told of when it is done. Jobs that are not awaited to their end are cancelled.
+    def __call__(
+        self, begin: Callable[[Made], Callable[[Piece], Result]], made_of: Made, pieces: Sequence[Piece]
+    ) -> Iterator[Result]:
+        """As ``Executor`` says, job by job. Jobs that nobody waits for any more are cancelled.
 
         Raises:
             ConfigurationError: submitit is absent, or there is no Slurm.
-            SlurmError: sbatch refused, or a job failed; shards that are finished stay.
+            SlurmError: sbatch refused, or a job failed; what was finished stays.
         """
-        if not shards:
+        if not pieces:
             return
-        folder = work.folder / ".slurm"
-        executor = self._executor(str(folder))
-        parts = [[shards[k] for k in part] for part in np.array_split(np.arange(len(shards)), self.jobs) if len(part)]
+        executor = self._executor()
+        parts = [[pieces[k] for k in part] for part in np.array_split(np.arange(len(pieces)), self.jobs) if len(part)]
         try:
-            jobs = executor.map_array(make_shards, [work] * len(parts), parts)
+            jobs = executor.map_array(do_pieces, [begin] * len(parts), [made_of] * len(parts), parts)
         except Exception as error:
             raise SlurmError("the array was not submitted", str(error)) from error
         try:
@@ -68,9 +73,9 @@ class SlurmArray:
             for job in jobs:
                 if not _has_answered(job):
                     job.cancel()
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _executor(self, folder: str) -> Any:
+    def _executor(self) -> Any:
         try:
             import submitit
         except ImportError as error:
@@ -78,12 +83,12 @@ class SlurmArray:
                 'an array of Slurm jobs needs submitit, which is absent; run: pip install "mirage-hpc[cluster]"'
             ) from error
         try:
-            executor = submitit.SlurmExecutor(folder=folder)
+            executor = submitit.SlurmExecutor(folder=str(self.folder))
         except RuntimeError as error:
             raise ConfigurationError(f"no Slurm is found here ({error}); run it where sbatch and srun are") from error
         logging.getLogger("submitit").setLevel(logging.ERROR)  # it warns of accounting that is not kept
         executor.update_parameters(
-            job_name="mirage-dataset",
+            job_name=self.name,
             time=LONGEST_S // 60,
             array_parallelism=self.jobs,
             use_srun=False,
@@ -91,8 +96,8 @@ class SlurmArray:
         )
         return executor
 
-    def _as_they_end(self, jobs: list[Any]) -> Iterator[MadeShard]:
-        """What jobs made, as they answer.
+    def _as_they_end(self, jobs: list[Any]) -> Iterator[Any]:
+        """Results of jobs, as they answer.
 
         A job that has left the queue without an answer at two looks was killed: accounting, which could tell, is not
         kept everywhere.
@@ -127,8 +132,8 @@ def _has_answered(job: Any) -> bool:
     return bool(job.paths.result_pickle.exists())
 
 
-def _answer(job: Any) -> list[MadeShard]:
-    """What a job made.
+def _answer(job: Any) -> list[Any]:
+    """Results of a job.
 
     Raises:
         SlurmError: It failed.
@@ -136,17 +141,19 @@ def _answer(job: Any) -> list[MadeShard]:
     failed = job.exception()
     if failed is not None:
         raise _failed(job, (_ERROR.findall(str(failed)) or [str(failed)])[-1])
-    made: list[MadeShard] = job.result()
-    return made
+    results: list[Any] = job.result()
+    return results
 
 
 def _failed(job: Any, why: str) -> SlurmError:
     return SlurmError(
-        f"job {job.job_id} failed: {why}; its output is in {job.paths.stderr}. Run the same command again: finished "
-        "shards are kept"
+        f"job {job.job_id} failed: {why}; its output is in {job.paths.stderr}. Run the same command again: what is "
+        "finished is kept"
     )
 
 
-def make_shards(work: Work, shards: Sequence[Shard]) -> list[MadeShard]:
+def do_pieces(
+    begin: Callable[[Made], Callable[[Piece], Result]], made_of: Made, pieces: Sequence[Piece]
+) -> list[Result]:
     """What one job of the array does."""
-    return list(map(shard_maker(work), shards))
+    return list(map(begin(made_of), pieces))
