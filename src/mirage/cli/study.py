@@ -84,7 +84,7 @@ class ExecutorOptions:
         """Whoever does the work.
 
         Args:
-            folder: Of the results; jobs of an array get their orders below it.
+            folder: Where jobs of an array get their orders, and answer; all nodes see it.
             name: Of these jobs.
 
         Raises:
@@ -94,7 +94,7 @@ class ExecutorOptions:
         from mirage.executors.slurm_array import JOBS, SlurmArray
 
         if self.executor == "submitit":
-            return SlurmArray(folder / ".slurm", f"mirage-{name}", self.array_jobs or JOBS, self.sbatch)
+            return SlurmArray(folder, f"mirage-{name}", self.array_jobs or JOBS, self.sbatch)
         if self.array_jobs is not None or self.sbatch:
             raise click.UsageError("--array-jobs and --sbatch need --executor submitit")
         return Processes(self.workers or available_cores())

@@ -88,7 +88,7 @@ def evaluate(
     """
     if where.executor != "local" and study.resume is None:
         raise click.UsageError("an array of Slurm jobs needs --resume DIR, which all nodes see")
-    executor = where.made(Path(study.resume or "."), "evaluate")
+    executor = where.made(Path(study.resume or ".") / ".slurm", "evaluate")
     weighed = study.costs(costs)
     simulated = machine.machine()
     _check_outputs(parquet, plot)

@@ -6,16 +6,19 @@ trained.save("model")
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
+from mirage.executors.executor import Executor
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model import TrainingSettings
+from mirage.learn.training.ahead import Training, train_ahead
 from mirage.learn.training.choice import Choice, choose
-from mirage.learn.training.folds import check_months, split
+from mirage.learn.training.folds import check_months, month_begin_s, split, tune_since_s
 from mirage.learn.training.rolling_origin import Plan, trials_of, try_methods
 from mirage.learn.training.steps import KeptSteps
 from mirage.learn.training.trained import WHAT_IF, Part, Trained, train_part
@@ -76,6 +79,7 @@ def train_policy(
     chosen: Mapping[str, Any] | None = None,
     *,
     tuned: bool = True,
+    executor: Executor | None = None,
 ) -> Trained:
     """A policy with a model for every size of link.
 
@@ -88,12 +92,18 @@ def train_policy(
         steps: Where steps are kept.
         chosen: How the methods were chosen, for the card.
         tuned: Whether the card tells how the models did on the tuning slice; a published network takes minutes.
+        executor: Who trains, where steps are kept; None for this process.
 
     Raises:
         UnknownName: There is no such method.
         ConfigurationError: A slice is empty, the data lack what a method needs, or a package is missing.
     """
     settings, steps = settings or TrainingSettings(), steps or KeptSteps()
+    if executor is not None:
+        spans = settings.seed, slices.until_s, slices.tune_until_s
+        named = [(nodes, method) for nodes, method in sorted(methods.items()) if method != WHAT_IF]
+        trainings = [Training(nodes, method, *spans, f"{nodes}/{method}") for nodes, method in named]
+        train_ahead(trainings, data, settings, steps, executor)
     parts, figures, rows, first_s = {}, dict[str, float](), 0, slices.until_s
     for nodes, method in sorted(methods.items()):
         if method == WHAT_IF:
@@ -122,6 +132,7 @@ def try_and_choose(
     played: Mapping[int, Sequence[Trial]],
     settings: TrainingSettings | None = None,
     steps: KeptSteps | None = None,
+    executor: Executor | None = None,
 ) -> Tried:
     """The method of every size of link, by rolling origin.
 
@@ -131,18 +142,36 @@ def try_and_choose(
         played: Nodes of a link → windows of the test months as ``what-if`` played them, with every cost of the plan.
         settings: Bounds of the training.
         steps: Where steps are kept.
+        executor: Who trains, where steps are kept; None for this process.
 
     Raises:
         ConfigurationError: Too few months, or one of them has no windows or nothing to train on before it.
     """
     check_months(plan.months)
     settings, steps = settings or TrainingSettings(), steps or KeptSteps()
+    sizes = np.unique(data.link_nodes).astype(int).tolist()
+    if executor is not None:
+        train_ahead([one for nodes in sizes for one in _tries(nodes, data, plan)], data, settings, steps, executor)
     tried = {}
-    for nodes in np.unique(data.link_nodes).astype(int).tolist():
+    for nodes in sizes:
         windows = {trial.episode.submitted_s: trial for trial in played.get(nodes, ())}
         of_size = data[data.link_nodes == nodes]
-        tried[nodes] = try_methods(of_size, plan, settings, steps.under(f"rolling-origin/{nodes}"), windows)
+        tried[nodes] = try_methods(of_size, plan, settings, steps.under(_origin(nodes)), windows)
     shown = [REACTIVE, WHAT_IF, *plan.labels, ORACLE]
     evaluation = assess(tried, shown, plan.costs, against=WHAT_IF)
     choices = tuple(choose(nodes, evaluation.differences, plan.methods) for nodes in tried)
     return Tried(evaluation, choices)
+
+
+def _tries(nodes: int, data: HandOvers, plan: Plan) -> Iterator[Training]:
+    """The trainings of a rolling origin for one size of link."""
+    of_size = data[data.link_nodes == nodes]
+    for month, method, seed in product(plan.months, plan.methods, plan.seeds):
+        begin_s = month_begin_s(month)
+        place = f"{_origin(nodes)}/{month}/{plan.label(method, seed)}"
+        yield Training(nodes, method, seed, tune_since_s(of_size, begin_s), begin_s, place)
+
+
+def _origin(nodes: int) -> str:
+    """The place of the steps of a size's rolling origin."""
+    return f"rolling-origin/{nodes}"

@@ -113,6 +113,30 @@ def test_the_best_is_chosen_by_rolling_origin_and_the_report_says_so(made, trace
 
 
 @pytest.mark.slow
+@pytest.mark.real_slurm
+def test_the_same_policy_is_trained_here_by_several_processes_and_on_an_array_of_slurm_jobs(
+    made, trace, tmp_path, private_cluster
+):
+    environment = {**os.environ, **private_cluster(nodes=2).environment}
+    arguments = ["--methods", "correction,forest", "--months", "2023-02,2023-03,2023-04", "--cost-ratios", "1"]
+    arguments += ["--trees", "20", "--data", f"{made}.data", "--resume", str(tmp_path / "what-if"), "-o"]
+    command = ["train", "best", str(trace), *WORLD, *arguments]
+    for workers in ("1", "2"):
+        assert main([*command, str(tmp_path / workers), "--workers", workers]) == 0
+    array = ["--executor", "submitit", "--array-jobs", "3", "--sbatch", "time=10"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mirage", *command, str(tmp_path / "array"), *array],
+        env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    one, two, three = ((tmp_path / name).read_bytes() for name in ("1", "2", "array"))
+    assert one == two == three
+    told = subprocess.run(["scontrol", "-o", "show", "job"], env=environment, capture_output=True, text=True).stdout
+    assert told.count("JobName=mirage-learn ") >= 3
+    assert not (tmp_path / "array.slurm").exists()
+
+
+@pytest.mark.slow
 def test_killed_in_the_middle_and_started_again_it_ends_with_the_same_model(made, trace, tmp_path):
     def command(out):
         arguments = ["--data", f"{made}.data", "--trees", "200", "-o", str(out)]

@@ -60,7 +60,7 @@ def dataset(
     next link there would have led to, exactly, by forking the simulation. The same options give the same data, however
     often it is stopped and started again, and whoever makes it.
     """
-    executor = where.made(Path(out), "dataset")
+    executor = where.made(Path(out) / ".slurm", "dataset")
     simulated = machine.machine()
     table = read_named_trace(trace, reading).table
 

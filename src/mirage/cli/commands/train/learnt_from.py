@@ -49,8 +49,8 @@ class LearntFrom:
 
     @property
     def executor(self) -> Executor:
-        """Whoever does the work; the jobs of an array get their orders in the folder of the data set."""
-        return self.where.made(self.folder, "learn")
+        """Whoever does the work; the jobs of an array get their orders beside what is written."""
+        return self.where.made(Path(f"{self.learning.out}.slurm"), "learn")
 
     def data(self) -> HandOvers:
         """The data set, made first where none was given.

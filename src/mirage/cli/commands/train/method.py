@@ -170,7 +170,7 @@ def best(
             resume_dir=Path(resume) if resume else _kept(learning) / "what-if",
         )
     with step_line() as steps.progress:
-        tried = try_and_choose(data, plan, played, _settings(learning, asked.seed), steps)
+        tried = try_and_choose(data, plan, played, _settings(learning, asked.seed), steps, begun.executor)
     chosen = {choice.link_nodes: choice.method for choice in tried.choices}
     _write(begun, data, chosen, as_json, tried, steps)
 
@@ -212,7 +212,14 @@ def _write(
     said = Said(Path(begun.trace).name, int(begun.manifest()["futures"] or 0))
     with step_line() as steps.progress:
         trained = train_policy(
-            methods, data, learning.slices(data), said, _settings(learning, seed), steps, json.loads(json.dumps(chosen))
+            methods,
+            data,
+            learning.slices(data),
+            said,
+            _settings(learning, seed),
+            steps,
+            json.loads(json.dumps(chosen)),
+            executor=begun.executor,
         )
     try:
         trained.save(learning.out)
