@@ -129,6 +129,15 @@ def test_convert_names_the_format_it_does_not_know(sacct, tmp_path, capsys):
     assert main(["trace", "convert", sacct, str(tmp_path / "jobs.xlsx"), "--to", "csv"]) == 0
 
 
+def test_convert_scales_nodes(sacct, tmp_path, capsys):
+    twice = str(tmp_path / "twice.csv")
+    assert main(["trace", "convert", sacct, twice, "--scale-nodes", "4/2"]) == 0
+    assert read_trace(twice).table.nodes.tolist() == (2 * read_trace(sacct).table.nodes).tolist()
+    for wrong in ("0", "-1", "1/0", "half"):
+        assert main(["trace", "convert", sacct, twice, "--scale-nodes", wrong]) == 2
+        assert "76/4360" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("given", "delimiter"), [(";", ";"), (r"\t", "\t"), ("@@", "@@")])
 def test_the_delimiter_of_sacct(tmp_path, capsys, given, delimiter):
     path = tmp_path / "sacct.txt"

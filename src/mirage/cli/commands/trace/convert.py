@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import click
 
 from mirage.cli.options import CONTEXT, TraceOptions, examples, to_option, trace_options
 from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
+from mirage.trace.scale import scaled_nodes
 from mirage.trace.write import format_to_write, write_trace
+
+
+def _factor(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Fraction | None:
+    """A factor above 0.
+
+    Raises:
+        click.BadParameter: It is none.
+    """
+    if value is None:
+        return None
+    try:
+        factor = Fraction(value)
+    except (ValueError, ZeroDivisionError):
+        factor = Fraction(0)
+    if factor <= 0:
+        raise click.BadParameter(f"{value!r} is no factor above 0; write it as 0.5 or 76/4360", ctx, parameter)
+    return factor
 
 
 @click.command(
@@ -16,14 +36,21 @@ from mirage.trace.write import format_to_write, write_trace
         "mirage trace convert jobs.log.gz jobs.parquet",
         "mirage trace convert --timezone America/Chicago ls6-a100.log.gz ls6.csv.gz",
         "mirage trace convert --skip-bad-lines sacct.txt jobs.swf",
+        "mirage trace convert theta_2022.swf.gz theta-76.csv --scale-nodes 76/4360",
         "sacct -a -P -o ALL | mirage trace convert - /dev/stdout --to csv",
     ),
 )
 @click.argument("trace")
 @click.argument("out")
 @to_option
+@click.option(
+    "--scale-nodes",
+    metavar="X",
+    callback=_factor,
+    help="Give every job X times its nodes, as 76/4360: for a replay on a cluster of another size.",
+)
 @trace_options
-def convert(trace: str, out: str, to: str | None, reading: TraceOptions) -> None:
+def convert(trace: str, out: str, to: str | None, scale_nodes: Fraction | None, reading: TraceOptions) -> None:
     """Write TRACE (a file, or - for standard input) to OUT in another format.
 
     CSV and Parquet hold the whole job table; SWF holds what eighteen numbers can say. OUT is replaced only
@@ -32,5 +59,7 @@ def convert(trace: str, out: str, to: str | None, reading: TraceOptions) -> None
     format_to_write(out, to)
     check_output(out)
     table = read_named_trace(trace, reading).table
+    if scale_nodes is not None:
+        table = scaled_nodes(table, scale_nodes)
     write_trace(table, out, to)
     click.echo(f"mirage: {len(table):,} jobs written to {out}", err=True)

@@ -1,0 +1,35 @@
+"""Trace of a large cluster on a smaller one, or the other way round."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from mirage.job_state import Ints
+from mirage.trace.table import JobTable
+
+
+def scaled_nodes(table: JobTable, factor: Fraction) -> JobTable:
+    """The same jobs with so many times the nodes, to the nearest whole one and at least one.
+
+    What a job has on each node stays: its GPUs, CPUs and memory go with its nodes. So does the load of the cluster, but
+    for rounding.
+
+    Args:
+        factor: Nodes of the new cluster over those of the old one.
+    """
+    known = table.nodes > 0
+    nodes = np.where(known, np.maximum(_nearest(table.nodes, factor), 1), table.nodes)
+
+    def of_nodes(total: Ints) -> Ints:
+        there = known & (total > 0)
+        return np.where(there, -(-total * nodes // np.where(known, table.nodes, 1)), total)
+
+    return table.with_columns(
+        nodes=nodes, gpus=of_nodes(table.gpus), cpus=of_nodes(table.cpus), memory_mib=of_nodes(table.memory_mib)
+    )
+
+
+def _nearest(values: Ints, factor: Fraction) -> Ints:
+    return (2 * values * factor.numerator + factor.denominator) // (2 * factor.denominator)
