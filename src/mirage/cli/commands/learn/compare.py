@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli.commands.train.learnt_from import LearntFrom
-from mirage.cli.commands.train.options import LearningOptions
+from mirage.cli.commands.train.options import (
+    LearningOptions,
+    data_option,
+    futures_option,
+    threads_option,
+    trees_option,
+)
 from mirage.cli.machine import MachineOptions, machine_options
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, option_group, trace_options
 from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, window_options
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from mirage.learn.hand_overs import HandOvers
     from mirage.learn.training.comparison.plan import Plan
     from mirage.provision.evaluation.protocol import Protocol
+    from mirage.learn.training.comparison.play import World
 
 ALL_METHODS, NO_METHODS = "all", "none"
 DEFAULT_POLICIES = (
@@ -77,9 +82,8 @@ class CompareOptions:
         from mirage.learn.training.methods import METHODS
         from mirage.policy.cost import Cost
 
-        methods = (
-            tuple(METHODS) if self.methods == (ALL_METHODS,) else () if self.methods == ("none",) else self.methods
-        )
+        named: dict[tuple[str, ...], tuple[str, ...]] = {(ALL_METHODS,): tuple(METHODS), (NO_METHODS,): ()}
+        methods = named.get(self.methods, self.methods)
         costs = tuple(Cost(ratio, 1.0) for ratio in self.cost_ratios)
         seeds = tuple(range(first_seed, first_seed + self.seeds))
         return Plan(methods, self.policies, self.months, costs, seeds)
@@ -118,7 +122,7 @@ _compare_options = option_group(
         default=ALL_METHODS,
         show_default=True,
         metavar="LIST",
-        help="Methods of `mirage train`, all, or none.",
+        help=f"Methods of `mirage train`, {ALL_METHODS}, or {NO_METHODS}.",
     ),
     click.option(
         "--policies",
@@ -145,15 +149,9 @@ _compare_options = option_group(
         metavar="TIME",
         help="Distance of the windows that are played.  [default: all of the data are]",
     ),
-    click.option(
-        "--data",
-        metavar="FOLDER",
-        help="A data set of `mirage learn dataset`; it says which windows.  [default: made in FOLDER/hand-overs.data]",
-    ),
-    click.option(
-        "--threads", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Of one training."
-    ),
-    click.option("--trees", type=click.IntRange(1), default=100, show_default=True, metavar="N", help="Of a forest."),
+    data_option("made in FOLDER/hand-overs.data"),
+    threads_option,
+    trees_option,
     click.option(
         "--epochs",
         default="",
@@ -162,14 +160,7 @@ _compare_options = option_group(
         help="Of networks at most, in each stage, as 12 or 12,moe-dqn-2023=4.  [default: what each method has; as "
         "published, 300 and many hours]",
     ),
-    click.option(
-        "--futures",
-        type=click.IntRange(1),
-        default=32,
-        show_default=True,
-        metavar="N",
-        help="Of a forecast in the data.",
-    ),
+    futures_option,
 )
 
 
@@ -280,26 +271,14 @@ def _words(settings: Any) -> set[str]:
     return set(str(settings).removesuffix(")").partition("(")[2].split(", "))
 
 
-def _provenance(begun: LearntFrom, plan: Plan, world: Any) -> dict[str, Any]:
-    from mirage import __version__
-    from mirage.trace.statistics.summary import iso_utc
-
-    protocol = world.protocol
-    return {
+def _provenance(begun: LearntFrom, plan: Plan, world: World) -> dict[str, Any]:
+    return begun.provenance() | {
         "trace": Path(begun.trace).name,
-        "nodes": world.scenario.cluster.nodes,
-        "discipline": world.scenario.discipline,
         "settings": begun.simulated().said_by,
-        "protocol": protocol.name,
-        "start": iso_utc(protocol.begin_s),
         "windows": sum(world.within(month).windows for month in plan.months),
-        "every_s": protocol.every_s * world.every,
-        "step_s": protocol.step_s,
+        "every_s": world.protocol.every_s * world.every,
         "months": list(plan.months),
         "seeds": list(plan.seeds),
-        "seed": plan.seeds[0],
         "methods": list(plan.methods),
         "costs": [{"interruption": cost.interruption, "overlap": cost.overlap} for cost in plan.costs],
-        "version": __version__,
-        "command": shlex.join(["mirage", *sys.argv[1:]]),
     }

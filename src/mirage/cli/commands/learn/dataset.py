@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from mirage.cli.commands.train.options import futures_option
 from mirage.cli.machine import MachineOptions, machine_options
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
 from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, window_options
@@ -31,14 +32,7 @@ from mirage.cli.trace_reading import read_named_trace
 @click.option(
     "--forecast/--no-forecast", default=True, show_default=True, help="Features from futures of the queue, too."
 )
-@click.option(
-    "--futures",
-    type=click.IntRange(1),
-    default=32,
-    show_default=True,
-    metavar="N",
-    help="Futures of each forecast.",
-)
+@futures_option
 @click.option("--labels-only", is_flag=True, help="Outcomes without what was seen: no features, no snapshots.")
 @json_output
 @trace_options

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli.commands.train.learnt_from import LearntFrom
-from mirage.cli.commands.train.options import LearningOptions
+from mirage.cli.commands.train.options import LearningOptions, data_option, futures_option
 from mirage.cli.machine import MachineOptions, machine_options
 from mirage.cli.options import (
     CONTEXT,
@@ -56,12 +54,7 @@ explain_options = option_group(
     "asked_for",
     ExplainOptions,
     click.option("-o", "--out", required=True, metavar="TREE", help="File to write; its path is then a policy."),
-    click.option(
-        "--data",
-        metavar="FOLDER",
-        help="Hand-overs of `mirage learn dataset`; they say which windows.  [default: POLICY.data where training "
-        "left it, else made in TREE.data]",
-    ),
+    data_option("made in TREE.data, where training left none in POLICY.data"),
     click.option(
         "--until",
         type=DATE,
@@ -76,14 +69,7 @@ explain_options = option_group(
         metavar="N",
         help="The tree has no more.",
     ),
-    click.option(
-        "--futures",
-        type=click.IntRange(1),
-        default=32,
-        show_default=True,
-        metavar="N",
-        help="Of each forecast, where the hand-overs are made.",
-    ),
+    futures_option,
 )
 
 
@@ -147,7 +133,7 @@ def explain(
     write_output(asked_for.out, tree_file(explained).encode())
     if as_json:
         again = {"held_out": _held_out(begun, data, until_s)}
-        click.echo(json.dumps(explanation_json(explained, again | _provenance(begun)), indent=2))
+        click.echo(json.dumps(explanation_json(explained, again | begun.provenance()), indent=2))
         return
     notes = _notes(explained, behaviour, trained, data)
     words = "the same windows are judged by mirage evaluate … --start {start} --windows {windows} --every {every_s}s"
@@ -253,24 +239,3 @@ def _held_out(begun: LearntFrom, data: HandOvers, until_s: int) -> dict[str, Any
     windows_s = {int(window_s) for window_s in data.window_s if window_s >= until_s}
     start_s = min(windows_s) - int(said["lead_in_s"])
     return {"start": iso_utc(start_s), "windows": len(windows_s), "every_s": said["every_s"]}
-
-
-def _provenance(begun: LearntFrom) -> dict[str, Any]:
-    """Where everything comes from, as ``mirage evaluate --json`` has it."""
-    from mirage import __version__
-    from mirage.trace.statistics.summary import iso_utc
-
-    said = begun.manifest()
-    return {
-        "trace": begun.trace or None,
-        "nodes": said["nodes"],
-        "discipline": said["discipline"],
-        "protocol": said["protocol"],
-        "start": iso_utc(int(said["start_s"])),
-        "windows": said["windows"],
-        "every_s": said["every_s"],
-        "step_s": said["step_s"],
-        "seed": begun.asked.seed,
-        "version": __version__,
-        "command": shlex.join(["mirage", *sys.argv[1:]]),
-    }

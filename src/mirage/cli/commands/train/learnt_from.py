@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +30,7 @@ class LearntFrom:
     """A data set and the world it was made of.
 
     Attributes:
-        trace: The file.
+        trace: The file; empty where there is none.
         asked: Which windows, where they are not those of a data set.
         where: Who does the work.
     """
@@ -87,6 +89,26 @@ class LearntFrom:
 
         limits_s = dict(zip(data.link_nodes.tolist(), data.link_limit_s.tolist()))
         return [Link(int(nodes), int(limit_s)) for nodes, limit_s in sorted(limits_s.items())]
+
+    def provenance(self) -> dict[str, Any]:
+        """Where everything comes from, as ``mirage evaluate --json`` has it."""
+        from mirage import __version__
+        from mirage.trace.statistics.summary import iso_utc
+
+        said = self.manifest()
+        return {
+            "trace": self.trace or None,
+            "nodes": said["nodes"],
+            "discipline": said["discipline"],
+            "protocol": said["protocol"],
+            "start": iso_utc(int(said["start_s"])),
+            "windows": said["windows"],
+            "every_s": said["every_s"],
+            "step_s": said["step_s"],
+            "seed": self.asked.seed,
+            "version": __version__,
+            "command": shlex.join(["mirage", *sys.argv[1:]]),
+        }
 
     def simulated(self) -> Machine:
         """The machine that the options describe."""

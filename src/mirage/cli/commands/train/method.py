@@ -6,9 +6,7 @@ Every method is a command of its own: ``getattr(module, "correction")`` makes it
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -234,7 +232,7 @@ def _tell(begun: LearntFrom, trained: Trained, tried: Tried | None, steps: KeptS
     from mirage.report.training.report_folder import report_of, write_report
     from mirage.report.training.terminal import plain_console, print_choices, print_trained
 
-    provenance = _provenance(begun)
+    provenance = begun.provenance() | {"settings": "of the data set"}
     if begun.learning.report is not None:
         write_report(begun.learning.report, trained.card, tried, steps.curves, provenance)
     if as_json:
@@ -270,25 +268,3 @@ def _settings(learning: LearningOptions, seed: int) -> TrainingSettings:
 def _sizes(data: HandOvers) -> list[int]:
     """Sizes of links in the data."""
     return sorted({int(nodes) for nodes in data.link_nodes})
-
-
-def _provenance(begun: LearntFrom) -> dict[str, Any]:
-    """Where everything comes from, as ``mirage evaluate --json`` has it."""
-    from mirage import __version__
-    from mirage.trace.statistics.summary import iso_utc
-
-    said = begun.manifest()
-    return {
-        "trace": begun.trace,
-        "nodes": said["nodes"],
-        "discipline": said["discipline"],
-        "settings": "of the data set",
-        "protocol": said["protocol"],
-        "start": iso_utc(int(said["start_s"])),
-        "windows": said["windows"],
-        "every_s": said["every_s"],
-        "step_s": said["step_s"],
-        "seed": begun.asked.seed,
-        "version": __version__,
-        "command": shlex.join(["mirage", *sys.argv[1:]]),
-    }

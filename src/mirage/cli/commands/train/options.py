@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage.cli.options import option_group
+from mirage.cli.options import Decorator, option_group
 from mirage.cli.study import WindowOptions
 from mirage.cli.values import DATE
 from mirage.duration import DAY_S
@@ -60,6 +60,27 @@ class LearningOptions:
         return Slices(until_s, tune_until_s)
 
 
+def data_option(default: str) -> Decorator[Any]:
+    """``--data``.
+
+    Args:
+        default: What is learnt from without it.
+    """
+    return click.option(
+        "--data",
+        metavar="FOLDER",
+        help=f"A data set of `mirage learn dataset`; it says which windows.  [default: {default}]",
+    )
+
+
+threads_option = click.option(
+    "--threads", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Of one training."
+)
+
+trees_option = click.option(
+    "--trees", type=click.IntRange(1), default=100, show_default=True, metavar="N", help="Of a forest."
+)
+
 epochs_option = click.option(
     "--epochs",
     type=click.IntRange(1),
@@ -67,15 +88,20 @@ epochs_option = click.option(
     help="Of a network at most, in each stage.  [default: what the method has; as published, 300 and many hours]",
 )
 
+futures_option = click.option(
+    "--futures",
+    type=click.IntRange(1),
+    default=32,
+    show_default=True,
+    metavar="N",
+    help="Futures of each forecast, in a data set that is made.",
+)
+
 learning_options = option_group(
     "learning",
     LearningOptions,
     click.option("-o", "--out", required=True, metavar="MODEL", help="File to write; its path is then a policy."),
-    click.option(
-        "--data",
-        metavar="FOLDER",
-        help="Learn from a data set of `mirage learn dataset`; it says which windows.  [default: made in MODEL.data]",
-    ),
+    data_option("made in MODEL.data"),
     click.option("--until", type=DATE, metavar="DATE", help="Train on windows that are over by then."),
     click.option(
         "--tune-until",
@@ -86,13 +112,9 @@ learning_options = option_group(
     click.option(
         "--report", metavar="FOLDER", help="Write learning curves there, for TensorBoard and as PNG, and the report."
     ),
-    click.option("--threads", type=click.IntRange(1), default=1, show_default=True, metavar="N"),
-    click.option(
-        "--trees", type=click.IntRange(1), default=100, show_default=True, metavar="N", help="Trees of a forest."
-    ),
+    threads_option,
+    trees_option,
     epochs_option,
-    click.option(
-        "--futures", type=click.IntRange(1), default=32, show_default=True, metavar="N", help="Of each forecast."
-    ),
+    futures_option,
 )
 """``-o``, ``--data``, ``--until`` and their kin: what is learnt from, and where the model goes."""
