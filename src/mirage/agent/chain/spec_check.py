@@ -12,7 +12,7 @@ from mirage.duration import HOUR_S, MINUTE_S, UNLIMITED_S, format_duration, pars
 from mirage.errors import ConfigurationError, shown
 from mirage.job_state import MISSING
 from mirage.policy.cost import Cost
-from mirage.policy.registry import known_policies, make_policy, policy_spec
+from mirage.policy.registry import is_policy_file, known_policies, make_policy, policy_spec
 from mirage.policy.settings import PolicySettings
 from mirage.slurm.options import Chosen
 
@@ -114,17 +114,19 @@ def check_spec(spec: ChainSpec, given: Chosen, directory: Path, *, has_end: bool
 def check_policy(spec: ChainSpec) -> None:
     """See that the policy exists and takes its parameter.
 
-    A policy that simulates is only made where it has a parameter: making it loads the simulator.
+    A policy that simulates is only made where it has a parameter: making it loads the simulator. A file is read.
 
     Raises:
-        ConfigurationError: It does not take this parameter.
+        ConfigurationError: It does not take this parameter, or the package that a file needs is not installed.
+        ModelFileError: There is no such file, or it holds no policy.
         UnknownName: There is no such policy.
     """
+    in_file = is_policy_file(spec.policy)
     _, colon, parameter = spec.policy.partition(":")
     declared = policy_spec(spec.policy)
-    if colon and not parameter:
+    if colon and not parameter and not in_file:
         raise ConfigurationError(f"--policy {spec.policy} ends with a colon; write the parameter behind it")
-    if parameter or (declared.parameter and "scheduler" not in declared.needs):
+    if in_file or parameter or (declared.parameter and "scheduler" not in declared.needs):
         make_policy(spec.policy, PolicySettings(Cost(spec.interruption_cost, spec.overlap_cost)))
     if spec.bank_age and BANK_AGE not in declared.needs:
         able = ", ".join(name for name in known_policies() if BANK_AGE in policy_spec(name).needs)

@@ -151,6 +151,23 @@ def test_a_link_that_could_never_be_ready_is_refused(terminal: Terminal) -> None
     assert "not shorter than the time limit 4:00:00" in terminal.stderr
 
 
+def test_a_policy_in_a_file_is_kept_by_its_whole_path(terminal: Terminal) -> None:
+    Path("tree.txt").write_text("tree: 1\nfeatures:\n    remaining: duration\nanswers: wait, submit\n\nsubmit\n")
+    for given in ("./tree.txt", "tree.txt"):
+        terminal.type("submit", "--policy", given, "--no-agent", "serve.sh")
+    chains = json.loads(terminal.type("chain", "list", "--json"))
+    assert [chain["policy"] for chain in chains] == [str(terminal.folder / "tree.txt")] * 2
+
+
+def test_a_policy_in_a_file_that_cannot_be_read_is_refused(terminal: Terminal) -> None:
+    Path("model").write_bytes(b"\x00 no model")
+    refused = {"./nosuch": "nosuch: no such file", "model": "is no model file", "./serve.sh": "no policy begins so"}
+    for name, words in refused.items():
+        terminal.type("submit", "--policy", name, "--no-agent", "serve.sh", status=1)
+        assert words in terminal.stderr
+    assert terminal.type("chain", "list", "--all", "--noheader") == ""
+
+
 def test_a_controller_that_was_not_reached_leaves_no_chain_and_the_next_try_makes_one(terminal: Terminal) -> None:
     terminal.served.slurm.restart_controller(600)
     words = ("submit", "--chain", "serve", "--policy", "reactive", "--no-agent", "serve.sh")

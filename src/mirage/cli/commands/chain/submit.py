@@ -123,6 +123,7 @@ def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) ->
     """The specification of the chain, checked before anything is submitted."""
     from mirage.agent.chain.spec_check import check_spec, default_grace_s, least_limit_s, limit_s, signal_name
     from mirage.agent.model import ChainSpec
+    from mirage.policy.registry import lasting_name
 
     if words["ready_command"] is not None and not words["ready_command"].strip():
         raise ConfigurationError("--ready-command is empty; give a command, or leave the option out")
@@ -133,7 +134,7 @@ def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) ->
         until_s=now_s + words["lasting"] if words["lasting"] else MISSING,
         links=words["links"] or 0,
         until_done=words["until_done"] or not has_end,
-        policy=words["policy"],
+        policy=lasting_name(words["policy"]),
         interruption_cost=cost.interruption,
         overlap_cost=cost.overlap,
         ready_command=words["ready_command"] or "",
