@@ -11,12 +11,13 @@ from mirage.errors import ConfigurationError, UnknownName
 from mirage.learn.regression.as_published import PROBES, PublishedForest, probes
 from mirage.learn.regression.correction import forecast_waits_h, guess
 from mirage.learn.regression.forecast_columns import forecast_columns, levels_of
-from mirage.learn.regression.model import AtOnce, TrainingSettings, seen_in
+from mirage.learn.regression.model import TrainingSettings, seen_in
 from mirage.learn.regression.quantile_trees import wait_of
 from mirage.learn.regression.tree_arrays import TreeArrays, all_of
 from mirage.learn.rule import LEVELS, gain
 from mirage.learn.training.methods import METHODS, method_named
 from mirage.learn.training.rolling_origin import submitted_rows
+from mirage.learn.training.steps import KeptSteps
 from mirage.policy.cost import Cost
 
 pytest.importorskip("xgboost", reason="pip install mirage-hpc[learn]")
@@ -35,9 +36,9 @@ def slices():
 @pytest.fixture(scope="module")
 def models(slices):
     train, tune, _ = slices
-    found = {name: METHODS[name].train()(train, tune, SETTINGS, AtOnce()) for name in NAMES[:-2]}
+    found = {name: METHODS[name].train()(train, tune, SETTINGS, KeptSteps(None)) for name in NAMES[:-2]}
     few = replace(SETTINGS, trees=10)  # six thousand columns
-    return found | {name: METHODS[name].train()(train, tune[:0], few, AtOnce()) for name in NAMES[-2:]}
+    return found | {name: METHODS[name].train()(train, tune[:0], few, KeptSteps(None)) for name in NAMES[-2:]}
 
 
 def mean_cost(submits, data, cost):

@@ -7,7 +7,9 @@ there, what is seen is the queue at the decision, and not at the start of the ne
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise
 from typing import Any, Self
 
@@ -32,19 +34,19 @@ BATCH = 10
 """Trees that are grown in one step."""
 
 
-class Published:
+class Published(ABC):
     """The rule; subclasses predict x."""
 
     inputs: tuple[str, ...] = ()
     reads_history = True
 
+    @abstractmethod
     def x_h(self, history: Floats32) -> Floats:
         """Shape (n,): start of the next link minus end of the present one, in hours.
 
         Args:
             history: Shape (n, snapshots × columns).
         """
-        raise NotImplementedError
 
     def submits(self, seen: Seen, cost: Cost) -> Flags:
         """Where the prediction lies within the bounds, whatever the cost."""
@@ -136,10 +138,7 @@ def train_published_forest(
         means = [tree.value[tree.children_left == -1, 0, 0] for tree in trees]
         return TreeArrays.of(trees).as_arrays() | {"means_h": np.concatenate(means).astype(np.float32)}
 
-    made = [
-        steps.done(f"trees-{first}", lambda first=first: grown(first))  # type: ignore[misc]
-        for first in range(0, settings.trees, BATCH)
-    ]
+    made = [steps.done(f"trees-{first}", partial(grown, first)) for first in range(0, settings.trees, BATCH)]
     means_h = np.concatenate([part["means_h"] for part in made])
     return PublishedForest(all_of([TreeArrays.from_arrays(part) for part in made]), means_h)
 

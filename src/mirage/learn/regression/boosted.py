@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
 from mirage.job_state import Floats
@@ -17,9 +16,8 @@ from mirage.learn.regression.model import (
     Seen,
     Steps,
     TrainingSettings,
-    choices,
-    drawn,
     seen_in,
+    taught,
 )
 from mirage.learn.regression.quantile_trees import Lesson, QuantileTrees, grow
 
@@ -66,8 +64,7 @@ def train_boosted(data: HandOvers, tune: HandOvers, settings: TrainingSettings, 
     inputs = all_inputs(data.names)
 
     def lesson(of: HandOvers, seed: int) -> Lesson:
-        rows = drawn(choices(of), settings.most_rows, seed)
-        wait_s = (of.outcome_s + of.remaining_s)[rows].astype(np.float64)
+        rows, wait_s = taught(of, settings.most_rows, seed)
         return Lesson(seen_in(of, rows).columns(inputs), wait_s)
 
     def make() -> Mapping[str, NDArray[Any]]:

@@ -24,9 +24,8 @@ from mirage.learn.regression.model import (
     Seen,
     Steps,
     TrainingSettings,
-    choices,
-    drawn,
     seen_in,
+    taught,
 )
 from mirage.learn.regression.quantile_trees import Lesson, QuantileTrees, grow, log_wait
 from mirage.learn.rule import LEVELS
@@ -101,9 +100,8 @@ def train_correction(data: HandOvers, tune: HandOvers, settings: TrainingSetting
     forecast = forecast_columns(data.names)
 
     def lesson(of: HandOvers, seed: int) -> Lesson:
-        rows = drawn(choices(of), settings.most_rows, seed)
+        rows, wait_s = taught(of, settings.most_rows, seed)
         waits_h = forecast_waits_h(seen_in(of, rows), forecast)
-        wait_s = (of.outcome_s + of.remaining_s)[rows].astype(np.float64)
         return Lesson(waits_h, wait_s, guess(waits_h, forecast))
 
     arrays = steps.done("trees", lambda: grow(lesson(data, settings.seed), lesson(tune, settings.seed + 1), settings))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -17,9 +18,8 @@ from mirage.learn.regression.model import (
     Seen,
     Steps,
     TrainingSettings,
-    choices,
-    drawn,
     seen_in,
+    taught,
 )
 from mirage.learn.regression.quantile_trees import log_wait, wait_of
 from mirage.learn.regression.tree_arrays import TreeArrays, all_of, random_forest
@@ -105,7 +105,7 @@ def train_forest(data: HandOvers, tune: HandOvers, settings: TrainingSettings, s
     target = np.concatenate([each[1] for each in lessons])
     grid = np.unique(np.quantile(target, np.linspace(0, 1, GRID)).astype(np.float32))
     made = [
-        steps.done(f"trees-{first}", lambda first=first: _grown(rows, target, grid, first, settings))  # type: ignore[misc]
+        steps.done(f"trees-{first}", partial(_grown, rows, target, grid, first, settings))
         for first in range(0, settings.trees, BATCH)
     ]
     below = np.concatenate([part["below"] for part in made])
@@ -113,8 +113,8 @@ def train_forest(data: HandOvers, tune: HandOvers, settings: TrainingSettings, s
 
 
 def _lesson(data: HandOvers, inputs: tuple[str, ...], settings: TrainingSettings) -> tuple[Floats32, Floats32]:
-    rows = drawn(choices(data), settings.most_rows, settings.seed)
-    return seen_in(data, rows).columns(inputs), log_wait((data.outcome_s + data.remaining_s)[rows])
+    rows, wait_s = taught(data, settings.most_rows, settings.seed)
+    return seen_in(data, rows).columns(inputs), log_wait(wait_s)
 
 
 def _grown(

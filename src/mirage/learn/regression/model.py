@@ -188,19 +188,6 @@ class Steps(Protocol):
         ...
 
 
-class AtOnce:
-    """Steps that are not kept."""
-
-    checkpoints: Path | None = None
-
-    def tell(self, words: str) -> None:
-        """Nobody listens."""
-
-    def done(self, name: str, make: Callable[[], Mapping[str, NDArray[Any]]]) -> Arrays:
-        """What the step makes now."""
-        return make()
-
-
 def choices(data: HandOvers) -> Ints:
     """Rows of decisions at which there is a choice: all but the last of each window, where every policy submits."""
     found: Ints = np.flatnonzero(data.remaining_s > 0)
@@ -213,3 +200,13 @@ def drawn(rows: Ints, most: int, seed: int) -> Ints:
         return rows
     found: Ints = np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
     return found
+
+
+def taught(data: HandOvers, most: int, seed: int) -> tuple[Ints, Floats]:
+    """Decisions that are learnt from, at most so many, and how long a link waited that was submitted there.
+
+    Returns:
+        Their rows in the data, and the waits in seconds.
+    """
+    rows = drawn(choices(data), most, seed)
+    return rows, (data.outcome_s + data.remaining_s)[rows].astype(np.float64)

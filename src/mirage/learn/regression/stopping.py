@@ -10,6 +10,7 @@ which is never less than what waiting costs, and take off what waiting is worth 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -119,7 +120,7 @@ def train_stopping(data: HandOvers, tune: HandOvers, settings: TrainingSettings,
                 raise ConfigurationError(f"the data have no decision in the last {BLOCKS_H[0]:g} h of a link")
             trees.append(trees[-1])
             continue
-        made = steps.done(f"block-{block}", lambda block=block: _grown(block, lessons, settings))  # type: ignore[misc]
+        made = steps.done(f"block-{block}", partial(_grown, block, lessons, settings))
         for lesson in lessons:
             lesson.decide(block, trees_from_bytes(made["trees"].astype(np.uint8)))
         trees.append(made["trees"].astype(np.uint8))

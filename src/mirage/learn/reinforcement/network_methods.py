@@ -62,7 +62,7 @@ def _trained(model: NetworkModel, steps: Steps) -> TrainedNetwork:
     for stage in stages:
         figures = [epoch.figures for epoch in model.curve if epoch.stage == stage]
         curves = {f"curve/{name}": np.array([each[name] for each in figures]) for name in figures[0]}
-        steps.done(stage, lambda curves=curves: curves)  # type: ignore[misc]
+        steps.done(stage, partial(dict, curves))
     return TrainedNetwork(model)
 
 
