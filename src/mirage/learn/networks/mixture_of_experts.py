@@ -44,7 +44,7 @@ class ExpertUsage:
         return float(np.exp(entropy) / len(self.weight))
 
 
-class MixtureBody(nn.Module):  # type: ignore[misc]
+class MixtureBody(nn.Module):
     """Experts and their gate.
 
     Args:

@@ -52,7 +52,7 @@ class Read(NamedTuple):
 
 
 class Body(Protocol):
-    """Reads histories and features."""
+    """A module that reads histories and features; ``width`` is that of the embedding."""
 
     width: int
 
@@ -79,10 +79,10 @@ class Said(NamedTuple):
     penalty: Tensor
 
 
-class Network(nn.Module):  # type: ignore[misc]
+class Network(nn.Module):
     """A body and its heads."""
 
-    def __init__(self, body: nn.Module, hidden: int = 64) -> None:
+    def __init__(self, body: Body, hidden: int = 64) -> None:
         super().__init__()
         self.body = body
         self.waits = nn.Linear(body.width, len(LEVELS))

@@ -9,7 +9,7 @@ from mirage.learn.hand_overs import COLUMNS
 from mirage.learn.networks.network import Batch, Read
 
 
-class PerceptronBody(nn.Module):  # type: ignore[misc]
+class PerceptronBody(nn.Module):
     """Two layers.
 
     Args:

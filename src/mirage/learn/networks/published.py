@@ -18,7 +18,7 @@ SUBMIT_H = (-0.5, 500.0)
 """A link is submitted where the predicted outcome lies between these."""
 
 
-class PublishedTransformer(nn.Module):  # type: ignore[misc]
+class PublishedTransformer(nn.Module):
     """Encoder without positions, flattened into one number: 2.46 M weights with two layers.
 
     Args:
@@ -43,7 +43,7 @@ class PublishedTransformer(nn.Module):  # type: ignore[misc]
         return self(history)
 
 
-class PublishedMixture(nn.Module):  # type: ignore[misc]
+class PublishedMixture(nn.Module):
     """Ten such encoders of one layer and one head each, under a linear gate on the flat history: 13.0 M weights."""
 
     def __init__(self, experts: int = EXPERTS, width: int = WIDTH) -> None:
@@ -60,7 +60,7 @@ class PublishedMixture(nn.Module):  # type: ignore[misc]
         return (self.gate(history.flatten(1)) * self.parts(history)).sum(dim=1, keepdim=True)
 
 
-class PublishedPolicy(nn.Module):  # type: ignore[misc]
+class PublishedPolicy(nn.Module):
     """A linear layer over what a frozen network predicts: logits of waiting and submitting."""
 
     def __init__(self, frozen: PublishedTransformer | PublishedMixture) -> None:

@@ -17,7 +17,7 @@ SNAPSHOTS_A_TOKEN = 6
 TOKENS = HISTORY // SNAPSHOTS_A_TOKEN
 
 
-class HistoryTokens(nn.Module):  # type: ignore[misc]
+class HistoryTokens(nn.Module):
     """Tokens of a batch, shape (n, 1 + ``TOKENS``, width): that of the features first, then the hours in order."""
 
     def __init__(self, features: int, width: int) -> None:
@@ -41,7 +41,7 @@ def encoder(width: int, layers: int, heads: int, feed_forward: int, dropout: flo
     return nn.TransformerEncoder(layer, layers, norm=nn.LayerNorm(width), enable_nested_tensor=False)
 
 
-class TransformerBody(nn.Module):  # type: ignore[misc]
+class TransformerBody(nn.Module):
     """The encoder.
 
     Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +15,8 @@ from mirage.learn.training.trained import Trained, read_trained
 from mirage.policy.contract import Policy
 from mirage.policy.cost import Cost
 from mirage.provision.policies.what_if import WhatIf
+from mirage.sim.cluster import Limit
+from mirage.sim.slurm_conf.settings import SlurmSettings
 
 TEXTS: dict[str, str] = {"tree:": "mirage.learn.explain.tree_rule:tree_from_file"}
 """Beginning of the first line of a text → what makes the policy in it, ``module:function``, called as
@@ -77,11 +78,11 @@ def _learned(
     cost: Cost,
     seed: int,
     discipline: str,
-    scheduler: Hashable | None,
-    limits: tuple[Hashable, ...],
+    scheduler: SlurmSettings | None,
+    limits: tuple[Limit, ...],
 ) -> LearnedProvisioner:
     """The provisioner of a model, with the looks that all of its kind share."""
-    what_if = WhatIf(cost=cost, seed=seed, discipline=discipline, scheduler=scheduler, limits=limits)  # type: ignore[arg-type]
+    what_if = WhatIf(cost=cost, seed=seed, discipline=discipline, scheduler=scheduler, limits=limits)
     forecasts = any(METHODS[part.method].forecast for part in trained.parts.values() if part.model)
     looks = None
     if forecasts and trained.futures:
