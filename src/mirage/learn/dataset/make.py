@@ -6,15 +6,14 @@ hand_overs = read_hand_overs(Path("data"))
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirage.errors import ConfigurationError
 from mirage.executors.executor import Executor
 from mirage.executors.processes import Processes
+from mirage.learn.dataset.packages import check_packages
 from mirage.learn.dataset.recipe import Recipe, Shard
 from mirage.learn.dataset.shards import Folder
 from mirage.learn.dataset.window import WindowMaker
@@ -83,10 +82,7 @@ def make_data_set(
     Raises:
         ConfigurationError: There is no pyarrow, or the folder holds something else or cannot be written.
     """
-    if importlib.util.find_spec("pyarrow") is None:
-        raise ConfigurationError(
-            'a data set needs pyarrow, which is not installed; run: pip install "mirage-hpc[learn]"'
-        )
+    check_packages("a data set", ["pyarrow"])
     place, shards = Folder(folder), recipe.shards()
     digest = place.open_for(recipe)
     missing = [shard for shard in shards if not place.has(shard, recipe.shard_s, digest)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from mirage.errors import UnknownName
+from mirage.learn.dataset.packages import check_packages
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model import Model, Steps, TrainingSettings
 
@@ -23,12 +24,14 @@ class Method:
         trainer: Where the trainer is, ``module:function``.
         model: Where the model's class is, ``module:class``, with ``from_arrays``.
         summary: One line for menus.
+        package: The module that it is trained with.
         forecast: Whether it reads a forecast.
     """
 
     trainer: str
     model: str
     summary: str
+    package: str
     forecast: bool = False
 
     def train(self) -> Trainer:
@@ -49,7 +52,7 @@ def _network(name: str, summary: str) -> Method:
     """A method that trains a network; those of 2023 see no forecast."""
     trainer = f"mirage.learn.reinforcement.network_methods:train_{name.replace('-', '_')}"
     model = "mirage.learn.networks.trained_network:TrainedNetwork"
-    return Method(trainer, model, summary, forecast=not name.endswith("-2023"))
+    return Method(trainer, model, summary, "torch", forecast=not name.endswith("-2023"))
 
 
 METHODS: dict[str, Method] = {
@@ -57,35 +60,41 @@ METHODS: dict[str, Method] = {
         f"{_ROOM}.correction:train_correction",
         f"{_ROOM}.correction:CorrectedForecast",
         "what came of such forecasts: quantiles of the forecast, corrected",
+        "xgboost",
         forecast=True,
     ),
     "stopping": Method(
         f"{_ROOM}.stopping:train_stopping",
         f"{_ROOM}.stopping:Stopping",
         "optimal stopping by backward induction on all outcomes, from the forecast",
+        "xgboost",
         forecast=True,
     ),
     "boosted": Method(
         f"{_ROOM}.boosted:train_boosted",
         f"{_ROOM}.boosted:BoostedOutcomes",
         "gradient boosting of the outcome's distribution on features of the queue and of the forecast",
+        "xgboost",
         forecast=True,
     ),
     "forest": Method(
         f"{_ROOM}.forest:train_forest",
         f"{_ROOM}.forest:QuantileForest",
         "quantile regression forest on features of the queue and of the forecast",
+        "sklearn",
         forecast=True,
     ),
     "random-forest-2023": Method(
         f"{_ROOM}.as_published:train_published_forest",
         f"{_ROOM}.as_published:PublishedForest",
         "forest on the flat snapshots of 24 hours, as in Mirage, SC'23",
+        "sklearn",
     ),
     "xgboost-2023": Method(
         f"{_ROOM}.as_published:train_published_trees",
         f"{_ROOM}.as_published:PublishedTrees",
         "XGBoost on the flat snapshots of 24 hours, as in Mirage, SC'23",
+        "xgboost",
     ),
     "transformer": _network("transformer", "transformer over 24 hours of the queue: the outcome's distribution"),
     "transformer-dqn": _network("transformer-dqn", "the same, fine-tuned by double DQN"),
@@ -112,6 +121,21 @@ def method_named(name: str) -> Method:
     if name not in METHODS:
         raise UnknownName("method", name, METHODS)
     return METHODS[name]
+
+
+def check_installed(names: Iterable[str]) -> None:
+    """See, before hours of work, that all is installed that training needs.
+
+    Args:
+        names: The methods.
+
+    Raises:
+        ConfigurationError: A package is not.
+        UnknownName: There is no such method.
+    """
+    if packages := [method_named(name).package for name in names]:
+        check_packages("training", ["pyarrow", "safetensors", *packages])
+    check_packages("a data set", ["pyarrow"])
 
 
 def _found(entry: str) -> Any:

@@ -26,8 +26,8 @@ from mirage.duration import format_duration
 if TYPE_CHECKING:
     from mirage.learn.hand_overs import HandOvers
     from mirage.learn.training.comparison.plan import Plan
-    from mirage.provision.evaluation.protocol import Protocol
     from mirage.learn.training.comparison.play import World
+    from mirage.provision.evaluation.protocol import Protocol
 
 ALL_METHODS, NO_METHODS = "all", "none"
 DEFAULT_POLICIES = (
@@ -205,12 +205,14 @@ def compare(
     from mirage.learn.training.comparison.judge import judged
     from mirage.learn.training.comparison.models import Teaching, train_models
     from mirage.learn.training.comparison.play import World, play
+    from mirage.learn.training.methods import check_installed
     from mirage.learn.training.train import Said
     from mirage.report.judgement.folder import check_results_folder, write_results
     from mirage.report.judgement.terminal import print_comparison
     from mirage.report.terminal.evaluation import progress_bar
 
     plan = options.plan(asked.seed)
+    check_installed(plan.methods)
     folder = Path(options.out)
     check_results_folder(folder)
     begun = LearntFrom(trace, machine, asked, where, options.learning(plan.months), reading)

@@ -112,6 +112,7 @@ def explain(
     The decisions of a model are read off the hand-overs, so that TRACE may be left out where these are there; what-if
     is then not compared with. Every other policy is played.
     """
+    from mirage.learn.dataset.packages import check_packages
     from mirage.learn.explain.explanation import default_until_s
     from mirage.learn.explain.explanation import explain as explain_policy
     from mirage.policy.cost import Cost
@@ -121,6 +122,7 @@ def explain(
     check_output(asked_for.out)
     learning = asked_for.learning(policy)
     _check_made(policy, costs.cost())
+    check_packages("a tree", ["pyarrow", "sklearn"])
     if trace is None and learning.data is None:
         raise click.UsageError("give TRACE, or hand-overs of it with --data")
     begun = LearntFrom(trace or "", machine, asked, where, learning, reading)

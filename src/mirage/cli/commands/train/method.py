@@ -80,7 +80,7 @@ def _command(method: str, what: str) -> click.Command:
         as_json: bool,
         reading: TraceOptions,
     ) -> None:
-        begun = _begin(trace, machine, asked, where, learning, reading)
+        begun = _begin(trace, machine, asked, where, learning, reading, (method,))
         data = begun.data()
         _write(begun, data, {nodes: method for nodes in _sizes(data)}, as_json)
 
@@ -137,7 +137,6 @@ def best(
 ) -> None:
     """``mirage train best``."""
     from mirage.learn.training.folds import check_months, last_months
-    from mirage.learn.training.methods import method_named
     from mirage.learn.training.played import play_what_if
     from mirage.learn.training.rolling_origin import Plan
     from mirage.learn.training.train import try_and_choose
@@ -145,9 +144,7 @@ def best(
     from mirage.report.terminal.evaluation import progress_bar
     from mirage.report.training.terminal import step_line
 
-    for method in methods:
-        method_named(method)
-    begun = _begin(trace, machine, asked, where, learning, reading)
+    begun = _begin(trace, machine, asked, where, learning, reading, methods)
     begun.simulated()
     data = begun.data()
     slices = learning.slices(data)
@@ -180,8 +177,12 @@ def _begin(
     where: ExecutorOptions,
     learning: LearningOptions,
     reading: TraceOptions,
+    methods: tuple[str, ...],
 ) -> LearntFrom:
-    """What is learnt from; what could not be written is refused before the work."""
+    """What is learnt from; what could not be trained or written is refused before the work."""
+    from mirage.learn.training.methods import check_installed
+
+    check_installed(methods)
     check_output(learning.out)
     if learning.report is not None:
         from mirage.report.training.report_folder import check_report_folder

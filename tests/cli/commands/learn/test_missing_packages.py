@@ -1,0 +1,23 @@
+"""Commands of learning where a package is missing: they say so before they read anything."""
+
+import pytest
+
+from mirage.cli import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing", "message"),
+    [
+        (["train", "correction"], {"xgboost", "safetensors"}, "training needs safetensors, XGBoost, which are"),
+        (["train", "forest"], {"sklearn", "torch"}, "training needs scikit-learn, which is"),
+        (["train", "best"], {"xgboost"}, "training needs XGBoost, which is"),
+        (["compare", "--months", "2024-01"], {"torch"}, "training needs PyTorch, which is"),
+        (["compare", "--months", "2024-01", "--methods", "none"], {"pyarrow"}, "a data set needs pyarrow, which is"),
+        (["explain", "what-if"], {"sklearn"}, "a tree needs scikit-learn, which is"),
+    ],
+)
+def test_what_is_missing_is_said_before_the_work(monkeypatch, tmp_path, capsys, arguments, missing, message):
+    monkeypatch.setattr("mirage.learn.dataset.packages.find_spec", lambda name: None if name in missing else object())
+    assert main([*arguments, "nosuch.csv", "--nodes", "8", "-o", str(tmp_path / "out")]) == 1
+    assert capsys.readouterr().err == f'mirage: error: {message} not installed; run: pip install "mirage-hpc[learn]"\n'
+    assert not list(tmp_path.iterdir())
