@@ -1,7 +1,7 @@
 """Every network on a small queue whose optimum is known, and how long a decision takes.
 
-    python benchmarks/learn/small_queue.py             # a few minutes on one core
-    python benchmarks/learn/small_queue.py --quick     # a smoke run
+    PYTHONPATH=tests/learn python benchmarks/learn/small_queue.py             # a few minutes on one core
+    PYTHONPATH=tests/learn python benchmarks/learn/small_queue.py --quick     # a smoke run
 
 The queue is that of the tests (tests/learn/small_environment.py): a Markov chain of backlogs, solved by dynamic
 programming. Figures are the exact expected gain of a network's decisions over submitting at the end, as a share of the
@@ -12,14 +12,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "learn"))
 import small_environment
 
 from mirage.learn.networks.inputs import OF_THE_LINK, ScaledHandOvers
