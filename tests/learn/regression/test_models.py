@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from made_up_hand_overs import before_and_after, made_up_hand_overs
 
+from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.learn.regression.as_published import PROBES, PublishedForest, probes
 from mirage.learn.regression.correction import forecast_waits_h, guess
@@ -133,3 +134,9 @@ def test_as_published_it_submits_between_half_an_hour_before_and_500_hours_after
 def test_an_unknown_method_lists_the_known_ones():
     with pytest.raises(UnknownName, match="correction"):
         method_named("corection")
+
+
+def test_stopping_needs_decisions_near_the_end_of_a_link(slices):
+    early = slices[0][slices[0].remaining_s > 2 * HOUR_S]
+    with pytest.raises(ConfigurationError, match=r"no decision in the last 2 h of a link, .* --step of less"):
+        METHODS["stopping"].train()(early, slices[1], SETTINGS, KeptSteps(None))

@@ -117,7 +117,10 @@ def train_stopping(data: HandOvers, tune: HandOvers, settings: TrainingSettings,
     for block in range(len(BLOCKS_H)):
         if not len(lessons[0].rows(block)):  # links are shorter than that, or decisions further apart
             if not trees:
-                raise ConfigurationError(f"the data have no decision in the last {BLOCKS_H[0]:g} h of a link")
+                raise ConfigurationError(
+                    f"the data have no decision in the last {BLOCKS_H[0]:g} h of a link, where stopping begins; "
+                    "make them with a --step of less, or choose another method"
+                )
             trees.append(trees[-1])
             continue
         made = steps.done(f"block-{block}", partial(_grown, block, lessons, settings))

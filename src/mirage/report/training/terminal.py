@@ -35,8 +35,11 @@ def print_trained(card: ModelCard, console: Console | None = None) -> None:
     seen = card.trained_on
     title = f"hand-overs of {seen.trace}, schema {card.schema}, Mirage {card.package}"
     console.print(Text(title, "bold"))
-    dates = f"{iso_utc(seen.first_s)} to {iso_utc(seen.until_s)}"
-    console.print(Text(f"{seen.rows:,} decisions in windows from {dates}, the last of them to tune on"))
+    if seen.rows:
+        dates = f"{iso_utc(seen.first_s)} to {iso_utc(seen.until_s)}"
+        console.print(Text(f"{seen.rows:,} decisions in windows from {dates}, the last of them to tune on"))
+    else:
+        console.print(Text("nothing was trained: no method is better than what-if beyond doubt, for any size"))
     console.print()
     rows = []
     for nodes, said in card.settings["sizes"].items():

@@ -1,0 +1,27 @@
+"""What is told of a training."""
+
+from io import StringIO
+
+from rich.console import Console
+
+from mirage.duration import HOUR_S
+from mirage.predict.model_file import ModelCard, TrainedOn
+from mirage.report.training.terminal import print_trained
+
+
+def told(rows: int, method: str) -> str:
+    on = TrainedOn("jobs.csv", 0, HOUR_S, rows)
+    written = StringIO()
+    card = ModelCard("provisioner", 1, (), on, settings={"sizes": {"8": {"method": method}}})
+    print_trained(card, Console(file=written, width=140))
+    return written.getvalue()
+
+
+def test_a_training_is_told_by_its_decisions_and_their_dates() -> None:
+    assert "12 decisions in windows from 1970-01-01T00:00:00Z to 1970-01-01T01:00:00Z" in told(12, "correction")
+
+
+def test_where_what_if_keeps_every_place_nothing_was_trained() -> None:
+    said = told(0, "what-if")
+    assert "nothing was trained" in said
+    assert "decisions in windows" not in said
