@@ -8,10 +8,12 @@ elapsed time, so only larger uses are drawn.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
-from mirage.duration import HOUR_S
+from mirage.duration import HOUR_S, UNLIMITED_S
+from mirage.forecast.own_history_kernel import fill_latest, fill_levels
 from mirage.forecast.run_times import Uses
 from mirage.job_state import Floats, Ints
 from mirage.policy.view import View
@@ -24,6 +26,9 @@ PRIOR_SAMPLES = 30.0
 
 LEVELS = 64
 """How many equally likely values stand for a distribution of uses."""
+
+MIDDLES = (np.arange(LEVELS) + 0.5) / LEVELS
+"""The probabilities that these values stand at."""
 
 ENOUGH = 64
 """From so many ended jobs on a kind speaks for itself."""
@@ -38,32 +43,42 @@ def use_of_limit(view: View) -> Floats:
     return np.clip((ended.end_s - ended.start_s) / np.maximum(ended.limit_s, 1), 0.0, 1.0)
 
 
+def kind_of(user: Ints, limit_s: Ints) -> Ints:
+    """One number for a user and a limit."""
+    return user * (2 * UNLIMITED_S) + limit_s
+
+
+def latest_of(kinds: Ints, kind: Ints, values: Floats, most: int) -> list[Floats]:
+    """For each of some kinds the values of the latest of many jobs, ascending.
+
+    Args:
+        kind: Shape (jobs,), the latest job last.
+        values: Shape (jobs,).
+        most: How many of a kind count.
+    """
+    found, counts = np.empty((len(kinds), most)), np.empty(len(kinds), dtype=np.int64)
+    fill_latest(kinds, kind, values, found, counts)
+    return [row[:count] for row, count in zip(found, counts.tolist())]
+
+
 def like_limit(limit_s: Ints) -> Ints:
     """The class of like limits each limit belongs to."""
     return np.searchsorted(_LIMIT_EDGES_S, limit_s, side="right")
 
 
 def evenly(uses: Floats, weights: Floats | None = None) -> Floats:
-    """``LEVELS`` equally likely values that stand for weighted ones.
-
-    Args:
-        uses: Shape (…, n).
-        weights: The same shape; None where all weigh the same.
+    """``LEVELS`` equally likely values that stand for some, weighted or all alike.
 
     Returns:
-        Shape (…, LEVELS), ascending.
+        Shape (LEVELS,), ascending.
     """
-    order = np.argsort(uses, axis=-1, kind="stable")
-    mass = np.ones(uses.shape) if weights is None else np.take_along_axis(weights, order, axis=-1)
-    return _levels(np.take_along_axis(uses, order, axis=-1), mass)
-
-
-def _levels(ascending: Floats, mass: Floats) -> Floats:
-    share = np.cumsum(mass, axis=-1) / mass.sum(axis=-1, keepdims=True)
-    middles = (np.arange(LEVELS) + 0.5) / LEVELS
-    rows = share.reshape(-1, share.shape[-1])
-    at = np.array([np.searchsorted(row, middles) for row in rows]).reshape(*share.shape[:-1], LEVELS)
-    levels: Floats = np.take_along_axis(ascending, np.minimum(at, ascending.shape[-1] - 1), axis=-1)
+    if weights is None:
+        ascending, share = np.sort(uses), np.arange(1, len(uses) + 1) / len(uses)
+    else:
+        order = np.argsort(uses, kind="stable")
+        ascending, mass = uses[order], weights[order]
+        share = np.cumsum(mass) / mass.sum()
+    levels: Floats = ascending[np.minimum(share.searchsorted(MIDDLES), len(uses) - 1)]
     return levels
 
 
@@ -94,25 +109,21 @@ def with_own_history(everybody: Floats, own: Sequence[Floats], running: Sequence
 
     Args:
         everybody: Shape (cases, n), equally likely uses.
-        own: For each case the uses of the user's ended jobs.
-        running: For each case the uses so far of the user's running jobs.
+        own: For each case the uses of the user's ended jobs, ascending.
+        running: For each case the uses so far of the user's running jobs, ascending.
 
     Returns:
         Shape (cases, LEVELS), equally likely uses, ascending.
     """
-    cases, n = everybody.shape
-    last = n + max(map(len, own), default=0)
-    uses, mass = np.ones((cases, last + 1)), np.zeros((cases, last + 1))
-    uses[:, :n], mass[:, :n], mass[:, last] = everybody, PRIOR_SAMPLES / n, 1e-6
-    for case, its in enumerate(own):
-        uses[case, n : n + len(its)], mass[case, n : n + len(its)] = its, 1.0
-    order = np.argsort(uses, axis=1, kind="stable")
-    uses, mass = np.take_along_axis(uses, order, axis=1), np.take_along_axis(mass, order, axis=1)
-    for case, its in enumerate(running):
-        for used in np.sort(its):
-            longer = mass[case, np.searchsorted(uses[case], min(used, 0.999999), side="right") :]
-            longer *= 1.0 + 1.0 / longer.sum()
-    return _levels(uses, mass)
+    levels = np.empty((len(everybody), LEVELS))
+    uses, mass = np.empty((2, everybody.shape[1] + max(map(len, own), default=0) + 1))
+    fill_levels(everybody, *_in_a_row(own), *_in_a_row(running), PRIOR_SAMPLES, MIDDLES, uses, mass, levels)
+    return levels
+
+
+def _in_a_row(groups: Sequence[Floats]) -> tuple[Floats, Ints]:
+    """The values of all groups, and where each ends."""
+    return np.concatenate([*groups, np.zeros(0)]), np.cumsum([*map(len, groups)], dtype=np.int64)
 
 
 class UseHistory:
@@ -120,13 +131,9 @@ class UseHistory:
 
     def __init__(self, view: View) -> None:
         ended, running = view.ended, view.running
-        self._uses, self._user, self._limit_s = use_of_limit(view), ended.user, ended.limit_s
-        self._running_user, self._running_limit_s = running.user, running.limit_s
+        self._uses, self._kind, self._limit_s = use_of_limit(view), kind_of(ended.user, ended.limit_s), ended.limit_s
+        self._running_kind = kind_of(running.user, running.limit_s)
         self._running_used = np.clip((view.now_s - running.start_s) / np.maximum(running.limit_s, 1), 0.0, 1.0)
-        classes = like_limit(ended.limit_s)
-        anything = (np.arange(LEVELS) + 0.5) / LEVELS
-        self._unknown = filled_up(self._uses, anything) if len(self._uses) else np.ones(LEVELS)
-        self._everybody = {int(k): filled_up(self._uses[classes == k], self._unknown) for k in np.unique(classes)}
 
     def of(self, user: Ints, limit_s: Ints) -> Floats:
         """Equally likely uses of jobs of these users and limits; all 1 where nothing has ever ended.
@@ -134,23 +141,34 @@ class UseHistory:
         Returns:
             Shape (cases, LEVELS), ascending.
         """
-        everybody = np.stack([self._everybody.get(int(k), self._unknown) for k in like_limit(limit_s)])
-        own = [
-            self._uses[(self._user == u) & (self._limit_s == limit)][-OWN_SAMPLES:] for u, limit in zip(user, limit_s)
-        ]
-        running = [
-            self._running_used[(self._running_user == u) & (self._running_limit_s == limit)]
-            for u, limit in zip(user, limit_s)
-        ]
-        return with_own_history(everybody, own, running)
+        kind = kind_of(user, limit_s)
+        own = latest_of(kind, self._kind, self._uses, OWN_SAMPLES)
+        running = latest_of(kind, self._running_kind, self._running_used, len(self._running_used))
+        return with_own_history(self._everybody(limit_s), own, running)
+
+    def _everybody(self, limit_s: Ints) -> Floats:
+        """Shape (cases, LEVELS): equally likely uses of all jobs with a like limit."""
+        classes = like_limit(self._limit_s).astype(np.uint8)  # the smaller the numbers, the faster they are sorted
+        together, last = self._uses[np.argsort(classes, kind="stable")], np.cumsum(np.bincount(classes, minlength=256))
+        asked, row = np.unique(like_limit(limit_s), return_inverse=True)
+        return np.stack([self._of_class(together[last[k - 1] if k else 0 : last[k]]) for k in asked])[row]
+
+    def _of_class(self, uses: Floats) -> Floats:
+        if len(uses) >= ENOUGH:
+            return evenly(uses)
+        return filled_up(uses, self._unknown) if len(uses) else self._unknown
+
+    @cached_property
+    def _unknown(self) -> Floats:
+        """Equally likely uses of a job with a limit that is like no other."""
+        return filled_up(self._uses, MIDDLES) if len(self._uses) else np.ones(LEVELS)
 
     def draw_from(self, user: Ints, limit_s: Ints, elapsed_s: Floats) -> Uses:
         """For jobs of these users and limits that have run so long already, what their use can be."""
         if not len(user):
             return Uses(np.ones(1), np.zeros((0, 2), dtype=np.int64))
-        kinds, kind = np.unique(np.stack([user, limit_s]), axis=1, return_inverse=True)
-        kind = kind.reshape(-1)
-        tables = self.of(*kinds)
+        _, first_of, kind = np.unique(kind_of(user, limit_s), return_index=True, return_inverse=True)
+        tables = self.of(user[first_of], limit_s[first_of])
         samples = np.append(tables.ravel(), 1.0)
         first = kind * LEVELS
         used = elapsed_s / np.maximum(limit_s, 1)
