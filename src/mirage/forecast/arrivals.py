@@ -5,14 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numba import typeof
 
 from mirage.duration import DAY_S
 from mirage.job_state import Ints
 from mirage.policy.view import View
-from mirage.sim.kernel.arrays import JOB, NOBODY, WHOLE_NODE, Records, records
+from mirage.sim.kernel.arrays import NOBODY, WHOLE_NODE, Records, records
 
 PAST_DAYS = 14
 """How far back the days that arrivals are drawn from lie."""
+
+ARRIVAL = np.dtype(
+    (
+        np.record,
+        [(name, np.int64) for name in ("submit_s", "run_s", "limit_s", "nodes", "gpus", "cpus", "user", "partition")]
+        + [("boost", np.float64)],
+    )
+)
+"""What is known of a job that may come again: fields of JOB, of which there are many more."""
+
+ARRIVALS_TYPE = typeof(records(ARRIVAL, 1))  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +32,7 @@ class Arrivals:
     """Jobs submitted in the last days: models of those to come.
 
     Attributes:
-        jobs: JOB records by submit time.
+        jobs: ARRIVAL records by submit time.
         again: Shape (jobs,): for one that waits or runs now its row among the pending, then the running jobs of the
             view; ``NOBODY`` for one that has ended.
         days: How many whole days back they are known; 0 when the past is too short to draw from.
@@ -33,25 +45,26 @@ class Arrivals:
 
 def past_arrivals(view: View) -> Arrivals:
     """What was submitted in the last ``PAST_DAYS``."""
-    ended, since_s = view.ended, view.now_s - PAST_DAYS * DAY_S
-    late = ended.submit_s >= since_s
-    made = records(JOB, int(late.sum()))
-    made.submit_s, made.limit_s = ended.submit_s[late], ended.limit_s[late]
-    made.nodes, made.user = ended.nodes[late], ended.user[late]
-    made.run_s = (ended.end_s - ended.start_s)[late]
-    made.gpus = WHOLE_NODE
-    parts, again, row = [made], [np.full(len(made), NOBODY)], 0
-    for jobs in (view.pending, view.running):
-        late = jobs.submit_s >= since_s
-        made = records(JOB, int(late.sum()))
-        for name in ("submit_s", "limit_s", "nodes", "user", "gpus", "cpus", "partition"):
-            made[name] = getattr(jobs, name)[late]
-        parts.append(made)
-        again.append(row + np.flatnonzero(late))
-        row += len(jobs)
-    together: Records = np.concatenate(parts).view(np.recarray)
-    together.after, together.begin_s = NOBODY, NOBODY
-    order = np.argsort(together.submit_s, kind="stable")
-    together = together[order]
-    days = int(min((view.now_s - together.submit_s[0]) // DAY_S, PAST_DAYS)) if len(together) else 0
-    return Arrivals(together, np.ascontiguousarray(np.concatenate(again)[order], dtype=np.int64), days)
+    since_s = view.now_s - PAST_DAYS * DAY_S
+    groups = (view.ended, view.pending, view.running)
+    late = [np.flatnonzero(jobs.submit_s >= since_s) for jobs in groups]
+
+    def together(name: str) -> Ints:
+        return np.concatenate([getattr(jobs, name)[rows] for jobs, rows in zip(groups, late)])
+
+    submit_s = together("submit_s")
+    order = np.argsort(submit_s, kind="stable")
+    found = records(ARRIVAL, len(order))
+    found.submit_s = submit_s[order]
+    for name in ("limit_s", "nodes", "user"):
+        found[name] = together(name)[order]
+    ended = len(late[0])
+    again = np.concatenate([np.full(ended, NOBODY), late[1], len(view.pending) + late[2]])[order]
+    has_ended = again == NOBODY
+    found.run_s[has_ended] = (view.ended.end_s - view.ended.start_s)[late[0]][order[has_ended]]
+    found.gpus = WHOLE_NODE
+    for name in ("gpus", "cpus", "partition"):
+        seen = np.concatenate([getattr(jobs, name) for jobs in groups[1:]])
+        found[name][~has_ended] = seen[again[~has_ended]]
+    days = int(min((view.now_s - found.submit_s[0]) // DAY_S, PAST_DAYS)) if len(found) else 0
+    return Arrivals(found, np.ascontiguousarray(again, dtype=np.int64), days)

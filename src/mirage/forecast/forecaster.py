@@ -12,7 +12,7 @@ from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, PlanInfeasible
 from mirage.forecast.arrivals import Arrivals, past_arrivals
 from mirage.forecast.limited import foreseen, with_limited
-from mirage.forecast.rollout_kernel import count_arrivals, leave_queue, roll_out
+from mirage.forecast.rollout_kernel import Draws, leave_queue, most_arrivals, roll_out
 from mirage.forecast.run_times import RunTimes, chances, uniform
 from mirage.forecast.standings import Standings
 from mirage.forecast.use_history import History
@@ -26,6 +26,7 @@ from mirage.sim.jobs import link_record
 from mirage.sim.kernel.allocate import copy_state, empty_like, enlarged, make_scratch
 from mirage.sim.kernel.arrays import (
     ASKS_POLICY,
+    JOB,
     NEVER_S,
     NOBODY,
     REACHED,
@@ -35,6 +36,7 @@ from mirage.sim.kernel.arrays import (
     Scratch,
     State,
     empty_records,
+    records,
 )
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
@@ -118,7 +120,7 @@ class QueueFutures:
         self.chances = chances(view, forecaster.futures, forecaster.seed)
         self.past = past_arrivals(view)
         self.days = _days(self.past, forecaster) if forecaster.arrivals else np.zeros((forecaster.futures, 1), np.int64)
-        arrivals = max(count_arrivals(self.past.jobs, days, view.now_s) for days in self.days)
+        arrivals = most_arrivals(self.past.jobs, self.days, view.now_s)
         scheduler = forecaster.scheduler
         seldom = replace(
             scheduler,
@@ -205,11 +207,14 @@ class QueueFutures:
         present_slot = int(present[0]) if len(present) else NOBODY
 
         def play(part: slice, scratch: Scratch) -> int:
-            world = self.world._replace(jobs=self.world.jobs.copy())  # arrivals of each future are written into it
-            return roll_out(
-                world, seen, _like(seen), _like(seen), scratch, self.spec.load(),
+            world = self.world._replace(jobs=records(JOB, len(self.world.jobs)))  # for the arrivals of each future
+            draws = Draws(
                 self.uses.samples, self.uses.stretch, self.chances[part], self.past.jobs, self.past.again,
-                self.days[part], link[part], waiting, present_slot, delays_s, anchors, until_s, starts_s[part],
+                self.days[part], present_slot, self.view.now_s,
+            )  # fmt: skip
+            return roll_out(
+                world, seen, _like(seen), _like(seen), scratch, self.spec.load(), draws, np.zeros(2, dtype=np.int64),
+                link[part], waiting, delays_s, anchors, until_s, starts_s[part],
             )  # fmt: skip
 
         while True:

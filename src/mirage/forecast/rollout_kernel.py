@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from numba import bool_, boolean, float64, int64
+import numpy as np
+from numba import bool_, boolean, int64, typeof
 
 from mirage.duration import DAY_S
+from mirage.forecast.arrivals import ARRIVAL, ARRIVALS_TYPE
+from mirage.job_state import Floats, Ints
 from mirage.sim.kernel.allocate import copy_state
 from mirage.sim.kernel.arrays import (
     DISCIPLINE_TYPE,
@@ -19,9 +22,11 @@ from mirage.sim.kernel.arrays import (
     STARTED_WATCHED,
     STATE_TYPE,
     WORLD_TYPE,
+    Records,
     Scratch,
     State,
     World,
+    records,
 )
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.engine import advance, wake_now
@@ -31,21 +36,46 @@ NOT_PLAYED = -1
 """In place of a start: this delay's is read off its neighbours'."""
 
 
-@kernel()
-def draw_runs(state: State, samples: Any, stretch: Any, chance: Any, sure: int) -> None:
-    """Give every visible job a run time.
+DRAWN_S = DAY_S // 4
+"""Arrivals are drawn for so long at a time: most futures end before a day has passed."""
 
-    Args:
-        chance: Shape (jobs,), uniform in [0, 1).
-        sure: Slot of the one job known to run until its limit: the present link.
-    """
+
+class Draws(NamedTuple):
+    """What is drawn for some futures, and what from."""
+
+    samples: Floats  # as in ``Uses``
+    stretch: Ints
+    chance: Floats  # (futures, jobs), uniform in [0, 1)
+    past: Records  # ARRIVAL, by submit time
+    again: Ints  # (past,), slot of each that runs or waits now, ``NOBODY`` where it has ended
+    days: Ints  # (futures, days ahead), how many days back the model of each lies; 0 for a day without arrivals
+    sure: int  # slot of the one job known to run until its limit: the present link
+    now_s: int  # when futures begin
+
+
+def _example() -> Draws:
+    f1, i1 = np.zeros(1), np.zeros(1, np.int64)
+    return Draws(f1, np.zeros((1, 2), np.int64), np.zeros((1, 1)), records(ARRIVAL, 1), i1, np.zeros((1, 1), np.int64), 0, 0)
+
+
+DRAWS_TYPE = typeof(_example())  # type: ignore[no-untyped-call]
+
+
+@kernel()
+def drawn_run_s(draws: Draws, future: int, slot: int, limit_s: int) -> int:
+    """The run time of the visible job in a slot, in one of the futures."""
+    first, last = draws.stretch[slot, 0], draws.stretch[slot, 1]
+    use = 1.0 if slot == draws.sure else draws.samples[first + int(draws.chance[future, slot] * (last - first))]
+    return max(int(use * limit_s), 1)
+
+
+@kernel()
+def draw_runs(state: State, draws: Draws, future: int) -> None:
+    """Give every visible job a run time."""
     clock, live = state.clock[0], state.live
     now = clock.now_s
-    for slot in range(len(chance)):
-        job = live[slot]
-        first, last = stretch[slot, 0], stretch[slot, 1]
-        use = 1.0 if slot == sure else samples[first + int(chance[slot] * (last - first))]
-        job.run_s = max(int(use * job.limit_s), 1)
+    for slot in range(draws.chance.shape[1]):
+        live[slot].run_s = drawn_run_s(draws, future, slot, live[slot].limit_s)
     clock.n_heap = 0
     for k in range(clock.n_running):
         slot = state.running[k]
@@ -67,68 +97,80 @@ def first_since(past: Any, time_s: int) -> int:
     return low
 
 
-@kernel(int64(JOBS_TYPE, int64[::1], int64))
-def count_arrivals(past: Any, days: Any, now: int) -> int:
-    """How many jobs some days of the past bring."""
-    found = 0
-    for ahead in range(len(days)):
-        if days[ahead] > 0:
-            begin_s = now - days[ahead] * DAY_S
-            found += first_since(past, begin_s + DAY_S) - first_since(past, begin_s)
-    return found
+@kernel(int64(ARRIVALS_TYPE, int64[:, ::1], int64))
+def most_arrivals(past: Any, days: Any, now: int) -> int:
+    """How many jobs some days of the past bring at most, in any future.
+
+    Args:
+        past: ARRIVAL records by submit time.
+        days: Shape (futures, days ahead), as ``draw_arrivals`` takes each.
+    """
+    most = 0
+    for future in range(days.shape[0]):
+        found = 0
+        for ahead in range(days.shape[1]):
+            if days[future, ahead] > 0:
+                begin_s = now - days[future, ahead] * DAY_S
+                found += first_since(past, begin_s + DAY_S) - first_since(past, begin_s)
+        most = max(most, found)
+    return most
 
 
 @kernel()
-def draw_arrivals(world: World, state: State, past: Any, again: Any, days: Any, first_id: int) -> None:
-    """Fill ``world.jobs`` with days of the past, each moved to follow the one before.
+def draw_arrivals(world: World, draws: Draws, future: int, drawn: Any) -> None:
+    """Write the next stretch of arrivals into ``world.jobs``: one of a day of the past, moved to where it is to come.
 
     A job that has not ended yet comes again with the run time that this future gives it.
 
     Args:
-        past: JOB records by submit time.
-        again: Shape (past,): slot of each that runs or waits now, ``NOBODY`` where it has ended.
-        days: For each day to come, how many days back its model lies; 0 for a day without arrivals.
-        first_id: Ids of the jobs that come are counted from it.
+        drawn: Shape (2,): how many stretches of ``DRAWN_S`` have been drawn, and how many jobs they have brought;
+            counted on.
     """
-    now = state.clock[0].now_s
-    made = 0
-    for ahead in range(len(days)):
-        if days[ahead] == 0:
-            continue
-        shift = (days[ahead] + ahead) * DAY_S
-        begin_s = now - days[ahead] * DAY_S
-        k = first_since(past, begin_s)
-        while k < len(past) and past[k].submit_s < begin_s + DAY_S:
-            world.jobs[made] = past[k]
-            world.jobs[made].submit_s = past[k].submit_s + shift
-            world.jobs[made].id = first_id + made
-            if again[k] != NOBODY:
-                world.jobs[made].run_s = state.live[again[k]].run_s
-            made += 1
-            k += 1
-    for k in range(made, len(world.jobs)):
-        world.jobs[k].submit_s = NEVER_S
+    ahead_s, made = drawn[0] * DRAWN_S, drawn[1]
+    past, day = draws.past, draws.days[future, ahead_s // DAY_S]
+    begin_s = draws.now_s - day * DAY_S + ahead_s % DAY_S
+    k = first_since(past, begin_s) if day > 0 else len(past)
+    while k < len(past) and past[k].submit_s < begin_s + DRAWN_S:
+        model, job, slot = past[k], world.jobs[made], draws.again[k]
+        job.id = draws.chance.shape[1] + made
+        job.submit_s = model.submit_s - begin_s + draws.now_s + ahead_s
+        job.run_s = model.run_s if slot == NOBODY else drawn_run_s(draws, future, slot, model.limit_s)
+        job.limit_s = model.limit_s
+        job.nodes = model.nodes
+        job.gpus = model.gpus
+        job.cpus = model.cpus
+        job.user = model.user
+        job.partition = model.partition
+        job.boost = model.boost
+        job.after = NOBODY
+        job.begin_s = NOBODY
+        made += 1
+        k += 1
+    if made < len(world.jobs):
+        world.jobs[made].submit_s = NEVER_S
+    drawn[0] += 1
+    drawn[1] = made
 
 
 @kernel()
-def pass_time(world: World, state: State, scratch: Scratch, discipline: Any, until_s: int) -> int:
-    """Let time pass as ``advance`` does; segments that have ended are forgotten, as nobody reads them."""
+def pass_time(
+    world: World, state: State, scratch: Scratch, discipline: Any, until_s: int, draws: Draws, future: int, drawn: Any
+) -> int:
+    """Let time pass as ``advance`` does, and draw arrivals as it passes.
+
+    Segments that have ended are forgotten, as nobody reads them.
+    """
     while True:
-        came_back = advance(world, state, scratch, discipline, until_s)
-        if came_back != NEEDS_ROOM or state.clock[0].n_log == 0:
+        reach_s = until_s
+        if drawn[0] * DRAWN_S < draws.days.shape[1] * DAY_S:
+            reach_s = min(until_s, draws.now_s + drawn[0] * DRAWN_S - 1)
+        came_back = advance(world, state, scratch, discipline, reach_s)
+        if came_back == REACHED and reach_s < until_s:
+            draw_arrivals(world, draws, future, drawn)
+        elif came_back == NEEDS_ROOM and state.clock[0].n_log > 0:
+            state.clock[0].n_log = 0
+        else:
             return came_back
-        state.clock[0].n_log = 0
-
-
-@kernel()
-def approach(world: World, state: State, scratch: Scratch, discipline: Any, time_s: int) -> int:
-    """Let time pass to just before ``time_s``."""
-    if time_s <= state.clock[0].now_s:
-        return REACHED
-    came_back = pass_time(world, state, scratch, discipline, time_s - 1)
-    if came_back == REACHED:
-        state.clock[0].now_s = time_s
-    return came_back
 
 
 @kernel()
@@ -173,9 +215,8 @@ def fill_between(starts_s: Any, offsets_s: Any) -> None:
 
 @kernel(
     int64(
-        WORLD_TYPE, STATE_TYPE, STATE_TYPE, STATE_TYPE, SCRATCH_TYPE, DISCIPLINE_TYPE,
-        float64[::1], int64[:, ::1], float64[:, ::1], JOBS_TYPE, int64[::1], int64[:, ::1], JOBS_TYPE,
-        int64, int64, int64[::1], bool_[::1], int64, int64[:, ::1],
+        WORLD_TYPE, STATE_TYPE, STATE_TYPE, STATE_TYPE, SCRATCH_TYPE, DISCIPLINE_TYPE, DRAWS_TYPE, int64[::1],
+        JOBS_TYPE, int64, int64[::1], bool_[::1], int64, int64[:, ::1],
     )
 )  # fmt: skip
 def roll_out(
@@ -185,15 +226,10 @@ def roll_out(
     branch: State,
     scratch: Scratch,
     discipline: Any,
-    samples: Any,
-    stretch: Any,
-    chance: Any,
-    past: Any,
-    again: Any,
-    days: Any,
+    draws: Draws,
+    drawn: Any,
     link: Any,
     waiting: int,
-    sure: int,
     offsets_s: Any,
     anchors: Any,
     until_s: int,
@@ -209,9 +245,7 @@ def roll_out(
         seen: The cluster as the view shows it.
         base: Arrays as large as ``seen``'s: a future without the link.
         branch: The same: a future with it.
-        chance: Shape (futures, jobs).
-        again: Shape (past,), as ``draw_arrivals`` takes it.
-        days: Shape (futures, days ahead).
+        drawn: Working room, as ``draw_arrivals`` takes it.
         link: Shape (futures,), JOB records: the next link, as it will stand in every future.
         waiting: Slot of a pending job that is watched in the place of a link, which is not submitted then;
             ``NOBODY`` for none.
@@ -223,11 +257,12 @@ def roll_out(
     Returns:
         ``REACHED``, or why it could not go on: how ``advance`` came back.
     """
-    now = seen.clock[0].now_s
+    now = draws.now_s
     for future in range(starts_s.shape[0]):
         copy_state(base, seen)
-        draw_runs(base, samples, stretch, chance[future], sure)
-        draw_arrivals(world, base, past, again, days[future], chance.shape[1])
+        draw_runs(base, draws, future)
+        drawn[:] = 0
+        draw_arrivals(world, draws, future, drawn)
         base.clock[0].arrived = 0
         wake_now(base)  # who was submitted since the scheduler last looked may start at once
         waits_until_s = now
@@ -242,9 +277,12 @@ def roll_out(
                 if waits_until_s >= now + offsets_s[anchor]:
                     starts_s[future, k] = NOT_PLAYED
                     continue
-            came_back = approach(world, base, scratch, discipline, now + offsets_s[k])
-            if came_back != REACHED:
-                return came_back
+            submit_s = now + offsets_s[k]
+            if submit_s > base.clock[0].now_s:  # up to just before it
+                came_back = pass_time(world, base, scratch, discipline, submit_s - 1, draws, future, drawn)
+                if came_back != REACHED:
+                    return came_back
+                base.clock[0].now_s = submit_s
             copy_state(branch, base)
             if waiting != NOBODY:
                 branch.clock[0].watch_slot = waiting
@@ -252,7 +290,7 @@ def roll_out(
                 return NEEDS_ROOM
             else:
                 submit_link(world, branch, link[future])
-            came_back = pass_time(world, branch, scratch, discipline, until_s)
+            came_back = pass_time(world, branch, scratch, discipline, until_s, draws, future, drawn)
             if came_back == STARTED_WATCHED:
                 starts_s[future, k] = branch.clock[0].now_s
             elif came_back == REACHED:

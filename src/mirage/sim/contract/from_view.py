@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mirage.policy.view import Jobs, View
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
 from mirage.sim.disciplines.registry import DisciplineSpec
-from mirage.sim.kernel.allocate import FIRST_SLOTS, enlarged, make_scratch, make_state, make_world
+from mirage.sim.kernel.allocate import FIRST_SLOTS, make_scratch, make_state, make_world
 from mirage.sim.kernel.arrays import (
     JOB,
     NOBODY,
@@ -116,12 +116,9 @@ def revive(
     turnover_s = 0 if spec.minutes else settings.turnover_s
     fixed = replace(settings, turnover_s=turnover_s, weight_fairshare=0.0, weight_gpus=0.0, weight_cpus=0.0)
     world = make_world(cluster, future, fixed.record(cluster, view.now_s - pass_phase_s), np.zeros(users))
-    state = make_state(world, cluster, spec.plans, view.now_s, n + arrivals)
+    slots = max(FIRST_SLOTS, n + arrivals + 8)
+    state = make_state(world, cluster, spec.plans, view.now_s, n + arrivals, slots=slots)
     state.allowed[:] = view.nodes.allowed[:, rows_in_use(view)]  # a partition may have lost all its nodes
-    slots = FIRST_SLOTS
-    while slots < n + arrivals + 8:
-        state = enlarged(state)
-        slots = len(state.live)
     scratch = make_scratch(world, slots, spec.scratch_rows)
     waiting = job_records(pending, 0)
     waiting.boost = standing(pending, view, settings)

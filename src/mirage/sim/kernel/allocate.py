@@ -145,15 +145,23 @@ def _known_s(reservation: Reservation) -> int:
     return -NEVER_S if reservation.announced_s is None else reservation.announced_s
 
 
-def make_state(world: World, cluster: Cluster, plans: bool, now_s: int, ids: int, accounts: int = 1) -> State:
+def make_state(
+    world: World,
+    cluster: Cluster,
+    plans: bool,
+    now_s: int,
+    ids: int,
+    accounts: int = 1,
+    slots: int = FIRST_SLOTS,
+) -> State:
     """A cluster at rest at ``now_s``: nothing submitted yet, every node free.
 
     Args:
         plans: Whether the discipline keeps an availability profile.
         ids: Job ids run below this; room for ``SPARE_IDS`` more is made.
         accounts: Codes of jobs' accounts run below this.
+        slots: How many jobs there is room for to begin with.
     """
-    slots = FIRST_SLOTS
     bins, users = len(world.capacity), len(world.user_account)
     completing = _most_chunks(world) if world.settings[0].turnover_s > 0 else 1
     points = 4 * slots + 8 + completing + len(world.changes) if plans else 1
