@@ -112,11 +112,12 @@ def replan(world: World, state: State, scratch: Scratch) -> None:
     while k <= last:
         slot = queue[k]
         job = live[slot]
+        left = NEVER_S
         at = earliest_level(state, job.nodes, slots_of(job.limit_s))
         if at != NOBODY:
             begins = state.profile_s[at]
             ends = begins + slots_of(job.limit_s)
-            reserve_level(state, job.nodes, at, begins, ends if ends < SLOTS else NEVER_S)
+            left = reserve_level(state, job.nodes, at, begins, ends if ends < SLOTS else NEVER_S)
         if at == 0:
             take_out(queue, k, n)
             n -= 1
@@ -125,7 +126,8 @@ def replan(world: World, state: State, scratch: Scratch) -> None:
             start(world, state, scratch, slot, job.nodes, 1.0)
         else:
             k += 1
-        last = last_candidate(state, k, last)
+        if k <= last and left < live[queue[last]].nodes:
+            last = last_candidate(state, k, last)
     clock.n_pending = n
     clock.n_profile = 0
 

@@ -6,6 +6,8 @@ that give out whole nodes, need, and it is ten times as fast.
 
 from __future__ import annotations
 
+from typing import Any
+
 from mirage.sim.kernel.arrays import NEVER_S, NOBODY, State, World
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.resources.reservations import felt_s, next_known
@@ -89,52 +91,75 @@ def forget_past_level(state: State) -> None:
 def earliest_level(state: State, nodes: int, limit_s: int) -> int:
     """The earliest stretch that begins ``limit_s`` with ``nodes`` free, or ``NOBODY``.
 
-    A stretch too full rules out every start before it.
+    A stretch too full rules out every start before it; for a job that lasts into the last stretch wherever it starts,
+    the last such stretch does.
     """
     times, level = state.profile_s, state.level
     n = state.clock[0].n_profile
-    k = 0
-    while True:
-        while k < n and level[k] < nodes:
-            k += 1
-        if k == n:
-            return NOBODY
-        end_s = times[k] + limit_s
-        after = k + 1
-        while after < n and times[after] < end_s and level[after] >= nodes:
-            after += 1
-        if after == n or times[after] >= end_s:
-            return k
-        k = after + 1
+    if limit_s > times[n - 1] - times[0]:
+        first = n
+        while first > 0 and level[first - 1] >= nodes:
+            first -= 1
+        return first if first < n else NOBODY
+    begins, end_s = NOBODY, NEVER_S
+    for k in range(n):  # indices that cannot be negative: the compiler then looks at each stretch in half the time
+        if times[k] >= end_s:
+            break
+        if level[k] < nodes:
+            begins, end_s = NOBODY, NEVER_S
+        elif begins == NOBODY:
+            begins, end_s = k, times[k] + limit_s
+    return begins
 
 
 @kernel()
 def lasts_from_now(state: State, nodes: int, limit_s: int) -> bool:
     """Whether ``nodes`` are free from now on for ``limit_s``."""
     times, level = state.profile_s, state.level
-    n = state.clock[0].n_profile
     end_s = times[0] + limit_s
-    k = 0
-    while k < n and level[k] >= nodes and times[k] < end_s:
-        k += 1
-    return bool(k == n or times[k] >= end_s)
+    for k in range(state.clock[0].n_profile):
+        if times[k] >= end_s:
+            return True
+        if level[k] < nodes:
+            return False
+    return True
 
 
 @kernel()
-def reserve_level(state: State, nodes: int, near: int, from_s: int, to_s: int) -> None:
-    """Take nodes out of the profile between two times, the first near stretch ``near``."""
-    clock, times, level = state.clock[0], state.profile_s, state.level
-    k = near
-    while times[k] > from_s:
-        k -= 1
-    if times[k] < from_s:
-        k += 1
-        insert_level(state, k, from_s, level[k - 1])
-    while k < clock.n_profile and times[k] < to_s:
-        level[k] -= nodes
-        k += 1
-    if to_s < NEVER_S and (k == clock.n_profile or times[k] > to_s):
-        insert_level(state, k, to_s, level[k - 1] + nodes)
+def reserve_level(state: State, nodes: int, near: int, from_s: int, to_s: int) -> int:
+    """Take nodes out of the profile between two times, the first near stretch ``near``.
+
+    Returns:
+        The fewest that are free between them then.
+    """
+    times, level, n = state.profile_s, state.level, state.clock[0].n_profile
+    first = near
+    while times[first] > from_s:
+        first -= 1
+    if times[first] < from_s:
+        first += 1
+        insert_level(state, first, from_s, level[first - 1])
+        n += 1
+    last = n
+    if to_s < NEVER_S:
+        last = first + first_from(times[first:n], to_s)
+        if last == n or times[last] > to_s:
+            insert_level(state, last, to_s, level[last - 1])
+    taken = level[first:last]
+    lowest = NEVER_S
+    for k in range(len(taken)):
+        taken[k] -= nodes
+        lowest = min(lowest, taken[k])
+    return int(lowest)
+
+
+@kernel()
+def first_from(times: Any, time_s: int) -> int:
+    """The place of the first of ascending times that is not before another; their number where there is none."""
+    for k in range(len(times)):
+        if times[k] >= time_s:
+            return k
+    return len(times)
 
 
 @kernel()
