@@ -55,7 +55,9 @@ class Draws(NamedTuple):
 
 def _example() -> Draws:
     f1, i1 = np.zeros(1), np.zeros(1, np.int64)
-    return Draws(f1, np.zeros((1, 2), np.int64), np.zeros((1, 1)), records(ARRIVAL, 1), i1, np.zeros((1, 1), np.int64), 0, 0)
+    return Draws(
+        f1, np.zeros((1, 2), np.int64), np.zeros((1, 1)), records(ARRIVAL, 1), i1, np.zeros((1, 1), np.int64), 0, 0
+    )
 
 
 DRAWS_TYPE = typeof(_example())  # type: ignore[no-untyped-call]

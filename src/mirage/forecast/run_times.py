@@ -79,8 +79,11 @@ def uniform(seed: int, future: NDArray[np.uint64], key: NDArray[np.uint64], stre
 
 
 def _mix(bits: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint64]:
-    with np.errstate(over="ignore"):
-        value = np.asarray(bits) + np.uint64(0x9E3779B97F4A7C15)
-        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return value ^ (value >> np.uint64(31))
+    value: NDArray[np.uint64] = np.array(bits, dtype=np.uint64)  # what overflows in an array is cut off
+    value += np.uint64(0x9E3779B97F4A7C15)
+    value ^= value >> np.uint64(30)
+    value *= np.uint64(0xBF58476D1CE4E5B9)
+    value ^= value >> np.uint64(27)
+    value *= np.uint64(0x94D049BB133111EB)
+    value ^= value >> np.uint64(31)
+    return value

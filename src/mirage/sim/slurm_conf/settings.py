@@ -143,16 +143,16 @@ class SlurmSettings:
 
     def record(self, cluster: Cluster, epoch_s: int) -> Records:
         """The SETTINGS record of a world."""
+        values = {name: getattr(self, name, 0) for name in SETTINGS.names or ()} | {
+            "wfp": self.priority == "wfp",
+            "nodes": cluster.nodes,
+            "cpus": max(sum(group.count * group.cpus for group in cluster.groups), 1),
+            "stacked": not cluster.shared_nodes,
+            "epoch_s": epoch_s,
+            "reserves": bool(cluster.reservations),
+        }
         setting = records(SETTINGS, 1)
-        for name in SETTINGS.names or ():
-            if hasattr(self, name):
-                setattr(setting[0], name, getattr(self, name))
-        setting.wfp = self.priority == "wfp"
-        setting.nodes = cluster.nodes
-        setting.cpus = max(sum(group.count * group.cpus for group in cluster.groups), 1)
-        setting.stacked = not cluster.shared_nodes
-        setting.epoch_s = epoch_s
-        setting.reserves = bool(cluster.reservations)
+        setting[0] = tuple(values.values())
         return setting
 
 
