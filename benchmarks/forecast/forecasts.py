@@ -3,7 +3,9 @@
     python benchmarks/forecast/forecasts.py ls6-a100.log.gz
 
 ``plain`` plays every delay of every future for five days beyond the end of the link, the reference; ``forecast`` is
-what decisions use, ``decision`` is all of ``what-if``. Processor time in milliseconds, the mean over moments.
+what decisions use, ``decision`` is all of ``what-if``, and ``features`` what a data set holds of each decision: 32
+futures with two delays. ``of`` is the part of that which is done before any future is played. Processor time in
+milliseconds, the mean over moments.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ import numpy as np
 from mirage.duration import DAY_S, HOUR_S
 from mirage.forecast import forecaster
 from mirage.forecast.forecaster import BEYOND_S, Forecaster
+from mirage.learn.features.forecast_features import FUTURES as FEATURE_FUTURES
+from mirage.learn.features.forecast_features import forecast_of
 from mirage.policy.view import Chain, Ended, Jobs, Nodes, View
 from mirage.provision.policies.what_if import FUTURES, WhatIf, delays_s
 from mirage.sim.cluster import Cluster
@@ -94,8 +98,8 @@ def cost_ms(views: list[View], work: Callable[[View], object]) -> float:
     return (time.process_time() - begin) / len(views) * 1e3
 
 
-def measured(views: list[View], discipline: str) -> tuple[float, float, float]:
-    """Milliseconds of a plain forecast, of ours, and of a decision."""
+def measured(views: list[View], discipline: str) -> tuple[float, ...]:
+    """Milliseconds of a plain forecast, of ours, of a decision, and of features without playing and with it."""
 
     def forecast(beyond_s: int) -> Callable[[View], object]:
         return lambda view: cast.forecast(view, delays_s(view.chain.ends_s - view.now_s, STEP_S), beyond_s)  # type: ignore[union-attr]
@@ -103,9 +107,12 @@ def measured(views: list[View], discipline: str) -> tuple[float, float, float]:
     cast, usual = Forecaster(FUTURES, discipline=discipline), forecaster.ANCHORS
     ours = cost_ms(views, forecast(BEYOND_S))
     decision = cost_ms(views, lambda view: WhatIf(discipline=discipline).decide(view))
+    few = Forecaster(FEATURE_FUTURES, discipline=discipline)
+    revived = cost_ms(views, few.of)
+    features = cost_ms(views, lambda view: forecast_of(few.of(view), view.chain))  # type: ignore[arg-type]
     forecaster.ANCHORS = 1
     try:
-        return cost_ms(views, forecast(5 * DAY_S)), ours, decision
+        return cost_ms(views, forecast(5 * DAY_S)), ours, decision, revived, features
     finally:
         forecaster.ANCHORS = usual
 
@@ -117,14 +124,18 @@ def main() -> None:
     parser.add_argument("--moments", type=int, default=24)
     parser.add_argument("--pending", type=int, nargs="*", default=[500, 5000])
     options = parser.parse_args()
-    print(f"{'queue':28}{'plain ms':>10}{'forecast':>10}{'ratio':>8}{'decision':>10}")
+    print(
+        f"{'queue':28}{'plain ms':>10}{'forecast':>10}{'ratio':>8}{'decision':>10}{'of':>8}{'features':>10}{'ratio':>8}"
+    )
     for discipline in DISCIPLINES:
         queues = {f"{options.moments} moments": moments_of_a_trace(options.trace, discipline, options.moments)}
         queues |= {f"{n} pending": [long_queue(n)] for n in options.pending}
         for name, views in queues.items():
-            plain, ours, decision = measured(views, discipline)
+            plain, ours, decision, revived, features = measured(views, discipline)
             print(
-                f"{discipline + ', ' + name:28}{plain:10.0f}{ours:10.0f}{ours / plain:8.2f}{decision:10.0f}", flush=True
+                f"{discipline + ', ' + name:28}{plain:10.0f}{ours:10.0f}{ours / plain:8.2f}{decision:10.0f}"
+                f"{revived:8.1f}{features:10.1f}{features / plain:8.2f}",
+                flush=True,
             )
 
 

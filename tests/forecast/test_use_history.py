@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from views import chain, ended, view
 
 from mirage.duration import DAY_S
-from mirage.forecast.use_history import LEVELS, UseHistory, evenly, with_own_history
+from mirage.forecast.use_history import LEVELS, MIDDLES, PRIOR_SAMPLES, UseHistory, evenly, latest_of, with_own_history
 
 NOW = 40 * DAY_S
 
@@ -68,3 +68,25 @@ def test_levels_stand_for_the_distribution(uses: list[float]) -> None:
     assert set(levels.tolist()) <= set(uses)
     for threshold in (0.25, 0.5, 0.75):
         assert (levels <= threshold).mean() == pytest.approx((np.array(uses) <= threshold).mean(), abs=1 / LEVELS)
+
+
+def test_the_latest_jobs_of_a_kind_are_found_in_order_of_their_values() -> None:
+    kind = np.arange(500) % 7
+    values = np.random.default_rng(0).random(500)
+    found = latest_of(np.array([3, 9, 0]), kind, values, 5)
+    assert [each.tolist() for each in found] == [sorted(values[3::7][-5:]), [], sorted(values[0::7][-5:])]
+
+
+@given(st.integers(0, 2**32), st.integers(0, 40), st.integers(0, 20))
+def test_a_user_s_own_uses_count_to_the_bit_as_numpy_adds_them_up(seed: int, ended: int, running: int) -> None:
+    rng = np.random.default_rng(seed)
+    everybody, own, reached = (np.sort(np.round(rng.random(n), rng.integers(1, 9))) for n in (LEVELS, ended, running))
+    uses = np.concatenate([everybody, own])
+    order = np.argsort(uses, kind="stable")
+    uses = np.append(uses[order], 1.0)
+    mass = np.append(np.append(np.full(LEVELS, PRIOR_SAMPLES / LEVELS), np.ones(ended))[order], 1e-6)
+    for used in reached:
+        longer = mass[np.searchsorted(uses, min(used, 0.999999), side="right") :]
+        longer *= 1.0 + 1.0 / longer.sum()
+    expected = uses[np.minimum(np.searchsorted(np.cumsum(mass) / mass.sum(), MIDDLES), len(uses) - 1)]
+    assert with_own_history(everybody[None], [own], [reached])[0].tolist() == expected.tolist()
