@@ -139,3 +139,14 @@ def test_fewer_leaves_may_cost_more_by_so_many_standard_errors(errors):
     enough = min(size.leaves for size in sizes if size.cost <= least * (1 + 1e-9) + errors * size.error)
     assert is_leaf.sum() == enough
     assert is_leaf.sum() == 1 if errors > 1 else is_leaf.sum() > 1
+
+
+def test_without_folds_it_is_the_largest_of_the_nested_trees_that_it_may_have():
+    rng = np.random.default_rng(5)
+    rows = rng.random((600, 2))
+    label = np.array(["x", "y"])[(np.floor(rows[:, 0] * 8) % 2).astype(int)]
+    examples = Choices.of_labels(AB, rows, ("x", "y"), list(label))
+    for most, leaves in ((2, 2), (7, 2), (32, 8)):
+        whole, is_leaf, (size,) = pruned(examples, FitSettings(max_leaves=most, folds=0), rng)
+        assert int(is_leaf.sum()) == size.leaves == leaves
+        assert size.cost == pytest.approx(whole.cost[is_leaf].sum() / 600)

@@ -1,4 +1,7 @@
-"""How many leaves are worth it: cross-validation over groups, and fewer leaves where the difference may be chance."""
+"""How many leaves are worth it: cross-validation over groups, and fewer leaves where the difference may be chance.
+
+Without folds the tree has as many leaves as it may, and whoever asked for it judges several sizes himself.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,8 @@ class FitSettings:
 
     Attributes:
         max_leaves: The tree has no more.
-        folds: Parts of the cross-validation that chooses the number of leaves.
+        folds: Parts of the cross-validation that chooses the number of leaves; 0 for as many leaves as help in the
+            examples themselves, up to ``max_leaves``.
         least_share: Each leaf has at least this share of the weight of the examples.
         may_move: A threshold is rounded past at most this share of the weight of the examples that come to it.
         errors: Standard errors by which fewer leaves may cost more; 0 for the cheapest size, whatever the chance.
@@ -43,10 +47,10 @@ class FitSettings:
     errors: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.max_leaves < 1 or not 2 <= self.folds <= MOST_BLOCKS:
+        if self.max_leaves < 1 or not (self.folds == 0 or 2 <= self.folds <= MOST_BLOCKS):
             raise ConfigurationError(
                 f"max_leaves is {self.max_leaves} and folds is {self.folds}; "
-                f"give at least 1 and from 2 to {MOST_BLOCKS}"
+                f"give at least 1, and from 2 to {MOST_BLOCKS} or 0 for none"
             )
         if not (0 <= self.least_share < 0.5 and 0 <= self.may_move < 0.5):
             raise ConfigurationError(
@@ -60,8 +64,8 @@ class Size:
 
     Attributes:
         leaves: Leaves of the tree of all examples.
-        cost: Mean cost of a row's answer, in rows that the trees were not grown on.
-        error: Standard error of its difference to the cheapest size.
+        cost: Mean cost of a row's answer, in rows that the trees were not grown on; without folds in those they were.
+        error: Standard error of its difference to the cheapest size; without folds 0.
     """
 
     leaves: int
@@ -77,12 +81,15 @@ def pruned(
     Raises:
         ConfigurationError: There are fewer groups than folds, or a fold has nothing to learn.
     """
-    block = blocks_of(examples.group, settings.folds, rng)
+    block = blocks_of(examples.group, settings.folds, rng) if settings.folds else None
     seed = int(rng.integers(2**31))
     most = GROWN_LEAVES * settings.max_leaves
     whole = grown(examples, most, settings.least_share, seed)
     collapse = collapse_prices(whole)
     prices = [p for p in _prices(collapse) if leaves_at(whole, collapse, p).sum() <= settings.max_leaves]
+    if block is None:
+        is_leaf = leaves_at(whole, collapse, prices[0])
+        return whole, is_leaf, (Size(int(is_leaf.sum()), float(whole.cost[is_leaf].sum()) / len(examples.rows), 0.0),)
     cost = np.zeros((len(prices), int(block.max()) + 1))
     for fold in range(settings.folds):
         is_out = block % settings.folds == fold

@@ -12,9 +12,10 @@ from rich.console import Console
 from mirage.distill.tree_reading import tree_of
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
-from mirage.learn.explain.examples import costs_of_answers, covers, examples_of, model_submits, next_submission
-from mirage.learn.explain.explanation import TREE, Behaviour, default_until_s, explain, tree_submits
+from mirage.learn.explain.examples import covers, examples_of, model_submits
+from mirage.learn.explain.explanation import TREE, Behaviour, default_until_s, explain
 from mirage.learn.explain.fidelity import fidelity_of
+from mirage.learn.explain.fitting import cost_apart, fitted_trees, tree_submits
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model import TrainingSettings, seen_in
 from mirage.learn.training.train import Said, Slices, train_policy
@@ -62,12 +63,14 @@ def found_again(data):
 
 
 def test_a_policy_that_is_a_tree_is_found_again(found_again, data):
-    assert found_again.fidelity.equal_decisions == found_again.fidelity.equal_hand_overs == 1
-    assert found_again.fidelity.apart_h == 0
+    agrees = found_again.fidelity
+    assert agrees.equal_decisions > 0.999
+    assert 0.98 < agrees.equal_hand_overs <= agrees.near_hand_overs == 1
+    assert agrees.apart_h < 0.02
     assert 4 <= len(found_again.tree.leaves) <= 8
-    assert found_again.leaves == found_again.windows == ()
+    assert sum(leaf.apart for leaf in found_again.leaves) <= 1
     by_policy = {row.policy: row for row in found_again.evaluation.rows if row.load == "all"}
-    assert by_policy[TREE] == replace(by_policy["ours"], policy=TREE)
+    assert by_policy[TREE].cost == pytest.approx(by_policy["ours"].cost, rel=0.02)
     assert by_policy["oracle"].cost <= by_policy[TREE].cost < by_policy["reactive"].cost
 
 
@@ -76,14 +79,21 @@ def test_smaller_trees_are_told_of_too_down_to_one_answer(found_again):
     assert [size.leaves for size in sizes] == sorted({size.leaves for size in sizes})
     assert (sizes[0].leaves, sizes[-1].leaves) == (1, len(found_again.tree.leaves))
     assert sizes[0].equal_decisions == pytest.approx(found_again.fidelity.waits)
-    assert sizes[0].equal_hand_overs < sizes[-1].equal_hand_overs == 1
+    assert sizes[0].equal_hand_overs < 0.5 < 0.98 < sizes[-1].equal_hand_overs
+    assert sizes[0].near_hand_overs < sizes[-1].near_hand_overs == 1
 
 
 def test_its_text_is_the_tree_with_what_it_was_made_of(found_again, data):
     text = tree_file(found_again)
-    assert text.startswith(
-        "tree: 1  # 100 % of the decisions and 100 % of the hand-overs of the policy, from 2023-03-13"
+    first, judged, agrees, costs = text.splitlines()[:4]
+    assert (first, judged.partition(" on,")[0]) == ("tree: 1", "# Judged on 80 hand-overs from 2023-03-13")
+    assert agrees.startswith(
+        "# 99.9 % of the decisions (always waiting: 95.2 %), 98.8 % of the hand-overs, 100 % within"
     )
+    cost = {row.policy: row.cost for row in found_again.evaluation.rows if row.load == "all"}
+    told = f"tree {cost[TREE]:.2f}, policy {cost['ours']:.2f} (difference "
+    assert costs.startswith(f"# Cost of a hand-over, links of 8 nodes: {told}")
+    assert costs.endswith(f"), reactive {cost['reactive']:.2f}.")
     assert "    spare_p80: duration   # remaining minus wait_p80" in text.splitlines()
     read = tree_of(text)
     assert read.settings == (("policy", "ours"), ("cost", "1:1"), ("futures", "8"))
@@ -111,7 +121,8 @@ def test_all_of_it_is_printed(found_again):
     print_explanation(found_again, ["a note"], Console(file=printed, width=140, highlight=False))
     said = printed.getvalue()
     assert tree_file(found_again) in said
-    assert f"ours at 1:1: {len(found_again.tree.leaves)} leaves, fitted to 157 hand-overs" in said
+    assert f"ours at 1:1: {len(found_again.tree.leaves)} leaves, fitted to 157 hand-overs that were over by" in said
+    assert "(the last 52 chose its size)" in said
     assert "links of 8 nodes, difference from ours, window by window: 80 windows" in said
     assert "a note" in said
     plain = json.loads(json.dumps(explanation_json(found_again, {"seed": 0})))
@@ -139,31 +150,56 @@ def test_fidelity_counts_what_the_policy_comes_to(data):
     policy[9:], tree[12:] = True, True
     agrees = fidelity_of(one, policy, tree)
     assert (agrees.windows, agrees.decisions, agrees.equal_hand_overs) == (1, 10, 0)
-    assert (agrees.equal_decisions, agrees.waits, agrees.apart_h) == (0.9, 0.9, 3)
+    assert (agrees.equal_decisions, agrees.waits, agrees.apart_h, agrees.near_hand_overs) == (0.9, 0.9, 3, 0)
+    tree[10] = True
+    agrees = fidelity_of(one, policy, tree)
+    assert (agrees.equal_hand_overs, agrees.near_hand_overs, agrees.apart_h) == (0, 1, 1)
 
 
-def test_a_wrong_answer_costs_what_waiting_until_the_next_submission_changes(data):
+def test_every_decision_with_a_choice_counts_the_same_also_behind_the_submission(data):
     two = data[: data.windows()[2]]
     submits = np.zeros(len(two), dtype=bool)
     submits[[3, 7]] = True
-    last = data.windows()[1] - 1
-    following = next_submission(two, submits)
-    assert following[[0, 3, 6, 7, last]].tolist() == [3, 7, 7, last, last]
-    assert following[last + 1] == len(two) - 1
-    wait, now = costs_of_answers(two, submits, Cost(3, 1))
-    assert wait[4] == now[7] == Cost(3, 1).of(float(two.outcome_s[7]))
-    examples = examples_of(two, submits, Cost(3, 1))
-    assert (examples.choices.stake > 0).all()
+    examples = examples_of(two, submits)
+    assert examples.where.tolist() == np.flatnonzero(two.remaining_s > 0).tolist()
+    assert (examples.choices.stake == 1).all()
+    assert np.flatnonzero(examples.choices.costs[:, 1] == 0).tolist() == [3, 7]
     assert examples.choices.rows[:, 0].tolist() == two.remaining_s[examples.where].tolist()
-    assert (two.remaining_s[examples.where] > 0).all()
+
+
+def test_the_size_is_chosen_on_the_last_windows_before_the_moment_and_nothing_later_matters(data):
+    submits = tree_submits(tree_of(RULE), data)
+    is_later = data.window_s >= UNTIL_S
+    random = np.random.default_rng(1)
+    noisy = submits ^ ((random.random(len(data)) < 0.3) & is_later)
+    found, same = (
+        fitted_trees(data, examples_of(data, says), says, Cost(), UNTIL_S, 4, 0) for says in (submits, noisy)
+    )
+    assert (found.trees, found.chosen) == (same.trees, same.chosen)
+    assert found.choice_windows == 52
+    assert [len(tree.leaves) for tree in found.trees] == [1, 2, 4]
+    assert found.tree is found.trees[2]
+
+
+def test_costs_apart_count_either_way(data):
+    three = data[: data.windows()[3]]
+    edges = three.windows()
+    at_end, early = np.zeros(len(three), dtype=bool), np.zeros(len(three), dtype=bool)
+    early[edges[:-1]] = True
+    outcome_s = three.outcome_s.astype(float)
+    expected = np.abs(Cost(3).of(outcome_s[edges[1:] - 1]) - Cost(3).of(outcome_s[edges[:-1]])).mean()
+    assert cost_apart(three, at_end, early, Cost(3)) == cost_apart(three, early, at_end, Cost(3)) == expected > 0
 
 
 def test_the_last_third_is_held_out_and_too_little_is_refused(data):
     assert default_until_s(data) == BEGIN_S + 40 * DAY_S
     submits = np.zeros(len(data), dtype=bool)
-    with pytest.raises(ConfigurationError, match="no window of the data is from 2024-01-01; windows begin 2023-02-01"):
+    with pytest.raises(
+        ConfigurationError,
+        match="no window of the data is from 2024-01-01 on, to judge the tree",
+    ):
         explain(data, behaviour(submits), [Cost()], 1_704_067_200)
-    with pytest.raises(ConfigurationError, match="no window of the data is over by 2023-02-01"):
+    with pytest.raises(ConfigurationError, match="too few windows of the data are over by 2023-02-01"):
         explain(data, behaviour(submits), [Cost()], BEGIN_S + HOUR_S)
     labels = replace(data, names=(), features=np.zeros((len(data), 0), dtype=np.float32))
     with pytest.raises(ConfigurationError, match="the data set has labels only; make it again without --labels-only"):

@@ -1,7 +1,8 @@
-"""Examples of a policy: what it decided at every decision of a data set, and what the other answer would have cost.
+"""Examples of a policy: what it decided at every decision of a data set.
 
-The right answer is the policy's. What a wrong one costs is known, as the outcome of every moment is in the data: the
-difference between submitting now and waiting until the policy submits next. So a tree errs where it matters little.
+Every decision counts the same, also those behind the policy's submission: a tree that submits later comes to them.
+Weighed by what the other answer would cost, the decisions near the moment to submit are next to nothing beside those
+days ahead of it, and a tree has no leaves left to tell that moment.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mirage.distill.examples import Choices
-from mirage.duration import WEEK_S
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats, Ints
+from mirage.job_state import Ints
 from mirage.learn.explain.columns import Column, columns_in, rows_of
 from mirage.learn.explain.tree_rule import ANSWERS
 from mirage.learn.hand_overs import HandOvers
@@ -22,13 +22,6 @@ from mirage.learn.regression.model import Flags, choices, seen_in
 from mirage.learn.training.rolling_origin import outside_share
 from mirage.learn.training.trained import Trained
 from mirage.policy.cost import Cost
-
-LEAST_WEIGHT = 0.1
-"""A wrong answer weighs at least this part of what they cost in the mean: where either costs the same, the policy's
-is still the right one."""
-
-FEWEST_STRETCHES = 10
-"""Rows are grouped by weeks; where there are fewer, by as many stretches of time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +31,7 @@ class Decided:
     Attributes:
         where: Shape (n,), rows of the data set.
         columns: What people read of them.
-        choices: The columns with what each answer costs.
+        choices: The columns with the policy's answer.
     """
 
     where: Ints
@@ -95,13 +88,12 @@ def played_submits(data: HandOvers, said: Mapping[int, Mapping[int, Mapping[int,
     return found
 
 
-def examples_of(data: HandOvers, submits: Flags, cost: Cost) -> Decided:
+def examples_of(data: HandOvers, submits: Flags) -> Decided:
     """Examples of what a policy decided.
 
     Args:
         data: By window and time.
         submits: Shape (n,), what it decided.
-        cost: What hours of interruption and overlap cost.
 
     Raises:
         ConfigurationError: The data have labels only, or no decision with a choice.
@@ -115,34 +107,6 @@ def examples_of(data: HandOvers, submits: Flags, cost: Cost) -> Decided:
     where, rows = where[known], rows[known]
     if not len(where):
         raise ConfigurationError("no decision of the data set has a choice and all that is to be read of it")
-    apart = np.abs(np.subtract(*costs_of_answers(data, submits, cost))[where])
-    weight = apart + (LEAST_WEIGHT * float(apart.mean()) or 1.0)
     features = tuple(column.feature for column in columns)
     labels = np.array(ANSWERS)[submits[where].astype(np.int64)].tolist()
-    group = _stretches(data.window_s[where])
-    return Decided(where, columns, Choices.of_labels(features, rows, ANSWERS, labels, weight, group))
-
-
-def costs_of_answers(data: HandOvers, submits: Flags, cost: Cost) -> tuple[Floats, Floats]:
-    """Shapes (n,): what waiting costs, until the policy submits next, and what submitting now costs."""
-    now = cost.of(data.outcome_s.astype(np.float64))
-    return now[next_submission(data, submits)], now
-
-
-def next_submission(data: HandOvers, submits: Flags) -> Ints:
-    """Shape (n,): the row after each one at which the policy submits next; a window's last row has none but itself."""
-    n = len(data)
-    last = np.zeros(n, dtype=np.bool_)
-    last[data.windows()[1:] - 1] = True
-    place = np.where(submits | last, np.arange(n), n)
-    first = np.minimum.accumulate(place[::-1])[::-1]
-    found: Ints = np.where(last, np.arange(n), np.append(first[1:], n - 1))
-    return found
-
-
-def _stretches(window_s: Ints) -> Ints:
-    """A number for each row: the week of its window, or a shorter stretch where there are few weeks."""
-    first_s, last_s = int(window_s.min()), int(window_s.max())
-    stretch_s = max(min(WEEK_S, (last_s - first_s) // FEWEST_STRETCHES), 1)
-    found: Ints = (window_s - first_s) // stretch_s
-    return found
+    return Decided(where, columns, Choices.of_labels(features, rows, ANSWERS, labels))

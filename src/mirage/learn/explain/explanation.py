@@ -1,6 +1,6 @@
 """Explanation of a policy: the tree that decides alike, how far it does, and what it costs.
 
-The tree is fitted to windows that are over by a moment, and judged on later ones.
+The tree is fitted to windows that are over by a moment, its size too, and judged on later ones.
 """
 
 from __future__ import annotations
@@ -10,13 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mirage.distill.examples import Choices
-from mirage.distill.fit import fitted
-from mirage.distill.pruning import FitSettings
 from mirage.distill.tree import Tree
 from mirage.errors import ConfigurationError
 from mirage.learn.dataset.read import known_by
-from mirage.learn.explain.examples import Decided, examples_of
+from mirage.learn.explain.examples import examples_of
 from mirage.learn.explain.fidelity import (
     Apart,
     Fidelity,
@@ -24,10 +21,10 @@ from mirage.learn.explain.fidelity import (
     day,
     fidelity_of,
     leaves_apart,
-    tree_rows,
     windows_apart,
 )
-from mirage.learn.explain.tree_rule import ANSWERS, COST_KEY, FUTURES_KEY, POLICY_KEY, SUBMIT
+from mirage.learn.explain.fitting import fitted_trees, tree_submits
+from mirage.learn.explain.tree_rule import COST_KEY, FUTURES_KEY, POLICY_KEY
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model import Flags
 from mirage.learn.training.rolling_origin import submitted_rows, trials_from
@@ -41,9 +38,6 @@ from mirage.provision.evaluation.study import Trial
 MOST_LEAVES = 32
 TREE = "its tree"
 """What the tree is called in tables."""
-
-LEAST_SHARE = 0.001
-"""Of the weight in a leaf: decisions near the right moment weigh little, and tell when to submit."""
 
 HELD_OUT_SHARE = 1 / 3
 """Of the windows, the last; where nothing was said."""
@@ -82,12 +76,14 @@ class SizePoint:
         leaves: Of the tree.
         equal_decisions: Share of decisions as the policy takes them.
         equal_hand_overs: Share of windows in which it submits when the policy does.
+        near_hand_overs: The same, at most a step apart.
         cost: Mean cost of a hand-over.
     """
 
     leaves: int
     equal_decisions: float
     equal_hand_overs: float
+    near_hand_overs: float
     cost: float
 
 
@@ -100,10 +96,11 @@ class Explanation:
         cost: What it weighed.
         until_s: The tree was fitted to windows that were over by then, and judged on later ones.
         fitted_windows: How many it was fitted to.
+        choice_windows: On how many of them, the last, its size was chosen.
         tree: The tree; its text runs.
         fidelity: On held-out windows.
         by_month: The same by calendar month.
-        sizes: Smaller trees, and this one.
+        sizes: Trees of several sizes, and this one.
         evaluation: The policy, the tree and others on the held-out windows; differences are from the policy.
         leaves: Leaves that disagree most with the policy.
         windows: Windows in which the tree did worst or best against the policy.
@@ -114,6 +111,7 @@ class Explanation:
     cost: Cost
     until_s: int
     fitted_windows: int
+    choice_windows: int
     tree: Tree
     fidelity: Fidelity
     by_month: tuple[tuple[str, Fidelity], ...]
@@ -141,16 +139,20 @@ def explain(
         costs: What hand-overs are judged by; the policy's own is one of them.
         until_s: The tree is fitted to windows that are over by then, and judged on later ones.
         max_leaves: The tree has no more.
-        seed: Of the folds that choose how many it has.
+        seed: Chooses among splits that are equally good.
 
     Raises:
         ConfigurationError: There is nothing to fit the tree to, or to judge it on, or a package is missing.
     """
-    decided = examples_of(data, behaviour.submits, behaviour.cost)
-    part, held_out = _cut(data, decided, until_s)
-    several = [_fitted(part, held_out, leaves, seed) for leaves in _sizes(max_leaves)]
-    tree = replace(several[-1], settings=_settings(behaviour))
+    decided = examples_of(data, behaviour.submits)
     is_later = data.window_s >= until_s
+    if not is_later.any():
+        raise ConfigurationError(
+            f"no window of the data is from {day(until_s)} on, to judge the tree; windows begin "
+            f"{day(int(data.window_s.min()))} to {day(int(data.window_s.max()))}"
+        )
+    several = fitted_trees(data, decided, behaviour.submits, behaviour.cost, until_s, max_leaves, seed)
+    tree = replace(several.tree, settings=_settings(behaviour))
     later, policy_says = data[is_later], behaviour.submits[is_later]
     said = {TREE: tree_submits(tree, later)} | {key: flags[is_later] for key, flags in behaviour.at_costs.items()}
     return Explanation(
@@ -158,21 +160,16 @@ def explain(
         cost=behaviour.cost,
         until_s=until_s,
         fitted_windows=len(data[known_by(data, until_s)].windows()) - 1,
+        choice_windows=several.choice_windows,
         tree=tree,
         fidelity=fidelity_of(later, policy_says, said[TREE]),
         by_month=tuple(_by_month(later, policy_says, said[TREE])),
-        sizes=tuple(_curve(several, later, policy_says, behaviour.cost)),
+        sizes=tuple(_curve(several.trees, later, policy_says, behaviour.cost)),
         evaluation=_evaluated(later, said, behaviour, costs),
         leaves=leaves_apart(tree, later, policy_says),
         windows=windows_apart(later, policy_says, said[TREE], behaviour.cost),
         outside_share=behaviour.outside_share,
     )
-
-
-def tree_submits(tree: Tree, data: HandOvers) -> Flags:
-    """Shape (n,): where a tree submits."""
-    found: Flags = tree.codes(tree_rows(tree, data)) == ANSWERS.index(SUBMIT)
-    return found
 
 
 def default_until_s(data: HandOvers) -> int:
@@ -186,42 +183,6 @@ def default_until_s(data: HandOvers) -> int:
     if not 0 < held_out < len(windows_s):
         raise ConfigurationError(f"the data have {len(windows_s)} windows; a tree needs some to fit and some to judge")
     return int(windows_s[-held_out])
-
-
-def _cut(data: HandOvers, decided: Decided, until_s: int) -> tuple[Choices, Flags]:
-    """The decisions to fit to and those held out, and which are held out.
-
-    Raises:
-        ConfigurationError: One of them is empty.
-    """
-    told = known_by(data, until_s)[decided.where]
-    held_out = (data.window_s >= until_s)[decided.where]
-    for rows, name in ((told, "over by"), (held_out, "from")):
-        if not rows.any():
-            raise ConfigurationError(
-                f"no window of the data is {name} {day(until_s)}; windows begin {day(int(data.window_s.min()))} to "
-                f"{day(int(data.window_s.max()))}"
-            )
-    return decided.choices.part(told | held_out), held_out[told | held_out]
-
-
-def _fitted(part: Choices, held_out: Flags, leaves: int, seed: int) -> Tree:
-    """The tree of at most so many leaves.
-
-    Fewer leaves are not preferred within a standard error: costs differ much by week, and what a policy says is no
-    matter of chance.
-    """
-    groups = len(np.unique(part.group[~held_out]))
-    if groups < 2:
-        raise ConfigurationError("all windows to fit a tree to lie in one stretch of time; give more of them")
-    folds = min(FitSettings().folds, groups)
-    settings = FitSettings(max_leaves=leaves, folds=folds, least_share=LEAST_SHARE, errors=0.0)
-    return fitted(part, held_out, np.random.default_rng(seed), settings).tree
-
-
-def _sizes(most: int) -> list[int]:
-    """Leaves of smaller trees, by powers of two, and of the tree itself."""
-    return [*(2**k for k in range(most.bit_length()) if 2**k < most), most]
 
 
 def _settings(behaviour: Behaviour) -> tuple[tuple[str, str], ...]:
@@ -262,4 +223,5 @@ def _curve(several: Sequence[Tree], later: HandOvers, policy_says: Flags, cost: 
         says = tree_submits(tree, later)
         agrees = fidelity_of(later, policy_says, says)
         spent = cost.of(later.outcome_s[submitted_rows(says, later)].astype(np.float64))
-        yield SizePoint(leaves, agrees.equal_decisions, agrees.equal_hand_overs, float(spent.mean()))
+        shares = (agrees.equal_decisions, agrees.equal_hand_overs, agrees.near_hand_overs)
+        yield SizePoint(leaves, *shares, float(spent.mean()))

@@ -17,7 +17,7 @@ from mirage.job_state import Floats, Ints
 from mirage.learn.explain.columns import columns_named, rows_of
 from mirage.learn.explain.tree_rule import ANSWERS, SUBMIT
 from mirage.learn.hand_overs import HandOvers
-from mirage.learn.regression.model import Flags
+from mirage.learn.regression.model import Flags, step_of
 from mirage.learn.training.rolling_origin import submitted_rows
 from mirage.policy.cost import Cost
 
@@ -34,6 +34,7 @@ class Fidelity:
         decisions: That the policy comes to and that have a choice.
         equal_decisions: Share of them that the tree takes alike.
         equal_hand_overs: Share of windows in which both submit at the same decision.
+        near_hand_overs: Share of windows in which their submissions are at most a step apart.
         apart_h: Mean time between their submissions.
         waits: Share of the decisions at which the policy waits: so far agrees who always waits.
     """
@@ -42,6 +43,7 @@ class Fidelity:
     decisions: int
     equal_decisions: float
     equal_hand_overs: float
+    near_hand_overs: float
     apart_h: float
     waits: float
 
@@ -98,6 +100,7 @@ def fidelity_of(data: HandOvers, policy_says: Flags, tree_says: Flags) -> Fideli
         decisions=len(reached),
         equal_decisions=float(same.mean()) if len(same) else 1.0,
         equal_hand_overs=float((policy == tree).mean()),
+        near_hand_overs=float((apart_s <= step_of(data)).mean()),
         apart_h=float(apart_s.mean() / HOUR_S),
         waits=float((~policy_says[reached]).mean()) if len(same) else 1.0,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from mirage.errors import ConfigurationError
 from mirage.executors.executor import Executor
@@ -84,8 +85,8 @@ def recorded(
     policies: Sequence[str],
     costs: Sequence[Cost],
     *,
+    judged_s: int = 0,
     seed: int = 0,
-    since_s: int | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> Recording:
@@ -96,25 +97,28 @@ def recorded(
         protocol: Of the data.
         links: Sizes of links.
         policies: The first is recorded, as it weighs the first of the costs.
-        costs: All policies that weigh costs are played with each.
+        costs: Where policies are compared, all that weigh costs are played with each.
+        judged_s: Policies are compared in windows whose present link is submitted from then on; in earlier ones only
+            the first is played.
         seed: Of the data.
-        since_s: Only windows whose present link is submitted from then on.
         executor: Who plays the windows; None for this process.
         progress: Told of windows that are done.
 
     Raises:
         UnknownName: There is no such policy.
-        ConfigurationError: A window lies outside the trace, or none is left.
+        ConfigurationError: A window lies outside the trace.
     """
     check_windows(scenario, protocol, links)
-    study = Study(scenario, protocol, tuple(links), tuple(candidates(list(policies), list(costs))), seed)
-    for candidate in study.candidates:
+    compared = Study(scenario, protocol, tuple(links), tuple(candidates(list(policies), list(costs))), seed)
+    for candidate in compared.candidates:
         candidate.make(scenario, seed)
-    windows = [w for w in range(protocol.windows) if since_s is None or protocol.submits_s(w) >= since_s]
-    if not windows:
-        raise ConfigurationError("no window of the data is left to play")
+    alone = replace(compared, candidates=compared.candidates[:1])
+    windows = range(protocol.windows)
+    early, late = ([w for w in windows if (protocol.submits_s(w) >= judged_s) == is_late] for is_late in (False, True))
+    play = executor or Processes()
+    several = chain(play(_player, alone, early), play(_player, compared, late))
     found = Recording({link.nodes: {} for link in links}, {link.nodes: {} for link in links})
-    for done, played in enumerate((executor or Processes())(_player, study, windows), 1):
+    for done, played in enumerate(several, 1):
         for of_link in played:
             episode = of_link.trial.episode
             found.trials[episode.link.nodes][episode.submitted_s] = of_link.trial

@@ -13,22 +13,49 @@ from mirage.distill.tree_text import INDENT, text_of
 from mirage.learn.explain.columns import columns_named
 from mirage.learn.explain.explanation import TREE, Explanation
 from mirage.learn.explain.fidelity import Fidelity, day
-from mirage.provision.evaluation.score import ALL, Row
-from mirage.report.terminal.comparison import at_cost, links_words, print_differences
+from mirage.learn.training.trained import WHAT_IF
+from mirage.provision.evaluation.score import ALL, REACTIVE, Row
+from mirage.report.terminal.comparison import at_cost, links_words, print_differences, signed
 from mirage.report.terminal.tables import print_table
 
 
 def tree_file(explained: Explanation) -> str:
     """The text of the tree with what it is, and what it may ask, as remarks; it is a policy."""
-    agrees = explained.fidelity
     head, *rest = text_of(explained.tree).splitlines()
     told = {f"{INDENT}{c.feature.name}: {c.feature.unit}": c.meaning for c in columns_named(explained.tree.features)}
     widest = max(map(len, told))
-    first = (
-        f"{head}  # {_share(agrees.equal_decisions)} of the decisions and {_share(agrees.equal_hand_overs)} of the "
-        f"hand-overs of the policy, from {day(explained.until_s)} on"
-    )
-    return "\n".join([first, *(f"{line:<{widest}}  # {told[line]}" if line in told else line for line in rest)]) + "\n"
+    remarks = [f"# {line}" for line in head_lines(explained)]
+    rest = [f"{line:<{widest}}  # {told[line]}" if line in told else line for line in rest]
+    return "\n".join([head, *remarks, *rest]) + "\n"
+
+
+def head_lines(explained: Explanation) -> list[str]:
+    """What a reader should know before the tree: how far it agrees, and what it costs."""
+    agrees = explained.fidelity
+    found = [
+        f"Judged on {agrees.windows} hand-overs from {day(explained.until_s)} on, which it was not fitted to. As the "
+        "policy:",
+        f"{_share(agrees.equal_decisions)} of the decisions (always waiting: {_share(agrees.waits)}), "
+        f"{_share(agrees.equal_hand_overs)} of the hand-overs, {_share(agrees.near_hand_overs)} within a step; "
+        f"{agrees.apart_h:.2f} h apart in the mean.",
+    ]
+    evaluation = explained.evaluation
+    every = [row for row in evaluation.rows if row.load == ALL]
+    for nodes, ratio in dict.fromkeys((row.link_nodes, row.cost_ratio) for row in every):
+        cost = {row.policy: f"{row.cost:.2f}" for row in every if (row.link_nodes, row.cost_ratio) == (nodes, ratio)}
+        others = ", ".join(
+            f"{name} {cost[name]}" for name in (WHAT_IF, REACTIVE) if name in cost.keys() - {explained.policy}
+        )
+        less = next(
+            signed(d.cost, d.cost_95)
+            for d in evaluation.differences
+            if (d.policy, d.link_nodes, d.cost_ratio, d.load, d.month) == (TREE, nodes, ratio, ALL, ALL)
+        )
+        found.append(
+            f"Cost of a hand-over, {links_words(nodes)}{at_cost(evaluation, ratio)}: tree {cost[TREE]}, policy "
+            f"{cost[explained.policy]} (difference {less}){', ' if others else ''}{others}."
+        )
+    return found
 
 
 def explanation_json(explained: Explanation, provenance: dict[str, Any]) -> dict[str, Any]:
@@ -40,6 +67,7 @@ def explanation_json(explained: Explanation, provenance: dict[str, Any]) -> dict
         "leaves": len(explained.tree.leaves),
         "until": day(explained.until_s),
         "fitted_windows": explained.fitted_windows,
+        "choice_windows": explained.choice_windows,
         "outside_share": explained.outside_share,
         "fidelity": asdict(explained.fidelity),
         "months": [{"month": month} | asdict(agrees) for month, agrees in explained.by_month],
@@ -75,13 +103,23 @@ def _print_fidelity(explained: Explanation, console: Console) -> None:
     first = Text(f"{explained.policy} at {ratio}", "bold")
     first.append(
         f": {len(explained.tree.leaves)} leaves, fitted to {explained.fitted_windows} hand-overs that were over by "
-        f"{day(explained.until_s)}; all that follows is of {explained.fidelity.windows} later ones",
+        f"{day(explained.until_s)} (the last {explained.choice_windows} chose its size); all that follows is of "
+        f"{explained.fidelity.windows} later ones",
         "not bold",
     )
     console.print(first)
     console.print()
     several = explained.by_month if len(explained.by_month) > 1 else ()
-    names = ["month", "windows", "decisions", "equal", "equal if it always waits", "equal hand-overs", "h apart"]
+    names = [
+        "month",
+        "windows",
+        "decisions",
+        "equal",
+        "if it always waits",
+        "equal hand-overs",
+        "within a step",
+        "h apart",
+    ]
     rows = [_agreement(month, agrees) for month, agrees in several]
     print_table(console, names, [*rows, _agreement(ALL, explained.fidelity)])
 
@@ -94,6 +132,7 @@ def _agreement(month: str, agrees: Fidelity) -> list[str]:
         _share(agrees.equal_decisions),
         _share(agrees.waits),
         _share(agrees.equal_hand_overs),
+        _share(agrees.near_hand_overs),
         f"{agrees.apart_h:.2f}",
     ]
 
@@ -101,9 +140,13 @@ def _agreement(month: str, agrees: Fidelity) -> list[str]:
 def _print_sizes(explained: Explanation, console: Console) -> None:
     console.print()
     console.print(Text("trees of several sizes", "bold"))
-    names = ["leaves", "equal decisions", "equal hand-overs", "cost"]
+    names = ["leaves", "equal decisions", "equal hand-overs", "within a step", "cost"]
     rows = [
-        [str(size.leaves), _share(size.equal_decisions), _share(size.equal_hand_overs), f"{size.cost:.2f}"]
+        [
+            str(size.leaves),
+            *map(_share, (size.equal_decisions, size.equal_hand_overs, size.near_hand_overs)),
+            f"{size.cost:.2f}",
+        ]
         for size in explained.sizes
     ]
     print_table(console, names, rows)

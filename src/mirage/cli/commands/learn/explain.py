@@ -105,9 +105,10 @@ def explain(
 ) -> None:
     """Explain POLICY by a tree of at most 32 leaves, and write the tree to TREE.
 
-    POLICY is a model that mirage train wrote, or any policy by name. A tree is fitted to what it decided in windows of
-    TRACE, where a wrong answer counts as much as it costs, and judged on later windows: how often it decides alike, and
-    what its hand-overs cost. TREE is a text to read, to change and to run, a policy wherever one is named.
+    POLICY is a model that mirage train wrote, or any policy by name that submits or waits. A tree is fitted to what it
+    decided in windows of TRACE, the last third of which choose how many leaves it has, and judged on later windows: how
+    often it decides alike, and what its hand-overs cost where an hour of interruption counts as one and as three of
+    overlap. TREE is a text to read, to change and to run, a policy wherever one is named.
 
     The decisions of a model are read off the hand-overs, so that TRACE may be left out where these are there; what-if
     is then not compared with. Every other policy is played.
@@ -127,7 +128,7 @@ def explain(
         raise click.UsageError("give TRACE, or hand-overs of it with --data")
     begun = LearntFrom(trace or "", machine, asked, where, learning, reading)
     data = begun.data()
-    weighed = tuple(dict.fromkeys([costs.cost(), Cost()]))
+    weighed = tuple(dict.fromkeys([costs.cost(), Cost(), Cost(3, 1)]))
     trained = _model(policy)
     until_s = default_until_s(data) if asked_for.until is None else asked_for.until
     behaviour = _behaviour(policy, trained, begun, data, weighed, until_s)
@@ -149,15 +150,20 @@ def _check_made(policy: str, cost: Cost) -> None:
 
     Raises:
         UnknownName: There is no such policy.
-        ConfigurationError: It cannot be made, or it is the oracle, which decides nothing.
+        ConfigurationError: It cannot be made, it is the oracle, which decides nothing, or it has second thoughts.
     """
     from mirage.errors import ConfigurationError
-    from mirage.policy.registry import make_policy
+    from mirage.policy.registry import make_policy, policy_spec
     from mirage.policy.settings import PolicySettings
     from mirage.provision.evaluation.candidate import ORACLE
 
     if policy == ORACLE:
         raise ConfigurationError("the oracle is the best moment in hindsight and decides nothing; name another policy")
+    if policy_spec(policy).thinks_again:
+        raise ConfigurationError(
+            f"{policy} has second thoughts: it holds a link that is queued and lets it go, and a tree says submit or "
+            "wait; explain what-if, whose rule it is"
+        )
     make_policy(policy, PolicySettings(cost))
 
 
@@ -210,6 +216,7 @@ def _behaviour(
             begun.links(data),
             list(dict.fromkeys([policy, WHAT_IF])),
             costs,
+            judged_s=until_s,
             seed=seed,
             executor=begun.executor,
             progress=progress,
@@ -230,6 +237,11 @@ def _notes(explained: Explanation, behaviour: Behaviour, trained: Trained | None
         )
     if behaviour.played is None:
         found.append("without TRACE what-if is not compared with")
+    ratio = f"{explained.cost.interruption:g}:{explained.cost.overlap:g}"
+    found.append(
+        f"the tree was made of the policy at {ratio}; at other costs the policy weighs those, and the tree does as "
+        "before: --interruption-cost makes one for them"
+    )
     return found
 
 
