@@ -43,9 +43,8 @@ def head_lines(explained: Explanation) -> list[str]:
     every = [row for row in evaluation.rows if row.load == ALL]
     for nodes, ratio in dict.fromkeys((row.link_nodes, row.cost_ratio) for row in every):
         cost = {row.policy: f"{row.cost:.2f}" for row in every if (row.link_nodes, row.cost_ratio) == (nodes, ratio)}
-        others = ", ".join(
-            f"{name} {cost[name]}" for name in (WHAT_IF, REACTIVE) if name in cost.keys() - {explained.policy}
-        )
+        others = [name for name in (WHAT_IF, REACTIVE) if name in cost and name != explained.policy]
+        beside = "".join(f", {name} {cost[name]}" for name in others)
         less = next(
             signed(d.cost, d.cost_95)
             for d in evaluation.differences
@@ -53,7 +52,7 @@ def head_lines(explained: Explanation) -> list[str]:
         )
         found.append(
             f"Cost of a hand-over, {links_words(nodes)}{at_cost(evaluation, ratio)}: tree {cost[TREE]}, policy "
-            f"{cost[explained.policy]} (difference {less}){', ' if others else ''}{others}."
+            f"{cost[explained.policy]} (difference {less}){beside}."
         )
     return found
 
