@@ -102,8 +102,8 @@ def test_what_was_admitted_under_one_qos_is_looked_at_anew_under_another() -> No
     ("make", "message"),
     [
         (lambda: Limit("group", jobs=1), r"^a limit is per user, account, all; got 'group'$"),
-        (Limit, r"^a limit needs jobs, nodes or gpus of 0 or more, got None jobs|^a limit needs"),
-        (lambda: Limit(jobs=-1), r"^a limit needs jobs, nodes or gpus of 0 or more"),
+        (Limit, r"^a limit needs jobs, nodes, gpus or ageing of 0 or more, got"),
+        (lambda: Limit(jobs=-1), r"^a limit needs jobs, nodes, gpus or ageing of 0 or more"),
         (lambda: cluster_with(Limit(jobs=1, qos=("best",))), r"^no QOS 'best' to limit; there are \['', 'high', 'low'"),
         (lambda: cluster_with(Limit(jobs=1, partitions=("x",))), r"^no partition 'x' to limit; there are \['p0', 'p1'"),
     ],

@@ -34,7 +34,8 @@ class Jobs:
     Attributes:
         gpus: Per node; −1 where the job takes whole nodes.
         cpus: Per node; −1 where the job takes whole nodes.
-        eligible_s: Since when age counts, of held jobs too that were eligible before; ``MISSING`` where none does.
+        eligible_s: Since when age counts, of held jobs too that were eligible before; ``MISSING`` where none does, and
+            now for a pending job that has none, as others of its user gather it (``Limit.ageing``).
         start_s: Start of a running job; ``MISSING`` for a pending one.
         width: Nodes held now; 0 for a pending job.
         done_s: Run time already done, in earlier stretches too.
@@ -119,7 +120,8 @@ class QueuedLink:
     Attributes:
         job: Its id.
         submitted_s: When it was submitted, or let loose for the first time where it had been held from the start.
-        accrues_s: Since when its age counts; ``MISSING`` where it was never eligible.
+        accrues_s: Since when its age counts; ``MISSING`` where it was never eligible, or waits for a place among those
+            that gather age.
         limit_s: Its time limit.
         held: Whether it is held now.
         begins_s: The moment before which it cannot start; ``MISSING`` for none.

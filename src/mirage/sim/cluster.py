@@ -59,10 +59,11 @@ LIMITED_PER = ("user", "account", "all")
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit on what runs at once: a job that would exceed it waits, and others pass it.
+    """A limit on what runs, or gathers age, at once: a job that would exceed it waits, and others pass it.
 
     Slurm's ``MaxJobsPU`` and ``MaxTRESPU`` of a QOS are limits per user, ``MaxJobsPA`` and ``MaxTRESPA`` per account,
     ``GrpJobs`` and ``GrpTRES`` of all together (sacctmgr(1)); a QOS of a partition limits the jobs of that partition.
+    ``MaxJobsAccruePU``, ``MaxJobsAccruePA`` and ``GrpJobsAccrue`` say how many waiting jobs gather age.
 
     Attributes:
         per: Whose jobs are counted together: ``user``, ``account`` or ``all``.
@@ -72,6 +73,8 @@ class Limit:
             of its partition has.
         qos: Names of the QOS whose jobs it counts and stops, ``""`` for jobs of none; empty for all jobs.
         partitions: The same of partitions.
+        ageing: Waiting jobs that may gather age at once, those first that were submitted first; the others have none
+            until a place falls free. Known to the discipline ``slurm`` alone.
     """
 
     per: str = "user"
@@ -80,16 +83,17 @@ class Limit:
     gpus: int | None = None
     qos: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ()
+    ageing: int | None = None
 
     def __post_init__(self) -> None:
         if self.per not in LIMITED_PER:
             raise ClusterError(f"a limit is per {', '.join(LIMITED_PER)}; got {self.per!r}")
-        most = [value for value in (self.jobs, self.nodes, self.gpus) if value is not None]
+        most = [value for value in (self.jobs, self.nodes, self.gpus, self.ageing) if value is not None]
         if not most or min(most) < 0:
-            raise ClusterError(f"a limit needs jobs, nodes or gpus of 0 or more, got {self}")
+            raise ClusterError(f"a limit needs jobs, nodes, gpus or ageing of 0 or more, got {self}")
 
     def __str__(self) -> str:
-        kinds = (("jobs", self.jobs), ("nodes", self.nodes), ("GPUs", self.gpus))
+        kinds = (("jobs", self.jobs), ("nodes", self.nodes), ("GPUs", self.gpus), ("jobs that gather age", self.ageing))
         parts = [" and ".join(f"{most} {kind}" for kind, most in kinds if most is not None)]
         parts += ["of all together" if self.per == "all" else f"per {self.per}"]
         parts += [f"of QOS {', '.join(self.qos)}"] * bool(self.qos)

@@ -137,7 +137,10 @@ def fill(
         counts[6, k] = WHOLE_NODE if whole or job.gpus == WHOLE_NODE else job.cpus
         counts[7, k] = job.limit_s
         counts[8, k] = job.submit_s
-        counts[9, k] = job.eligible_s if job.eligible_s < NEVER_S else MISSING
+        since_s = job.eligible_s
+        if since_s >= NEVER_S:  # it waits, or has waited, for a place among those that gather age
+            since_s = MISSING if held else job.start_s if runs else now_s
+        counts[9, k] = since_s
         counts[10, k] = job.start_s if runs else MISSING
         counts[11, k] = job.width if runs else 0
         counts[12, k] = label(codes, injected, 0, job.id)

@@ -107,7 +107,7 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
             job.priority = wfp_score(world, job, now) + job.boost
             moved |= insert_by_priority(world, state, k, slot)
             continue
-        age = min((now - job.eligible_s) / setting.max_age_s, 1.0)
+        age = min(max(now - job.eligible_s, 0) / setting.max_age_s, 1.0)
         priority = (
             setting.weight_age * age
             + setting.weight_size * size_factor(world, job)
@@ -131,7 +131,7 @@ def wfp_score(world: World, job: Any, now: int) -> float:
     """The score of a job: nodes × wait / limit, each to a power of its own; times in hours."""
     setting = world.settings[0]
     limit_s = min(max(job.limit_s, setting.wfp_shortest_s), setting.wfp_longest_s)
-    waited = (now - job.eligible_s) / HOUR_S
+    waited = max(now - job.eligible_s, 0) / HOUR_S
     score = job.nodes**setting.wfp_size * waited**setting.wfp_wait / (limit_s / HOUR_S) ** setting.wfp_limit
     return float(score)
 

@@ -16,6 +16,7 @@ no effect as long as nobody is planned beyond ``bf_window``).
 
 from __future__ import annotations
 
+from mirage.sim.disciplines.accrual import give_age
 from mirage.sim.disciplines.priority import compute_priorities
 from mirage.sim.disciplines.qos_preemption import displace_for, may_displace
 from mirage.sim.kernel.arrays import (
@@ -122,6 +123,7 @@ def slurm(situation: Reference) -> int:
     now = clock.now_s
     if clock.ended_since != 0 or clock.arrived_since != 0:
         clock.dirty = 1
+    give_age(world, state, scratch)
     if clock.n_pending > 0:
         if compute_priorities(world, state, scratch):
             clock.dirty = 1
@@ -138,6 +140,7 @@ def slurm(situation: Reference) -> int:
             call_at(state, now + setting.calc_period_s - since_s % setting.calc_period_s)
             if clock.dirty == 1 or setting.every_pass == 1:
                 call_at(state, now + setting.bf_interval_s - since_s % setting.bf_interval_s)
+        give_age(world, state, scratch)  # to those for whom somebody who has started left a place
     clock.ended_since = 0
     clock.arrived_since = 0
     return 0

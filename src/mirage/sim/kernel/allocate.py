@@ -89,7 +89,7 @@ def _limits(cluster: Cluster) -> Records:
     made = records(LIMIT, len(cluster.limits))
     for row, limit in zip(made, cluster.limits):
         row.per = LIMITED_PER.index(limit.per)
-        for name in ("jobs", "nodes", "gpus"):
+        for name in ("jobs", "nodes", "gpus", "ageing"):
             most = getattr(limit, name)
             row[name] = NEVER_S if most is None else most
     return made
@@ -191,7 +191,7 @@ def make_state(
         level=np.zeros(points if one_pool else 1, dtype=np.int64),
         profile=np.zeros((1 if one_pool else points, *world.capacity.shape), dtype=np.int64),
         usage=np.zeros(users, dtype=np.float64),
-        counted=np.zeros((len(world.limits), max(users, accounts), 3), dtype=np.int64),
+        counted=np.zeros((len(world.limits), max(users, accounts), 4), dtype=np.int64),
         completing=records(COMPLETING, completing),
     )
 

@@ -109,8 +109,8 @@ Plans know of it from ``announced_s`` on: reservations; ``NEVER_S`` for what com
 here on that is no surprise is at place ``foreseen``, which is that of none where there is none.
 """
 
-LIMIT = _record([("per", _I), ("jobs", _I), ("nodes", _I), ("gpus", _I)])
-"""A limit on what runs at once; ``NEVER_S`` of something is any number of it."""
+LIMIT = _record([("per", _I), ("jobs", _I), ("nodes", _I), ("gpus", _I), ("ageing", _I)])
+"""A limit on what runs, or gathers age, at once; ``NEVER_S`` of something is any number of it."""
 
 PER_USER, PER_ACCOUNT, PER_ALL = range(3)
 
@@ -234,7 +234,7 @@ class State(NamedTuple):
     level: NDArray[np.int64]  # (points,): nodes free from then on, where there is one pool of whole nodes
     profile: NDArray[np.int64]  # (points, bins, 2 or 3): the same of every bin, elsewhere
     usage: NDArray[np.float64]  # (users,): decayed node-seconds
-    counted: NDArray[np.int64]  # (limits, users or accounts, 3): jobs that run, nodes and GPUs that they hold
+    counted: NDArray[np.int64]  # (limits, users or accounts, 4): as ``resources.limits`` counts
     completing: Records  # COMPLETING, by time
 
 
@@ -275,7 +275,7 @@ def _example_types() -> tuple[Any, Any, Any]:
     state = State(
         np.zeros(1, CLOCK), records(JOB, 1), i1, i1, i1, records(HEAP, 1), records(CHUNK, 1), i2, i2,
         b2, np.zeros(1, np.int8), records(SEGMENT, 1), i1, i1,
-        np.zeros((1, 1, 2), np.int64), f1, np.zeros((1, 1, 3), np.int64), records(COMPLETING, 1),
+        np.zeros((1, 1, 2), np.int64), f1, np.zeros((1, 1, 4), np.int64), records(COMPLETING, 1),
     )  # fmt: skip
     scratch = Scratch(i2, i2, i2, i1, i1, f1, f1, i1, records(ACTION, 1))
     return typeof(world), typeof(state), typeof(scratch)  # type: ignore[no-untyped-call]

@@ -11,8 +11,12 @@ from mirage.job_state import MISSING
 from mirage.sim.cluster import Cluster, Limit
 from mirage.slurm_words.tres import tres_count, tres_gpus
 
-_LIMITS = (("user", "MaxJobsPU", "MaxTRESPU"), ("account", "MaxJobsPA", "MaxTRESPA"), ("all", "GrpJobs", "GrpTRES"))
-"""Whom a limit counts together, and its columns for jobs and for nodes and GPUs."""
+_LIMITS = (
+    ("user", "MaxJobsPU", "MaxTRESPU", "MaxJobsAccruePU"),
+    ("account", "MaxJobsPA", "MaxTRESPA", "MaxJobsAccruePA"),
+    ("all", "GrpJobs", "GrpTRES", "GrpJobsAccrue"),
+)
+"""Whom a limit counts together, and its columns for jobs, for nodes and GPUs, and for waiting jobs that gather age."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,8 @@ def qos_table(text: str, path: str) -> QosTable:
     """The QOS of ``sacctmgr -P show qos``: priorities, preemption and limits.
 
     Of the limits those on what runs at once are read where the columns are there: MaxJobsPU, MaxTRESPU, MaxJobsPA,
-    MaxTRESPA, GrpJobs and GrpTRES, of the latter nodes and GPUs.
+    MaxTRESPA, GrpJobs and GrpTRES, of the latter nodes and GPUs; and those on jobs that gather age, MaxJobsAccruePU,
+    MaxJobsAccruePA and GrpJobsAccrue.
 
     Args:
         text: What it printed.
@@ -79,11 +84,12 @@ def qos_table(text: str, path: str) -> QosTable:
 def _limits(place: str, row: dict[str, str | None]) -> list[Limit]:
     """The limits of a QOS on what runs at once."""
     found = []
-    for per, jobs, tres in _LIMITS:
+    for per, jobs, tres, accrue in _LIMITS:
         running = _count(place, jobs, row.get(jobs) or "")
         nodes, gpus = _of_tres(place, tres, row.get(tres) or "")
-        if (running, nodes, gpus) != (None, None, None):
-            found.append(Limit(per, running, nodes, gpus, qos=(row["Name"] or "",)))
+        ageing = _count(place, accrue, row.get(accrue) or "")
+        if (running, nodes, gpus, ageing) != (None, None, None, None):
+            found.append(Limit(per, running, nodes, gpus, qos=(row["Name"] or "",), ageing=ageing))
     return found
 
 

@@ -7,8 +7,9 @@ from typing import Any
 from mirage.sim.kernel.arrays import NOBODY, PER_ACCOUNT, PER_USER, WHOLE_NODE, State, World
 from mirage.sim.kernel.compile import kernel
 
-JOBS, NODES, GPUS = range(3)
-"""What a limit counts, in the order of ``State.counted``."""
+JOBS, NODES, GPUS, ACCRUING = range(4)
+"""What a limit counts, in the order of ``State.counted``: running jobs and what they hold, and waiting jobs that gather
+age."""
 
 COUNTED = 3
 

@@ -1,0 +1,85 @@
+"""Limits on how many waiting jobs gather age at once (Slurm's ``MaxJobsAccruePU`` and its kin)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.sim.kernel.arrays import NEVER_S, Scratch, State, World
+from mirage.sim.kernel.compile import kernel
+from mirage.sim.kernel.lifecycle import UNRANKED, pending
+from mirage.sim.kernel.resources.limits import ACCRUING, holder, is_counted, limits_in_force
+
+
+@kernel()
+def give_age(world: World, state: State, scratch: Scratch) -> None:
+    """Let waiting jobs gather age as far as the limits allow, those first that were submitted first.
+
+    Whoever gathers age keeps its place for as long as it waits in the queue, also if others come before it in the
+    order of priorities; a place that falls free is given in the same second, and age counts from then.
+    """
+    if limits_in_force(world):
+        give_places(world, state, scratch)
+
+
+@kernel(forceinline=False)  # few clusters have limits: what serves them stays out of the way of the others
+def give_places(world: World, state: State, scratch: Scratch) -> None:
+    """As ``give_age``, where there are limits."""
+    now, live, queue = state.clock[0].now_s, state.live, pending(state)
+    state.counted[:, :, ACCRUING] = 0
+    without = 0
+    for k in range(state.clock[0].n_pending):
+        slot = queue[k]
+        job = live[slot]
+        if job.priority == UNRANKED and job.eligible_s == now and is_limited(world, state, slot):
+            job.eligible_s = NEVER_S  # it has just come, and has to find a place
+        if job.eligible_s < NEVER_S:
+            count_ageing(world, state, slot)
+            continue
+        at = without
+        while at > 0 and submitted_before(job, live[scratch.slots[at - 1]]):
+            scratch.slots[at] = scratch.slots[at - 1]
+            at -= 1
+        scratch.slots[at] = slot
+        without += 1
+    for k in range(without):
+        slot = scratch.slots[k]
+        if has_place(world, state, slot):
+            live[slot].eligible_s = now
+            count_ageing(world, state, slot)
+
+
+@kernel()
+def is_limited(world: World, state: State, slot: int) -> bool:
+    """Whether there is a limit on how many jobs like this one gather age."""
+    for limit in range(len(world.limits)):
+        if world.limits[limit].ageing < NEVER_S and is_counted(world, limit, state.live[slot]):
+            return True
+    return False
+
+
+@kernel()
+def has_place(world: World, state: State, slot: int) -> bool:
+    """Whether the limits let one more job like this gather age."""
+    job = state.live[slot]
+    for limit in range(len(world.limits)):
+        most = world.limits[limit].ageing
+        if is_counted(world, limit, job) and state.counted[limit, holder(world, limit, job), ACCRUING] >= most:
+            return False
+    return True
+
+
+@kernel()
+def count_ageing(world: World, state: State, slot: int) -> None:
+    """Enter that a job gathers age."""
+    job = state.live[slot]
+    for limit in range(len(world.limits)):
+        if is_counted(world, limit, job):
+            state.counted[limit, holder(world, limit, job), ACCRUING] += 1
+
+
+@kernel()
+def submitted_before(one: Any, other: Any) -> bool:
+    """Whether a job was submitted before another, and stands before it in Slurm's list, whatever has held it since."""
+    if one.submit_s != other.submit_s:
+        return bool(one.submit_s < other.submit_s)
+    return bool(one.id < other.id)
