@@ -7,7 +7,7 @@ from typing import Any
 from mirage.sim.kernel.arrays import NEVER_S, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import UNRANKED, pending
-from mirage.sim.kernel.resources.limits import ACCRUING, holder, is_counted, limits_in_force
+from mirage.sim.kernel.resources.limits import ACCRUING, holder, is_counted
 
 
 @kernel()
@@ -17,13 +17,15 @@ def give_age(world: World, state: State, scratch: Scratch) -> None:
     Whoever gathers age keeps its place for as long as it waits in the queue, also if others come before it in the
     order of priorities; a place that falls free is given in the same second, and age counts from then.
     """
-    if limits_in_force(world):
-        give_places(world, state, scratch)
+    for limit in range(len(world.limits)):
+        if world.limits[limit].ageing < NEVER_S:
+            give_places(world, state, scratch)
+            return
 
 
-@kernel(forceinline=False)  # few clusters have limits: what serves them stays out of the way of the others
+@kernel(forceinline=False)  # few clusters have such limits: what serves them stays out of the way of the others
 def give_places(world: World, state: State, scratch: Scratch) -> None:
-    """As ``give_age``, where there are limits."""
+    """As ``give_age``, where there are such limits."""
     now, live, queue = state.clock[0].now_s, state.live, pending(state)
     state.counted[:, :, ACCRUING] = 0
     without = 0
