@@ -19,6 +19,7 @@ from mirage.sim.kernel.arrays import (
     SUSPENDING,
     WHOLE_NODE,
 )
+from mirage.sim.kernel.resources.limits import GPUS, JOBS, NODES
 from mirage.sim.simulation import Simulation
 
 
@@ -101,7 +102,8 @@ def _audit_resources(sim: Simulation) -> None:
 def _audit_limits(sim: Simulation, running: np.ndarray) -> None:
     """What each limit counts, by the words of the cluster, is what runs, and nobody is over it."""
     partitions, qos = sim.cluster.partitions, ["", *sim.cluster.qos_factors]
-    for limit, counted in zip(sim.cluster.limits, sim.state.counted, strict=True):
+    for limit, of_limit in zip(sim.cluster.limits, sim.state.counted, strict=True):
+        counted = of_limit[:, [JOBS, NODES, GPUS]]
         mine = np.zeros_like(counted)
         for job in running:
             partition = partitions[job["partition"]]
