@@ -73,12 +73,20 @@ class WindowOptions:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorOptions:
-    """The options of who does the work; None where nothing was said."""
+    """The options of who does the work; None where nothing was said.
+
+    Raises:
+        click.UsageError: Options of an array are given, but no array is asked for.
+    """
 
     workers: int | None
     executor: str
     array_jobs: int | None
     sbatch: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if self.executor != "submitit" and (self.array_jobs is not None or self.sbatch):
+            raise click.UsageError("--array-jobs and --sbatch need --executor submitit")
 
     def made(self, folder: Path, name: str) -> Executor:
         """Whoever does the work.
@@ -86,17 +94,12 @@ class ExecutorOptions:
         Args:
             folder: Where jobs of an array get their orders, and answer; all nodes see it.
             name: Of these jobs.
-
-        Raises:
-            click.UsageError: Options of an array are given, but no array is asked for.
         """
         from mirage.executors.processes import Processes, available_cores
         from mirage.executors.slurm_array import JOBS, SlurmArray
 
         if self.executor == "submitit":
             return SlurmArray(folder, f"mirage-{name}", self.array_jobs or JOBS, self.sbatch)
-        if self.array_jobs is not None or self.sbatch:
-            raise click.UsageError("--array-jobs and --sbatch need --executor submitit")
         return Processes(self.workers or available_cores())
 
 

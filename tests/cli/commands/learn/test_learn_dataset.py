@@ -74,6 +74,21 @@ def test_options_that_do_not_fit_are_refused_before_anything_is_read(more, compl
     assert complaint in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "command", [["train", "forest"], ["train", "best"], ["compare", "--months", "2023-01"], ["evaluate"]]
+)
+def test_an_array_s_options_without_an_array_are_refused_everywhere(command, tmp_path: Path, capsys) -> None:
+    out = [] if command == ["evaluate"] else ["-o", str(tmp_path / "out")]
+    assert main([*command, "/no/such/trace", "-N", "8", "--sbatch", "time=10", *out]) == 2
+    assert "need --executor submitit" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_array_that_plays_windows_needs_a_folder_that_all_nodes_see(capsys) -> None:
+    assert main(["evaluate", "/no/such/trace", "-N", "8", "--executor", "submitit"]) == 2
+    assert "--resume DIR" in capsys.readouterr().err
+
+
 def test_without_a_slurm_an_array_is_refused(asked, tmp_path: Path, capsys, monkeypatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main([*asked, "--executor", "submitit", "-o", str(tmp_path / "set")]) == 1
