@@ -13,11 +13,11 @@ from pathlib import Path
 
 from mirage.executors.executor import Executor
 from mirage.executors.processes import Processes
-from mirage.learn.dataset.packages import check_packages
 from mirage.learn.dataset.recipe import Recipe, Shard
 from mirage.learn.dataset.shards import Folder
 from mirage.learn.dataset.window import WindowMaker
 from mirage.learn.hand_overs import HandOvers
+from mirage.learn.packages import check_packages
 from mirage.provision.compile_ahead import FORECASTS, use
 
 Progress = Callable[[int, int], None]

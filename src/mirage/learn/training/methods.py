@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Any
 
 from mirage.errors import UnknownName
-from mirage.learn.dataset.packages import check_packages
 from mirage.learn.hand_overs import HandOvers
+from mirage.learn.packages import check_packages
 from mirage.learn.regression.model import Model, Steps, TrainingSettings
 
 Trainer = Callable[[HandOvers, HandOvers, TrainingSettings, Steps], Model]

@@ -203,7 +203,7 @@ def compare(
     from mirage.learn.dataset.recipe import digest_of
     from mirage.learn.regression.model import TrainingSettings
     from mirage.learn.training.comparison.judge import judged
-    from mirage.learn.training.comparison.models import Teaching, train_models
+    from mirage.learn.training.comparison.models import Work, train_models
     from mirage.learn.training.comparison.play import World, play
     from mirage.learn.training.methods import check_installed
     from mirage.learn.training.train import Said
@@ -234,8 +234,8 @@ def compare(
     settings = TrainingSettings(threads=options.threads, trees=options.trees, epochs=options.epochs.get(EVERY))
     said = Said(Path(trace).name, int(manifest["futures"] or 0))
     with progress_bar("models") as training:
-        teaching = Teaching(data, digest_of(manifest), said, settings, options.epochs)
-        models = train_models(teaching, plan, folder / "models", begun.executor, training)
+        work = Work(data, digest_of(manifest), said, settings, options.epochs)
+        models = train_models(work, plan, folder / "models", begun.executor, training)
     with progress_bar("windows") as playing:
         comparison = judged(plan, play(world, plan, models, playing))
     provenance = _provenance(begun, plan, world)

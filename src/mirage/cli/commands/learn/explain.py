@@ -113,9 +113,9 @@ def explain(
     The decisions of a model are read off the hand-overs, so that TRACE may be left out where these are there; what-if
     is then not compared with. Every other policy is played.
     """
-    from mirage.learn.dataset.packages import check_packages
     from mirage.learn.explain.explanation import default_until_s
     from mirage.learn.explain.explanation import explain as explain_policy
+    from mirage.learn.packages import check_packages
     from mirage.policy.cost import Cost
     from mirage.report.training.explanation import explanation_json, print_explanation, tree_file
     from mirage.report.training.terminal import plain_console

@@ -37,7 +37,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class ModelGroup:
     """All models of one month and seed: networks of one body share its pre-training.
 
     Attributes:
@@ -52,14 +52,14 @@ class Lesson:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Teaching:
+class Work:
     """What a process needs to train models.
 
     Attributes:
         data: Decisions of all sizes of links.
         data_key: Digest of what the data were made of.
         said: What the cards say.
-        settings: Bounds of the training; the seed is the lesson's.
+        settings: Bounds of the training; the seed is the group's.
         epochs: Of single methods, where they are not to be those of the settings.
     """
 
@@ -88,12 +88,12 @@ class Teaching:
 
 
 def train_models(
-    teaching: Teaching, plan: Plan, folder: Path, executor: Executor, progress: Progress | None = None
+    work: Work, plan: Plan, folder: Path, executor: Executor, progress: Progress | None = None
 ) -> dict[Wanted, Path]:
     """The file of every model; those that are there are not trained again.
 
     Args:
-        teaching: What is learnt from.
+        work: What is learnt from.
         plan: Methods, months and seeds.
         folder: Where the files lie, and steps of a training that is under way.
         executor: Who trains.
@@ -103,20 +103,20 @@ def train_models(
         ConfigurationError: There is nothing to train on before a month, a package is missing, or a file cannot be
             written.
     """
-    found, lessons = {}, []
+    found, groups = {}, []
     for month, seed in product(plan.months, plan.seeds):
         files = {}
         for method in plan.methods:
-            name = f"{month}-{method}-seed{seed}-{teaching.key(month, seed, (method,))}.model"
+            name = f"{month}-{method}-seed{seed}-{work.key(month, seed, (method,))}.model"
             files[method] = found[Wanted(method, month, seed)] = folder / name
         missing = tuple((method, path) for method, path in files.items() if not path.exists())
         if missing:
-            steps = folder / f"{month}-seed{seed}-{teaching.key(month, seed, tuple(METHODS))}.steps"
-            lessons.append(Lesson(month, seed, missing, steps))
-    done = len(found) - sum(len(lesson.models) for lesson in lessons)
+            steps = folder / f"{month}-seed{seed}-{work.key(month, seed, tuple(METHODS))}.steps"
+            groups.append(ModelGroup(month, seed, missing, steps))
+    done = len(found) - sum(len(group.models) for group in groups)
     if progress is not None:
         progress(done, len(found))
-    for trained in executor(_teacher, teaching, lessons):
+    for trained in executor(_trainer, work, groups):
         done += trained
         if progress is not None:
             progress(done, len(found))
@@ -129,25 +129,25 @@ def slices_before(data: HandOvers, month: str) -> Slices:
     return Slices(tune_since_s(data, begin_s), begin_s)
 
 
-def _teacher(teaching: Teaching) -> Callable[[Lesson], int]:
-    """What trains the models of one lesson after another, and says how many they were."""
+def _trainer(work: Work) -> Callable[[ModelGroup], int]:
+    """What trains the models of one group after another, and says how many they were."""
 
-    def train(lesson: Lesson) -> int:
-        for method, path in lesson.models:
-            _train(teaching, lesson, method, path)
-        shutil.rmtree(lesson.steps, ignore_errors=True)
-        return len(lesson.models)
+    def train(group: ModelGroup) -> int:
+        for method, path in group.models:
+            _train(work, group, method, path)
+        shutil.rmtree(group.steps, ignore_errors=True)
+        return len(group.models)
 
     return train
 
 
-def _train(teaching: Teaching, lesson: Lesson, method: str, path: Path) -> None:
-    methods = dict.fromkeys(teaching.sizes, method)
-    settings = teaching.settings_of(method, lesson.seed)
-    chosen = {"by": "comparison", "month": lesson.month, "seed": lesson.seed}
-    slices = slices_before(teaching.data, lesson.month)
-    steps = KeptSteps(lesson.steps)
-    trained = train_policy(methods, teaching.data, slices, teaching.said, settings, steps, chosen, tuned=False)
+def _train(work: Work, group: ModelGroup, method: str, path: Path) -> None:
+    methods = dict.fromkeys(work.sizes, method)
+    settings = work.settings_of(method, group.seed)
+    chosen = {"by": "comparison", "month": group.month, "seed": group.seed}
+    slices = slices_before(work.data, group.month)
+    steps = KeptSteps(group.steps)
+    trained = train_policy(methods, work.data, slices, work.said, settings, steps, chosen, tuned=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         trained.save(path)
