@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from views import chain, ended, view
 
 from mirage.duration import DAY_S
+from mirage.forecast.own_history_kernel import add_up
 from mirage.forecast.use_history import LEVELS, MIDDLES, PRIOR_SAMPLES, UseHistory, evenly, latest_of, with_own_history
 
 NOW = 40 * DAY_S
@@ -75,6 +76,12 @@ def test_the_latest_jobs_of_a_kind_are_found_in_order_of_their_values() -> None:
     values = np.random.default_rng(0).random(500)
     found = latest_of(np.array([3, 9, 0]), kind, values, 5)
     assert [each.tolist() for each in found] == [sorted(values[3::7][-5:]), [], sorted(values[0::7][-5:])]
+
+
+@given(st.integers(0, 2**32), st.integers(1, 128))
+def test_sums_are_to_the_bit_those_of_numpy(seed: int, n: int) -> None:
+    values = np.random.default_rng(seed).random(n)
+    assert add_up(values) == values.sum()
 
 
 @given(st.integers(0, 2**32), st.integers(0, 40), st.integers(0, 20))

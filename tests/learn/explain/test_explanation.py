@@ -113,6 +113,9 @@ def test_a_policy_that_is_no_tree_is_told_apart(data):
     assert [abs(one.cost) for one in found.windows] == sorted((abs(one.cost) for one in found.windows), reverse=True)
     against = {d.policy: d for d in found.evaluation.differences if (d.load, d.month) == ("all", "all")}
     assert against[TREE].against == "ours"
+    cost = {row.policy: f"{row.cost:.2f}" for row in found.evaluation.rows if row.load == "all"}
+    assert cost[TREE] != cost["ours"]
+    assert f"tree {cost[TREE]}, policy {cost['ours']} (difference " in tree_file(found)
     assert [month for month, _ in found.by_month] == ["2023-03", "2023-04"]
 
 
