@@ -16,7 +16,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,79 +23,15 @@ import numpy as np
 
 from mirage.duration import DAY_S
 from mirage.forecast.use_history import History
-from mirage.policy.view import Ended, Jobs, Nodes, View
 from mirage.predict.run_times.accuracy import crps, pinball, pit
 from mirage.predict.run_times.named_history import NamedHistory
-from mirage.predict.run_times.observations import Observations, Requests
 from mirage.predict.run_times.timeline import Timeline
 from mirage.trace.read import read_trace
+from run_time_questions import SHARES, Questions, questions, view_of
 
 WEEK_S = 7 * DAY_S
 
-SHARES = (0.0, 0.25, 0.5)
-"""At which shares of its limit a job is predicted."""
-
 LEVELS = 64
-
-
-@dataclass(frozen=True)
-class Questions:
-    """Moments and jobs to predict.
-
-    Attributes:
-        row: Shape (n,), the job.
-        elapsed: Shape (n,), the share of its limit used by then.
-        now_s: Shape (n,), ascending.
-    """
-
-    row: np.ndarray
-    elapsed: np.ndarray
-    now_s: np.ndarray
-
-    def by_moment(self) -> Iterator[np.ndarray]:
-        """The questions of each moment."""
-        yield from np.split(np.arange(len(self.row)), np.flatnonzero(np.diff(self.now_s)) + 1)
-
-
-def questions(timeline: Timeline, from_s: int, until_s: int, every: int) -> Questions:
-    """Of each ``every``-th job submitted in [from, until)."""
-    submit_s = timeline.requests.submit_s
-    rows = np.flatnonzero((submit_s >= from_s) & (submit_s < until_s))[::every]
-    parts = []
-    for share in SHARES:
-        asked = rows if share == 0 else rows[timeline.use[rows] > share]
-        limit_s = timeline.requests.limit_s[asked]
-        now_s = submit_s[asked] if share == 0 else timeline.start_s[asked] + (share * limit_s).astype(int)
-        parts.append((asked, np.full(len(asked), share), now_s))
-    row, elapsed, now_s = (np.concatenate(column) for column in zip(*parts))
-    order = np.argsort(now_s, kind="stable")
-    return Questions(row[order], elapsed[order], now_s[order])
-
-
-def view_of(asked: Requests, elapsed: np.ndarray, past: Observations) -> View:
-    """A view in which these jobs are pending and have run so long in earlier stretches."""
-    ended, running = past.ended, ~past.ended
-    use_s = (past.use * past.requests.limit_s).round().astype(int)
-    of = past.requests[ended]
-    rows = Ended(
-        of.user, of.nodes, of.limit_s, of.submit_s, past.end_s[ended] - use_s[ended], past.end_s[ended],
-        name=of.name, account=of.account,
-    )  # fmt: skip
-    pool = Nodes(True, np.ones((1, 2), int), np.ones((1, 2), int), np.ones((1, 1), bool))
-    return View(
-        past.now_s, pool, _jobs(asked, elapsed * asked.limit_s, -1),
-        _jobs(past.requests[running], np.zeros(running.sum()), past.now_s - use_s[running]),
-        _jobs(asked[:0], np.zeros(0), -1), rows,
-    )  # fmt: skip
-
-
-def _jobs(asked: Requests, done_s: np.ndarray, start_s: Any) -> Jobs:
-    n = len(asked)
-    zero = np.zeros(n, dtype=np.int64)
-    return Jobs(
-        np.arange(n), asked.user, zero, zero, asked.nodes, zero - 1, zero - 1, asked.limit_s, asked.submit_s,
-        asked.submit_s, zero + start_s, zero, done_s, zero.astype(float), name=asked.name, account=asked.account,
-    )  # fmt: skip
 
 
 def answers(kind: Any, timeline: Timeline, asked: Questions) -> tuple[np.ndarray, float]:

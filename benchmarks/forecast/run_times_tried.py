@@ -18,6 +18,7 @@ from mirage.predict.run_times.back_off import Distributions, Level, binned, dist
 from mirage.predict.run_times.named_history import NamedHistory
 from mirage.predict.run_times.observations import Observations, Requests, observed, share_of_limit, unfinished
 from mirage.predict.run_times.timeline import Timeline
+from run_time_questions import questions, view_of
 
 EVERYBODY = (Level((), prior=0.0), Level(("like_limit",), prior=10.0))
 
@@ -100,8 +101,6 @@ class Boosted:
     def fitted(cls, timeline: Timeline, until_s: int, every: int) -> Self:
         """Fitted on the jobs that have ended by then."""
         import xgboost
-
-        from run_times import questions, view_of
 
         asked = questions(timeline, 0, until_s, max(every // 2, 1))
         rows, left = [], []

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from plain_srtf import Srtf
 
 from mirage.errors import ConfigurationError, ContractBroken
 from mirage.policy.check import check_policy
@@ -16,7 +17,6 @@ from mirage.policy.example import example_views, queued_views
 from mirage.policy.plan import Action, Hold, Plan, Postpone, Release, Shorten, Submit, Wait, Withdraw
 from mirage.policy.registry import known_policies, make_policy, policy_spec
 from mirage.policy.view import QueuedLink, View
-from mirage.schedule.srtf import Srtf
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_srtf import Srtf
 
 from mirage.policy.contract import Policy
-from mirage.schedule.srtf import Srtf
 from mirage.sim.check import check_schedule
 from mirage.sim.cluster import Cluster
 from mirage.sim.disciplines.registry import PAUSED
