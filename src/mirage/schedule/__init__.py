@@ -1,1 +1,1 @@
-"""Who runs, where, with how much: schedulers of whole GPU clusters, on the same simulator as everything else."""
+"""Who runs, where, with how much: schedulers of GPU clusters."""

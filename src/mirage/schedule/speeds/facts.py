@@ -1,0 +1,81 @@
+"""What measured tables do not say of a model: what a restart costs it, and how much slower it really runs.
+
+The six models of Pollux and Sia have the published values: restart costs as in Sia (SOSP'23), slowdowns as its
+simulator was calibrated with on real runs. A file ``models.toml`` in the folder of profiles says them of other models.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from mirage.errors import ConfigurationError
+
+FACTS_FILE = "models.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """Facts of a model beside its tables.
+
+    Attributes:
+        restart_s: Seconds lost at a start, a restart or a resize.
+        slowdown: How many times longer a real step takes than a measured one.
+        epochs: Epochs that a job trains; None for as many as were measured.
+        max_local: The most samples a GPU takes at once, by GPU type, where that is less than was measured.
+    """
+
+    restart_s: float = 30.0
+    slowdown: float = 1.0
+    epochs: int | None = None
+    max_local: Mapping[str, int] = field(default_factory=dict)
+
+
+PUBLISHED: Mapping[str, ModelFacts] = {
+    "bert": ModelFacts(120.0, 1.2, 2),
+    "cifar10": ModelFacts(50.0, 1.8, 100),
+    "deepspeech2": ModelFacts(25.0, 1.2, 80, {"rtx": 57}),
+    "imagenet": ModelFacts(250.0, 1.2, 90),
+    "ncf": ModelFacts(15.0, 1.5, 10),
+    "yolov3": ModelFacts(80.0, 1.2, 50),
+}
+
+
+def read_facts(folder: Path) -> dict[str, ModelFacts]:
+    """Facts by model: the published ones, and what the folder's own file says instead.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or says something unknown.
+    """
+    path = folder / FACTS_FILE
+    if not path.exists():
+        return dict(PUBLISHED)
+    try:
+        told = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"{path}: {error}; write a table [MODEL] for every model") from error
+    return {**PUBLISHED, **{model: _read_model(path, model, keys) for model, keys in told.items()}}
+
+
+def _read_model(path: Path, model: str, told: Any) -> ModelFacts:
+    known = [f.name for f in fields(ModelFacts)]
+    if not isinstance(told, dict) or set(told) - set(known):
+        raise ConfigurationError(f"{path}: [{model}] is {told!r}; its keys are {', '.join(known)}")
+    facts = ModelFacts(**told)
+    fits = (
+        isinstance(facts.restart_s, int | float)
+        and isinstance(facts.slowdown, int | float)
+        and facts.restart_s >= 0
+        and facts.slowdown > 0
+        and (facts.epochs is None or (isinstance(facts.epochs, int) and facts.epochs >= 1))
+        and isinstance(facts.max_local, dict)
+    )
+    if not fits:
+        raise ConfigurationError(
+            f"{path}: [{model}] is {told!r}; restart_s is 0 or more, slowdown above 0, epochs 1 or more, max_local a "
+            "table of GPU types"
+        )
+    return facts

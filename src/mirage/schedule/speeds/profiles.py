@@ -1,0 +1,189 @@
+"""Measured profiles: the speeds of all models of a folder on the GPU types of a cluster."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mirage.errors import ConfigurationError
+from mirage.job_state import Floats
+from mirage.schedule.cluster import GpuCluster
+from mirage.schedule.speeds.arrays import NO_TABLE, Speeds, linear_speeds
+from mirage.schedule.speeds.facts import ModelFacts, read_facts
+from mirage.schedule.speeds.measured import (
+    Noise,
+    StepTimes,
+    gpu_types_of,
+    models_in,
+    read_noise,
+    read_placements,
+    read_scalability,
+)
+from mirage.schedule.speeds.step_table import StepRow, step_table
+
+MOST_SERVERS, MOST_GPUS = 16, 64
+"""Placements beyond these count as these; larger ones were not measured."""
+
+NO_LIMIT = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """The models of which something was measured, and their speeds on one cluster.
+
+    Attributes:
+        models: Names of the models, in the order of the arrays.
+        speeds: Their speeds.
+    """
+
+    models: tuple[str, ...]
+    speeds: Speeds
+
+
+def no_profiles(cluster: GpuCluster) -> Profiles:
+    """No model measured: all jobs go by the linear law."""
+    return Profiles((), linear_speeds(_type_speed(cluster)))
+
+
+def read_profiles(folder: str | os.PathLike[str], cluster: GpuCluster) -> Profiles:
+    """The profiles of a folder, a sub-folder for every model.
+
+    Raises:
+        ConfigurationError: It holds no profiles, none of the cluster's GPU types, or a file that cannot be read.
+    """
+    place = Path(folder)
+    names = models_in(place)
+    if not names:
+        raise ConfigurationError(
+            f"{place}: no profiles (MODEL/validation-BATCH.csv) in it; give a folder that has some"
+        )
+    facts = read_facts(place)
+    measured = {name: set(gpu_types_of(place / name)) for name in names}
+    for name, types in measured.items():
+        if not types & set(cluster.gpu_types):
+            raise ConfigurationError(
+                f"{place / name}: measured on {', '.join(sorted(types)) or 'nothing'}; the cluster has "
+                f"{', '.join(cluster.gpu_types)}: name its GPU types as the profiles do"
+            )
+    models = [_Model.read(place / name, facts.get(name, ModelFacts()), cluster) for name in names]
+    return Profiles(names, _packed(models, _type_speed(cluster)))
+
+
+def _type_speed(cluster: GpuCluster) -> Floats:
+    return np.array(list(cluster.type_speeds().values()), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class _OnType:
+    """One model on one GPU type."""
+
+    placements: StepTimes
+    rows: dict[tuple[int, int], StepRow]
+    max_local: int
+
+    def one_gpu_rate(self) -> float:
+        """Samples a second on one GPU, of the largest local batch at the longest step."""
+        alone = self.placements.gpus == 1
+        if not alone.any():
+            return 0.0
+        return float(self.placements.local_batch[alone].max() / self.placements.step_s[alone].max())
+
+    def memory_max_local(self, gpus: int) -> int:
+        """The most samples that each of so many GPUs was measured to take at once."""
+        same = self.placements.gpus == gpus
+        return int(self.placements.local_batch[same].max()) if same.any() else NO_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """One model on the GPU types of a cluster; None where it was not measured on one."""
+
+    facts: ModelFacts
+    noise: Noise
+    on_types: tuple[_OnType | None, ...]
+    servers: int
+    gpus: int
+
+    @classmethod
+    def read(cls, folder: Path, facts: ModelFacts, cluster: GpuCluster) -> _Model:
+        types = np.bincount(cluster.gpu_type_of), np.bincount(cluster.gpu_type_of, cluster.gpus_of)
+        servers, gpus = min(int(types[0].max()), MOST_SERVERS), min(int(types[1].max()), MOST_GPUS)
+        measured = gpu_types_of(folder)
+        on_types: list[_OnType | None] = []
+        for t, gpu_type in enumerate(cluster.gpu_types):
+            per_server = int(cluster.gpus_of[cluster.gpu_type_of == t].max())
+            if gpu_type not in measured:
+                on_types.append(None)
+                continue
+            placements, scalability = read_placements(folder, gpu_type), read_scalability(folder, gpu_type)
+            most = facts.max_local.get(gpu_type, int(placements.local_batch.max()))
+            on_types.append(_OnType(placements, step_table(placements, scalability, servers, gpus, per_server), most))
+        return cls(facts, read_noise(folder, facts.epochs), tuple(on_types), servers, gpus)
+
+
+def _packed(models: list[_Model], type_speed: Floats) -> Speeds:
+    """All models in one set of arrays."""
+    rows: list[StepRow] = []
+    shape = len(models), len(type_speed)
+    at = np.full((*shape, models[0].servers, models[0].gpus), NO_TABLE, dtype=np.int64)
+    memory = np.full((*shape, models[0].gpus), NO_LIMIT, dtype=np.int64)
+    min_local, max_local = np.ones(shape, np.int64), np.zeros(shape, np.int64)
+    rate = np.zeros(shape)
+    for m, model in enumerate(models):
+        for t, on_type in enumerate(model.on_types):
+            if on_type is None:
+                continue
+            for (servers, gpus), row in on_type.rows.items():
+                at[m, t, servers - 1, gpus - 1] = len(rows)
+                rows.append(row)
+            memory[m, t] = [on_type.memory_max_local(gpus) for gpus in range(1, model.gpus + 1)]
+            min_local[m, t] = int(on_type.placements.local_batch.min())
+            max_local[m, t] = on_type.max_local
+            rate[m, t] = on_type.one_gpu_rate()
+    width = max(len(row.local_batch) for row in rows)
+    return Speeds(
+        type_speed=type_speed,
+        rows=at,
+        knots=np.array([len(row.local_batch) for row in rows], dtype=np.int64),
+        local_batch=np.array([_padded(row.local_batch, width) for row in rows]),
+        step_s=np.array([_padded(row.times_s[:, 0], width) for row in rows]),
+        sync_s=np.array([_padded(row.times_s[:, 1], width) for row in rows]),
+        row_max_local=np.array([row.max_local for row in rows], dtype=np.int64),
+        memory_max_local=memory,
+        min_local=min_local,
+        max_local=max_local,
+        one_gpu_rate=rate,
+        init_batch=np.array([model.noise.batch[0] for model in models]),
+        max_batch=np.array([model.noise.batch[-1] for model in models]),
+        slowdown=np.array([model.facts.slowdown for model in models], dtype=np.float64),
+        restart_s=np.array([model.facts.restart_s for model in models], dtype=np.float64),
+        **_noise_arrays([model.noise for model in models]),
+    )
+
+
+def _noise_arrays(noise: list[Noise]) -> dict[str, Any]:
+    """Epochs and gradient noise of all models; an epoch ends where the slowest of the batches measured ended it."""
+    epochs = max(of.progress.shape[1] for of in noise)
+    batches = max(len(of.batch) for of in noise)
+    end = np.full((len(noise), epochs), np.inf)
+    sqr, var = np.ones((len(noise), batches, epochs)), np.zeros((len(noise), batches, epochs))
+    for m, of in enumerate(noise):
+        n, e = of.progress.shape
+        end[m, :e] = of.progress.min(axis=0)
+        sqr[m, :n, :e], var[m, :n, :e] = of.grad_sqr, of.grad_var
+    return {
+        "epochs": np.array([of.progress.shape[1] for of in noise], dtype=np.int64),
+        "epoch_end": end,
+        "noise_knots": np.array([len(of.batch) for of in noise], dtype=np.int64),
+        "noise_batch": np.array([_padded(of.batch.astype(np.float64), batches) for of in noise]),
+        "grad_sqr": sqr,
+        "grad_var": var,
+    }
+
+
+def _padded(values: Floats, width: int) -> Floats:
+    return np.concatenate([values, np.full(width - len(values), np.inf)])

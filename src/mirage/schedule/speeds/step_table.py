@@ -1,0 +1,129 @@
+"""The table of step times: what was measured at a placement, what lies between, and the nearest beyond.
+
+A placement that was measured is interpolated over local batches. Between placements the times are linear in servers,
+GPUs and local batch at once, over a Delaunay triangulation, as in the simulators of Pollux and Sia. Beyond everything
+measured the nearest placement's times hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mirage.errors import ConfigurationError
+from mirage.job_state import Floats, Ints
+from mirage.schedule.speeds.measured import StepTimes
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """Step times of a placement by local batch.
+
+    Attributes:
+        local_batch: Local batches, ascending.
+        times_s: Seconds of a step and of its exchange, shape (n, 2).
+        max_local: The most samples that a GPU takes at once.
+    """
+
+    local_batch: Floats
+    times_s: Floats
+    max_local: int
+
+
+Placement = tuple[int, int]
+"""Servers and GPUs."""
+
+
+def step_table(
+    placements: StepTimes, scalability: StepTimes, servers: int, gpus: int, gpus_per_server: int
+) -> dict[Placement, StepRow]:
+    """Step times of one model on one GPU type on all placements up to so many servers and GPUs.
+
+    What does not fit into these servers has the times of the nearest that does.
+    """
+    measured = _measured_rows(placements)
+    wanted = [(s, g) for s in range(1, servers + 1) for g in range(s, gpus + 1)]
+    most = int(scalability.servers.max()), int(scalability.gpus.max())
+    inside = [(s, g) for s, g in wanted if g <= s * gpus_per_server and s <= most[0] and g <= most[1]]
+    between = _between(measured, scalability, [place for place in inside if place not in measured])
+    known = measured | between
+    at = np.log([[float(s), float(g)] for s, g in known])
+    rows = list(known.values())
+    for s, g in wanted:
+        if (s, g) not in known:
+            distance = np.abs(at - np.log([s, g])).sum(axis=1)
+            measured[s, g] = rows[int(np.argmin(distance))]
+    return {place: measured[place] if place in measured else between[place] for place in wanted}
+
+
+def _measured_rows(placements: StepTimes) -> dict[Placement, StepRow]:
+    """A row for every size of which placements were measured: the mean over the placements of that size."""
+    of_size: dict[Placement, dict[str, list[int]]] = {}
+    for k, pattern in enumerate(placements.placement):
+        size = (int(placements.servers[k]), int(placements.gpus[k]))
+        of_size.setdefault(size, {}).setdefault(pattern, []).append(k)
+    return {size: _mean_row(placements, list(patterns.values())) for size, patterns in of_size.items()}
+
+
+def _mean_row(placements: StepTimes, patterns: list[list[int]]) -> StepRow:
+    """The mean over patterns, at all local batches that all of them can hold."""
+    tables = []
+    for rows in patterns:
+        order = np.array(rows)[np.argsort(placements.local_batch[rows], kind="stable")]
+        times = np.column_stack([placements.step_s[order], placements.sync_s[order]])
+        tables.append((placements.local_batch[order], times))
+    low = max(local[0] for local, _ in tables)
+    high = min(local[-1] for local, _ in tables)
+    knots = np.unique(np.concatenate([local for local, _ in tables]))
+    knots = knots[(knots >= low) & (knots <= high)]
+    each = [np.column_stack([np.interp(knots, local, times[:, c]) for c in range(2)]) for local, times in tables]
+    return StepRow(knots, np.mean(each, axis=0), int(high))
+
+
+def _between(
+    measured: dict[Placement, StepRow], scalability: StepTimes, wanted: list[Placement]
+) -> dict[Placement, StepRow]:
+    """Rows between what was measured; only those of which something is known."""
+    points = [(*size, local) for size, row in measured.items() for local in row.local_batch]
+    times = [pair for row in measured.values() for pair in row.times_s]
+    sizes = np.column_stack([scalability.servers, scalability.gpus, scalability.local_batch])
+    points_of_all = np.concatenate([np.array(points, dtype=np.float64), sizes])
+    times_of_all = np.concatenate([np.array(times), np.column_stack([scalability.step_s, scalability.sync_s])])
+    if not wanted or (np.ptp(points_of_all, axis=0) == 0).any():
+        return {}
+    all_local = np.unique(points_of_all[:, 2])
+    asked = np.array([(s, g, k) for s, g in wanted for k in all_local if k <= _max_local(scalability, s, g)])
+    if not len(asked):
+        return {}
+    values = _interpolated(points_of_all, times_of_all, asked)
+    known = np.isfinite(values).all(axis=1)
+    found: dict[Placement, StepRow] = {}
+    for s, g in wanted:
+        here = known & (asked[:, 0] == s) & (asked[:, 1] == g)
+        if here.any():
+            found[s, g] = StepRow(asked[here, 2], values[here], int(asked[here, 2].max()))
+    return found
+
+
+def _interpolated(points: Floats, values: Floats, asked: Floats) -> Floats:
+    """Values at the points asked for; NaN outside of what is known.
+
+    Thousands of tiny systems are solved on the way: the threads of a linear algebra library would only wait for each
+    other, on a busy machine for a minute.
+    """
+    try:
+        from scipy.interpolate import LinearNDInterpolator
+        from threadpoolctl import threadpool_limits
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f'measured profiles need {error.name}, which is not installed; run: pip install "mirage-hpc[schedule]"'
+        ) from error
+    with threadpool_limits(limits=1):
+        found: Floats = LinearNDInterpolator(points, values)(asked)
+    return found
+
+
+def _max_local(scalability: StepTimes, servers: int, gpus: int) -> float:
+    larger: Ints = np.flatnonzero((scalability.servers >= servers) & (scalability.gpus >= gpus))
+    return float(scalability.local_batch[larger].max()) if len(larger) else -1.0

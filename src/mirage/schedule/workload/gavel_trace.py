@@ -1,0 +1,144 @@
+"""Workloads of Gavel: a trace of jobs, and the throughputs that were measured of each kind on each GPU type."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any
+
+import numpy as np
+
+from mirage.errors import ConfigurationError, UnknownName
+from mirage.job_state import Floats
+from mirage.schedule.cluster import GpuCluster
+from mirage.schedule.speeds.arrays import NO_TABLE, Speeds
+from mirage.schedule.speeds.profiles import Profiles
+from mirage.schedule.workload.jobs import ANY_POOL, GpuJobs
+from mirage.schedule.workload.rows import Row, read_text
+
+COLUMNS = ("kind", "command", "folder", "steps_flag", "needs_data", "steps", "scale", "weight", "slo", "time")
+"""The ten columns of a trace, which has no header; ``scale`` is the number of workers."""
+
+SPREAD = "_unconsolidated"
+"""After the name of a GPU type: workers on several servers."""
+
+RESTART_S = 20.0
+"""Seconds that a start or restart costs: an assumption, as nothing was published with the traces."""
+
+_Kinds = dict[str, dict[tuple[str, int], float]]
+
+
+def read_gavel_throughputs(path: str | os.PathLike[str], cluster: GpuCluster) -> Profiles:
+    """Speeds from a table of throughputs in steps a second, by GPU type, kind of job and number of workers.
+
+    A kind with so many workers is a model of its own: ``ResNet-18 (batch size 16) x4``. It can run on that many GPUs.
+
+    Raises:
+        ConfigurationError: The table cannot be read, or has none of the cluster's GPU types.
+    """
+    table = _read_table(path)
+    known = [gpu_type for gpu_type in cluster.gpu_types if gpu_type in table]
+    if not known:
+        types = ", ".join(name for name in table if not name.endswith(SPREAD))
+        raise ConfigurationError(f"{path}: it has {types}; the cluster has {', '.join(cluster.gpu_types)}")
+    kinds = sorted({kind for gpu_type in known for kind in table[gpu_type]})
+    most_gpus = max(gpus for _, gpus in kinds)
+    at = np.full((len(kinds), len(cluster.gpu_types), 2, most_gpus), NO_TABLE, dtype=np.int64)
+    step_s: list[float] = []
+    for k, (name, gpus) in enumerate(kinds):
+        for t, gpu_type in enumerate(cluster.gpu_types):
+            for spread in range(2):
+                rate = table.get(gpu_type + SPREAD * spread, {}).get((name, gpus), 0.0)
+                if rate > 0 and gpus > spread:
+                    at[k, t, spread, gpus - 1] = len(step_s)
+                    step_s.append(1 / rate)
+    speeds = _fixed_batch_speeds(at, np.array(step_s), np.array(list(cluster.type_speeds().values())))
+    return Profiles(tuple(_model_name(name, gpus) for name, gpus in kinds), speeds)
+
+
+def read_gavel_trace(rows: list[Row], profiles: Profiles) -> GpuJobs:
+    """Jobs of a Gavel trace; their work is in steps."""
+    if not profiles.models:
+        raise ConfigurationError(f"{rows[0].path}: its jobs need throughputs; say where: --profiles FILE.json")
+    rows = sorted(rows, key=lambda row: row.number("time"))
+    gpus = np.array([row.integer("scale", least=1) for row in rows], dtype=np.int64)
+    models = np.array([_model(row, profiles.models) for row in rows], dtype=np.int64)
+    steps = np.array([row.number("steps") for row in rows])
+    speeds = profiles.speeds
+    fastest = np.array([speeds.step_s[at[at != NO_TABLE], 0].min() for at in speeds.rows])
+    return GpuJobs(
+        id=np.arange(len(rows), dtype=np.int64),
+        name=tuple(str(k) for k in range(len(rows))),
+        submit_s=np.array([row.number("time") for row in rows]),
+        model=models,
+        gpus=gpus,
+        min_gpus=gpus,
+        max_gpus=gpus,
+        batch=gpus.copy(),
+        work=steps,
+        run_s=steps * fastest[models],
+        estimate_s=np.full(len(rows), np.nan),
+        restart_s=np.full(len(rows), RESTART_S),
+        pool=np.full(len(rows), ANY_POOL, dtype=np.int64),
+        models=profiles.models,
+    )
+
+
+def _read_table(path: str | os.PathLike[str]) -> _Kinds:
+    try:
+        told: Any = json.loads(read_text(path))
+        return {gpu_type: dict(_alone(kinds)) for gpu_type, kinds in told.items()}
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
+        raise ConfigurationError(f"{path}: no table of throughputs ({error}); give Gavel's JSON") from error
+
+
+def _alone(kinds: dict[str, dict[str, Any]]) -> list[tuple[tuple[str, int], float]]:
+    """Throughput of every kind with no other job beside it."""
+    found = []
+    for told, rates in kinds.items():
+        match = re.fullmatch(r"\('(.+)', (\d+)\)", told)
+        if match is None:
+            raise ValueError(f"{told!r} is not ('KIND', WORKERS)")
+        found.append(((match[1], int(match[2])), float(rates["null"])))
+    return found
+
+
+def _model_name(kind: str, gpus: int) -> str:
+    return f"{kind} x{gpus}"
+
+
+def _model(row: Row, models: tuple[str, ...]) -> int:
+    name = _model_name(row["kind"], row.integer("scale", least=1))
+    if name not in models:
+        raise UnknownName(f"kind of job in {row.path}:{row.line}, which has no throughput:", name, models)
+    return models.index(name)
+
+
+def _fixed_batch_speeds(at: Any, step_s: Floats, type_speed: Floats) -> Speeds:
+    """Speeds of models that take one batch a GPU and learn the same from every step."""
+    models, types, _, gpus = at.shape
+    rows = len(step_s)
+    return Speeds(
+        type_speed=type_speed,
+        rows=at,
+        knots=np.ones(rows, dtype=np.int64),
+        local_batch=np.ones((rows, 1)),
+        step_s=step_s[:, None],
+        sync_s=np.zeros((rows, 1)),
+        row_max_local=np.ones(rows, dtype=np.int64),
+        memory_max_local=np.ones((models, types, gpus), dtype=np.int64),
+        min_local=np.ones((models, types), dtype=np.int64),
+        max_local=np.ones((models, types), dtype=np.int64),
+        one_gpu_rate=np.ones((models, types)),
+        init_batch=np.ones(models, dtype=np.int64),
+        max_batch=np.full(models, gpus, dtype=np.int64),
+        slowdown=np.ones(models),
+        restart_s=np.full(models, RESTART_S),
+        epochs=np.ones(models, dtype=np.int64),
+        epoch_end=np.full((models, 1), np.inf),
+        noise_knots=np.ones(models, dtype=np.int64),
+        noise_batch=np.ones((models, 1)),
+        grad_sqr=np.ones((models, 1, 1)),
+        grad_var=np.zeros((models, 1, 1)),
+    )

@@ -1,0 +1,45 @@
+"""Workloads from any job table that ``mirage.trace`` reads."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from mirage.duration import UNLIMITED_S
+from mirage.errors import TraceError
+from mirage.schedule.workload.jobs import GpuJobs
+from mirage.trace.read import read_trace
+
+
+def read_job_table(path: str | os.PathLike[str]) -> tuple[GpuJobs, dict[str, int]]:
+    """Jobs of a trace, and how many were left out, by reason; time begins with the first.
+
+    A job asks for its GPUs; where the trace tells none of any job, for as many as it has nodes, else CPUs. Its limit is
+    what its user expects. A trace made by ``mirage trace generate`` will do.
+
+    Raises:
+        TraceError: The file cannot be read, or no job has a run time.
+    """
+    table = read_trace(path).table
+    widths = [column for column in (table.gpus, table.nodes, table.cpus) if (column > 0).any()]
+    gpus = widths[0] if widths else np.zeros(len(table), dtype=np.int64)
+    reasons = {
+        "no time of submission": table.submit_s < 0,
+        "no run time": table.run_s <= 0,
+        "no GPU": gpus <= 0,
+    }
+    bad = np.logical_or.reduce(list(reasons.values()))
+    if bad.all():
+        told = ", ".join(f"{int(where.sum())} {reason}" for reason, where in reasons.items() if where.any())
+        raise TraceError(f"{path}: none of its {len(table)} jobs can be run: {told}; give a trace with run times")
+    ran = table[~bad]
+    limited = (ran.limit_s > 0) & (ran.limit_s < UNLIMITED_S)
+    jobs = GpuJobs.linear(
+        ran.submit_s - ran.submit_s.min(),
+        gpus[~bad],
+        ran.run_s,
+        estimate_s=np.where(limited, ran.limit_s, np.nan),
+        name=tuple(str(name) for name in ran.job_id),
+    )
+    return jobs, {reason: int(where.sum()) for reason, where in reasons.items() if where.any()}

@@ -1,0 +1,37 @@
+"""Workloads of Microsoft's Philly trace: time of submission, run time, GPUs and virtual cluster of every job."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import numpy as np
+
+from mirage.errors import TraceError, shown
+from mirage.schedule.workload.jobs import GpuJobs
+from mirage.schedule.workload.rows import Row
+
+HEADER = ("timestamp", "duration", "num_gpus")
+
+
+def read_philly_csv(rows: list[Row]) -> tuple[GpuJobs, dict[str, int]]:
+    """Jobs of a Philly trace, and how many were left out, by reason; time begins with the first."""
+    ran = [row for row in rows if row.number("duration") > 0 and row.number("num_gpus") >= 1]
+    if not ran:
+        raise TraceError(f"{rows[0].path}: none of its {len(rows)} jobs has a run time and a GPU; check the file")
+    submit_s = np.array([_time_s(row) for row in ran])
+    jobs = GpuJobs.linear(
+        submit_s - submit_s.min(),
+        np.array([row.integer("num_gpus", least=1) for row in ran]),
+        np.array([row.number("duration") for row in ran]),
+    )
+    left_out = len(rows) - len(ran)
+    return jobs, {"no run time or no GPU": left_out} if left_out else {}
+
+
+def _time_s(row: Row) -> float:
+    """Seconds; Philly's clock has no zone, and only differences count."""
+    text = row["timestamp"]
+    try:
+        return (datetime.fromisoformat(text).replace(tzinfo=None) - datetime(2017, 1, 1)).total_seconds()
+    except ValueError as error:
+        raise TraceError(f"{row.path}:{row.line}: timestamp is {shown(text)}; give 2017-10-09 07:01:55") from error

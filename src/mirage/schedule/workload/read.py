@@ -1,0 +1,88 @@
+"""The reader of GPU workloads: any known kind, told by its content."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mirage.schedule.cluster import GpuCluster
+from mirage.schedule.speeds.profiles import Profiles, no_profiles, read_profiles
+from mirage.schedule.workload import gavel_trace, philly_csv, sia_csv
+from mirage.schedule.workload.job_table import read_job_table
+from mirage.schedule.workload.jobs import GpuJobs
+from mirage.schedule.workload.rows import read_text, table_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A workload as it was read.
+
+    Attributes:
+        name: Its file, without ending; where that says little, with its folder.
+        jobs: The jobs.
+        profiles: The speeds of their models.
+        left_out: Jobs that were left out, by reason.
+    """
+
+    name: str
+    jobs: GpuJobs
+    profiles: Profiles
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+
+def read_any_profiles(path: str | os.PathLike[str] | None, cluster: GpuCluster) -> Profiles:
+    """Speeds on a cluster: of a folder of profiles, of Gavel's table (a JSON file), or none measured."""
+    if path is None:
+        return no_profiles(cluster)
+    if Path(path).is_dir():
+        return read_profiles(path, cluster)
+    return gavel_trace.read_gavel_throughputs(path, cluster)
+
+
+def read_workload(path: str | os.PathLike[str], cluster: GpuCluster, profiles: Profiles) -> Workload:
+    """A workload: of Pollux and Sia, of Philly, of Gavel, or any job table.
+
+    Raises:
+        TraceError: A line cannot be used; the message begins with ``file:line:``.
+        ConfigurationError: The file cannot be read, or its jobs need profiles.
+        UnknownName: A job's model has no profile.
+    """
+    place = os.fspath(path)
+    kind = _kind(place)
+    left_out: Mapping[str, int] = {}
+    if kind == "sia":
+        jobs = sia_csv.read_sia_csv(table_rows(place, read_text(place)), profiles, cluster)
+    elif kind == "philly":
+        jobs, left_out = philly_csv.read_philly_csv(table_rows(place, read_text(place)))
+    elif kind == "gavel":
+        rows = table_rows(place, read_text(place), gavel_trace.COLUMNS, "\t")
+        jobs = gavel_trace.read_gavel_trace(rows, profiles)
+    else:
+        jobs, left_out = read_job_table(place)
+    return Workload(workload_name(place), jobs, profiles, left_out)
+
+
+def workload_name(path: str) -> str:
+    """What a workload is called: ``sia_philly/workload-1`` of ``…/sia_philly/workload-1.csv``."""
+    place = Path(path)
+    stem = place.name.removesuffix(".gz").rsplit(".", 1)[0]
+    parent = place.resolve().parent.name
+    return f"{parent}/{stem}" if parent else stem
+
+
+def _kind(path: str) -> str:
+    if path == "-" or not _is_text(path):
+        return "table"
+    head = read_text(path).split("\n", 1)[0].strip()
+    columns = head.split(",")
+    if set(sia_csv.HEADER) <= set(columns):
+        return "sia"
+    if set(philly_csv.HEADER) <= set(columns):
+        return "philly"
+    return "gavel" if len(head.split("\t")) == len(gavel_trace.COLUMNS) else "table"
+
+
+def _is_text(path: str) -> bool:
+    return path.removesuffix(".gz").endswith((".csv", ".trace", ".txt"))

@@ -1,0 +1,76 @@
+"""Rows of a workload's table, which say file and line where a value cannot be used."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirage.errors import ConfigurationError, TraceError, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a table.
+
+    Attributes:
+        path: The file.
+        line: Its line, from 1.
+        cells: Its cells by column.
+    """
+
+    path: str
+    line: int
+    cells: dict[str, str]
+
+    def __getitem__(self, column: str) -> str:
+        """A cell that must be there."""
+        value = self.cells.get(column)
+        if value is None or not value.strip():
+            raise TraceError(f"{self.path}:{self.line}: no {column}; mend or remove the line")
+        return value.strip()
+
+    def get(self, column: str) -> str:
+        """A cell, empty where there is none."""
+        return (self.cells.get(column) or "").strip()
+
+    def number(self, column: str) -> float:
+        """A cell that is a finite number."""
+        try:
+            value = float(self[column])
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise TraceError(f"{self.path}:{self.line}: {column} is {shown(self[column])}; give a number")
+        return value
+
+    def integer(self, column: str, least: int) -> int:
+        """A cell that is a whole number, so much at least."""
+        value = self.number(column)
+        if value != int(value) or value < least:
+            raise TraceError(
+                f"{self.path}:{self.line}: {column} is {shown(self[column])}; give a whole number of {least} or more"
+            )
+        return int(value)
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a file, decompressed where its name ends in ``.gz``."""
+    try:
+        data = Path(path).read_bytes()
+        return (gzip.decompress(data) if os.fspath(path).endswith(".gz") else data).decode()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error}; check the path") from error
+
+
+def table_rows(path: str, text: str, header: Sequence[str] = (), delimiter: str = ",") -> list[Row]:
+    """Rows of a table with a header, or with the given one where it has none."""
+    reader = csv.DictReader(text.splitlines(), fieldnames=header or None, delimiter=delimiter)
+    rows = [Row(path, reader.line_num, cells) for cells in reader]
+    if not rows:
+        raise TraceError(f"{path}: it has no jobs; check the command that was to write it")
+    return rows

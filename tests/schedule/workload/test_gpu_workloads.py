@@ -1,0 +1,164 @@
+"""Readers of GPU workloads: one small file of every kind, what they refuse, and the published ones."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_profiles import CLUSTER, write_profiles
+
+from mirage.errors import ConfigurationError, MirageError, TraceError, UnknownName
+from mirage.schedule.cluster import GpuCluster, ServerGroup, gpu_cluster
+from mirage.schedule.speeds import law
+from mirage.schedule.speeds.profiles import no_profiles
+from mirage.schedule.workload.jobs import GpuJobs
+from mirage.schedule.workload.read import Workload, read_any_profiles, read_workload
+
+SIA = "name,time,application,num_replicas,batch_size\nb,20.5,toy,4,40\na,10,toy,1,10\n"
+PHILLY = (
+    "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:01:55,66.0,1,66.0,x\n"
+    "2017-10-09 07:00:55,10.0,8,80.0,y\n2017-10-09 07:03:00,0.0,1,0,x\n"
+)
+KIND = "Toy (batch size 8)"
+GAVEL = "".join(
+    f"{KIND}\tpython a\tf\t-n\t1\t{steps}\t{gpus}\t1\t-1\t{at_s}\n" for steps, gpus, at_s in ((500, 2, 30), (100, 1, 0))
+)
+ONE, TWO = f"('{KIND}', 1)", f"('{KIND}', 2)"
+THROUGHPUTS = {
+    "slow": {ONE: {"null": 2.0, ONE: [1, 1]}, TWO: {"null": 4.0}},
+    "slow_unconsolidated": {ONE: {"null": 2.0}, TWO: {"null": 2.5}},
+    "fast": {ONE: {"null": 10.0}, TWO: {"null": 0.0}},
+}
+
+
+def _read(path: Path, text: str, profiles: Path | None = None) -> Workload:
+    path.write_text(text)
+    return read_workload(path, CLUSTER, read_any_profiles(profiles, CLUSTER))
+
+
+def test_a_sia_workload_takes_its_work_from_the_model(tmp_path: Path) -> None:
+    workload = _read(tmp_path / "w.csv", SIA, write_profiles(tmp_path / "profiles"))
+    jobs = workload.jobs
+    assert workload.name == f"{tmp_path.name}/w"
+    assert jobs.name == ("a", "b")  # by submission
+    assert jobs.submit_s.tolist() == [10.0, 20.5]
+    assert (jobs.gpus.tolist(), jobs.batch.tolist()) == ([1, 4], [10, 40])
+    assert (jobs.min_gpus.tolist(), jobs.max_gpus.tolist()) == ([1, 1], [4, 4])
+    assert jobs.work.tolist() == [300.0, 300.0]
+    assert jobs.restart_s.tolist() == [12.0, 12.0]
+    assert jobs.run_s[0] == pytest.approx(600.0)  # alone on one slow GPU at the first batch: half a unit a second
+
+
+def test_run_time_alone_adds_up_epochs(tmp_path: Path) -> None:
+    workload = _read(tmp_path / "w.csv", SIA, write_profiles(tmp_path / "profiles"))
+    speeds = workload.profiles.speeds
+    first, second = (law.speed(speeds, 0, 0, 2, 4, 40, progress) for progress in (0.0, 100.0))
+    assert workload.jobs.run_s[1] == pytest.approx(100 / first + 200 / second)
+
+
+def test_a_rigid_job_runs_on_what_it_asks_for(tmp_path: Path) -> None:
+    text = "name,time,application,num_replicas,batch_size,category\na,1,toy,4,40,rigid\nb,2,toy,4,40,adaptive\n"
+    jobs = _read(tmp_path / "w.csv", text, write_profiles(tmp_path / "profiles")).jobs
+    assert (jobs.min_gpus.tolist(), jobs.max_gpus.tolist()) == ([4, 1], [4, 4])
+
+
+def test_a_philly_workload_begins_with_its_first_job(tmp_path: Path) -> None:
+    workload = _read(tmp_path / "p.csv", PHILLY)
+    assert workload.jobs.submit_s.tolist() == [0.0, 60.0]
+    assert workload.jobs.gpus.tolist() == [8, 1]
+    assert workload.jobs.work.tolist() == [80.0, 66.0]
+    assert workload.left_out == {"no run time or no GPU": 1}
+
+
+def test_a_gavel_trace_goes_by_its_throughputs(tmp_path: Path) -> None:
+    table = tmp_path / "rates.json"
+    table.write_text(json.dumps(THROUGHPUTS))
+    workload = _read(tmp_path / "g.trace", GAVEL, table)
+    jobs, speeds = workload.jobs, workload.profiles.speeds
+    assert jobs.submit_s.tolist() == [0.0, 30.0]
+    assert jobs.work.tolist() == [100.0, 500.0]
+    one, two = jobs.model.tolist()
+    assert law.speed(speeds, one, 0, 1, 1, 1, 0.0) == pytest.approx(2.0)
+    assert law.speed(speeds, one, 1, 1, 1, 1, 50.0) == pytest.approx(10.0)
+    assert law.speed(speeds, two, 0, 1, 2, 2, 0.0) == pytest.approx(4.0)
+    assert law.speed(speeds, two, 0, 2, 2, 2, 0.0) == pytest.approx(2.5)
+    assert law.speed(speeds, two, 1, 1, 2, 2, 0.0) == 0.0  # does not fit into memory there
+    assert law.speed(speeds, two, 0, 1, 1, 2, 0.0) == 0.0  # not measured on one GPU
+    assert law.next_phase(speeds, two, 3.0) == np.inf
+
+
+def test_a_job_table_will_do(tmp_path: Path) -> None:
+    text = "id,submit,start,end\n7,100,110,160\n8,90,120,120\n9,50,60,70\n"
+    with pytest.raises(TraceError, match="none of its 3 jobs can be run"):  # a schedule tells no widths
+        _read(tmp_path / "s.csv", text)
+    rows = [f"{k} {submit} 5 {run} 4 -1 -1 4 100 -1 1 1 1 1 1 -1 -1 -1" for k, submit, run in ((1, 10, 60), (2, 5, 0))]
+    workload = _read(tmp_path / "s.swf", "\n".join(["; UnixStartTime: 0", *rows, ""]))
+    assert workload.jobs.submit_s.tolist() == [0.0]
+    assert (workload.jobs.gpus.tolist(), workload.jobs.run_s.tolist()) == ([4], [60.0])
+    assert workload.jobs.estimate_s.tolist() == [100.0]
+    assert workload.left_out == {"no run time": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "told"),
+    [
+        (SIA.replace("toy,4", "tony,4"), UnknownName, r"w.csv:2, which has no profile: 'tony'. Did you mean 'toy'"),
+        (SIA.replace(",4,40", ",0,40"), TraceError, r"w.csv:2: num_replicas is '0'; give a whole number of 1 or more"),
+        (SIA.replace("20.5", "soon"), TraceError, r"w.csv:2: time is 'soon'; give a number"),
+        (SIA.replace("20.5", ""), TraceError, r"w.csv:2: no time"),
+        (SIA.split("\n")[0] + "\n", TraceError, "no jobs"),
+        (PHILLY.replace("07:01:55", "7 o'clock"), TraceError, r"w.csv:2: timestamp is"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, text: str, error: type[MirageError], told: str) -> None:
+    with pytest.raises(error, match=told):
+        _read(tmp_path / "w.csv", text, write_profiles(tmp_path / "profiles"))
+
+
+def test_models_need_profiles(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="--profiles DIR"):
+        _read(tmp_path / "w.csv", SIA)
+    with pytest.raises(ConfigurationError, match=r"--profiles FILE\.json"):
+        _read(tmp_path / "g.trace", GAVEL)
+
+
+def test_linear_jobs_are_put_in_order_and_checked() -> None:
+    jobs = GpuJobs.linear([5, 1], [2, 3], [10, 20], name=("late", "early"))
+    assert (jobs.name, jobs.work.tolist()) == (("early", "late"), [60.0, 20.0])
+    assert jobs[1:].name == ("late",)
+    for columns, told in (
+        (([1], [0], [10]), "no GPU"),
+        (([1], [1], [0]), "no work"),
+        (([np.nan], [1], [1]), "submission"),
+    ):
+        with pytest.raises(ConfigurationError, match=told):
+            GpuJobs.linear(*columns)
+    with pytest.raises(ConfigurationError, match="most GPUs"):
+        GpuJobs.linear([1], [4], [10], max_gpus=[2])
+
+
+def test_the_published_workloads_are_read(shared_data: Path) -> None:
+    sia = gpu_cluster("sia64")
+    profiles = read_any_profiles(shared_data / "sia-pollux" / "profiles", sia)
+    workload = read_workload(shared_data / "sia-pollux" / "sia_philly" / "workload-1.csv", sia, profiles)
+    assert (workload.name, len(workload.jobs)) == ("sia_philly/workload-1", 160)
+    assert np.isfinite(workload.jobs.run_s).all()
+
+
+def test_the_philly_trace_is_read(shared_data: Path, tmp_path: Path) -> None:
+    cluster = gpu_cluster("philly7704")
+    lines = gzip.decompress((shared_data / "philly" / "philly_sia.csv.gz").read_bytes()).decode().split("\n")[:2001]
+    (tmp_path / "head.csv").write_text("\n".join(lines) + "\n")
+    jobs = read_workload(tmp_path / "head.csv", cluster, no_profiles(cluster)).jobs
+    assert len(jobs) == 2000
+    assert (np.diff(jobs.submit_s) >= 0).all()
+
+
+def test_gavels_physical_trace_is_read(shared_data: Path) -> None:
+    cluster = GpuCluster(tuple(ServerGroup(name, name, 9, 4) for name in ("v100", "p100", "k80")))
+    rates = read_any_profiles(shared_data / "gavel" / "simulation_throughputs.json.gz", cluster)
+    trace = shared_data / "gavel" / "physical_cluster" / "max_min_fairness.trace"
+    assert len(read_workload(trace, cluster, rates).jobs) == 96
