@@ -1,0 +1,1 @@
+"""Compiled kernels of the engine of GPU clusters."""

@@ -1,0 +1,34 @@
+"""Kernels that Python calls, compiled for their types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import float64, int64, void
+
+from mirage.schedule.engine.kernel.arrays import JOBS_TYPE, STATE_TYPE, State
+from mirage.schedule.engine.kernel.life.lifecycle import settle
+from mirage.schedule.engine.kernel.reference import by_reference
+from mirage.schedule.engine.kernel.seen import bring_up, seats_of_all
+from mirage.sim.kernel.compile import kernel
+
+_COLUMN = int64[::1]
+
+
+@kernel(void(STATE_TYPE, float64[:, ::1]))
+def bring_up_now(state: State, seen: Any) -> None:
+    """Fill the columns of amounts as of now."""
+    bring_up(by_reference(state), seen)
+
+
+@kernel(int64(STATE_TYPE, _COLUMN, _COLUMN, _COLUMN))
+def seats_now(state: State, first: Any, server: Any, gpus: Any) -> int:
+    """Write who sits where in compressed rows; returns how many places there are."""
+    return int(seats_of_all(by_reference(state), first, server, gpus))
+
+
+@kernel(void(JOBS_TYPE, float64))
+def settle_now(jobs: Any, now_s: float) -> None:
+    """Bring the amounts of jobs up to a time."""
+    for k in range(len(jobs)):
+        settle(jobs[k], now_s)

@@ -1,0 +1,86 @@
+"""The heap of events to come, one live entry a job; entries whose stamp is old are dead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.schedule.engine.kernel.arrays import NOBODY, State
+from mirage.sim.kernel.compile import kernel
+
+
+@kernel()
+def _before(a: Any, b: Any) -> bool:
+    if a.due_s != b.due_s:
+        return bool(a.due_s < b.due_s)
+    return bool(a.id < b.id)
+
+
+@kernel()
+def _copy(heap: Any, to: int, source: int) -> None:
+    heap[to].due_s = heap[source].due_s
+    heap[to].id = heap[source].id
+    heap[to].stamp = heap[source].stamp
+
+
+@kernel(forceinline=False)
+def push_event(clock: Any, heap: Any, due_s: float, job_id: int, stamp: int) -> None:
+    """Add an event; the heap must have room."""
+    at = clock.n_heap
+    clock.n_heap += 1
+    while at > 0:
+        above = (at - 1) // 2
+        if due_s > heap[above].due_s or (due_s == heap[above].due_s and job_id >= heap[above].id):
+            break
+        _copy(heap, at, above)
+        at = above
+    heap[at].due_s = due_s
+    heap[at].id = job_id
+    heap[at].stamp = stamp
+
+
+@kernel(forceinline=False)
+def pop_event(clock: Any, heap: Any) -> None:
+    """Drop the first event."""
+    clock.n_heap -= 1
+    n = clock.n_heap
+    _sink(heap, 0, n, n)
+
+
+@kernel()
+def _sink(heap: Any, at: int, moved: int, n: int) -> None:
+    """Put entry ``moved`` at place ``at`` and below it whatever belongs below."""
+    due_s, job_id, stamp = heap[moved].due_s, heap[moved].id, heap[moved].stamp
+    while True:
+        below = 2 * at + 1
+        if below >= n:
+            break
+        if below + 1 < n and _before(heap[below + 1], heap[below]):
+            below += 1
+        if due_s < heap[below].due_s or (due_s == heap[below].due_s and job_id <= heap[below].id):
+            break
+        _copy(heap, at, below)
+        at = below
+    heap[at].due_s = due_s
+    heap[at].id = job_id
+    heap[at].stamp = stamp
+
+
+@kernel()
+def alive(state: State, k: int) -> bool:
+    """Whether the entry at place k of the heap still stands."""
+    slot = state.slot_of[state.heap[k].id]
+    return bool(slot != NOBODY and state.live[slot].stamp == state.heap[k].stamp)
+
+
+@kernel(forceinline=False)
+def drop_dead(state: State) -> None:
+    """Rebuild the heap of its live entries when it is nearly full."""
+    clock, heap = state.clock[0], state.heap
+    n = 0
+    for k in range(clock.n_heap):
+        if alive(state, k):
+            _copy(heap, n, k)
+            n += 1
+    clock.n_heap = n
+    for at in range(n // 2 - 1, -1, -1):
+        _sink(heap, at, at, n)

@@ -1,0 +1,55 @@
+"""What a start, a restart, a change of size or a save costs: drawn by the world, by job and count of its draws.
+
+A draw depends on the seed, the job and how many it has had, and on nothing else that happens in the cluster: two
+schedulers meet the same luck as long as they treat a job alike.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mirage.schedule.engine.kernel.arrays import TICK_S, World
+from mirage.sim.kernel.compile import kernel
+
+_MASK = (1 << 32) - 1
+_TWO_PI = 2.0 * math.pi
+
+
+@kernel()
+def _mixed(number: int) -> int:
+    """A 32-bit number that looks random; the finisher of MurmurHash3."""
+    number &= _MASK
+    number ^= number >> 16
+    number = (number * 0x85EBCA6B) & _MASK
+    number ^= number >> 13
+    number = (number * 0xC2B2AE35) & _MASK
+    return number ^ (number >> 16)
+
+
+@kernel(forceinline=False)
+def normal(seed: int, job_id: int, draw: int) -> float:
+    """A standard normal number (Box and Muller 1958)."""
+    start = _mixed(_mixed(_mixed(int(seed) + 0x9E3779B9) ^ int(job_id)) ^ int(draw))
+    first = (_mixed(start ^ 0x51ED270B) + 0.5) / (_MASK + 1.0)
+    second = (_mixed(start ^ 0x2545F491) + 0.5) / (_MASK + 1.0)
+    return float(math.sqrt(-2.0 * math.log(first)) * math.cos(_TWO_PI * second))
+
+
+@kernel()
+def in_ticks(seconds: float) -> float:
+    """The nearest multiple of a tick; a time that does not come stays one."""
+    if math.isinf(seconds):
+        return seconds
+    return float(math.floor(seconds / TICK_S + 0.5) * TICK_S)
+
+
+@kernel(forceinline=False)
+def drawn_s(world: World, job: Any, expected_s: float) -> float:
+    """What something costs this time; log-normal around what is expected, in ticks."""
+    spread = world.settings[0].cost_spread
+    if spread <= 0.0 or expected_s <= 0.0:
+        return in_ticks(expected_s)
+    variance = math.log(1.0 + spread * spread)
+    factor = math.exp(math.sqrt(variance) * normal(world.settings[0].seed, job.id, job.draws) - 0.5 * variance)
+    return in_ticks(expected_s * factor)

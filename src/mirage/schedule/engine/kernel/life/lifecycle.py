@@ -1,0 +1,387 @@
+"""The life of a job: admitted, started, paused, running, stopping, gone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mirage.schedule.engine.kernel.arrays import (
+    BOUNDARY,
+    BY_BOUNDARY,
+    BY_CANCEL,
+    BY_ITSELF,
+    BY_KILL,
+    BY_RECLAIM,
+    BY_RESIZE,
+    BY_SAVE,
+    ENDED,
+    NEVER_S,
+    NOBODY,
+    ON_ENDED,
+    ON_LEFT,
+    ON_PROGRESS,
+    ON_SUBMITTED,
+    PENDING,
+    RUNNING,
+    SAVE,
+    SAVING,
+    STARTING,
+    STOPPING,
+    TICK_S,
+    State,
+    World,
+)
+from mirage.schedule.engine.kernel.event_heap import push_event
+from mirage.schedule.engine.kernel.life.costs import drawn_s, in_ticks
+from mirage.schedule.engine.kernel.life.placing import give_back, take_places
+from mirage.schedule.speeds.law import next_phase, speed
+from mirage.sim.kernel.compile import kernel
+
+_FUZZ = 1e-6
+"""A share of a tick that rounding may have added."""
+
+_AT_BOUNDARY = 1e-9
+"""Progress this close to a checkpoint, as a share of the way between two, has reached it."""
+
+
+@kernel()
+def tell(state: State, event: int, job_id: int) -> None:
+    """Note an event for the scheduler."""
+    clock = state.clock[0]
+    clock.happened |= event
+    if event != ON_PROGRESS:
+        state.news[clock.n_news, 0] = event
+        state.news[clock.n_news, 1] = job_id
+        clock.n_news += 1
+
+
+@kernel()
+def works(job: Any) -> bool:
+    """Whether a job makes progress now."""
+    return bool(job.status == RUNNING or job.status == STOPPING)
+
+
+@kernel(forceinline=False)
+def settle(job: Any, now_s: float) -> None:
+    """Bring the amounts of a job up to now."""
+    passed_s = now_s - job.since_s
+    if passed_s <= 0.0:
+        return
+    if job.status == PENDING:
+        job.queued_s += passed_s
+    else:
+        amount = job.held * passed_s
+        job.executed += amount
+        if works(job):
+            job.useful += amount
+            advance_progress(job, now_s, amount)
+        else:
+            job.overhead += amount
+    job.since_s = now_s
+
+
+@kernel()
+def advance_progress(job: Any, now_s: float, amount: float) -> None:
+    """Move progress on, and the last checkpoint where one was passed."""
+    progress = min(job.progress + job.speed * (now_s - job.since_s), job.target)
+    job.unsafe += amount
+    passed = last_boundary(job, progress)
+    if passed > job.safe:
+        ago_s = in_ticks((progress - passed) / job.speed)
+        job.unsafe = job.held * min(max(ago_s, 0.0), now_s - job.since_s)
+        job.safe = passed
+    job.progress = progress
+
+
+@kernel()
+def last_boundary(job: Any, progress: float) -> float:
+    """Progress at the last checkpoint that was written by itself."""
+    if job.checkpoint_work <= 0.0:
+        return progress
+    if math.isinf(job.checkpoint_work):
+        return 0.0
+    return float(math.floor(progress / job.checkpoint_work + _AT_BOUNDARY) * job.checkpoint_work)
+
+
+@kernel()
+def next_boundary(job: Any) -> float:
+    """Progress at the next checkpoint; just now where one has been written."""
+    if job.checkpoint_work <= 0.0 or job.unsafe == 0.0:
+        return float(job.progress)
+    if math.isinf(job.checkpoint_work):
+        return float(job.work)
+    return float(last_boundary(job, job.progress) + job.checkpoint_work)
+
+
+@kernel()
+def due_at(state: State, job: Any, due_s: float) -> None:
+    """Set the next event of a job."""
+    clock = state.clock[0]
+    clock.stamp += 1
+    job.stamp = clock.stamp
+    job.due_s = due_s
+    if due_s < NEVER_S:
+        push_event(clock, state.heap, due_s, job.id, job.stamp)
+
+
+@kernel(forceinline=False)
+def go_on(world: World, state: State, job: Any) -> None:
+    """Run at the speed of the place where the job sits until that may change; amounts must be those of now."""
+    clock = state.clock[0]
+    job.speed = speed(world.speeds, job.model, job.gpu_type, job.servers, job.held, job.batch, job.progress)
+    job.target = min(job.work, next_phase(world.speeds, job.model, job.progress))
+    if job.status == STOPPING:
+        job.target = min(job.target, next_boundary(job))
+    due_s = NEVER_S
+    if job.target <= job.progress:
+        due_s = clock.now_s
+    elif job.speed > 0.0:
+        ticks = math.ceil((job.target - job.progress) / job.speed / TICK_S - _FUZZ)
+        due_s = clock.now_s + ticks * TICK_S
+    due_at(state, job, due_s)
+    note_phase(state, job)
+
+
+@kernel()
+def note_phase(state: State, job: Any) -> None:
+    """Write down that the job goes at another speed from now on."""
+    clock = state.clock[0]
+    phase = state.phases[clock.n_phases]
+    phase.id = job.id
+    phase.segment = job.segment
+    phase.start_s = clock.now_s
+    phase.speed = job.speed
+    phase.progress = job.progress
+    phase.batch = job.batch
+    clock.n_phases += 1
+
+
+# -- segments --------------------------------------------------------------------------------------------------------
+
+
+@kernel(forceinline=False)
+def open_segment(state: State, job: Any, pause_s: float) -> None:
+    """Begin a stretch on the GPUs that the job holds now."""
+    clock = state.clock[0]
+    job.segment = clock.n_segments
+    segment = state.segments[clock.n_segments]
+    clock.n_segments += 1
+    segment.id = job.id
+    segment.start_s = clock.now_s
+    segment.end_s = NEVER_S
+    segment.gpus = job.held
+    segment.gpu_type = job.gpu_type
+    segment.first = clock.n_seats
+    segment.places = job.servers
+    segment.why = NOBODY
+    segment.pause_s = pause_s
+    segment.progress = job.progress
+    at = job.chunk
+    while at != NOBODY:
+        seat = state.seats[clock.n_seats]
+        seat.server = state.chunks[at].server
+        seat.gpus = state.chunks[at].gpus
+        clock.n_seats += 1
+        at = state.chunks[at].next
+
+
+@kernel()
+def close_segment(state: State, job: Any, why: int) -> None:
+    """End the stretch that the job is in."""
+    segment = state.segments[job.segment]
+    segment.end_s = state.clock[0].now_s
+    segment.why = why
+    segment.progress_end = job.progress
+    job.segment = NOBODY
+
+
+# -- from admission to the end ---------------------------------------------------------------------------------------
+
+
+@kernel(forceinline=False)
+def admit(world: World, state: State, row: int) -> None:
+    """Queue a submitted job."""
+    clock = state.clock[0]
+    slot = clock.n_live
+    clock.n_live += 1
+    clock.n_pending += 1
+    state.live[slot] = world.jobs[row]
+    job = state.live[slot]
+    state.slot_of[job.id] = slot
+    job.status = PENDING
+    job.since_s = clock.now_s
+    job.queued_since_s = clock.now_s
+    tell(state, ON_SUBMITTED, job.id)
+
+
+@kernel(forceinline=False)
+def start(world: World, state: State, job: Any, places: Any, first: int, n: int) -> None:
+    """Start a pending job on free GPUs."""
+    clock = state.clock[0]
+    settle(job, clock.now_s)
+    clock.n_pending -= 1
+    job.queued_since_s = math.nan
+    take_places(world, state, job, places, first, n)
+    fresh = math.isnan(job.start_s)
+    if fresh:
+        job.start_s = clock.now_s
+    else:
+        job.restarts += 1
+    pause(world, state, job, job.first_start_s if fresh else job.restart_s)
+
+
+@kernel(forceinline=False)
+def resize(world: World, state: State, job: Any, places: Any, first: int, n: int) -> None:
+    """Go on with other GPUs; those held so far have been given back."""
+    job.restarts += 1
+    take_places(world, state, job, places, first, n)
+    pause(world, state, job, job.rescale_s)
+
+
+@kernel(forceinline=False)
+def pause(world: World, state: State, job: Any, expected_s: float) -> None:
+    """Hold GPUs without doing work, as long as the world has it; then run."""
+    clock = state.clock[0]
+    pause_s = drawn_s(world, job, expected_s)
+    job.draws += 1
+    open_segment(state, job, pause_s)
+    if pause_s > 0.0:
+        job.status = STARTING
+        job.speed = 0.0
+        job.paused_until_s = clock.now_s + pause_s
+        job.told_until_s = clock.now_s + expected_s
+        due_at(state, job, job.paused_until_s)
+    else:
+        run(world, state, job)
+
+
+@kernel(forceinline=False)
+def run(world: World, state: State, job: Any) -> None:
+    """End a pause."""
+    job.status = RUNNING
+    job.paused_until_s = math.nan
+    job.told_until_s = math.nan
+    go_on(world, state, job)
+
+
+@kernel(forceinline=False)
+def set_aside(state: State, job: Any) -> None:
+    """Give the GPUs of a job back that gets others in the same step; what it has done is saved."""
+    settle(job, state.clock[0].now_s)
+    job.safe = job.progress
+    job.unsafe = 0.0
+    close_segment(state, job, BY_RESIZE)
+    give_back(state, job)
+
+
+@kernel(forceinline=False)
+def leave(state: State, job: Any, why: int) -> None:
+    """Give all GPUs back and queue again; amounts must be those of now."""
+    clock = state.clock[0]
+    if why in (BY_KILL, BY_RECLAIM):
+        job.lost += job.unsafe
+        job.useful -= job.unsafe
+        job.progress = job.safe
+    job.safe = job.progress
+    job.unsafe = 0.0
+    close_segment(state, job, why)
+    give_back(state, job)
+    job.status = PENDING
+    job.speed = 0.0
+    job.paused_until_s = math.nan
+    job.told_until_s = math.nan
+    job.queued_since_s = clock.now_s
+    job.preemptions += 1
+    clock.n_pending += 1
+    due_at(state, job, NEVER_S)
+    tell(state, ON_LEFT, job.id)
+
+
+@kernel()
+def stops_after_s(world: World, job: Any, how: int) -> float:
+    """How long a job told to leave now goes on holding its GPUs; amounts must be those of now.
+
+    A job in a pause has nothing that is not saved, and leaves at once.
+    """
+    if job.status != RUNNING:
+        return 0.0
+    if how == BOUNDARY:
+        return 0.0 if next_boundary(job) <= job.progress else NEVER_S
+    if how == SAVE and job.unsafe > 0.0:
+        return drawn_s(world, job, job.save_s)
+    return 0.0
+
+
+@kernel(forceinline=False)
+def stop(world: World, state: State, job: Any, how: int) -> None:
+    """Have a job leave; amounts must be those of now."""
+    clock = state.clock[0]
+    wait_s = stops_after_s(world, job, how)
+    job.draws += 1
+    if wait_s <= 0.0:
+        leave(state, job, BY_BOUNDARY if how == BOUNDARY else BY_SAVE if how == SAVE else BY_KILL)
+        return
+    job.leaves_by = how
+    if how == BOUNDARY:
+        job.status = STOPPING
+        go_on(world, state, job)
+        return
+    job.status = SAVING
+    job.speed = 0.0
+    job.paused_until_s = clock.now_s + wait_s
+    job.told_until_s = clock.now_s + job.save_s
+    due_at(state, job, job.paused_until_s)
+
+
+@kernel(forceinline=False)
+def end(state: State, job: Any, status: int) -> None:
+    """Take a job out for good; amounts must be those of now. The record in ``live`` is another job's afterwards."""
+    clock = state.clock[0]
+    if job.status == PENDING:
+        clock.n_pending -= 1
+    else:
+        close_segment(state, job, BY_ITSELF if status == ENDED else BY_CANCEL)
+        give_back(state, job)
+    job.status = status
+    job.speed = 0.0
+    job.due_s = clock.now_s
+    job_id = job.id
+    slot = state.slot_of[job_id]
+    state.ended[job_id] = job
+    clock.n_live -= 1
+    if slot != clock.n_live:
+        state.live[slot] = state.live[clock.n_live]
+        state.slot_of[state.live[slot].id] = slot
+    state.slot_of[job_id] = NOBODY
+    tell(state, ON_ENDED, job_id)
+
+
+@kernel(forceinline=False)
+def event_of(world: World, state: State, job: Any) -> None:
+    """Do what a job had coming now."""
+    clock = state.clock[0]
+    settle(job, clock.now_s)
+    if job.status == STARTING:
+        run(world, state, job)
+        tell(state, ON_PROGRESS, job.id)
+    elif job.status == SAVING:
+        leave(state, job, BY_SAVE)
+    else:
+        reach_target(world, state, job)
+
+
+@kernel()
+def reach_target(world: World, state: State, job: Any) -> None:
+    """End a stretch of constant speed: the job is done, may leave, or goes on at another speed."""
+    job.progress = job.target
+    if job.progress >= job.work:
+        end(state, job, ENDED)
+        return
+    if last_boundary(job, job.progress) >= job.progress:
+        job.safe = job.progress
+        job.unsafe = 0.0
+    if job.status == STOPPING and job.unsafe == 0.0:
+        leave(state, job, BY_BOUNDARY)
+        return
+    go_on(world, state, job)
+    tell(state, ON_PROGRESS, job.id)

@@ -1,0 +1,132 @@
+"""Loans of servers between pools, the promise to return them, and the inference demand that has to be met."""
+
+from __future__ import annotations
+
+from mirage.schedule.engine.kernel.arrays import (
+    APPLIED,
+    BY_RECLAIM,
+    DEMAND,
+    IN_USE,
+    NEVER_S,
+    NO_SUCH_SERVER,
+    NOBODY,
+    NOT_ITS_OWN,
+    NOT_LENT,
+    ON_SERVERS,
+    State,
+    World,
+)
+from mirage.schedule.engine.kernel.life.lifecycle import leave, settle, tell
+from mirage.sim.kernel.compile import kernel
+
+
+@kernel()
+def why_not_lend(world: World, state: State, free: int, server: int, pool: int) -> int:
+    """Why a server cannot be lent to a pool; ``free`` is what would be free on it."""
+    if server < 0 or server >= len(world.gpus_of) or pool < 0 or pool >= len(state.wanted):
+        return NO_SUCH_SERVER
+    home = world.home_of[server]
+    if state.pool_of[server] != home or home == pool:
+        return NOT_ITS_OWN
+    if free != world.gpus_of[server]:
+        return IN_USE
+    if state.present[home] - 1 < state.wanted[home]:
+        return DEMAND
+    return APPLIED
+
+
+@kernel()
+def why_not_return(world: World, state: State, free: int, server: int) -> int:
+    """Why a server cannot go back to its own pool; ``free`` is what would be free on it."""
+    if server < 0 or server >= len(world.gpus_of):
+        return NO_SUCH_SERVER
+    if state.loan_of[server] == NOBODY:
+        return NOT_LENT
+    return APPLIED if free == world.gpus_of[server] else IN_USE
+
+
+@kernel(forceinline=False)
+def count_unmet(state: State) -> None:
+    """Bring the account of inference demand that no server is there for up to now."""
+    clock = state.clock[0]
+    clock.unmet_server_s += clock.unmet * (clock.now_s - clock.unmet_since_s)
+    clock.unmet_since_s = clock.now_s
+    clock.unmet = 0
+    for pool in range(len(state.wanted)):
+        clock.unmet += max(state.wanted[pool] - state.present[pool], 0)
+
+
+@kernel(forceinline=False)
+def lend(world: World, state: State, server: int, pool: int, until_s: float) -> None:
+    """Move a server to another pool."""
+    clock = state.clock[0]
+    loan = state.loans[clock.n_loans]
+    loan.server = server
+    loan.pool = pool
+    loan.start_s = clock.now_s
+    loan.until_s = until_s
+    loan.end_s = NEVER_S
+    loan.breached = 0
+    state.loan_of[server] = clock.n_loans
+    clock.n_loans += 1
+    state.pool_of[server] = pool
+    state.lent_until_s[server] = until_s
+    clock.next_return_s = min(clock.next_return_s, until_s)
+    state.present[world.home_of[server]] -= 1
+    count_unmet(state)
+
+
+@kernel(forceinline=False)
+def take_home(world: World, state: State, server: int) -> None:
+    """End the loan of a server that nobody uses."""
+    clock = state.clock[0]
+    state.loans[state.loan_of[server]].end_s = clock.now_s
+    state.loan_of[server] = NOBODY
+    state.pool_of[server] = world.home_of[server]
+    state.lent_until_s[server] = NEVER_S
+    clock.next_return_s = NEVER_S
+    for other in range(len(state.lent_until_s)):
+        clock.next_return_s = min(clock.next_return_s, state.lent_until_s[other])
+    state.present[world.home_of[server]] += 1
+    count_unmet(state)
+
+
+@kernel()
+def uses(state: State, slot: int, server: int) -> bool:
+    """Whether a job has workers on a server."""
+    at = state.live[slot].chunk
+    while at != NOBODY:
+        if state.chunks[at].server == server:
+            return True
+        at = state.chunks[at].next
+    return False
+
+
+@kernel(forceinline=False)
+def enforce_returns(world: World, state: State) -> None:
+    """Take home what is due; whoever still sits there is killed, and the promise counts as broken."""
+    clock = state.clock[0]
+    for server in range(len(state.lent_until_s)):
+        if state.lent_until_s[server] > clock.now_s:
+            continue
+        if state.free[server] < world.gpus_of[server]:
+            clock.breaches += 1
+            state.loans[state.loan_of[server]].breached = 1
+            for slot in range(clock.n_live):
+                if uses(state, slot, server):
+                    settle(state.live[slot], clock.now_s)
+                    leave(state, state.live[slot], BY_RECLAIM)
+        take_home(world, state, server)
+        tell(state, ON_SERVERS, server)
+
+
+@kernel(forceinline=False)
+def change_demand(world: World, state: State) -> None:
+    """Apply the changes of inference demand that are due."""
+    clock = state.clock[0]
+    while clock.demand_seen < len(world.demand) and world.demand[clock.demand_seen].time_s <= clock.now_s:
+        change = world.demand[clock.demand_seen]
+        state.wanted[change.pool] = change.servers
+        clock.demand_seen += 1
+        count_unmet(state)
+        tell(state, ON_SERVERS, change.pool)

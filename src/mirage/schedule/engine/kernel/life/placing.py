@@ -1,0 +1,173 @@
+"""Where workers sit: packing a job onto servers, taking its GPUs and giving them back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.schedule.engine.kernel.arrays import NOBODY, State, World
+from mirage.schedule.speeds.law import speed
+from mirage.sim.kernel.compile import kernel
+
+
+@kernel()
+def allowed(state: State, pool: int, server: int) -> bool:
+    """Whether jobs of a pool may use a server now."""
+    return bool(pool < 0 or state.pool_of[server] == pool)
+
+
+@kernel(forceinline=False)
+def pack(world: World, state: State, free: Any, job: Any, gpus: int, picked: Any) -> int:
+    """Choose servers for a job: of the GPU types on which it fits now, the one on which it is fastest.
+
+    Within a type it goes to the tightest server that holds it; else to the fewest servers, the emptiest first.
+
+    Args:
+        free: Free GPUs by server.
+        picked: Receives the places.
+
+    Returns:
+        How many places; 0 where the job does not fit anywhere that it can run.
+    """
+    types = len(world.speeds.type_speed)
+    best, fastest = NOBODY, 0.0
+    n = 0
+    for gpu_type in range(types):
+        n = pack_on(world, state, free, job.pool, gpus, gpu_type, picked)
+        if n > 0:
+            rate = speed(world.speeds, job.model, gpu_type, n, gpus, job.batch, job.progress)
+            if rate > fastest:
+                best, fastest = gpu_type, rate
+    if best == NOBODY:
+        return 0
+    if best != types - 1:
+        n = pack_on(world, state, free, job.pool, gpus, best, picked)
+    return n
+
+
+@kernel(forceinline=False)
+def pack_on(world: World, state: State, free: Any, pool: int, gpus: int, gpu_type: int, picked: Any) -> int:
+    """Choose servers of one GPU type for so many GPUs; returns how many places, 0 where there is no room."""
+    tight, least = NOBODY, 1 << 40
+    room = 0
+    for server in range(len(free)):
+        here = free[server]
+        if here == 0 or world.type_of[server] != gpu_type or (pool >= 0 and state.pool_of[server] != pool):
+            continue
+        room += here
+        if gpus <= here < least:
+            tight, least = server, here
+            if here == gpus:
+                break
+    if tight != NOBODY:
+        picked[0].server = tight
+        picked[0].gpus = gpus
+        return 1
+    if room < gpus:
+        return 0
+    return spread(world, state, free, pool, gpus, gpu_type, picked)
+
+
+@kernel(forceinline=False)
+def spread(world: World, state: State, free: Any, pool: int, gpus: int, gpu_type: int, picked: Any) -> int:
+    """Put a job on servers of one type, the emptiest first; the rest of it goes where it fits most tightly."""
+    n, left = 0, gpus
+    while left > 0:
+        most, tight = NOBODY, NOBODY
+        for server in range(len(free)):
+            here = free[server]
+            if here == 0 or world.type_of[server] != gpu_type or (pool >= 0 and state.pool_of[server] != pool):
+                continue
+            if chosen(picked, n, server):
+                continue
+            if here >= left:
+                if tight == NOBODY or here < free[tight]:
+                    tight = server
+            elif most == NOBODY or here > free[most]:
+                most = server
+        server = tight if tight != NOBODY else most
+        if server == NOBODY:
+            return 0
+        picked[n].server = server
+        picked[n].gpus = min(left, free[server])
+        left -= picked[n].gpus
+        n += 1
+    return n
+
+
+@kernel()
+def chosen(picked: Any, n: int, server: int) -> bool:
+    """Whether a server is among the first n places."""
+    found = False
+    for k in range(n):
+        found |= picked[k].server == server
+    return found
+
+
+@kernel(forceinline=False)
+def take_places(world: World, state: State, job: Any, places: Any, first: int, n: int) -> None:
+    """Give a job without GPUs those of the places."""
+    clock = state.clock[0]
+    job.chunk = NOBODY
+    job.held = 0
+    job.servers = n
+    job.gpu_type = world.type_of[places[first].server]
+    for k in range(first + n - 1, first - 1, -1):
+        at = clock.free_chunk
+        if at == NOBODY:
+            at = clock.chunks_used
+            clock.chunks_used += 1
+        else:
+            clock.free_chunk = state.chunks[at].next
+        chunk = state.chunks[at]
+        chunk.server = places[k].server
+        chunk.gpus = places[k].gpus
+        chunk.next = job.chunk
+        job.chunk = at
+        job.held += places[k].gpus
+        state.free[places[k].server] -= places[k].gpus
+
+
+@kernel(forceinline=False)
+def give_back(state: State, job: Any) -> None:
+    """Free all GPUs of a job."""
+    clock = state.clock[0]
+    at = job.chunk
+    while at != NOBODY:
+        chunk = state.chunks[at]
+        state.free[chunk.server] += chunk.gpus
+        after = chunk.next
+        chunk.next = clock.free_chunk
+        clock.free_chunk = at
+        at = after
+    job.chunk = NOBODY
+    job.held = 0
+    job.servers = 0
+    job.gpu_type = NOBODY
+
+
+@kernel()
+def shift(state: State, job: Any, free: Any, sign: int) -> int:
+    """Add the GPUs of a job to an account of free ones, or take them off (sign −1); how many they are."""
+    at = job.chunk
+    while at != NOBODY:
+        free[state.chunks[at].server] += sign * state.chunks[at].gpus
+        at = state.chunks[at].next
+    return int(job.held)
+
+
+@kernel()
+def sits_there(state: State, job: Any, places: Any, first: int, n: int) -> bool:
+    """Whether the places are just those that the job holds."""
+    if n != job.servers:
+        return False
+    for k in range(first, first + n):
+        found = False
+        at = job.chunk
+        while at != NOBODY:
+            if state.chunks[at].server == places[k].server:
+                found = state.chunks[at].gpus == places[k].gpus
+                break
+            at = state.chunks[at].next
+        if not found:
+            return False
+    return True

@@ -1,0 +1,328 @@
+"""Plans applied: every action is checked, all of them are one step, and what cannot be done is refused by itself.
+
+1. Jobs that leave or are cancelled do so.
+2. The plan is tried: GPUs that a change of size gives back are free, servers change pools, then starts and changes of
+   size take their GPUs in the order of the plan. A change of size that is refused keeps its GPUs, so that everything
+   is tried again without it.
+3. What is left is done.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.schedule.engine.kernel.arrays import (
+    APPLIED,
+    CANCEL,
+    CANCELLED,
+    HOLDS_NOTHING,
+    KILL,
+    LEAVES_ALREADY,
+    LEND,
+    MIXED_TYPES,
+    NAMED_TWICE,
+    NO_SUCH_SERVER,
+    NOBODY,
+    NOT_ACTIVE,
+    NOT_FREE,
+    NOT_PENDING,
+    ON_LEFT,
+    PENDING,
+    PREEMPT,
+    RESIZE,
+    RETURN,
+    RUNNING,
+    RUNS_NOT_THERE,
+    SAVING,
+    START,
+    STOPPING,
+    WRONG_POOL,
+    WRONG_SIZE,
+    Desk,
+    State,
+    World,
+)
+from mirage.schedule.engine.kernel.life.costs import in_ticks
+from mirage.schedule.engine.kernel.life.lifecycle import end, go_on, resize, set_aside, settle, start, stop, tell
+from mirage.schedule.engine.kernel.life.loans import lend, take_home, why_not_lend, why_not_return
+from mirage.schedule.engine.kernel.life.placing import allowed, pack, shift, sits_there
+from mirage.schedule.speeds.law import speed
+from mirage.sim.kernel.compile import kernel
+
+SAME_PLACES = 1
+"""``how`` of a change of size that leaves the job where it is: only its batch changes."""
+
+
+@kernel(forceinline=False)
+def apply_plan(world: World, state: State, desk: Desk, n: int) -> int:
+    """Apply the first n actions on the desk; those refused say why. Returns how many were applied."""
+    clock = state.clock[0]
+    clock.plans += 1
+    happened = clock.happened
+    for k in range(n):
+        check(state, desk, desk.plan[k])
+    for k in range(n):
+        depart(world, state, desk.plan[k])
+    while not fits(world, state, desk, n):
+        pass
+    for k in range(n):
+        action = desk.plan[k]
+        if action.refused == APPLIED and action.kind == RESIZE and action.how != SAME_PLACES:
+            set_aside(state, state.live[state.slot_of[action.id]])
+    applied = 0
+    for k in range(n):
+        if desk.plan[k].refused == APPLIED:
+            carry_out(world, state, desk, desk.plan[k])
+            applied += 1
+        elif desk.plan[k].kind == START and is_for_want_of_room(desk.plan[k].refused):
+            tell(state, ON_LEFT, desk.plan[k].id)  # it waits on
+        note(state, desk.plan[k])
+    clock.happened = happened  # a scheduler is not asked about what it has just done itself
+    return applied
+
+
+@kernel()
+def note(state: State, action: Any) -> None:
+    """Write an action into the log of decisions."""
+    clock = state.clock[0]
+    decision = state.decisions[clock.n_decisions]
+    decision.time_s = clock.now_s
+    decision.kind = action.kind
+    decision.id = action.id
+    decision.gpus = action.gpus
+    decision.reason = action.reason
+    decision.estimate_s = action.estimate_s
+    decision.refused = action.refused
+    clock.n_decisions += 1
+
+
+# -- 1 ---------------------------------------------------------------------------------------------------------------
+
+
+@kernel(forceinline=False)
+def check(state: State, desk: Desk, action: Any) -> None:
+    """Refuse what cannot be done to a job in its present state, wherever there is room; bring the job up to now."""
+    clock = state.clock[0]
+    action.refused = APPLIED
+    if action.kind == LEND or action.kind == RETURN:
+        return
+    if action.id < 0 or action.id >= len(state.slot_of) or state.slot_of[action.id] == NOBODY:
+        action.refused = NOT_ACTIVE
+        return
+    if action.kind == START or action.kind == RESIZE:
+        action.how = 0
+    job = state.live[state.slot_of[action.id]]
+    if job.named_at == clock.plans:
+        action.refused = NAMED_TWICE
+        return
+    job.named_at = clock.plans
+    settle(job, clock.now_s)
+    leaving = job.status == STOPPING or job.status == SAVING
+    if action.kind == START and job.status != PENDING:
+        action.refused = NOT_PENDING
+    elif (action.kind == PREEMPT or action.kind == RESIZE) and job.status == PENDING:
+        action.refused = HOLDS_NOTHING
+    elif leaving and (action.kind == RESIZE or (action.kind == PREEMPT and action.how != KILL)):
+        action.refused = LEAVES_ALREADY
+    elif action.kind == START or action.kind == RESIZE:
+        check_size(state, desk, action, job)
+
+
+@kernel()
+def check_size(state: State, desk: Desk, action: Any, job: Any) -> None:
+    """Refuse a size that the job cannot have; see whether it would stay where it is."""
+    if action.kind == RESIZE:
+        stays = action.places == 0 and action.gpus <= 0
+        stays = stays or (action.places > 0 and sits_there(state, job, desk.places, action.first, action.places))
+        action.how = SAME_PLACES if stays else 0
+        if stays:
+            action.gpus = job.held
+            return
+    if action.places > 0:
+        action.gpus = 0
+        for k in range(action.first, action.first + action.places):
+            action.gpus += desk.places[k].gpus
+    elif action.gpus <= 0:
+        action.gpus = job.gpus
+    if action.gpus < job.min_gpus or action.gpus > job.max_gpus:
+        action.refused = WRONG_SIZE
+
+
+@kernel(forceinline=False)
+def depart(world: World, state: State, action: Any) -> None:
+    """Preempt or cancel."""
+    if action.refused != APPLIED or (action.kind != PREEMPT and action.kind != CANCEL):
+        return
+    job = state.live[state.slot_of[action.id]]
+    action.gpus = job.held
+    if action.kind == CANCEL:
+        end(state, job, CANCELLED)
+        return
+    if action.needed >= 0:
+        job.excess_gpus += max(job.held - action.needed, 0)
+    stop(world, state, job, action.how)
+
+
+# -- 2 ---------------------------------------------------------------------------------------------------------------
+
+
+@kernel(forceinline=False)
+def fits(world: World, state: State, desk: Desk, n: int) -> bool:
+    """Try the plan on the desk; False where a change of size has been refused, and everything is to be tried anew."""
+    free = desk.free
+    for server in range(len(free)):
+        free[server] = state.free[server]
+    used = 0
+    for k in range(n):
+        action = desk.plan[k]
+        if action.refused == APPLIED and action.kind == RESIZE and action.how != SAME_PLACES:
+            shift(state, state.live[state.slot_of[action.id]], free, 1)
+        if action.kind == START or action.kind == RESIZE:
+            used = max(used, action.first + action.places)
+    for k in range(n):
+        if desk.plan[k].refused == APPLIED:
+            try_loan(world, state, free, desk.plan[k])
+    for k in range(n):
+        action = desk.plan[k]
+        if action.refused != APPLIED or (action.kind != START and action.kind != RESIZE):
+            continue
+        job = state.live[state.slot_of[action.id]]
+        stays = action.kind == RESIZE and action.how == SAME_PLACES
+        if not stays:
+            packs = action.places == 0
+            if packs:
+                used += pack_action(world, state, desk, action, job, used)
+            if action.refused == APPLIED:
+                action.refused = take_on_desk(world, state, desk, action, job)
+            if action.refused != APPLIED and action.kind == RESIZE:
+                try_again(world, state, desk, n)
+                return False
+    return True
+
+
+@kernel()
+def try_loan(world: World, state: State, free: Any, action: Any) -> None:
+    """Move a server to its new pool for the trial, or refuse to."""
+    if action.kind == LEND:
+        at = action.id if 0 <= action.id < len(free) else 0
+        action.refused = why_not_lend(world, state, free[at], action.id, action.pool)
+        if action.refused == APPLIED:
+            state.present[world.home_of[action.id]] -= 1
+            state.pool_of[action.id] = action.pool
+    elif action.kind == RETURN:
+        at = action.id if 0 <= action.id < len(free) else 0
+        action.refused = why_not_return(world, state, free[at], action.id)
+        if action.refused == APPLIED:
+            state.present[world.home_of[action.id]] += 1
+            state.pool_of[action.id] = world.home_of[action.id]
+
+
+@kernel()
+def undo_loan(world: World, state: State, action: Any) -> None:
+    """Take back what ``try_loan`` has done."""
+    if action.refused != APPLIED:
+        return
+    if action.kind == LEND:
+        state.present[world.home_of[action.id]] += 1
+        state.pool_of[action.id] = world.home_of[action.id]
+    elif action.kind == RETURN:
+        state.present[world.home_of[action.id]] -= 1
+        state.pool_of[action.id] = state.loans[state.loan_of[action.id]].pool
+
+
+@kernel(forceinline=False)
+def try_again(world: World, state: State, desk: Desk, n: int) -> None:
+    """Forget a trial, but not which changes of size cannot be made."""
+    for k in range(n):
+        action = desk.plan[k]
+        if action.kind == LEND or action.kind == RETURN:
+            undo_loan(world, state, action)
+            action.refused = APPLIED
+        elif action.kind == START or action.kind == RESIZE:
+            if action.how == PACKED:
+                action.places = 0
+                action.first = 0
+                action.how = 0
+            if action.kind == START and is_for_want_of_room(action.refused):
+                action.refused = APPLIED
+
+
+PACKED = 2
+"""``how`` of a start or change of size whose places the engine has chosen."""
+
+
+@kernel()
+def is_for_want_of_room(refused: int) -> bool:
+    """Whether an action was refused for a reason that another trial may not find."""
+    return bool(refused in (NOT_FREE, WRONG_POOL))
+
+
+@kernel(forceinline=False)
+def pack_action(world: World, state: State, desk: Desk, action: Any, job: Any, used: int) -> int:
+    """Choose places for an action that names none; returns how many were written behind the ``used`` ones."""
+    n = pack(world, state, desk.free, job, action.gpus, desk.picked)
+    if n == 0:
+        action.refused = NOT_FREE
+        return 0
+    for k in range(n):
+        desk.places[used + k].server = desk.picked[k].server
+        desk.places[used + k].gpus = desk.picked[k].gpus
+    action.first = used
+    action.places = n
+    action.how = PACKED
+    return n
+
+
+@kernel(forceinline=False)
+def take_on_desk(world: World, state: State, desk: Desk, action: Any, job: Any) -> int:
+    """Take the GPUs of an action from the free ones of the trial; why not, where it cannot have them."""
+    why = APPLIED
+    taken = 0
+    for k in range(action.first, action.first + action.places):
+        place = desk.places[k]
+        if place.server < 0 or place.server >= len(desk.free) or place.gpus <= 0:
+            why = NO_SUCH_SERVER
+        elif not allowed(state, job.pool, place.server):
+            why = WRONG_POOL
+        elif world.type_of[place.server] != world.type_of[desk.places[action.first].server]:
+            why = MIXED_TYPES
+        elif desk.free[place.server] < place.gpus:
+            why = NOT_FREE
+        if why != APPLIED:
+            break
+        desk.free[place.server] -= place.gpus
+        taken += 1
+    if why == APPLIED:
+        batch = action.batch if action.batch > 0 else job.batch
+        gpu_type = world.type_of[desk.places[action.first].server]
+        if speed(world.speeds, job.model, gpu_type, action.places, action.gpus, batch, job.progress) <= 0.0:
+            why = RUNS_NOT_THERE
+    if why != APPLIED:
+        for k in range(action.first, action.first + taken):
+            desk.free[desk.places[k].server] += desk.places[k].gpus
+    return why
+
+
+# -- 3 ---------------------------------------------------------------------------------------------------------------
+
+
+@kernel(forceinline=False)
+def carry_out(world: World, state: State, desk: Desk, action: Any) -> None:
+    """Do what has been found possible."""
+    if action.kind == LEND:
+        undo_loan(world, state, action)
+        until_s = in_ticks(action.until_s)
+        lend(world, state, action.id, action.pool, max(until_s, state.clock[0].now_s))
+    elif action.kind == RETURN:
+        undo_loan(world, state, action)
+        take_home(world, state, action.id)
+    elif action.kind == START or action.kind == RESIZE:
+        job = state.live[state.slot_of[action.id]]
+        if action.batch > 0:
+            job.batch = action.batch
+        if action.kind == START:
+            start(world, state, job, desk.places, action.first, action.places)
+        elif action.how != SAME_PLACES:
+            resize(world, state, job, desk.places, action.first, action.places)
+        elif job.status == RUNNING:
+            go_on(world, state, job)

@@ -1,0 +1,57 @@
+"""What a scheduler sees that the engine does not keep at hand: amounts as of now, and who sits where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.schedule.engine.kernel.arrays import NOBODY, PENDING, State
+from mirage.schedule.engine.kernel.life.lifecycle import last_boundary, works
+from mirage.sim.kernel.compile import kernel
+
+PROGRESS, SAFE, ATTAINED, DONE, COLUMNS = range(5)
+
+
+@kernel()
+def progress_now(job: Any, now_s: float) -> float:
+    """Work that a job has done by now."""
+    if not works(job):
+        return float(job.progress)
+    return float(min(job.progress + job.speed * (now_s - job.since_s), job.target))
+
+
+@kernel()
+def attained_now(job: Any, now_s: float) -> float:
+    """GPU-seconds that a job has held by now."""
+    if job.status == PENDING:
+        return float(job.executed)
+    return float(job.executed + job.held * (now_s - job.since_s))
+
+
+@kernel(forceinline=False)
+def bring_up(state: State, seen: Any) -> None:
+    """Fill the columns of amounts as of now; the state itself stays as it is."""
+    clock = state.clock[0]
+    now_s = clock.now_s
+    for slot in range(clock.n_live):
+        job = state.live[slot]
+        progress = progress_now(job, now_s)
+        seen[PROGRESS, slot] = progress
+        seen[SAFE, slot] = max(job.safe, last_boundary(job, progress))
+        seen[ATTAINED, slot] = attained_now(job, now_s)
+        seen[DONE, slot] = progress / job.work if job.known_run_s == job.known_run_s else job.known_run_s
+
+
+@kernel(forceinline=False)
+def seats_of_all(state: State, first: Any, server: Any, gpus: Any) -> int:
+    """Write who sits where in compressed rows; returns how many places there are."""
+    n = 0
+    for slot in range(state.clock[0].n_live):
+        first[slot] = n
+        at = state.live[slot].chunk
+        while at != NOBODY:
+            server[n] = state.chunks[at].server
+            gpus[n] = state.chunks[at].gpus
+            n += 1
+            at = state.chunks[at].next
+    first[state.clock[0].n_live] = n
+    return n

@@ -1,0 +1,73 @@
+"""Plans written by compiled schedulers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mirage.schedule.engine.kernel.arrays import NEVER_S, NOBODY, PREEMPT, START, Desk, State, World
+from mirage.schedule.engine.kernel.life.placing import pack
+from mirage.sim.kernel.compile import kernel
+
+
+@kernel()
+def write(desk: Desk, at: int, kind: int, job_id: int, how: int, reason: int) -> None:
+    """Write an action that leaves size and places to the engine, as number ``at`` of the plan."""
+    action = desk.plan[at]
+    action.kind = kind
+    action.id = job_id
+    action.how = how
+    action.gpus = 0
+    action.batch = 0
+    action.first = 0
+    action.places = 0
+    action.pool = NOBODY
+    action.until_s = NEVER_S
+    action.reason = reason
+    action.needed = NOBODY
+    action.estimate_s = math.nan
+
+
+@kernel()
+def write_start(desk: Desk, at: int, job_id: int, reason: int) -> None:
+    """Write the start of a job at the size asked for, where the engine packs it."""
+    write(desk, at, START, job_id, 0, reason)
+
+
+@kernel()
+def write_preempt(desk: Desk, at: int, job_id: int, how: int, reason: int) -> None:
+    """Write a preemption."""
+    write(desk, at, PREEMPT, job_id, how, reason)
+
+
+@kernel()
+def copy_free(state: State, desk: Desk) -> None:
+    """Have the desk's account of free GPUs say what is free now."""
+    for server in range(len(state.free)):
+        desk.free[server] = state.free[server]
+
+
+@kernel(forceinline=False)
+def write_placed_start(world: World, state: State, desk: Desk, free: Any, at: int, job_id: int, used: int) -> int:
+    """Write the start of a job on GPUs that are free by an account, and take them there.
+
+    Args:
+        free: The account, by server.
+        used: Places of the plan so far.
+
+    Returns:
+        How many places it takes; 0 where it does not fit, and nothing is written.
+    """
+    job = state.live[state.slot_of[job_id]]
+    places = pack(world, state, free, job, job.gpus, desk.picked)
+    if places == 0:
+        return 0
+    write(desk, at, START, job_id, 0, 0)
+    desk.plan[at].first = used
+    desk.plan[at].places = places
+    for k in range(places):
+        place = desk.picked[k]
+        desk.places[used + k].server = place.server
+        desk.places[used + k].gpus = place.gpus
+        free[place.server] -= place.gpus
+    return places

@@ -1,0 +1,225 @@
+"""Measures of a schedule on a GPU cluster, each defined once.
+
+The *window* runs from the first submission to the last end. GPU-seconds held are useful, lost or overhead, exactly:
+lost is work that was done again, overhead is time without work, in starts, restarts, changes of size and saves.
+
+GAR, SOR, GFR, JWTD and JTTED are the names under which production systems report (Kant, arXiv 2510.01256); what stands
+here are our definitions for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mirage.duration import HOUR_S
+from mirage.job_state import Floats, Ints
+from mirage.schedule.engine.kernel.arrays import ENDED
+from mirage.schedule.engine.log import GpuLog
+
+SIZES = (1, 2, 4, 8, 16, 32, 64)
+"""Classes of jobs by GPUs asked for: so many at least, and fewer than the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What became of a workload; of the jobs that ended where nothing else is said.
+
+    Attributes:
+        jobs: Jobs of the workload.
+        ended: Those that were completed.
+        mean_jct_s: Mean time from submission to completion.
+        mean_wait_s: Mean time in the queue, all stretches of it, of all jobs.
+        makespan_s: Length of the window.
+        gpu_h: GPU-hours held, of all jobs, as the next three.
+        preemptions: Times that a job had to leave its GPUs.
+        restarts: Starts after the first, and changes of size or place.
+        excess_gpus: GPUs evicted beyond those that were needed.
+        breaches: Loans whose server was still used when it was due.
+        unmet_server_h: Server-hours of inference demand for which no server was there.
+        mean_unfairness: Mean of finish-time fairness: a job's time to completion over its run time alone on what it
+            asks for, times the number of GPUs asked for per GPU there is while it is active, but at least once.
+        worst_unfairness: The largest of these.
+        gar: GPU allocation ratio: median over the window of the share of GPUs that are held.
+        sor: Scheduling occupancy rate: GPU-hours held over GPU-hours there were in the window.
+        gfr: GPU fragmentation ratio: mean over the window of the share of servers that are held in part.
+        jwtd_s: Job waiting time distribution: by ``SIZES``, median and 95th percentile of the time in the queue.
+        jtted: Distribution of how far apart workers sit: 5th, 50th and 95th percentile over GPU-hours of the servers
+            used over the fewest that would do.
+    """
+
+    jobs: int
+    ended: int
+    mean_jct_s: float
+    median_jct_s: float
+    p99_jct_s: float
+    mean_wait_s: float
+    p99_wait_s: float
+    makespan_s: float
+    gpu_h: float
+    useful_gpu_h: float
+    lost_gpu_h: float
+    overhead_gpu_h: float
+    preemptions: int
+    restarts: int
+    excess_gpus: int
+    breaches: int
+    unmet_server_h: float
+    mean_unfairness: float
+    worst_unfairness: float
+    gar: float
+    sor: float
+    gfr: float
+    jwtd_s: Mapping[int, tuple[float, float]]
+    jtted: tuple[float, float, float]
+
+
+def measures(log: GpuLog) -> Measures:
+    """The measures of a log; NaN where there is nothing to take the mean of."""
+    rows = log.rows
+    done = rows[rows.status == ENDED]
+    jct_s = done.due_s - done.submit_s
+    first_s = float(rows.submit_s.min()) if len(rows) else 0.0
+    last_s = float(done.due_s.max()) if len(done) == len(rows) and len(rows) else log.now_s
+    window_s = max(last_s - first_s, 0.0)
+    unfairness = _unfairness(log, done)
+    held = _steps(log, first_s, last_s)
+    return Measures(
+        jobs=len(rows),
+        ended=len(done),
+        mean_jct_s=_mean(jct_s),
+        median_jct_s=_percentile(jct_s, 50),
+        p99_jct_s=_percentile(jct_s, 99),
+        mean_wait_s=_mean(rows.queued_s),
+        p99_wait_s=_percentile(rows.queued_s, 99),
+        makespan_s=window_s,
+        gpu_h=float(rows.executed.sum()) / HOUR_S,
+        useful_gpu_h=float(rows.useful.sum()) / HOUR_S,
+        lost_gpu_h=float(rows.lost.sum()) / HOUR_S,
+        overhead_gpu_h=float(rows.overhead.sum()) / HOUR_S,
+        preemptions=int(rows.preemptions.sum()),
+        restarts=int(rows.restarts.sum()),
+        excess_gpus=int(rows.excess_gpus.sum()),
+        breaches=log.breaches,
+        unmet_server_h=log.unmet_server_s / HOUR_S,
+        mean_unfairness=_mean(unfairness),
+        worst_unfairness=float(unfairness.max()) if len(unfairness) else np.nan,
+        gar=held.median_share(log.cluster.gpus),
+        sor=held.gpu_s / (log.cluster.gpus * window_s) if window_s > 0 else np.nan,
+        gfr=_partly_held_server_s(log, last_s) / (len(log.cluster.gpus_of) * window_s) if window_s > 0 else np.nan,
+        jwtd_s=_waits_by_size(rows),
+        jtted=_apartness(log, last_s),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """GPUs held as a step function: ``level`` for ``length_s`` each."""
+
+    length_s: Floats
+    level: Ints
+
+    @property
+    def gpu_s(self) -> float:
+        """GPU-seconds below the steps."""
+        return float(np.dot(self.length_s, self.level))
+
+    def median_share(self, gpus: int) -> float:
+        """The share of GPUs held that is exceeded half of the time."""
+        total_s = self.length_s.sum()
+        if total_s <= 0:
+            return float("nan")
+        order = np.argsort(self.level, kind="stable")
+        half = int(np.searchsorted(np.cumsum(self.length_s[order]), total_s / 2))
+        return float(self.level[order][min(half, len(order) - 1)] / gpus)
+
+
+def _steps(log: GpuLog, first_s: float, last_s: float) -> Steps:
+    times, change = _changes(log.segments.start_s, log.segments.end_s, log.segments.gpus, last_s)
+    times = np.concatenate([[first_s], times, [max(last_s, first_s)]])
+    level = np.cumsum(np.concatenate([[0], change]))
+    return Steps(np.diff(times), level)
+
+
+def _changes(start_s: Floats, end_s: Floats, amount: Ints, last_s: float) -> tuple[Floats, Ints]:
+    """When an amount changes, in order, and by how much."""
+    times = np.concatenate([start_s, np.minimum(end_s, last_s)])
+    change = np.concatenate([amount, -amount])
+    order = np.argsort(times, kind="stable")
+    return times[order], change[order]
+
+
+def _partly_held_server_s(log: GpuLog, last_s: float) -> float:
+    """Server-seconds of servers of which some GPUs are held and some are not."""
+    if len(log.seats) == 0:
+        return 0.0
+    segment = log.seat_segments()
+    times = np.concatenate([log.segments.start_s[segment], np.minimum(log.segments.end_s[segment], last_s)])
+    server = np.concatenate([log.seats.server, log.seats.server])
+    change = np.concatenate([log.seats.gpus, -log.seats.gpus])
+    order = np.lexsort((times, server))
+    times, server = times[order], server[order]
+    level = np.cumsum(change[order])  # back at 0 at the end of every server
+    length_s = np.append(np.diff(times), 0.0)
+    partly = (level > 0) & (level < log.cluster.gpus_of[server])
+    return float(length_s[partly].sum())
+
+
+def _waits_by_size(rows: Any) -> dict[int, tuple[float, float]]:
+    found = {}
+    for least, most in zip(SIZES, (*SIZES[1:], np.inf)):
+        waits = rows.queued_s[(rows.gpus >= least) & (rows.gpus < most)]
+        if len(waits):
+            found[least] = (_percentile(waits, 50), _percentile(waits, 95))
+    return found
+
+
+def _apartness(log: GpuLog, last_s: float) -> tuple[float, float, float]:
+    segments = log.segments
+    if len(segments) == 0:
+        return (np.nan, np.nan, np.nan)
+    largest = np.zeros(len(log.cluster.gpu_types), np.int64)
+    np.maximum.at(largest, log.cluster.gpu_type_of, log.cluster.gpus_of)
+    fewest = np.ceil(segments.gpus / largest[segments.gpu_type])
+    weight = segments.gpus * (np.minimum(segments.end_s, last_s) - segments.start_s)
+    apart = segments.places / fewest
+    order = np.argsort(apart, kind="stable")
+    passed = np.cumsum(weight[order])
+    low, middle, high = (
+        float(apart[order][min(int(np.searchsorted(passed, share * passed[-1])), len(order) - 1)])
+        for share in (0.05, 0.5, 0.95)
+    )
+    return low, middle, high
+
+
+def _unfairness(log: GpuLog, done: Any) -> Floats:
+    alone_s = log.jobs.run_s[done.id]
+    known = alone_s > 0
+    rows = log.rows
+    left_s = np.where(rows.status == ENDED, rows.due_s, log.now_s)
+    times, change = _changes(rows.submit_s, left_s, rows.gpus, np.inf)
+    asked = np.cumsum(change)
+    area = np.append(0.0, np.cumsum(asked[:-1] * np.diff(times)))
+
+    def asked_gpu_s(at_s: Floats) -> Floats:
+        found: Floats = np.interp(at_s, times, area)
+        return found
+
+    chosen = done[known]
+    if len(chosen) == 0:
+        return np.zeros(0)
+    active_s = chosen.due_s - chosen.submit_s
+    crowd = (asked_gpu_s(chosen.due_s) - asked_gpu_s(chosen.submit_s)) / active_s / log.cluster.gpus
+    ratio: Floats = active_s / (alone_s[known] * np.maximum(crowd, 1.0))
+    return ratio
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def _percentile(values: Floats, q: float) -> float:
+    return float(np.percentile(values, q)) if len(values) else float("nan")

@@ -1,0 +1,91 @@
+"""A plan of typed actions, written as rows for the engine."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mirage.schedule.contract import Action, Cancel, Lend, Plan, Preempt, Resize, Return, Start
+from mirage.schedule.engine.kernel.arrays import (
+    ACTION,
+    BOUNDARY,
+    CANCEL,
+    KILL,
+    LEND,
+    NEVER_S,
+    PREEMPT,
+    RESIZE,
+    RETURN,
+    SAVE,
+    START,
+)
+from mirage.schedule.engine.kernel.arrays import PLACE as PLACE_DTYPE
+
+_HOW = {"boundary": BOUNDARY, "save": SAVE, "kill": KILL}
+_NAN = float("nan")
+
+WHY = (
+    "",
+    "the job is not active",
+    "the job is not pending",
+    "the job holds no GPUs",
+    "the job is leaving already",
+    "the plan names the job twice",
+    "the job cannot have so many GPUs",
+    "there is no such server or pool, or a place without GPUs",
+    "the server is not in the job's pool",
+    "the servers have different GPU types",
+    "the GPUs are not free",
+    "the job cannot run there",
+    "the server is not its owner's to lend",
+    "somebody is on the server",
+    "inference needs the server",
+    "the server is not lent",
+)
+"""Why an action was refused, by its code."""
+
+
+class PlanRows(NamedTuple):
+    """A plan as ACTION and PLACE records, with the reasons that its rows name by number."""
+
+    actions: Any
+    places: Any
+    reasons: list[str]
+
+
+def plan_rows(plan: Plan, first_reason: int) -> PlanRows:
+    """Write a plan as records.
+
+    Args:
+        first_reason: The number of its first reason.
+    """
+    rows: list[tuple[Any, ...]] = []
+    places: list[tuple[int, int]] = []
+    reasons: list[str] = []
+    for action in plan.actions:
+        rows.append(_row(action, places, first_reason + len(reasons)))
+        reasons.append(action.reason)
+    return PlanRows(np.array(rows, dtype=ACTION), np.array(places, dtype=PLACE_DTYPE), reasons)
+
+
+def _row(action: Action, places: list[tuple[int, int]], reason: int) -> tuple[Any, ...]:
+    # kind, id, how, gpus, batch, first, places, pool, until_s, reason, needed, estimate_s, refused
+    if isinstance(action, (Start, Resize)):
+        kind = START if type(action) is Start else RESIZE
+        first, given = len(places), 0
+        if action.places:
+            places.extend(action.places.items())
+            given = len(places) - first
+        gpus, batch = action.gpus or 0, action.batch or 0
+        return kind, action.job, 0, gpus, batch, first, given, -1, NEVER_S, reason, -1, action.estimate_s, 0
+    if isinstance(action, Preempt):
+        needed = -1 if action.needed_gpus is None else action.needed_gpus
+        return PREEMPT, action.job, _HOW[action.how], 0, 0, 0, 0, -1, NEVER_S, reason, needed, action.estimate_s, 0
+    if isinstance(action, Cancel):
+        return CANCEL, action.job, 0, 0, 0, 0, 0, -1, NEVER_S, reason, -1, action.estimate_s, 0
+    if isinstance(action, Lend):
+        return LEND, action.server, 0, 0, 0, 0, 0, action.pool, action.until_s, reason, -1, _NAN, 0
+    if isinstance(action, Return):
+        return RETURN, action.server, 0, 0, 0, 0, 0, -1, NEVER_S, reason, -1, _NAN, 0
+    raise TypeError(f"{action!r} is no action; a plan takes Start, Resize, Preempt, Cancel, Lend and Return")

@@ -1,0 +1,245 @@
+"""Simulation of a GPU cluster under a scheduler."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mirage.errors import PlanInfeasible
+from mirage.schedule.cluster import GpuCluster
+from mirage.schedule.contract import Action, Event, Plan, Refusal, Scheduler, Surroundings, View
+from mirage.schedule.engine.compiled import CompiledScheduler
+from mirage.schedule.engine.kernel.arrays import (
+    ACTION,
+    ALL_OVER,
+    ASKS,
+    DECISION,
+    LOAN,
+    NEEDS_ROOM,
+    PHASE,
+    PLACE,
+    REACHED,
+    SEGMENT,
+    STUCK,
+    TICK_S,
+    Desk,
+    records,
+)
+from mirage.schedule.engine.kernel.loop import advance
+from mirage.schedule.engine.kernel.unasked import unasked
+from mirage.schedule.engine.log import GpuLog
+from mirage.schedule.engine.plan_rows import WHY, plan_rows
+from mirage.schedule.engine.view import Viewer
+from mirage.schedule.engine.world import Demand, Known, LifeCosts, make_state, make_world
+from mirage.schedule.speeds.arrays import Speeds
+from mirage.schedule.workload.jobs import GpuJobs
+
+_ALL_BUT_PROGRESS = int(Event.SUBMITTED | Event.ENDED | Event.LEFT | Event.SERVERS)
+
+
+class GpuSimulation:
+    """A GPU cluster in simulated time.
+
+    Args:
+        cluster: The servers.
+        jobs: The workload.
+        scheduler: A scheduler in Python, or a compiled one.
+        speeds: Measured speeds of the jobs' models; by default all jobs are linear.
+        costs: What starts, changes of size and saves cost, and when checkpoints are written.
+        demand: Inference demand over time.
+        known: What the scheduler is told of run times; a compiled one that must know them is told.
+        seed: Of what costs are drawn with.
+        cost_spread: Coefficient of variation of costs; 0 for just what is expected.
+        strict: Raise where an action is refused.
+
+    Raises:
+        ConfigurationError: A job fits nowhere or has no speed, or a demand cannot be.
+    """
+
+    def __init__(
+        self,
+        cluster: GpuCluster,
+        jobs: GpuJobs,
+        scheduler: Scheduler | CompiledScheduler,
+        *,
+        speeds: Speeds | None = None,
+        costs: LifeCosts | None = None,
+        demand: Sequence[Demand] = (),
+        known: Known = "estimate",
+        seed: int = 0,
+        cost_spread: float = 0.0,
+        strict: bool = False,
+    ) -> None:
+        self.cluster, self.jobs, self.scheduler, self.strict = cluster, jobs, scheduler, strict
+        compiled = scheduler if isinstance(scheduler, CompiledScheduler) else None
+        if compiled is not None and compiled.knows_run_s:
+            known = "run-time"
+        self._world = make_world(cluster, jobs, speeds, costs or LifeCosts.of(jobs), demand, known, seed, cost_spread)
+        self._state = make_state(self._world, len(cluster.pools))
+        self._desk = self._make_desk(compiled)
+        self._function = compiled.function if compiled else unasked
+        self._reasons = list(compiled.reasons) if compiled else [""]
+        self._set_when_asked()
+        self._viewer = Viewer(self._world, self._state)
+        self._asked: tuple[Action, ...] = ()
+        self.policy_s: list[tuple[float, int, float]] = []
+        """Per decision in Python: simulated time, active jobs, and processor seconds it took."""
+        begin = getattr(scheduler, "begin", None)
+        if begin is not None:
+            begin(self._surroundings())
+
+    @property
+    def now_s(self) -> float:
+        """The present."""
+        return float(self._state.clock[0]["now_s"])
+
+    def run(self, until_s: float = math.inf) -> GpuLog:
+        """Let time pass as ``advance`` does; the log so far."""
+        self.advance(until_s)
+        return self.log()
+
+    def advance(self, until_s: float = math.inf) -> None:
+        """Let time pass until everything is over, or until ``until_s``.
+
+        Raises:
+            PlanInfeasible: An action was refused, in strict mode; or jobs wait and the scheduler starts none of them.
+        """
+        clock = self._state.clock
+        limit_s = until_s if math.isinf(until_s) else math.floor(until_s / TICK_S) * TICK_S
+        while True:
+            came = advance(self._world, self._state, self._desk, self._function, limit_s)
+            self._check_refused()
+            if came == NEEDS_ROOM:
+                self._enlarge()
+            elif came == ASKS:
+                self._decide()
+            elif came == STUCK:
+                waiting = int(clock[0]["n_pending"])
+                name = getattr(self.scheduler, "name", type(self.scheduler).__name__)
+                raise PlanInfeasible(
+                    f"at {self.now_s:.0f} s {waiting} jobs wait, nothing runs, and {name} starts none "
+                    "of them; let it start what fits, or leave out jobs that fit nowhere"
+                )
+            elif came in (REACHED, ALL_OVER):
+                return
+
+    def view(self, refused: tuple[Refusal, ...] = ()) -> View:
+        """What a scheduler would see now; good until time moves on."""
+        return self._viewer.view(refused)
+
+    def log(self) -> GpuLog:
+        """Everything that has happened so far."""
+        return GpuLog.of(self.cluster, self.jobs, self._world, self._state, self._reasons)
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(
+            gpu_types=self.cluster.gpu_types,
+            pools=self.cluster.pools,
+            servers=self.cluster.server_names,
+            models=self.jobs.models,
+            speeds=self._world.speeds,
+            jobs=len(self.jobs),
+        )
+
+    def _set_when_asked(self) -> None:
+        settings = self._world.settings
+        round_s = getattr(self.scheduler, "round_s", None)
+        asked_on = getattr(self.scheduler, "asked_on", None)
+        if round_s is not None:
+            settings["round_s"] = max(round(round_s / TICK_S), 1) * TICK_S
+        default = _ALL_BUT_PROGRESS if round_s is None else 0
+        settings["asked_on"] = default if asked_on is None else int(asked_on)
+
+    def _decide(self) -> None:
+        clock = self._state.clock
+        view = self._viewer.view(self._refused())
+        began_s = time.process_time()
+        plan = self.scheduler.decide(view)  # type: ignore[union-attr]
+        self.policy_s.append((view.now_s, len(view.jobs), time.process_time() - began_s))
+        clock["happened"] = 0
+        clock["n_news"] = 0
+        self._asked = plan.actions
+        if plan.wake_s is not None:
+            clock["wake_s"] = math.ceil(plan.wake_s / TICK_S) * TICK_S
+        if plan.actions:
+            self._lay_down(plan)
+
+    def _lay_down(self, plan: Plan) -> None:
+        rows = plan_rows(plan, len(self._reasons))
+        self._reasons += rows.reasons
+        n, places = len(rows.actions), len(rows.places)
+        gpus = int(self._world.gpus_of.sum())
+        desk = self._desk
+        if n > len(desk.plan) or 4 * gpus + places + n > len(desk.places):
+            self._desk = desk = desk._replace(
+                plan=records(ACTION, max(2 * n, len(desk.plan))),
+                places=records(PLACE, max(2 * (4 * gpus + places + n), len(desk.places))),
+            )
+        desk.plan[:n] = rows.actions
+        desk.places[:places] = rows.places
+        self._state.clock["planned"] = n
+
+    def _refused(self) -> tuple[Refusal, ...]:
+        codes = self._desk.plan["refused"][: len(self._asked)]
+        return tuple(Refusal(self._asked[k], WHY[int(codes[k])]) for k in np.flatnonzero(codes).tolist())
+
+    def _check_refused(self) -> None:
+        if not self.strict:
+            return
+        state = self._state
+        n = int(state.clock[0]["n_decisions"])
+        wrong = np.flatnonzero(state.decisions["refused"][self._checked : n]) + self._checked
+        self._checked = n
+        if len(wrong):
+            row = state.decisions[int(wrong[0])]
+            raise PlanInfeasible(
+                f"at {row.time_s:.3f} s action {_KINDS[int(row.kind)]} of {int(row.id)} was refused: "
+                f"{WHY[int(row.refused)]}; mend the scheduler, or run it without strict"
+            )
+
+    _checked = 0
+
+    # -- room --------------------------------------------------------------------------------------------------------
+
+    def _make_desk(self, compiled: CompiledScheduler | None) -> Desk:
+        n, servers, gpus = len(self.jobs), len(self._world.gpus_of), int(self._world.gpus_of.sum())
+        memory, ranks = (compiled.memory, compiled.ranks) if compiled else (1, 1)
+        parameters = compiled.parameters if compiled else ()
+        return Desk(
+            plan=records(ACTION, 2 * n + 16 if compiled else 64),
+            places=records(PLACE, 6 * gpus + 2 * n + 64),
+            free=np.zeros(servers, np.int64),
+            spare=np.zeros(servers, np.int64),
+            picked=records(PLACE, servers + 1),
+            memory=np.zeros((memory, n + 1)),
+            ranks=np.zeros((ranks, n + 1), np.int64),
+            parameters=np.array(parameters or (0.0,)),
+        )
+
+    def _enlarge(self) -> None:
+        state = self._state
+        planned, gpus = int(state.clock[0]["planned"]), int(self._world.gpus_of.sum())
+        grown: dict[str, Any] = {
+            "segments": _grown(state.segments, SEGMENT, 2 * planned),
+            "seats": _grown(state.seats, PLACE, 2 * gpus),
+            "phases": _grown(state.phases, PHASE, 2 * planned),
+            "decisions": _grown(state.decisions, DECISION, 2 * planned),
+            "loans": _grown(state.loans, LOAN, 2 * planned),
+            "news": np.concatenate([state.news, np.zeros_like(state.news)]),
+        }
+        self._state = state._replace(**grown)
+
+
+_KINDS = ("start", "resize", "preempt", "cancel", "lend", "return")
+
+
+def _grown(array: Any, dtype: np.dtype[Any], least: int) -> Any:
+    larger = records(dtype, 2 * len(array) + least)
+    larger[: len(array)] = array
+    return larger

@@ -1,0 +1,214 @@
+"""A world made of a cluster, its jobs, what their lives cost, and the inference demand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from mirage.errors import ConfigurationError
+from mirage.job_state import Floats
+from mirage.schedule.cluster import GpuCluster
+from mirage.schedule.engine.kernel.arrays import (
+    CHUNK,
+    CLOCK,
+    DECISION,
+    DEMAND_CHANGE,
+    HEAP,
+    JOB,
+    LOAN,
+    NEVER_S,
+    NOBODY,
+    PHASE,
+    PLACE,
+    SEGMENT,
+    SETTINGS,
+    TICK_S,
+    Records,
+    State,
+    World,
+    records,
+)
+from mirage.schedule.speeds.arrays import Speeds, linear_speeds
+from mirage.schedule.workload.jobs import GpuJobs
+
+Known: TypeAlias = Literal["nothing", "estimate", "run-time"]
+"""What schedulers are told of run times: nothing, what users expect, or the truth where users say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LifeCosts:
+    """What the life of each job costs, as expected; all shapes (jobs,).
+
+    Attributes:
+        first_start_s: Seconds without work at the first start.
+        restart_s: The same at a start after a preemption.
+        rescale_s: The same at a change of size or place.
+        save_s: Seconds to write a checkpoint on demand.
+        checkpoint_work: Work between two checkpoints that are written anyway; 0: all work is safe at once; infinite:
+            none is written but on demand.
+    """
+
+    first_start_s: Floats
+    restart_s: Floats
+    rescale_s: Floats
+    save_s: Floats
+    checkpoint_work: Floats
+
+    @classmethod
+    def of(
+        cls,
+        jobs: GpuJobs,
+        *,
+        first_start_s: float | Floats | None = None,
+        restart_s: float | Floats | None = None,
+        rescale_s: float | Floats | None = None,
+        save_s: float | Floats = 0.0,
+        checkpoint_work: float | Floats = np.inf,
+    ) -> LifeCosts:
+        """Costs by name, one for all jobs or one each; starts and changes of size cost what the jobs say by default."""
+
+        def column(given: float | Floats | None) -> Floats:
+            told = jobs.restart_s if given is None else given
+            return np.array(np.broadcast_to(np.asarray(told, dtype=np.float64), (len(jobs),)))
+
+        return cls(column(first_start_s), column(restart_s), column(rescale_s), column(save_s), column(checkpoint_work))
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Inference demand: from ``time_s`` on, inference takes so many servers of a pool."""
+
+    time_s: float
+    pool: int
+    servers: int
+
+
+def in_whole_ticks(seconds: Floats) -> Floats:
+    """Times as the nearest multiples of a tick."""
+    rounded: Floats = np.floor(np.asarray(seconds, dtype=np.float64) / TICK_S + 0.5) * TICK_S
+    return rounded
+
+
+def make_world(
+    cluster: GpuCluster,
+    jobs: GpuJobs,
+    speeds: Speeds | None,
+    costs: LifeCosts,
+    demand: Sequence[Demand],
+    known: Known,
+    seed: int,
+    cost_spread: float,
+) -> World:
+    """The arrays of a world.
+
+    Raises:
+        ConfigurationError: A job needs more GPUs than there are, or has no speed or run time; a demand cannot be met.
+    """
+    if speeds is None:
+        told = cluster.type_speeds()
+        speeds = linear_speeds(np.array([told[gpu_type] for gpu_type in cluster.gpu_types]))
+    settings = np.zeros(1, SETTINGS)
+    settings["seed"], settings["cost_spread"] = seed, cost_spread
+    settings["round_s"] = NEVER_S
+    rows = _job_records(cluster, jobs, speeds, costs)
+    rows.known_run_s = _known_run_s(jobs, known)
+    return World(
+        jobs=rows,
+        gpus_of=cluster.gpus_of.copy(),
+        type_of=cluster.gpu_type_of.copy(),
+        home_of=cluster.pool_of.copy(),
+        demand=_demand_records(cluster, demand),
+        settings=settings,
+        speeds=speeds,
+    )
+
+
+def _job_records(cluster: GpuCluster, jobs: GpuJobs, speeds: Speeds, costs: LifeCosts) -> Records:
+    too_wide = np.flatnonzero(jobs.min_gpus > cluster.gpus)
+    if len(too_wide):
+        k = int(too_wide[0])
+        raise ConfigurationError(
+            f"job {jobs.name[k]!r} needs {jobs.min_gpus[k]} GPUs and the cluster has {cluster.gpus}; "
+            "leave it out, or give a larger cluster"
+        )
+    unmeasured = np.flatnonzero(jobs.model >= len(speeds.epochs))
+    if len(unmeasured):
+        raise ConfigurationError(
+            f"job {jobs.name[int(unmeasured[0])]!r} has a model without speeds; give the profiles of its workload"
+        )
+    rows = records(JOB, len(jobs))
+    rows.id = np.arange(len(jobs))
+    rows.submit_s = in_whole_ticks(jobs.submit_s)
+    for name in ("model", "gpus", "min_gpus", "max_gpus", "pool", "batch", "work"):
+        rows[name] = getattr(jobs, name)
+    for name in ("first_start_s", "restart_s", "rescale_s", "save_s", "checkpoint_work"):
+        rows[name] = getattr(costs, name)
+    rows.chunk = rows.segment = rows.gpu_type = NOBODY
+    rows.due_s = NEVER_S
+    rows.start_s = rows.queued_since_s = rows.paused_until_s = rows.told_until_s = np.nan
+    rows.target = rows.work
+    return rows
+
+
+def _known_run_s(jobs: GpuJobs, known: Known) -> Floats:
+    if known == "nothing":
+        return np.full(len(jobs), np.nan)
+    told = np.array(jobs.estimate_s, dtype=np.float64)
+    if known == "run-time":
+        missing = np.isnan(told)
+        told[missing] = jobs.run_s[missing]
+        for k in np.flatnonzero(np.isnan(told))[:1]:
+            raise ConfigurationError(
+                f"the run time of job {jobs.name[k]!r} on the {jobs.gpus[k]} GPUs it asks for is not known, and the "
+                "scheduler goes by run times; leave the job out, or take another scheduler"
+            )
+    return told
+
+
+def _demand_records(cluster: GpuCluster, demand: Sequence[Demand]) -> Records:
+    rows = records(DEMAND_CHANGE, len(demand))
+    for row, change in zip(rows, sorted(demand, key=lambda change: (change.time_s, change.pool))):
+        servers = int(np.count_nonzero(cluster.pool_of == change.pool))
+        if not 0 <= change.servers <= servers:
+            raise ConfigurationError(
+                f"inference takes {change.servers} servers of pool {change.pool} at {change.time_s} s, "
+                f"and the pool has {servers}; give 0 to {servers} of a pool from 0 to {len(cluster.pools) - 1}"
+            )
+        row.time_s, row.pool, row.servers = in_whole_ticks(np.array(change.time_s)), change.pool, change.servers
+    return rows
+
+
+def make_state(world: World, pools: int) -> State:
+    """The state of a cluster before anything has happened."""
+    n, servers = len(world.jobs), len(world.gpus_of)
+    gpus = int(world.gpus_of.sum())
+    clock = np.zeros(1, CLOCK)
+    for name in ("wake_s", "next_return_s"):
+        clock[name] = NEVER_S
+    clock["free_chunk"] = NOBODY
+    clock["asked_at_s"] = -1.0
+    ended = records(JOB, n)
+    ended[:] = world.jobs
+    return State(
+        clock=clock,
+        live=records(JOB, n + 1),
+        slot_of=np.full(n, NOBODY, np.int64),
+        ended=ended,
+        heap=records(HEAP, 3 * n + 64),
+        chunks=records(CHUNK, gpus + 1),
+        free=world.gpus_of.copy(),
+        pool_of=world.home_of.copy(),
+        lent_until_s=np.full(servers, NEVER_S),
+        loan_of=np.full(servers, NOBODY, np.int64),
+        wanted=np.zeros(pools, np.int64),
+        present=np.bincount(world.home_of, minlength=pools).astype(np.int64),
+        segments=records(SEGMENT, 2 * n + 64),
+        seats=records(PLACE, 3 * n + 2 * gpus + 64),
+        phases=records(PHASE, 3 * n + 64),
+        decisions=records(DECISION, 3 * n + 64),
+        loans=records(LOAN, 3 * n + 64),
+        news=np.zeros((8 * n + 64, 2), np.int64),
+    )
