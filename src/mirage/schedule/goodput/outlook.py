@@ -1,0 +1,164 @@
+"""Outlook: the goodput of every job in every configuration, as far as the job's experience goes.
+
+What a job has not run on is told from a type it has: throughput(N, A) = throughput(1, A) / throughput(1, B) ·
+throughput(N, B), the first two from profiles of one GPU (Sia, SOSP'23, section 3.2). A job may at most double the GPUs
+that it has run on; one that has run nowhere is offered one GPU of any type, all alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mirage.job_state import Floats, Ints
+from mirage.schedule.goodput.best_batch import best_batch
+from mirage.schedule.goodput.configurations import Configurations
+from mirage.schedule.goodput.experience import Experience
+from mirage.schedule.speeds.arrays import Speeds
+from mirage.schedule.speeds.law import max_local
+from mirage.sim.kernel.compile import kernel
+
+BLIND = -1.0
+"""What stands in a row of a job without any experience, where it could run."""
+
+
+class Outlook:
+    """Goodput by job and configuration; computed again only for jobs of which something has changed.
+
+    Args:
+        experience: Of the jobs.
+        shapes: The configurations.
+        most_gpus: No job gets more.
+        bounded_by_user: Whether batches beyond the one that the user asked for count as impossible, as the published
+            scheduler has it; the running job chooses among all its model allows in any case.
+    """
+
+    def __init__(self, experience: Experience, shapes: Configurations, most_gpus: int, bounded_by_user: bool) -> None:
+        self._experience, self._shapes = experience, shapes
+        self._most_gpus, self._bounded_by_user = most_gpus, bounded_by_user
+        self._forget(0)
+        per_server = np.ones(experience.types, np.int64)
+        np.maximum.at(per_server, shapes.gpu_type, shapes.gpus_per_server)
+        self._per_server = per_server
+
+    def goodput(self, rows: Ints, model: Ints, user_batch: Ints, learnt: Ints) -> Floats:
+        """Goodput of each job in each configuration, shape (jobs, configurations).
+
+        It is 0 where a job cannot or may not run, and ``BLIND`` on one GPU where nothing is known.
+
+        Args:
+            rows: Of the experience.
+            model: Of each job.
+            user_batch: Total batch that the user asked for.
+            learnt: Rows whose throughput models hold for the jobs.
+        """
+        known, shapes = self._experience.known, self._shapes
+        if len(self._kept) < len(known.square):
+            self._forget(len(known.square))
+        most_batch = user_batch if self._bounded_by_user else self._experience.speeds.max_batch[model]
+        _goodput(
+            known,
+            self._experience.speeds,
+            rows,
+            learnt,
+            model,
+            most_batch,
+            shapes.gpu_type[shapes.kind],
+            shapes.servers,
+            shapes.gpus,
+            self._per_server,
+            self._most_gpus,
+            self._kept,
+            self._seen,
+        )
+        return self._kept[rows]
+
+    def _forget(self, rows: int) -> None:
+        self._kept = np.zeros((rows, len(self._shapes)))
+        self._seen = np.zeros((rows, 3), np.int64)
+
+    def batches(self, rows: Ints, learnt: Ints, model: Ints, gpu_type: Ints, servers: Ints, gpus: Ints) -> Ints:
+        """The total batch at which each job does best in its place; the smallest usual one where nothing is known."""
+        batch = np.zeros(len(rows), np.int64)
+        experience = self._experience
+        _batches(experience.known, experience.speeds, rows, learnt, model, gpu_type, servers, gpus, batch)
+        return batch
+
+
+@kernel()
+def _goodput(
+    known: Any,
+    speeds: Speeds,
+    rows: Any,
+    learnt: Any,
+    model: Any,
+    most_batch: Any,
+    gpu_type: Any,
+    servers: Any,
+    gpus: Any,
+    per_server: Any,
+    most_gpus: int,
+    kept: Any,
+    seen: Any,
+) -> None:
+    types = known.measured.shape[1]
+    for i in range(len(rows)):
+        r, w, m = rows[i], learnt[i], model[i]
+        if seen[r, 0] == known.noted[r] and seen[r, 1] == known.version[w] and seen[r, 2] == w + 1:
+            continue
+        seen[r, 0], seen[r, 1], seen[r, 2] = known.noted[r], known.version[w], w + 1
+        source = -1
+        most = 0
+        for t in range(types):
+            if known.measured[w, t] > 0 and source < 0:
+                source = t
+            allowed = min(max(2 * known.most_gpus[w], 1), speeds.max_batch[m] // speeds.min_local[m, t])
+            most = max(most, min(allowed, most_gpus))
+        for c in range(len(gpus)):
+            if source < 0 or not known.square[r] > 0:
+                kept[r, c] = BLIND if gpus[c] == 1 else 0.0
+                continue
+            kept[r, c] = 0.0
+            if gpus[c] > most:
+                continue
+            here = gpu_type[c]
+            there = here if known.measured[w, here] > 0 else source
+            spread = servers[c] if here == there else -(-gpus[c] // per_server[there])
+            found, _, _ = best_batch(
+                known.parameters[w, there],
+                known.square[r],
+                known.variance[r],
+                spread,
+                gpus[c],
+                speeds.init_batch[m],
+                float(most_batch[i]),
+                speeds.min_local[m, there],
+                speeds.max_local[m, there],
+            )
+            kept[r, c] = found * speeds.one_gpu_rate[m, here] / speeds.one_gpu_rate[m, there]
+
+
+@kernel()
+def _batches(
+    known: Any, speeds: Speeds, rows: Any, learnt: Any, model: Any, gpu_type: Any, servers: Any, gpus: Any, batch: Any
+) -> None:
+    for i in range(len(rows)):
+        r, w, m, t = rows[i], learnt[i], model[i], gpu_type[i]
+        first, least = speeds.init_batch[m], speeds.min_local[m, t]
+        batch[i] = max(first, least * gpus[i])
+        if known.measured[w, t] == 0 or not known.square[r] > 0:
+            continue
+        found, local, passes = best_batch(
+            known.parameters[w, t],
+            known.square[r],
+            known.variance[r],
+            servers[i],
+            gpus[i],
+            first,
+            float(speeds.max_batch[m]),
+            least,
+            max_local(speeds, m, t, servers[i], gpus[i]),
+        )
+        if found > 0:
+            batch[i] = gpus[i] * local * (passes + 1)

@@ -1,0 +1,42 @@
+"""Columns of a view that the schedulers of rounds read, in an order that does not change from round to round."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mirage.job_state import Floats, Ints
+from mirage.schedule.contract import View
+
+
+class JobColumns:
+    """Columns of the active jobs, as ``ActiveJobs`` has them, in order of ids; and where each sits first."""
+
+    def __init__(self, view: View) -> None:
+        jobs, held = view.jobs, view.held
+        order = np.argsort(jobs.id, kind="stable")
+        self._order, self._held = order, held
+        self.id: Ints = jobs.id[order]
+        self.model: Ints = jobs.model[order]
+        self.status: Ints = jobs.status[order]
+        self.gpus: Ints = jobs.gpus[order]
+        self.min_gpus: Ints = jobs.min_gpus[order]
+        self.max_gpus: Ints = jobs.max_gpus[order]
+        self.pool: Ints = jobs.pool[order]
+        self.batch: Ints = jobs.batch[order]
+        self.held: Ints = jobs.held[order]
+        self.servers: Ints = jobs.servers[order]
+        self.gpu_type: Ints = jobs.gpu_type[order]
+        self.restarts: Ints = jobs.restarts[order]
+        self.submit_s: Floats = jobs.submit_s[order]
+        self.progress: Floats = jobs.progress[order]
+        self.paused_until_s: Floats = jobs.paused_until_s[order]
+        self.restart_s: Floats = jobs.restart_s[order]
+        self.attained_gpu_s: Floats = jobs.attained_gpu_s[order]
+        first = held.first[:-1][order]
+        sits = self.held > 0
+        self.first_server: Ints = np.zeros(len(order), np.int64)
+        self.first_server[sits] = held.server[first[sits]]
+
+    def places(self, k: int) -> dict[int, int]:
+        """Server → GPUs of the job at place k."""
+        return self._held.of(int(self._order[k]))

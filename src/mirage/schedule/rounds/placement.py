@@ -1,0 +1,151 @@
+"""Places of workers on servers: who keeps its shape stays where it is, the others are packed tightly around them.
+
+Jobs come in order of falling size: whole servers first, then the fullest server that still has room. Where what is
+free is too scattered, the jobs that are in the way move, the smallest first, and as few as possible; a job for which
+even that does not help is spread over what is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from mirage.job_state import Ints
+
+
+@dataclass(slots=True)
+class Placement:
+    """Who sits where, while jobs are being placed.
+
+    Attributes:
+        size: GPUs of each server.
+        free: GPUs of each server that nobody has.
+        servers: Servers of each kind.
+        places: Server → GPUs, of each job.
+        movable: Jobs that may be moved, on one server each, with their kind and GPUs.
+        moved: Jobs that were.
+        left_out: Jobs that found no place.
+    """
+
+    size: list[int]
+    free: list[int]
+    servers: list[list[int]]
+    places: dict[int, dict[int, int]] = field(default_factory=dict)
+    movable: dict[int, tuple[int, int]] = field(default_factory=dict)
+    moved: set[int] = field(default_factory=set)
+    left_out: list[int] = field(default_factory=list)
+    _on: dict[int, set[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, size: Ints, kind: Ints, kinds: int) -> Placement:
+        """An empty cluster.
+
+        Args:
+            size: GPUs of each server.
+            kind: Of each server.
+            kinds: Number of kinds.
+        """
+        servers: list[list[int]] = [[] for _ in range(kinds)]
+        for server, k in enumerate(kind.tolist()):
+            servers[k].append(server)
+        return cls(size.tolist(), size.tolist(), servers)
+
+    def keep(self, job: int, places: Mapping[int, int], kind: int, movable: bool) -> None:
+        """A job stays where it is, unless it is in the way and may be moved."""
+        self.places[job] = dict(places)
+        gpus = 0
+        for server, held in places.items():
+            self.free[server] -= held
+            gpus += held
+        if movable and len(places) == 1:
+            (server,) = places
+            if gpus < self.size[server]:
+                self.movable[job] = kind, gpus
+                self._on.setdefault(server, set()).add(job)
+
+    def place(self, wanted: Iterable[tuple[int, int, int]]) -> None:
+        """Find places for jobs, each with its kind of server and its GPUs."""
+        queue = sorted(wanted, key=lambda entry: (-entry[2], entry[0]))
+        while queue:
+            job, kind, gpus = queue.pop(0)
+            moved = self._place(job, kind, gpus)
+            if moved:
+                queue = sorted([*queue, *moved], key=lambda entry: (-entry[2], entry[0]))
+
+    def _place(self, job: int, kind: int, gpus: int) -> list[tuple[int, int, int]]:
+        """Place a job; who had to give way for it."""
+        size = self.size[self.servers[kind][0]]
+        whole, rest = divmod(gpus, size)
+        empty = [server for server in self.servers[kind] if self.free[server] == size][:whole]
+        moved: list[tuple[int, int, int]] = []
+        if len(empty) < whole:
+            for server in self._to_empty(kind, size, whole - len(empty)):
+                moved += self._clear(server, sorted(self._on.get(server, ())))
+                empty.append(server)
+        places = dict.fromkeys(empty, size)
+        if len(empty) == whole and rest:
+            server, others = self._with_room(kind, rest, places)
+            if server >= 0:
+                moved += self._clear(server, others)
+                places[server] = rest
+        if sum(places.values()) < gpus:
+            places = self._scattered(kind, gpus)
+        if not places:
+            self.left_out.append(job)
+            return moved
+        for server, held in places.items():
+            self.free[server] -= held
+        self.places[job] = places
+        if len(places) == 1 and not whole:
+            (server,) = places
+            self.movable[job] = kind, gpus
+            self._on.setdefault(server, set()).add(job)
+        return moved
+
+    def _to_empty(self, kind: int, size: int, needed: int) -> list[int]:
+        """Servers that could be emptied, those with the fewest GPUs in use first; all that are needed, or none."""
+        found = []
+        for server in self.servers[kind]:
+            used = size - self.free[server]
+            if used and used == sum(self.movable[job][1] for job in self._on.get(server, ())):
+                found.append((used, server))
+        return [server for _, server in sorted(found)[:needed]] if len(found) >= needed else []
+
+    def _with_room(self, kind: int, gpus: int, taken: Mapping[int, int]) -> tuple[int, list[int]]:
+        """The fullest server that has room; else one that can be given room, and the smaller jobs to move for that."""
+        servers = [server for server in self.servers[kind] if server not in taken]
+        fitting = [(self.free[server], server) for server in servers if self.free[server] >= gpus]
+        if fitting:
+            return min(fitting)[1], []
+        best: tuple[int, int, list[int]] | None = None
+        for server in servers:
+            room, moving = self.free[server], list[int]()
+            for job in sorted(self._on.get(server, ()), key=lambda job: (self.movable[job][1], job)):
+                if room < gpus and self.movable[job][1] < gpus:
+                    room += self.movable[job][1]
+                    moving.append(job)
+            if room >= gpus and (best is None or (room - self.free[server], server) < best[:2]):
+                best = room - self.free[server], server, moving
+        return (best[1], best[2]) if best else (-1, [])
+
+    def _scattered(self, kind: int, gpus: int) -> dict[int, int]:
+        """GPUs of as few servers as can be, where no better place is to be had; none where they do not suffice."""
+        places, left = dict[int, int](), gpus
+        for server in sorted(self.servers[kind], key=lambda server: (-self.free[server], server)):
+            taken = min(left, self.free[server])
+            if taken:
+                places[server] = taken
+                left -= taken
+        return {} if left else places
+
+    def _clear(self, server: int, jobs: Iterable[int]) -> list[tuple[int, int, int]]:
+        """Take movable jobs off a server; what they want."""
+        gone = []
+        for job in jobs:
+            kind, gpus = self.movable.pop(job)
+            self._on[server].discard(job)
+            self.free[server] += gpus
+            del self.places[job]
+            self.moved.add(job)
+            gone.append((job, kind, gpus))
+        return gone

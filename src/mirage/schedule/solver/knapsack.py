@@ -1,0 +1,131 @@
+"""One configuration a job at most, within the GPUs of each type: a multiple-choice knapsack.
+
+Prices on the GPU types (Lagrangian relaxation) bound what can be had; a greedy choice at these prices is often within
+the tolerance of the bound. Where it is not, a small cluster is searched exactly, by the numbers of GPUs used, among the
+options whose losses at the prices fit into the gap. For a large one HiGHS solves the linear program, in which all but a
+few jobs have whole options; ``Choice.bound`` says how far from the optimum the rounded choice can be at most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.schedule.solver.highs import OPTIMAL, minimise
+from mirage.schedule.solver.relaxation import NONE, Options, Scratch, allocate, grow, relax, search
+
+ROUNDED = "rounded"
+"""The status of a choice rounded from a linear program; that HiGHS ended otherwise is said by its own word."""
+
+_MOST_STATES = 60_000
+_WHOLE = 1 - 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A choice of configurations.
+
+    Attributes:
+        configuration: By job; ``NONE`` for none.
+        value: Sum of the values chosen.
+        bound: No choice has more.
+        status: ``optimal`` (to the tolerance asked for), ``rounded``, or HiGHS's word where it found nothing.
+    """
+
+    configuration: NDArray[np.int64]
+    value: float
+    bound: float
+    status: str
+
+
+def choose(
+    value: NDArray[np.float64],
+    gpus: NDArray[np.int64],
+    kind: NDArray[np.int64],
+    capacity: NDArray[np.int64],
+    tolerance: float = 1e-4,
+    limit_s: float = 1.0,
+) -> Choice:
+    """The configurations of most value.
+
+    Args:
+        value: Of each configuration for each job against none; (jobs, configurations). Those at or below 0 are never
+            chosen.
+        gpus: Of each configuration. Those of one type stand together, in ascending order.
+        kind: GPU type of each configuration.
+        capacity: GPUs of each type.
+        tolerance: What the choice may miss of the optimum.
+        limit_s: Seconds for HiGHS, where it is needed.
+    """
+    jobs, configurations = value.shape
+    if not jobs:
+        return Choice(np.zeros(0, np.int64), 0.0, 0.0, OPTIMAL)
+    options, scratch = allocate(jobs, configurations, len(capacity))
+    gpus, kind, capacity = gpus.astype(np.int64), kind.astype(np.int64), capacity.astype(np.int64)
+    found, bound = relax(np.ascontiguousarray(value, dtype=np.float64), gpus, kind, capacity, options, scratch)
+    if found + tolerance >= bound:
+        return Choice(scratch.best, float(found), float(bound), OPTIMAL)
+    states = int(np.prod(capacity + 1))
+    if states <= _MOST_STATES:
+        found = _by_numbers(options, gpus, kind, capacity, bound - found - tolerance, bound, found, scratch)
+        return Choice(scratch.best, float(found), float(bound), OPTIMAL)
+    status = _by_rounding(options, gpus, kind, capacity, found, scratch, limit_s)
+    chosen = scratch.best
+    held = chosen >= 0
+    return Choice(chosen, float(value[held, chosen[held]].sum()), float(bound), status)
+
+
+def _by_numbers(
+    options: Options,
+    gpus: NDArray[np.int64],
+    kind: NDArray[np.int64],
+    capacity: NDArray[np.int64],
+    gap: float,
+    bound: float,
+    found: float,
+    scratch: Scratch,
+) -> float:
+    """The best choice, found by the numbers of GPUs used; its value."""
+    jobs, states = len(scratch.best), int(np.prod(capacity + 1))
+    stride = np.concatenate([[1], np.cumprod(capacity + 1)[:-1]]).astype(np.int64)
+    losses, taken = np.empty((2, states)), np.empty((jobs, states), np.int32)
+    loss = search(options, gpus, kind, capacity, gap, stride, losses, taken, scratch)
+    if loss > gap:
+        return found  # nothing is better by more than the tolerance
+    held = scratch.trial >= 0
+    scratch.best[:] = NONE
+    scratch.best[held] = options.configuration[scratch.trial[held]]
+    return bound - loss
+
+
+def _by_rounding(
+    options: Options,
+    gpus: NDArray[np.int64],
+    kind: NDArray[np.int64],
+    capacity: NDArray[np.int64],
+    found: float,
+    scratch: Scratch,
+    limit_s: float,
+) -> str:
+    """Improve ``scratch.best`` by the linear program, rounded down and grown; how that went."""
+    from scipy.sparse import csr_array, vstack
+
+    jobs, last = len(scratch.best), int(options.first[-1])
+    configuration, columns = options.configuration[:last], np.arange(last)
+    each = csr_array((np.ones(last), columns, options.first), shape=(jobs, last))
+    types = csr_array((gpus[configuration].astype(float), (kind[configuration], columns)), shape=(len(capacity), last))
+    limits = np.concatenate([np.ones(jobs), capacity])
+    solution = minimise(-options.value[:last], vstack([each, types]), limits, integer=False, limit_s=limit_s)
+    if solution.x is None:
+        return solution.status
+    greedy = scratch.best.copy()
+    whole = np.flatnonzero(solution.x > _WHOLE)
+    scratch.trial[:] = NONE
+    scratch.trial[np.searchsorted(options.first, whole, side="right") - 1] = whole
+    taken = configuration[whole]
+    scratch.left[:] = capacity - np.bincount(kind[taken], weights=gpus[taken], minlength=len(capacity)).astype(np.int64)
+    if grow(options, gpus, kind, scratch) < found:
+        scratch.best[:] = greedy
+    return ROUNDED

@@ -1,0 +1,43 @@
+"""Configurations of clusters, by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mirage.schedule.cluster import GpuCluster, ServerGroup, gpu_cluster
+from mirage.schedule.goodput.configurations import Configurations, configurations
+
+
+def _of(cluster: GpuCluster, most_gpus: int = 64, sizes: tuple[int, ...] = ()) -> Configurations:
+    return configurations(cluster.gpu_type_of, cluster.gpus_of, cluster.pool_of, most_gpus, sizes)
+
+
+def test_of_sias_cluster() -> None:
+    shapes = _of(gpu_cluster("sia64"))
+    by_kind = [list(zip(shapes.servers[shapes.kind == k], shapes.gpus[shapes.kind == k])) for k in range(3)]
+    assert by_kind[0] == [(1, 1), (1, 2), (1, 4), (2, 8), (3, 12), (4, 16), (5, 20), (6, 24)]
+    assert by_kind[1] == [(1, 1), (1, 2), (1, 4), (1, 8), (2, 16)]
+    assert by_kind[2] == [(1, 1), (1, 2), (1, 4), (1, 8), (2, 16), (3, 24)]
+    assert shapes.capacity.tolist() == [24, 16, 24]
+    assert shapes.gpu_type.tolist() == [0, 1, 2]
+
+
+def test_sizes_that_jobs_insist_on_are_shapes_too_and_none_is_too_large() -> None:
+    cluster = GpuCluster((ServerGroup("a", "t", 4, 4),))
+    assert _of(cluster, sizes=(3, 6, 99)).gpus.tolist() == [1, 2, 3, 4, 6, 8, 12, 16]
+    assert _of(cluster, most_gpus=8).gpus.tolist() == [1, 2, 4, 8]
+
+
+def test_servers_of_one_type_that_differ_are_kinds_of_their_own() -> None:
+    cluster = GpuCluster(
+        (ServerGroup("a", "t", 1, 2), ServerGroup("b", "t", 1, 4), ServerGroup("c", "t", 1, 4, "other"))
+    )
+    shapes = _of(cluster)
+    assert sorted(zip(shapes.gpus_per_server, shapes.pool)) == [(2, 0), (4, 0), (4, 1)]
+    assert sorted(shapes.capacity) == [2, 4, 4]
+
+
+def test_shapes_are_found_by_kind_and_gpus() -> None:
+    shapes = _of(gpu_cluster("sia64"))
+    found = shapes.find(np.array([0, 2, -1, 1, 2]), np.array([8, 24, 0, 3, 1]))
+    assert found.tolist() == [3, 18, -1, -1, 13]
