@@ -1,0 +1,1 @@
+"""Schedulers of GPU clusters, one a file."""

@@ -1,0 +1,195 @@
+"""Gavel: shares of time on every GPU type from a linear program, and rounds that give each job its share.
+
+After Narayanan et al., OSDI'20, with the objectives ``max-sum`` (most steps per second, summed over the jobs: what the
+published comparison with Sia runs, in rounds of 360 s, with the size and the batch that users ask for) and ``max-min``
+(the job that gains least over an equal split gains most). A round takes jobs by priority, the share that the program
+gives over the share received so far; GPUs that are left go to any job that fits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from mirage.errors import ConfigurationError
+from mirage.job_state import Floats, Ints
+from mirage.schedule.contract import Action, JobStatus, Plan, Preempt, Resize, Start, Surroundings, View
+from mirage.schedule.goodput.configurations import server_kinds
+from mirage.schedule.rounds.job_columns import JobColumns
+from mirage.schedule.rounds.placement import Placement
+from mirage.schedule.solver.highs import minimise
+from mirage.schedule.speeds.law import local_batch, measure
+from mirage.sim.kernel.compile import kernel
+
+Objective: TypeAlias = Literal["max-sum", "max-min"]
+
+
+_DECIMALS = 5
+_SPARE = 1e-3
+"""What the sum of all gains weighs beside the least one, so that no GPU stays idle."""
+
+
+class Gavel:
+    """The scheduler.
+
+    Args:
+        objective: ``max-sum`` or ``max-min``.
+        round_s: Seconds between two rounds.
+
+    Raises:
+        ConfigurationError: There is no such objective.
+    """
+
+    def __init__(self, objective: Objective = "max-sum", round_s: float = 360.0) -> None:
+        if objective not in ("max-sum", "max-min"):
+            raise ConfigurationError(f"Gavel has no objective {objective!r}; it has max-sum and max-min")
+        self.objective, self.round_s = objective, round_s
+
+    def begin(self, surroundings: Surroundings) -> None:
+        """Forget everything and get to know a world."""
+        self.surroundings = surroundings
+        self._received_s: Floats = np.zeros((surroundings.jobs, 0))
+        self._given_s: Floats = np.zeros(0)
+        self._known = np.zeros(surroundings.jobs, np.bool_)
+
+    def decide(self, view: View) -> Plan:
+        """The round: shares, priorities, places."""
+        jobs, servers = JobColumns(view), view.servers
+        kinds, kind_of, count = server_kinds(servers.gpu_type, servers.gpus, servers.pool)
+        if self._received_s.shape[1] != len(count):
+            self.begin(self.surroundings)
+            self._received_s = np.zeros((self.surroundings.jobs, len(count)))
+            self._given_s = np.zeros(len(count))
+        new = jobs.id[~self._known[jobs.id]]
+        self._known[new] = True
+        self._received_s[new] = self.round_s / 2
+        self._given_s += len(new) * self.round_s / 2
+        capacity = kinds[1] * count
+        rate = self._rates(jobs, kinds, capacity)
+        share = shares(rate, jobs.gpus, capacity, self.objective)
+        fraction = self._received_s[jobs.id] / self._given_s
+        kind = np.where(jobs.held > 0, kind_of[jobs.first_server], -1)
+        stays = (jobs.held > 0) & (jobs.status > JobStatus.RUNNING)
+        taken = by_priority(share / fraction, share, rate > 0, jobs.gpus, capacity.copy(), kind, stays)
+        for k in np.flatnonzero(taken >= 0):
+            self._received_s[jobs.id[k], taken[k]] += self.round_s
+            self._given_s[taken[k]] += self.round_s
+        return self._plan(view, jobs, kind, taken, kind_of, len(count), stays)
+
+    def _rates(self, jobs: JobColumns, kinds: Ints, capacity: Ints) -> Floats:
+        """Steps per second of each job on each kind of server, at its own size and batch; 0 where it cannot run."""
+        rate = np.zeros((len(jobs.id), kinds.shape[1]))
+        batch = jobs.batch
+        _step_rates(self.surroundings.speeds, jobs.model, jobs.gpus, batch, jobs.progress, kinds[0], kinds[1], rate)
+        rate[(jobs.gpus[:, None] > capacity) | ((jobs.pool[:, None] >= 0) & (jobs.pool[:, None] != kinds[2]))] = 0.0
+        return rate
+
+    def _plan(
+        self, view: View, jobs: JobColumns, kind: Ints, taken: Ints, kind_of: Ints, kinds: int, stays: Any
+    ) -> Plan:
+        placement = Placement.of(view.servers.gpus, kind_of, kinds)
+        wanted = []
+        for k in range(len(jobs.id)):
+            if stays[k] or (taken[k] == kind[k] >= 0):
+                placement.keep(k, jobs.places(k), int(kind[k]), movable=not stays[k])
+            elif taken[k] >= 0:
+                wanted.append((k, int(taken[k]), int(jobs.gpus[k])))
+        placement.place(wanted)
+        actions: list[Action] = []
+        for k in np.flatnonzero(~stays).tolist():
+            job, places = int(jobs.id[k]), placement.places.get(k)
+            if places is None:
+                if jobs.held[k]:
+                    actions.append(Preempt(job, reason="share-received"))
+            elif not jobs.held[k]:
+                actions.append(Start(job, places, reason="share"))
+            elif places != jobs.places(k):
+                actions.append(Resize(job, places, reason="share" if taken[k] != kind[k] else "moved"))
+        return Plan(tuple(actions))
+
+
+def shares(rate: Floats, gpus: Ints, capacity: Ints, objective: Objective) -> Floats:
+    """The share of its time that each job is to spend on each kind of server; (jobs, kinds).
+
+    Jobs that are alike get alike: of all solutions the one that divides equally among them.
+
+    Args:
+        rate: Steps per second of each job on each kind.
+        gpus: Of each job.
+        capacity: GPUs of each kind.
+        objective: What to maximise.
+    """
+    from scipy.sparse import coo_array
+
+    jobs, kinds = rate.shape
+    n = jobs * kinds
+    job, kind, place = np.repeat(np.arange(jobs), kinds), np.tile(np.arange(kinds), jobs), np.arange(n)
+    row, column, entry = [job, jobs + kind], [place, place], [np.ones(n), gpus[job].astype(np.float64)]
+    limit = np.concatenate([np.ones(jobs), capacity]).astype(np.float64)
+    cost, upper = -rate.ravel(), (rate.ravel() > 0).astype(np.float64)
+    if objective == "max-min":
+        equal = rate @ (capacity / capacity.sum())
+        gain = rate * (gpus / np.maximum(equal, 1e-12))[:, None]
+        some = equal > 0
+        row += [jobs + kinds + job, jobs + kinds + np.flatnonzero(some)]
+        column += [place, np.full(int(some.sum()), n)]
+        entry += [-gain.ravel(), np.ones(int(some.sum()))]
+        limit = np.concatenate([limit, np.zeros(jobs)])
+        cost = np.append(-_SPARE * gain.ravel() / max(float(gain.sum()), 1e-12), -1.0)
+        upper = np.append(upper, np.inf)
+    rows = coo_array(
+        (np.concatenate(entry), (np.concatenate(row), np.concatenate(column))), shape=(len(limit), len(cost))
+    )
+    solution = minimise(cost, rows.tocsr(), limit, integer=False, upper=upper)
+    if solution.x is None:
+        raise ConfigurationError(f"Gavel's linear program of {jobs} jobs has no solution: HiGHS says {solution.status}")
+    share = solution.x[:n].reshape(jobs, kinds)
+    _, alike, count = np.unique(np.column_stack([rate, gpus]), axis=0, return_inverse=True, return_counts=True)
+    alike = alike.reshape(-1)
+    total = np.zeros((len(count), kinds))
+    np.add.at(total, alike, share)
+    divided: Floats = np.clip(np.round((total / count[:, None])[alike], _DECIMALS), 0.0, 1.0)
+    return divided
+
+
+def by_priority(priority: Floats, share: Floats, possible: Any, gpus: Ints, left: Ints, kind: Ints, stays: Any) -> Ints:
+    """The kind of server that each job gets, −1 for none: by priority, then share, then kind, then age.
+
+    Args:
+        priority: Of each job on each kind; (jobs, kinds).
+        share: The same, of time.
+        possible: The same, whether it can run there.
+        gpus: Of each job.
+        left: GPUs of each kind; those taken are taken off.
+        kind: Where each job is, −1 for nowhere.
+        stays: Jobs that stay there whatever their priority.
+    """
+    jobs = len(gpus)
+    taken = np.full(jobs, -1, np.int64)
+    for k in np.flatnonzero(stays):
+        taken[k] = kind[k]
+        left[kind[k]] -= gpus[k]
+    order = np.lexsort((-share.T.ravel(), -priority.T.ravel()))
+    for entry in order.tolist():
+        at, k = divmod(entry, jobs)
+        if taken[k] < 0 and possible[k, at] and gpus[k] <= left[at]:
+            taken[k] = at
+            left[at] -= gpus[k]
+    return taken
+
+
+@kernel()
+def _step_rates(
+    speeds: Any, model: Any, gpus: Any, batch: Any, progress: Any, gpu_type: Any, per_server: Any, rate: Any
+) -> None:
+    for i in range(len(model)):
+        for k in range(len(gpu_type)):
+            if model[i] < 0:
+                rate[i, k] = speeds.type_speed[gpu_type[k]]
+                continue
+            servers = -(-gpus[i] // per_server[k])
+            step_s, sync_s, _, _ = measure(speeds, model[i], gpu_type[k], servers, gpus[i], batch[i], progress[i])
+            if step_s > 0:
+                _, passes = local_batch(speeds, model[i], gpu_type[k], servers, gpus[i], batch[i])
+                rate[i, k] = 1.0 / (step_s + (step_s - sync_s) * (passes - 1))

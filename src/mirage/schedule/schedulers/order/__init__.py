@@ -1,0 +1,1 @@
+"""Orders of jobs that compiled schedulers keep from call to call."""

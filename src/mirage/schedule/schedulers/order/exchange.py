@@ -1,0 +1,197 @@
+"""Exchange of who runs for who comes first: the preemptive half of SRTF and of Tiresias.
+
+For each waiting job, in order:
+
+1. Where it fits into what is free, it starts. GPUs of jobs that are leaving are kept for those who come first.
+2. Else jobs that hold GPUs and come after it are taken, the last first, until it fits. Where it does not even then,
+   it waits.
+3. Of those taken, each that it can do without is left alone, the first in order first.
+4. The others are preempted. It starts at once where their GPUs are free at once, and else when they have left.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mirage.schedule.engine.kernel.arrays import NOBODY, Desk, State, World
+from mirage.schedule.engine.kernel.life.lifecycle import settle, stops_after_s
+from mirage.schedule.engine.kernel.life.placing import pack, shift
+from mirage.schedule.engine.kernel.writing import write_placed_start, write_preempt
+from mirage.schedule.schedulers.order.line import RUNS, WAITING, enter, remove, stands_before, take_out
+from mirage.sim.kernel.compile import kernel
+
+LEAVES, TAKEN = 4, 6
+"""Columns of integers: the line of jobs that are leaving; jobs taken for the one in question."""
+
+RANKS = 7
+"""Columns of integers that the exchange needs."""
+
+
+class Account(NamedTuple):
+    """GPUs while a plan is made."""
+
+    spare: int  # free at once
+    coming: int  # the same, and those of jobs that are leaving
+
+
+@kernel()
+def after(desk: Desk, offset: float, other: int, job: int) -> bool:
+    """Whether a job that holds GPUs comes after one that waits."""
+    return stands_before(desk.memory[0], job, desk.memory[0][other] - offset, other)
+
+
+@kernel(forceinline=False)
+def later_gpus(state: State, desk: Desk, offset: float, job: int, enough: int) -> int:
+    """GPUs of jobs that come after a waiting one, counted until they are enough."""
+    ids, ends = desk.ranks[RUNS], desk.ranks[RUNS + 1]
+    gpus = 0
+    for k in range(ends[1] - 1, ends[0] - 1, -1):
+        if gpus >= enough or not after(desk, offset, ids[k], job):
+            break
+        gpus += state.live[state.slot_of[ids[k]]].held
+    return gpus
+
+
+@kernel(forceinline=False)
+def take_for(world: World, state: State, desk: Desk, job: Any, offset: float, coming: int) -> int:
+    """Take jobs that come after this one until it fits on the desk; how many, 0 where it does not."""
+    ids, ends, taken = desk.ranks[RUNS], desk.ranks[RUNS + 1], desk.ranks[TAKEN]
+    n = 0
+    for k in range(ends[1] - 1, ends[0] - 1, -1):
+        if not after(desk, offset, ids[k], job.id):
+            break
+        victim = state.live[state.slot_of[ids[k]]]
+        shift(state, victim, desk.free, 1)
+        coming += victim.held
+        taken[n] = ids[k]
+        n += 1
+        if coming >= job.gpus and pack(world, state, desk.free, job, job.gpus, desk.picked) > 0:
+            return n
+    for k in range(n):
+        shift(state, state.live[state.slot_of[taken[k]]], desk.free, -1)
+    return 0
+
+
+@kernel(forceinline=False)
+def spare_taken(world: World, state: State, desk: Desk, job: Any, n: int) -> int:
+    """Leave alone whom the job can do without; those who must go come first in the list afterwards, so many."""
+    taken = desk.ranks[TAKEN]
+    for k in range(n - 1, -1, -1):
+        victim = state.live[state.slot_of[taken[k]]]
+        shift(state, victim, desk.free, -1)
+        if pack(world, state, desk.free, job, job.gpus, desk.picked) > 0:
+            taken[k] = NOBODY
+        else:
+            shift(state, victim, desk.free, 1)
+    left = 0
+    for k in range(n):
+        if taken[k] != NOBODY:
+            taken[left] = taken[k]
+            left += 1
+    return left
+
+
+@kernel(forceinline=False)
+def evict_taken(world: World, state: State, desk: Desk, how: int, n: int, actions: int) -> int:
+    """Write the preemption of those taken; how many of their GPUs are free at once."""
+    taken, keys = desk.ranks[TAKEN], desk.memory[0]
+    at_once = 0
+    for k in range(n):
+        victim = state.live[state.slot_of[taken[k]]]
+        write_preempt(desk, actions + k, victim.id, how, 0)
+        remove(desk.ranks[RUNS], desk.ranks[RUNS + 1], keys, victim.id)
+        settle(victim, state.clock[0].now_s)  # as the engine will, before it has the job leave
+        if stops_after_s(world, victim, how) > 0.0:
+            enter(desk.ranks[LEAVES], desk.ranks[LEAVES + 1], keys, victim.id, keys[victim.id])
+        else:
+            at_once += shift(state, victim, desk.spare, 1)
+    return at_once
+
+
+@kernel(forceinline=False)
+def reserve(world: World, state: State, desk: Desk, job: Any) -> int:
+    """Keep GPUs that are or will be free for a job, so that nobody behind it takes them; how many are free at once."""
+    lost = 0
+    for k in range(pack(world, state, desk.free, job, job.gpus, desk.picked)):
+        server = desk.picked[k].server
+        desk.free[server] -= desk.picked[k].gpus
+        over = desk.spare[server] - desk.free[server]
+        if over > 0:
+            desk.spare[server] -= over
+            lost += over
+    return lost
+
+
+@kernel(forceinline=False)
+def start_now(world: World, state: State, desk: Desk, actions: int, job: Any, used: int) -> int:
+    """Write the start of a job on what is free at once; how many places, 0 where it does not fit there."""
+    places = write_placed_start(world, state, desk, desk.spare, actions, job.id, used)
+    for k in range(used, used + places):
+        desk.free[desk.places[k].server] -= desk.places[k].gpus
+    return places
+
+
+@kernel()
+def open_account(state: State, desk: Desk) -> Account:
+    """What is free at once, and what is or will be, by server and in all."""
+    spare = 0
+    for server in range(len(state.free)):
+        desk.spare[server] = state.free[server]
+        desk.free[server] = state.free[server]
+        spare += state.free[server]
+    leaves, ends = desk.ranks[LEAVES], desk.ranks[LEAVES + 1]
+    coming = spare
+    for k in range(ends[0], ends[1]):
+        coming += shift(state, state.live[state.slot_of[leaves[k]]], desk.free, 1)
+    return Account(spare, coming)
+
+
+@kernel(forceinline=False)
+def exchange(world: World, state: State, desk: Desk, offset: float, how: int) -> int:
+    """Write the plan; returns how many actions.
+
+    Jobs that start go from the line of waiting ones to that of those that hold GPUs, with the offset added to their
+    key; jobs that are preempted leave that line, and come back with the news that they have left.
+
+    Args:
+        offset: What is taken off the keys of jobs that hold GPUs to compare them with waiting ones.
+        how: How to preempt.
+    """
+    ids, ends, keys = desk.ranks[WAITING], desk.ranks[WAITING + 1], desk.memory[0]
+    if ends[0] == ends[1]:
+        return 0
+    account = open_account(state, desk)
+    spare, coming = account.spare, account.coming
+    actions, used, k = 0, 0, ends[0]
+    while k < ends[1]:
+        job = state.live[state.slot_of[ids[k]]]
+        runs_ends = desk.ranks[RUNS + 1]
+        contested = runs_ends[0] < runs_ends[1] and after(desk, offset, desk.ranks[RUNS][runs_ends[1] - 1], job.id)
+        if coming == 0 and not contested:
+            break
+        places = start_now(world, state, desk, actions, job, used) if job.gpus <= spare else 0
+        if places == 0 and (job.gpus > coming or pack(world, state, desk.free, job, job.gpus, desk.picked) == 0):
+            n = 0
+            if contested and coming + later_gpus(state, desk, offset, job.id, job.gpus - coming) >= job.gpus:
+                n = take_for(world, state, desk, job, offset, coming)
+            if n == 0:
+                k += 1
+                continue
+            n = spare_taken(world, state, desk, job, n)
+            for victim in range(n):
+                coming += state.live[state.slot_of[desk.ranks[TAKEN][victim]]].held
+            spare += evict_taken(world, state, desk, how, n, actions)
+            actions += n
+            places = start_now(world, state, desk, actions, job, used) if job.gpus <= spare else 0
+        coming -= job.gpus
+        if places == 0:
+            spare -= reserve(world, state, desk, job)
+            k += 1
+            continue
+        spare -= job.gpus
+        actions += 1
+        used += places
+        take_out(ids, ends, k)
+        enter(desk.ranks[RUNS], runs_ends, keys, job.id, keys[job.id] + offset)
+        k = max(k, ends[0])
+    return actions

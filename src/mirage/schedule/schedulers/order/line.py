@@ -1,0 +1,86 @@
+"""Lines of jobs in order of a key, then of their id, kept on a scheduler's desk.
+
+Column 0 of ``desk.memory`` holds every job's key. A line takes two columns of ``desk.ranks``: the ids in order, and
+where they begin and end. A job stands in one line at most.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.schedule.engine.kernel.arrays import ON_ENDED, ON_LEFT, ON_SUBMITTED, Desk, State
+from mirage.sim.kernel.compile import kernel
+
+WAITING, RUNS = 0, 2
+"""First columns of the line of waiting jobs, and of that of those that hold GPUs."""
+
+NEWCOMER, RETURNED, GONE = ON_SUBMITTED, ON_LEFT, ON_ENDED
+
+
+@kernel()
+def stands_before(keys: Any, a: int, key: float, b: int) -> bool:
+    """Whether job a precedes job b, which has that key."""
+    return bool(keys[a] < key or (keys[a] == key and a < b))
+
+
+@kernel()
+def place_of(ids: Any, ends: Any, keys: Any, job: int) -> int:
+    """The first place whose job does not precede this one."""
+    low, high = ends[0], ends[1]
+    while low < high:
+        middle = (low + high) // 2
+        if stands_before(keys, ids[middle], keys[job], job):
+            low = middle + 1
+        else:
+            high = middle
+    return int(low)
+
+
+@kernel(forceinline=False)
+def enter(ids: Any, ends: Any, keys: Any, job: int, key: float) -> None:
+    """Put a job into a line."""
+    keys[job] = key
+    at = place_of(ids, ends, keys, job)
+    if ends[0] > 0 and (at == ends[0] or ends[1] == len(ids)):
+        ends[0] -= 1
+        at -= 1
+        for k in range(ends[0], at):
+            ids[k] = ids[k + 1]
+    else:
+        for k in range(ends[1], at, -1):
+            ids[k] = ids[k - 1]
+        ends[1] += 1
+    ids[at] = job
+
+
+@kernel(forceinline=False)
+def take_out(ids: Any, ends: Any, at: int) -> None:
+    """Take the job at a place out of a line."""
+    if at == ends[0]:
+        ends[0] += 1
+    else:
+        for k in range(at, ends[1] - 1):
+            ids[k] = ids[k + 1]
+        ends[1] -= 1
+    if ends[0] == ends[1]:
+        ends[0] = 0
+        ends[1] = 0
+
+
+@kernel(forceinline=False)
+def remove(ids: Any, ends: Any, keys: Any, job: int) -> bool:
+    """Take a job out of a line; False where it does not stand there."""
+    at = place_of(ids, ends, keys, job)
+    if at >= ends[1] or ids[at] != job:
+        return False
+    take_out(ids, ends, at)
+    return True
+
+
+@kernel()
+def queue_by_submission(state: State, desk: Desk) -> None:
+    """Put jobs that have come, or come back, into the line of those that wait, by submission."""
+    for k in range(state.clock[0].n_news):
+        event, job = state.news[k, 0], state.news[k, 1]
+        if event in (NEWCOMER, RETURNED):
+            enter(desk.ranks[WAITING], desk.ranks[WAITING + 1], desk.memory[0], job, float(job))

@@ -1,0 +1,123 @@
+"""Schedulers of GPU clusters by name, built-in or from the entry-point group ``mirage.schedulers``.
+
+An entry point names a ``SchedulerSpec``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from mirage.errors import ConfigurationError
+from mirage.registry import Registry
+from mirage.schedule.contract import Scheduler
+from mirage.schedule.engine.compiled import CompiledScheduler
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSpec:
+    """What is known of a scheduler before it is loaded.
+
+    Attributes:
+        entry: ``module:attribute`` of a class, or of a function, that makes it; called with its parameters by name.
+        summary: One line for menus.
+        parameters: Its parameters with their defaults.
+        knows_run_s: Whether it is to be told run times that no user knows.
+    """
+
+    entry: str
+    summary: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    knows_run_s: bool = False
+
+    def make(self, **parameters: Any) -> Scheduler | CompiledScheduler:
+        """The scheduler with parameters of its own.
+
+        Raises:
+            ConfigurationError: It has no such parameter; the message lists those it has.
+        """
+        unknown = sorted(set(parameters) - set(self.parameters))
+        if unknown:
+            known = ", ".join(f"{name}={value}" for name, value in self.parameters.items()) or "none"
+            raise ConfigurationError(f"{self.entry} has no parameter {', '.join(unknown)}; it has {known}")
+        module, _, name = self.entry.partition(":")
+        made: Scheduler | CompiledScheduler = getattr(import_module(module), name)(**{**self.parameters, **parameters})
+        return made
+
+
+_HERE = "mirage.schedule.schedulers"
+_SIA = {"fairness": -0.5, "waiting": 1.1, "most_gpus": 64, "round_s": 60.0, "tune_s": 15.0}
+SCHEDULERS: dict[str, SchedulerSpec] = {
+    "fifo": SchedulerSpec(
+        f"{_HERE}.fifo:scheduler", "first in, first out; the first that does not fit blocks the rest"
+    ),
+    "sjf": SchedulerSpec(f"{_HERE}.sjf:scheduler", "shortest job first, without preemption", knows_run_s=True),
+    "srtf": SchedulerSpec(f"{_HERE}.srtf:scheduler", "shortest remaining time first, preemptive", knows_run_s=True),
+    "easy": SchedulerSpec(f"{_HERE}.easy:scheduler", "EASY backfill: the head has a reservation", knows_run_s=True),
+    "tiresias": SchedulerSpec(
+        f"{_HERE}.tiresias:scheduler",
+        "least attained service in two levels, preemptive",
+        {"thresholds_gpu_s": (3600.0,)},
+    ),
+    "gittins": SchedulerSpec(
+        f"{_HERE}.tiresias:gittins_scheduler",
+        "Gittins index in levels, preemptive; needs the service of earlier jobs",
+        {"service_gpu_s": (), "levels": 16},
+    ),
+    "gavel": SchedulerSpec(
+        f"{_HERE}.gavel:Gavel",
+        "shares of time on every GPU type by a linear program, in rounds of 360 s (OSDI'20)",
+        {"objective": "max-sum", "round_s": 360.0},
+    ),
+    "gavel-max-min": SchedulerSpec(
+        f"{_HERE}.gavel:Gavel",
+        "gavel, for the job that gains least over an equal split",
+        {"objective": "max-min", "round_s": 360.0},
+    ),
+    "sia": SchedulerSpec(
+        f"{_HERE}.sia:Sia",
+        "goodput of every configuration, and every 60 s the fairest assignment (SOSP'23)",
+        _SIA,
+    ),
+    "sia-plus": SchedulerSpec(
+        f"{_HERE}.sia_plus:SiaPlus",
+        "sia whose jobs of one model share what they have learnt, with true restart costs",
+        _SIA,
+    ),
+}
+"""Name → specification."""
+
+_REGISTRY = Registry(
+    "GPU scheduler",
+    "mirage.schedulers",
+    SCHEDULERS,
+    lambda _, found: found if isinstance(found, SchedulerSpec) else None,
+    "a SchedulerSpec",
+)
+
+
+def known_schedulers() -> tuple[str, ...]:
+    """Names of the built-in schedulers and of those of installed packages; nothing is imported."""
+    return _REGISTRY.names()
+
+
+def scheduler_spec(name: str) -> SchedulerSpec:
+    """Look a scheduler up.
+
+    Raises:
+        UnknownName: No scheduler has that name.
+        ConfigurationError: Two packages want the name, or one cannot be loaded.
+    """
+    return _REGISTRY.spec(name)
+
+
+def make_scheduler(name: str, **parameters: Any) -> Scheduler | CompiledScheduler:
+    """Make a scheduler by name.
+
+    Raises:
+        UnknownName: No scheduler has that name.
+        ConfigurationError: It has no such parameter, or cannot be loaded.
+    """
+    return scheduler_spec(name).make(**parameters)

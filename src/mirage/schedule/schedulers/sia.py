@@ -1,0 +1,301 @@
+"""Sia: goodput of every job in every configuration, and in every round the assignment that is fairest by its power.
+
+After Jayaram Subramanya et al., SOSP'23, with the parameters, the table of restart costs and the rounding of its
+published simulator. A round of 60 s chooses one configuration a job at most, within the GPUs of every type:
+
+    min Σ_i [Σ_j A_ij·G_ij^p + λ(1 − ‖A_i‖)],  p = −0.5, λ = 1.1,
+
+where a row of G is the job's goodput over the smallest that it can have, times (T − N·S)/(T + S) in other
+configurations than the present one: T the job's age, N its restarts, S the cost of one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.errors import ConfigurationError
+from mirage.job_state import Floats, Ints
+from mirage.schedule.contract import (
+    Action,
+    ActiveJobs,
+    JobStatus,
+    Plan,
+    Preempt,
+    Resize,
+    Start,
+    Surroundings,
+    View,
+)
+from mirage.schedule.goodput.configurations import Configurations, configurations
+from mirage.schedule.goodput.experience import Experience
+from mirage.schedule.goodput.outlook import Outlook
+from mirage.schedule.rounds.job_columns import JobColumns
+from mirage.schedule.rounds.placement import Placement
+from mirage.schedule.solver.knapsack import choose
+from mirage.schedule.solver.relaxation import NONE
+
+RESTART_S = {"deepspeech2": 25.0, "imagenet": 250.0, "cifar10": 30.0, "bert": 120.0, "yolov3": 45.0}
+"""Restart costs as the published scheduler has them; two of them are not what its simulator charges."""
+
+OTHER_RESTART_S = 30.0
+NOTHING = 1e-4
+"""Goodput that stands for none."""
+
+_LARGEST = 3000.0
+_DECIMALS = 2
+_AT_ONCE_S = 1e-6
+
+
+class Sia:
+    """The scheduler as published.
+
+    Args:
+        fairness: The power p; below 0, so that what the worst-off gain counts most.
+        waiting: λ, what it costs to leave a job without GPUs, in powers of its smallest goodput.
+        most_gpus: No job gets more.
+        round_s: Seconds between two rounds.
+        tune_s: Seconds after which running jobs look for a better batch, between rounds too: they do so by themselves,
+            whenever an epoch is over.
+
+    Raises:
+        ConfigurationError: The power is not below 0, or a time not above it.
+    """
+
+    decimals: int | None = _DECIMALS
+    bounded_by_user = True
+
+    def __init__(
+        self,
+        fairness: float = -0.5,
+        waiting: float = 1.1,
+        most_gpus: int = 64,
+        round_s: float = 60.0,
+        tune_s: float = 15.0,
+    ) -> None:
+        if fairness >= 0:
+            raise ConfigurationError(f"the power of goodputs is {fairness}; give a number below 0, such as -0.5")
+        if not (round_s > 0 and tune_s > 0):
+            raise ConfigurationError(f"round_s is {round_s} and tune_s {tune_s}; give seconds above 0")
+        self.fairness, self.waiting, self.most_gpus = fairness, waiting, most_gpus
+        self.round_s, self.tune_s = round_s, tune_s
+
+    def begin(self, surroundings: Surroundings) -> None:
+        """Forget everything and get to know a world."""
+        types = len(surroundings.gpu_types)
+        self.surroundings = surroundings
+        self.experience = Experience(surroundings.speeds, types, surroundings.jobs)
+        self.user_batch: Ints = np.full(surroundings.jobs, -1, np.int64)
+        self.believed_restart_s: Floats = np.array(
+            [RESTART_S.get(model, OTHER_RESTART_S) for model in surroundings.models]
+        )
+        self._shapes: Configurations | None = None
+        self._pool: Ints = np.zeros(0, np.int64)
+        self._sizes: set[int] = set()
+
+    def decide(self, view: View) -> Plan:
+        """A round; between two rounds, better batches for jobs that have come to another epoch."""
+        actions = self._round(view) if self._is_round(view.now_s) else self._between(view)
+        again_s = view.now_s + self.tune_s
+        return Plan(actions, wake_s=None if self._is_round(again_s) or not len(view.jobs) else again_s)
+
+    def _is_round(self, time_s: float) -> bool:
+        return abs(time_s - round(time_s / self.round_s) * self.round_s) < _AT_ONCE_S
+
+    def _between(self, view: View) -> tuple[Action, ...]:
+        """Running jobs choose the batch that is best now; nothing else changes."""
+        jobs = view.jobs
+        runs = np.flatnonzero((jobs.status == JobStatus.RUNNING) & (jobs.model >= 0))
+        if self._shapes is None or not len(runs):
+            return ()
+        rows = self.experience.rows(jobs.id)
+        self.learn(jobs, rows, runs)
+        model, rows = jobs.model[runs], rows[runs]
+        tuned = self._outlook.batches(
+            rows, self.learnt(rows, model), model, jobs.gpu_type[runs], jobs.servers[runs], jobs.held[runs]
+        )
+        changed = np.flatnonzero(tuned != jobs.batch[runs])
+        return tuple(Resize(int(jobs.id[runs[k]]), batch=int(tuned[k]), reason="batch:epoch") for k in changed.tolist())
+
+    def _round(self, view: View) -> tuple[Action, ...]:
+        """Learn, look ahead, choose, place."""
+        jobs = JobColumns(view)
+        new = self.user_batch[jobs.id] < 0
+        self.user_batch[jobs.id[new]] = jobs.batch[new]
+        shapes = self._shapes_of(view, jobs)
+        rows = self.experience.rows(jobs.id)
+        self.learn(jobs, rows, np.flatnonzero((jobs.status == JobStatus.RUNNING) & (jobs.model >= 0)))
+        kind = np.where(jobs.held > 0, shapes.kind_of[jobs.first_server], -1)
+        present = shapes.find(kind, jobs.held)
+        paused = (jobs.held > 0) & ((jobs.paused_until_s > view.now_s + _AT_ONCE_S) | (jobs.status > JobStatus.RUNNING))
+        value = self.value(view, jobs, rows, present, shapes)
+        chosen = self._choose(value, jobs, kind, paused, shapes)
+        return self._plan(view, jobs, rows, present, kind, chosen, paused, shapes)
+
+    def learn(self, jobs: JobColumns | ActiveJobs, rows: Ints, runs: Ints) -> None:
+        """Take in what running jobs see of themselves.
+
+        Args:
+            jobs: All active jobs.
+            rows: Of the experience, one each.
+            runs: Places of the jobs that run.
+        """
+        self.experience.observe(
+            rows[runs],
+            jobs.model[runs],
+            jobs.gpu_type[runs],
+            jobs.servers[runs],
+            jobs.held[runs],
+            jobs.batch[runs],
+            jobs.progress[runs],
+            self.learnt(rows[runs], jobs.model[runs]),
+        )
+
+    def learnt(self, rows: Ints, model: Ints) -> Ints:
+        """Rows of the experience in which step times are gathered: here each job's own."""
+        return rows
+
+    def value(self, view: View, jobs: JobColumns, rows: Ints, present: Ints, shapes: Configurations) -> Floats:
+        """What each configuration is worth to each job, against none; (jobs, configurations)."""
+        relative = self.relative_goodput(jobs, rows, shapes)
+        keeps = self.keeps(view, jobs)
+        held = np.flatnonzero(present >= 0)
+        stays = relative[held, present[held]].copy()
+        relative[held] *= keeps[held, None]
+        relative[held, present[held]] = stays
+        np.maximum(relative, 1e-12, out=relative)
+        cost = relative**self.fairness
+        if self.decimals is not None:
+            cost = np.round(cost, self.decimals)
+        value: Floats = self.waiting - np.minimum(cost, _LARGEST)
+        return value
+
+    def relative_goodput(self, jobs: JobColumns, rows: Ints, shapes: Configurations) -> Floats:
+        """Goodput over the smallest that each job can have; 1 on one GPU of any type while nothing is known."""
+        measured = jobs.model >= 0
+        goodput = np.zeros((len(jobs.id), len(shapes)))
+        goodput[measured] = self._outlook.goodput(
+            rows[measured],
+            jobs.model[measured],
+            self.user_batch[jobs.id[measured]],
+            self.learnt(rows[measured], jobs.model[measured]),
+        )
+        linear = np.flatnonzero(~measured)
+        if len(linear):
+            fits = (shapes.gpus >= jobs.min_gpus[linear, None]) & (shapes.gpus <= jobs.max_gpus[linear, None])
+            rate = shapes.gpus * self.surroundings.speeds.type_speed[shapes.gpu_type[shapes.kind]]
+            goodput[linear] = np.where(fits, rate, 0.0)
+        elsewhere = (jobs.pool[:, None] >= 0) & (shapes.pool[shapes.kind] != jobs.pool[:, None])
+        goodput[elsewhere] = 0.0
+        blind: NDArray[np.bool_] = np.any(goodput < 0, axis=1)
+        least: Floats = np.where(goodput > NOTHING, goodput, np.inf).min(axis=1, initial=np.inf)
+        least = np.where(np.isinf(least), 1.0, least)
+        # a job that cannot do with fewer GPUs counts as so many
+        least[linear] /= jobs.min_gpus[linear]
+        relative: Floats = np.where(blind[:, None], np.where(goodput < 0, 1.0, NOTHING), goodput / least[:, None])
+        return np.maximum(relative, NOTHING)
+
+    def keeps(self, view: View, jobs: JobColumns) -> Floats:
+        """The share of its goodput that a job is taken to keep where it restarts now."""
+        age_s, restart_s = view.now_s - jobs.submit_s, self.restart_s(jobs)
+        share = np.maximum(age_s - jobs.restarts * restart_s, 0.0) / np.maximum(age_s + restart_s, _AT_ONCE_S)
+        return np.where(age_s < restart_s, 1.0, share)
+
+    def restart_s(self, jobs: JobColumns) -> Floats:
+        """What the scheduler takes a restart of each job to cost."""
+        restart_s = jobs.restart_s.copy()
+        measured = jobs.model >= 0
+        restart_s[measured] = self.believed_restart_s[jobs.model[measured]]
+        return restart_s
+
+    def _shapes_of(self, view: View, jobs: JobColumns) -> Configurations:
+        """The configurations of the servers as they stand; made anew when servers change pools or sizes are new."""
+        sizes = set(jobs.gpus[jobs.model < 0].tolist())
+        servers = view.servers
+        if self._shapes is None or not (sizes <= self._sizes and np.array_equal(self._pool, servers.pool)):
+            self._sizes |= sizes
+            self._pool = servers.pool.copy()
+            shapes = configurations(
+                servers.gpu_type, servers.gpus, servers.pool, self.most_gpus, tuple(sorted(self._sizes))
+            )
+            self._shapes = shapes
+            self._outlook = Outlook(self.experience, shapes, self.most_gpus, self.bounded_by_user)
+        return self._shapes
+
+    def _choose(self, value: Floats, jobs: JobColumns, kind: Ints, paused: Any, shapes: Configurations) -> Ints:
+        """A configuration each; jobs that are starting stay as they are."""
+        taken = np.bincount(kind[paused], weights=jobs.held[paused], minlength=len(shapes.capacity))
+        free = np.flatnonzero(~paused)
+        tolerance = 1e-4 * len(free) if self.decimals is None else 0.99 * 10.0**-self.decimals
+        found = choose(value[free], shapes.gpus, shapes.kind, shapes.capacity - taken.astype(np.int64), tolerance)
+        chosen = np.full(len(jobs.id), NONE, np.int64)
+        chosen[free] = found.configuration
+        return chosen
+
+    def _plan(
+        self,
+        view: View,
+        jobs: JobColumns,
+        rows: Ints,
+        present: Ints,
+        kind: Ints,
+        chosen: Ints,
+        paused: Any,
+        shapes: Configurations,
+    ) -> tuple[Action, ...]:
+        """The actions that bring about what was chosen."""
+        placement = Placement.of(view.servers.gpus, shapes.kind_of, len(shapes.capacity))
+        wanted = []
+        for k in range(len(jobs.id)):
+            if paused[k] or (chosen[k] == present[k] >= 0):
+                placement.keep(k, jobs.places(k), int(kind[k]), movable=not paused[k])
+            elif chosen[k] >= 0:
+                wanted.append((k, int(shapes.kind[chosen[k]]), int(shapes.gpus[chosen[k]])))
+        placement.place(wanted)
+        tuned = self._tuned(jobs, rows, chosen, shapes)
+        actions: list[Action] = []
+        for k in range(len(jobs.id)):
+            if paused[k]:
+                continue
+            action = self._action(k, jobs, present, chosen, placement, tuned, shapes)
+            if action is not None:
+                actions.append(action)
+        return tuple(actions)
+
+    def _tuned(self, jobs: JobColumns, rows: Ints, chosen: Ints, shapes: Configurations) -> Ints:
+        """The batch of each job where it is going to be."""
+        tuned = jobs.batch.copy()
+        some = np.flatnonzero((chosen >= 0) & (jobs.model >= 0))
+        at = chosen[some]
+        gpu_type = shapes.gpu_type[shapes.kind[at]]
+        learnt = self.learnt(rows[some], jobs.model[some])
+        tuned[some] = self._outlook.batches(
+            rows[some], learnt, jobs.model[some], gpu_type, shapes.servers[at], shapes.gpus[at]
+        )
+        return tuned
+
+    def _action(
+        self,
+        k: int,
+        jobs: JobColumns,
+        present: Ints,
+        chosen: Ints,
+        placement: Placement,
+        tuned: Ints,
+        shapes: Configurations,
+    ) -> Action | None:
+        job, batch = int(jobs.id[k]), int(tuned[k])
+        places = placement.places.get(k)
+        if places is None:
+            return Preempt(job, reason="others-gain-more") if jobs.held[k] else None
+        if chosen[k] == present[k] and k not in placement.moved:
+            return Resize(job, batch=batch, reason="batch") if batch != jobs.batch[k] else None
+        gpu_type = self.surroundings.gpu_types[shapes.gpu_type[shapes.kind[chosen[k]]]]
+        if not jobs.held[k]:
+            return Start(job, places, batch=batch, reason=f"goodput:gpu_type={gpu_type},gpus={sum(places.values())}")
+        if places == jobs.places(k):
+            return None
+        why = "moved" if chosen[k] == present[k] else "goodput"
+        return Resize(job, places, batch=batch, reason=f"{why}:gpu_type={gpu_type},gpus={sum(places.values())}")

@@ -1,0 +1,33 @@
+"""Shortest job first: jobs start in order of their run time, and the first that does not fit holds up the others.
+
+Nobody is preempted. It goes by what users expect, and by true run times where they say nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.schedule.engine.compiled import CompiledScheduler
+from mirage.schedule.engine.kernel.arrays import SCHEDULER
+from mirage.schedule.engine.kernel.reference import dereference
+from mirage.schedule.schedulers.fifo import start_heads
+from mirage.schedule.schedulers.order.line import NEWCOMER, RETURNED, WAITING, enter
+from mirage.sim.kernel.compile import kernel
+
+
+@kernel(SCHEDULER)
+def sjf(situation: Any) -> int:
+    """Start the shortest waiting jobs while they fit."""
+    world, state, desk = dereference(situation)
+    for k in range(state.clock[0].n_news):
+        event, job_id = state.news[k, 0], state.news[k, 1]
+        if event in (NEWCOMER, RETURNED):
+            job = state.live[state.slot_of[job_id]]
+            left_s = job.known_run_s * (1.0 - job.progress / job.work)
+            enter(desk.ranks[WAITING], desk.ranks[WAITING + 1], desk.memory[0], job_id, left_s)
+    return start_heads(world, state, desk)
+
+
+def scheduler() -> CompiledScheduler:
+    """Shortest job first."""
+    return CompiledScheduler("sjf", sjf, knows_run_s=True, ranks=2)

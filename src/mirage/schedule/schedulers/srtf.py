@@ -1,0 +1,50 @@
+"""Shortest remaining time first, preemptive: who has least left to do runs.
+
+What a start or restart is expected to cost counts as something left to do. It goes by what users expect, and by true
+run times where they say nothing. It is no bound where jobs have widths: another order can wait less.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.schedule.engine.compiled import CompiledScheduler
+from mirage.schedule.engine.kernel.arrays import KILL, PENDING, SAVE, SCHEDULER, Desk, State
+from mirage.schedule.engine.kernel.reference import dereference
+from mirage.schedule.schedulers.order.exchange import LEAVES, RANKS, exchange
+from mirage.schedule.schedulers.order.line import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, remove
+from mirage.sim.kernel.compile import kernel
+
+
+@kernel()
+def left_s(job: Any) -> float:
+    """Run time that a waiting job still needs, the cost of its start included."""
+    cost_s = job.restart_s if job.start_s == job.start_s else job.first_start_s
+    return float(job.known_run_s * (1.0 - job.progress / job.work) + cost_s)
+
+
+@kernel()
+def take_in(state: State, desk: Desk) -> None:
+    """Bring the lines up to the news."""
+    keys = desk.memory[0]
+    for k in range(state.clock[0].n_news):
+        event, job_id = state.news[k, 0], state.news[k, 1]
+        if event in (RETURNED, GONE) and not remove(desk.ranks[RUNS], desk.ranks[RUNS + 1], keys, job_id):
+            remove(desk.ranks[LEAVES], desk.ranks[LEAVES + 1], keys, job_id)
+        slot = state.slot_of[job_id] if event in (NEWCOMER, RETURNED) else -1
+        if slot >= 0 and state.live[slot].status == PENDING:
+            enter(desk.ranks[WAITING], desk.ranks[WAITING + 1], keys, job_id, left_s(state.live[slot]))
+
+
+@kernel(SCHEDULER)
+def srtf(situation: Any) -> int:
+    """Exchange who has much left to do for who has less."""
+    world, state, desk = dereference(situation)
+    take_in(state, desk)
+    how = KILL if desk.parameters[0] == KILL else SAVE
+    return exchange(world, state, desk, state.clock[0].now_s, how)
+
+
+def scheduler() -> CompiledScheduler:
+    """Shortest remaining time first; jobs that are preempted write a checkpoint."""
+    return CompiledScheduler("srtf", srtf, knows_run_s=True, ranks=RANKS, parameters=(float(SAVE),))

@@ -1,0 +1,186 @@
+"""Tiresias: least attained service, or the Gittins index, in a few levels, preemptive (NSDI'19).
+
+A job's *service* is the GPU-seconds that it has held. Levels end at thresholds of service, and within a level jobs run
+in order of submission, so that they do not take turns. With one threshold and levels in order this is two-queue LAS;
+the Gittins index orders the levels by the chance that a job of so much service ends soon, over what that would cost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mirage.errors import ConfigurationError
+from mirage.job_state import Floats
+from mirage.schedule.engine.compiled import CompiledScheduler
+from mirage.schedule.engine.kernel.arrays import (
+    KILL,
+    NEVER_S,
+    PENDING,
+    PREEMPT,
+    SAVE,
+    SCHEDULER,
+    START,
+    TICK_S,
+    Desk,
+    State,
+)
+from mirage.schedule.engine.kernel.reference import dereference
+from mirage.schedule.engine.kernel.seen import attained_now
+from mirage.schedule.schedulers.order.crossings import expect, forget
+from mirage.schedule.schedulers.order.exchange import LEAVES, RANKS, exchange
+from mirage.schedule.schedulers.order.line import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, remove
+from mirage.sim.kernel.compile import kernel
+
+_HEAP, _PLACES = RANKS, RANKS + 1
+_TIMES = 1
+
+_NEARLY = 1e-3
+"""GPU-seconds that rounding to ticks may leave below a threshold."""
+
+
+@kernel()
+def level_of(parameters: Any, attained: float) -> int:
+    """How many thresholds a service has passed; parameters are how, their number, they, and the levels' keys."""
+    level = 0
+    while level < parameters[1] and attained >= parameters[2 + level] - _NEARLY:
+        level += 1
+    return level
+
+
+@kernel()
+def key_of(parameters: Any, attained: float) -> float:
+    """The place of a service in the order: lowest first."""
+    return float(parameters[2 + int(parameters[1]) + level_of(parameters, attained)])
+
+
+@kernel()
+def expect_crossing(desk: Desk, job_id: int, attained: float, gpus: int, now_s: float) -> None:
+    """Expect a job that holds so many GPUs from now on to pass its next threshold."""
+    parameters = desk.parameters
+    level = level_of(parameters, attained)
+    if level >= parameters[1]:
+        forget(desk.ranks[_HEAP], desk.ranks[_PLACES], desk.memory[_TIMES], job_id)
+        return
+    ticks = math.ceil((parameters[2 + level] - attained) / gpus / TICK_S)
+    expect(desk.ranks[_HEAP], desk.ranks[_PLACES], desk.memory[_TIMES], job_id, now_s + ticks * TICK_S)
+
+
+@kernel(forceinline=False)
+def take_in(state: State, desk: Desk) -> None:
+    """Bring the lines up to the news."""
+    keys, ranks = desk.memory[0], desk.ranks
+    for k in range(state.clock[0].n_news):
+        event, job_id = state.news[k, 0], state.news[k, 1]
+        if event in (RETURNED, GONE):
+            if not remove(ranks[RUNS], ranks[RUNS + 1], keys, job_id):
+                remove(ranks[LEAVES], ranks[LEAVES + 1], keys, job_id)
+            forget(ranks[_HEAP], ranks[_PLACES], desk.memory[_TIMES], job_id)
+        slot = state.slot_of[job_id] if event in (NEWCOMER, RETURNED) else -1
+        if slot >= 0 and state.live[slot].status == PENDING:
+            key = key_of(desk.parameters, state.live[slot].executed)
+            enter(ranks[WAITING], ranks[WAITING + 1], keys, job_id, key)
+
+
+@kernel(forceinline=False)
+def cross(state: State, desk: Desk) -> None:
+    """Move jobs that have passed a threshold to their new place among those that hold GPUs."""
+    now_s, heap, times = state.clock[0].now_s, desk.ranks[_HEAP], desk.memory[_TIMES]
+    while heap[len(heap) - 1] > 0 and times[heap[0]] <= now_s:
+        job_id = heap[0]
+        job = state.live[state.slot_of[job_id]]
+        attained = attained_now(job, now_s)
+        remove(desk.ranks[RUNS], desk.ranks[RUNS + 1], desk.memory[0], job_id)
+        enter(desk.ranks[RUNS], desk.ranks[RUNS + 1], desk.memory[0], job_id, key_of(desk.parameters, attained))
+        expect_crossing(desk, job_id, attained, job.held, now_s)
+
+
+@kernel(SCHEDULER)
+def tiresias(situation: Any) -> int:
+    """Exchange who has attained much for who has attained less."""
+    world, state, desk = dereference(situation)
+    clock = state.clock[0]
+    take_in(state, desk)
+    cross(state, desk)
+    how = KILL if desk.parameters[0] == KILL else SAVE
+    actions = exchange(world, state, desk, 0.0, how)
+    for k in range(actions):
+        action = desk.plan[k]
+        job = state.live[state.slot_of[action.id]]
+        if action.kind == START:
+            expect_crossing(desk, action.id, job.executed, job.gpus, clock.now_s)
+        elif action.kind == PREEMPT:
+            forget(desk.ranks[_HEAP], desk.ranks[_PLACES], desk.memory[_TIMES], action.id)
+    heap = desk.ranks[_HEAP]
+    clock.wake_s = desk.memory[_TIMES, heap[0]] if heap[len(heap) - 1] > 0 else NEVER_S
+    return actions
+
+
+def scheduler(thresholds_gpu_s: Sequence[float] = (3600.0,)) -> CompiledScheduler:
+    """Least attained service in levels; Tiresias-L.
+
+    Args:
+        thresholds_gpu_s: GPU-seconds at which the levels end, ascending.
+
+    Raises:
+        ConfigurationError: The thresholds do not ascend from above 0.
+    """
+    return _with_levels(
+        "tiresias", np.asarray(thresholds_gpu_s, dtype=np.float64), np.arange(len(thresholds_gpu_s) + 1.0)
+    )
+
+
+def gittins_scheduler(service_gpu_s: ArrayLike = (), levels: int = 16) -> CompiledScheduler:
+    """The Gittins index in levels; Tiresias-G.
+
+    Args:
+        service_gpu_s: GPU-seconds that earlier jobs needed.
+        levels: How many levels; their thresholds are quantiles of it.
+
+    Raises:
+        ConfigurationError: There are no earlier jobs, or fewer than two levels.
+    """
+    service = np.sort(np.asarray(service_gpu_s, dtype=np.float64))
+    if len(service) == 0 or levels < 2:
+        raise ConfigurationError(
+            f"the Gittins index needs the service of earlier jobs and two levels; got {len(service)} jobs and {levels}"
+        )
+    thresholds = np.unique(np.quantile(service, np.arange(1, levels) / levels))
+    thresholds = thresholds[thresholds > 0]
+    index = gittins_index(service, np.concatenate([[0.0], thresholds]), thresholds)
+    return _with_levels("gittins", thresholds, -index)
+
+
+def gittins_index(service: Floats, attained: Floats, quanta: Floats) -> Floats:
+    """The Gittins index of jobs by what they have attained: the best chance of an end a unit of service.
+
+    Args:
+        service: Service of earlier jobs, ascending.
+        attained: Services of which the index is wanted.
+        quanta: Services up to which a job may be served before it is looked at again; beyond the last, to its end.
+    """
+    index = np.zeros(len(attained))
+    total = np.concatenate([[0.0], np.cumsum(service)])
+    for k, a in enumerate(attained):
+        first = int(np.searchsorted(service, a, side="right"))
+        left = len(service) - first
+        if left == 0:
+            continue
+        until = np.append(quanta[quanta > a], np.inf)
+        past = np.searchsorted(service, until, side="right")
+        ends = past - first
+        beyond = np.where(past < len(service), until - a, 0.0) * (len(service) - past)
+        spent = total[past] - total[first] - a * ends + beyond
+        index[k] = np.max(ends / spent)
+    return index
+
+
+def _with_levels(name: str, thresholds: Floats, keys: Floats) -> CompiledScheduler:
+    if len(thresholds) == 0 or thresholds[0] <= 0 or np.any(np.diff(thresholds) <= 0):
+        raise ConfigurationError(f"thresholds {thresholds.tolist()} GPU-s do not ascend from above 0; give e.g. 3600")
+    parameters = (float(SAVE), float(len(thresholds)), *thresholds.tolist(), *keys.tolist())
+    return CompiledScheduler(name, tiresias, memory=2, ranks=RANKS + 2, parameters=parameters)

@@ -1,0 +1,146 @@
+"""Comparisons of schedulers: rows by hand, means, and results that are found again."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from toy_profiles import CLUSTER, write_profiles
+
+from mirage.errors import ConfigurationError, UnknownName
+from mirage.schedule.cluster import GpuCluster, ServerGroup
+from mirage.schedule.compare.comparison import compare
+from mirage.schedule.compare.journal import FILE
+from mirage.schedule.compare.row import MEAN, Row, mean_rows, policy_times_ms
+from mirage.schedule.compare.scheduler_text import SchedulerText
+from mirage.schedule.compare.trial import Setting, Trial, begin
+
+ONE_GPU = Setting(GpuCluster((ServerGroup("only", "gpu", 1, 1),)))
+
+
+def _philly(folder: Path, name: str, jobs: list[tuple[int, int, int]]) -> str:
+    """A workload of (submission, run time, GPUs)."""
+    rows = [f"2017-01-01 00:{at_s // 60:02d}:{at_s % 60:02d},{run_s},{gpus},0,x" for at_s, run_s, gpus in jobs]
+    path = folder / f"{name}.csv"
+    path.write_text("\n".join(["timestamp,duration,num_gpus,gpu_time,cluster", *rows, ""]))
+    return str(path)
+
+
+@pytest.fixture
+def workloads(tmp_path: Path) -> list[str]:
+    first = _philly(tmp_path, "first", [(0, 100, 1), (10, 50, 1), (20, 20, 1)])
+    return [first, _philly(tmp_path, "second", [(0, 60, 1)])]
+
+
+def test_rows_by_hand(workloads: list[str]) -> None:
+    # in order of submission the three end at 100, 150 and 170; shortest first at 100, 170 and 120
+    found = compare(workloads, ["fifo", "sjf"], ONE_GPU)
+    assert [(Path(row.workload).name, row.scheduler) for row in found.rows] == [
+        ("first", "fifo"), ("first", "sjf"), ("second", "fifo"), ("second", "sjf"), (MEAN, "fifo"), (MEAN, "sjf"),
+    ]  # fmt: skip
+    fifo, sjf = found.rows[:2]
+    assert fifo.mean_jct_s == pytest.approx((100 + 140 + 150) / 3)
+    assert sjf.mean_jct_s == pytest.approx((100 + 160 + 100) / 3)
+    assert fifo.mean_wait_s == pytest.approx((0 + 90 + 130) / 3)
+    assert fifo.makespan_s == pytest.approx(170)
+    assert fifo.gpu_h == pytest.approx(170 / 3600)
+    assert (fifo.preemptions, fifo.lost_gpu_h, fifo.jobs) == (0, 0.0, 3)
+    assert found.rows[4].mean_jct_s == pytest.approx((130 + 60) / 2)
+    assert found.outcomes[1].jct_s == pytest.approx((100, 160, 100))
+
+
+def test_measured_jobs_take_what_their_model_says(tmp_path: Path) -> None:
+    (tmp_path / "w.csv").write_text("name,time,application,num_replicas,batch_size\na,30,toy,1,10\n")
+    setting = Setting(CLUSTER, str(write_profiles(tmp_path / "profiles")))
+    (row,) = compare([str(tmp_path / "w.csv")], ["fifo"], setting).rows
+    # 300 units at one a second on a fast GPU, and 12 s to start
+    assert row.mean_jct_s == pytest.approx(312.0)
+    assert row.overhead_gpu_h == pytest.approx(12 / 3600)
+    later = compare([str(tmp_path / "w.csv")], ["fifo"], replace(setting, later_s=1.0)).rows[0]
+    assert later.mean_jct_s == pytest.approx(312.0)
+
+
+def test_results_are_found_again_until_something_changes(workloads: list[str], tmp_path: Path) -> None:
+    kept = tmp_path / "results"
+    told: list[tuple[int, int]] = []
+    first = compare(workloads, ["fifo"], ONE_GPU, resume_folder=kept, progress=lambda *at: told.append(at))
+    assert (first.reused, told) == (0, [(0, 2), (1, 2), (2, 2)])
+    again = compare(workloads, ["fifo", "sjf"], ONE_GPU, resume_folder=kept)
+    assert again.reused == 2
+    assert again.rows[0] == first.rows[0]
+    assert compare(workloads, ["fifo"], replace(ONE_GPU, seed=1), resume_folder=kept).reused == 0
+    _philly(tmp_path, "second", [(0, 61, 1)])
+    assert compare(workloads, ["fifo"], ONE_GPU, resume_folder=kept).reused == 1
+
+
+def test_a_line_that_was_cut_off_is_played_again(workloads: list[str], tmp_path: Path) -> None:
+    first = compare(workloads, ["fifo"], ONE_GPU, resume_folder=tmp_path)
+    journal = tmp_path / FILE
+    whole = journal.read_text()
+    journal.write_text(whole[:-20])
+    again = compare(workloads, ["fifo"], ONE_GPU, resume_folder=tmp_path)
+    assert (again.reused, again.rows) == (1, first.rows)
+    lines = journal.read_text().splitlines()
+    assert [json.loads(lines[k])["key"] for k in (0, 2)] == [json.loads(line)["key"] for line in whole.splitlines()]
+
+
+def test_jobs_that_fit_nowhere_are_refused_or_left_out(tmp_path: Path) -> None:
+    wide = _philly(tmp_path, "wide", [(0, 100, 2), (10, 50, 1)])
+    with pytest.raises(ConfigurationError, match=r"'0' needs 2 GPUs, and there are 1 of one type; .*--skip-impossible"):
+        compare([wide], ["fifo"], ONE_GPU)
+    (row,) = compare([wide], ["fifo"], replace(ONE_GPU, skip_impossible=True)).rows
+    assert (row.jobs, row.mean_jct_s) == (1, 50.0)
+
+
+def test_a_job_that_can_do_with_fewer_asks_for_what_there_is(tmp_path: Path) -> None:
+    (tmp_path / "w.csv").write_text("name,time,application,num_replicas,batch_size\na,0,toy,9,40\n")
+    setting = Setting(CLUSTER, str(write_profiles(tmp_path / "profiles")))
+    (row,) = compare([str(tmp_path / "w.csv")], ["fifo"], setting).rows
+    assert row.gpu_h * 3600 / row.mean_jct_s == pytest.approx(4)
+
+
+def test_what_cannot_be_compared_is_refused(workloads: list[str], tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="schedulers: fifo is there twice"):
+        compare(workloads, ["fifo", "fifo"], ONE_GPU)
+    with pytest.raises(UnknownName, match="unknown GPU scheduler 'fife'. Did you mean 'fifo'"):  # noqa: RUF043
+        compare(workloads, ["fife"], ONE_GPU)
+    with pytest.raises(ConfigurationError, match=r"gone\.csv: cannot be read"):
+        compare([str(tmp_path / "gone.csv")], ["fifo"], ONE_GPU)
+    with pytest.raises(ConfigurationError, match="cannot keep results"):
+        compare(workloads, ["fifo"], ONE_GPU, resume_folder=Path(workloads[0]))
+
+
+def test_another_process_is_told_all(workloads: list[str]) -> None:
+    trial = Trial(workloads[0], SchedulerText.of("fifo"))
+    work, setting, piece = pickle.loads(pickle.dumps((begin, ONE_GPU, trial)))
+    done, outcome = work(setting)(piece)
+    assert pickle.loads(pickle.dumps((done, outcome))) == (trial, outcome)
+    assert outcome == compare(workloads[:1], ["fifo"], ONE_GPU).outcomes[0]
+
+
+def test_schedulers_with_parameters() -> None:
+    assert SchedulerText.of("tiresias:thresholds_gpu_s=60/600.5").parameters == (("thresholds_gpu_s", (60, 600.5)),)
+    with pytest.raises(ConfigurationError, match="scheduler 'fifo' has no parameter 'depth'; it has none"):
+        SchedulerText.of("fifo:depth=3")
+    with pytest.raises(ConfigurationError, match="'60' is no KEY=VALUE"):
+        SchedulerText.of("tiresias:60")
+    with pytest.raises(ConfigurationError, match="1/2 are several values"):
+        SchedulerText.of("gittins:levels=1/2")
+
+
+def test_the_time_of_a_policy_is_that_of_its_busy_rounds() -> None:
+    assert policy_times_ms([]) == (None, None)
+    asked = [(60.0, 1, 9.0), (61.5, 7, 5.0), (120.0, 5, 1.0), (180.0, 6, 3.0)]
+    assert policy_times_ms(asked, 60.0) == (pytest.approx(2000.0), pytest.approx(2900.0))
+    assert policy_times_ms(asked)[0] == pytest.approx(3000.0)
+    assert policy_times_ms(asked[:1], 60.0)[0] == pytest.approx(9000.0)  # no round was busy
+
+
+def test_means_leave_out_what_is_not_known() -> None:
+    row = Row("a", "x", 1, 1, 1, 1, 1, 1, 1, None, None)
+    (mean,) = mean_rows([row, replace(row, workload="b", mean_jct_s=3, policy_ms=4.0)])
+    assert (mean.workload, mean.mean_jct_s, mean.policy_ms, mean.policy_p95_ms) == (MEAN, 2.0, 4.0, None)
+    assert mean_rows([row]) == []

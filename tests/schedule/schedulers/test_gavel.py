@@ -1,0 +1,70 @@
+"""Gavel's shares by hand, its priorities, and workloads on the engine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mirage.errors import ConfigurationError
+from mirage.schedule.cluster import GpuCluster, ServerGroup
+from mirage.schedule.engine.simulation import GpuSimulation
+from mirage.schedule.schedulers.gavel import Gavel, by_priority, shares
+from mirage.schedule.workload.jobs import GpuJobs
+
+CLUSTER = GpuCluster((ServerGroup("slow", "slow", 2, 4), ServerGroup("fast", "fast", 1, 4, speed=3.0)))
+
+
+def test_the_fast_type_goes_to_who_gains_most() -> None:
+    # one GPU of each type; the second job is 10 times as fast on the second type, the first only twice
+    share = shares(np.array([[1.0, 2.0], [1.0, 10.0]]), np.array([1, 1]), np.array([1, 1]), "max-sum")
+    np.testing.assert_allclose(share, [[1, 0], [0, 1]])
+
+
+def test_jobs_that_are_alike_share_alike() -> None:
+    share = shares(np.full((4, 1), 2.0), np.array([1, 1, 1, 1]), np.array([1]), "max-sum")
+    np.testing.assert_allclose(share, 0.25)
+
+
+def test_a_wide_job_weighs_what_it_takes_in_the_sum_of_steps() -> None:
+    # two GPUs: two single jobs make two steps, the wide one makes one
+    share = shares(np.ones((3, 1)), np.array([2, 1, 1]), np.array([2]), "max-sum")
+    np.testing.assert_allclose(share[:, 0], [0, 1, 1])
+
+
+def test_max_min_serves_who_would_get_nothing() -> None:
+    rate, gpus, capacity = np.array([[1.0], [10.0]]), np.array([1, 1]), np.array([1])
+    np.testing.assert_allclose(shares(rate, gpus, capacity, "max-sum")[:, 0], [0, 1])
+    np.testing.assert_allclose(shares(rate, gpus, capacity, "max-min")[:, 0], [0.5, 0.5], atol=1e-4)
+
+
+def test_no_share_where_a_job_cannot_run() -> None:
+    share = shares(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([1, 1]), np.array([1, 1]), "max-min")
+    np.testing.assert_allclose(share, [[0, 1], [1, 0]], atol=1e-4)
+
+
+def test_a_round_goes_by_priority_and_fills_up_with_who_fits() -> None:
+    priority = np.array([[1.0, 0.0], [3.0, 2.0], [0.0, 0.0], [0.0, 0.0]])
+    gpus, left, kind = np.array([4, 3, 2, 1]), np.array([4, 2]), np.array([-1, -1, -1, 1])
+    starting = np.array([False, False, False, True])
+    taken = by_priority(priority, priority, np.ones((4, 2), bool), gpus, left, kind, starting)
+    # the second comes first and takes three of four; the first then fits nowhere; the last is starting and stays
+    assert taken.tolist() == [-1, 0, -1, 1]
+    assert left.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("objective", ["max-sum", "max-min"])
+def test_all_jobs_end_on_the_size_they_ask_for(objective: str) -> None:
+    rng = np.random.default_rng(4)
+    jobs = GpuJobs.linear(rng.uniform(0, 4000, 30), rng.choice([1, 2, 3, 4, 6, 8], 30), rng.uniform(60, 4000, 30))
+    scheduler = Gavel(objective)  # type: ignore[arg-type]
+    log = GpuSimulation(CLUSTER, jobs, scheduler, strict=True).run()
+    assert np.isfinite(log.rows.due_s).all()
+    starts = log.segments["start_s"]
+    np.testing.assert_allclose(starts % 360, 0, atol=1e-6)
+    for k in range(len(log.segments)):
+        assert sum(log.places(k).values()) == jobs.gpus[int(log.segments[k]["id"])]
+
+
+def test_an_unknown_objective_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="max-sum and max-min"):
+        Gavel("fair")  # type: ignore[arg-type]

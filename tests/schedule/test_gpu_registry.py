@@ -1,0 +1,40 @@
+"""Schedulers of GPU clusters by name."""
+
+import pytest
+
+from mirage.errors import ConfigurationError, UnknownName
+from mirage.schedule.cluster import GpuCluster, ServerGroup
+from mirage.schedule.engine.simulation import GpuSimulation
+from mirage.schedule.schedulers.registry import known_schedulers, make_scheduler, scheduler_spec
+from mirage.schedule.workload.jobs import GpuJobs
+
+COMPILED = ("fifo", "sjf", "srtf", "easy", "tiresias")
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_scheduler_is_made_by_name_and_finishes_every_job(name: str) -> None:
+    cluster = GpuCluster((ServerGroup("a", "t4", 2, 4, speed=0.5), ServerGroup("b", "v100", 1, 4)))
+    jobs = GpuJobs.linear([0, 0, 0, 5], [4, 8, 1, 2], [10, 10, 40, 1])
+    log = GpuSimulation(cluster, jobs, make_scheduler(name), strict=True).run()
+    assert (log.rows.useful == log.rows.executed).all()
+    assert log.segments[0].gpu_type == 1  # of the types that are free, the faster one
+
+
+def test_unknown_names_and_parameters_are_told_the_known_ones() -> None:
+    with pytest.raises(UnknownName, match=r"Known: .*fifo, .*sjf, srtf, tiresias"):
+        make_scheduler("fofo")
+    with pytest.raises(ConfigurationError, match="has no parameter levels; it has thresholds_gpu_s"):
+        make_scheduler("tiresias", levels=3)
+    with pytest.raises(ConfigurationError, match="do not ascend from above 0"):
+        make_scheduler("tiresias", thresholds_gpu_s=(5.0, 5.0))
+    with pytest.raises(ConfigurationError, match="needs the service of earlier jobs"):
+        make_scheduler("gittins")
+    assert set(COMPILED) <= set(known_schedulers())
+    assert scheduler_spec("sjf").knows_run_s
+
+
+def test_scheduler_that_goes_by_run_times_says_where_one_is_missing() -> None:
+    jobs = GpuJobs.linear([0], [1], [10])
+    jobs.run_s[0] = float("nan")
+    with pytest.raises(ConfigurationError, match="run time of job '0' on the 1 GPUs it asks for is not known"):
+        GpuSimulation(GpuCluster((ServerGroup("a", "t4", 1, 1),)), jobs, make_scheduler("sjf"))
