@@ -145,7 +145,7 @@ LINES = {
     "simulated",
     "capacity",
     "interval",
-}
+} | {f"w{k}" for k in range(1, SERIES + 1)}
 """Classes of marks that are strokes."""
 
 DOTS = {"waited"}

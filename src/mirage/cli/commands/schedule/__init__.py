@@ -1,0 +1,24 @@
+"""``mirage schedule``: the commands on schedulers of GPU clusters."""
+
+from __future__ import annotations
+
+from mirage.cli.lazy import LazyCommand, LazyGroup
+from mirage.cli.options import CONTEXT, examples
+
+schedule = LazyGroup(
+    name="schedule",
+    lazy={
+        "compare": LazyCommand(
+            "mirage.cli.commands.schedule.compare:compare", "Play workloads under several schedulers."
+        ),
+        "run": LazyCommand(
+            "mirage.cli.commands.schedule.run:run", "Play one workload under one scheduler, and look closer."
+        ),
+    },
+    context_settings=CONTEXT,
+    help="Compare schedulers of GPU clusters: who runs, where, with how much.",
+    epilog=examples(
+        "mirage schedule compare jobs.csv --schedulers fifo,sjf,tiresias --cluster philly7704",
+        "mirage schedule run jobs.csv --scheduler tiresias --cluster gpus.toml --report run.html",
+    ),
+)

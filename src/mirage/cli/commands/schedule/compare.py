@@ -1,0 +1,84 @@
+"""``mirage schedule compare``: play workloads under several schedulers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from mirage.cli.commands.schedule.options import PlayOptions, play_options, provenance
+from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.cli.output import check_output, write_output
+from mirage.cli.study import ExecutorOptions, executor_options
+from mirage.cli.values import WORDS
+
+DEFAULT_SCHEDULERS = "fifo,sjf,tiresias"
+
+
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage schedule compare jobs.csv --cluster philly7704 --schedulers fifo,sjf,tiresias",
+        "mirage schedule compare workload-*.csv --profiles profiles --schedulers sia,gavel",
+        "mirage schedule compare workload-*.csv --profiles profiles --schedulers sia,sia-plus --resume results",
+        "mirage schedule compare gavel.trace --profiles throughputs.json --cluster gpus.toml --schedulers fifo,gavel",
+        "mirage schedule compare jobs.csv --schedulers fifo,tiresias --json | jq '.rows[].mean_jct_s'",
+    ),
+)
+@click.argument("workloads", nargs=-1, required=True, metavar="WORKLOAD...")
+@click.option(
+    "--schedulers",
+    type=WORDS,
+    default=DEFAULT_SCHEDULERS,
+    show_default=True,
+    metavar="LIST",
+    help="The schedulers, each NAME or NAME:KEY=VALUE.",
+)
+@play_options
+@click.option("--report", metavar="FILE", help="Write a page with curves of completion times (.html).")
+@click.option("--resume", metavar="DIR", help="Keep results there as they come, and take over those found there.")
+@executor_options
+@json_output
+def compare(
+    workloads: tuple[str, ...],
+    schedulers: tuple[str, ...],
+    played: PlayOptions,
+    report: str | None,
+    resume: str | None,
+    where: ExecutorOptions,
+    as_json: bool,
+) -> None:
+    """Play every WORKLOAD under every scheduler, and show the same measures of each.
+
+    A workload is a CSV of Pollux or Sia (with --profiles), of Philly, a trace of Gavel (with --profiles), or any job
+    table that mirage trace reads. Several workloads also give a row for each scheduler that is their mean.
+    """
+    if where.executor != "local" and resume is None:
+        raise click.UsageError("an array of Slurm jobs needs --resume DIR, which all nodes see")
+    executor = where.made(Path(resume or ".") / ".slurm", "schedule")
+    setting = played.setting()
+    if report is not None:
+        check_output(report)
+
+    from mirage.report.schedule.page import comparison_page
+    from mirage.report.schedule.terminal import print_rows
+    from mirage.report.terminal.evaluation import progress_bar
+    from mirage.schedule.compare.comparison import compare as compare_schedulers
+
+    with progress_bar("trials") as progress:
+        comparison = compare_schedulers(
+            workloads,
+            schedulers,
+            setting,
+            executor=executor,
+            progress=progress,
+            resume_folder=None if resume is None else Path(resume),
+        )
+    told = provenance(played, setting) | {"trials_reused": comparison.reused}
+    if report is not None:
+        write_output(report, comparison_page(comparison, told))
+    if as_json:
+        click.echo(json.dumps({"rows": [row.to_json() for row in comparison.rows], **told}, indent=2))
+    else:
+        print_rows(comparison.rows)

@@ -1,0 +1,100 @@
+"""Options of ``mirage schedule``: where workloads are played."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mirage import __version__
+from mirage.cli.options import option_group, seed_option
+
+if TYPE_CHECKING:
+    from mirage.schedule.compare.trial import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class PlayOptions:
+    """The options of where workloads are played."""
+
+    profiles: str | None
+    cluster: str
+    first_jobs: int | None
+    later: float
+    cost_spread: float
+    skip_impossible: bool
+    seed: int
+
+    def setting(self) -> Setting:
+        """Where workloads are played.
+
+        Raises:
+            ClusterError: The cluster's file cannot be used.
+            UnknownName: There is no such cluster.
+        """
+        from mirage.schedule.cluster import gpu_cluster
+        from mirage.schedule.compare.trial import Setting
+
+        return Setting(
+            cluster=gpu_cluster(self.cluster),
+            profiles=self.profiles,
+            seed=self.seed,
+            cost_spread=self.cost_spread,
+            later_s=self.later,
+            first_jobs=self.first_jobs,
+            skip_impossible=self.skip_impossible,
+        )
+
+
+play_options = option_group(
+    "played",
+    PlayOptions,
+    click.option(
+        "--profiles",
+        metavar="DIR",
+        help="Measured speeds of the jobs' models: a folder as Pollux and Sia have, or Gavel's JSON.  "
+        "[default: every GPU does as much]",
+    ),
+    click.option(
+        "--cluster",
+        default="sia64",
+        show_default=True,
+        metavar="FILE|NAME",
+        help="The servers: a TOML file, or sia64, philly7704, aryl7704.",
+    ),
+    click.option(
+        "--first-jobs", type=click.IntRange(min=1), metavar="N", help="Only the first N jobs of each workload."
+    ),
+    click.option(
+        "--later",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        metavar="SECONDS",
+        help="Submit every job so much later: does the result depend on the second?",
+    ),
+    click.option(
+        "--cost-spread",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        metavar="X",
+        help="Coefficient of variation of what starts and restarts cost.  [default: 0, just what is expected]",
+    ),
+    click.option("--skip-impossible", is_flag=True, help="Leave out jobs that fit on no GPU type, not refuse."),
+    seed_option,
+)
+"""``--profiles``, ``--cluster`` and their kin."""
+
+
+def provenance(played: PlayOptions, setting: Setting) -> dict[str, Any]:
+    """How figures were made, for a report."""
+    return {
+        "cluster": played.cluster,
+        "gpus": setting.cluster.gpus,
+        "profiles": played.profiles,
+        "seed": played.seed,
+        "version": __version__,
+        "command": shlex.join(["mirage", *sys.argv[1:]]),
+    }

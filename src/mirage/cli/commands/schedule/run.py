@@ -1,0 +1,65 @@
+"""``mirage schedule run``: play one workload under one scheduler, and look closer."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from mirage.cli.commands.schedule.options import PlayOptions, play_options, provenance
+from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.cli.output import check_output, write_output
+
+
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage schedule run jobs.csv --scheduler fifo --cluster philly7704",
+        "mirage schedule run workload-1.csv --profiles profiles --scheduler sia --explain cifar10-0",
+        "mirage schedule run workload-1.csv --profiles profiles --scheduler sia --report run.html",
+    ),
+)
+@click.argument("workload")
+@click.option("--scheduler", required=True, metavar="NAME", help="The scheduler: NAME or NAME:KEY=VALUE.")
+@play_options
+@click.option("--explain", metavar="JOB", help="Tell when and why a job got GPUs or lost them, by its name.")
+@click.option("--report", metavar="FILE", help="Write a page: use over time, completion times, who sat where (.html).")
+@json_output
+def run(
+    workload: str, scheduler: str, played: PlayOptions, explain: str | None, report: str | None, as_json: bool
+) -> None:
+    """Play WORKLOAD under one scheduler.
+
+    With --explain, tell the story of one job: every decision about it with the scheduler's reason, refused ones too,
+    and where its GPUs were.
+    """
+    setting = played.setting()
+    if report is not None:
+        check_output(report)
+
+    from dataclasses import asdict
+
+    from mirage.report.schedule.page import run_page
+    from mirage.report.schedule.story import job_number, story_of
+    from mirage.report.schedule.terminal import print_rows, print_story
+    from mirage.schedule.compare.scheduler_text import SchedulerText
+    from mirage.schedule.compare.trial import play, read
+    from mirage.schedule.workload.read import read_any_profiles
+
+    named = SchedulerText.of(scheduler)
+    jobs = read(setting, workload, read_any_profiles(setting.profiles, setting.cluster))
+    for reason, count in jobs.left_out.items():
+        click.echo(f"mirage: {count:,} jobs left out: {reason}", err=True)
+    outcome, log = play(setting, jobs, named)
+    story = None if explain is None else story_of(log, job_number(log, explain))
+    told = provenance(played, setting)
+    if report is not None:
+        write_output(report, run_page(outcome.row, log, told))
+    if as_json:
+        explained = {} if story is None else {"job": asdict(story)}
+        click.echo(json.dumps({"row": outcome.row.to_json(), **explained, **told}, indent=2))
+        return
+    print_rows([outcome.row])
+    if story is not None:
+        click.echo()
+        print_story(story)

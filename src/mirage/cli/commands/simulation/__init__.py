@@ -1,0 +1,1 @@
+"""Commands that replay a trace: simulate, evaluate, calibrate."""

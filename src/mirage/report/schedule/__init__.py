@@ -1,0 +1,1 @@
+"""Reports of schedulers of GPU clusters: tables on the terminal, charts, and a page."""

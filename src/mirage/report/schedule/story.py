@@ -1,0 +1,124 @@
+"""The story of one job: when it got GPUs, which, and the reasons that its scheduler gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mirage.duration import HOUR_S
+from mirage.errors import UnknownName
+from mirage.schedule.engine.kernel.arrays import (
+    APPLIED,
+    BY_BOUNDARY,
+    BY_CANCEL,
+    BY_ITSELF,
+    BY_KILL,
+    BY_RECLAIM,
+    BY_RESIZE,
+    BY_SAVE,
+    CANCEL,
+    PREEMPT,
+    RESIZE,
+    START,
+)
+from mirage.schedule.engine.log import GpuLog
+from mirage.schedule.engine.plan_rows import WHY
+
+_DECIDED = {START: "start", RESIZE: "resize", PREEMPT: "preempt", CANCEL: "cancel"}
+_ENDED = {
+    BY_ITSELF: "done",
+    BY_BOUNDARY: "left at a checkpoint",
+    BY_SAVE: "saved and left",
+    BY_KILL: "killed",
+    BY_RESIZE: "resized",
+    BY_CANCEL: "cancelled",
+    BY_RECLAIM: "killed, as its server was due back",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that happened to a job, where, and why."""
+
+    time_s: float
+    what: str
+    where: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobStory:
+    """What became of one job.
+
+    Attributes:
+        name: Of the job.
+        summary: Its measures in words.
+        moments: In order of time.
+    """
+
+    name: str
+    summary: str
+    moments: tuple[Moment, ...]
+
+
+def job_number(log: GpuLog, told: str) -> int:
+    """The job of a name, or of a number in the workload.
+
+    Raises:
+        UnknownName: There is none.
+    """
+    if told in log.jobs.name:
+        return log.jobs.name.index(told)
+    if told.isdecimal() and int(told) < len(log.jobs):
+        return int(told)
+    raise UnknownName("job", told, log.jobs.name[:20])
+
+
+def story_of(log: GpuLog, job: int) -> JobStory:
+    """The story of a job."""
+    row = log.rows[job]
+    asked = f"{int(row.gpus)} GPU{'s' if row.gpus > 1 else ''} asked for"
+    model = f", {log.jobs.models[int(row.model)]}" if row.model >= 0 else ""
+    jct_h, queued_h = (row.due_s - row.submit_s) / HOUR_S, row.queued_s / HOUR_S
+    summary = (
+        f"{asked}{model}, done after {jct_h:.2f} h, {queued_h:.2f} h of them in the queue; "
+        f"{row.executed / HOUR_S:.2f} GPU-h: {row.useful / HOUR_S:.2f} useful, {row.lost / HOUR_S:.2f} lost, "
+        f"{row.overhead / HOUR_S:.2f} overhead"
+    )
+    moments = [Moment(float(row.submit_s), "submit"), *_decisions(log, job), *_segments(log, job)]
+    return JobStory(log.jobs.name[job], summary, tuple(sorted(moments, key=lambda moment: moment.time_s)))
+
+
+def _decisions(log: GpuLog, job: int) -> list[Moment]:
+    """Decisions that show in no stretch of its own: refused ones, and why it was preempted or cancelled."""
+    of_job = log.decisions[(log.decisions.id == job) & np.isin(log.decisions.kind, list(_DECIDED))]
+    found = []
+    for decision in of_job:
+        what, why = _DECIDED[int(decision.kind)], log.reasons[int(decision.reason)]
+        if decision.refused != APPLIED:
+            wanted = f"; wanted for: {why}" if why else ""
+            found.append(Moment(float(decision.time_s), f"{what} refused", why=f"{WHY[int(decision.refused)]}{wanted}"))
+        elif decision.kind in (PREEMPT, CANCEL):
+            found.append(Moment(float(decision.time_s), what, why=why))
+    return found
+
+
+def _segments(log: GpuLog, job: int) -> list[Moment]:
+    names = log.cluster.server_names
+    found = []
+    for k in np.flatnonzero(log.segments.id == job).tolist():
+        segment = log.segments[k]
+        where = " ".join(f"{names[server]}:{gpus}" for server, gpus in sorted(log.places(k).items()))
+        found.append(Moment(float(segment.start_s), "gets", where, _why(log, job, float(segment.start_s))))
+        if np.isfinite(segment.end_s):
+            found.append(Moment(float(segment.end_s), _ENDED[int(segment.why)], where))
+    return found
+
+
+def _why(log: GpuLog, job: int, start_s: float) -> str:
+    """The reason given for a start or a change of size."""
+    decisions = log.decisions
+    here = (decisions.id == job) & (decisions.time_s == start_s) & np.isin(decisions.kind, [START, RESIZE])
+    numbers = decisions.reason[here & (decisions.refused == APPLIED)]
+    return log.reasons[int(numbers[-1])] if len(numbers) else ""

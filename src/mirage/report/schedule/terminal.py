@@ -1,0 +1,72 @@
+"""Schedulers on the terminal: a table of all workloads, and the story of one job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from mirage.duration import HOUR_S
+from mirage.report.schedule.story import JobStory
+from mirage.report.terminal.tables import print_table
+from mirage.schedule.compare.row import MEAN, Row
+
+_PLAIN_WIDTH = 160
+
+NAMES = (
+    "workload",
+    "scheduler",
+    "mean JCT h",
+    "p99 JCT h",
+    "mean wait h",
+    "makespan h",
+    "GPU h",
+    "preempted",
+    "restarts",
+    "lost GPU h",
+    "decision ms",
+    "p95 ms",
+)
+
+
+def print_rows(rows: Sequence[Row], console: Console | None = None) -> None:
+    """Print a table; the least mean JCT of every workload is bold."""
+    console = console or _console()
+    best = {row.workload: row for row in sorted(rows, key=lambda row: -row.mean_jct_s)}
+    styles = ["bold green" if best[row.workload] is row else "" for row in rows]
+    print_table(console, NAMES, [_cells(row) for row in rows], left=2, styles=styles)
+    if any(row.workload == MEAN for row in rows):
+        console.print(Text(f"{MEAN}: over the workloads, each counting alike", "dim"))
+
+
+def print_story(story: JobStory, console: Console | None = None) -> None:
+    """Print what became of one job, and why."""
+    console = console or _console()
+    console.print(Text(f"job {story.name}: {story.summary}", "bold"))
+    rows = [(f"{moment.time_s:,.0f}", moment.what, moment.where, moment.why) for moment in story.moments]
+    print_table(console, ("second", "what", "where", "why"), rows, left=4)
+
+
+def cells_of(row: Row) -> list[str]:
+    """The cells of a row, as on the terminal."""
+    return _cells(row)
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
+
+
+def _cells(row: Row) -> list[str]:
+    hours = (row.mean_jct_s, row.p99_jct_s, row.mean_wait_s, row.makespan_s)
+    return [
+        row.workload,
+        row.scheduler,
+        *(f"{seconds / HOUR_S:.3f}" for seconds in hours),
+        f"{row.gpu_h:,.1f}",
+        f"{row.preemptions:,.0f}",
+        f"{row.restarts:,.0f}",
+        f"{row.lost_gpu_h:,.2f}",
+        *("-" if ms is None else f"{ms:.2f}" for ms in (row.policy_ms, row.policy_p95_ms)),
+    ]

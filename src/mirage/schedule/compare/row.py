@@ -1,0 +1,89 @@
+"""Rows of a comparison: what one scheduler made of one workload, and its means over workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+MEAN = "mean"
+"""The workload of a row that stands for all."""
+
+BUSY_JOBS = 5
+"""Decisions with fewer active jobs say little of a policy's time, and are left out where there are others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one scheduler made of one workload.
+
+    Attributes:
+        workload: Name of the workload, ``MEAN`` for the mean over all.
+        scheduler: As it was named.
+        mean_jct_s: Mean of the time from submission to completion.
+        p99_jct_s: Its 99th percentile.
+        mean_wait_s: Mean of the time in the queue, all stretches of it.
+        makespan_s: From the first submission to the last completion.
+        gpu_h: GPU-hours held.
+        preemptions: Times that a job had to leave its GPUs.
+        restarts: Starts after the first, and changes of size or place.
+        lost_gpu_h: GPU-hours of work that was done again.
+        overhead_gpu_h: GPU-hours held without working: starts, restarts, changes of size, saving.
+        policy_ms: Median processor time of a decision with ``BUSY_JOBS`` active jobs; None for compiled schedulers.
+        policy_p95_ms: Its 95th percentile.
+    """
+
+    workload: str
+    scheduler: str
+    mean_jct_s: float
+    p99_jct_s: float
+    mean_wait_s: float
+    makespan_s: float
+    gpu_h: float
+    preemptions: float
+    lost_gpu_h: float
+    policy_ms: float | None
+    policy_p95_ms: float | None
+    restarts: float = 0.0
+    overhead_gpu_h: float = 0.0
+    jobs: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as JSON values."""
+        return asdict(self)
+
+
+def policy_times_ms(
+    policy_s: Sequence[tuple[float, int, float]], round_s: float | None = None
+) -> tuple[float | None, float | None]:
+    """Median and 95th percentile of a policy's processor time, in ms; None where it was never asked.
+
+    Args:
+        policy_s: Of every decision the time, the active jobs and the processor seconds.
+        round_s: Where the policy is asked in rounds, only these count, and not what it is asked between them.
+    """
+    counted = [entry for entry in policy_s if round_s is None or entry[0] % round_s == 0]
+    busy = [seconds for _, jobs, seconds in counted if jobs >= BUSY_JOBS] or [seconds for *_, seconds in counted]
+    if not busy:
+        return None, None
+    return float(np.median(busy)) * 1e3, float(np.percentile(busy, 95)) * 1e3
+
+
+def mean_rows(rows: Sequence[Row]) -> list[Row]:
+    """A row for every scheduler, the mean over its workloads; none where there is only one workload."""
+    schedulers = dict.fromkeys(row.scheduler for row in rows)
+    if len({row.workload for row in rows}) < 2:
+        return []
+    return [_mean([row for row in rows if row.scheduler == scheduler]) for scheduler in schedulers]
+
+
+def _mean(rows: Sequence[Row]) -> Row:
+    names = [f.name for f in fields(Row) if f.name not in ("workload", "scheduler")]
+    means: dict[str, Any] = {}
+    for name in names:
+        values = [getattr(row, name) for row in rows]
+        known = [value for value in values if value is not None]
+        means[name] = float(np.mean(known)) if known else None
+    return Row(workload=MEAN, scheduler=rows[0].scheduler, **means)

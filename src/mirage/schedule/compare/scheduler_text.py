@@ -1,0 +1,84 @@
+"""Schedulers as they are named on a command line: ``tiresias`` or ``tiresias:queue_gpu_s=3600``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mirage.errors import ConfigurationError
+from mirage.schedule.contract import Scheduler
+from mirage.schedule.engine.compiled import CompiledScheduler
+from mirage.schedule.schedulers.registry import SchedulerSpec, scheduler_spec
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerText:
+    """A scheduler by name, with parameters of its own.
+
+    Attributes:
+        text: As it was written; what it is called in results.
+        name: Its name.
+        parameters: Its parameters by name.
+    """
+
+    text: str
+    name: str
+    parameters: tuple[tuple[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, text: str) -> SchedulerText:
+        """Read ``NAME[:KEY=VALUE]…``; a value is a number, ``yes`` or ``no`` where it looks like one.
+
+        Several values of one parameter stand between slashes: ``tiresias:thresholds_gpu_s=3600/36000``.
+
+        Raises:
+            UnknownName: No scheduler has that name.
+            ConfigurationError: A parameter is no ``KEY=VALUE``, or the scheduler has none of that name.
+        """
+        name, *pairs = text.split(":")
+        parameters = tuple(_pair(text, pair) for pair in pairs)
+        found = cls(text, name, parameters)
+        known = found.spec.parameters
+        for key, _ in parameters:
+            if key not in known:
+                raise ConfigurationError(
+                    f"scheduler {name!r} has no parameter {key!r}; it has {', '.join(known) or 'none'}"
+                )
+        several = {key for key, default in known.items() if isinstance(default, tuple)}
+        return cls(
+            text, name, tuple((key, values if key in several else _one(text, values)) for key, values in parameters)
+        )
+
+    @property
+    def spec(self) -> SchedulerSpec:
+        """What is known of it before it is loaded."""
+        return scheduler_spec(self.name)
+
+    def make(self) -> Scheduler | CompiledScheduler:
+        """A fresh one, which remembers nothing."""
+        return self.spec.make(**dict(self.parameters))
+
+
+def _pair(text: str, pair: str) -> tuple[str, tuple[Any, ...]]:
+    key, sign, value = pair.partition("=")
+    if not key or not sign or not value:
+        raise ConfigurationError(f"scheduler {text!r}: {pair!r} is no KEY=VALUE; write NAME:KEY=VALUE")
+    return key.replace("-", "_"), tuple(_value(word) for word in value.split("/"))
+
+
+def _one(text: str, values: tuple[Any, ...]) -> Any:
+    if len(values) > 1:
+        raise ConfigurationError(f"scheduler {text!r}: {'/'.join(map(str, values))} are several values; give one")
+    return values[0]
+
+
+def _value(text: str) -> Any:
+    words = {"yes": True, "no": False, "true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,169 @@
+"""A trial: one workload under one scheduler, played to its end."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+import mirage
+from mirage.errors import ConfigurationError
+from mirage.schedule.cluster import GpuCluster
+from mirage.schedule.compare.row import Row, policy_times_ms
+from mirage.schedule.compare.scheduler_text import SchedulerText
+from mirage.schedule.engine.log import GpuLog
+from mirage.schedule.engine.measures import measures
+from mirage.schedule.engine.simulation import GpuSimulation
+from mirage.schedule.engine.world import Known
+from mirage.schedule.speeds.profiles import Profiles
+from mirage.schedule.workload.read import Workload, read_any_profiles, read_workload
+from mirage.source_digest import source_digest
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where workloads are played.
+
+    Attributes:
+        cluster: The servers.
+        profiles: Folder or file of measured speeds; None for none.
+        seed: Of what costs are drawn with.
+        cost_spread: Coefficient of variation of what starts, restarts and saving cost.
+        later_s: Seconds by which every submission comes later.
+        first_jobs: Only so many jobs of each workload; None for all.
+        skip_impossible: Whether jobs that fit nowhere are left out; else they are refused.
+    """
+
+    cluster: GpuCluster
+    profiles: str | None = None
+    seed: int = 0
+    cost_spread: float = 0.0
+    later_s: float = 0.0
+    first_jobs: int | None = None
+    skip_impossible: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One workload, by its file, under one scheduler."""
+
+    workload: str
+    scheduler: SchedulerText
+
+    def key(self, setting: Setting) -> str:
+        """Digest of all that determines what becomes of the trial: files, settings, and the code that plays it."""
+        entry = self.scheduler.spec.entry.partition(":")[0]
+        told = repr((mirage.__version__, np.__version__, replace(setting, profiles=None), self.scheduler))
+        digest = hashlib.sha256(told.encode())
+        digest.update(Path(self.workload).read_bytes())
+        digest.update(_digest_of(setting.profiles).encode())
+        digest.update(source_digest([__name__, entry]).encode())
+        return digest.hexdigest()[:24]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a trial.
+
+    Attributes:
+        row: Its measures.
+        jct_s: Time from submission to completion of every job, in order of submission.
+    """
+
+    row: Row
+    jct_s: tuple[float, ...]
+
+
+def play(setting: Setting, workload: Workload, scheduler: SchedulerText) -> tuple[Outcome, GpuLog]:
+    """Play a workload to its end; its measures and its log."""
+    known: Known = "run-time" if scheduler.spec.knows_run_s else "estimate"
+    made = scheduler.make()
+    simulation = GpuSimulation(
+        setting.cluster,
+        workload.jobs,
+        made,
+        speeds=workload.profiles.speeds,
+        known=known,
+        seed=setting.seed,
+        cost_spread=setting.cost_spread,
+    )
+    log = simulation.run()
+    found = measures(log)
+    policy_ms, policy_p95_ms = policy_times_ms(simulation.policy_s, getattr(made, "round_s", None))
+    row = Row(
+        workload=workload.name,
+        scheduler=scheduler.text,
+        mean_jct_s=found.mean_jct_s,
+        p99_jct_s=found.p99_jct_s,
+        mean_wait_s=found.mean_wait_s,
+        makespan_s=found.makespan_s,
+        gpu_h=found.gpu_h,
+        preemptions=found.preemptions,
+        lost_gpu_h=found.lost_gpu_h,
+        policy_ms=policy_ms,
+        policy_p95_ms=policy_p95_ms,
+        restarts=found.restarts,
+        overhead_gpu_h=found.overhead_gpu_h,
+        jobs=len(workload.jobs),
+    )
+    return Outcome(row, tuple((log.rows.due_s - log.rows.submit_s).tolist())), log
+
+
+def read(setting: Setting, path: str, profiles: Profiles) -> Workload:
+    """A workload as the setting wants it."""
+    workload = fitting(read_workload(path, setting.cluster, profiles), setting)
+    jobs = workload.jobs[: setting.first_jobs]
+    return replace(workload, jobs=replace(jobs, submit_s=jobs.submit_s + setting.later_s))
+
+
+def fitting(workload: Workload, setting: Setting) -> Workload:
+    """A workload whose jobs all fit on the GPUs of one type, as no job runs on two.
+
+    A job that can do with fewer asks for no more than there are.
+
+    Raises:
+        ConfigurationError: A job fits nowhere, and such are not to be left out.
+    """
+    cluster, jobs = setting.cluster, workload.jobs
+    most = int(np.bincount(cluster.gpu_type_of, cluster.gpus_of).max())
+    impossible = jobs.min_gpus > most
+    if impossible.any() and not setting.skip_impossible:
+        k = int(np.flatnonzero(impossible)[0])
+        raise ConfigurationError(
+            f"{workload.name}: job {jobs.name[k]!r} needs {jobs.min_gpus[k]} GPUs, and there are {most} of one type; "
+            "give --skip-impossible to leave such jobs out, or a larger cluster"
+        )
+    kept = jobs[~impossible]
+    kept = replace(kept, gpus=np.minimum(kept.gpus, most), max_gpus=np.minimum(kept.max_gpus, most))
+    told = {f"more than {most} GPUs needed": int(impossible.sum())} if impossible.any() else {}
+    return replace(workload, jobs=kept, left_out={**workload.left_out, **told})
+
+
+def begin(setting: Setting) -> Callable[[Trial], tuple[Trial, Outcome]]:
+    """A function that plays one trial after another; profiles are read once, a workload once while it is in use."""
+    profiles = read_any_profiles(setting.profiles, setting.cluster)
+
+    @lru_cache(maxsize=2)
+    def workload(path: str) -> Workload:
+        return read(setting, path, profiles)
+
+    def one(trial: Trial) -> tuple[Trial, Outcome]:
+        return trial, play(setting, workload(trial.workload), trial.scheduler)[0]
+
+    return one
+
+
+@lru_cache(maxsize=4)
+def _digest_of(profiles: str | None) -> str:
+    """Digest of a file, or of all files below a folder."""
+    digest = hashlib.sha256()
+    if profiles is not None:
+        place = Path(profiles)
+        files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
+        for file in files:
+            digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()

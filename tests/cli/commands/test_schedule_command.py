@@ -1,0 +1,97 @@
+"""``mirage schedule``: the JSON that scripts read, the table, the story, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mirage.cli import main
+
+KEYS = {
+    "workload", "scheduler", "mean_jct_s", "p99_jct_s", "mean_wait_s", "makespan_s", "gpu_h", "preemptions",
+    "lost_gpu_h", "policy_ms", "policy_p95_ms",
+}  # fmt: skip
+
+
+def _cluster(gpus: int) -> str:
+    return f"[[servers]]\nname = 'a'\ngpu_type = 'a'\nservers = 1\ngpus_per_server = {gpus}\n"
+
+
+@pytest.fixture
+def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Two jobs beside the clusters ``four.toml``, which they fill, and ``two.toml``, on which one does not fit."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "four.toml").write_text(_cluster(4))
+    (tmp_path / "two.toml").write_text(_cluster(2))
+    path = tmp_path / "jobs.csv"
+    path.write_text("timestamp,duration,num_gpus\n2017-01-01 00:00:00,3600,4\n2017-01-01 00:00:10,600,1\n")
+    return str(path)
+
+
+ON_FOUR = ["--cluster", "four.toml", "--scheduler", "fifo"]
+
+
+def test_a_comparison_as_json(workload: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text(Path(workload).read_text().replace("3600", "1800"))
+    report = tmp_path / "page.html"
+    words = [
+        "schedule",
+        "compare",
+        workload,
+        str(other),
+        "--schedulers",
+        "fifo,sjf",
+        "--workers",
+        "1",
+        "--cluster",
+        "four.toml",
+    ]
+    assert main([*words, "--report", str(report), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert all(set(row) >= KEYS for row in told["rows"])
+    assert [(Path(row["workload"]).name, row["scheduler"]) for row in told["rows"]] == [
+        ("jobs", "fifo"), ("jobs", "sjf"), ("other", "fifo"), ("other", "sjf"), ("mean", "fifo"), ("mean", "sjf"),
+    ]  # fmt: skip
+    assert told["rows"][0]["mean_jct_s"] == pytest.approx((3600 + 4190) / 2)
+    assert "Schedulers compared" in report.read_text()
+
+
+def test_a_run_explains_a_job(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schedule", "run", workload, *ON_FOUR, "--explain", "1"]) == 0
+    told = capsys.readouterr().out
+    assert "job 1: 1 GPU asked for, done after 1.16 h, 1.00 h of them in the queue" in told
+    assert "a-1:1" in told
+    assert main(["schedule", "run", workload, *ON_FOUR, "--explain", "1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert set(told["row"]) >= KEYS
+    assert [moment["what"] for moment in told["job"]["moments"]] == ["submit", "gets", "done"]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "told"),
+    [
+        (["--scheduler", "fife"], 1, "Did you mean 'fifo'"),
+        (["--scheduler", "fifo", "--cluster", "sia"], 1, "Did you mean 'sia64'"),
+        ([*ON_FOUR, "--explain", "nobody"], 1, "unknown job 'nobody'"),
+        (["--scheduler", "fifo", "--report", "/gone/x.html"], 1, "there is no folder"),
+        (["--scheduler", "fifo", "--cluster", "two.toml"], 1, "there are 2 of one type; give --skip-impossible"),
+        ([], 2, "--scheduler"),
+    ],
+)
+def test_what_is_refused(
+    workload: str,
+    words: list[str],
+    status: int,
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["schedule", "run", workload, *words]) == status
+    assert told in capsys.readouterr().err
+
+
+def test_an_array_needs_a_folder(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schedule", "compare", workload, "--executor", "submitit"]) == 2
+    assert "--resume DIR" in capsys.readouterr().err

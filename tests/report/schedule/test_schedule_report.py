@@ -1,0 +1,119 @@
+"""Reports of schedulers: use over time, the story of a job, charts and pages."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import measured
+from rich.console import Console
+
+from mirage.errors import UnknownName
+from mirage.report.schedule.charts import gantt_chart, kind_names
+from mirage.report.schedule.page import comparison_page, run_page
+from mirage.report.schedule.story import job_number, story_of
+from mirage.report.schedule.terminal import print_rows, print_story
+from mirage.report.schedule.use import use_by_pool, use_by_type
+from mirage.schedule.cluster import GpuCluster, ServerGroup
+from mirage.schedule.compare.comparison import compare
+from mirage.schedule.compare.scheduler_text import SchedulerText
+from mirage.schedule.compare.trial import Outcome, Setting, play
+from mirage.schedule.engine.log import GpuLog
+from mirage.schedule.speeds.profiles import no_profiles
+from mirage.schedule.workload.jobs import GpuJobs
+from mirage.schedule.workload.read import Workload
+
+CLUSTER = GpuCluster((ServerGroup("old", "t4", 1, 2), ServerGroup("new", "a100", 1, 4, "inference")))
+
+
+@pytest.fixture(scope="module")
+def played() -> tuple[Outcome, GpuLog]:
+    """Three jobs: four GPUs for 3,600 s, two for 7,200 s, and four more that wait an hour for the first."""
+    jobs = GpuJobs.linear([0, 0, 0], [4, 2, 4], [3600, 7200, 3600], name=("wide", "long", "late"))
+    workload = Workload("by/hand", jobs, no_profiles(CLUSTER))
+    return play(Setting(CLUSTER), workload, SchedulerText.of("fifo"))
+
+
+def test_use_over_time(played: tuple[Outcome, GpuLog]) -> None:
+    _, log = played
+    t4, a100 = use_by_type(log)
+    assert (t4.name, t4.gpus, a100.name, a100.gpus) == ("t4", 2, "a100", 4)
+    assert (t4.time_s.tolist(), t4.held.tolist()) == ([0.0, 7200.0], [2, 0])
+    assert (a100.time_s.tolist(), a100.held.tolist()) == ([0.0, 3600.0, 7200.0], [4, 4, 0])
+    assert (t4.mean_share, a100.mean_share) == (1.0, 1.0)
+    training, inference = use_by_pool(log)
+    assert (training.name, inference.name, inference.gpus) == ("training", "inference", 4)
+
+
+def test_the_story_of_a_job(played: tuple[Outcome, GpuLog]) -> None:
+    _, log = played
+    story = story_of(log, job_number(log, "late"))
+    assert [(moment.time_s, moment.what, moment.where) for moment in story.moments] == [
+        (0.0, "submit", ""),
+        (3600.0, "gets", "new-1:4"),
+        (7200.0, "done", "new-1:4"),
+    ]
+    assert "4 GPUs asked for, done after 2.00 h, 1.00 h of them in the queue" in story.summary
+    assert job_number(log, "2") == 2
+    with pytest.raises(UnknownName, match="unknown job 'lat'"):
+        job_number(log, "lat")
+
+
+def test_the_terminal(played: tuple[Outcome, GpuLog]) -> None:
+    outcome, log = played
+    console = Console(width=160, record=True, file=io.StringIO())
+    print_rows([outcome.row], console)
+    print_story(story_of(log, 0), console)
+    told = console.export_text()
+    assert re.search(r"by/hand +fifo +1\.667 +2\.000 +0\.333 +2\.000 +12\.0 +0 +0 +0\.00 +- +-", told)
+    assert re.search(r"^3,600 +done +new-1:4", told, re.M)
+
+
+def test_a_gantt_chart_draws_neighbours_as_one_bar(played: tuple[Outcome, GpuLog]) -> None:
+    drawn = gantt_chart(played[1])
+    assert drawn.count("<rect") == 3
+    assert "wide: 4 GPUs, 0.00 to 1.00 h" in drawn
+    tall = [float(value) for value in re.findall(r'<rect[^>]*height="([\d.]+)"', drawn)]
+    assert sorted(tall) == [11.0, 23.0, 23.0]
+    tops = {float(value) for value in re.findall(r'<rect[^>]*y="([\d.]+)"', drawn)}
+    assert len(tops) == 2  # one for each server
+    assert kind_names(played[1]) == {1: "2 to 3 GPUs", 2: "4 to 7 GPUs"}
+
+
+def test_long_curves_keep_their_area(played: tuple[Outcome, GpuLog]) -> None:
+    submit_s = np.arange(0, 4000) * 10.0
+    jobs = GpuJobs.linear(submit_s, np.ones(4000, int), np.full(4000, 5.0))
+    outcome, log = play(Setting(CLUSTER), Workload("many", jobs, no_profiles(CLUSTER)), SchedulerText.of("fifo"))
+    page = run_page(outcome.row, log, {"command": "x"})
+    assert len(page) < 3_000_000
+    assert page.count("<rect") > 100
+
+
+@pytest.fixture(scope="module")
+def pages(played: tuple[Outcome, GpuLog], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    path = tmp_path_factory.mktemp("page") / "w.csv"
+    path.write_text("timestamp,duration,num_gpus\n2017-01-01 00:00:00,3600,4\n2017-01-01 00:10:00,600,1\n")
+    comparison = compare([str(path)], ["fifo", "sjf"], Setting(CLUSTER))
+    provenance = {"command": "mirage schedule run <w>"}
+    return {"run": run_page(*_row(played), provenance), "comparison": comparison_page(comparison, provenance)}
+
+
+def _row(played: tuple[Outcome, GpuLog]) -> tuple[object, GpuLog]:
+    return played[0].row, played[1]
+
+
+def test_pages_say_how_they_were_made(pages: dict[str, str]) -> None:
+    for page in pages.values():
+        assert "mirage schedule run &lt;w&gt;" in page
+        assert "Completion times" in page
+    assert "<h2>Pools</h2>" in pages["run"]
+    assert pages["comparison"].count('class="tile"') == 2
+
+
+@pytest.mark.slow
+def test_pages_lie_well_in_a_browser(pages: dict[str, str], tmp_path: Path) -> None:
+    faults = [fault for report in measured(pages) for fault in report["faults"]]
+    assert faults == []
