@@ -1,0 +1,206 @@
+"""Arrays of a simulation of stages: ``World`` (fixed), ``State`` (changes), both NamedTuples of numpy arrays.
+
+Jobs and stages are numbered over the whole episode, in order of arrival; the stages of a job are consecutive, so stage
+``s`` of job ``j`` is ``world.jobs[j].first_stage + k``. Times are whole milliseconds, as in the published data.
+
+An executor *belongs to* a stage while it runs its tasks, waits in its job's pool when the job still has tasks that
+cannot start, and is in the general pool when no job has it. What it does next is *committed* in advance: when a stage
+has no task left to start, all of its executors are given a destination, also those that still run its last tasks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import int64, typeof, types
+from numpy.typing import NDArray
+
+Records = Any
+"""A numpy record array; the dtypes below say which."""
+
+NOBODY = -1
+"""No job, no stage, no executor."""
+
+NEVER_MS = 2**62
+"""A time that does not come."""
+
+DECIMA_2019, SPARK_SCHED_SIM = range(2)
+"""The two published environments; where they differ is said in ``dynamics`` and ``rounds``."""
+
+_I, _F = np.int64, np.float64
+
+
+def _record(fields: list[tuple[str, type]]) -> np.dtype[Any]:
+    """A kind of record whose fields read as attributes, compiled or not."""
+    return np.dtype((np.record, np.dtype(fields, align=True)))
+
+
+JOB = _record([("arrival_ms", _I), ("first_stage", _I), ("n_stages", _I), ("template", _I)])
+
+STAGE = _record(
+    [
+        ("job", _I),
+        ("tasks", _I),
+        ("rough_ms", _I),  # mean over all durations of the profile: what a scheduler may know beforehand
+        ("profile", _I),  # row of World.waves
+        ("first_parent", _I),  # World.parents[first_parent : first_parent + n_parents]
+        ("n_parents", _I),
+        ("first_child", _I),
+        ("n_children", _I),
+        ("critical_ms", _I),  # rough length of the longest path from here to the job's end, one task a stage
+        ("below_ms", _I),  # rough work of this stage and of all that come after it
+    ]
+)
+
+WAVE = _record([("first", _I), ("count", _I), ("added_ms", _I)])
+"""Where the durations of a wave lie in ``World.durations_ms``, and what a warm-up adds to each."""
+
+SETTINGS = _record(
+    [
+        ("executors", _I),
+        ("moving_ms", _I),  # from one job to another
+        ("environment", _I),  # DECIMA_2019 or SPARK_SCHED_SIM
+        ("noise", _F),  # durations are stretched by a factor drawn from 1 ± noise
+    ]
+)
+
+CLOCK = _record(
+    [
+        ("now_ms", _I),
+        ("arrived", _I),  # jobs that have arrived
+        ("finished", _I),
+        ("n_active", _I),  # jobs in State.active
+        ("n_heap", _I),
+        ("sequence", _I),  # of events: breaks ties
+        ("round_number", _I),  # of decisions: a stage is picked at most once in a round
+        # the source: whose executors are to be given a destination
+        ("free", _I),  # how many still have none; 0 outside a round
+        ("source_job", _I),  # NOBODY: the general pool, or a job that has ended
+        ("source_stage", _I),  # NOBODY: a pool; else the stage that has no task left to start
+        ("executor", _I),  # the one that has just finished, where the source is a stage
+        ("pool", _I),  # first executor of the general pool
+        ("in_pool", _I),
+        ("free_entry", _I),  # first unused entry of State.commitments
+        ("round_head", _I),  # first commitment of this round
+        ("round_tail", _I),
+        ("asked_again", _I),  # 1: everything stands still, and the idle executors are given once more
+        # what has been measured
+        ("decisions", _I),
+        ("moves", _I),
+        ("running_ms", _I),  # executor-time spent in tasks
+        ("moving_ms", _I),  # executor-time spent between jobs
+        ("in_system_ms", _I),  # sum over jobs of the time since their arrival, up to now or their end
+        ("n_log", _I),
+    ]
+)
+
+JOB_STATE = _record(
+    [
+        ("active", _I),  # 1 from arrival to end
+        ("end_ms", _I),
+        ("local", _I),  # executors at the job, running or waiting
+        ("moving", _I),  # on their way to it
+        ("committed", _I),  # executors of other jobs and of the general pool that are to come
+        ("unfinished", _I),  # stages with tasks not finished
+        ("unstarted", _I),  # stages with tasks not started
+        ("unsaturated", _I),  # stages that want more executors than they have been given
+        ("open", _I),  # of these, stages whose parents are all saturated
+        ("remaining_work_ms", _I),  # sum over stages of remaining tasks x last duration
+        ("pool", _I),  # first executor that waits in the job's pool
+        ("in_pool", _I),
+    ]
+)
+
+STAGE_STATE = _record(
+    [
+        ("remaining", _I),  # tasks not started
+        ("running", _I),  # tasks that run
+        ("finished", _I),
+        ("executors", _I),  # that belong to the stage, the one that has just finished included
+        ("moving", _I),  # on their way to it
+        ("committed", _I),  # to come
+        ("demand", _I),  # remaining - moving - committed; saturated at 0 and below
+        ("waits_for", _I),  # parents that are not saturated; it may be picked at 0
+        ("runs_after", _I),  # parents that are not finished; its tasks may start at 0
+        ("picked_round", _I),  # the last round in which it was picked
+        ("last_ms", _I),  # duration of the task started last; before the first, the rough one
+        ("commitment", _I),  # first commitment of its executors
+        ("promised", _I),  # executors of it that have a destination
+    ]
+)
+
+EXECUTOR = _record(
+    [
+        ("job", _I),  # where it is
+        ("stage", _I),  # what it belongs to, or is on its way to
+        ("last_stage", _I),  # of its last task; NOBODY: what it runs next is its first task
+        ("moving", _I),  # 1: on its way to the stage
+        ("next", _I),  # in a pool
+    ]
+)
+
+COMMITMENT = _record([("stage", _I), ("count", _I), ("next", _I)])
+"""So many executors of a source go to a stage; ``NOBODY``: they become idle."""
+
+EVENT = _record([("time_ms", _I), ("sequence", _I), ("executor", _I)])
+
+RUN = _record([("stage", _I), ("task", _I), ("executor", _I), ("start_ms", _I), ("end_ms", _I), ("wave", _I)])
+"""One task that ran; written where ``State.log`` has room for it."""
+
+
+class World(NamedTuple):
+    """What does not change in an episode."""
+
+    settings: Records  # SETTINGS, one row
+    jobs: Records  # JOB, by arrival
+    stages: Records  # STAGE
+    parents: NDArray[np.int64]  # stages; see STAGE.first_parent
+    children: NDArray[np.int64]  # stages
+    waves: Records  # WAVE, (profiles, levels, 3 waves)
+    durations_ms: NDArray[np.int32]
+    levels: NDArray[np.int64]  # (executors + 1, 2): levels of the profile below and above so many local executors
+    chance: NDArray[np.float64]  # (executors + 1,): of the level below
+    salts: NDArray[np.int64]  # (stages,): 32 random bits each, from which the durations of its tasks are drawn
+
+
+class State(NamedTuple):
+    """Everything that changes."""
+
+    clock: Records  # CLOCK, one row
+    jobs: Records  # JOB_STATE
+    stages: Records  # STAGE_STATE
+    executors: Records  # EXECUTOR
+    active: NDArray[np.int64]  # jobs in the system, by arrival: active[: clock.n_active]
+    commitments: Records  # COMMITMENT
+    heap: Records  # EVENT
+    log: Records  # RUN
+
+
+def records(dtype: np.dtype[Any], *shape: int) -> Records:
+    """Zeroed records, whose columns read as attributes too."""
+    return np.zeros(shape, dtype).view(np.recarray)
+
+
+def _example_types() -> tuple[Any, Any]:
+    ints = np.zeros(1, np.int64)
+    world = World(
+        records(SETTINGS, 1), records(JOB, 1), records(STAGE, 1), ints, ints, records(WAVE, 1, 1, 1),
+        np.zeros(1, np.int32), np.zeros((1, 2), np.int64), np.zeros(1), ints,
+    )  # fmt: skip
+    state = State(
+        records(CLOCK, 1), records(JOB_STATE, 1), records(STAGE_STATE, 1), records(EXECUTOR, 1), ints,
+        records(COMMITMENT, 1), records(EVENT, 1), records(RUN, 1),
+    )  # fmt: skip
+    return typeof(world), typeof(state)  # type: ignore[no-untyped-call]
+
+
+WORLD_TYPE, STATE_TYPE = _example_types()
+
+PARAMETERS_TYPE = types.Array(types.float64, 1, "C")
+"""What a decision function was made with, and room for what it keeps from one decision to the next."""
+
+DECIDER = int64(WORLD_TYPE, STATE_TYPE, PARAMETERS_TYPE)
+"""What a scheduler is: asked while ``clock.free > 0``, it answers as ``mirage.dag.simulator.decision`` says."""
+
+DECIDER_TYPE = types.FunctionType(DECIDER)

@@ -1,0 +1,83 @@
+"""Decisions: a stage and a number of executors in one integer, and what may be picked."""
+
+from __future__ import annotations
+
+from mirage.dag.simulator.arrays import NOBODY, State, World
+from mirage.sim.kernel.compile import kernel
+
+NOTHING = -1
+"""The decision to pick no stage: the executors that have no destination become idle."""
+
+_SHIFT = 16
+MOST_EXECUTORS = 2**_SHIFT - 1
+
+
+@kernel()
+def decision(stage: int, executors: int) -> int:
+    """Give so many of the free executors to a stage; what it cannot use is not taken."""
+    return int(stage << _SHIFT | executors)
+
+
+@kernel()
+def stage_of(decided: int) -> int:
+    """The stage of a decision that is not ``NOTHING``."""
+    return int(decided >> _SHIFT)
+
+
+@kernel()
+def executors_of(decided: int) -> int:
+    """The number of executors of a decision that is not ``NOTHING``."""
+    return int(decided & MOST_EXECUTORS)
+
+
+@kernel()
+def held(state: State, job: int) -> int:
+    """Executors that a job has, that move to it, and that are promised to it by others."""
+    row = state.jobs[job]
+    return int(row.local + row.moving + row.committed)
+
+
+@kernel()
+def under_limit(state: State, job: int, limit: int) -> int:
+    """Executors to add so that a job has as many as a job-wide limit says; below 1 where it has them already.
+
+    The free executors of the source are no longer counted as its job's own: they are what is being given away.
+    """
+    clock = state.clock[0]
+    room = limit - held(state, job)
+    return int(room + clock.free if job == clock.source_job else room)
+
+
+@kernel()
+def takes_more(world: World, state: State, job: int) -> bool:
+    """Whether a job can be given executors at all: it has not got all there are, or it is the source."""
+    return bool(job == state.clock[0].source_job or held(state, job) < world.settings[0].executors)
+
+
+@kernel()
+def may_pick(state: State, stage: int) -> bool:
+    """Whether a stage of an active job wants executors, all its parents are saturated, and it is not picked yet."""
+    row = state.stages[stage]
+    return bool(row.demand > 0 and row.waits_for == 0 and row.picked_round != state.clock[0].round_number)
+
+
+@kernel()
+def is_ready(state: State, stage: int) -> bool:
+    """Whether all parents of a stage have finished, so that its tasks can start at once."""
+    return bool(state.stages[stage].runs_after == 0)
+
+
+@kernel()
+def first_stage_to_pick(world: World, state: State, job: int) -> int:
+    """The first stage of a job that may be picked, those whose tasks can start at once first; ``NOBODY`` for none."""
+    if state.jobs[job].open == 0:
+        return NOBODY
+    found = NOBODY
+    first = world.jobs[job].first_stage
+    for stage in range(first, first + world.jobs[job].n_stages):
+        if may_pick(state, stage):
+            if is_ready(state, stage):
+                return int(stage)
+            if found == NOBODY:
+                found = stage
+    return int(found)

@@ -1,0 +1,57 @@
+"""Durations of tasks, drawn from measured ones.
+
+The draw of a task depends on the episode's seed, its stage and its number only, and not on what was drawn before:
+two schedulers on one episode meet the same luck, which makes their paired differences small.
+"""
+
+from __future__ import annotations
+
+from mirage.dag.simulator.arrays import NOBODY, State, World
+from mirage.dag.workload.templates import FIRST, FRESH, REST
+from mirage.sim.kernel.compile import kernel
+
+_BITS = 2**32 - 1
+
+
+@kernel()
+def mixed(bits: int) -> int:
+    """32 bits that look random, from 32 bits that may not.
+
+    Two rounds of shift and multiply (multipliers from C. Wellons' search, 2018); both factors stay below 2^31, so that
+    products fit a signed word and the function is the same interpreted and compiled.
+    """
+    bits ^= bits >> 15
+    bits = bits * 0x2C1B3C6D & _BITS
+    bits ^= bits >> 12
+    bits = bits * 0x297A2D39 & _BITS
+    return bits ^ bits >> 15
+
+
+@kernel()
+def wave_of(state: State, executor: int, stage: int) -> int:
+    """Whether a task is an executor's first for a while, its first on the stage, or neither."""
+    last = state.executors[executor].last_stage
+    if last == NOBODY:
+        return FRESH
+    return REST if last == stage else FIRST
+
+
+@kernel()
+def duration_ms(world: World, state: State, stage: int, task: int, wave: int) -> int:
+    """How long a task runs for an executor that is already counted at the job.
+
+    Profiles were measured with few numbers of executors. Between two of them one is drawn, and the lower one is the
+    likelier the closer the number is to the upper one: that is how both published environments do it.
+    """
+    row = world.stages[stage]
+    local = state.jobs[row.job].local
+    bits = mixed(int(world.salts[stage] + 0x9E3779B9 * task & _BITS))
+    level = world.levels[local, 0] if bits < world.chance[local] * 2.0**32 else world.levels[local, 1]
+    place = world.waves[row.profile, level, wave]
+    bits = mixed(bits ^ 0x5BD1E995)
+    drawn = int(world.durations_ms[place.first + (bits * place.count >> 32)] + place.added_ms)
+    noise = world.settings[0].noise
+    if noise > 0.0:
+        factor = 1.0 + noise * (mixed(bits ^ 0x3C6EF372) * 2.0**-31 - 1.0)
+        drawn = max(1, int(drawn * factor))
+    return drawn

@@ -1,0 +1,188 @@
+"""What executors do: they start tasks, finish them, move to other jobs, and wait in pools."""
+
+from __future__ import annotations
+
+from numba import int64, void
+
+from mirage.dag.simulator.arrays import NOBODY, STATE_TYPE, WORLD_TYPE, State, World
+from mirage.dag.simulator.decision import is_ready, may_pick, takes_more
+from mirage.dag.simulator.durations import duration_ms, wave_of
+from mirage.dag.simulator.events import push_event, replace_event
+from mirage.sim.kernel.compile import kernel
+
+
+@kernel()
+def change_demand(world: World, state: State, stage: int, by: int) -> None:
+    """A stage wants so many executors more; its children learn when it becomes saturated or ceases to be."""
+    row = state.stages[stage]
+    wanted = row.demand > 0
+    row.demand += by
+    wants = row.demand > 0
+    if wants == wanted:
+        return
+    fixed = world.stages[stage]
+    job = state.jobs[fixed.job]
+    change = 1 if wants else -1
+    job.unsaturated += change
+    if row.waits_for == 0:
+        job.open += change
+    for k in range(fixed.first_child, fixed.first_child + fixed.n_children):
+        child = state.stages[world.children[k]]
+        was_open = child.demand > 0 and child.waits_for == 0
+        child.waits_for += change
+        is_open = child.demand > 0 and child.waits_for == 0
+        job.open += int(is_open) - int(was_open)
+
+
+@kernel()
+def start_task(world: World, state: State, executor: int, stage: int, goes_on: bool) -> None:
+    """The executor, at the stage's job, starts the stage's next task.
+
+    Args:
+        goes_on: Whether it has just finished another task of this stage, whose end is still the first event.
+    """
+    clock, row, fixed = state.clock[0], state.stages[stage], world.stages[stage]
+    job, who = state.jobs[fixed.job], state.executors[executor]
+    task = fixed.tasks - row.remaining
+    wave = wave_of(state, executor, stage)
+    lasts_ms = duration_ms(world, state, stage, task, wave)
+    job.remaining_work_ms += (row.remaining - 1) * lasts_ms - row.remaining * row.last_ms
+    row.last_ms = lasts_ms
+    row.remaining -= 1
+    row.running += 1
+    if row.remaining == 0:
+        job.unstarted -= 1
+    change_demand(world, state, stage, -1)
+    if clock.n_log < len(state.log):
+        run = state.log[clock.n_log]
+        run.stage, run.task, run.executor, run.wave = stage, task, executor, wave
+        run.start_ms, run.end_ms = clock.now_ms, clock.now_ms + lasts_ms
+        clock.n_log += 1
+    clock.running_ms += lasts_ms
+    if goes_on:
+        replace_event(state, clock.now_ms + lasts_ms)
+    else:
+        who.stage = stage
+        row.executors += 1
+        push_event(state, clock.now_ms + lasts_ms, executor)
+    who.last_stage = stage
+
+
+@kernel()
+def send(world: World, state: State, executor: int, stage: int) -> None:
+    """The executor leaves for a stage of another job."""
+    clock, who, row = state.clock[0], state.executors[executor], state.stages[stage]
+    if who.job != NOBODY:
+        state.jobs[who.job].local -= 1
+    who.job, who.stage, who.last_stage, who.moving = NOBODY, stage, NOBODY, 1
+    row.moving += 1
+    state.jobs[world.stages[stage].job].moving += 1
+    change_demand(world, state, stage, -1)
+    clock.moves += 1
+    clock.moving_ms += world.settings[0].moving_ms
+    push_event(state, clock.now_ms + world.settings[0].moving_ms, executor)
+
+
+@kernel()
+def _instead(world: World, state: State, executor: int) -> int:
+    """Where an executor goes that is not needed any more where it was sent: its own job, then others by arrival."""
+    here = state.executors[executor].job
+    if here != NOBODY and state.jobs[here].active:
+        found = _any_stage(world, state, here)
+        if found != NOBODY:
+            return found
+    for k in range(state.clock[0].n_active):
+        job = state.active[k]
+        if job != here and takes_more(world, state, job):
+            found = _any_stage(world, state, job)
+            if found != NOBODY:
+                return found
+    return NOBODY
+
+
+@kernel()
+def _any_stage(world: World, state: State, job: int) -> int:
+    if state.jobs[job].open > 0:
+        first = world.jobs[job].first_stage
+        for stage in range(first, first + world.jobs[job].n_stages):
+            if may_pick(state, stage):
+                return int(stage)
+    return NOBODY
+
+
+@kernel()
+def idle(state: State, executor: int) -> None:
+    """The executor waits: at its job while that has tasks to start, else in the general pool."""
+    clock, who = state.clock[0], state.executors[executor]
+    who.stage, who.last_stage = NOBODY, NOBODY
+    if who.job != NOBODY:
+        job = state.jobs[who.job]
+        if job.active and job.unstarted > 0:
+            who.next, job.pool = job.pool, executor
+            job.in_pool += 1
+            return
+        job.local -= 1
+        who.job = NOBODY
+    who.next, clock.pool = clock.pool, executor
+    clock.in_pool += 1
+
+
+@kernel(void(WORLD_TYPE, STATE_TYPE, int64, int64))
+def go(world: World, state: State, executor: int, stage: int) -> None:
+    """The executor, that belongs to nothing, turns to a stage; where it comes too late, to another one.
+
+    What is called for few of the events is compiled on its own: to inline everything takes long to compile.
+    """
+    if state.stages[stage].remaining == 0:
+        stage = _instead(world, state, executor)
+        if stage == NOBODY:
+            idle(state, executor)
+            return
+    if state.executors[executor].job != world.stages[stage].job:
+        send(world, state, executor, stage)
+    elif is_ready(state, stage):
+        start_task(world, state, executor, stage, False)
+    else:
+        idle(state, executor)
+
+
+@kernel()
+def arrive(world: World, state: State, executor: int) -> None:
+    """The executor reaches the job it was sent to, which may have ended in the meantime."""
+    who = state.executors[executor]
+    stage = who.stage
+    job = world.stages[stage].job
+    who.moving, who.stage = 0, NOBODY
+    state.stages[stage].moving -= 1
+    state.jobs[job].moving -= 1
+    change_demand(world, state, stage, 1)
+    if state.jobs[job].active:
+        who.job = job
+        state.jobs[job].local += 1
+    go(world, state, executor, stage)
+
+
+@kernel()
+def taken_from_pool(state: State, job: int) -> int:
+    """An executor that waits in a job's pool, or in the general one, taken out of it."""
+    if job == NOBODY:
+        clock = state.clock[0]
+        executor = int(clock.pool)
+        clock.pool = state.executors[executor].next
+        clock.in_pool -= 1
+    else:
+        row = state.jobs[job]
+        executor = int(row.pool)
+        row.pool = state.executors[executor].next
+        row.in_pool -= 1
+    return executor
+
+
+@kernel()
+def empty_pool(state: State, job: int) -> None:
+    """All executors that wait at a job go to the general pool, if it has nothing to start any more."""
+    row = state.jobs[job]
+    if row.active and row.unstarted > 0:
+        return
+    while row.in_pool > 0:
+        idle(state, taken_from_pool(state, job))

@@ -1,0 +1,183 @@
+"""The event loop: tasks end, executors reach another job, jobs arrive, and the scheduler is asked in between.
+
+Of what happens in the same millisecond arrivals of jobs come first, then what was begun first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int64
+
+from mirage.dag.simulator.arrays import (
+    DECIDER_TYPE,
+    NEVER_MS,
+    NOBODY,
+    PARAMETERS_TYPE,
+    SPARK_SCHED_SIM,
+    STATE_TYPE,
+    WORLD_TYPE,
+    State,
+    World,
+)
+from mirage.dag.simulator.dynamics import arrive, empty_pool, idle, start_task
+from mirage.dag.simulator.events import pop_event, soonest_ms
+from mirage.dag.simulator.rounds import begin_round, decide, end_round_without_choice, has_choice, leave_stage, release
+from mirage.sim.kernel.compile import kernel
+
+ENDED, ASKS, REFUSED, STANDS_STILL = range(4)
+"""How the loop comes back: all jobs have ended; a decision is wanted; one cannot be carried out; none was made though
+nothing moves any more."""
+
+
+@kernel()
+def _let_time_pass(state: State, now_ms: int) -> None:
+    clock = state.clock[0]
+    clock.in_system_ms += clock.n_active * (now_ms - clock.now_ms)
+    clock.now_ms = now_ms
+
+
+@kernel()
+def _job_arrives(state: State) -> None:
+    clock = state.clock[0]
+    job = clock.arrived
+    clock.arrived += 1
+    state.jobs[job].active = 1
+    state.active[clock.n_active] = job
+    clock.n_active += 1
+    if clock.in_pool > 0:
+        begin_round(state, NOBODY, NOBODY, NOBODY)
+
+
+@kernel()
+def _job_ends(state: State, job: int) -> None:
+    clock = state.clock[0]
+    state.jobs[job].active = 0
+    state.jobs[job].end_ms = clock.now_ms
+    clock.finished += 1
+    place = 0
+    while state.active[place] != job:
+        place += 1
+    clock.n_active -= 1
+    for k in range(place, clock.n_active):
+        state.active[k] = state.active[k + 1]
+    empty_pool(state, job)
+
+
+@kernel()
+def _stage_ends(world: World, state: State, stage: int) -> bool:
+    """Whether some child can start now."""
+    fixed = world.stages[stage]
+    state.jobs[fixed.job].unfinished -= 1
+    frees = False
+    for k in range(fixed.first_child, fixed.first_child + fixed.n_children):
+        child = state.stages[world.children[k]]
+        child.runs_after -= 1
+        if child.runs_after == 0:
+            frees = True
+    return frees
+
+
+@kernel()
+def _task_ends(world: World, state: State, executor: int) -> None:
+    """The first event is the end of an executor's task."""
+    who = state.executors[executor]
+    stage = who.stage
+    row = state.stages[stage]
+    job = world.stages[stage].job
+    row.running -= 1
+    row.finished += 1
+    if row.remaining > 0:
+        start_task(world, state, executor, stage, True)
+        return
+    pop_event(state)
+    frees = False
+    if row.finished == world.stages[stage].tasks:
+        frees = _stage_ends(world, state, stage)
+        if state.jobs[job].unfinished == 0:
+            _job_ends(state, job)
+    promised = row.commitment != NOBODY
+    if promised:
+        release(world, state, executor)
+    elif frees:
+        leave_stage(state, executor)
+        idle(state, executor)
+    elif world.settings[0].environment == SPARK_SCHED_SIM:
+        who.last_stage = NOBODY
+    if frees:
+        begin_round(state, job, NOBODY, NOBODY)
+    elif not promised:
+        begin_round(state, job, stage, executor)
+
+
+@kernel()
+def _wake(state: State) -> bool:
+    """Where nothing moves, idle executors are given away once more, those of jobs first; False where it was in vain."""
+    clock = state.clock[0]
+    if clock.asked_again > clock.n_active:
+        return False
+    if clock.asked_again < clock.n_active:
+        begin_round(state, state.active[clock.asked_again], NOBODY, NOBODY)
+    else:
+        begin_round(state, NOBODY, NOBODY, NOBODY)
+    clock.asked_again += 1
+    return True
+
+
+@kernel(int64(WORLD_TYPE, STATE_TYPE))
+def next_decision(world: World, state: State) -> int:
+    """Let time pass until a decision is wanted (``ASKS``), all jobs have ended or nothing moves any more."""
+    clock = state.clock[0]
+    while True:
+        if clock.free > 0:
+            if has_choice(world, state):
+                return ASKS
+            end_round_without_choice(world, state)
+        if clock.finished == len(world.jobs):
+            return ENDED
+        due_ms = soonest_ms(state)
+        arrives = clock.arrived < len(world.jobs) and world.jobs[clock.arrived].arrival_ms <= due_ms
+        if arrives:
+            _let_time_pass(state, world.jobs[clock.arrived].arrival_ms)
+            _job_arrives(state)
+        elif due_ms == NEVER_MS:
+            if not _wake(state):
+                return STANDS_STILL
+            continue
+        else:
+            _let_time_pass(state, due_ms)
+            executor = state.heap[0].executor
+            if state.executors[executor].moving:
+                arrive(world, state, pop_event(state))
+            else:
+                _task_ends(world, state, executor)
+        clock.asked_again = 0
+
+
+@kernel(int64(WORLD_TYPE, STATE_TYPE, int64))
+def apply(world: World, state: State, decided: int) -> int:
+    """Carry a decision out and let time pass until the next one is wanted; ``REFUSED`` where it cannot be."""
+    if not decide(world, state, decided):
+        return REFUSED
+    return next_decision(world, state)
+
+
+@kernel(int64(WORLD_TYPE, STATE_TYPE, DECIDER_TYPE, PARAMETERS_TYPE, int64))
+def run(world: World, state: State, decider: Any, parameters: Any, times: int) -> int:
+    """Play the whole episode with one scheduler.
+
+    Args:
+        world: As always.
+        state: As always.
+        decider: The scheduler.
+        parameters: Its own.
+        times: How often it makes each decision, of which the last counts: more than once to time it.
+    """
+    answer = next_decision(world, state)
+    while answer == ASKS:
+        for _ in range(times - 1):
+            decider(world, state, parameters)
+        if not decide(world, state, decider(world, state, parameters)):
+            return REFUSED
+        answer = next_decision(world, state)
+    return answer

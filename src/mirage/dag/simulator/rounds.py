@@ -1,0 +1,183 @@
+"""Rounds of decisions: executors of one source are promised to stages, and then go there.
+
+A round begins when executors need a destination. Its source is a stage that has no task left to start (all of its
+executors, most of which still run), the pool of a job some stage of which has just become ready, or the general pool
+when a job arrives. It ends when every executor has a destination or none is chosen; the rest become idle.
+"""
+
+from __future__ import annotations
+
+from numba import boolean, int64, void
+
+from mirage.dag.simulator.arrays import NOBODY, SPARK_SCHED_SIM, STATE_TYPE, WORLD_TYPE, State, World
+from mirage.dag.simulator.decision import NOTHING, executors_of, may_pick, stage_of, takes_more
+from mirage.dag.simulator.dynamics import change_demand, empty_pool, go, idle, taken_from_pool
+from mirage.sim.kernel.compile import kernel
+
+
+@kernel()
+def begin_round(state: State, job: int, stage: int, executor: int) -> None:
+    """Make a stage, or the pool of a job, or with ``NOBODY`` for both the general pool the source."""
+    clock = state.clock[0]
+    clock.source_job, clock.source_stage, clock.executor = job, stage, executor
+    if stage != NOBODY:
+        clock.free = state.stages[stage].executors - state.stages[stage].promised
+        if not state.jobs[job].active:
+            clock.source_job = NOBODY
+    elif job != NOBODY:
+        clock.free = state.jobs[job].in_pool
+    else:
+        clock.free = clock.in_pool
+    clock.round_number += 1
+    clock.round_head, clock.round_tail = NOBODY, NOBODY
+
+
+@kernel()
+def has_choice(world: World, state: State) -> bool:
+    """Whether there is any stage to pick."""
+    for k in range(state.clock[0].n_active):
+        job = state.active[k]
+        if state.jobs[job].open > 0 and takes_more(world, state, job):
+            first = world.jobs[job].first_stage
+            for stage in range(first, first + world.jobs[job].n_stages):
+                if may_pick(state, stage):
+                    return True
+    return False
+
+
+@kernel()
+def _promise(state: State, stage: int, executors: int) -> None:
+    """Write down that so many executors of the source go to a stage, after what was promised before."""
+    clock = state.clock[0]
+    entry = clock.free_entry
+    clock.free_entry = state.commitments[entry].next
+    promise = state.commitments[entry]
+    promise.stage, promise.count, promise.next = stage, executors, NOBODY
+    if clock.round_tail == NOBODY:
+        clock.round_head = entry
+    else:
+        state.commitments[clock.round_tail].next = entry
+    clock.round_tail = entry
+    clock.free -= executors
+
+
+@kernel()
+def leave_stage(state: State, executor: int) -> None:
+    """The executor belongs to its stage no more."""
+    who = state.executors[executor]
+    state.stages[who.stage].executors -= 1
+    who.stage = NOBODY
+
+
+@kernel()
+def _fulfil(world: World, state: State, executor: int, stage: int) -> None:
+    """The executor, that belongs to nothing, does what it was promised to."""
+    if stage == NOBODY:
+        idle(state, executor)
+        return
+    job = world.stages[stage].job
+    state.stages[stage].committed -= 1
+    if state.executors[executor].job != job:
+        state.jobs[job].committed -= 1
+    change_demand(world, state, stage, 1)
+    go(world, state, executor, stage)
+
+
+@kernel(void(WORLD_TYPE, STATE_TYPE, int64))
+def release(world: World, state: State, executor: int) -> None:
+    """The executor leaves its stage for where the stage's first promise sends it."""
+    clock, stage = state.clock[0], state.executors[executor].stage
+    row = state.stages[stage]
+    entry = row.commitment
+    promise = state.commitments[entry]
+    target = promise.stage
+    promise.count -= 1
+    row.promised -= 1
+    if promise.count == 0:
+        row.commitment = promise.next
+        promise.next, clock.free_entry = clock.free_entry, entry
+    leave_stage(state, executor)
+    _fulfil(world, state, executor, target)
+
+
+@kernel()
+def _add_promises(state: State, stage: int) -> None:
+    """The promises of this round follow those of earlier ones."""
+    clock, row = state.clock[0], state.stages[stage]
+    entry = clock.round_head
+    while entry != NOBODY:
+        row.promised += state.commitments[entry].count
+        entry = state.commitments[entry].next
+    if row.commitment == NOBODY:
+        row.commitment = clock.round_head
+        return
+    last = row.commitment
+    while state.commitments[last].next != NOBODY:
+        last = state.commitments[last].next
+    state.commitments[last].next = clock.round_head
+
+
+@kernel(void(WORLD_TYPE, STATE_TYPE))
+def end_round(world: World, state: State) -> None:
+    """Executors without a destination become idle; those that do nothing go where they were promised to."""
+    clock = state.clock[0]
+    stage, job = clock.source_stage, clock.source_job
+    if stage != NOBODY:
+        if clock.free > 0:
+            _promise(state, NOBODY, clock.free)
+        _add_promises(state, stage)
+        release(world, state, clock.executor)
+        return
+    clock.free = 0
+    entry = clock.round_head
+    while entry != NOBODY:
+        promise = state.commitments[entry]
+        for _ in range(promise.count):
+            _fulfil(world, state, taken_from_pool(state, job), promise.stage)
+        after = promise.next
+        promise.next, clock.free_entry = clock.free_entry, entry
+        entry = after
+    if job != NOBODY:
+        empty_pool(state, job)
+
+
+@kernel()
+def end_round_without_choice(world: World, state: State) -> None:
+    """There is no stage to pick.
+
+    In the environment of 2019 all executors of the source become idle, also those that run its last tasks; in the other
+    one these are asked about again when they finish.
+    """
+    clock = state.clock[0]
+    if clock.source_stage != NOBODY and world.settings[0].environment == SPARK_SCHED_SIM:
+        clock.free = 0
+        leave_stage(state, clock.executor)
+        idle(state, clock.executor)
+    else:
+        end_round(world, state)
+
+
+@kernel(boolean(WORLD_TYPE, STATE_TYPE, int64))
+def decide(world: World, state: State, decided: int) -> bool:
+    """Apply a decision, and end the round where nothing is left to decide; False for a decision that cannot be."""
+    clock = state.clock[0]
+    clock.decisions += 1
+    if decided == NOTHING:
+        end_round(world, state)
+        return True
+    stage, executors = stage_of(decided), executors_of(decided)
+    if stage < 0 or stage >= len(state.stages) or executors < 1 or not may_pick(state, stage):
+        return False
+    job = world.stages[stage].job
+    if not state.jobs[job].active or not takes_more(world, state, job):
+        return False
+    executors = min(executors, state.stages[stage].demand, clock.free)
+    state.stages[stage].picked_round = clock.round_number
+    _promise(state, stage, executors)
+    state.stages[stage].committed += executors
+    change_demand(world, state, stage, -executors)
+    if job != clock.source_job:
+        state.jobs[job].committed += executors
+    if clock.free == 0 or not has_choice(world, state):
+        end_round(world, state)
+    return True

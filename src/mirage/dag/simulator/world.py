@@ -1,0 +1,158 @@
+"""From jobs and a cluster to the arrays of an episode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mirage.dag.simulator.arrays import (
+    CLOCK,
+    COMMITMENT,
+    DECIMA_2019,
+    EVENT,
+    EXECUTOR,
+    JOB,
+    JOB_STATE,
+    NOBODY,
+    RUN,
+    SETTINGS,
+    SPARK_SCHED_SIM,
+    STAGE_STATE,
+    State,
+    World,
+    records,
+)
+from mirage.dag.simulator.decision import MOST_EXECUTORS
+from mirage.dag.simulator.packing import pack_templates
+from mirage.dag.workload.arrivals import Arrivals
+from mirage.dag.workload.templates import LEVELS, JobTemplate
+from mirage.errors import ConfigurationError, UnknownName
+from mirage.job_state import Floats, Ints
+
+ENVIRONMENTS = {"spark-sched-sim": SPARK_SCHED_SIM, "decima-2019": DECIMA_2019}
+"""The published environments by name. In that of 2019 executors that find no stage to go to are not asked about again
+when they finish; in the other one an executor that was not given a destination ahead counts as fresh."""
+
+
+@dataclass(frozen=True, slots=True)
+class DagCluster:
+    """Executors, and what it costs to move them.
+
+    Attributes:
+        executors: How many.
+        moving_s: To another job.
+        warm_up_s: Added to an executor's first task where no fresh one was measured.
+        noise: Durations are stretched by a factor drawn from 1 ± ``noise``.
+        environment: One of ``ENVIRONMENTS``.
+    """
+
+    executors: int = 50
+    moving_s: float = 2.0
+    warm_up_s: float = 1.0
+    noise: float = 0.0
+    environment: str = "spark-sched-sim"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.executors <= MOST_EXECUTORS:
+            raise ConfigurationError(f"{self.executors} executors; there are 1 to {MOST_EXECUTORS}")
+        if not (self.moving_s >= 0 and self.warm_up_s >= 0 and 0 <= self.noise < 1):
+            raise ConfigurationError(
+                f"moving takes {self.moving_s} s, warming up {self.warm_up_s} s, noise is {self.noise}; "
+                "times are not negative, and noise is from 0 to below 1"
+            )
+        if self.environment not in ENVIRONMENTS:
+            raise UnknownName("environment", self.environment, ENVIRONMENTS)
+
+
+def make_world(templates: Sequence[JobTemplate], arrivals: Arrivals, cluster: DagCluster, seed: int) -> World:
+    """The fixed arrays of an episode.
+
+    Args:
+        templates: Kinds of jobs.
+        arrivals: Which come when.
+        cluster: The executors.
+        seed: Of the durations.
+
+    Raises:
+        ConfigurationError: An arrival is of a template that is not there.
+    """
+    if len(arrivals) and not 0 <= arrivals.template.min() <= arrivals.template.max() < len(templates):
+        raise ConfigurationError(f"there are {len(templates)} kinds of jobs, and an arrival of another one")
+    packed = pack_templates(tuple(templates), round(cluster.warm_up_s * 1000))
+    settings = records(SETTINGS, 1)
+    settings[0] = (
+        cluster.executors, round(cluster.moving_s * 1000), ENVIRONMENTS[cluster.environment], cluster.noise,
+    )  # fmt: skip
+    pieces = packed.graphs
+    sizes = np.array([len(templates[kind].stages) for kind in arrivals.template], np.int64)
+    jobs = records(JOB, len(arrivals))
+    jobs.arrival_ms, jobs.template, jobs.n_stages = arrivals.arrival_ms, arrivals.template, sizes
+    jobs.first_stage = np.cumsum(sizes) - sizes
+    stages = np.concatenate([pieces[kind].stages for kind in arrivals.template]).view(np.recarray)
+    stages.job = np.repeat(np.arange(len(arrivals)), sizes)
+    n_parents = np.array([len(pieces[kind].parents) for kind in arrivals.template], np.int64)
+    shift = np.repeat(np.cumsum(n_parents) - n_parents, sizes)  # as many edges to parents as to children
+    stages.first_parent += shift
+    stages.first_child += shift
+    begin = np.repeat(jobs.first_stage, n_parents)
+    levels, chance = _levels(cluster.executors)
+    return World(
+        settings,
+        jobs,
+        stages,
+        np.concatenate([pieces[kind].parents for kind in arrivals.template]) + begin,
+        np.concatenate([pieces[kind].children for kind in arrivals.template]) + begin,
+        packed.waves,
+        packed.durations_ms,
+        levels,
+        chance,
+        np.random.Generator(np.random.PCG64([seed, 0x0DA6])).integers(2**32, size=len(stages)),
+    )
+
+
+def initial_state(world: World, *, log: bool = False) -> State:
+    """The state before the first arrival.
+
+    Args:
+        world: The fixed arrays.
+        log: Whether each task that runs is written down.
+    """
+    executors, jobs, stages = int(world.settings[0].executors), len(world.jobs), len(world.stages)
+    fixed = world.stages
+    state = State(
+        records(CLOCK, 1), records(JOB_STATE, jobs), records(STAGE_STATE, stages), records(EXECUTOR, executors),
+        np.zeros(jobs, np.int64), records(COMMITMENT, 2 * executors + 2), records(EVENT, executors),
+        records(RUN, int(fixed.tasks.sum()) if log else 0),
+    )  # fmt: skip
+    clock = state.clock[0]
+    clock.in_pool, clock.pool = executors, 0
+    for name in ("source_job", "source_stage", "executor", "round_head", "round_tail"):
+        clock[name] = NOBODY
+    state.executors.job, state.executors.stage, state.executors.last_stage = NOBODY, NOBODY, NOBODY
+    state.executors.next = np.append(np.arange(1, executors), NOBODY)
+    state.commitments.next = np.append(np.arange(1, len(state.commitments)), NOBODY)
+    state.stages.remaining = state.stages.demand = fixed.tasks
+    state.stages.waits_for = state.stages.runs_after = fixed.n_parents
+    state.stages.picked_round = state.stages.commitment = NOBODY
+    state.stages.last_ms = fixed.rough_ms
+    state.jobs.unfinished = state.jobs.unstarted = state.jobs.unsaturated = world.jobs.n_stages
+    state.jobs.pool = NOBODY
+    if stages:
+        state.jobs.open = np.add.reduceat((fixed.n_parents == 0).astype(np.int64), world.jobs.first_stage)
+        state.jobs.remaining_work_ms = np.add.reduceat(fixed.tasks * fixed.rough_ms, world.jobs.first_stage)
+    return state
+
+
+def _levels(executors: int) -> tuple[Ints, Floats]:
+    """Per number of local executors the measured levels around it, and the chance of the lower one."""
+    levels, chance = np.zeros((executors + 1, 2), np.int64), np.ones(executors + 1)
+    for count in range(executors + 1):
+        upper = min(int(np.searchsorted(LEVELS, count)), len(LEVELS) - 1)
+        between = upper > 0 and LEVELS[upper - 1] < count < LEVELS[upper]
+        lower = upper - 1 if between else upper
+        levels[count] = lower, upper
+        if between:
+            chance[count] = (count - LEVELS[lower]) / (LEVELS[upper] - LEVELS[lower])
+    return levels, chance

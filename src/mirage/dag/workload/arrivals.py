@@ -1,0 +1,83 @@
+"""Sequences of arrivals: which job comes when. Each is a pure function of its seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mirage.dag.workload.tpch import QUERIES, SIZES
+from mirage.errors import ConfigurationError
+from mirage.job_state import Ints
+
+GAP_S = 25.0
+"""Mean time between arrivals in the published experiments: about 85 % load on 50 executors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Jobs in order of arrival.
+
+    Attributes:
+        arrival_ms: Shape (jobs,), ascending.
+        template: Shape (jobs,), which template each is of.
+    """
+
+    arrival_ms: Ints
+    template: Ints
+
+    def __len__(self) -> int:
+        return len(self.template)
+
+
+def poisson_arrivals(jobs: int, seed: int, *, gap_s: float = GAP_S, templates: int = QUERIES * len(SIZES)) -> Arrivals:
+    """Jobs drawn uniformly, the first at 0 and the others after exponential gaps.
+
+    Draws as spark-sched-sim does after ``reset(seed=seed)``, so that its episodes are met again where templates are in
+    the order of ``read_tpch``: per job the query, the size, and the gap to the next.
+
+    Raises:
+        ConfigurationError: There is no job, or the templates are no multiple of 22.
+    """
+    _check(jobs, gap_s)
+    if templates % QUERIES:
+        raise ConfigurationError(f"{templates} templates are no whole number of sizes of {QUERIES} queries")
+    random = np.random.Generator(np.random.PCG64(seed))
+    arrival_ms, template, now_ms = np.zeros(jobs, np.int64), np.zeros(jobs, np.int64), 0.0
+    for job in range(jobs):
+        query = int(random.integers(QUERIES))
+        template[job] = int(random.choice(templates // QUERIES)) * QUERIES + query
+        arrival_ms[job] = int(now_ms)
+        now_ms += random.exponential(gap_s * 1000)
+    return Arrivals(arrival_ms, template)
+
+
+def decima_arrivals(jobs: int, seed: int, *, gap_s: float = GAP_S) -> Arrivals:
+    """The stream of Decima's simulator: one job at 0, then ``jobs - 1`` after exponential gaps of whole milliseconds.
+
+    Draws as its generator does: query and size of the first job, then gap, size and query of each further one.
+    """
+    _check(jobs, gap_s)
+    random = np.random.RandomState(seed)
+    arrival_ms, template = np.zeros(jobs, np.int64), np.zeros(jobs, np.int64)
+    query, size = random.randint(QUERIES), random.randint(len(SIZES))
+    template[0] = size * QUERIES + query
+    for job in range(1, jobs):
+        arrival_ms[job] = arrival_ms[job - 1] + int(random.exponential(gap_s * 1000))
+        size, query = random.randint(len(SIZES)), random.randint(QUERIES)
+        template[job] = size * QUERIES + query
+    return Arrivals(arrival_ms, template)
+
+
+def batch_arrivals(jobs: int, seed: int, *, templates: int = QUERIES * len(SIZES)) -> Arrivals:
+    """Jobs drawn uniformly, all there at 0."""
+    _check(jobs, 1.0)
+    random = np.random.Generator(np.random.PCG64(seed))
+    return Arrivals(np.zeros(jobs, np.int64), random.integers(templates, size=jobs))
+
+
+def _check(jobs: int, gap_s: float) -> None:
+    if jobs < 1:
+        raise ConfigurationError(f"an episode of {jobs} jobs is none; ask for at least one")
+    if not gap_s > 0:
+        raise ConfigurationError(f"a mean gap of {gap_s} s between arrivals is none; give a positive one")

@@ -1,0 +1,124 @@
+"""Templates of jobs: a graph of stages, and measured durations of each stage's tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.errors import ConfigurationError
+
+FRESH, FIRST, REST = range(3)
+"""Waves: the first task of an executor that comes from elsewhere, of one new to the stage, and every further one."""
+
+LEVELS = (5, 10, 20, 40, 50, 60, 80, 100)
+"""Numbers of executors for which durations are looked up; between them one of both neighbours is drawn."""
+
+Durations = Mapping[int, NDArray[np.int32]]
+"""Measured durations in milliseconds, by the number of executors that the job had."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageProfile:
+    """What was measured of a stage's tasks.
+
+    Attributes:
+        tasks: How many the stage has.
+        fresh_ms: First tasks of executors that came from elsewhere.
+        first_ms: First tasks of executors that were at the job.
+        rest_ms: All further tasks.
+    """
+
+    tasks: int
+    fresh_ms: Durations
+    first_ms: Durations
+    rest_ms: Durations
+
+    @property
+    def rough_ms(self) -> float:
+        """The mean over everything that was measured."""
+        everything = [*self.fresh_ms.values(), *self.first_ms.values(), *self.rest_ms.values()]
+        return float(np.concatenate(everything).mean())
+
+    def measured(self, wave: int, executors: int, warm_up_ms: int) -> tuple[NDArray[np.int32], int]:
+        """Durations of a wave at one of the ``LEVELS``, and what is added to each.
+
+        Where a wave was not measured the nearest one stands in: the first one for a fresh executor, longer by the
+        warm-up, and for further tasks; a fresh executor's for the first one. A stage with fewer tasks than executors
+        was measured with at most as many as it has tasks.
+        """
+        count = executors if executors in self.first_ms else max(self.first_ms)
+        fresh, first, rest = (_at(measured, count) for measured in (self.fresh_ms, self.first_ms, self.rest_ms))
+        added_ms = warm_up_ms if wave == FRESH and not len(fresh) else 0
+        for found in {FRESH: (fresh, first), FIRST: (first, fresh), REST: (rest, first, fresh)}[wave]:
+            if len(found):
+                return found, added_ms
+        raise ConfigurationError(f"nothing was measured of a stage of {self.tasks} tasks with {count} executors")
+
+
+def _at(measured: Durations, count: int) -> NDArray[np.int32]:
+    return measured.get(count, np.zeros(0, np.int32))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobTemplate:
+    """A kind of job.
+
+    Attributes:
+        name: For messages and tables.
+        edges: Pairs of stages, the second of which needs the output of the first.
+        stages: Their profiles.
+    """
+
+    name: str
+    edges: tuple[tuple[int, int], ...]
+    stages: tuple[StageProfile, ...]
+
+    def __post_init__(self) -> None:
+        n = len(self.stages)
+        if any(not (0 <= a < n and 0 <= b < n) for a, b in self.edges):
+            raise ConfigurationError(f"the job {self.name} has {n} stages, and an edge to one that is not there")
+        self.topological_order()
+
+    @property
+    def work_s(self) -> float:
+        """Executor-seconds, roughly."""
+        return sum(stage.tasks * stage.rough_ms for stage in self.stages) / 1000
+
+    def topological_order(self) -> tuple[int, ...]:
+        """Stages, parents before children.
+
+        Raises:
+            ConfigurationError: The graph has a circle.
+        """
+        waits_for = [0] * len(self.stages)
+        for _, child in self.edges:
+            waits_for[child] += 1
+        order = [stage for stage, count in enumerate(waits_for) if count == 0]
+        for stage in order:
+            for parent, child in self.edges:
+                if parent == stage:
+                    waits_for[child] -= 1
+                    if waits_for[child] == 0:
+                        order.append(child)
+        if len(order) < len(self.stages):
+            raise ConfigurationError(f"the stages of the job {self.name} wait for each other in a circle")
+        return tuple(order)
+
+    def longest_path_ms(self, lengths_ms: Sequence[float]) -> tuple[float, ...]:
+        """Per stage the length of the longest path from its start to the job's end, where a stage lasts so long."""
+        longest = list(map(float, lengths_ms))
+        for stage in reversed(self.topological_order()):
+            after = [longest[child] for parent, child in self.edges if parent == stage]
+            longest[stage] = lengths_ms[stage] + max(after, default=0.0)
+        return tuple(longest)
+
+    def stages_below(self) -> tuple[frozenset[int], ...]:
+        """Per stage itself and all that come after it."""
+        below: list[frozenset[int]] = [frozenset()] * len(self.stages)
+        for stage in reversed(self.topological_order()):
+            after = (below[child] for parent, child in self.edges if parent == stage)
+            below[stage] = frozenset([stage]).union(*after)
+        return tuple(below)

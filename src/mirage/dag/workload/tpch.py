@@ -1,0 +1,81 @@
+"""TPC-H queries as jobs: the measured profiles published with Decima (SIGCOMM 2019), gathered in one JSON file."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.dag.workload.templates import JobTemplate, StageProfile
+from mirage.errors import ConfigurationError
+
+SIZES = ("2g", "5g", "10g", "20g", "50g", "80g", "100g")
+QUERIES = 22
+
+
+def read_tpch(path: Path) -> tuple[JobTemplate, ...]:
+    """Read profiles of 22 queries at 7 sizes, in the order of sizes, then queries.
+
+    The file holds, by ``SIZE/qNUMBER``, an ``adjacency`` matrix and per stage ``fresh_durations``, ``first_wave`` and
+    ``rest_wave``, each with lists of milliseconds by number of executors. It may be compressed by gzip.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or is none of these.
+    """
+    try:
+        content = path.read_bytes()
+        profiles = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+    except (OSError, EOFError, ValueError) as error:
+        raise ConfigurationError(
+            f"the profiles {path} cannot be read: {error}; name a JSON file, or a .gz of one"
+        ) from error
+    names = [f"{size}/q{query}" for size in SIZES for query in range(1, QUERIES + 1)]
+    if not isinstance(profiles, dict) or not set(names) <= profiles.keys():
+        missing = [name for name in names if not isinstance(profiles, dict) or name not in profiles]
+        raise ConfigurationError(
+            f"the profiles {path} lack {len(missing)} of {len(names)} jobs, the first {missing[0]}; name another file"
+        )
+    try:
+        return tuple(_template(name, profiles[name]) for name in names)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise ConfigurationError(f"the profiles {path} are not in the form of TPC-H profiles: {error!r}") from error
+
+
+def _template(name: str, profile: dict[str, Any]) -> JobTemplate:
+    adjacency = np.asarray(profile["adjacency"])
+    edges = tuple((int(parent), int(child)) for parent, child in np.argwhere(adjacency))
+    measured = profile["task_duration_ms"]
+    return JobTemplate(name, edges, tuple(_stage(measured[str(stage)]) for stage in range(len(adjacency))))
+
+
+def _stage(measured: dict[str, dict[str, list[int]]]) -> StageProfile:
+    """A stage has as many tasks as were measured with the count named first."""
+    counted = next(iter(measured["first_wave"]))
+    tasks = len(measured["first_wave"][counted]) + len(measured["rest_wave"][counted])
+    fresh, first, rest = (
+        {int(count): np.array(listed, np.int32) for count, listed in measured[wave].items()}
+        for wave in ("fresh_durations", "first_wave", "rest_wave")
+    )
+    return StageProfile(tasks, fresh, _without_fresh(first, fresh), rest)
+
+
+def _without_fresh(
+    first: dict[int, NDArray[np.int32]], fresh: dict[int, NDArray[np.int32]]
+) -> dict[int, NDArray[np.int32]]:
+    """The first wave without the fresh executors' tasks, which were written into both.
+
+    Where nothing is left, what is left at the next smaller number of executors stands in.
+    """
+    cleaned: dict[int, NDArray[np.int32]] = {}
+    smaller = np.zeros(0, np.int32)
+    for count in sorted(first):
+        left = Counter(first[count].tolist())
+        left.subtract(fresh.get(count, smaller[:0]).tolist())
+        kept = np.array(list((+left).elements()), np.int32)
+        cleaned[count] = smaller = kept if len(kept) else smaller
+    return cleaned
