@@ -1,0 +1,142 @@
+"""``mirage/Dag-v1``: scheduling of stages as a gymnasium environment.
+
+    env = gymnasium.make("mirage.dag.environment:mirage/Dag-v1")
+
+(gymnasium imports what stands before the colon, and importing this module registers the environment).
+
+Observation: ``graph``, the stages that are not finished with the columns of ``FEATURES`` and edges from parents to
+children; ``job``, which job each row is of; ``stage_mask``, which rows may be picked; ``executor_mask``, shape
+(rows, executors), which numbers may go with each row. Action: a row, and a number of executors less one: how many to
+add (``action="add"``) or how many the job may have in all (``action="limit"``). Reward: minus the seconds that all jobs
+together spent in the system since the last decision. The episode terminates when all jobs have ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from mirage.dag.setting import Setting
+from mirage.dag.simulator.decision import under_limit
+from mirage.dag.simulator.observation import FEATURES, Graph, observe
+from mirage.dag.simulator.simulation import DagSimulation
+from mirage.dag.simulator.world import DagCluster
+from mirage.dag.workload.arrivals import poisson_arrivals
+from mirage.dag.workload.generated import generated_templates
+from mirage.dag.workload.templates import JobTemplate
+from mirage.errors import ConfigurationError, shown
+
+ACTIONS = ("add", "limit")
+
+Observation = dict[str, Any]
+
+
+class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
+    """One episode after another.
+
+    Args:
+        templates: Kinds of jobs; by default the built-in ones.
+        setting: Executors, jobs and the gap between arrivals.
+        cluster: Everything else about the cluster.
+        action: What a number of executors means: one of ``ACTIONS``.
+
+    Raises:
+        ConfigurationError: There is no such action.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012 (gymnasium's own form)
+
+    def __init__(
+        self,
+        templates: Sequence[JobTemplate] | None = None,
+        setting: Setting | None = None,
+        cluster: DagCluster | None = None,
+        action: str = "add",
+    ) -> None:
+        if action not in ACTIONS:
+            raise ConfigurationError(f"{shown(action)} is no meaning of an action; there are {' and '.join(ACTIONS)}")
+        self.templates = generated_templates() if templates is None else tuple(templates)
+        self.setting = setting or Setting(10, 50)
+        self.cluster = replace(cluster or DagCluster(), executors=self.setting.executors)
+        self.action = action
+        self.simulation: DagSimulation | None = None
+        executors = self.setting.executors
+        most = max(len(template.stages) for template in self.templates) * self.setting.jobs
+        self.action_space = spaces.MultiDiscrete([most, executors])
+        node_space = spaces.Box(-np.inf, np.inf, (len(FEATURES),), np.float32)
+        self.observation_space = spaces.Dict(
+            {
+                "graph": spaces.Graph(node_space, spaces.Discrete(1)),  # gymnasium takes no edges without a value
+                "job": spaces.Sequence(spaces.Discrete(self.setting.jobs), stack=True),
+                "stage_mask": spaces.Sequence(spaces.Discrete(2), stack=True),
+                "executor_mask": spaces.Sequence(spaces.Box(0, 1, (executors,), np.int8), stack=True),
+            }
+        )
+        self._graph: Graph | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin the episode ``options["episode"]``, or one drawn at random; its number is the seed of all in it."""
+        super().reset(seed=seed)
+        drawn = int(self.np_random.integers(2**31))
+        episode = int((options or {}).get("episode", drawn))
+        arrivals = poisson_arrivals(self.setting.jobs, episode, gap_s=self.setting.gap_s, templates=len(self.templates))
+        self.simulation = DagSimulation(self.templates, arrivals, self.cluster, seed=episode)
+        self.simulation.advance()
+        return self._observation(), {**self._info(), "episode": episode}
+
+    def step(self, action: NDArray[np.int64]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Give executors to a stage.
+
+        Raises:
+            ConfigurationError: There was no ``reset``, or the masks exclude the action.
+        """
+        if self.simulation is None or self._graph is None:
+            raise ConfigurationError("an episode begins with reset; call it before step")
+        row, executors = int(action[0]), int(action[1]) + 1
+        graph = self._graph
+        if not 0 <= row < len(graph.stage) or not graph.may_pick[row] or executors < self._least(row):
+            raise ConfigurationError(f"the action {shown([row, executors - 1])} is excluded by the masks")
+        if self.action == "limit":
+            job = int(self.simulation.state.active[graph.job[row]])
+            executors = under_limit(self.simulation.state, job, executors)
+        clock = self.simulation.state.clock
+        before_ms = int(clock[0].in_system_ms)
+        asks = self.simulation.decide(int(graph.stage[row]), executors)
+        reward = -(int(clock[0].in_system_ms) - before_ms) / 1000
+        return self._observation(), reward, not asks, False, self._info()
+
+    def _least(self, row: int) -> int:
+        return 1 if self.action == "add" or self._graph is None else int(self._graph.least_limit[row])
+
+    def _observation(self) -> Observation:
+        assert self.simulation is not None
+        world, state = self.simulation.world, self.simulation.state
+        self._graph = graph = observe(world, state)
+        numbers = np.arange(1, self.setting.executors + 1)
+        if self.action == "add":
+            allowed = np.broadcast_to(numbers <= int(state.clock[0].free), (len(graph.stage), len(numbers)))
+        else:
+            allowed = numbers[None, :] >= graph.least_limit[:, None]
+        return {
+            "graph": spaces.GraphInstance(graph.nodes, np.zeros(len(graph.edges), np.int64), graph.edges),
+            "job": graph.job,
+            "stage_mask": graph.may_pick,
+            "executor_mask": (allowed & (graph.may_pick[:, None] == 1)).astype(np.int8),
+        }
+
+    def _info(self) -> dict[str, Any]:
+        assert self.simulation is not None
+        clock = self.simulation.state.clock[0]
+        return {"now_s": int(clock.now_ms) / 1000, "jobs": int(clock.n_active), "finished": int(clock.finished)}
+
+
+if "mirage/Dag-v1" not in gym.registry:
+    gym.register(id="mirage/Dag-v1", entry_point="mirage.dag.environment:DagEnv")

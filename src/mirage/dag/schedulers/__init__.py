@@ -1,0 +1,1 @@
+"""Schedulers of stages, one file each, and their registry."""

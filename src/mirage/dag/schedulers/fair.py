@@ -1,0 +1,24 @@
+"""Fair shares: every job may have the same number of executors, rounded up (Decima's "dynamic partition")."""
+
+from __future__ import annotations
+
+from mirage.dag.schedulers.serving import serve_by_arrival
+from mirage.dag.simulator.arrays import DECIDER, State, World
+from mirage.job_state import Floats
+from mirage.sim.kernel.compile import kernel
+
+
+@kernel(DECIDER)
+def fair(world: World, state: State, parameters: Floats) -> int:
+    """The source's job keeps its executors; others, by arrival, get them up to their share.
+
+    Shares are of the jobs that still want executors; with 1 for the parameter of all jobs in the system.
+    """
+    clock = state.clock[0]
+    sharing = clock.n_active
+    if parameters[0] == 0:
+        sharing = 0
+        for k in range(clock.n_active):
+            sharing += int(state.jobs[state.active[k]].unsaturated > 0)
+    executors = world.settings[0].executors
+    return serve_by_arrival(world, state, -(-executors // max(1, sharing)), False)

@@ -1,0 +1,201 @@
+"""Schedulers of stages by name, built-in or from the entry-point group ``mirage.dag_schedulers``.
+
+A scheduler is written as its name and parameters: ``fair``, ``capped:0.25:1.5``. An entry point names a
+``SchedulerSpec``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mirage.errors import ConfigurationError, shown
+from mirage.job_state import Floats
+from mirage.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """A scheduler that can be run.
+
+    Attributes:
+        name: As it was asked for.
+        decider: The compiled decision function (``mirage.dag.simulator.arrays.DECIDER``).
+        parameters: What it was made with, and room for what it keeps between decisions.
+        seeded: Whether it decides at random; ``parameters[0]`` is then the seed.
+    """
+
+    name: str
+    decider: Callable[..., int]
+    parameters: Floats
+    seeded: bool = False
+
+    def parameters_for(self, seed: int) -> Floats:
+        """Parameters of an episode of its own."""
+        parameters = self.parameters.copy()
+        if self.seeded:
+            parameters[0] = seed
+        return parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A number that a scheduler can be made with, from ``least`` to ``most``."""
+
+    name: str
+    default: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSpec:
+    """What is known of a scheduler before it is made.
+
+    Attributes:
+        entry: ``module:attribute`` of the decision function; with ``makes``, of a function that makes a scheduler from
+            its whole name and the list of its parameters as text.
+        summary: One line for menus.
+        parameters: What may follow its name.
+        makes: Whether the entry makes the scheduler.
+        work_conserving: Whether it lets no executor become idle while there is a stage to pick.
+    """
+
+    entry: str
+    summary: str
+    parameters: tuple[Parameter, ...] = ()
+    makes: bool = False
+    work_conserving: bool = True
+
+    def load(self) -> Callable[..., Any]:
+        """What the entry names."""
+        module, _, name = self.entry.partition(":")
+        function: Callable[..., Any] = getattr(import_module(module), name)
+        return function
+
+
+TREE = "tree"
+"""The scheduler that a file is for; its first parameter is the path."""
+
+_HERE, _TEACHERS = "mirage.dag.schedulers", "mirage.dag.decima.teachers"
+_A, _B = Parameter("a", 0.25, -4, 4), Parameter("b", 1.5, 0.01, 100)
+_SHARE = Parameter("share", 1, 0.01, 1)
+SCHEDULERS: dict[str, SchedulerSpec] = {
+    "fifo": SchedulerSpec(
+        f"{_HERE}.fifo:fifo",
+        "first come, first served; fifo:1 takes ready stages first",
+        (Parameter("ready", 0, 0, 1),),
+    ),
+    "fair": SchedulerSpec(
+        f"{_HERE}.fair:fair",
+        "equal shares of the jobs that want executors; fair:1 of all jobs in the system",
+        (Parameter("all", 0, 0, 1),),
+        work_conserving=False,
+    ),
+    "weighted-fair": SchedulerSpec(
+        f"{_HERE}.weighted_fair:weighted_fair",
+        "shares by a power of total work; 1 is naive, the best one is tuned",
+        (Parameter("exponent", 1, -4, 4),),
+    ),
+    "sjf": SchedulerSpec(f"{_HERE}.sjf:sjf", "least remaining work first, up to a share of the executors", (_SHARE,)),
+    "sjf-critical-path": SchedulerSpec(
+        f"{_HERE}.sjf:sjf_critical_path", "the same, stages by the longest path to the job's end", (_SHARE,)
+    ),
+    "critical-path": SchedulerSpec(
+        f"{_HERE}.critical_path:critical_path", "the stage with the longest path to its job's end first, of all jobs"
+    ),
+    "capped": SchedulerSpec(
+        f"{_HERE}.capped:capped", "least remaining work first, up to a cap by remaining work: P(a, b)", (_A, _B)
+    ),
+    "capped-by-load": SchedulerSpec(
+        f"{_HERE}.capped:capped_by_load",
+        "P(a, b), and another P(a, b) from so many jobs per executor on",
+        (_A, _B, Parameter("busy a", 0, -4, 4), Parameter("busy b", 3, 0.01, 100), Parameter("jobs", 0.3, 0, 1e6)),
+    ),
+    "decima": SchedulerSpec(
+        f"{_TEACHERS}:decima",
+        "a deep network, of the weights in a file: decima:FILE; draws its decisions",
+        makes=True,
+        work_conserving=False,
+    ),
+    "decima-argmax": SchedulerSpec(
+        f"{_TEACHERS}:decima_argmax",
+        "the same, takes its likeliest decision: decima-argmax:FILE",
+        makes=True,
+        work_conserving=False,
+    ),
+    TREE: SchedulerSpec(
+        "mirage.dag.distilled.tree_policy:make_tree",
+        "a small tree that people read and edit; the path of a tree's file is one too",
+        makes=True,
+        work_conserving=False,
+    ),
+}
+"""Name → specification."""
+
+_REGISTRY = Registry(
+    "scheduler of stages",
+    "mirage.dag_schedulers",
+    SCHEDULERS,
+    lambda _, found: found if isinstance(found, SchedulerSpec) else None,
+    "a SchedulerSpec",
+)
+
+
+def known_schedulers() -> tuple[str, ...]:
+    """Names of the built-in schedulers and of those of installed packages; nothing is imported."""
+    return _REGISTRY.names()
+
+
+def scheduler_spec(name: str) -> SchedulerSpec:
+    """Look a scheduler up by its name without parameters.
+
+    Raises:
+        UnknownName: No scheduler has that name.
+        ConfigurationError: Two packages want the name, or one cannot be loaded.
+    """
+    return _REGISTRY.spec(name)
+
+
+def make_scheduler(text: str) -> Scheduler:
+    """Make a scheduler from its name and parameters, as ``capped:0.25:1.5``; the path of a file is that of a tree.
+
+    Raises:
+        UnknownName: No scheduler has that name.
+        ConfigurationError: A parameter cannot be used.
+    """
+    name, *given = text.split(":")
+    if name not in known_schedulers() and Path(text).is_file():
+        name, given = TREE, [text]
+    spec = scheduler_spec(name)
+    if spec.makes:
+        made = spec.load()(text, given)
+        if not isinstance(made, Scheduler):
+            raise ConfigurationError(f"{spec.entry} makes {shown(made)} of {shown(text)}, and not a Scheduler")
+        return made
+    return Scheduler(text, spec.load(), _numbers(text, given, spec.parameters))
+
+
+def _numbers(text: str, given: Sequence[str], parameters: Sequence[Parameter]) -> Floats:
+    if len(given) > len(parameters):
+        takes = ":".join(parameter.name.upper() for parameter in parameters)
+        raise ConfigurationError(
+            f"{shown(text)} has {len(given)} parameters; the scheduler takes {takes if takes else 'none'}"
+        )
+    numbers = np.array([parameter.default for parameter in parameters] or [0.0], dtype=np.float64)
+    for place, (word, parameter) in enumerate(zip(given, parameters)):
+        try:
+            numbers[place] = float(word)
+        except ValueError:
+            numbers[place] = np.nan
+        if not parameter.least <= numbers[place] <= parameter.most:
+            raise ConfigurationError(
+                f"{shown(word)} cannot be the parameter {parameter.name!r} of {shown(text)}; "
+                f"give a number from {parameter.least:g} to {parameter.most:g}"
+            )
+    return numbers

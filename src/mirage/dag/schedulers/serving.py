@@ -1,0 +1,160 @@
+"""What schedulers of stages share: the source's job first, then others in some order, up to a cap."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from mirage.dag.simulator.arrays import NOBODY, State, World
+from mirage.dag.simulator.decision import (
+    NOTHING,
+    decision,
+    first_stage_to_pick,
+    held,
+    may_pick,
+    takes_more,
+    under_limit,
+)
+from mirage.sim.kernel.compile import kernel
+
+
+@kernel()
+def keep_at_source(world: World, state: State) -> int:
+    """All free executors to the source's own job, where it has a stage to pick."""
+    clock = state.clock[0]
+    if clock.source_job == NOBODY:
+        return NOTHING
+    stage = first_stage_to_pick(world, state, clock.source_job)
+    return NOTHING if stage == NOBODY else decision(stage, clock.free)
+
+
+@kernel()
+def serve_by_arrival(world: World, state: State, cap: int, by_number: bool) -> int:
+    """The source's job first and without a cap, then the job that came first and has fewer executors than the cap.
+
+    Args:
+        world: As always.
+        state: As always.
+        cap: The executors that a job may have.
+        by_number: Whether other jobs' stages go by their number, and not those first whose tasks can start at once.
+    """
+    kept = keep_at_source(world, state)
+    if kept != NOTHING:
+        return kept
+    clock = state.clock[0]
+    for k in range(clock.n_active):
+        job = state.active[k]
+        room = cap - held(state, job)
+        if room > 0 and job != clock.source_job:
+            stage = lowest_stage_to_pick(world, state, job) if by_number else first_stage_to_pick(world, state, job)
+            if stage != NOBODY:
+                return decision(stage, min(room, clock.free))
+    return NOTHING
+
+
+@kernel()
+def lowest_stage_to_pick(world: World, state: State, job: int) -> int:
+    """The stage with the lowest number that may be picked; ``NOBODY`` for none."""
+    first = world.jobs[job].first_stage
+    for stage in range(first, first + world.jobs[job].n_stages):
+        if may_pick(state, stage):
+            return int(stage)
+    return NOBODY
+
+
+@kernel()
+def total_weight(state: State, exponent: float) -> float:
+    """Sum over the jobs in the system of their remaining work to the power of the exponent."""
+    total = 0.0
+    for k in range(state.clock[0].n_active):
+        total += float(max(1, state.jobs[state.active[k]].remaining_work_ms)) ** exponent
+    return total
+
+
+@kernel()
+def cap_of(world: World, state: State, job: int, exponent: float, factor: float, total: float) -> int:
+    """The executors that a job may have."""
+    weight = float(max(1, state.jobs[job].remaining_work_ms)) ** exponent
+    return int(max(1, ceil(factor * world.settings[0].executors * weight / total)))
+
+
+@kernel()
+def least_work(state: State, above: float, after: int) -> int:
+    """The active job with the least remaining work among those not served yet; ``NOBODY`` when all have been.
+
+    Args:
+        above: Remaining work of the job served last, in milliseconds.
+        after: That job; of two with equal work the earlier arrival comes first.
+    """
+    found, least = NOBODY, 0.0
+    for k in range(state.clock[0].n_active):
+        job = state.active[k]
+        work = float(state.jobs[job].remaining_work_ms)
+        later = work > above or (work == above and job > after)
+        if later and (found == NOBODY or work < least):
+            found, least = job, work
+    return int(found)
+
+
+@kernel()
+def offer(world: World, state: State, job: int, cap: int, by_path: bool) -> int:
+    """The decision for a job that may have so many executors, its source's free ones not counted as held.
+
+    Args:
+        world: As always.
+        state: As always.
+        job: An active one.
+        cap: The executors that it may have.
+        by_path: Whether the stage is picked from which the job's end is farthest, and not the first one.
+    """
+    if state.jobs[job].open == 0:
+        return NOTHING
+    clock = state.clock[0]
+    room = under_limit(state, job, cap)
+    if job == clock.source_job and cap >= world.settings[0].executors:
+        room = clock.free  # others may be on their way to it, and yet without a cap it keeps its own
+    if room < 1 or not takes_more(world, state, job):
+        return NOTHING
+    stage = critical_stage_to_pick(world, state, job) if by_path else first_stage_to_pick(world, state, job)
+    return NOTHING if stage == NOBODY else decision(stage, min(room, clock.free))
+
+
+@kernel()
+def serve_by_work(world: World, state: State, exponent: float, factor: float, fixed: int, by_path: bool) -> int:
+    """The source's job, then others by ascending remaining work, each up to its cap.
+
+    Args:
+        world: As always.
+        state: As always.
+        exponent: Of ``cap_of``.
+        factor: Of ``cap_of``.
+        fixed: The cap of every job where it is not 0.
+        by_path: As ``offer`` says.
+    """
+    source = state.clock[0].source_job
+    total = 0.0 if fixed else total_weight(state, exponent)
+    if source != NOBODY:
+        cap = fixed if fixed else cap_of(world, state, source, exponent, factor, total)
+        decided = offer(world, state, source, cap, by_path)
+        if decided != NOTHING:
+            return decided
+    work, job = -1.0, NOBODY
+    for _ in range(state.clock[0].n_active):
+        job = least_work(state, work, job)
+        work = float(state.jobs[job].remaining_work_ms)
+        if job != source:
+            cap = fixed if fixed else cap_of(world, state, job, exponent, factor, total)
+            decided = offer(world, state, job, cap, by_path)
+            if decided != NOTHING:
+                return decided
+    return NOTHING
+
+
+@kernel()
+def critical_stage_to_pick(world: World, state: State, job: int) -> int:
+    """The stage of a job that may be picked and from which the job's end is farthest; ``NOBODY`` for none."""
+    found, farthest = NOBODY, -1
+    first = world.jobs[job].first_stage
+    for stage in range(first, first + world.jobs[job].n_stages):
+        if may_pick(state, stage) and world.stages[stage].critical_ms > farthest:
+            found, farthest = stage, world.stages[stage].critical_ms
+    return int(found)

@@ -1,0 +1,32 @@
+"""Shortest job first: the job with the least remaining work gets what it can use, up to a share of the executors."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from mirage.dag.schedulers.serving import serve_by_work
+from mirage.dag.simulator.arrays import DECIDER, State, World
+from mirage.dag.simulator.decision import NOTHING
+from mirage.job_state import Floats
+from mirage.sim.kernel.compile import kernel
+
+
+@kernel()
+def _shortest_first(world: World, state: State, share: float, by_path: bool) -> int:
+    executors = world.settings[0].executors
+    decided = serve_by_work(world, state, 0.0, 0.0, max(1, ceil(share * executors)), by_path)
+    if decided == NOTHING and share < 1.0:
+        decided = serve_by_work(world, state, 0.0, 0.0, executors, by_path)
+    return decided
+
+
+@kernel(DECIDER)
+def sjf(world: World, state: State, parameters: Floats) -> int:
+    """The source's job first, then others by remaining work; the parameter is the share that one job may have."""
+    return _shortest_first(world, state, parameters[0], False)
+
+
+@kernel(DECIDER)
+def sjf_critical_path(world: World, state: State, parameters: Floats) -> int:
+    """The same, and in each job the stage first from which its end is farthest (Decima's baseline SJF-CP)."""
+    return _shortest_first(world, state, parameters[0], True)

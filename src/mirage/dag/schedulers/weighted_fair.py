@@ -1,0 +1,51 @@
+"""Weighted fair shares: executors in proportion to a power of each job's total work (Decima, section 7.1).
+
+With exponent 0 all jobs have the same share, with 1 shares are proportional to work (*naive*), and below 0 small jobs
+get more than large ones; Decima's tuned variant takes the best exponent from -2 to 2.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from mirage.dag.schedulers.serving import offer
+from mirage.dag.simulator.arrays import DECIDER, NOBODY, State, World
+from mirage.dag.simulator.decision import NOTHING
+from mirage.job_state import Floats
+from mirage.sim.kernel.compile import kernel
+
+
+@kernel()
+def _total_work_ms(world: World, job: int) -> float:
+    total = 0
+    first = world.jobs[job].first_stage
+    for stage in range(first, first + world.jobs[job].n_stages):
+        total += world.stages[stage].tasks * world.stages[stage].rough_ms
+    return float(max(1, total))
+
+
+@kernel()
+def _by_arrival(world: World, state: State, exponent: float, total: float) -> int:
+    """The source's job, then others by arrival, each up to its share; a total of 0 is for no limit."""
+    clock, executors = state.clock[0], world.settings[0].executors
+    for k in range(-1, clock.n_active):
+        job = clock.source_job if k < 0 else state.active[k]
+        if job == NOBODY or (k >= 0 and job == clock.source_job):
+            continue
+        cap = executors
+        if total > 0.0:
+            cap = max(1, ceil(executors * _total_work_ms(world, job) ** exponent / total))
+        decided = offer(world, state, job, cap, False)
+        if decided != NOTHING:
+            return decided
+    return NOTHING
+
+
+@kernel(DECIDER)
+def weighted_fair(world: World, state: State, parameters: Floats) -> int:
+    """The parameter is the exponent. What no share takes goes to whoever came first."""
+    total = 0.0
+    for k in range(state.clock[0].n_active):
+        total += _total_work_ms(world, state.active[k]) ** parameters[0]
+    decided = _by_arrival(world, state, parameters[0], total)
+    return _by_arrival(world, state, parameters[0], 0.0) if decided == NOTHING else decided

@@ -1,0 +1,54 @@
+"""Comparisons of schedulers of stages on the terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from mirage.dag.comparison import Comparison
+from mirage.report.terminal.tables import print_table
+
+_HEADS = ("policy", "mean JCT", "p95 JCT", "makespan", "moves", "idle", "decision")
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """Print a table for each setting, and one of the differences in mean completion time."""
+    console = Console()
+    for setting in dict.fromkeys(row.setting for row in comparison.rows):
+        rows = [row for row in comparison.rows if row.setting == setting]
+        executors, jobs = setting.split("/")
+        seeds = f"{rows[0].seeds} {'seed' if rows[0].seeds == 1 else 'seeds'}"
+        console.print(Text(f"{executors} executors, {jobs} jobs, {seeds}", "bold"))
+        cells = [
+            [
+                row.policy,
+                f"{row.mean_jct_s:,.1f} s",
+                f"{row.p95_jct_s:,.1f} s",
+                f"{row.makespan_s:,.0f} s",
+                f"{row.moves:,.0f}",
+                f"{100 * row.idle_share:.1f} %",
+                f"{row.decision_us:.2f} µs",
+            ]
+            for row in rows
+        ]
+        print_table(console, _HEADS, cells)
+        _print_differences(console, comparison, setting)
+
+
+def _print_differences(console: Console, comparison: Comparison, setting: str) -> None:
+    differences = [row for row in comparison.differences if row.setting == setting]
+    if not differences:
+        return
+    cells = [
+        [
+            row.policy,
+            f"{row.mean_jct_s:+,.1f} s",
+            f"{row.low_s:+,.1f} … {row.high_s:+,.1f} s",
+            f"{row.percent:+.1f} %",
+            f"{row.better_seeds}",
+        ]
+        for row in differences
+    ]
+    console.print(Text(f"mean JCT less that of {differences[0].against}, paired by seed", "dim"))
+    print_table(console, ("policy", "difference", "95 % interval", "percent", "faster on"), cells)
+    console.print()

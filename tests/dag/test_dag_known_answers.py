@@ -1,0 +1,50 @@
+"""Schedulers of stages against published and independently measured completion times.
+
+How each is compared: arrivals are the very same, since they are drawn as in the published simulators; durations are
+drawn from the same measurements by another generator, so that means agree within what durations make of them. Over
+eight seeds of durations the standard deviation is 0.1 s of 63 s on the long stream.
+"""
+
+import numpy as np
+import pytest
+
+from mirage.dag.schedulers.registry import make_scheduler
+from mirage.dag.simulator.simulation import DagSimulation
+from mirage.dag.simulator.world import DagCluster
+from mirage.dag.workload.arrivals import decima_arrivals, poisson_arrivals
+from mirage.dag.workload.tpch import read_tpch
+
+
+@pytest.fixture(scope="module")
+def tpch(shared_data):
+    return read_tpch(shared_data / "tpch" / "tpch_profiles.json.gz")
+
+
+def mean_jct_s(templates, arrivals, policy, executors, seed):
+    scheduler = make_scheduler(policy)
+    simulation = DagSimulation(templates, arrivals, DagCluster(executors), seed=seed)
+    return simulation.run(scheduler.decider, scheduler.parameters_for(seed)).jct_s.mean()
+
+
+@pytest.mark.slow
+def test_fair_on_the_stream_of_5001_jobs(tpch):
+    assert mean_jct_s(tpch, decima_arrivals(5001, 10_000_000), "fair", 50, 0) == pytest.approx(62.7, rel=0.005)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("policy", "executors", "jobs", "seeds", "published_s", "within"),
+    [
+        ("fair:1", 50, 200, range(4), 58.7, 0.01),
+        ("fair:1", 10, 50, range(8), 1016.1, 0.005),
+        ("fifo", 50, 200, range(4), 208.8, 0.04),
+        ("fifo", 10, 50, range(8), 1389.9, 0.005),
+        ("capped:0.25:1.5", 50, 200, range(100, 108), 54.9, 0.015),
+        ("fair:1", 50, 200, range(100, 108), 65.8, 0.01),
+        ("capped:0:2", 10, 50, range(100, 112), 520.0, 0.01),
+        ("fair:1", 10, 50, range(100, 112), 972.0, 0.005),
+    ],
+)
+def test_short_episodes(tpch, policy, executors, jobs, seeds, published_s, within):
+    measured = [mean_jct_s(tpch, poisson_arrivals(jobs, seed), policy, executors, seed) for seed in seeds]
+    assert np.mean(measured) == pytest.approx(published_s, rel=within)
