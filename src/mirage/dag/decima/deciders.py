@@ -1,0 +1,93 @@
+"""The published networks and our own as decision functions of the simulator."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.dag.decima.networks import decima_2019, graph_network, spark_sched_sim
+from mirage.dag.decima.networks.choice import HIGHEST, chosen, chosen_first
+from mirage.dag.decima.networks.graph import STAGES, Graph
+from mirage.dag.decima.networks.layers import Ints
+from mirage.dag.decima.networks.workspace import ARGMAX, header_of, opened, seed_of
+from mirage.dag.decima.observe import most_to_add, observe_2019, observe_spark_sched_sim
+from mirage.dag.decima.own_features import observe_own
+from mirage.dag.simulator.arrays import DECIDER, State, World
+from mirage.dag.simulator.decision import NOTHING, decision, held, under_limit
+from mirage.dag.simulator.durations import mixed
+from mirage.sim.kernel.compile import kernel
+
+_BITS = 2**32 - 1
+
+
+@kernel(forceinline=False)
+def draw(header: Ints, seed: int, world: World, state: State, which: int) -> float:
+    """The number to choose with in this decision, the same whenever the same decision is asked for again."""
+    if header[ARGMAX]:
+        return HIGHEST
+    bits = mixed(seed & _BITS ^ mixed(int(world.salts[0]) & _BITS))
+    bits = mixed(bits ^ mixed(2 * state.clock[0].decisions + which & _BITS))
+    return (bits + 0.5) / 2.0**32
+
+
+@kernel(forceinline=False)
+def job_of(graph: Graph, row: int) -> int:
+    """The place of a stage's job."""
+    place = 0
+    while graph.begin[place + 1] <= row:
+        place += 1
+    return place
+
+
+@kernel(DECIDER)
+def decide_2019(world: World, state: State, space: NDArray[np.float64]) -> int:
+    """Pick a stage and a limit for its whole job, as the network of 2019 does."""
+    net, graph, room = opened(space)
+    if not observe_2019(world, state, graph):
+        return NOTHING
+    header = header_of(space)
+    decima_2019.stage_scores(net, graph, room)
+    row = chosen(room.stage_score, graph.offered, graph.size[STAGES], draw(header, seed_of(space), world, state, 0))
+    place = job_of(graph, row)
+    job, free = graph.job[place], state.clock[0].free
+    least = held(state, job) + 1 - (free if job == state.clock[0].source_job else 0)
+    executors = min(world.settings[0].executors, least + len(room.number_score) - 1)
+    decima_2019.limit_scores(net, graph, room, place, least, executors)
+    limit = least + chosen_first(
+        room.number_score, executors - least + 1, draw(header, seed_of(space), world, state, 1)
+    )
+    return decision(graph.stage[row], min(under_limit(state, job, limit), free))
+
+
+@kernel(DECIDER)
+def decide_spark_sched_sim(world: World, state: State, space: NDArray[np.float64]) -> int:
+    """Pick a stage and a number of executors to add to it, as the network of spark-sched-sim does."""
+    net, graph, room = opened(space)
+    if not observe_spark_sched_sim(world, state, graph, room.level):
+        return NOTHING
+    header = header_of(space)
+    spark_sched_sim.stage_scores(net, graph, room)
+    row = chosen(room.stage_score, graph.offered, graph.size[STAGES], draw(header, seed_of(space), world, state, 0))
+    place = job_of(graph, row)
+    most = min(most_to_add(world, state, graph.job[place]), len(room.number_score))
+    spark_sched_sim.number_scores(net, graph, room, place, most, world.settings[0].executors)
+    number = 1 + chosen_first(room.number_score, most, draw(header, seed_of(space), world, state, 1))
+    return decision(graph.stage[row], number)
+
+
+@kernel(DECIDER)
+def decide_own(world: World, state: State, space: NDArray[np.float64]) -> int:
+    """Pick a stage and a cap for its job, as our own network does."""
+    net, graph, room = opened(space)
+    if not observe_own(world, state, graph, room.level):
+        return NOTHING
+    header = header_of(space)
+    graph_network.stage_scores(net, graph, room)
+    row = chosen(room.stage_score, graph.offered, graph.size[STAGES], draw(header, seed_of(space), world, state, 0))
+    place = job_of(graph, row)
+    job, clock, executors = graph.job[place], state.clock[0], world.settings[0].executors
+    added = room.message[0]  # no longer needed
+    graph_network.added_by_caps(held(state, job), clock.free, job == clock.source_job, executors, added)
+    graph_network.cap_scores(net, graph, room, place, added, executors)
+    option = chosen_first(room.number_score, len(graph_network.CAPS), draw(header, seed_of(space), world, state, 1))
+    return decision(graph.stage[row], int(added[option]))

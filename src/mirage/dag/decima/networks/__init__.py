@@ -1,0 +1,1 @@
+"""Networks over graphs of stages: their arrays, forward passes and choices, compiled."""

@@ -1,0 +1,111 @@
+"""Graphs of stages as networks see them, and the room that a forward pass works in.
+
+Rows are stages of the jobs in the system, the stages of a job side by side, jobs in the order of their arrival.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.dag.decima.networks.layers import Floats32, Ints
+
+Flags = NDArray[np.bool_]
+
+JOBS, STAGES, LINKS = 0, 1, 2
+"""Places in ``Graph.size``."""
+
+
+class Graph(NamedTuple):
+    """What a network is told of one moment.
+
+    Attributes:
+        size: Shape (3,): jobs, stages and links there are now; the other arrays may be longer.
+        begin: Shape (jobs + 1,): first row of each job.
+        features: Shape (stages, features).
+        child_begin: Shape (stages + 1,): first of each stage's children in ``child``.
+        child: Shape (links,): rows of children.
+        unfinished: Shape (stages,): not all of its tasks have ended.
+        offered: Shape (stages,): it may be picked.
+        stage: Shape (stages,): its number in the simulator.
+        job: Shape (jobs,): its number in the simulator.
+    """
+
+    size: Ints
+    begin: Ints
+    features: Floats32
+    child_begin: Ints
+    child: Ints
+    unfinished: Flags
+    offered: Flags
+    stage: Ints
+    job: Ints
+
+
+class Room(NamedTuple):
+    """Arrays that a forward pass overwrites; the scores are what it is for.
+
+    Attributes:
+        initial: Shape (stages, width): stages before messages are passed.
+        embedding: Shape (stages, width): stages with what lies behind them.
+        message: Shape (stages, width): sums of messages.
+        job_summary: Shape (jobs, width).
+        global_summary: Shape (1, width).
+        hidden: Shape (2, widest layer).
+        level: Shape (stages,): depths.
+        marked: Shape (3, stages).
+        stage_score: Shape (stages,), valid where ``Graph.offered``.
+        number_score: Shape (numbers,): scores of the numbers of executors, or of limits.
+    """
+
+    initial: Floats32
+    embedding: Floats32
+    message: Floats32
+    job_summary: Floats32
+    global_summary: Floats32
+    hidden: Floats32
+    level: Ints
+    marked: Flags
+    stage_score: Floats32
+    number_score: Floats32
+
+
+def empty_graph(jobs: int, stages: int, links: int, features: int) -> Graph:
+    """A graph with room for so much, and nothing in it."""
+    return Graph(
+        size=np.zeros(3, np.int64),
+        begin=np.zeros(jobs + 1, np.int64),
+        features=np.zeros((stages, features), np.float32),
+        child_begin=np.zeros(stages + 1, np.int64),
+        child=np.zeros(links, np.int64),
+        unfinished=np.zeros(stages, np.bool_),
+        offered=np.zeros(stages, np.bool_),
+        stage=np.zeros(stages, np.int64),
+        job=np.zeros(jobs, np.int64),
+    )
+
+
+def empty_room(jobs: int, stages: int, numbers: int, width: int, widest: int) -> Room:
+    """A room for graphs of at most so many jobs and stages.
+
+    Args:
+        jobs: Jobs.
+        stages: Stages.
+        numbers: The most executors.
+        width: Numbers that stand for a stage.
+        widest: The widest layer of the network.
+    """
+    return Room(
+        initial=np.zeros((stages, width), np.float32),
+        embedding=np.zeros((stages, width), np.float32),
+        message=np.zeros((stages, width), np.float32),
+        job_summary=np.zeros((jobs, width), np.float32),
+        global_summary=np.zeros((1, width), np.float32),
+        hidden=np.zeros((2, widest), np.float32),
+        level=np.zeros(stages, np.int64),
+        marked=np.zeros((3, stages), np.bool_),
+        stage_score=np.zeros(stages, np.float32),
+        number_score=np.zeros(numbers + 1, np.float32),
+    )

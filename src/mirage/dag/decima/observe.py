@@ -1,0 +1,129 @@
+"""Graphs of stages from the state of a simulation, with the features of the two published networks."""
+
+from __future__ import annotations
+
+from mirage.dag.decima.networks.graph import JOBS, LINKS, STAGES, Graph
+from mirage.dag.decima.networks.layers import Ints
+from mirage.dag.simulator.arrays import NOBODY, State, World
+from mirage.dag.simulator.decision import held, may_pick, takes_more
+from mirage.sim.kernel.compile import kernel
+
+
+@kernel(forceinline=False)
+def observe_2019(world: World, state: State, graph: Graph) -> bool:
+    """The graph as the network of 2019 sees it: all stages of the jobs in the system; whether any may be picked.
+
+    Features: executors of the job and to come / 20, 2 or -2 for the source, free executors / 20, remaining tasks x
+    rough duration (ms) / 10^5, remaining tasks / 200.
+    """
+    clock = state.clock[0]
+    executors = world.settings[0].executors
+    any_offered, jobs, rows, links = False, 0, 0, 0
+    for place in range(clock.n_active):
+        job = state.active[place]
+        if not has_room(world, graph, job, jobs, rows, links):
+            break
+        graph.job[place], graph.begin[place] = job, rows
+        jobs += 1
+        had = held(state, job)
+        own = job == clock.source_job
+        least = had - clock.free + 1 if own else had + 1
+        fixed = world.jobs[job]
+        for stage in range(fixed.first_stage, fixed.first_stage + fixed.n_stages):
+            now, what = state.stages[stage], world.stages[stage]
+            graph.features[rows, 0] = had / 20.0
+            graph.features[rows, 1] = 2.0 if own else -2.0
+            graph.features[rows, 2] = clock.free / 20.0
+            graph.features[rows, 3] = now.remaining * what.rough_ms / 100000.0
+            graph.features[rows, 4] = now.remaining / 200.0
+            graph.stage[rows] = stage
+            graph.unfinished[rows] = now.finished < what.tasks
+            graph.offered[rows] = least <= executors and may_pick(state, stage)
+            any_offered = any_offered or graph.offered[rows]
+            graph.child_begin[rows] = links
+            for link in range(what.first_child, what.first_child + what.n_children):
+                graph.child[links] = graph.begin[place] + world.children[link] - fixed.first_stage
+                links += 1
+            rows += 1
+    _close(graph, jobs, rows, links)
+    return any_offered
+
+
+@kernel(forceinline=False)
+def observe_spark_sched_sim(world: World, state: State, graph: Graph, row_of: Ints) -> bool:
+    """The graph as the network of spark-sched-sim sees it: unfinished stages only; whether any may be picked.
+
+    Features, with N executors: those the job can be given / N, 1 or -1 for the source, those of the job and to
+    come / N, remaining tasks / 200, remaining tasks x last duration (ms) / 10^5.
+
+    Args:
+        row_of: Shape (stages of the world's largest job or more,): overwritten.
+    """
+    clock = state.clock[0]
+    executors = world.settings[0].executors
+    any_offered, jobs, rows, links = False, 0, 0, 0
+    for place in range(clock.n_active):
+        job = state.active[place]
+        if not has_room(world, graph, job, jobs, rows, links):
+            break
+        graph.job[place], graph.begin[place] = job, rows
+        jobs += 1
+        had, takes = held(state, job), takes_more(world, state, job)
+        cap = most_to_add(world, state, job)
+        fixed = world.jobs[job]
+        first, end = fixed.first_stage, fixed.first_stage + fixed.n_stages
+        last = rows
+        for stage in range(first, end):
+            row_of[stage - first] = NOBODY
+            if state.stages[stage].finished < world.stages[stage].tasks:
+                row_of[stage - first] = last
+                last += 1
+        for stage in range(first, end):
+            if row_of[stage - first] == NOBODY:
+                continue
+            now, what = state.stages[stage], world.stages[stage]
+            graph.features[rows, 0] = cap / executors
+            graph.features[rows, 1] = 1.0 if job == clock.source_job else -1.0
+            graph.features[rows, 2] = had / executors
+            graph.features[rows, 3] = now.remaining / 200.0
+            graph.features[rows, 4] = now.remaining * now.last_ms / 100000.0
+            graph.stage[rows] = stage
+            graph.unfinished[rows] = True
+            graph.offered[rows] = takes and may_pick(state, stage)
+            any_offered = any_offered or graph.offered[rows]
+            graph.child_begin[rows] = links
+            for link in range(what.first_child, what.first_child + what.n_children):
+                child = row_of[world.children[link] - first]
+                if child != NOBODY:
+                    graph.child[links] = child
+                    links += 1
+            rows += 1
+    _close(graph, jobs, rows, links)
+    return any_offered
+
+
+@kernel()
+def has_room(world: World, graph: Graph, job: int, jobs: int, rows: int, links: int) -> bool:
+    """Whether a graph can take in one more job, with all its stages."""
+    fixed = world.jobs[job]
+    last = world.stages[fixed.first_stage + fixed.n_stages - 1]
+    more = last.first_child + last.n_children - world.stages[fixed.first_stage].first_child
+    return bool(
+        jobs < len(graph.job) and rows + fixed.n_stages <= len(graph.stage) and links + more <= len(graph.child)
+    )
+
+
+@kernel()
+def most_to_add(world: World, state: State, job: int) -> int:
+    """How many of the free executors a job can be given."""
+    clock = state.clock[0]
+    if job == clock.source_job:
+        return int(clock.free)
+    return int(min(clock.free, max(world.settings[0].executors - held(state, job), 0)))
+
+
+@kernel()
+def _close(graph: Graph, jobs: int, rows: int, links: int) -> None:
+    graph.begin[jobs] = rows
+    graph.child_begin[rows] = links
+    graph.size[JOBS], graph.size[STAGES], graph.size[LINKS] = jobs, rows, links

@@ -1,0 +1,111 @@
+"""Deep schedulers by name: ``decima``, which draws its decisions, and ``decima-argmax``, which takes the likeliest.
+
+Each is told a file of weights, ``decima:FILE``: one of the published ones (npz), or a model of ``mirage train decima``;
+``decima:own`` is the model of ours that ships with the package. ``decima`` alone takes the file that the environment
+variable ``MIRAGE_DECIMA_WEIGHTS`` names.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+from mirage.dag.decima.model_file import read_network
+from mirage.dag.decima.networks import decima_2019, graph_network, spark_sched_sim
+from mirage.dag.decima.networks.layers import Perceptrons
+from mirage.dag.decima.networks.workspace import workspace
+from mirage.dag.decima.published_weights import DECIMA_2019, SPARK_SCHED_SIM, read_published
+from mirage.dag.schedulers.registry import Scheduler, make_scheduler
+from mirage.errors import ConfigurationError, ModelFileError
+
+WEIGHTS_VARIABLE = "MIRAGE_DECIMA_WEIGHTS"
+"""Environment variable: the file of weights of ``decima`` and ``decima-argmax`` where none is named."""
+
+OWN = "own"
+"""Architecture of the networks of ``mirage train decima``, and the name of the one that ships with the package."""
+
+SHIPPED = Path(__file__).with_name("own.safetensors")
+
+PUBLISHED_NAME = "spark_sched_sim_decima_weights.npz"
+"""The file of weights that is looked for beside a file of profiles."""
+
+
+def decima(text: str, given: Sequence[str]) -> Scheduler:
+    """The scheduler that draws its decisions, by ``mirage.dag.schedulers.registry``'s rules.
+
+    Raises:
+        ConfigurationError: No file of weights is named.
+        ModelFileError: The file holds none.
+    """
+    return _scheduler(text, given, argmax=False)
+
+
+def decima_argmax(text: str, given: Sequence[str]) -> Scheduler:
+    """The scheduler that takes the likeliest decision; see `decima`."""
+    return _scheduler(text, given, argmax=True)
+
+
+def read_weights(path: str) -> tuple[str, Perceptrons]:
+    """The architecture and the layers in a file, of whichever kind it is.
+
+    Raises:
+        ConfigurationError: It is a model of ours, and the extra ``predict`` is not installed.
+        ModelFileError: It holds no network that is known here.
+    """
+    file = SHIPPED if path == OWN else Path(path)
+    if not file.is_file():
+        raise ModelFileError(f"{path}: no such file; give published weights (npz) or a model of 'mirage train decima'")
+    return _read(str(file), file.stat().st_mtime_ns)
+
+
+def with_weights(text: str, weights: str | None, profiles: str | None) -> Scheduler:
+    """A scheduler of any kind; ``decima`` and ``decima-argmax`` get their file from elsewhere than their name.
+
+    Args:
+        text: Its name and parameters.
+        weights: The file of weights, where one is named.
+        profiles: A file of profiles, beside which the published weights may lie.
+
+    Raises:
+        ConfigurationError: As ``mirage.dag.schedulers.registry.make_scheduler``.
+        ModelFileError: The file holds no weights.
+    """
+    if text not in ("decima", "decima-argmax"):
+        return make_scheduler(text)
+    if weights is None and WEIGHTS_VARIABLE not in os.environ and profiles is not None:
+        beside = Path(profiles).with_name(PUBLISHED_NAME)
+        weights = str(beside) if beside.is_file() else None
+    return make_scheduler(text) if weights is None else replace(make_scheduler(f"{text}:{weights}"), name=text)
+
+
+def scheduler_of(name: str, architecture: str, net: Perceptrons, *, argmax: bool) -> Scheduler:
+    """A network as a scheduler."""
+    from mirage.dag.decima import deciders  # in here, as it costs compiling
+
+    decider, network = {
+        DECIMA_2019: (deciders.decide_2019, decima_2019),
+        SPARK_SCHED_SIM: (deciders.decide_spark_sched_sim, spark_sched_sim),
+        OWN: (deciders.decide_own, graph_network),
+    }[architecture]
+    space = workspace(net, network.FEATURES, network.WIDTH, argmax=argmax)
+    return Scheduler(name, decider, space, seeded=not argmax)
+
+
+@lru_cache(maxsize=8)
+def _read(path: str, changed_ns: int) -> tuple[str, Perceptrons]:
+    if zipfile.is_zipfile(path):
+        return read_published(path)
+    return OWN, read_network(path)
+
+
+def _scheduler(text: str, given: Sequence[str], *, argmax: bool) -> Scheduler:
+    path = ":".join(given) or os.environ.get(WEIGHTS_VARIABLE, "")
+    if not path:
+        raise ConfigurationError(
+            f"{text} needs a file of weights; write {text}:FILE, or {text}:own for ours, or set {WEIGHTS_VARIABLE}"
+        )
+    return scheduler_of(text, *read_weights(path), argmax=argmax)

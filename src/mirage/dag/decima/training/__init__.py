@@ -1,0 +1,1 @@
+"""Training of our own network: rollouts, advantages, imitation and policy gradients. Needs PyTorch."""

@@ -1,0 +1,62 @@
+"""Checkpoints of a training: the network, what Adam remembers, and how far it is, in one file of numbers and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mirage.errors import ConfigurationError, ModelFileError
+from mirage.predict.model_file import ModelCard, TrainedOn, read_model_file, write_model_file
+
+_KIND, _SCHEMA = "dag-training", 1
+
+
+def save_checkpoint(
+    path: Path, network: torch.nn.Module, optimizer: torch.optim.Optimizer, settings: Mapping[str, Any]
+) -> None:
+    """Write a checkpoint in one step.
+
+    Args:
+        path: The file.
+        network: Its numbers.
+        optimizer: What it remembers of each.
+        settings: Everything else, JSON values, the plan among it.
+    """
+    arrays = {f"network.{name}": values.numpy() for name, values in network.state_dict().items()}
+    for place, remembered in optimizer.state_dict()["state"].items():
+        arrays |= {f"optimizer.{place}.{name}": values.numpy() for name, values in remembered.items()}
+    write_model_file(path, ModelCard(_KIND, _SCHEMA, (), TrainedOn("", 0, 0, 0), settings=settings), arrays)
+
+
+def load_checkpoint(
+    path: Path, network: torch.nn.Module, optimizer: torch.optim.Optimizer, plan: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    """Put the numbers of a checkpoint where they belong; its settings, or None where there is no file.
+
+    Raises:
+        ConfigurationError: It is of a training with another plan.
+        ModelFileError: It is no checkpoint.
+    """
+    if not path.exists():
+        return None
+    held = read_model_file(path, _KIND, _SCHEMA)
+    if held.card.settings.get("plan") != plan:
+        raise ConfigurationError(f"{path} is of a training with another plan; remove it, or name another file")
+    state: dict[int, dict[str, torch.Tensor]] = {}
+    weights: dict[str, torch.Tensor] = {}
+    for name, values in held.arrays.items():
+        part, _, rest = name.partition(".")
+        if part == "network":
+            weights[rest] = torch.from_numpy(values.copy())
+        else:
+            place, _, what = rest.partition(".")
+            state.setdefault(int(place), {})[what] = torch.from_numpy(values.copy())
+    try:
+        network.load_state_dict(weights)
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+    except (KeyError, RuntimeError, ValueError) as error:
+        raise ModelFileError(f"{path} does not fit the network of this version ({error}); remove it") from error
+    return held.card.settings

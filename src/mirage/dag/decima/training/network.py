@@ -1,0 +1,123 @@
+"""Our own network in PyTorch, over records of decisions; the same numbers as the compiled forward pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from mirage.dag.decima.networks.graph_network import CAPS, JOB_FEATURES, SHAPES, WIDTH
+from mirage.dag.decima.networks.layers import Perceptrons, perceptrons
+from mirage.dag.decima.training.record import DECISIONS, EDGES, PLACES, ROWS, Record
+
+_COUNTS = (2, 2, 2, 2, 2, 3, 3)
+"""Layers of each perceptron, in the order of ``SHAPES``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Decisions as tensors; see `Record` for what they hold."""
+
+    features: torch.Tensor
+    height: torch.Tensor
+    job_of_row: torch.Tensor
+    offered: torch.Tensor
+    decision_of_job: torch.Tensor
+    first_row: torch.Tensor
+    parent: torch.Tensor
+    child: torch.Tensor
+    picked: torch.Tensor
+    added: torch.Tensor
+    meant: torch.Tensor
+
+    @classmethod
+    def of(cls, record: Record, first: int, last: int) -> Batch:
+        """The decisions from ``first`` up to but without ``last``."""
+        size = record.size
+        jobs = slice(*np.searchsorted(record.decision_of_job[: size[PLACES]], [first, last]))
+        ends = np.append(record.first_row[: size[PLACES]], size[ROWS])
+        begin, end = int(ends[jobs.start]), int(ends[jobs.stop])
+        links = slice(*np.searchsorted(record.parent[: size[EDGES]], [begin, end]))
+
+        def ints(values: NDArray[np.int64], less: int = 0) -> torch.Tensor:
+            return torch.from_numpy(values - less)
+
+        return cls(
+            features=torch.from_numpy(record.features[begin:end].copy()),
+            height=ints(record.height[begin:end]),
+            job_of_row=ints(record.job_of_row[begin:end], jobs.start),
+            offered=torch.from_numpy(record.offered[begin:end] > 0),
+            decision_of_job=ints(record.decision_of_job[jobs], first),
+            first_row=ints(record.first_row[jobs], begin),
+            parent=ints(record.parent[links], begin),
+            child=ints(record.child[links], begin),
+            picked=ints(record.picked[first:last], begin),
+            added=torch.from_numpy(record.added[first:last].copy()),
+            meant=torch.from_numpy(record.meant[first:last].copy()),
+        )
+
+
+def batches(record: Record, size: int) -> list[Batch]:
+    """All decisions of a record, in batches of about so many."""
+    count = int(record.size[DECISIONS])
+    edges = np.linspace(0, count, max(1, round(count / size)) + 1).astype(int)
+    return [Batch.of(record, int(a), int(b)) for a, b in pairwise(edges)]
+
+
+class GraphNetwork(nn.Module):
+    """The network whose forward pass `mirage.dag.decima.networks.graph_network` compiles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        shapes = iter(SHAPES)
+        self.parts = nn.ModuleList(_part([next(shapes) for _ in range(count)], count == 2) for count in _COUNTS)
+
+    def forward(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of each decision the logarithm of its probability, and its entropy."""
+        prepare, say, hear, of_job, of_all, pick, cap = self.parts
+        embedded = prepare(batch.features)
+        for height in range(1, int(batch.height.max()) + 1 if len(batch.height) else 0):
+            links = batch.height[batch.parent] == height
+            rows, place = batch.parent[links].unique(return_inverse=True)
+            heard = torch.zeros(len(rows), WIDTH).index_add(0, place, say(embedded[batch.child[links]]))
+            embedded = embedded.index_add(0, rows, hear(heard))
+        decisions, jobs = len(batch.picked), len(batch.first_row)
+        each = of_job(torch.cat([batch.features, embedded], 1))
+        job = torch.zeros(jobs, WIDTH).index_add(0, batch.job_of_row, each)
+        everything = torch.zeros(decisions, WIDTH).index_add(0, batch.decision_of_job, of_all(job))
+        rows = batch.offered.nonzero()[:, 0]
+        jobs_of = batch.job_of_row[rows]
+        decision_of = batch.decision_of_job[jobs_of]
+        shown = [batch.features[rows], embedded[rows], job[jobs_of], everything[decision_of]]
+        scores = pick(torch.cat(shown, 1))[:, 0]
+        highest = torch.full((decisions,), -torch.inf).scatter_reduce(0, decision_of, scores.detach(), "amax")
+        scores = scores - highest[decision_of]
+        total = torch.zeros(decisions).index_add(0, decision_of, scores.exp())
+        logs = scores - total.log()[decision_of]
+        entropy = torch.zeros(decisions).index_add(0, decision_of, -logs.exp() * logs)
+        of_row = torch.zeros(len(batch.features)).index_copy(0, rows, logs)
+        picked_job = batch.job_of_row[batch.picked]
+        first = batch.first_row[picked_job]
+        told = torch.cat([batch.features[first, :JOB_FEATURES], job[picked_job], everything], 1)
+        numbers = torch.stack([torch.from_numpy(CAPS).expand(decisions, -1), batch.added], 2)
+        caps = cap(torch.cat([told[:, None].expand(-1, len(CAPS), -1), numbers], 2))[:, :, 0].log_softmax(1)
+        entropy = entropy - (caps.exp() * caps).sum(1)
+        meant = caps.masked_fill(batch.meant == 0, -torch.inf).logsumexp(1)
+        return of_row[batch.picked] + meant, entropy
+
+    def layers(self) -> Perceptrons:
+        """The numbers, as the compiled forward pass takes them."""
+        linear = [layer for layer in self.modules() if isinstance(layer, nn.Linear)]
+        return perceptrons([(layer.weight.detach().numpy().T, layer.bias.detach().numpy()) for layer in linear])
+
+
+def _part(shapes: list[tuple[int, int]], active: bool) -> nn.Sequential:
+    """Dense layers with leaky ReLU between them, and with ``active`` behind the last one too."""
+    steps: list[nn.Module] = []
+    for inputs, outputs in shapes:
+        steps += [nn.Linear(inputs, outputs), nn.LeakyReLU(0.2)]
+    return nn.Sequential(*(steps if active else steps[:-1]))

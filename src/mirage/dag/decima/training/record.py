@@ -1,0 +1,178 @@
+"""Records of decisions: graphs of many moments in one set of arrays, written while an episode is played."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import int64, typeof
+from numpy.typing import NDArray
+
+from mirage.dag.decima.deciders import job_of
+from mirage.dag.decima.networks import graph_network
+from mirage.dag.decima.networks.graph import JOBS, STAGES, Graph, Room
+from mirage.dag.decima.networks.layers import Floats32, Ints
+from mirage.dag.decima.networks.workspace import opened
+from mirage.dag.decima.own_features import observe_own
+from mirage.dag.simulator.arrays import DECIDER_TYPE, PARAMETERS_TYPE, STATE_TYPE, WORLD_TYPE, State, World
+from mirage.dag.simulator.decision import NOTHING, executors_of, held, stage_of
+from mirage.dag.simulator.durations import mixed
+from mirage.dag.simulator.engine import ASKS, REFUSED, next_decision
+from mirage.dag.simulator.rounds import decide
+from mirage.sim.kernel.compile import kernel
+
+DECISIONS, ROWS, PLACES, EDGES = range(4)
+"""Places in ``Record.size``: decisions, stages, jobs and links that are written."""
+
+_BITS = 2**32 - 1
+
+
+class Record(NamedTuple):
+    """Decisions of one or more episodes; rows, jobs and decisions are numbered through.
+
+    Attributes:
+        size: Shape (4,): how much is written.
+        features: Shape (rows, features).
+        height: Shape (rows,): most links to a last stage.
+        job_of_row: Shape (rows,).
+        offered: Shape (rows,): 1 where the stage could be picked.
+        decision_of_job: Shape (jobs,).
+        first_row: Shape (jobs,).
+        parent: Shape (links,): rows.
+        child: Shape (links,): rows.
+        picked: Shape (decisions,): rows.
+        added: Shape (decisions, caps): executors that each cap adds, divided by all.
+        meant: Shape (decisions, caps): 1 for the caps that come to what was decided.
+        time_ms: Shape (decisions,).
+    """
+
+    size: Ints
+    features: Floats32
+    height: Ints
+    job_of_row: Ints
+    offered: Ints
+    decision_of_job: Ints
+    first_row: Ints
+    parent: Ints
+    child: Ints
+    picked: Ints
+    added: Floats32
+    meant: Floats32
+    time_ms: Ints
+
+
+def empty_record(decisions: int, rows: int) -> Record:
+    """A record with room for so many decisions, and stages of all of them together."""
+    caps = len(graph_network.CAPS)
+
+    def ints(size: int) -> Ints:
+        return np.zeros(size, np.int64)
+
+    return Record(
+        ints(4), np.zeros((rows, graph_network.FEATURES), np.float32), ints(rows), ints(rows), ints(rows), ints(rows),
+        ints(rows), ints(2 * rows), ints(2 * rows), ints(decisions), np.zeros((decisions, caps), np.float32),
+        np.zeros((decisions, caps), np.float32), ints(decisions),
+    )  # fmt: skip
+
+
+def clear(record: Record) -> None:
+    """Forget what is written."""
+    record.size[:] = 0
+
+
+RECORD_TYPE = typeof(empty_record(1, 1))  # type: ignore[no-untyped-call]
+
+
+@kernel(forceinline=False)
+def _fits(record: Record, graph: Graph) -> bool:
+    stages, links = graph.size[STAGES], graph.child_begin[graph.size[STAGES]]
+    return bool(
+        record.size[DECISIONS] < len(record.picked)
+        and record.size[ROWS] + stages <= len(record.height)
+        and record.size[EDGES] + links <= len(record.parent)
+    )
+
+
+@kernel(forceinline=False)
+def _write_graph(record: Record, graph: Graph, room: Room) -> None:
+    """The graph of one moment, behind what is written."""
+    decision, row0, job0, edge = record.size[0], record.size[1], record.size[2], record.size[3]
+    graph_network.heights(graph, room.level)
+    for job in range(graph.size[JOBS]):
+        record.decision_of_job[job0 + job] = decision
+        record.first_row[job0 + job] = row0 + graph.begin[job]
+        for row in range(graph.begin[job], graph.begin[job + 1]):
+            for column in range(graph_network.FEATURES):
+                record.features[row0 + row, column] = graph.features[row, column]
+            record.height[row0 + row] = room.level[row]
+            record.job_of_row[row0 + row] = job0 + job
+            record.offered[row0 + row] = graph.offered[row]
+            for link in range(graph.child_begin[row], graph.child_begin[row + 1]):
+                record.parent[edge], record.child[edge] = row0 + row, row0 + graph.child[link]
+                edge += 1
+    record.size[ROWS] = row0 + graph.size[STAGES]
+    record.size[PLACES] = job0 + graph.size[JOBS]
+    record.size[EDGES] = edge
+
+
+@kernel(forceinline=False)
+def _write_decision(world: World, state: State, record: Record, graph: Graph, room: Room, decided: int) -> None:
+    """What was decided in the graph that was written last; a number between two caps is the nearer one's."""
+    clock, executors = state.clock[0], world.settings[0].executors
+    place = record.size[DECISIONS]
+    row = 0
+    while graph.stage[row] != stage_of(decided):
+        row += 1
+    record.picked[place] = record.size[ROWS] - graph.size[STAGES] + row
+    job = graph.job[job_of(graph, row)]
+    added = room.message[0]
+    graph_network.added_by_caps(held(state, job), clock.free, job == clock.source_job, executors, added)
+    number = max(1, min(executors_of(decided), clock.free))
+    nearest = 2**31
+    for cap in range(len(graph_network.CAPS)):
+        nearest = min(nearest, abs(int(added[cap]) - number))
+    for cap in range(len(graph_network.CAPS)):
+        record.added[place, cap] = added[cap] / np.float32(executors)
+        record.meant[place, cap] = 1.0 if abs(int(added[cap]) - number) == nearest else 0.0
+    record.time_ms[place] = clock.now_ms
+    record.size[DECISIONS] = place + 1
+
+
+@kernel(int64(WORLD_TYPE, STATE_TYPE, DECIDER_TYPE, PARAMETERS_TYPE, PARAMETERS_TYPE, RECORD_TYPE, int64))
+def play(
+    world: World,
+    state: State,
+    decider: Any,
+    parameters: NDArray[np.float64],
+    space: NDArray[np.float64],
+    record: Record,
+    kept_of_1000: int,
+) -> int:
+    """Play an episode, and write a random part of its decisions down as long as there is room.
+
+    Args:
+        world: The fixed arrays.
+        state: The changing ones.
+        decider: Who decides.
+        parameters: Its parameters.
+        space: A workspace, the graph of which is overwritten; it may be the parameters.
+        record: Where it is written.
+        kept_of_1000: How many of a thousand decisions are written.
+
+    Returns:
+        How it came back, as ``mirage.dag.simulator.engine`` says.
+    """
+    _, graph, room = opened(space)
+    answer = next_decision(world, state)
+    while answer == ASKS:
+        decided = decider(world, state, parameters)
+        drawn = mixed(int(world.salts[0]) ^ mixed(state.clock[0].decisions & _BITS)) % 1000
+        if decided != NOTHING and drawn < kept_of_1000:
+            observe_own(world, state, graph, room.level)
+            if _fits(record, graph):
+                _write_graph(record, graph, room)
+                _write_decision(world, state, record, graph, room, decided)
+        if not decide(world, state, decided):
+            return REFUSED
+        answer = next_decision(world, state)
+    return answer

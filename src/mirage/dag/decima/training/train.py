@@ -1,0 +1,241 @@
+"""Training of our own network: imitation of heuristics first, then policy gradients; resumable after a kill.
+
+The gradients are PPO's (Schulman et al. 2017) with an input-dependent baseline in the place of a critic.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from mirage.dag.decima.deciders import decide_own
+from mirage.dag.decima.networks.layers import Perceptrons
+from mirage.dag.decima.training.checkpoint import load_checkpoint, save_checkpoint
+from mirage.dag.decima.training.network import Batch, GraphNetwork, batches
+from mirage.dag.decima.training.record import DECISIONS, Record, clear, empty_record
+from mirage.dag.decima.training.rollouts import Setting, advantages, decided_at, net_space, play_episode
+from mirage.dag.schedulers.registry import make_scheduler
+from mirage.dag.workload.templates import JobTemplate
+from mirage.job_state import Floats
+
+SETTINGS = (
+    Setting(50, 100, 25.0, 250, 300.0, "capped:0.25:1.5"),
+    Setting(10, 40, 25.0, 1000, 1500.0, "capped:0:2"),
+)
+"""What is trained on: a cluster with headroom, and one with far more work than it can do."""
+
+_FIRST_SEQUENCE = 100_000
+"""Arrival sequences of trainings have seeds from here on, those of judgements below."""
+
+_MOST_GRADIENT = 0.5
+_MOST_DECISIONS, _MOST_ROWS = 60_000, 2_500_000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a training goes.
+
+    Attributes:
+        seed: Of everything.
+        imitations: Steps of imitation, each over one episode of each setting.
+        iterations: Steps of policy gradients.
+        rollouts: Of one arrival sequence.
+        epochs: Passes over the decisions of an iteration.
+        batch: Decisions of a gradient.
+        learning_rate: Of Adam, at the start; it falls to a tenth.
+        clip: How far a decision's probability may move in an iteration, as a share.
+        entropy: Weight of the entropy, at the start; it falls to nothing.
+        settings: What is trained on.
+    """
+
+    seed: int = 1
+    imitations: int = 40
+    iterations: int = 300
+    rollouts: int = 8
+    epochs: int = 3
+    batch: int = 1000
+    learning_rate: float = 1e-3
+    clip: float = 0.2
+    entropy: float = 0.003
+    settings: tuple[Setting, ...] = SETTINGS
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a training is; what a checkpoint holds beside the tensors.
+
+    Attributes:
+        step: Steps done, those of imitation included.
+        spent_s: Seconds spent.
+        jobs: Jobs met, those of every rollout.
+        curve: Per step its figures by name.
+    """
+
+    step: int = 0
+    spent_s: float = 0.0
+    jobs: int = 0
+    curve: list[dict[str, float]] = field(default_factory=list)
+
+
+def train(
+    templates: Sequence[JobTemplate],
+    plan: Plan,
+    checkpoint: Path,
+    *,
+    budget_s: float,
+    now: Callable[[], float] = time.monotonic,
+    say: Callable[[dict[str, float]], None] = lambda figures: None,
+) -> tuple[Perceptrons, Progress]:
+    """Train, or go on where a checkpoint of the same plan was left.
+
+    Args:
+        templates: Kinds of jobs.
+        plan: How it goes.
+        checkpoint: Written after every step.
+        budget_s: Stop after the step in which this is spent, those before a resumption included.
+        now: Clock, seconds.
+        say: Told the figures of each step.
+
+    Raises:
+        ConfigurationError: The checkpoint is of a training with another plan.
+        ModelFileError: It is no checkpoint.
+    """
+    torch.manual_seed(plan.seed)
+    torch.set_num_threads(1)
+    network = GraphNetwork()
+    optimizer = torch.optim.Adam(network.parameters(), plan.learning_rate)
+    held = load_checkpoint(checkpoint, network, optimizer, json.loads(json.dumps(asdict(plan))))
+    progress = Progress(**held["progress"]) if held else Progress()
+    record = empty_record(_MOST_DECISIONS, _MOST_ROWS)
+    while progress.step < plan.imitations + plan.iterations and progress.spent_s < budget_s:
+        begun = now()
+        random = np.random.default_rng([plan.seed, progress.step])
+        torch.manual_seed(plan.seed * 1_000_003 + progress.step)
+        if progress.step < plan.imitations:
+            figures = _imitate(templates, plan, progress.step, network, optimizer, record)
+        else:
+            figures = _improve(templates, plan, progress.step, network, optimizer, record, random)
+        times = 1 if progress.step < plan.imitations else plan.rollouts
+        progress.jobs += times * sum(setting.jobs for setting in plan.settings)
+        progress.step += 1
+        progress.spent_s += now() - begun
+        progress.curve.append({"step": progress.step, "spent_s": round(progress.spent_s, 1), **figures})
+        save_checkpoint(checkpoint, network, optimizer, {"plan": asdict(plan), "progress": asdict(progress)})
+        say(progress.curve[-1])
+    return network.layers(), progress
+
+
+def _imitate(
+    templates: Sequence[JobTemplate],
+    plan: Plan,
+    step: int,
+    network: GraphNetwork,
+    optimizer: torch.optim.Optimizer,
+    record: Record,
+) -> dict[str, float]:
+    """One episode of each setting under its heuristic; the network learns to decide the same."""
+    clear(record)
+    space = net_space(network.layers())
+    for place, setting in enumerate(plan.settings):
+        imitated = make_scheduler(setting.imitated)
+        sequence = _FIRST_SEQUENCE + 100 * step + place
+        arguments = (imitated.decider, imitated.parameters, space, record, setting.kept_of_1000)
+        play_episode(templates, setting, sequence, *arguments)
+    losses = []
+    pieces = batches(record, 250)
+    for _ in range(3):
+        for place in torch.randperm(len(pieces)).tolist():
+            loss = -network(pieces[place])[0].mean()
+            _descend(network, optimizer, loss, plan.learning_rate * 3)
+            losses.append(loss.item())
+    return {"imitation_loss": round(float(np.mean(losses[-len(pieces) :])), 4)}
+
+
+def _improve(
+    templates: Sequence[JobTemplate],
+    plan: Plan,
+    step: int,
+    network: GraphNetwork,
+    optimizer: torch.optim.Optimizer,
+    record: Record,
+    random: np.random.Generator,
+) -> dict[str, float]:
+    """Rollouts of one sequence of each setting, and PPO on them."""
+    clear(record)
+    space = net_space(network.layers())
+    figures, better = {}, []
+    for place, setting in enumerate(plan.settings):
+        sequence = _FIRST_SEQUENCE + 100 * step + place
+        jct_s, gained = _rollouts(templates, setting, sequence, plan.rollouts, space, record, random)
+        figures[f"jct_{setting.executors}_s"] = round(jct_s, 2)
+        better.append(gained)
+    gain = torch.from_numpy(np.concatenate(better)).float()
+    done = (step - plan.imitations) / max(1, plan.iterations)
+    rate = plan.learning_rate * (1 - 0.9 * done)
+    figures |= _ascend(network, optimizer, batches(record, plan.batch), gain, plan, rate, plan.entropy * (1 - done))
+    return figures | {"decisions": float(record.size[DECISIONS])}
+
+
+def _rollouts(
+    templates: Sequence[JobTemplate],
+    setting: Setting,
+    sequence: int,
+    count: int,
+    space: Floats,
+    record: Record,
+    random: np.random.Generator,
+) -> tuple[float, Floats]:
+    """Mean completion time over the rollouts, and the advantages of the decisions written, in units of their spread."""
+    ends, times, arrival_ms = [], [], np.zeros(0, np.int64)
+    for _ in range(count):
+        space[0] = random.integers(2**31)
+        first = int(record.size[DECISIONS])
+        arrival_ms, end_ms = play_episode(
+            templates, setting, sequence, decide_own, space, space, record, setting.kept_of_1000
+        )
+        ends.append(end_ms)
+        times.append(decided_at(record, first))
+    gained = np.concatenate(advantages(ends, arrival_ms, times, setting.horizon_s))
+    jct_s = float(np.mean([ends_ms - arrival_ms for ends_ms in ends])) / 1000
+    return jct_s, gained / (gained.std() + 1e-9)
+
+
+def _ascend(
+    network: GraphNetwork,
+    optimizer: torch.optim.Optimizer,
+    pieces: Sequence[Batch],
+    gain: torch.Tensor,
+    plan: Plan,
+    rate: float,
+    entropy_weight: float,
+) -> dict[str, float]:
+    """Clipped policy gradients."""
+    with torch.no_grad():
+        before = [network(piece)[0] for piece in pieces]
+    gains = gain.split([len(piece.picked) for piece in pieces])
+    moved, entropies = [], []
+    for _ in range(plan.epochs):
+        for place in torch.randperm(len(pieces)).tolist():
+            now, entropy = network(pieces[place])
+            ratio = (now - before[place]).exp()
+            clipped = ratio.clamp(1 - plan.clip, 1 + plan.clip)
+            loss = -torch.minimum(ratio * gains[place], clipped * gains[place]).mean()
+            _descend(network, optimizer, loss - entropy_weight * entropy.mean(), rate)
+            moved.append((before[place] - now).mean().item())
+            entropies.append(entropy.mean().item())
+    return {"kl": round(moved[-1], 5), "entropy": round(float(np.mean(entropies)), 4)}
+
+
+def _descend(network: GraphNetwork, optimizer: torch.optim.Optimizer, loss: torch.Tensor, rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(network.parameters(), _MOST_GRADIENT)
+    optimizer.step()

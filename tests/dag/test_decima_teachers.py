@@ -1,0 +1,138 @@
+"""Published weights as schedulers: safe loading, their names, and the known answers of both environments."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mirage.dag.decima.deciders import decide_own
+from mirage.dag.decima.networks import graph_network
+from mirage.dag.decima.networks.graph_network import FEATURES, WIDTH
+from mirage.dag.decima.networks.layers import perceptrons
+from mirage.dag.decima.networks.workspace import Extent, workspace
+from mirage.dag.decima.published_weights import SHAPES, read_published
+from mirage.dag.decima.teachers import read_weights, with_weights
+from mirage.dag.schedulers.registry import make_scheduler
+from mirage.dag.simulator.simulation import DagSimulation, Outcome
+from mirage.dag.simulator.world import DagCluster
+from mirage.dag.workload.arrivals import decima_arrivals, poisson_arrivals
+from mirage.dag.workload.generated import generated_templates
+from mirage.dag.workload.templates import JobTemplate
+from mirage.dag.workload.tpch import read_tpch
+from mirage.errors import ConfigurationError, ModelFileError
+
+TPCH = Path(os.environ.get("MIRAGE_DATA", "")) / "tpch"
+SPARK = TPCH / "spark_sched_sim_decima_weights.npz"
+needs_weights = pytest.mark.skipif(not SPARK.is_file(), reason="MIRAGE_DATA has no tpch/*.npz with published weights")
+
+
+def weights_of_2019(path: Path, *, without: str = "") -> None:
+    """A file of the shape of a published one, with other numbers."""
+    random, arrays = np.random.default_rng(4), {}
+    for place, (inputs, outputs) in enumerate(SHAPES["decima-2019"]):
+        if place < 15:
+            names = [f"actor_agent_{n}__Variable" if n else "actor_agent__Variable" for n in (2 * place, 2 * place + 1)]
+        else:
+            layer = f"actor_agent__fully_connected{f'_{place - 15}' if place > 15 else ''}"
+            names = [f"{layer}__weights", f"{layer}__biases"]
+        arrays[names[0]] = random.normal(0, 0.3, (inputs, outputs)).astype(np.float32)
+        arrays[names[1]] = np.zeros(outputs, np.float32)
+    arrays.pop(without, None)
+    np.savez(path, **arrays)  # type: ignore[arg-type]  # the names are keywords
+
+
+@pytest.fixture(scope="module")
+def measured() -> tuple[JobTemplate, ...]:
+    return read_tpch(TPCH / "tpch_profiles.json.gz")
+
+
+def episode(templates: tuple[JobTemplate, ...], name: str, setting: tuple[int, int], seed: int) -> Outcome:
+    scheduler = make_scheduler(name)
+    simulation = DagSimulation(templates, poisson_arrivals(setting[1], seed), DagCluster(setting[0]), seed=seed)
+    return simulation.run(scheduler.decider, scheduler.parameters_for(seed))
+
+
+def test_weights_are_read_by_name_and_schedule_any_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights_of_2019(tmp_path / "a.npz")
+    monkeypatch.setenv("MIRAGE_DECIMA_WEIGHTS", str(tmp_path / "a.npz"))
+    templates, ends = generated_templates(), {}
+    for name in (f"decima:{tmp_path / 'a.npz'}", "decima", "decima-argmax"):
+        for seed in (1, 2):
+            scheduler = make_scheduler(name)
+            arrivals = poisson_arrivals(12, 5, templates=len(templates))
+            simulation = DagSimulation(templates, arrivals, DagCluster(8, environment="decima-2019"), seed=5)
+            ends[name, seed] = simulation.run(scheduler.decider, scheduler.parameters_for(seed)).jct_s.tolist()
+    named, default, argmax = (ends[name, 1] for name in dict.fromkeys(name for name, _ in ends))
+    assert named == default
+    assert default != ends["decima", 2]  # another seed draws other decisions
+    assert argmax == ends["decima-argmax", 2] != default
+
+
+def test_a_comparison_names_the_weights_or_finds_them_beside_the_profiles(tmp_path: Path) -> None:
+    weights_of_2019(tmp_path / "spark_sched_sim_decima_weights.npz")  # by name only
+    found = with_weights("decima", None, str(tmp_path / "tpch_profiles.json.gz"))
+    named = with_weights("decima-argmax", str(tmp_path / "spark_sched_sim_decima_weights.npz"), None)
+    assert (found.name, found.seeded, named.name, named.seeded) == ("decima", True, "decima-argmax", False)
+    assert with_weights("fair", "absent", None).name == "fair"
+
+
+def test_the_network_that_ships_schedules_better_than_fair_shares() -> None:
+    templates, means = generated_templates(), {}
+    for name in ("fair", "decima-argmax:own"):
+        scheduler = make_scheduler(name)
+        simulation = DagSimulation(templates, poisson_arrivals(30, 3, templates=len(templates)), DagCluster(10), seed=3)
+        means[name] = simulation.run(scheduler.decider, scheduler.parameters_for(3)).jct_s.mean()
+    assert means["decima-argmax:own"] < 0.8 * means["fair"]
+
+
+def test_a_file_that_is_none_is_refused_with_what_to_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MIRAGE_DECIMA_WEIGHTS", raising=False)
+    with pytest.raises(ConfigurationError, match="decima:FILE"):
+        make_scheduler("decima")
+    with pytest.raises(ModelFileError, match="no such file"):
+        make_scheduler(f"decima:{tmp_path / 'absent'}")
+    weights_of_2019(tmp_path / "part.npz", without="actor_agent_7__Variable")
+    with pytest.raises(ModelFileError, match="actor_agent_7__Variable"):
+        read_published(tmp_path / "part.npz")
+    np.savez(tmp_path / "objects.npz", actor_agent__Variable=np.array([{}], dtype=object))
+    with pytest.raises(ModelFileError, match="plain arrays"):
+        read_published(tmp_path / "objects.npz")
+    (tmp_path / "text").write_text("weights")
+    with pytest.raises(ModelFileError):
+        read_weights(str(tmp_path / "text"))
+
+
+def test_a_crowd_larger_than_the_workspace_is_still_served() -> None:
+    """More jobs at once than a network sees: those that came first are seen, and all end."""
+    random = np.random.default_rng(1)
+    layers = [(random.normal(0, 0.3, s).astype(np.float32), np.zeros(s[1], np.float32)) for s in graph_network.SHAPES]
+    extent = Extent(jobs=3, stages=60, links=300, numbers=8)
+    space = workspace(perceptrons(layers), FEATURES, WIDTH, argmax=True, extent=extent)
+    templates = generated_templates()
+    simulation = DagSimulation(templates, poisson_arrivals(20, 1, gap_s=0.01), DagCluster(6), seed=1)
+    outcome = simulation.run(decide_own, space)
+    assert (outcome.jct_s > 0).all()
+
+
+@needs_weights
+@pytest.mark.slow
+def test_the_teacher_of_spark_sched_sim_does_as_there(measured: tuple[JobTemplate, ...]) -> None:
+    """Mean completion times of that environment, drawn: 51.3 s at 50/200 (seeds 0-3), 636.2 s at 10/50 (0-7)."""
+    quiet = np.mean([episode(measured, f"decima:{SPARK}", (50, 200), seed).jct_s.mean() for seed in range(4)])
+    busy = np.mean([episode(measured, f"decima:{SPARK}", (10, 50), seed).jct_s.mean() for seed in range(8)])
+    assert quiet == pytest.approx(51.3, rel=0.05)
+    assert busy == pytest.approx(636.2, rel=0.05)
+
+
+@needs_weights
+@pytest.mark.slow
+def test_the_teacher_of_2019_does_as_there(measured: tuple[JobTemplate, ...]) -> None:
+    """61.09 s on the stream of 5,001 jobs with the weights of 20,000 iterations; here on its first 2,000 jobs."""
+    scheduler = make_scheduler(f"decima:{TPCH / 'decima_weights_20000_iterations.npz'}")
+    arrivals = decima_arrivals(2000, 10_000_000)
+    simulation = DagSimulation(measured, arrivals, DagCluster(50, environment="decima-2019"))
+    outcome = simulation.run(scheduler.decider, scheduler.parameters_for(0))
+    assert outcome.jct_s.mean() == pytest.approx(61.09, rel=0.03)
