@@ -1,0 +1,78 @@
+"""Changes to a tree in words, one a line: ``work < 20min -> work < 30min``, and what they change in its text.
+
+A change names what stands in exactly one line of the text, and what shall stand there instead. Indents, remarks on the
+form and everything else stay as they are; remarks on leaves are dropped where the leaf is changed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+
+from mirage.distill.tree import Tree
+from mirage.distill.tree_reading import tree_of
+from mirage.errors import ConfigurationError, shown
+
+ARROW = "->"
+
+_LINE = re.compile(r"(\d+)\s*:\s*(.*)")
+
+
+def edited(text: str, changes: Sequence[str], source: str = "tree") -> tuple[str, Tree]:
+    """The text of a tree after some changes, and the tree that it says.
+
+    Args:
+        text: The text of a tree.
+        changes: Each ``OLD -> NEW``, or ``LINE: OLD -> NEW`` where OLD stands in several lines.
+        source: Where the text comes from, for messages.
+
+    Raises:
+        ConfigurationError: A change is none, OLD stands in no line or in several, or what comes out is no tree.
+    """
+    lines = text.splitlines()
+    for change in changes:
+        number, new = _changed(lines, change, source)
+        lines[number] = new
+    whole = "\n".join(lines) + "\n"
+    return whole, tree_of(whole, source)
+
+
+def difference(before: str, after: str, source: str = "tree") -> str:
+    """What differs between two texts, line by line, as ``diff -u`` shows it."""
+    told = difflib.unified_diff(before.splitlines(), after.splitlines(), source, f"{source} (edited)", n=2, lineterm="")
+    return "".join(f"{line}\n" for line in told)
+
+
+def _changed(lines: Sequence[str], change: str, source: str) -> tuple[int, str]:
+    """Which line a change is about, counted from 0, and what it says then."""
+    old, arrow, new = (word.strip() for word in change.partition(ARROW))
+    if not arrow or not old or not new:
+        raise ConfigurationError(f"{shown(change)} is no change; write 'work < 20min {ARROW} work < 30min'")
+    asked = _LINE.fullmatch(old)
+    if asked is not None and int(asked[1]) <= len(lines):
+        where, old = [int(asked[1]) - 1], asked[2].strip()
+    else:
+        where = list(range(len(lines)))
+    found = [k for k in where if _whole_words(old).search(_said(lines[k]))]
+    if not found:
+        raise ConfigurationError(f"{source}: {shown(old)} stands in no line; write it as the tree does")
+    if len(found) > 1:
+        told = ", ".join(str(k + 1) for k in found[:8])
+        raise ConfigurationError(
+            f"{source}: {shown(old)} stands in the lines {told}; say which, as in '{found[0] + 1}: {shown(change)}'"
+        )
+    line = lines[found[0]]
+    said = _said(line)
+    indent = line[: len(line) - len(line.lstrip())]
+    return found[0], indent + _whole_words(old).sub(lambda _: new, said, count=1)
+
+
+def _said(line: str) -> str:
+    """A line without its indent and its remark."""
+    return line.partition("#")[0].strip()
+
+
+def _whole_words(old: str) -> re.Pattern[str]:
+    """Finds words where they are not parts of longer ones."""
+    return re.compile(rf"(?<![\w.]){re.escape(old)}(?![\w.])")

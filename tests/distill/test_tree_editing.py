@@ -1,0 +1,63 @@
+"""A change in words alters one line of a tree, and is refused where it could mean another."""
+
+import pytest
+
+from mirage.distill.editing import difference, edited
+from mirage.errors import ConfigurationError
+
+TEXT = """tree: 1
+features:
+    work: duration
+    jobs: number
+values: number
+settings:
+    cap: 0.25 1.5
+
+if work < 20min:
+    3  # 40 % of examples
+else:
+    if jobs < 4:
+        1
+    else:
+        3
+"""
+
+
+def test_a_threshold_is_changed_and_the_difference_is_two_lines():
+    after, tree = edited(TEXT, ["work < 20min -> work < 30min"])
+    assert tree.root.threshold == 1_800.0
+    assert [line for line in difference(TEXT, after, "t").splitlines() if line[0] in "+-"] == [
+        "--- t",
+        "+++ t (edited)",
+        "-if work < 20min:",
+        "+if work < 30min:",
+    ]
+
+
+def test_a_leaf_is_named_by_its_line_and_a_setting_by_its_words():
+    after, tree = edited(TEXT, ["15: 3 -> 5", "cap: 0.25 1.5 -> cap: 0.5 2"])
+    assert [leaf.value for leaf in tree.leaves] == [3.0, 1.0, 5.0]
+    assert tree.settings == (("cap", "0.5 2"),)
+    assert after.count("\n") == TEXT.count("\n")
+
+
+def test_only_whole_words_are_changed():
+    text = TEXT.replace("    3  #", "    33  #")
+    _, tree = edited(text, ["3 -> 7"])
+    assert [leaf.value for leaf in tree.leaves] == [33.0, 1.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("3 -> 7", "stands in the lines 10, 15"),
+        ("work < 5min -> work < 6min", "stands in no line"),
+        ("10: jobs < 4 -> jobs < 5", "stands in no line"),
+        ("work < 20min", "is no change"),
+        ("jobs < 4 -> jobs < 4h", "t:12:15:"),
+        ("jobs < 4 -> job < 4", "no feature named 'job'|unknown feature 'job'"),
+    ],
+)
+def test_what_could_mean_something_else_is_refused(change, said):
+    with pytest.raises(ConfigurationError, match=said):
+        edited(TEXT, [change], "t")
