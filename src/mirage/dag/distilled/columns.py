@@ -1,0 +1,199 @@
+"""What a tree may ask about a stage that wants executors: the load, the stage's job, and the stage itself.
+
+A candidate is a stage that may be picked, of a job that can be given executors. Durations are seconds; work is
+executor-seconds by the durations seen last, and paths are rough lengths with one task a stage.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.dag.simulator.arrays import State, World
+from mirage.dag.simulator.decision import held, is_ready, may_pick, takes_more
+from mirage.distill.tree import Feature
+from mirage.distill.units import Unit
+from mirage.sim.kernel.compile import kernel
+
+Row = NDArray[np.float64]
+
+FEATURES = (
+    # the load
+    Feature("executors"),  # in the cluster
+    Feature("jobs"),  # in the system
+    Feature("crowding", Unit.SHARE),  # jobs per executor
+    Feature("backlog", Unit.DURATION),  # work of all jobs per executor
+    Feature("free", Unit.SHARE),  # executors that need a destination, of all
+    # the job
+    Feature("own", Unit.FLAG),  # the executors that need a destination are this job's
+    Feature("new", Unit.FLAG),  # no executor works for it, or is on its way
+    Feature("holds"),  # executors at the job, on their way and promised
+    Feature("work", Unit.DURATION),
+    Feature("work_times_least"),  # its work over the least of any job's
+    Feature("work_share", Unit.SHARE),  # its work over that of all jobs
+    Feature("drains_in", Unit.DURATION),  # its work over the executors that it holds
+    Feature("age", Unit.DURATION),  # since it arrived
+    Feature("job_path", Unit.DURATION),  # its longest path from here
+    Feature("tasks_left"),  # not started
+    Feature("stages_left"),  # not finished
+    Feature("choices"),  # its stages that may be picked
+    # the stage
+    Feature("ready", Unit.FLAG),  # its tasks can start at once; else it waits for stages that still run
+    Feature("starts_in", Unit.DURATION),  # about when they can, if the stages that it waits for go on as now
+    Feature("tasks"),  # that no executor is promised for
+    Feature("task_time", Unit.DURATION),  # of the task started last
+    Feature("stage_work", Unit.DURATION),
+    Feature("stage_path", Unit.DURATION),  # the longest path from its start to the job's end
+    Feature("slack", Unit.DURATION),  # by which this path is shorter than the job's longest
+    Feature("work_below", Unit.DURATION),  # of the stage and all that come after it
+    Feature("here"),  # executors at the stage, on their way and promised
+    Feature("before"),  # stages of the job that may be picked and come first in its order
+    Feature("smaller"),  # stages of the job that may be picked and have less work
+    Feature("children"),  # stages that need its output
+)
+
+(
+    EXECUTORS, JOBS, CROWDING, BACKLOG, FREE, OWN, NEW, HOLDS, WORK, WORK_TIMES_LEAST, WORK_SHARE, DRAINS_IN, AGE,
+    JOB_PATH, TASKS_LEFT, STAGES_LEFT, CHOICES, READY, STARTS_IN, TASKS, TASK_TIME, STAGE_WORK, STAGE_PATH, SLACK,
+    WORK_BELOW, HERE, BEFORE, SMALLER, CHILDREN,
+) = range(len(FEATURES))  # fmt: skip
+
+_LEAST_WORK_S = 0.001
+"""Jobs whose tasks have all started have no work left to start; ratios to it would be infinite."""
+
+
+@kernel()
+def may_have(world: World, state: State, job: int) -> bool:
+    """Whether some stage of a job is a candidate, so far as the job itself is concerned."""
+    return bool(state.jobs[job].open > 0 and takes_more(world, state, job))
+
+
+@kernel()
+def fill_load(world: World, state: State, row: Row) -> None:
+    """Write what concerns the load, and into the columns of work what all jobs need to be compared with."""
+    clock = state.clock[0]
+    executors = world.settings[0].executors
+    total_ms, least_ms = 0, -1
+    for place in range(clock.n_active):
+        work_ms = state.jobs[state.active[place]].remaining_work_ms
+        total_ms += work_ms
+        if state.jobs[state.active[place]].open > 0 and (least_ms < 0 or work_ms < least_ms):
+            least_ms = work_ms
+    row[EXECUTORS] = executors
+    row[JOBS] = clock.n_active
+    row[CROWDING] = clock.n_active / executors
+    row[BACKLOG] = total_ms / 1000.0 / executors
+    row[FREE] = clock.free / executors
+    row[WORK_SHARE] = max(total_ms / 1000.0, _LEAST_WORK_S)
+    row[WORK_TIMES_LEAST] = max(least_ms / 1000.0, _LEAST_WORK_S)
+
+
+@kernel()
+def fill_job(world: World, state: State, job: int, total_s: float, least_s: float, row: Row) -> None:
+    """Write what concerns a job.
+
+    Args:
+        total_s: Work of all jobs.
+        least_s: Work of the job that has least.
+    """
+    clock, now = state.clock[0], state.jobs[job]
+    work_s = now.remaining_work_ms / 1000.0
+    holds = held(state, job)
+    row[OWN] = job == clock.source_job
+    row[NEW] = holds == 0
+    row[HOLDS] = holds
+    row[WORK] = work_s
+    row[WORK_TIMES_LEAST] = work_s / least_s
+    row[WORK_SHARE] = work_s / total_s
+    row[DRAINS_IN] = work_s / max(holds, 1)
+    row[AGE] = (clock.now_ms - world.jobs[job].arrival_ms) / 1000.0
+    row[STAGES_LEFT] = now.unfinished
+    longest_ms, choices, tasks = 0, 0, 0
+    first = world.jobs[job].first_stage
+    for stage in range(first, first + world.jobs[job].n_stages):
+        if state.stages[stage].remaining > 0:
+            tasks += state.stages[stage].remaining
+            longest_ms = max(longest_ms, world.stages[stage].critical_ms)
+            if may_pick(state, stage):
+                choices += 1
+    row[JOB_PATH] = longest_ms / 1000.0
+    row[CHOICES] = choices
+    row[TASKS_LEFT] = tasks
+
+
+@kernel()
+def _starts_in_s(world: World, state: State, stage: int) -> float:
+    """When the last of a stage's parents ends, if its tasks last as long as the one started last."""
+    fixed, longest = world.stages[stage], 0.0
+    for place in range(fixed.first_parent, fixed.first_parent + fixed.n_parents):
+        parent = world.parents[place]
+        now = state.stages[parent]
+        if now.finished < world.stages[parent].tasks:
+            rounds = 0.5 + now.remaining / max(1, now.executors + now.moving + now.committed)
+            longest = max(longest, rounds * now.last_ms / 1000.0)
+    return longest
+
+
+@kernel()
+def fill_stage(world: World, state: State, stage: int, before: int, row: Row) -> None:
+    """Write what concerns a stage, of a job that has been written before.
+
+    Args:
+        before: Candidates of the job that come first in its order.
+    """
+    now, fixed = state.stages[stage], world.stages[stage]
+    work_ms = now.remaining * now.last_ms
+    row[READY] = is_ready(state, stage)
+    row[STARTS_IN] = 0.0 if row[READY] else _starts_in_s(world, state, stage)
+    row[TASKS] = now.demand
+    row[TASK_TIME] = now.last_ms / 1000.0
+    row[STAGE_WORK] = work_ms / 1000.0
+    row[STAGE_PATH] = fixed.critical_ms / 1000.0
+    row[SLACK] = row[JOB_PATH] - row[STAGE_PATH]
+    row[WORK_BELOW] = fixed.below_ms / 1000.0
+    row[HERE] = now.executors + now.moving + now.committed
+    row[BEFORE] = before
+    row[CHILDREN] = fixed.n_children
+    row[SMALLER] = 0.0
+    if row[CHOICES] > 1.0:
+        job = world.jobs[fixed.job]
+        for other in range(job.first_stage, job.first_stage + job.n_stages):
+            if may_pick(state, other) and state.stages[other].remaining * state.stages[other].last_ms < work_ms:
+                row[SMALLER] += 1.0
+
+
+@kernel()
+def goes_first(row: Row, best: Row, has_best: bool) -> bool:
+    """Whether a candidate goes before another of the same score: less work of its job, ready, earlier in order.
+
+    Candidates are looked at by arrival of their jobs and by their order in these, so that equal ones stay.
+    """
+    if not has_best or row[WORK] != best[WORK]:
+        return not has_best or row[WORK] < best[WORK]
+    return bool(row[READY] > best[READY])
+
+
+@kernel(forceinline=False)
+def candidate_rows(world: World, state: State, rows: NDArray[np.float64], stages: NDArray[np.int64]) -> int:
+    """Write a row for each candidate; how many there are.
+
+    Args:
+        rows: Shape (candidates or more, features).
+        stages: Shape (candidates or more,), the stage of each row.
+    """
+    count = 0
+    for place in range(state.clock[0].n_active):
+        job = state.active[place]
+        if not may_have(world, state, job):
+            continue
+        fixed, before = world.jobs[job], 0
+        for stage in range(fixed.first_stage, fixed.first_stage + fixed.n_stages):
+            if may_pick(state, stage) and count < len(stages):
+                row = rows[count]
+                fill_load(world, state, row)
+                fill_job(world, state, job, row[WORK_SHARE], row[WORK_TIMES_LEAST], row)
+                fill_stage(world, state, stage, before, row)
+                stages[count] = stage
+                before += 1
+                count += 1
+    return count

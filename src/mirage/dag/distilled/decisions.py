@@ -1,0 +1,209 @@
+"""Decisions of a teacher: what it could pick, how much it liked each, and what a tree would have picked.
+
+The states are those that one scheduler reaches (the teacher, or the tree itself), the labels always the teacher's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mirage.dag.distilled.columns import FEATURES, READY, WORK, candidate_rows
+from mirage.dag.schedulers.registry import Scheduler
+from mirage.dag.simulator.arrays import State, World
+from mirage.dag.simulator.decision import NOTHING, executors_of, stage_of
+from mirage.dag.simulator.engine import ASKS, ENDED, apply, next_decision
+from mirage.dag.simulator.world import initial_state
+from mirage.distill.ranking import Contests, margins
+from mirage.errors import ContractBroken
+from mirage.job_state import Floats, Ints
+
+MOST_CANDIDATES = 2_000
+"""Candidates of a decision that are looked at."""
+
+LIKED = 1e-3
+"""Margins are of the logarithm of probabilities, of which less than this counts as this."""
+
+Likings = Callable[[Floats, Ints], Floats]
+"""From a scheduler's parameters after a decision, and stages, to the probabilities with which it picks each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Teacher:
+    """A scheduler whose decisions are learnt.
+
+    Attributes:
+        scheduler: What it does.
+        likings: How much it likes each candidate; None for one that says only what it picks.
+    """
+
+    scheduler: Scheduler
+    likings: Likings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Decisions of a teacher, and those of a tree in the same states.
+
+    Attributes:
+        contests: The candidates, with the teacher's likings; the group is the number of the episode.
+        job: Shape (candidates,), the job of each.
+        executors: Shape (decisions,), that the teacher gave.
+        picked: Shape (decisions,), the candidate that the tree picked, counted within the decision; -1 for none.
+        given: Shape (decisions,), the executors that it gave.
+    """
+
+    contests: Contests
+    job: Ints
+    executors: Ints
+    picked: Ints
+    given: Ints
+
+
+@dataclass
+class _Collected:
+    rows: list[Floats]
+    job: list[Ints]
+    liking: list[Floats]
+    size: list[int]
+    executors: list[int]
+    picked: list[int]
+    given: list[int]
+    group: list[int]
+
+
+def decisions_of(
+    teacher: Teacher, worlds: Sequence[World], *, states_of: Scheduler, tree: Scheduler, first_group: int = 0
+) -> Decisions:
+    """Play episodes and write down what a teacher says in the states that come.
+
+    Args:
+        teacher: Whose decisions are wanted.
+        worlds: The episodes.
+        states_of: The scheduler that plays.
+        tree: Whose decisions are compared.
+        first_group: Number of the first episode.
+
+    Raises:
+        ContractBroken: The scheduler that plays leaves jobs standing.
+    """
+    found = _Collected([], [], [], [], [], [], [], [])
+    for number, world in enumerate(worlds):
+        _collect(found, teacher, world, states_of, tree, first_group + number)
+    sizes = np.array(found.size)
+    first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+    liking = np.concatenate(found.liking)
+    weight = margins(np.log(np.maximum(liking, LIKED)), first)
+    contests = Contests(FEATURES, np.concatenate(found.rows), first, liking, weight, np.array(found.group))
+    counts = (np.array(column, dtype=np.int64) for column in (found.executors, found.picked, found.given))
+    return Decisions(contests, np.concatenate(found.job), *counts)
+
+
+def _collect(
+    found: _Collected, teacher: Teacher, world: World, states_of: Scheduler, tree: Scheduler, group: int
+) -> None:
+    seed = group + 1
+    told, plays, judged = (one.parameters_for(seed) for one in (teacher.scheduler, states_of, tree))
+    state = initial_state(world)
+    room, stages = np.zeros((MOST_CANDIDATES, len(FEATURES))), np.zeros(MOST_CANDIDATES, dtype=np.int64)
+    answer = next_decision(world, state)
+    while answer == ASKS:
+        wanted = int(teacher.scheduler.decider(world, state, told))
+        does = wanted if states_of is teacher.scheduler else int(states_of.decider(world, state, plays))
+        other = does if tree is states_of else int(tree.decider(world, state, judged))
+        count = int(candidate_rows(world, state, room, stages))
+        if wanted != NOTHING and count:
+            _write(found, teacher, told, world, state, wanted, other, room[:count], stages[:count])
+            found.group.append(group)
+        answer = apply(world, state, does)
+    if answer != ENDED:
+        raise ContractBroken(f"the scheduler {states_of.name} left jobs standing, or picked what may not be picked")
+
+
+def _write(
+    found: _Collected,
+    teacher: Teacher,
+    told: Floats,
+    world: World,
+    state: State,
+    wanted: int,
+    other: int,
+    rows: Floats,
+    stages: Ints,
+) -> None:
+    """Write one decision down, its candidates in the order in which a tree breaks ties."""
+    order = np.lexsort((-rows[:, READY], rows[:, WORK]))
+    there = stages[order]
+    picked = np.flatnonzero(there == stage_of(wanted))
+    liking = np.zeros(len(there)) if teacher.likings is None else teacher.likings(told, there)
+    liking[picked] = max(1.0, liking.max()) if teacher.likings is None else liking[picked]
+    found.rows.append(rows[order])
+    found.job.append(world.stages.job[there])
+    found.liking.append(liking)
+    found.size.append(len(there))
+    found.executors.append(_taken(state, wanted))
+    theirs = np.flatnonzero(there == stage_of(other)) if other != NOTHING else picked[:0]
+    found.picked.append(int(theirs[0]) if len(theirs) else -1)
+    found.given.append(_taken(state, other))
+
+
+def _taken(state: State, decided: int) -> int:
+    """Executors that a stage takes of those that it is given."""
+    if decided == NOTHING:
+        return 0
+    demand = int(state.stages[stage_of(decided)].demand)
+    return min(int(executors_of(decided)), demand, int(state.clock[0].free))
+
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """How faithfully a tree does what its teacher does, in shares of decisions.
+
+    Attributes:
+        decisions: How many.
+        stage: It picks the stage that the teacher likes most,
+        job: or at least a stage of that job.
+        executors: It gives as many executors as the teacher, where it picks the teacher's stage.
+        probability: Mean probability with which the teacher picks the tree's stage.
+        most: The same of the teacher's favourite: what a perfect tree would have.
+        choices: Decisions with more than one candidate,
+        stage_of_choices: and in how many of these the tree picks the favourite.
+    """
+
+    decisions: int
+    stage: float
+    job: float
+    executors: float
+    probability: float
+    most: float
+    choices: int
+    stage_of_choices: float
+
+
+def fidelity(told: Decisions) -> Fidelity:
+    """How faithfully the tree of some decisions does what the teacher does."""
+    contests = told.contests
+    favourite = contests.winners(contests.liking)
+    chose = told.picked >= 0
+    mine = contests.first + np.maximum(told.picked, 0)
+    is_stage = chose & (mine == favourite)
+    is_job = chose & (told.job[mine] == told.job[favourite])
+    has_choice = contests.sizes > 1
+    return Fidelity(
+        decisions=len(favourite),
+        stage=float(is_stage.mean()),
+        job=float(is_job.mean()),
+        executors=_share(told.given == told.executors, is_stage),
+        probability=float(np.where(chose, contests.liking[mine], 0.0).mean()),
+        most=float(contests.liking[favourite].mean()),
+        choices=int(has_choice.sum()),
+        stage_of_choices=_share(is_stage, has_choice),
+    )
+
+
+def _share(
+    right: np.ndarray[tuple[int], np.dtype[np.bool_]], among: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> float:
+    return float(right[among].mean()) if among.any() else 1.0

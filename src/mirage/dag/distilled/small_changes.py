@@ -1,0 +1,180 @@
+"""Small random changes of a tree and of the rule beside it: what tuning tries.
+
+A change moves a threshold or a score, asks another question in a place, asks one more, or one fewer, or moves a number
+of the executor rule. Every number is made round, so that a tuned tree reads as well as one that was not tuned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from mirage.dag.distilled.columns import FEATURES
+from mirage.dag.distilled.executor_rule import Cap, ExecutorRule, rule_of
+from mirage.distill.rounding import rounded_number
+from mirage.distill.tree import Leaf, Node, Split, Tree, merged
+from mirage.distill.units import FLAG_THRESHOLD, Unit
+from mirage.job_state import Floats
+
+ROUNDING = 0.1
+"""Part of a number by which it may be moved to be round."""
+
+_SPREAD = 0.35
+"""Standard deviation of the factor, in logarithms, by which a number is moved."""
+
+_MOST_TRIES = 20
+
+
+def changed(tree: Tree, values: Floats, most_leaves: int, rng: np.random.Generator, *, may_grow: bool) -> Tree:
+    """A tree that differs in one to three places.
+
+    Args:
+        tree: With features of ``columns`` only.
+        values: Shape (rows, features), candidates that were met: thresholds of new questions are drawn from them.
+        most_leaves: It has no more.
+        rng: Draws the changes.
+        may_grow: Whether questions may be added, exchanged and removed; otherwise only numbers are changed.
+    """
+    for _ in range(_MOST_TRIES):
+        other = tree
+        for _ in range(int(rng.choice(3, p=(0.6, 0.3, 0.1))) + 1):
+            other = _changed_once(other, values, rng, may_grow=may_grow)
+        if other != tree and len(other.leaves) <= most_leaves:
+            return other
+    return tree
+
+
+def _changed_once(tree: Tree, values: Floats, rng: np.random.Generator, *, may_grow: bool) -> Tree:
+    ways: list[tuple[float, Callable[[], Tree]]] = [
+        (3.0, lambda: with_rule(tree, _changed_rule(rule_of(dict(tree.settings)), rng))),
+        (
+            3.0,
+            lambda: _at_random(tree, lambda node: isinstance(node, Split), lambda node: _moved(node, tree, rng), rng),
+        ),
+        (
+            2.0,
+            lambda: _at_random(tree, lambda node: isinstance(node, Leaf), lambda node: _rescored(node, tree, rng), rng),
+        ),
+    ]
+    if may_grow:
+        ways += [
+            (3.0, lambda: _at_random(tree, lambda node: True, lambda node: _asked(node, tree, values, rng), rng)),
+            (
+                1.0,
+                lambda: _at_random(tree, lambda node: isinstance(node, Split), lambda node: _shorter(node, rng), rng),
+            ),
+            (0.5, lambda: _at_random(tree, lambda node: isinstance(node, Split), _turned, rng)),
+        ]
+    chance = np.array([way[0] for way in ways])
+    return ways[int(rng.choice(len(ways), p=chance / chance.sum()))][1]()
+
+
+def with_rule(tree: Tree, rule: ExecutorRule) -> Tree:
+    """A tree with another executor rule beside it."""
+    return replace(tree, settings=rule.settings())
+
+
+def _at_random(
+    tree: Tree, fits: Callable[[Node], bool], change: Callable[[Node], Node], rng: np.random.Generator
+) -> Tree:
+    """A tree of which one node of a kind is changed; the tree itself where there is none."""
+    count = sum(fits(node) for node in _nodes(tree.root))
+    if not count:
+        return tree
+    left = int(rng.integers(count))
+
+    def walk(node: Node) -> Node:
+        nonlocal left
+        if fits(node):
+            left -= 1
+            if left == -1:
+                return change(node)
+        if isinstance(node, Leaf):
+            return node
+        below = walk(node.below)
+        return replace(node, below=below, above=walk(node.above))
+
+    return merged(replace(tree, root=walk(tree.root)))
+
+
+def _nodes(node: Node) -> Iterator[Node]:
+    yield node
+    if isinstance(node, Split):
+        yield from _nodes(node.below)
+        yield from _nodes(node.above)
+
+
+def _moved(node: Node, tree: Tree, rng: np.random.Generator) -> Node:
+    """A question with another threshold."""
+    assert isinstance(node, Split)
+    unit = tree.unit_of(node.feature)
+    if unit is Unit.FLAG:
+        return _turned(node)
+    if unit is Unit.NUMBER and abs(node.threshold) < 10:
+        return replace(node, threshold=round(2 * node.threshold + rng.choice((-2, -1, 1, 2))) / 2)
+    return replace(node, threshold=_scaled(node.threshold, unit, rng))
+
+
+def _turned(node: Node) -> Node:
+    """A question with its two answers exchanged."""
+    assert isinstance(node, Split)
+    return replace(node, below=node.above, above=node.below)
+
+
+def _rescored(node: Node, tree: Tree, rng: np.random.Generator) -> Node:
+    """A leaf with the score of another, or one between or beyond those there are."""
+    levels = np.unique([float(leaf.value) for leaf in tree.leaves])
+    return Leaf(float(rng.choice(np.concatenate([levels, (levels[1:] + levels[:-1]) / 2, [-1.0, levels[-1] + 1]]))))
+
+
+def _asked(node: Node, tree: Tree, values: Floats, rng: np.random.Generator) -> Node:
+    """A node behind one more question, with another score on one side; or a question about something else."""
+    column = int(rng.integers(len(FEATURES)))
+    feature = FEATURES[column]
+    met = float(rng.choice(values[:, column]))
+    threshold = FLAG_THRESHOLD if feature.unit is Unit.FLAG else rounded_number(met, feature.unit, ROUNDING)
+    if isinstance(node, Split) and rng.random() < 0.5:
+        return Split(feature.name, threshold, node.below, node.above)
+    other = _rescored(node, tree, rng)
+    below, above = (node, other) if rng.random() < 0.5 else (other, node)
+    return Split(feature.name, threshold, below, above)
+
+
+def _shorter(node: Node, rng: np.random.Generator) -> Node:
+    """One side of a question only."""
+    assert isinstance(node, Split)
+    return node.below if rng.random() < 0.5 else node.above
+
+
+def _scaled(value: float, unit: Unit, rng: np.random.Generator) -> float:
+    return rounded_number(value * math.exp(_SPREAD * rng.standard_normal()), unit, ROUNDING)
+
+
+def _changed_rule(rule: ExecutorRule, rng: np.random.Generator) -> ExecutorRule:
+    """An executor rule of which one number is another; one without a second cap gets one."""
+    if rule.crowded_from == math.inf:
+        return replace(rule, crowded_from=0.4, crowded=rule.quiet)
+    which = rng.random()
+    if which < 0.1:
+        return replace(rule, crowded_from=_scaled(rule.crowded_from, Unit.SHARE, rng))
+    if which < 0.55:
+        return replace(rule, quiet=_changed_cap(rule.quiet, rng))
+    return replace(rule, crowded=_changed_cap(rule.crowded, rng))
+
+
+def _changed_cap(cap: Cap, rng: np.random.Generator) -> Cap:
+    which = rng.random()
+    if which < 0.25:
+        return replace(cap, power=float(np.clip(round(cap.power + 0.2 * rng.standard_normal(), 2), -4, 4)))
+    if which < 0.5:
+        return replace(cap, factor=min(_scaled(cap.factor, Unit.NUMBER, rng), 1000.0))
+    if which < 0.6:
+        return replace(cap, tasks_each=min(max(_scaled(cap.tasks_each, Unit.NUMBER, rng), 0.1), 1000.0))
+    if which < 0.75:
+        return replace(cap, most=float(np.clip(round(cap.most + 0.15 * rng.standard_normal(), 2), 0.05, 1)))
+    if which < 0.9:
+        return replace(cap, keep=float(np.clip(round(cap.keep * math.exp(0.2 * rng.standard_normal()), 2), 0.1, 10)))
+    return replace(cap, early=float(np.clip(round(cap.early + 0.25 * rng.standard_normal(), 2), 0, 1)))

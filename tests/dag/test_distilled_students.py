@@ -1,0 +1,98 @@
+"""Students of a teacher: fidelity is measured where it is claimed, and tuning makes jobs end sooner."""
+
+import numpy as np
+import pytest
+
+from mirage.dag.distilled.columns import FEATURES
+from mirage.dag.distilled.decisions import Teacher, decisions_of, fidelity
+from mirage.dag.distilled.executor_rule import Cap, ExecutorRule
+from mirage.dag.distilled.student import students
+from mirage.dag.distilled.teachers import teacher_of
+from mirage.dag.distilled.tree_policy import decide_by_tree, parameters_of, scheduler_of
+from mirage.dag.distilled.tuning import Episodes, tuned
+from mirage.dag.schedulers.registry import make_scheduler
+from mirage.dag.simulator.world import DagCluster
+from mirage.dag.workload.arrivals import poisson_arrivals
+from mirage.dag.workload.generated import generated_templates
+from mirage.distill.tree import Leaf, Split, Tree
+from mirage.distill.units import FLAG_THRESHOLD, Unit
+from mirage.errors import ConfigurationError
+
+
+def episodes(seeds, executors=10, jobs=10):
+    templates = generated_templates()
+    arrivals = [poisson_arrivals(jobs, seed, templates=len(templates)) for seed in seeds]
+    return Episodes(templates, arrivals, DagCluster(executors), seeds)
+
+
+def tree_with(root, rule=ExecutorRule()):  # noqa: B008
+    return Tree(FEATURES, Unit.NUMBER, root, rule.settings())
+
+
+OWN_FIRST = Split("own", FLAG_THRESHOLD, Leaf(1.0), Leaf(2.0))
+
+
+def test_a_tree_is_faithful_to_itself_and_less_so_to_others():
+    tree = scheduler_of(tree_with(OWN_FIRST), "own first")
+    worlds = episodes([1, 2]).worlds
+    same = fidelity(decisions_of(Teacher(tree), worlds, states_of=tree, tree=tree))
+    assert (same.stage, same.job, same.executors, same.probability, same.most) == (1, 1, 1, 1, 1)
+    other = scheduler_of(tree_with(Leaf(1.0), ExecutorRule(quiet=Cap(most=0.5))), "least work first, half each")
+    apart = fidelity(decisions_of(Teacher(other), worlds, states_of=other, tree=tree))
+    assert 0 < apart.stage <= apart.job < 1
+    assert apart.executors < 1
+    assert 0 < apart.choices <= apart.decisions
+
+
+def test_labels_are_the_teachers_in_whichever_states():
+    teacher, tree = make_scheduler("fifo"), scheduler_of(tree_with(Leaf(1.0)), "least work first")
+    worlds = episodes([3]).worlds
+    theirs, mine = (decisions_of(teacher_of(teacher), worlds, states_of=plays, tree=tree) for plays in (teacher, tree))
+    age = [feature.name for feature in FEATURES].index("age")
+    own = [feature.name for feature in FEATURES].index("own")
+    for told in (theirs, mine):
+        contests = told.contests
+        winner = contests.winners(contests.liking)
+        oldest = np.maximum.reduceat(contests.rows[:, age], contests.first)
+        of_source = np.maximum.reduceat(contests.rows[:, own], contests.first)
+        assert (contests.rows[winner, own] == of_source).all()
+        assert (contests.rows[winner, age] == oldest)[of_source == 0].all()
+    assert len(theirs.contests.rows) != len(mine.contests.rows)
+
+
+@pytest.mark.slow
+def test_a_student_learns_a_teacher_that_a_tree_can_say():
+    teacher = scheduler_of(tree_with(Split("smaller", 1.0, Leaf(2.0), Leaf(1.0))), "least stage first")
+    (small, one) = students(
+        Teacher(teacher), [episodes([1, 2, 3], jobs=6)], np.random.default_rng(0), leaves=(1, 6), rounds=0
+    )
+    assert len(small.tree.leaves) == 1
+    assert len(one.tree.leaves) <= 6
+    assert small.on_teacher.stage < one.on_teacher.stage
+    assert one.on_teacher.stage > 0.95
+    assert one.on_own.job > 0.95
+    with pytest.raises(ConfigurationError, match="two episodes"):
+        students(Teacher(teacher), [episodes([1])], np.random.default_rng(0))
+
+
+def test_tuning_only_keeps_what_helps():
+    tree, settings = tree_with(Split("work", 100.0, Leaf(1.0), Leaf(2.0))), [episodes(range(4), jobs=6)]
+    values = decisions_of(
+        Teacher(scheduler_of(tree, "t")), settings[0].worlds[:1], states_of=scheduler_of(tree, "t"),
+        tree=scheduler_of(tree, "t"),
+    ).contests.rows  # fmt: skip
+    told = []
+    found, again = (
+        tuned(
+            tree, settings, values, np.random.default_rng(2), goes_on=lambda k: k < 25, most_leaves=5, tell=told.append
+        )
+        for _ in range(2)
+    )
+    before, after = (settings[0].mean_jct_s(decide_by_tree, parameters_of(one)).mean() for one in (tree, found.tree))
+    assert found == again
+    assert found.cost == pytest.approx(after / before)
+    assert found.cost < 0.995
+    assert len(found.tree.leaves) <= 5
+    assert [one.cost for one in told[: found.kept]] == sorted((one.cost for one in told[: found.kept]), reverse=True)
+    numbers = tuned(tree, settings, values, np.random.default_rng(2), goes_on=lambda k: k < 10, may_grow=False)
+    assert set(numbers.tree.asked) <= {"work"}

@@ -1,0 +1,218 @@
+"""Trees as schedulers: the compiled walk equals plain Python, caps and scores mean what their text says."""
+
+import math
+
+import numpy as np
+import pytest
+
+from mirage.dag.distilled.columns import FEATURES, READY, WORK, candidate_rows
+from mirage.dag.distilled.executor_rule import Cap, ExecutorRule, rule_of
+from mirage.dag.distilled.rules import rules_of
+from mirage.dag.distilled.tree_policy import decide_by_tree, parameters_of, read_tree, scheduler_of, shipped_tree
+from mirage.dag.schedulers.registry import make_scheduler
+from mirage.dag.simulator.decision import NOTHING, executors_of, held, is_ready, stage_of
+from mirage.dag.simulator.simulation import DagSimulation
+from mirage.dag.simulator.world import DagCluster
+from mirage.dag.workload.arrivals import poisson_arrivals
+from mirage.dag.workload.generated import generated_templates
+from mirage.distill.tree import Leaf, Split, Tree
+from mirage.distill.tree_reading import tree_of
+from mirage.distill.tree_text import text_of
+from mirage.distill.units import FLAG_THRESHOLD, Unit
+from mirage.errors import ConfigurationError, MirageError, UnknownName
+
+RULE = ExecutorRule(0.5, Cap(0.3, 1.4, 0.8, 1.2, 2.0, 0.5), Cap(-0.2, 2.0), spare=False)
+
+
+def simulation(seed=1, executors=10, jobs=8):
+    templates = generated_templates()
+    arrivals = poisson_arrivals(jobs, seed, templates=len(templates))
+    return DagSimulation(templates, arrivals, DagCluster(executors), seed=seed)
+
+
+def tree_with(root, rule=ExecutorRule()):  # noqa: B008
+    return Tree(FEATURES, Unit.NUMBER, root, rule.settings())
+
+
+def random_tree(rng, values, depth=4):
+    if depth == 0:
+        return Leaf(float(rng.integers(-1, 4)))
+    column = int(rng.integers(len(FEATURES)))
+    feature = FEATURES[column]
+    threshold = FLAG_THRESHOLD if feature.unit is Unit.FLAG else float(rng.choice(values[:, column]))
+    return Split(feature.name, threshold, *(random_tree(rng, values, depth - 1) for _ in range(2)))
+
+
+def rows_at(now):
+    rows, stages = np.zeros((400, len(FEATURES))), np.zeros(400, np.int64)
+    count = candidate_rows(now.world, now.state, rows, stages)
+    return rows[:count], stages[:count]
+
+
+def expected(tree, rule, now):
+    """What a tree decides, in plain Python."""
+    rows, stages = rows_at(now)
+    score = tree.values(rows)
+    state, world, clock = now.state, now.world, now.state.clock[0]
+    executors = int(world.settings[0].executors)
+    cap = rule.crowded if clock.n_active / executors >= rule.crowded_from else rule.quiet
+    wanting = [job for job in state.active[: clock.n_active] if state.jobs[job].unsaturated > 0]
+    total = sum(max(int(state.jobs[job].remaining_work_ms), 1) ** cap.power for job in wanting)
+
+    def room_of(stage, lifted):
+        job = int(world.stages[stage].job)
+        share = cap.factor * executors * max(int(state.jobs[job].remaining_work_ms), 1) ** cap.power / total
+        own = job == clock.source_job
+        most = max(1, math.ceil(share * (cap.keep if own else 1.0) - 1e-9))
+        most = executors if lifted else min(most, max(1, math.ceil(cap.most * executors)))
+        return min(int(clock.free), most - int(held(state, job)) + (int(clock.free) if own else 0))
+
+    lowest = 0 if clock.n_heap > 0 else -math.inf
+    for lifted in (False, True)[: 2 if rule.spare else 1]:
+        order = [k for k in range(len(stages)) if score[k] >= lowest and room_of(stages[k], lifted) >= 1]
+        if order:
+            k = min(order, key=lambda k: (-score[k], rows[k, WORK], -rows[k, READY], k))
+            stage, room = int(stages[k]), room_of(stages[k], lifted)
+            number = min(room, max(1, int(int(state.stages[stage].demand) / cap.tasks_each)))
+            if not is_ready(state, stage):
+                number = min(number, max(1, math.ceil(cap.early * room)))
+            return stage, number
+    return None
+
+
+@pytest.mark.parametrize("rule", [ExecutorRule(), RULE, ExecutorRule(0.3, RULE.quiet, RULE.crowded)])
+def test_the_compiled_walk_equals_plain_python(rule):
+    rng, compared = np.random.default_rng(5), 0
+    first = simulation()
+    first.advance()
+    values = rows_at(first)[0]
+    for seed in (1, 2):
+        now = simulation(seed, jobs=5)
+        asks = now.advance()
+        while asks:
+            tree = tree_with(random_tree(rng, values), rule)
+            decided = int(decide_by_tree(now.world, now.state, parameters_of(tree)))
+            found = None if decided == NOTHING else (int(stage_of(decided)), int(executors_of(decided)))
+            assert found == expected(tree, rule, now)
+            compared += 1
+            values = rows_at(now)[0]
+            plain = int(decide_by_tree(now.world, now.state, parameters_of(tree_with(Leaf(0.0)))))
+            asks = now.decide(int(stage_of(plain)), int(executors_of(plain)))
+    assert compared > 80
+
+
+def test_rows_say_what_the_state_holds():
+    now = simulation(3)
+    asks = now.advance()
+    name = {feature.name: k for k, feature in enumerate(FEATURES)}
+    for _ in range(60):
+        rows, stages = rows_at(now)
+        state, world, clock = now.state, now.world, now.state.clock[0]
+        active = state.active[: clock.n_active]
+        work_s = sum(int(state.jobs[job].remaining_work_ms) for job in active) / 1000
+        for row, stage in zip(rows, stages, strict=True):
+            job = int(world.stages[stage].job)
+            everything = world.stages.job == job
+            assert row[name["tasks_left"]] == state.stages.remaining[everything].sum()
+            siblings = stages[world.stages.job[stages] == job]
+            stage_work = state.stages.remaining * state.stages.last_ms
+            assert row[name["work_share"]] == pytest.approx(state.jobs[job].remaining_work_ms / 1000 / work_s)
+            assert row[name["backlog"]] == pytest.approx(work_s / 10)
+            assert row[name["own"]] == (job == clock.source_job)
+            assert row[name["holds"]] == held(state, job)
+            assert row[name["new"]] == (held(state, job) == 0)
+            assert row[name["choices"]] == len(siblings)
+            assert row[name["before"]] == list(siblings).index(stage)
+            assert row[name["smaller"]] == sum(stage_work[other] < stage_work[stage] for other in siblings)
+            assert row[name["slack"]] == row[name["job_path"]] - row[name["stage_path"]] >= 0
+            assert (row[name["starts_in"]] == 0) or not row[READY]
+        decided = int(decide_by_tree(world, state, parameters_of(tree_with(Leaf(0.0)))))
+        asks = now.decide(int(stage_of(decided)), int(executors_of(decided)))
+    assert asks
+
+
+def test_stages_below_zero_are_left_alone_until_nothing_runs():
+    usual = simulation().run(decide_by_tree, parameters_of(tree_with(Leaf(0.0))))
+    shy = Split("own", FLAG_THRESHOLD, Split("new", FLAG_THRESHOLD, Leaf(-1.0), Leaf(1.0)), Leaf(2.0))
+    left = simulation().run(decide_by_tree, parameters_of(tree_with(shy)))
+    assert left.moves < usual.moves
+    never = simulation().run(decide_by_tree, parameters_of(tree_with(Leaf(-1.0))))
+    assert np.isfinite(never.jct_s).all()
+    assert never.jct_s.mean() > usual.jct_s.mean()
+
+
+def test_a_cap_binds():
+    few = parameters_of(tree_with(Leaf(0.0), ExecutorRule(quiet=Cap(most=0.2), spare=False)))
+    now = simulation()
+    asks = now.advance()
+    while asks:
+        decided = int(decide_by_tree(now.world, now.state, few))
+        if decided == NOTHING:
+            asks = now.decide_nothing()
+            continue
+        asks = now.decide(int(stage_of(decided)), int(executors_of(decided)))
+        assert max(held(now.state, job) for job in range(8)) <= 2
+
+
+def test_a_rule_is_read_as_it_is_written():
+    for rule in (RULE, ExecutorRule(), ExecutorRule(spare=False)):
+        text = text_of(Tree(FEATURES, Unit.NUMBER, Leaf(1.0), rule.settings()))
+        assert rule_of(dict(tree_of(text).settings)) == rule
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"caps": "1 2"}, "caps"),
+        ({"cap": "1"}, "a power and a factor"),
+        ({"cap": "9 1"}, "from -4 to 4"),
+        ({"most": "0 %"}, "above 0 %"),
+        ({"early": "0.5"}, "setting early.*per cent"),
+        ({"crowded_cap": "0 2"}, "nothing without crowded_from"),
+        ({"spare": "maybe"}, "write yes or no"),
+        ({"tasks_each": "0"}, "up to 1000 tasks"),
+    ],
+)
+def test_a_rule_that_is_none_is_refused(settings, said):
+    with pytest.raises(MirageError, match=said):
+        rule_of(settings)
+
+
+def test_trees_of_something_else_are_refused(tmp_path):
+    file = tmp_path / "mine.txt"
+    file.write_text("tree: 1\nfeatures:\n    moon: number\nvalues: number\n1\n")
+    with pytest.raises(ConfigurationError, match=r"mine\.txt: .*moon"):
+        read_tree(file)
+    with pytest.raises(UnknownName, match="moon"):
+        parameters_of(tree_of(file.read_text()))
+    with pytest.raises(ConfigurationError, match="told as number; it is duration"):
+        parameters_of(tree_of("tree: 1\nfeatures:\n    work: number\nvalues: number\n1\n"))
+    with pytest.raises(ConfigurationError, match="values: number"):
+        parameters_of(tree_of("tree: 1\nfeatures:\n    work: duration\nanswers: wait, submit\nwait\n"))
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read_tree(tmp_path / "none.txt")
+
+
+def test_the_shipped_tree_and_a_file_are_schedulers(tmp_path):
+    shipped = make_scheduler("tree")
+    assert len(shipped_tree().leaves) <= 32
+    file = tmp_path / "mine.txt"
+    file.write_text(text_of(shipped_tree()))
+    mine = make_scheduler(str(file))
+    assert (mine.decider, mine.name) == (shipped.decider, str(file))
+    assert (mine.parameters == shipped.parameters).all()
+    ours, other = (simulation().run(one.decider, one.parameters_for(0)) for one in (shipped, mine))
+    assert (ours.jct_s == other.jct_s).all()
+    assert scheduler_of(shipped_tree(), "x").name == "x"
+
+
+def test_rules_are_told_by_score():
+    root = Split(
+        "own", FLAG_THRESHOLD, Split("work", 60.0, Leaf(2.0), Split("work", 90.0, Leaf(-1.0), Leaf(3.0))), Leaf(4.0)
+    )
+    assert rules_of(tree_with(root)) == (
+        "4: own",
+        "3: not own and work >= 1min 30s",
+        "2: not own and work < 1min",
+        "-1: not own and work >= 1min and work < 1min 30s",
+    )
