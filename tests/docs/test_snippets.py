@@ -16,6 +16,7 @@ import click
 import pytest
 
 from mirage.cli import root
+from mirage.schedule.cluster import read_gpu_cluster
 from mirage.sim.slurm_conf.cluster_file import read_cluster_file
 from mirage.trace.formats.columns.mapping import TARGETS
 
@@ -125,6 +126,10 @@ def test_toml_can_be_read_and_its_entry_points_resolve(
     if block.place.startswith("docs/simulator.md"):
         (tmp_path / "cluster.toml").write_text(block.text, encoding="utf-8")
         assert read_cluster_file(tmp_path / "cluster.toml").cluster.reservations
+        return
+    if block.place.startswith("docs/schedule.md"):
+        (tmp_path / "gpus.toml").write_text(block.text, encoding="utf-8")
+        assert read_gpu_cluster(tmp_path / "gpus.toml").pools == ("inference", "training")
         return
     points = [value for group in tables["project"]["entry-points"].values() for value in group.values()]
     assert points

@@ -33,12 +33,19 @@ COMMANDS = {
     "endpoint": LazyCommand("mirage.cli.commands.chain.endpoint:endpoint", "Point a proxy at a chain's live job."),
     "doctor": LazyCommand("mirage.cli.commands.setup.doctor:doctor", "See whether Mirage will work on this cluster."),
     "lab": LazyCommand("mirage.cli.commands.lab:lab", "A private real Slurm on this machine."),
-    "simulate": LazyCommand("mirage.cli.commands.simulate:simulate", "Replay a trace under a queue discipline."),
-    "evaluate": LazyCommand("mirage.cli.commands.evaluate:evaluate", "Judge policies by interruption and overlap."),
+    "simulate": LazyCommand(
+        "mirage.cli.commands.simulation.simulate:simulate", "Replay a trace under a queue discipline."
+    ),
+    "evaluate": LazyCommand(
+        "mirage.cli.commands.simulation.evaluate:evaluate", "Judge policies by interruption and overlap."
+    ),
     "compare": LazyCommand(
         "mirage.cli.commands.learn.compare:compare", "Compare learning methods, policies and bounds over months."
     ),
-    "calibrate": LazyCommand("mirage.cli.commands.calibrate:calibrate", "Fit the simulator to a cluster."),
+    "schedule": LazyCommand(
+        "mirage.cli.commands.schedule:schedule", "Compare schedulers of GPU clusters: who runs, where, with how much."
+    ),
+    "calibrate": LazyCommand("mirage.cli.commands.simulation.calibrate:calibrate", "Fit the simulator to a cluster."),
     "compile": LazyCommand(
         "mirage.cli.commands.setup.compile:compile_kernels", "Compile the simulator before it is needed."
     ),
@@ -46,6 +53,10 @@ COMMANDS = {
     "train": LazyCommand("mirage.cli.commands.train:train", "Train policies, and predictions of waits, from a trace."),
     "explain": LazyCommand(
         "mirage.cli.commands.learn.explain:explain", "Explain a policy by a small tree, which runs and can be changed."
+    ),
+    "dag": LazyCommand("mirage.cli.commands.dag:dag", "Schedule jobs made of stages, and compare how."),
+    "distill": LazyCommand(
+        "mirage.cli.commands.dag.distill:distill", "Schedulers of stages that fit on a page: read, edit and run them."
     ),
     "trace": LazyCommand("mirage.cli.commands.trace:trace", "Look into traces, convert them, generate new ones."),
 }

@@ -32,6 +32,7 @@ train = LazyGroup(
     name="train",
     lazy={
         "predict": LazyCommand("mirage.cli.commands.train.predict:predict", "Learn queue waits from a trace."),
+        "decima": LazyCommand("mirage.cli.commands.train.decima:decima", "Learn to schedule jobs of stages."),
         **{name: LazyCommand(f"{_METHOD}:{name}", summary) for name, summary in SUMMARIES.items()},
     },
     context_settings=CONTEXT,

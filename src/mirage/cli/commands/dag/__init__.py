@@ -1,0 +1,18 @@
+"""``mirage dag``: jobs made of stages, and how they are scheduled."""
+
+from __future__ import annotations
+
+from mirage.cli.lazy import LazyCommand, LazyGroup
+from mirage.cli.options import CONTEXT, examples
+
+dag = LazyGroup(
+    name="dag",
+    lazy={
+        "compare": LazyCommand(
+            "mirage.cli.commands.dag.compare:compare", "Compare schedulers of stages on the same episodes."
+        ),
+    },
+    context_settings=CONTEXT,
+    help="Jobs made of stages: in what order, and on how many executors.",
+    epilog=examples("mirage dag compare --setting 50/200 --seeds 0-19 --policies fair,capped:0.25:1.5"),
+)

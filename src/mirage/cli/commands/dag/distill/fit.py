@@ -1,0 +1,89 @@
+"""``mirage distill fit``: a small tree that does what a scheduler of stages does."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import click
+
+from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
+from mirage.cli.commands.dag.distill.tree_file import fidelity_line
+from mirage.cli.options import CONTEXT, examples, json_output, seed_option
+from mirage.cli.output import check_output, write_output
+from mirage.cli.values import WORDS
+from mirage.errors import ConfigurationError, shown
+
+
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage distill fit --teacher capped:0.25:1.5 --setting 50/200 --seeds 1000-1003 -o mine.txt",
+        "mirage distill fit --teacher sjf --leaves 4,8,16,32 -o mine.txt      writes the last, tells of all",
+    ),
+)
+@click.option("--teacher", required=True, metavar="POLICY", help="The scheduler that the tree learns of.")
+@click.option("-o", "--out", required=True, metavar="FILE", help="The tree; its path is then a policy.")
+@click.option(
+    "--leaves", type=WORDS, default="32", show_default=True, metavar="N,…", help="Leaves that a tree may have."
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(0, 20),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="How often states that the tree reaches are added.",
+)
+@episode_options
+@seed_option
+@json_output
+def fit(
+    teacher: str, out: str, leaves: tuple[str, ...], rounds: int, played: EpisodeOptions, seed: int, as_json: bool
+) -> None:
+    """Fit a small tree to what a scheduler does, where that goes and where the tree itself goes.
+
+    The tree picks the stage; how many executors it gets is said by settings beside it, which are no limit at first. The
+    last quarter of the seeds is only judged. Fidelity and completion times are told together.
+    """
+    import numpy as np
+
+    from mirage.dag.distilled.student import students
+    from mirage.dag.distilled.teachers import teacher_of
+    from mirage.dag.schedulers.registry import make_scheduler
+    from mirage.distill.tree_text import text_of
+
+    sizes = [_leaves(word) for word in leaves]
+    check_output(out)
+    found = students(
+        teacher_of(make_scheduler(teacher)),
+        played.episodes(),
+        np.random.default_rng(seed),
+        leaves=sizes,
+        rounds=rounds,
+        tell=lambda what: click.echo(f"mirage: {what}", err=True),
+    )
+    write_output(out, text_of(found[-1].tree))
+    rows = [
+        {
+            "leaves": len(one.tree.leaves),
+            "states_of_teacher": asdict(one.on_teacher),
+            "own_states": asdict(one.on_own),
+            "mean_jct_s": dict(zip(played.settings, one.mean_jct_s, strict=True)),
+        }
+        for one in found
+    ]
+    if as_json:
+        click.echo(json.dumps({"teacher": teacher, "tree": out, "students": rows}, indent=2))
+        return
+    for one in found:
+        times = ", ".join(f"{name} {s:.1f} s" for name, s in zip(played.settings, one.mean_jct_s, strict=True))
+        click.echo(f"{len(one.tree.leaves)} leaves: mean time from arrival to end {times}")
+        for where, row in (("the teacher's states", one.on_teacher), ("its own states", one.on_own)):
+            click.echo(f"  {fidelity_line(where, asdict(row))}")
+
+
+def _leaves(word: str) -> int:
+    if not word.isdecimal() or not 1 <= int(word) <= 1024:
+        raise ConfigurationError(f"{shown(word)} is no number of leaves; give 1 to 1024")
+    return int(word)

@@ -1,0 +1,41 @@
+"""``mirage distill run``: a tree beside other schedulers of stages."""
+
+from __future__ import annotations
+
+import click
+
+from mirage.cli.commands.dag.compare import compare
+from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
+from mirage.cli.commands.dag.distill.tree_file import tree_argument
+from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.cli.values import WORDS
+
+
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage distill run", "mirage distill run mine.txt --beside tree,fair --setting 50/200 --seeds 0-9"
+    ),
+)
+@tree_argument
+@click.option(
+    "--beside", type=WORDS, default="fair,capped:0.25:1.5", show_default=True, metavar="LIST", help="Other schedulers."
+)
+@episode_options
+@json_output
+@click.pass_context
+def run(ctx: click.Context, tree_file: str, beside: tuple[str, ...], played: EpisodeOptions, as_json: bool) -> None:
+    """Run a tree beside other schedulers, on the same episodes: ``mirage dag compare`` with this tree first."""
+    ctx.invoke(
+        compare,
+        profiles=played.profiles,
+        settings=played.settings,
+        seeds=played.seeds,
+        policies=(tree_file, *beside),
+        against=None,
+        gap_s=played.gap_s,
+        moving_s=played.moving_s,
+        noise=played.noise,
+        environment="spark-sched-sim",
+        as_json=as_json,
+    )

@@ -1,0 +1,131 @@
+"""``mirage train decima``: a graph network that schedules jobs of stages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mirage.cli.options import CONTEXT, examples, json_output, seed_option
+from mirage.cli.output import check_output
+from mirage.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mirage.dag.decima.networks.layers import Perceptrons
+    from mirage.dag.workload.templates import JobTemplate
+
+
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage train decima -o network.model",
+        "mirage train decima --profiles tpch_profiles.json.gz --minutes 60 -o network.model",
+        "mirage dag compare --policies fair,capped,decima-argmax:network.model",
+    ),
+)
+@click.option("-o", "out", required=True, metavar="MODEL", help="File to write.")
+@click.option(
+    "--profiles", metavar="FILE", help="Measured TPC-H profiles (JSON, or .gz of it).  [default: built-in jobs]"
+)
+@click.option(
+    "--minutes", type=click.FloatRange(min=0), default=120.0, show_default=True, metavar="N", help="To spend at most."
+)
+@click.option(
+    "--imitations",
+    type=click.IntRange(0),
+    default=40,
+    show_default=True,
+    metavar="N",
+    help="Steps in which it learns to decide as heuristics do.",
+)
+@click.option(
+    "--iterations",
+    type=click.IntRange(0),
+    default=300,
+    show_default=True,
+    metavar="N",
+    help="Steps in which it learns from what came of its decisions.",
+)
+@click.option("--checkpoint", metavar="FILE", help="Where a killed training goes on.  [default: MODEL.checkpoint]")
+@click.option(
+    "--judged",
+    type=click.IntRange(0),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="Episodes of each kind, none of them trained on, that the figures of MODEL are made on.",
+)
+@seed_option
+@json_output
+def decima(
+    out: str,
+    profiles: str | None,
+    minutes: float,
+    imitations: int,
+    iterations: int,
+    checkpoint: str | None,
+    judged: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Learn to schedule jobs of stages, and write the network to MODEL.
+
+    The network first imitates two heuristics, then improves by policy gradients on clusters of 50 and of 10 executors.
+    Every step is told on standard error. A training that was killed goes on when the same command is given again.
+    """
+    check_output(out)
+    from mirage.learn.packages import check_packages
+
+    check_packages("mirage train decima", ["torch"])
+    from mirage.dag.decima.model_file import write_network
+    from mirage.dag.decima.training.train import Plan, train
+    from mirage.dag.workload.generated import generated_templates
+    from mirage.dag.workload.tpch import read_tpch
+
+    templates = generated_templates() if profiles is None else read_tpch(Path(profiles))
+    plan = Plan(seed=seed, imitations=imitations, iterations=iterations)
+    kept = Path(checkpoint or f"{out}.checkpoint")
+    check_output(kept)
+    net, progress = train(
+        templates, plan, kept, budget_s=60 * minutes, say=lambda figures: click.echo(json.dumps(figures), err=True)
+    )
+    figures = _judged(templates, net, judged)
+    try:
+        write_network(out, net, jobs=progress.jobs, figures=figures, settings={"steps": progress.step, "seed": seed})
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {out}: {error.strerror}") from error
+    report = {"model": out, "steps": progress.step, "spent_s": round(progress.spent_s, 1), **figures}
+    if as_json:
+        click.echo(json.dumps({**report, "curve": progress.curve}, indent=2))
+        return
+    for name, value in report.items():
+        click.echo(f"{name:20} {value}")
+
+
+def _judged(templates: Sequence[JobTemplate], net: Perceptrons, episodes: int) -> dict[str, float]:
+    """Mean completion times on episodes of each kind that it was not trained on; nothing where there are none."""
+    import numpy as np
+
+    from mirage.dag.decima.teachers import OWN, scheduler_of
+    from mirage.dag.simulator.simulation import DagSimulation
+    from mirage.dag.simulator.world import DagCluster
+    from mirage.dag.workload.arrivals import poisson_arrivals
+
+    figures: dict[str, float] = {}
+    if episodes == 0:
+        return figures
+    for executors, jobs in ((50, 200), (10, 50)):
+        for name in ("drawn", "argmax"):
+            scheduler = scheduler_of(name, OWN, net, argmax=name == "argmax")
+            means = []
+            for seed in range(episodes):
+                arrivals = poisson_arrivals(jobs, seed, templates=len(templates))
+                simulation = DagSimulation(templates, arrivals, DagCluster(executors), seed=seed)
+                outcome = simulation.run(scheduler.decider, scheduler.parameters_for(seed))
+                means.append(outcome.jct_s.mean())
+            figures[f"{name}_{executors}/{jobs}_jct_s"] = round(float(np.mean(means)), 2)
+    return figures
