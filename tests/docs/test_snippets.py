@@ -143,7 +143,7 @@ def test_there_is_something_of_every_kind() -> None:
     assert len(SHELL) > 15
     assert {"my_package", "my_lead", "last_come"} <= {block.file for block in PYTHON}
     unknown = {match[1] for path in DOCUMENTS for match in FENCE.finditer(path.read_text(encoding="utf-8"))}
-    assert unknown <= {"python", "sh", "toml", "{toctree}", "text", "", "json", "yaml", "{eval-rst}"}
+    assert unknown <= {"python", "sh", "toml", "{toctree}", "text", "", "json", "yaml", "diff", "{eval-rst}"}
 
 
 @pytest.mark.parametrize(("place", "line"), SHELL, ids=[f"{place}: {line}" for place, line in SHELL])

@@ -10,7 +10,7 @@ import click
 
 @dataclass
 class FirstCompilation:
-    """Says that the simulator is being compiled: a line that counts in a terminal, one plain line elsewhere."""
+    """Says that kernels are being compiled: a line that counts in a terminal, one plain line elsewhere."""
 
     stream: TextIO
     kernels: int = 0
@@ -23,7 +23,7 @@ class FirstCompilation:
                 click.echo("\r\033[K", file=self.stream, nl=False)
             return
         self.kernels += 1
-        text = "mirage: compiling the simulator, once (about a minute; mirage compile does it ahead)"
+        text = "mirage: compiling, once (up to a minute; what is compiled is kept)"
         if in_terminal:
             click.echo(f"\r\033[K{text}: {self.kernels} kernels", file=self.stream, nl=False)
         elif self.kernels == 1:
