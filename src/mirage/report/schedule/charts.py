@@ -23,7 +23,7 @@ MOST_LANES = 128
 MOST_BARS, LEAST_PX = 4000, 0.5
 """Bars of a Gantt chart; beyond, those are left out that are narrower than this."""
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 10.0, 26.0, 30.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 24.0, 26.0, 30.0
 
 
 def series(k: int) -> str:
