@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +23,6 @@ from mirage.dag.workload.templates import JobTemplate
 from mirage.dag.workload.tpch import read_tpch
 from mirage.errors import ConfigurationError, ModelFileError
 
-TPCH = Path(os.environ.get("MIRAGE_DATA", "")) / "tpch"
-SPARK = TPCH / "spark_sched_sim_decima_weights.npz"
-needs_weights = pytest.mark.skipif(not SPARK.is_file(), reason="MIRAGE_DATA has no tpch/*.npz with published weights")
-
 
 def weights_of_2019(path: Path, *, without: str = "") -> None:
     """A file of the shape of a published one, with other numbers."""
@@ -45,8 +40,13 @@ def weights_of_2019(path: Path, *, without: str = "") -> None:
 
 
 @pytest.fixture(scope="module")
-def measured() -> tuple[JobTemplate, ...]:
-    return read_tpch(TPCH / "tpch_profiles.json.gz")
+def tpch(shared_data: Path) -> Path:
+    return shared_data / "tpch"
+
+
+@pytest.fixture(scope="module")
+def measured(tpch: Path) -> tuple[JobTemplate, ...]:
+    return read_tpch(tpch / "tpch_profiles.json.gz")
 
 
 def episode(templates: tuple[JobTemplate, ...], name: str, setting: tuple[int, int], seed: int) -> Outcome:
@@ -117,21 +117,20 @@ def test_a_crowd_larger_than_the_workspace_is_still_served() -> None:
     assert (outcome.jct_s > 0).all()
 
 
-@needs_weights
 @pytest.mark.slow
-def test_the_teacher_of_spark_sched_sim_does_as_there(measured: tuple[JobTemplate, ...]) -> None:
+def test_the_teacher_of_spark_sched_sim_does_as_there(measured: tuple[JobTemplate, ...], tpch: Path) -> None:
     """Mean completion times of that environment, drawn: 51.3 s at 50/200 (seeds 0-3), 636.2 s at 10/50 (0-7)."""
-    quiet = np.mean([episode(measured, f"decima:{SPARK}", (50, 200), seed).jct_s.mean() for seed in range(4)])
-    busy = np.mean([episode(measured, f"decima:{SPARK}", (10, 50), seed).jct_s.mean() for seed in range(8)])
+    name = f"decima:{tpch / 'spark_sched_sim_decima_weights.npz'}"
+    quiet = np.mean([episode(measured, name, (50, 200), seed).jct_s.mean() for seed in range(4)])
+    busy = np.mean([episode(measured, name, (10, 50), seed).jct_s.mean() for seed in range(8)])
     assert quiet == pytest.approx(51.3, rel=0.05)
     assert busy == pytest.approx(636.2, rel=0.05)
 
 
-@needs_weights
 @pytest.mark.slow
-def test_the_teacher_of_2019_does_as_there(measured: tuple[JobTemplate, ...]) -> None:
+def test_the_teacher_of_2019_does_as_there(measured: tuple[JobTemplate, ...], tpch: Path) -> None:
     """61.09 s on the stream of 5,001 jobs with the weights of 20,000 iterations; here on its first 2,000 jobs."""
-    scheduler = make_scheduler(f"decima:{TPCH / 'decima_weights_20000_iterations.npz'}")
+    scheduler = make_scheduler(f"decima:{tpch / 'decima_weights_20000_iterations.npz'}")
     arrivals = decima_arrivals(2000, 10_000_000)
     simulation = DagSimulation(measured, arrivals, DagCluster(50, environment="decima-2019"))
     outcome = simulation.run(scheduler.decider, scheduler.parameters_for(0))
