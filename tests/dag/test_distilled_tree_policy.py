@@ -216,3 +216,13 @@ def test_rules_are_told_by_score():
         "2: not own and work < 1min",
         "-1: not own and work >= 1min and work < 1min 30s",
     )
+
+
+def test_rules_keep_the_tighter_bound_and_leave_out_what_cannot_be_reached():
+    root = Split(
+        "work",
+        60.0,
+        Split("work", 90.0, Leaf(2.0), Leaf(9.0)),
+        Split("work", 30.0, Leaf(8.0), Split("work", 40.0, Leaf(7.0), Leaf(1.0))),
+    )
+    assert rules_of(tree_with(root)) == ("2: work < 1min", "1: work >= 1min")

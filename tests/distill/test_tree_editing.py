@@ -47,9 +47,18 @@ def test_only_whole_words_are_changed():
     assert [leaf.value for leaf in tree.leaves] == [33.0, 1.0, 7.0]
 
 
+def test_a_number_has_its_sign():
+    text = TEXT.replace("        1\n", "        -1\n")
+    _, tree = edited(text, ["-1 -> 2"])
+    assert [leaf.value for leaf in tree.leaves] == [3.0, 2.0, 3.0]
+    with pytest.raises(ConfigurationError, match="stands in no line"):
+        edited(text, ["13: 1 -> 2"])
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
+        ("0: 3 -> 7", "stands in no line"),
         ("3 -> 7", "stands in the lines 10, 15"),
         ("work < 5min -> work < 6min", "stands in no line"),
         ("10: jobs < 4 -> jobs < 5", "stands in no line"),

@@ -50,7 +50,7 @@ def _changed(lines: Sequence[str], change: str, source: str) -> tuple[int, str]:
     if not arrow or not old or not new:
         raise ConfigurationError(f"{shown(change)} is no change; write 'work < 20min {ARROW} work < 30min'")
     asked = _LINE.fullmatch(old)
-    if asked is not None and int(asked[1]) <= len(lines):
+    if asked is not None and 1 <= int(asked[1]) <= len(lines):
         where, old = [int(asked[1]) - 1], asked[2].strip()
     else:
         where = list(range(len(lines)))
@@ -74,5 +74,5 @@ def _said(line: str) -> str:
 
 
 def _whole_words(old: str) -> re.Pattern[str]:
-    """Finds words where they are not parts of longer ones."""
-    return re.compile(rf"(?<![\w.]){re.escape(old)}(?![\w.])")
+    """Finds words where they are not parts of longer ones, and numbers with their sign."""
+    return re.compile(rf"(?<![\w.+-]){re.escape(old)}(?![\w.])")

@@ -18,10 +18,15 @@ def rules_of(tree: Tree) -> tuple[str, ...]:
 
 
 def _leaves(node: Node, met: tuple[Condition, ...]) -> Iterator[tuple[Leaf, tuple[Condition, ...]]]:
+    """Leaves that can be reached, each with the tightest bounds on its way."""
     if isinstance(node, Leaf):
         yield node, met
         return
     for is_below, side in ((True, node.below), (False, node.above)):
-        condition = Condition(node.feature, node.threshold, is_below)
-        kept = tuple(one for one in met if (one.feature, one.is_below) != (condition.feature, is_below))
-        yield from _leaves(side, (*kept, condition))
+        bounds = [one.threshold for one in met if (one.feature, one.is_below) == (node.feature, is_below)]
+        threshold = (min if is_below else max)([*bounds, node.threshold])
+        opposite = [one.threshold for one in met if (one.feature, one.is_below) == (node.feature, not is_below)]
+        if any((threshold <= other) if is_below else (threshold >= other) for other in opposite):
+            continue
+        kept = tuple(one for one in met if (one.feature, one.is_below) != (node.feature, is_below))
+        yield from _leaves(side, (*kept, Condition(node.feature, threshold, is_below)))
