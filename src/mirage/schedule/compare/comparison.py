@@ -13,7 +13,7 @@ from mirage.schedule.compare.journal import Journal
 from mirage.schedule.compare.row import Row, mean_rows
 from mirage.schedule.compare.scheduler_text import SchedulerText
 from mirage.schedule.compare.trial import Outcome, Setting, Trial, begin
-from mirage.schedule.workload.read import workload_name
+from mirage.schedule.workload.read import read_any_profiles, workload_name
 
 Progress = Callable[[int, int], object]
 """Told how many trials are done, and how many there are."""
@@ -71,6 +71,8 @@ def compare(
     reused = len(outcomes)
     progress(reused, len(trials))
     left = [trial for trial in trials if trial not in outcomes]
+    if left:
+        read_any_profiles(setting.profiles, setting.cluster)  # what is wrong with them is told here, not by a worker
     for trial, outcome in (executor or Processes())(begin, setting, left):
         journal.add(keys[trial], outcome)
         outcomes[trial] = outcome

@@ -31,7 +31,7 @@ class Journal:
             return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
+            text = self.path.read_text(encoding="utf-8", errors="replace") if self.path.exists() else ""
             with open(self.path, "a", encoding="utf-8") as file:
                 file.write("\n" * bool(text and not text.endswith("\n")))
         except OSError as error:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +58,7 @@ class Trial:
     def key(self, setting: Setting) -> str:
         """Digest of all that determines what becomes of the trial: files, settings, and the code that plays it."""
         entry = self.scheduler.spec.entry.partition(":")[0]
-        told = repr((mirage.__version__, np.__version__, replace(setting, profiles=None), self.scheduler))
+        told = repr((mirage.__version__, _versions(), replace(setting, profiles=None), self.scheduler))
         digest = hashlib.sha256(told.encode())
         digest.update(Path(self.workload).read_bytes())
         digest.update(_digest_of(setting.profiles).encode())
@@ -137,6 +138,8 @@ def fitting(workload: Workload, setting: Setting) -> Workload:
             f"{workload.name}: job {jobs.name[k]!r} needs {jobs.min_gpus[k]} GPUs, and there are {most} of one type; "
             "give --skip-impossible to leave such jobs out, or a larger cluster"
         )
+    if impossible.all():
+        raise ConfigurationError(f"{workload.name}: no job fits on the {most} GPUs of one type; give a larger cluster")
     kept = jobs[~impossible]
     kept = replace(kept, gpus=np.minimum(kept.gpus, most), max_gpus=np.minimum(kept.max_gpus, most))
     told = {f"more than {most} GPUs needed": int(impossible.sum())} if impossible.any() else {}
@@ -155,6 +158,18 @@ def begin(setting: Setting) -> Callable[[Trial], tuple[Trial, Outcome]]:
         return trial, play(setting, workload(trial.workload), trial.scheduler)[0]
 
     return one
+
+
+@cache
+def _versions() -> tuple[tuple[str, str], ...]:
+    """Installed versions of what figures come from: kernels, programs, interpolation."""
+    found = []
+    for package in ("numpy", "numba", "scipy"):
+        try:
+            found.append((package, version(package)))
+        except PackageNotFoundError:
+            found.append((package, "absent"))
+    return tuple(found)
 
 
 @lru_cache(maxsize=4)

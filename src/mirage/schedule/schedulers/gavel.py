@@ -38,12 +38,14 @@ class Gavel:
         round_s: Seconds between two rounds.
 
     Raises:
-        ConfigurationError: There is no such objective.
+        ConfigurationError: There is no such objective, or rounds are of no whole seconds.
     """
 
     def __init__(self, objective: Objective = "max-sum", round_s: float = 360.0) -> None:
         if objective not in ("max-sum", "max-min"):
             raise ConfigurationError(f"Gavel has no objective {objective!r}; it has max-sum and max-min")
+        if not (round_s > 0 and round_s % 1 == 0):
+            raise ConfigurationError(f"round_s is {round_s}; give whole seconds above 0")
         self.objective, self.round_s = objective, round_s
 
     def begin(self, surroundings: Surroundings) -> None:

@@ -5,6 +5,7 @@ An entry point names a ``SchedulerSpec``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -36,15 +37,31 @@ class SchedulerSpec:
         """The scheduler with parameters of its own.
 
         Raises:
-            ConfigurationError: It has no such parameter; the message lists those it has.
+            ConfigurationError: It has no such parameter, and the message lists those it has; or a value is of another
+                kind than the default, or no finite number.
         """
         unknown = sorted(set(parameters) - set(self.parameters))
         if unknown:
             known = ", ".join(f"{name}={value}" for name, value in self.parameters.items()) or "none"
             raise ConfigurationError(f"{self.entry} has no parameter {', '.join(unknown)}; it has {known}")
+        for key, value in parameters.items():
+            _check(key, value, self.parameters[key])
         module, _, name = self.entry.partition(":")
         made: Scheduler | CompiledScheduler = getattr(import_module(module), name)(**{**self.parameters, **parameters})
         return made
+
+
+def _check(key: str, value: Any, default: Any) -> None:
+    """A value must be of the kind of the default: a finite number, several of them, or a word."""
+    values = tuple(value) if isinstance(default, tuple) and not isinstance(value, str) else (value,)
+    sample = default[0] if isinstance(default, tuple) and default else default
+    if isinstance(sample, str):
+        right, wanted = all(isinstance(one, str) for one in values), "a word"
+    else:
+        numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
+        right, wanted = numbers and all(math.isfinite(one) for one in values), "a number"
+    if not right:
+        raise ConfigurationError(f"{key} is {value!r}; give {wanted}, as {sample!r}")
 
 
 _HERE = "mirage.schedule.schedulers"

@@ -61,7 +61,7 @@ class Sia:
             whenever an epoch is over.
 
     Raises:
-        ConfigurationError: The power is not below 0, or a time not above it.
+        ConfigurationError: The power is not below 0, or a time is no whole seconds above it.
     """
 
     decimals: int | None = _DECIMALS
@@ -77,8 +77,8 @@ class Sia:
     ) -> None:
         if fairness >= 0:
             raise ConfigurationError(f"the power of goodputs is {fairness}; give a number below 0, such as -0.5")
-        if not (round_s > 0 and tune_s > 0):
-            raise ConfigurationError(f"round_s is {round_s} and tune_s {tune_s}; give seconds above 0")
+        if not (round_s > 0 and tune_s > 0 and round_s % 1 == 0 and tune_s % 1 == 0):
+            raise ConfigurationError(f"round_s is {round_s} and tune_s {tune_s}; give whole seconds above 0")
         self.fairness, self.waiting, self.most_gpus = fairness, waiting, most_gpus
         self.round_s, self.tune_s = round_s, tune_s
 
