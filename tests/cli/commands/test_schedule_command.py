@@ -95,3 +95,18 @@ def test_what_is_refused(
 def test_an_array_needs_a_folder(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schedule", "compare", workload, "--executor", "submitit"]) == 2
     assert "--resume DIR" in capsys.readouterr().err
+
+
+def test_jobs_that_are_left_out_are_told_by_each_command(
+    workload: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [workload, "--cluster", "two.toml", "--skip-impossible"]
+    said = "1 job left out: more than 2 GPUs needed"
+    assert main(["schedule", "run", *words, "--scheduler", "fifo"]) == 0
+    assert said in capsys.readouterr().err
+    for _ in range(2):  # played, then taken over
+        assert main(["schedule", "compare", *words, "--schedulers", "fifo,sjf", "--workers", "1", "--resume", "r"]) == 0
+        assert capsys.readouterr().err.count(said) == 1
+    (tmp_path / "none.csv").write_text("timestamp,duration,num_gpus\n2017-01-01 00:00:00,3600,4\n")
+    assert main(["schedule", "compare", "none.csv", *words[1:], "--schedulers", "fifo"]) == 1
+    assert "no job fits" in capsys.readouterr().err

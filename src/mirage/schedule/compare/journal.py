@@ -49,13 +49,14 @@ class Journal:
         self._kept[key] = outcome
         if self.path is not None:
             with open(self.path, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"key": key, "row": asdict(outcome.row), "jct_s": outcome.jct_s}) + "\n")
+                file.write(json.dumps({"key": key, **asdict(outcome)}) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
 
     def _take(self, line: str) -> None:
         try:
             told = json.loads(line)
-            self._kept[told["key"]] = Outcome(Row(**told["row"]), tuple(told["jct_s"]))
+            left_out = tuple((str(reason), int(count)) for reason, count in told["left_out"])
+            self._kept[told["key"]] = Outcome(Row(**told["row"]), tuple(told["jct_s"]), left_out)
         except (ValueError, KeyError, TypeError):
             return

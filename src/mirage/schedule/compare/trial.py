@@ -73,10 +73,12 @@ class Outcome:
     Attributes:
         row: Its measures.
         jct_s: Time from submission to completion of every job, in order of submission.
+        left_out: Jobs of the workload that were not played: reason and how many.
     """
 
     row: Row
     jct_s: tuple[float, ...]
+    left_out: tuple[tuple[str, int], ...] = ()
 
 
 def play(setting: Setting, workload: Workload, scheduler: SchedulerText) -> tuple[Outcome, GpuLog]:
@@ -111,7 +113,8 @@ def play(setting: Setting, workload: Workload, scheduler: SchedulerText) -> tupl
         overhead_gpu_h=found.overhead_gpu_h,
         jobs=len(workload.jobs),
     )
-    return Outcome(row, tuple((log.rows.due_s - log.rows.submit_s).tolist())), log
+    jct_s = tuple((log.rows.due_s - log.rows.submit_s).tolist())
+    return Outcome(row, jct_s, tuple(workload.left_out.items())), log
 
 
 def read(setting: Setting, path: str, profiles: Profiles) -> Workload:

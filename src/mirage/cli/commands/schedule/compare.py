@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from mirage.cli.commands.schedule.options import PlayOptions, play_options, provenance
+from mirage.cli.commands.schedule.options import PlayOptions, play_options, provenance, tell_left_out
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output, write_output
 from mirage.cli.study import ExecutorOptions, executor_options
@@ -75,6 +75,8 @@ def compare(
             progress=progress,
             resume_folder=None if resume is None else Path(resume),
         )
+    for workload, left_out in dict.fromkeys((one.row.workload, one.left_out) for one in comparison.outcomes):
+        tell_left_out(left_out, workload)
     told = provenance(played, setting) | {"trials_reused": comparison.reused}
     if report is not None:
         write_output(report, comparison_page(comparison, told))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -98,3 +99,10 @@ def provenance(played: PlayOptions, setting: Setting) -> dict[str, Any]:
         "version": __version__,
         "command": shlex.join(["mirage", *sys.argv[1:]]),
     }
+
+
+def tell_left_out(left_out: Iterable[tuple[str, int]], workload: str) -> None:
+    """Say on standard error which jobs of a workload were not played."""
+    for reason, count in left_out:
+        jobs = "job" if count == 1 else "jobs"
+        click.echo(f"mirage: {workload}: {count:,} {jobs} left out: {reason}", err=True)

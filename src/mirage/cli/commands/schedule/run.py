@@ -6,7 +6,7 @@ import json
 
 import click
 
-from mirage.cli.commands.schedule.options import PlayOptions, play_options, provenance
+from mirage.cli.commands.schedule.options import PlayOptions, play_options, provenance, tell_left_out
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output, write_output
 
@@ -48,8 +48,7 @@ def run(
 
     named = SchedulerText.of(scheduler)
     jobs = read(setting, workload, read_any_profiles(setting.profiles, setting.cluster))
-    for reason, count in jobs.left_out.items():
-        click.echo(f"mirage: {count:,} jobs left out: {reason}", err=True)
+    tell_left_out(jobs.left_out.items(), jobs.name)
     outcome, log = play(setting, jobs, named)
     story = None if explain is None else story_of(log, job_number(log, explain))
     told = provenance(played, setting)
