@@ -45,7 +45,7 @@ def observe_2019(world: World, state: State, graph: Graph) -> bool:
                 graph.child[links] = graph.begin[place] + world.children[link] - fixed.first_stage
                 links += 1
             rows += 1
-    _close(graph, jobs, rows, links)
+    close(graph, jobs, rows, links)
     return any_offered
 
 
@@ -72,34 +72,47 @@ def observe_spark_sched_sim(world: World, state: State, graph: Graph, row_of: In
         cap = most_to_add(world, state, job)
         fixed = world.jobs[job]
         first, end = fixed.first_stage, fixed.first_stage + fixed.n_stages
-        last = rows
-        for stage in range(first, end):
-            row_of[stage - first] = NOBODY
-            if state.stages[stage].finished < world.stages[stage].tasks:
-                row_of[stage - first] = last
-                last += 1
+        number_unfinished(world, state, first, end, rows, row_of)
         for stage in range(first, end):
             if row_of[stage - first] == NOBODY:
                 continue
-            now, what = state.stages[stage], world.stages[stage]
+            now = state.stages[stage]
             graph.features[rows, 0] = cap / executors
             graph.features[rows, 1] = 1.0 if job == clock.source_job else -1.0
             graph.features[rows, 2] = had / executors
             graph.features[rows, 3] = now.remaining / 200.0
             graph.features[rows, 4] = now.remaining * now.last_ms / 100000.0
-            graph.stage[rows] = stage
-            graph.unfinished[rows] = True
+            links = enter_unfinished(world, graph, stage, first, rows, links, row_of)
             graph.offered[rows] = takes and may_pick(state, stage)
             any_offered = any_offered or graph.offered[rows]
-            graph.child_begin[rows] = links
-            for link in range(what.first_child, what.first_child + what.n_children):
-                child = row_of[world.children[link] - first]
-                if child != NOBODY:
-                    graph.child[links] = child
-                    links += 1
             rows += 1
-    _close(graph, jobs, rows, links)
+    close(graph, jobs, rows, links)
     return any_offered
+
+
+@kernel()
+def number_unfinished(world: World, state: State, first: int, end: int, row: int, row_of: Ints) -> None:
+    """Give unfinished stages from ``first`` to before ``end`` rows from ``row`` on, and ``NOBODY`` to the others."""
+    for stage in range(first, end):
+        row_of[stage - first] = NOBODY
+        if state.stages[stage].finished < world.stages[stage].tasks:
+            row_of[stage - first] = row
+            row += 1
+
+
+@kernel()
+def enter_unfinished(world: World, graph: Graph, stage: int, first: int, row: int, links: int, row_of: Ints) -> int:
+    """Enter an unfinished stage of the job that begins with ``first``; how many links there are then."""
+    what = world.stages[stage]
+    graph.stage[row] = stage
+    graph.unfinished[row] = True
+    graph.child_begin[row] = links
+    for link in range(what.first_child, what.first_child + what.n_children):
+        child = row_of[world.children[link] - first]
+        if child != NOBODY:
+            graph.child[links] = child
+            links += 1
+    return links
 
 
 @kernel()
@@ -123,7 +136,8 @@ def most_to_add(world: World, state: State, job: int) -> int:
 
 
 @kernel()
-def _close(graph: Graph, jobs: int, rows: int, links: int) -> None:
+def close(graph: Graph, jobs: int, rows: int, links: int) -> None:
+    """Say how many jobs, stages and links a graph holds."""
     graph.begin[jobs] = rows
     graph.child_begin[rows] = links
     graph.size[JOBS], graph.size[STAGES], graph.size[LINKS] = jobs, rows, links

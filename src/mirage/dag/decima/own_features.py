@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from mirage.dag.decima.networks.graph import JOBS, LINKS, STAGES, Graph
+from mirage.dag.decima.networks.graph import Graph
 from mirage.dag.decima.networks.layers import Ints
-from mirage.dag.decima.observe import has_room
+from mirage.dag.decima.observe import close, enter_unfinished, has_room, number_unfinished
 from mirage.dag.simulator.arrays import NOBODY, State, World
 from mirage.dag.simulator.decision import first_stage_to_pick, held, is_ready, may_pick, takes_more
 from mirage.sim.kernel.compile import kernel
@@ -55,12 +55,7 @@ def observe_own(world: World, state: State, graph: Graph, row_of: Ints) -> bool:
         takes, to_pick = takes_more(world, state, job), first_stage_to_pick(world, state, job)
         fixed = world.jobs[job]
         first, end = fixed.first_stage, fixed.first_stage + fixed.n_stages
-        last = rows
-        for stage in range(first, end):
-            row_of[stage - first] = NOBODY
-            if state.stages[stage].finished < world.stages[stage].tasks:
-                row_of[stage - first] = last
-                last += 1
+        number_unfinished(world, state, first, end, rows, row_of)
         for stage in range(first, end):
             if row_of[stage - first] == NOBODY:
                 continue
@@ -70,21 +65,11 @@ def observe_own(world: World, state: State, graph: Graph, row_of: Ints) -> bool:
                 for column in range(9):
                     graph.features[rows, column] = graph.features[rows - 1, column]
             _describe_stage(world, state, graph, rows, stage, stage == to_pick, all_work)
-            graph.stage[rows] = stage
-            graph.unfinished[rows] = True
+            links = enter_unfinished(world, graph, stage, first, rows, links, row_of)
             graph.offered[rows] = takes and may_pick(state, stage)
             any_offered = any_offered or graph.offered[rows]
-            graph.child_begin[rows] = links
-            what = world.stages[stage]
-            for link in range(what.first_child, what.first_child + what.n_children):
-                child = row_of[world.children[link] - first]
-                if child != NOBODY:
-                    graph.child[links] = child
-                    links += 1
             rows += 1
-    graph.begin[jobs] = rows
-    graph.child_begin[rows] = links
-    graph.size[JOBS], graph.size[STAGES], graph.size[LINKS] = jobs, rows, links
+    close(graph, jobs, rows, links)
     return any_offered
 
 
