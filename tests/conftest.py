@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -150,8 +152,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.fixture(scope="session")
-def private_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
-    """Makes private real Slurm clusters, ``private_cluster(nodes=4, speed=60)``, and removes them in the end."""
+def private_cluster() -> Iterator[Callable[..., Any]]:
+    """Makes private real Slurm clusters, ``private_cluster(nodes=4, speed=60)``, and removes them in the end.
+
+    They do not lie below pytest's own folder: every run of pytest on the machine that starts closes that one to other
+    users, and the jobs of a second user could no longer read their scripts.
+    """
     from mirage.lab.real.cluster import PrivateCluster
     from mirage.lab.real.packages import ADVICE, missing
     from mirage.lab.real.spec import LabSpec
@@ -159,7 +165,9 @@ def private_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callab
     with ExitStack() as clusters:
 
         def make(**wanted: Any) -> PrivateCluster:
-            spec = LabSpec(directory=tmp_path_factory.mktemp("slurm"), **wanted)
+            folder = tempfile.mkdtemp(prefix="mirage-slurm-")
+            clusters.callback(shutil.rmtree, folder, ignore_errors=True)
+            spec = LabSpec(directory=Path(folder), **wanted)
             if lacking := missing(spec):
                 pytest.skip(f"a real Slurm needs {', '.join(lacking)}; {ADVICE}")
             cluster = PrivateCluster(spec)
