@@ -18,11 +18,12 @@ from mirage.dag.decima.own_features import observe_own  # noqa: E402
 from mirage.dag.decima.training.network import Batch, GraphNetwork  # noqa: E402
 from mirage.dag.decima.training.record import empty_record  # noqa: E402
 from mirage.dag.decima.training.rollouts import Setting, advantages, net_space, play_episode  # noqa: E402
-from mirage.dag.decima.training.train import Plan, train  # noqa: E402
+from mirage.dag.decima.training.train import FIRST_SEQUENCE, Plan, sequence_of, train  # noqa: E402
 from mirage.dag.simulator.decision import executors_of, stage_of  # noqa: E402
 from mirage.dag.simulator.simulation import DagSimulation  # noqa: E402
 from mirage.dag.simulator.world import DagCluster  # noqa: E402
 from mirage.dag.workload.arrivals import poisson_arrivals  # noqa: E402
+from mirage.dag.workload.digest import templates_digest  # noqa: E402
 from mirage.dag.workload.generated import generated_templates  # noqa: E402
 from mirage.errors import ConfigurationError, ModelFileError  # noqa: E402
 
@@ -75,8 +76,44 @@ def test_a_killed_training_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None
     assert (first.step, progress.step) == (1, 2)
     resumed, _ = train(templates, plan, tmp_path / "killed", budget_s=1e9)
     np.testing.assert_array_equal(resumed.numbers, whole.numbers)
-    with pytest.raises(ConfigurationError, match="another plan"):
+    with pytest.raises(ConfigurationError, match="another plan: seed was 1 and is 9;"):
         train(templates, replace(plan, seed=9), tmp_path / "killed", budget_s=1e9)
+    with pytest.raises(ConfigurationError, match=r"profiles was '154 kinds of jobs, .*' and is '132 kinds of jobs, "):
+        train(templates[:132], plan, tmp_path / "killed", budget_s=1e9)
+
+
+def test_a_seed_moves_the_arrivals_and_never_to_those_of_judgements() -> None:
+    met = [sequence_of(seed, step, place) for seed in (0, 1, 2, 3, 10**12) for step in (0, 339) for place in (0, 1)]
+    assert len(set(met)) == len(met)
+    assert min(met) >= FIRST_SEQUENCE
+    assert sequence_of(1, 3, 1) == FIRST_SEQUENCE + 301  # what the network that ships has met
+    one, other = (poisson_arrivals(20, sequence_of(seed, 0, 0)) for seed in (1, 2))
+    assert (one.arrival_ms != other.arrival_ms).sum() > 15
+
+
+def test_a_training_of_another_seed_meets_other_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    met: list[int] = []
+
+    def noted(templates: object, setting: object, sequence: int, *rest: object) -> object:
+        met.append(sequence)
+        return play_episode(templates, setting, sequence, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("mirage.dag.decima.training.train.play_episode", noted)
+    for seed in (1, 2, 1):
+        plan = Plan(seed=seed, imitations=1, iterations=0, settings=(SMALL,))
+        train(generated_templates(), plan, tmp_path / f"{len(met)}", budget_s=1e9)
+    assert met[0] == met[2] != met[1]
+
+
+def test_digests_of_jobs_look_at_every_duration() -> None:
+    templates = generated_templates()
+    stage = templates[3].stages[0]
+    last = max(stage.rest_ms)
+    slower = replace(stage, rest_ms={**stage.rest_ms, last: stage.rest_ms[last] + 1})
+    changed = (*templates[:3], replace(templates[3], stages=(slower, *templates[3].stages[1:])), *templates[4:])
+    assert templates_digest(templates) == templates_digest(list(templates))
+    assert templates_digest(changed) != templates_digest(templates)
+    assert templates_digest(templates[::-1]) != templates_digest(templates)
 
 
 def test_imitation_learns_to_decide_as_the_heuristic_does(tmp_path: Path) -> None:

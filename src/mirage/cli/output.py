@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import click
 
 from mirage.errors import ConfigurationError
 from mirage.whole_file import write_whole
@@ -35,3 +39,14 @@ def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
         write_whole(path, content.encode("utf-8", "replace") if isinstance(content, str) else content)
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
+
+
+@contextmanager
+def resumable(kept: str | os.PathLike[str]) -> Iterator[None]:
+    """Work that keeps what is finished in a file; an interruption tells where that is."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if Path(kept).exists():
+            click.echo(f"mirage: what is finished is in {kept}; the same command goes on from there", err=True)
+        raise

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
-from mirage.cli.output import check_output
+from mirage.cli.output import check_output, resumable
 from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ def decima(
     """Learn to schedule jobs of stages, and write the network to MODEL.
 
     The network first imitates two heuristics, then improves by policy gradients on clusters of 50 and of 10 executors.
-    Every step is told on standard error. A training that was killed goes on when the same command is given again.
+    Every step is told on standard error, and kept: a training that was killed or interrupted goes on when the same
+    command is given again, with more --minutes too. With anything else changed it is refused. --seed decides which jobs
+    come; those of --judged are never among them.
     """
     check_output(out)
     from mirage.learn.packages import check_packages
@@ -83,6 +85,7 @@ def decima(
     check_packages("mirage train decima", ["torch"])
     from mirage.dag.decima.model_file import write_network
     from mirage.dag.decima.training.train import Plan, train
+    from mirage.dag.workload.digest import templates_digest
     from mirage.dag.workload.generated import generated_templates
     from mirage.dag.workload.tpch import read_tpch
 
@@ -90,12 +93,14 @@ def decima(
     plan = Plan(seed=seed, imitations=imitations, iterations=iterations)
     kept = Path(checkpoint or f"{out}.checkpoint")
     check_output(kept)
-    net, progress = train(
-        templates, plan, kept, budget_s=60 * minutes, say=lambda figures: click.echo(json.dumps(figures), err=True)
-    )
-    figures = _judged(templates, net, judged)
+    with resumable(kept):
+        net, progress = train(
+            templates, plan, kept, budget_s=60 * minutes, say=lambda figures: click.echo(json.dumps(figures), err=True)
+        )
+        figures = _judged(templates, net, judged)
+    learnt = {"steps": progress.step, "seed": seed, "profiles": templates_digest(templates)}
     try:
-        write_network(out, net, jobs=progress.jobs, figures=figures, settings={"steps": progress.step, "seed": seed})
+        write_network(out, net, jobs=progress.jobs, figures=figures, settings=learnt)
     except OSError as error:
         raise ConfigurationError(f"cannot write {out}: {error.strerror}") from error
     report = {"model": out, "steps": progress.step, "spent_s": round(progress.spent_s, 1), **figures}

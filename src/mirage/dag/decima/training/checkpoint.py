@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from mirage.errors import ConfigurationError, ModelFileError
+from mirage.dag.resumption import check_plan
+from mirage.errors import ModelFileError
 from mirage.predict.model_file import ModelCard, TrainedOn, read_model_file, write_model_file
 
 _KIND, _SCHEMA = "dag-training", 1
@@ -37,14 +38,13 @@ def load_checkpoint(
     """Put the numbers of a checkpoint where they belong; its settings, or None where there is no file.
 
     Raises:
-        ConfigurationError: It is of a training with another plan.
+        ConfigurationError: It is of a training with another plan; the message says what differs.
         ModelFileError: It is no checkpoint.
     """
     if not path.exists():
         return None
     held = read_model_file(path, _KIND, _SCHEMA)
-    if held.card.settings.get("plan") != plan:
-        raise ConfigurationError(f"{path} is of a training with another plan; remove it, or name another file")
+    check_plan(path, held.card.settings.get("plan"), plan)
     state: dict[int, dict[str, torch.Tensor]] = {}
     weights: dict[str, torch.Tensor] = {}
     for name, values in held.arrays.items():

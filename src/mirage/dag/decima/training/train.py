@@ -5,11 +5,11 @@ The gradients are PPO's (Schulman et al. 2017) with an input-dependent baseline 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,9 +20,11 @@ from mirage.dag.decima.training.checkpoint import load_checkpoint, save_checkpoi
 from mirage.dag.decima.training.network import Batch, GraphNetwork, batches
 from mirage.dag.decima.training.record import DECISIONS, Record, clear, empty_record
 from mirage.dag.decima.training.rollouts import Setting, advantages, decided_at, net_space, play_episode
-from mirage.dag.schedulers.registry import make_scheduler
+from mirage.dag.schedulers.registry import make_scheduler, scheduler_spec
+from mirage.dag.workload.digest import templates_digest
 from mirage.dag.workload.templates import JobTemplate
 from mirage.job_state import Floats
+from mirage.source_digest import source_digest
 
 SETTINGS = (
     Setting(50, 100, 25.0, 250, 300.0, "capped:0.25:1.5"),
@@ -30,9 +32,13 @@ SETTINGS = (
 )
 """What is trained on: a cluster with headroom, and one with far more work than it can do."""
 
-_FIRST_SEQUENCE = 100_000
+FIRST_SEQUENCE = 100_000
 """Arrival sequences of trainings have seeds from here on, those of judgements below."""
 
+_SEQUENCES = 2**32
+"""Arrival sequences that a training may meet before it would meet those of another seed."""
+
+_MOST_SEED = 2**63  # PyTorch takes no larger ones
 _MOST_GRADIENT = 0.5
 _MOST_DECISIONS, _MOST_ROWS = 60_000, 2_500_000
 
@@ -42,7 +48,7 @@ class Plan:
     """How a training goes.
 
     Attributes:
-        seed: Of everything.
+        seed: Of everything: the first network, the arrivals and durations that are met, and all draws.
         imitations: Steps of imitation, each over one episode of each setting.
         iterations: Steps of policy gradients.
         rollouts: Of one arrival sequence.
@@ -100,23 +106,26 @@ def train(
         checkpoint: Written after every step.
         budget_s: Stop after the step in which this is spent, those before a resumption included.
         now: Clock, seconds.
-        say: Told the figures of each step.
+        say: Told the figures of each step, and after which step a training goes on.
 
     Raises:
-        ConfigurationError: The checkpoint is of a training with another plan.
+        ConfigurationError: The checkpoint is of a training with another plan, other jobs or other code.
         ModelFileError: It is no checkpoint.
     """
-    torch.manual_seed(plan.seed)
+    torch.manual_seed(plan.seed % _MOST_SEED)
     torch.set_num_threads(1)
     network = GraphNetwork()
     optimizer = torch.optim.Adam(network.parameters(), plan.learning_rate)
-    held = load_checkpoint(checkpoint, network, optimizer, json.loads(json.dumps(asdict(plan))))
+    whole_plan = _whole_plan(templates, plan)
+    held = load_checkpoint(checkpoint, network, optimizer, whole_plan)
     progress = Progress(**held["progress"]) if held else Progress()
+    if held:
+        say({"goes_on_after_step": progress.step})
     record = empty_record(_MOST_DECISIONS, _MOST_ROWS)
     while progress.step < plan.imitations + plan.iterations and progress.spent_s < budget_s:
         begun = now()
         random = np.random.default_rng([plan.seed, progress.step])
-        torch.manual_seed(plan.seed * 1_000_003 + progress.step)
+        torch.manual_seed((plan.seed * 1_000_003 + progress.step) % _MOST_SEED)
         if progress.step < plan.imitations:
             figures = _imitate(templates, plan, progress.step, network, optimizer, record)
         else:
@@ -126,9 +135,29 @@ def train(
         progress.step += 1
         progress.spent_s += now() - begun
         progress.curve.append({"step": progress.step, "spent_s": round(progress.spent_s, 1), **figures})
-        save_checkpoint(checkpoint, network, optimizer, {"plan": asdict(plan), "progress": asdict(progress)})
+        save_checkpoint(checkpoint, network, optimizer, {"plan": whole_plan, "progress": asdict(progress)})
         say(progress.curve[-1])
     return network.layers(), progress
+
+
+def sequence_of(seed: int, step: int, place: int) -> int:
+    """The seed of the arrivals and durations of a step, in one of the plan's settings.
+
+    No two seeds of trainings share any. The 1 is the seed of the network that ships.
+    """
+    return FIRST_SEQUENCE + (seed ^ 1) * _SEQUENCES + 100 * step + place
+
+
+def _whole_plan(templates: Sequence[JobTemplate], plan: Plan) -> dict[str, Any]:
+    """All that decides how a training goes on: the plan, the jobs, and the code."""
+    imitated = {scheduler_spec(setting.imitated.partition(":")[0]).entry for setting in plan.settings}
+    modules = sorted({__name__, *(entry.partition(":")[0] for entry in imitated)})
+    return {
+        **asdict(plan),
+        "profiles": templates_digest(templates),
+        "version of the code": source_digest(modules)[:16],
+        "torch": torch.__version__,
+    }
 
 
 def _imitate(
@@ -144,7 +173,7 @@ def _imitate(
     space = net_space(network.layers())
     for place, setting in enumerate(plan.settings):
         imitated = make_scheduler(setting.imitated)
-        sequence = _FIRST_SEQUENCE + 100 * step + place
+        sequence = sequence_of(plan.seed, step, place)
         arguments = (imitated.decider, imitated.parameters, space, record, setting.kept_of_1000)
         play_episode(templates, setting, sequence, *arguments)
     losses = []
@@ -171,7 +200,7 @@ def _improve(
     space = net_space(network.layers())
     figures, better = {}, []
     for place, setting in enumerate(plan.settings):
-        sequence = _FIRST_SEQUENCE + 100 * step + place
+        sequence = sequence_of(plan.seed, step, place)
         jct_s, gained = _rollouts(templates, setting, sequence, plan.rollouts, space, record, random)
         figures[f"jct_{setting.executors}_s"] = round(jct_s, 2)
         better.append(gained)
