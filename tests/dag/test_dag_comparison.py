@@ -64,6 +64,14 @@ def test_intervals_are_of_paired_differences():
     assert difference.percent == pytest.approx(100 * difference.mean_jct_s / other.mean())
 
 
+def test_one_seed_has_no_interval():
+    (difference,) = compared("fair", "capped:0:2", seeds=(1,)).differences
+    assert (difference.low_s, difference.high_s, difference.no_interval) == (None, None, "one seed")
+    (difference,) = compared("fair", "capped:0:2").differences
+    assert difference.low_s <= difference.mean_jct_s <= difference.high_s
+    assert difference.no_interval is None
+
+
 def test_what_cannot_be_compared():
     for names, seeds in ((("fair", "fair"), (1,)), (("fair",), ()), ((), (1,))):
         with pytest.raises(ConfigurationError, match="named twice"):

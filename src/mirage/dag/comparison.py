@@ -25,6 +25,9 @@ from mirage.job_state import Floats
 RESAMPLES = 2000
 """Bootstrap samples of an interval."""
 
+ONE_SEED = "one seed"
+"""Why there is no interval."""
+
 TIMING_S = 0.3
 """About how long decisions are timed for."""
 
@@ -71,8 +74,9 @@ class PairedDifference:
         against: The other.
         setting: Executors and jobs.
         mean_jct_s: Mean difference of an episode's mean completion time, below 0 where the one is faster.
-        low_s: Lower end of its 95 % interval, by bootstrap over episodes.
+        low_s: Lower end of its 95 % interval, by bootstrap over episodes; None where there is no interval.
         high_s: Upper end.
+        no_interval: Why there is no interval; None where there is one.
         percent: The difference in percent of the other's mean.
         better_seeds: Episodes on which the one is faster.
     """
@@ -81,10 +85,11 @@ class PairedDifference:
     against: str
     setting: str
     mean_jct_s: float
-    low_s: float
-    high_s: float
+    low_s: float | None
+    high_s: float | None
     percent: float
     better_seeds: int
+    no_interval: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The difference as JSON has it."""
@@ -154,19 +159,28 @@ def compare(
 def paired_difference(name: str, against: str, setting: Setting, one: Floats, other: Floats) -> PairedDifference:
     """The difference of mean completion times, shape (episodes,) each, with its interval."""
     differ = one - other
-    random = np.random.Generator(np.random.PCG64(0))
-    drawn = differ[random.integers(len(differ), size=(RESAMPLES, len(differ)))].mean(axis=1)
-    low_s, high_s = np.percentile(drawn, (2.5, 97.5))
+    interval = _interval(differ)
     return PairedDifference(
         policy=name,
         against=against,
         setting=setting.name,
         mean_jct_s=float(differ.mean()),
-        low_s=float(low_s),
-        high_s=float(high_s),
+        low_s=None if interval is None else interval[0],
+        high_s=None if interval is None else interval[1],
         percent=float(100 * differ.mean() / other.mean()),
         better_seeds=int((differ < 0).sum()),
+        no_interval=ONE_SEED if interval is None else None,
     )
+
+
+def _interval(differ: Floats) -> tuple[float, float] | None:
+    """95 % interval of the mean, by bootstrap; None from a single episode, which would be sure of itself."""
+    if len(differ) < 2:
+        return None
+    random = np.random.Generator(np.random.PCG64(0))
+    drawn = differ[random.integers(len(differ), size=(RESAMPLES, len(differ)))].mean(axis=1)
+    low_s, high_s = np.percentile(drawn, (2.5, 97.5))
+    return float(low_s), float(high_s)
 
 
 def _episode(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from mirage.dag.comparison import Comparison
+from mirage.dag.comparison import Comparison, PairedDifference
 from mirage.report.terminal.tables import print_table
 
 _HEADS = ("policy", "mean JCT", "p95 JCT", "makespan", "moves", "idle", "decision")
@@ -43,7 +43,7 @@ def _print_differences(console: Console, comparison: Comparison, setting: str) -
         [
             row.policy,
             f"{row.mean_jct_s:+,.1f} s",
-            f"{row.low_s:+,.1f} … {row.high_s:+,.1f} s",
+            _interval(row),
             f"{row.percent:+.1f} %",
             f"{row.better_seeds}",
         ]
@@ -52,3 +52,9 @@ def _print_differences(console: Console, comparison: Comparison, setting: str) -
     console.print(Text(f"mean JCT less that of {differences[0].against}, paired by seed", "dim"))
     print_table(console, ("policy", "difference", "95 % interval", "percent", "faster on"), cells)
     console.print()
+
+
+def _interval(row: PairedDifference) -> str:
+    if row.low_s is None or row.high_s is None:
+        return f"none: {row.no_interval}"
+    return f"{row.low_s:+,.1f} … {row.high_s:+,.1f} s"

@@ -26,6 +26,15 @@ def test_a_table_for_people(capsys):
     assert "mean JCT less that of fifo, paired by seed" in shown
 
 
+def test_one_seed_tells_no_interval(capsys):
+    one = ("--setting", "5/4", "--seeds", "300", "--policies", "fair,fifo")
+    assert main(["dag", "compare", *one, "--json"]) == 0
+    (difference,) = json.loads(capsys.readouterr().out)["differences"]
+    assert (difference["low_s"], difference["high_s"], difference["no_interval"]) == (None, None, "one seed")
+    assert main(["dag", "compare", *one]) == 0
+    assert "none: one seed" in capsys.readouterr().out
+
+
 def test_a_wrong_word_is_told_before_anything_runs(capsys, tmp_path):
     for words, message in (
         (["--policies", "fare"], "Did you mean 'fair'"),
