@@ -70,3 +70,17 @@ def test_a_number_has_its_sign():
 def test_what_could_mean_something_else_is_refused(change, said):
     with pytest.raises(ConfigurationError, match=said):
         edited(TEXT, [change], "t")
+
+
+def test_remarks_of_people_stay_and_counts_of_a_changed_leaf_go():
+    text = TEXT.replace("cap: 0.25 1.5", "cap: 0.25 1.5   # power, factor").replace("jobs < 4:", "jobs < 4: # few")
+    after, _ = edited(text, ["cap: 0.25 1.5 -> cap: 0.5 2", "jobs < 4 -> jobs < 40000000", "10: 3 -> 2"])
+    assert after.splitlines()[6] == "    cap: 0.5 2      # power, factor"
+    assert after.splitlines()[11] == "    if jobs < 40000000: # few"
+    assert after.splitlines()[9] == "    2"
+    longer, _ = edited(text, ["cap: 0.25 1.5 -> cap: 0.123456789 1.5"])
+    assert longer.splitlines()[6] == "    cap: 0.123456789 1.5  # power, factor"
+
+
+def test_a_change_to_the_same_changes_nothing():
+    assert edited(TEXT, ["10: 3 -> 3", "cap: 0.25 1.5 -> cap: 0.25 1.5"])[0] == TEXT
