@@ -7,7 +7,7 @@ of the executor rule. Every number is made round, so that a tuned tree reads as 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from mirage.dag.distilled.columns import FEATURES
 from mirage.dag.distilled.executor_rule import Cap, ExecutorRule, rule_of
 from mirage.distill.rounding import rounded_number
-from mirage.distill.tree import Leaf, Node, Split, Tree, merged
+from mirage.distill.tree import Feature, Leaf, Node, Split, Tree, merged
 from mirage.distill.units import FLAG_THRESHOLD, Unit
 from mirage.job_state import Floats
 
@@ -32,19 +32,32 @@ def changed(tree: Tree, values: Floats, most_leaves: int, rng: np.random.Generat
     """A tree that differs in one to three places.
 
     Args:
-        tree: With features of ``columns`` only.
+        tree: With features of ``columns`` only. It may come to ask others of these, which it then lists too.
         values: Shape (rows, features), candidates that were met: thresholds of new questions are drawn from them.
         most_leaves: It has no more.
         rng: Draws the changes.
         may_grow: Whether questions may be added, exchanged and removed; otherwise only numbers are changed.
     """
+    listed, tree = tree.features, _with_all_features(tree) if may_grow else tree
     for _ in range(_MOST_TRIES):
         other = tree
         for _ in range(int(rng.choice(3, p=(0.6, 0.3, 0.1))) + 1):
             other = _changed_once(other, values, rng, may_grow=may_grow)
         if other != tree and len(other.leaves) <= most_leaves:
-            return other
-    return tree
+            return _with_features(other, listed)
+    return _with_features(tree, listed)
+
+
+def _with_all_features(tree: Tree) -> Tree:
+    """A tree that may ask about all that is known of a candidate."""
+    listed = {feature.name for feature in tree.features}
+    return replace(tree, features=(*tree.features, *(one for one in FEATURES if one.name not in listed)))
+
+
+def _with_features(tree: Tree, listed: Sequence[Feature]) -> Tree:
+    """A tree that lists some features, and besides only those that it asks."""
+    kept = {feature.name for feature in listed} | set(tree.asked)
+    return replace(tree, features=tuple(one for one in tree.features if one.name in kept))
 
 
 def _changed_once(tree: Tree, values: Floats, rng: np.random.Generator, *, may_grow: bool) -> Tree:
