@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 
+from mirage.dag.decima.networks.graph_network import SHAPES
+from mirage.dag.decima.networks.layers import perceptrons
+from mirage.dag.decima.teachers import OWN
+from mirage.dag.decima.teachers import scheduler_of as network_of
 from mirage.dag.distilled.columns import FEATURES
 from mirage.dag.distilled.decisions import Teacher, decisions_of, fidelity
 from mirage.dag.distilled.executor_rule import Cap, ExecutorRule
+from mirage.dag.distilled.small_changes import changed
 from mirage.dag.distilled.student import students
 from mirage.dag.distilled.teachers import teacher_of
 from mirage.dag.distilled.tree_policy import decide_by_tree, parameters_of, scheduler_of
@@ -96,3 +101,53 @@ def test_tuning_only_keeps_what_helps():
     assert [one.cost for one in told[: found.kept]] == sorted((one.cost for one in told[: found.kept]), reverse=True)
     numbers = tuned(tree, settings, values, np.random.default_rng(2), goes_on=lambda k: k < 10, may_grow=False)
     assert set(numbers.tree.asked) <= {"work"}
+
+
+def test_tuning_may_ask_what_a_tree_does_not_list():
+    features = tuple(feature for feature in FEATURES if feature.name == "own")
+    tree, settings = Tree(features, Unit.NUMBER, OWN_FIRST), [episodes(range(2), jobs=5)]
+    plays = scheduler_of(tree, "t")
+    values = decisions_of(Teacher(plays), settings[0].worlds[:1], states_of=plays, tree=plays).contests.rows
+    rng = np.random.default_rng(3)
+    asked, other = set(), tree
+    for _ in range(60):
+        other = changed(tree, values, 5, rng, may_grow=True)
+        assert {feature.name for feature in other.features} == {"own", *other.asked}
+        asked |= set(other.asked)
+    assert len(asked) > 10
+    found = tuned(tree, settings, values, np.random.default_rng(1), goes_on=lambda k: k < 10)
+    parameters_of(found.tree)
+
+
+def test_executors_of_a_teacher_that_draws_are_those_of_the_stage_that_it_likes_most():
+    random = np.random.default_rng(4)
+    net = perceptrons([(random.normal(0, 0.3, shape), np.zeros(shape[1])) for shape in SHAPES])
+    drawn, likeliest = (network_of(name, OWN, net, argmax=name == "likeliest") for name in ("drawn", "likeliest"))
+    worlds = episodes([4], jobs=4).worlds
+    told, again = (decisions_of(teacher_of(one), worlds, states_of=drawn, tree=drawn) for one in (drawn, likeliest))
+    assert (told.picked != told.meant).any()  # it draws other stages and numbers,
+    assert (told.given != told.executors).any()
+    assert (told.executors == again.executors).all()  # which are not what a tree is compared with
+    same_stage = told.picked == told.meant
+    assert fidelity(told).executors == (told.given == told.executors)[same_stage].mean()
+    faithful = fidelity(decisions_of(teacher_of(drawn), worlds, states_of=drawn, tree=likeliest))
+    assert (faithful.stage, faithful.executors) == (1, 1)
+
+
+@pytest.mark.slow
+def test_each_size_learns_of_its_own_states(monkeypatch):
+    """Students fitted together are those fitted alone; the teacher is asked about its own states once."""
+    teacher = Teacher(scheduler_of(tree_with(Split("smaller", 1.0, Leaf(2.0), Leaf(1.0))), "least stage first"))
+    settings = [episodes([1, 2, 3], jobs=5)]
+
+    def fit(*leaves):
+        said = []
+        found = students(teacher, settings, np.random.default_rng(0), leaves=leaves, rounds=1, tell=said.append)
+        return found, said
+
+    (one, two), said = fit(2, 6)
+    assert (one,) == fit(2)[0]
+    assert (two,) == fit(6)[0]
+    assert said.count("the teacher's decisions") == 1
+    assert sum("states of a tree" in line for line in said) == 2
+    assert one.tree != two.tree

@@ -37,10 +37,12 @@ class Teacher:
     Attributes:
         scheduler: What it does.
         likings: How much it likes each candidate; None for one that says only what it picks.
+        likeliest: For one that draws, the same one when it takes its likeliest decision; None for all others.
     """
 
     scheduler: Scheduler
     likings: Likings | None = None
+    likeliest: Scheduler | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +52,16 @@ class Decisions:
     Attributes:
         contests: The candidates, with the teacher's likings; the group is the number of the episode.
         job: Shape (candidates,), the job of each.
-        executors: Shape (decisions,), that the teacher gave.
+        meant: Shape (decisions,), the candidate that the teacher gives executors to, counted within the decision; of a
+            teacher that draws its likeliest one, whatever it drew.
+        executors: Shape (decisions,), that it gives to that candidate.
         picked: Shape (decisions,), the candidate that the tree picked, counted within the decision; -1 for none.
         given: Shape (decisions,), the executors that it gave.
     """
 
     contests: Contests
     job: Ints
+    meant: Ints
     executors: Ints
     picked: Ints
     given: Ints
@@ -68,6 +73,7 @@ class _Collected:
     job: list[Ints]
     liking: list[Floats]
     size: list[int]
+    meant: list[int]
     executors: list[int]
     picked: list[int]
     given: list[int]
@@ -89,7 +95,7 @@ def decisions_of(
     Raises:
         ContractBroken: The scheduler that plays leaves jobs standing.
     """
-    found = _Collected([], [], [], [], [], [], [], [])
+    found = _Collected([], [], [], [], [], [], [], [], [])
     for number, world in enumerate(worlds):
         _collect(found, teacher, world, states_of, tree, first_group + number)
     sizes = np.array(found.size)
@@ -97,7 +103,8 @@ def decisions_of(
     liking = np.concatenate(found.liking)
     weight = margins(np.log(np.maximum(liking, LIKED)), first)
     contests = Contests(FEATURES, np.concatenate(found.rows), first, liking, weight, np.array(found.group))
-    counts = (np.array(column, dtype=np.int64) for column in (found.executors, found.picked, found.given))
+    each = (found.meant, found.executors, found.picked, found.given)
+    counts = (np.array(column, dtype=np.int64) for column in each)
     return Decisions(contests, np.concatenate(found.job), *counts)
 
 
@@ -106,6 +113,7 @@ def _collect(
 ) -> None:
     seed = group + 1
     told, plays, judged = (one.parameters_for(seed) for one in (teacher.scheduler, states_of, tree))
+    likeliest = None if teacher.likeliest is None else teacher.likeliest.parameters_for(seed)
     state = initial_state(world)
     room, stages = np.zeros((MOST_CANDIDATES, len(FEATURES))), np.zeros(MOST_CANDIDATES, dtype=np.int64)
     answer = next_decision(world, state)
@@ -115,7 +123,8 @@ def _collect(
         other = does if tree is states_of else int(tree.decider(world, state, judged))
         count = int(candidate_rows(world, state, room, stages))
         if wanted != NOTHING and count:
-            _write(found, teacher, told, world, state, wanted, other, room[:count], stages[:count])
+            meant = wanted if likeliest is None else int(teacher.scheduler.decider(world, state, likeliest))
+            _write(found, teacher, told, world, state, wanted, meant, other, room[:count], stages[:count])
             found.group.append(group)
         answer = apply(world, state, does)
     if answer != ENDED:
@@ -129,6 +138,7 @@ def _write(
     world: World,
     state: State,
     wanted: int,
+    meant: int,
     other: int,
     rows: Floats,
     stages: Ints,
@@ -143,10 +153,16 @@ def _write(
     found.job.append(world.stages.job[there])
     found.liking.append(liking)
     found.size.append(len(there))
-    found.executors.append(_taken(state, wanted))
-    theirs = np.flatnonzero(there == stage_of(other)) if other != NOTHING else picked[:0]
-    found.picked.append(int(theirs[0]) if len(theirs) else -1)
+    found.meant.append(_place(there, meant))
+    found.executors.append(_taken(state, meant))
+    found.picked.append(_place(there, other))
     found.given.append(_taken(state, other))
+
+
+def _place(stages: Ints, decided: int) -> int:
+    """The candidate that a decision picks; -1 for none of them."""
+    found = np.flatnonzero(stages == stage_of(decided)) if decided != NOTHING else stages[:0]
+    return int(found[0]) if len(found) else -1
 
 
 def _taken(state: State, decided: int) -> int:
@@ -165,7 +181,9 @@ class Fidelity:
         decisions: How many.
         stage: It picks the stage that the teacher likes most,
         job: or at least a stage of that job.
-        executors: It gives as many executors as the teacher, where it picks the teacher's stage.
+        executors: It gives as many executors as the teacher, among the decisions in which both give them to the same
+            stage; 1 where there are none. Of a teacher that draws the likeliest decision counts: its favourite stage,
+            and the number it likes most for that stage; a number that it drew for another stage says nothing here.
         probability: Mean probability with which the teacher picks the tree's stage.
         most: The same of the teacher's favourite: what a perfect tree would have.
         choices: Decisions with more than one candidate,
@@ -195,7 +213,7 @@ def fidelity(told: Decisions) -> Fidelity:
         decisions=len(favourite),
         stage=float(is_stage.mean()),
         job=float(is_job.mean()),
-        executors=_share(told.given == told.executors, is_stage),
+        executors=_share(told.given == told.executors, chose & (told.picked == told.meant)),
         probability=float(np.where(chose, contests.liking[mine], 0.0).mean()),
         most=float(contests.liking[favourite].mean()),
         choices=int(has_choice.sum()),

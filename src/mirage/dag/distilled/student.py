@@ -2,12 +2,13 @@
 
 The teacher's decisions are collected in states that the teacher reaches, a tree is fitted, and then those in states
 that the tree reaches are added, as often as asked for. Of all these trees the one under which jobs end soonest is kept
-(VIPER, Bastani, Pu and Solar-Lezama 2018).
+(VIPER, Bastani, Pu and Solar-Lezama 2018). Students of several sizes share what the teacher says in its own states; the
+states of trees that are added are each one's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +26,9 @@ from mirage.errors import ConfigurationError
 
 HELD_OUT = 0.25
 """Share of the episodes whose states are only judged."""
+
+_EACH = ("job", "meant", "executors", "picked", "given")
+"""What is known of decisions beside the contests."""
 
 LEAST_SHARE = 0.0005
 """A leaf has at least this share of the candidates' weight."""
@@ -55,9 +59,10 @@ def students(
     leaves: Sequence[int] = (32,),
     rounds: int = 2,
     rule: ExecutorRule = ExecutorRule(),  # noqa: B008
+    fitted: MutableMapping[tuple[int, int], Tree] | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[Student, ...]:
-    """A tree for each number of leaves, fitted to the same decisions of a teacher.
+    """A tree for each number of leaves, with rounds of its own.
 
     Args:
         teacher: Whose decisions are learnt.
@@ -66,6 +71,8 @@ def students(
         leaves: How many leaves each tree may have.
         rounds: How often states that a tree reaches are added.
         rule: The executor rule beside each tree.
+        fitted: By leaves and round, trees that an earlier call with the same teacher, settings, generator and rule
+            fitted; they are not fitted again, and new ones are added.
         tell: Is told what is done.
 
     Raises:
@@ -74,29 +81,72 @@ def students(
     cuts = [len(each.worlds) - max(1, round(HELD_OUT * len(each.worlds))) for each in settings]
     if min(cuts, default=0) < 1:
         raise ConfigurationError("a student needs two episodes of each setting, one of them to be judged in")
-    blank = Tree(FEATURES, Unit.NUMBER, Leaf(0.0), rule.settings())
-    tell("the teacher's decisions")
-    told = [_decisions(teacher, each, slice(0, cut), blank, None) for each, cut in zip(settings, cuts, strict=True)]
-    best: list[tuple[float, Tree] | None] = [None] * len(leaves)
-    for turn in range(rounds + 1):
-        gathered = _numbered([one.contests for one in told])
-        for k, most in enumerate(leaves):
-            tell(f"round {turn}: a tree of {most} leaves")
-            tree = replace(_fitted(gathered, most, rng), settings=rule.settings())
-            cost = sum(float(np.log(each.mean_jct_s(*_run(tree), slice(0, cut)).mean()))
-                       for each, cut in zip(settings, cuts, strict=True))  # fmt: skip
-            before = best[k]
-            if before is None or cost < before[0]:
-                best[k] = cost, tree
-        if turn < rounds:
-            tell(f"round {turn}: what the teacher says to the states of the tree")
-            told += [
-                _decisions(teacher, each, slice(0, cut), tree, tree) for each, cut in zip(settings, cuts, strict=True)
-            ]
-    tell("fidelity")
-    return tuple(
-        judged(teacher, found[1], settings, [slice(cut, None) for cut in cuts]) for found in best if found is not None
-    )
+    lessons = _Lessons(teacher, settings, [slice(0, cut) for cut in cuts], rule, tell)
+    trees = {} if fitted is None else fitted
+    seed = int(rng.integers(2**62))
+    found = []
+    for most in leaves:
+        best: tuple[float, Tree] | None = None
+        for turn in range(rounds + 1):
+            if (most, turn) not in trees:
+                contests = lessons.contests([trees[most, earlier] for earlier in range(turn)])
+                tell(f"{most} leaves, round {turn} of {rounds}: a tree")
+                tree = _fitted(contests, most, np.random.default_rng([seed, most, turn]))
+                trees[most, turn] = replace(tree, settings=rule.settings())
+            cost = lessons.cost(trees[most, turn])
+            if best is None or cost < best[0]:
+                best = cost, trees[most, turn]
+        assert best is not None
+        tell(f"{most} leaves: fidelity")
+        found.append(judged(teacher, best[1], settings, [slice(cut, None) for cut in cuts]))
+        lessons.forget_trees()
+    return tuple(found)
+
+
+class _Lessons:
+    """What a teacher says in some episodes, asked for when it is needed.
+
+    Args:
+        teacher: Whose decisions are learnt.
+        settings: Episodes.
+        parts: Which of each setting's.
+        rule: The executor rule beside each tree.
+        tell: Is told what is done.
+    """
+
+    def __init__(
+        self,
+        teacher: Teacher,
+        settings: Sequence[Episodes],
+        parts: Sequence[slice],
+        rule: ExecutorRule,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._teacher, self._pairs, self._tell = teacher, list(zip(settings, parts, strict=True)), tell
+        self._blank = Tree(FEATURES, Unit.NUMBER, Leaf(0.0), rule.settings())
+        self._of_teacher: list[Contests] = []
+        self._of_trees: list[list[Contests]] = []
+
+    def contests(self, trees: Sequence[Tree]) -> Contests:
+        """What it says in its own states and in those that some trees reach; the first of these may be known."""
+        if not self._of_teacher:
+            self._tell("the teacher's decisions")
+            self._of_teacher = self._collected(self._blank, None)
+        for tree in trees[len(self._of_trees) :]:
+            self._tell(f"what the teacher says to the states of a tree of {len(tree.leaves)} leaves")
+            self._of_trees.append(self._collected(tree, tree))
+        return _numbered([*self._of_teacher, *(one for each in self._of_trees[: len(trees)] for one in each)])
+
+    def forget_trees(self) -> None:
+        """Forget what it says in the states of trees, as others come."""
+        self._of_trees = []
+
+    def cost(self, tree: Tree) -> float:
+        """How late jobs end under a tree, all settings alike."""
+        return sum(float(np.log(each.mean_jct_s(*_run(tree), part).mean())) for each, part in self._pairs)
+
+    def _collected(self, judge: Tree, plays: Tree | None) -> list[Contests]:
+        return [_decisions(self._teacher, each, part, judge, plays).contests for each, part in self._pairs]
 
 
 def judged(teacher: Teacher, tree: Tree, settings: Sequence[Episodes], parts: Sequence[slice]) -> Student:
@@ -148,5 +198,5 @@ def _numbered(parts: list[Contests]) -> Contests:
 def _together(parts: list[Decisions]) -> Decisions:
     return Decisions(
         _numbered([part.contests for part in parts]),
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("job", "executors", "picked", "given")),
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in _EACH),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from mirage.dag.distilled.decisions import Teacher
@@ -10,11 +12,22 @@ from mirage.job_state import Floats, Ints
 
 
 def teacher_of(scheduler: Scheduler) -> Teacher:
-    """A scheduler as a teacher; a network also tells the probability of each stage."""
+    """A scheduler as a teacher; a network also tells the probability of each stage, and its likeliest decision."""
     from mirage.dag.decima import deciders
 
     networks = (deciders.decide_2019, deciders.decide_spark_sched_sim, deciders.decide_own)
-    return Teacher(scheduler, _likings if scheduler.decider in networks else None)
+    if scheduler.decider not in networks:
+        return Teacher(scheduler)
+    return Teacher(scheduler, _likings, _likeliest(scheduler) if scheduler.seeded else None)
+
+
+def _likeliest(scheduler: Scheduler) -> Scheduler:
+    """A network that draws, made to take its likeliest decision."""
+    from mirage.dag.decima.networks.workspace import ARGMAX
+
+    space = scheduler.parameters.copy()
+    space[ARGMAX : ARGMAX + 1].view(np.int64)[:] = 1
+    return replace(scheduler, parameters=space, seeded=False)
 
 
 def _likings(space: Floats, stages: Ints) -> Floats:

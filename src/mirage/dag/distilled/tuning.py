@@ -8,7 +8,7 @@ Seeds to tune on, to choose on and to report on must be different ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -91,40 +91,54 @@ def tuned(
     goes_on: Callable[[int], bool],
     most_leaves: int = 32,
     may_grow: bool = True,
+    begun: Tuned | None = None,
     tell: Callable[[Tuned], None] = lambda _: None,
+    keep: Callable[[Tuned], None] = lambda _: None,
 ) -> Tuned:
     """A tree under which jobs end sooner on average, in all settings taken together.
 
     Args:
         tree: Where to begin.
         settings: Episodes to tune on; each setting counts alike.
-        values: Shape (rows, features), candidates that were met.
+        values: Shape (rows, features), candidates that were met, with all features of ``columns``.
         rng: Draws the changes.
         goes_on: Asked with the number of changes tried whether to try another.
         most_leaves: The tree has no more.
-        may_grow: Whether questions may be added, exchanged and removed.
+        may_grow: Whether questions may be added, exchanged and removed; new ones may ask any feature of ``columns``.
+        begun: What an earlier call with the same tree, settings and values handed to ``keep`` last, to go on from; the
+            generator must be as it was then.
         tell: Is told of each better tree.
+        keep: Is told the best tree after each change that was tried.
     """
     reference = [episodes.mean_jct_s(decide_by_tree, parameters_of(tree)) for episodes in settings]
+    best = Tuned(tree, 1.0, 0, 0) if begun is None else begun
     now = reference
-    best = Tuned(tree, 1.0, 0, 0)
-    tried, kept = 0, 0
-    while goes_on(tried):
-        tried += 1
+    if begun is not None:
+        now = [episodes.mean_jct_s(decide_by_tree, parameters_of(best.tree)) for episodes in settings]
+    while goes_on(best.tried):
+        best = replace(best, tried=best.tried + 1)
         other = changed(best.tree, values, most_leaves, rng, may_grow=may_grow)
-        parameters = parameters_of(other)
-        few = [episodes.mean_jct_s(decide_by_tree, parameters, slice(None, None, FIRST_PART)) for episodes in settings]
-        told = [times[::FIRST_PART] for times in now]
-        if _relative(few, reference, FIRST_PART) > _relative(told, reference, FIRST_PART) + SLACK:
-            continue
-        times = [episodes.mean_jct_s(decide_by_tree, parameters) for episodes in settings]
-        cost = _relative(times, reference, 1)
-        shorter = len(other.leaves) < len(best.tree.leaves)
-        if cost < best.cost or (shorter and cost <= best.cost):
-            kept += 1
-            now, best = times, Tuned(other, cost, tried, kept)
-            tell(best)
-    return Tuned(best.tree, best.cost, tried, kept)
+        times = _tried(other, settings, now, reference)
+        if times is not None:
+            cost = _relative(times, reference, 1)
+            shorter = len(other.leaves) < len(best.tree.leaves)
+            if cost < best.cost or (shorter and cost <= best.cost):
+                now, best = times, Tuned(other, cost, best.tried, best.kept + 1)
+                tell(best)
+        keep(best)
+    return best
+
+
+def _tried(
+    tree: Tree, settings: Sequence[Episodes], now: Sequence[Floats], reference: Sequence[Floats]
+) -> list[Floats] | None:
+    """Mean times under a tree; None where the first episodes say that it is no better."""
+    parameters = parameters_of(tree)
+    few = [episodes.mean_jct_s(decide_by_tree, parameters, slice(None, None, FIRST_PART)) for episodes in settings]
+    told = [times[::FIRST_PART] for times in now]
+    if _relative(few, reference, FIRST_PART) > _relative(told, reference, FIRST_PART) + SLACK:
+        return None
+    return [episodes.mean_jct_s(decide_by_tree, parameters) for episodes in settings]
 
 
 def _relative(times: Sequence[Floats], reference: Sequence[Floats], step: int) -> float:

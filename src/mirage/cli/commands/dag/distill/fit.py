@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
-from mirage.cli.commands.dag.distill.tree_file import fidelity_line
+from mirage.cli.commands.dag.distill.tree_file import fidelity_line, jct_line
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
-from mirage.cli.output import check_output, write_output
+from mirage.cli.output import check_output, resumable, write_output
 from mirage.cli.values import WORDS
 from mirage.errors import ConfigurationError, shown
+
+if TYPE_CHECKING:
+    from mirage.dag.schedulers.registry import Scheduler
 
 
 @click.command(
@@ -44,26 +50,40 @@ def fit(
     """Fit a small tree to what a scheduler does, where that goes and where the tree itself goes.
 
     The tree picks the stage; how many executors it gets is said by settings beside it, which are no limit at first. The
-    last quarter of the seeds is only judged. Fidelity and completion times are told together.
+    last quarter of the seeds is only judged. Fidelity and completion times are told together. Every size of --leaves
+    has rounds of its own.
+
+    A command that was killed or interrupted goes on after the last tree that it fitted when it is given again, also
+    with other --leaves and --rounds.
     """
     import numpy as np
 
+    from mirage.dag.distilled.kept_trees import KeptTrees
     from mirage.dag.distilled.student import students
     from mirage.dag.distilled.teachers import teacher_of
+    from mirage.dag.resumption import Kept
     from mirage.dag.schedulers.registry import make_scheduler
     from mirage.distill.tree_text import text_of
 
     sizes = [_leaves(word) for word in leaves]
     check_output(out)
-    found = students(
-        teacher_of(make_scheduler(teacher)),
-        played.episodes(),
-        np.random.default_rng(seed),
-        leaves=sizes,
-        rounds=rounds,
-        tell=lambda what: click.echo(f"mirage: {what}", err=True),
-    )
+    scheduler = make_scheduler(teacher)
+    kept = Kept(Path(f"{out}.checkpoint"), _plan(scheduler, played, seed))
+    trees = KeptTrees(kept)
+    if trees:
+        click.echo(f"mirage: goes on after {len(trees)} trees", err=True)
+    with resumable(kept.path):
+        found = students(
+            teacher_of(scheduler),
+            played.episodes(),
+            np.random.default_rng(seed),
+            leaves=sizes,
+            rounds=rounds,
+            fitted=trees,
+            tell=lambda what: click.echo(f"mirage: {what}", err=True),
+        )
     write_output(out, text_of(found[-1].tree))
+    kept.remove()
     rows = [
         {
             "leaves": len(one.tree.leaves),
@@ -77,8 +97,7 @@ def fit(
         click.echo(json.dumps({"teacher": teacher, "tree": out, "students": rows}, indent=2))
         return
     for one in found:
-        times = ", ".join(f"{name} {s:.1f} s" for name, s in zip(played.settings, one.mean_jct_s, strict=True))
-        click.echo(f"{len(one.tree.leaves)} leaves: mean time from arrival to end {times}")
+        click.echo(f"{len(one.tree.leaves)} leaves: {jct_line(played.settings, one.mean_jct_s)}")
         for where, row in (("the teacher's states", one.on_teacher), ("its own states", one.on_own)):
             click.echo(f"  {fidelity_line(where, asdict(row))}")
 
@@ -87,3 +106,16 @@ def _leaves(word: str) -> int:
     if not word.isdecimal() or not 1 <= int(word) <= 1024:
         raise ConfigurationError(f"{shown(word)} is no number of leaves; give 1 to 1024")
     return int(word)
+
+
+def _plan(teacher: Scheduler, played: EpisodeOptions, seed: int) -> dict[str, object]:
+    """All that decides what is fitted, but for the sizes and rounds."""
+    from mirage.source_digest import source_digest
+
+    return {
+        "teacher": teacher.name,
+        "weights of the teacher": sha256(teacher.parameters.tobytes()).hexdigest()[:16],
+        **played.plan(),
+        "seed": seed,
+        "version of the code": source_digest(["mirage.dag.distilled.student", teacher.decider.__module__])[:16],
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,10 +31,7 @@ class EpisodeOptions:
 
     def templates(self) -> tuple[JobTemplate, ...]:
         """Kinds of jobs: those of a file, or the built-in ones."""
-        from mirage.dag.workload.generated import generated_templates
-        from mirage.dag.workload.tpch import read_tpch
-
-        return tuple(generated_templates()) if self.profiles is None else read_tpch(Path(self.profiles))
+        return _templates(self.profiles)
 
     def episodes(self) -> list[Episodes]:
         """The episodes of each setting."""
@@ -50,10 +48,31 @@ class EpisodeOptions:
             made.append(Episodes(templates, arrivals, self._cluster(setting.executors), seeds))
         return made
 
+    def plan(self) -> dict[str, object]:
+        """All that decides about the episodes, as a resumed command must find it again."""
+        from mirage.dag.workload.digest import templates_digest
+
+        return {
+            "profiles": templates_digest(self.templates()),
+            "setting": ",".join(self.settings),
+            "seeds": self.seeds,
+            "gap": self.gap_s,
+            "moving delay": self.moving_s,
+            "noise": self.noise,
+        }
+
     def _cluster(self, executors: int) -> DagCluster:
         from mirage.dag.simulator.world import DagCluster
 
         return DagCluster(executors, moving_s=self.moving_s, noise=self.noise)
+
+
+@cache
+def _templates(profiles: str | None) -> tuple[JobTemplate, ...]:
+    from mirage.dag.workload.generated import generated_templates
+    from mirage.dag.workload.tpch import read_tpch
+
+    return tuple(generated_templates()) if profiles is None else read_tpch(Path(profiles))
 
 
 episode_options = option_group(

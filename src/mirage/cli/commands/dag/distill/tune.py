@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
 from mirage.cli.commands.dag.distill.tree_file import read
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
-from mirage.cli.output import check_output, write_output
+from mirage.cli.output import check_output, resumable, write_output
+
+if TYPE_CHECKING:
+    from mirage.dag.distilled.tuning import Tuned
 
 
 @click.command(
@@ -44,7 +48,11 @@ def tune(
 ) -> None:
     """Try small changes to a tree and to the rule beside it, and keep those after which jobs end sooner.
 
-    Each setting counts alike. What is told is how much was gained on the seeds tuned on; compare on others.
+    New questions may ask anything that is known of a stage, also what TREE does not list; with --numbers there are
+    none. Each setting counts alike. What is told is how much was gained on the seeds tuned on; compare on others.
+
+    FILE always holds the best tree so far. A command that was killed or interrupted goes on when it is given again,
+    also with more --changes.
     """
     import numpy as np
 
@@ -52,11 +60,25 @@ def tune(
     from mirage.dag.distilled.teachers import teacher_of
     from mirage.dag.distilled.tree_policy import scheduler_of
     from mirage.dag.distilled.tuning import tuned
+    from mirage.dag.resumption import Kept
     from mirage.distill.editing import difference
     from mirage.distill.tree_text import text_of
+    from mirage.report.terminal.evaluation import progress_bar
+    from mirage.source_digest import source_digest
 
     text, tree = read(tree_file)
     check_output(out)
+    rng = np.random.default_rng(seed)
+    code = source_digest(["mirage.dag.distilled.tuning"])[:16]
+    plan = {
+        "tree": text,
+        **played.plan(),
+        "leaves": leaves,
+        "numbers": numbers,
+        "seed": seed,
+        "version of the code": code,
+    }
+    kept = Kept(Path(f"{out}.checkpoint"), plan)
     settings, itself = played.episodes(), scheduler_of(tree, Path(tree_file).name)
     values = np.concatenate(
         [
@@ -64,21 +86,48 @@ def tune(
             for each in settings
         ]
     )
-    found = tuned(
-        tree,
-        settings,
-        values,
-        np.random.default_rng(seed),
-        goes_on=lambda tried: tried < changes,
-        most_leaves=leaves,
-        may_grow=not numbers,
-        tell=lambda one: click.echo(f"mirage: {one.cost - 1:+.2%} after {one.tried} changes", err=True),
-    )
+    begun = None
+    if kept.finished:
+        begun = _begun(kept.finished)
+        rng.bit_generator.state = kept.finished["drawn"]
+        click.echo(f"mirage: goes on after {begun.tried} changes, at {begun.cost - 1:+.2%}", err=True)
+
+    def better(one: Tuned) -> None:
+        write_output(out, text_of(one.tree))
+        click.echo(f"mirage: {one.cost - 1:+.2%} after {one.tried} changes", err=True)
+
+    def keep(one: Tuned) -> None:
+        told = {"cost": one.cost, "tried": one.tried, "kept": one.kept}
+        kept.keep(best=text_of(one.tree), drawn=rng.bit_generator.state, **told)
+        progress(one.tried, changes)
+
+    with progress_bar("changes") as progress, resumable(kept.path):
+        found = tuned(
+            tree,
+            settings,
+            values,
+            rng,
+            goes_on=lambda tried: tried < changes,
+            most_leaves=leaves,
+            may_grow=not numbers,
+            begun=begun,
+            tell=better,
+            keep=keep,
+        )
     after = text_of(found.tree)
     write_output(out, after)
+    kept.remove()
     if as_json:
         told = {"tree": out, "cost": found.cost, "tried": found.tried, "kept": found.kept}
         click.echo(json.dumps(told, indent=2))
         return
     click.echo(difference(text, after, tree_file), nl=False)
     click.echo(f"{found.cost - 1:+.2%} on these seeds; {found.kept} of {found.tried} changes kept")
+
+
+def _begun(finished: dict[str, Any]) -> Tuned:
+    """How far a command was that is given again."""
+    from mirage.dag.distilled.tuning import Tuned
+    from mirage.distill.tree_reading import tree_of
+
+    return Tuned(tree_of(finished["best"]), finished["cost"], finished["tried"], finished["kept"])
