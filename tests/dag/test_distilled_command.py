@@ -1,11 +1,13 @@
 """``mirage distill``: a tree is shown, edited, checked and run from the command line."""
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from mirage.cli.commands.dag.distill import distill
+from mirage.dag.distilled import small_changes, student, tuning
 from mirage.dag.distilled.tree_policy import shipped_path
 from mirage.errors import ConfigurationError
 
@@ -61,6 +63,30 @@ def test_an_edit_shows_what_differs_and_writes_what_runs(mine, tmp_path):
     assert not (tmp_path / "bad.txt").exists()
 
 
+def test_an_edit_that_changes_nothing_says_so(mine):
+    told = CliRunner().invoke(distill, ["edit", mine, "drains_in < 35s -> drains_in < 35s"], catch_exceptions=False)
+    assert (told.stdout, told.stderr) == ("", f"mirage: nothing differs: {mine} says so already\n")
+    told = CliRunner().invoke(distill, ["edit", mine, "drains_in < 35s -> drains_in < 0min 35s"])
+    assert "decides as before" in told.stderr
+    assert "35s" in told.stdout
+
+
+def test_what_is_no_tree_is_told_with_what_to_do(tmp_path):
+    for command in ("run", "check", "show"):
+        with pytest.raises(ConfigurationError, match=r"'fair' is a scheduler.*mirage dag compare --policies fair,tree"):
+            said(command, "fair")
+        with pytest.raises(ConfigurationError, match=r"there is no file .*none.txt.*mirage distill fit"):
+            said(command, str(tmp_path / "none.txt"))
+
+
+def test_a_check_tells_the_executor_rule_and_when_jobs_end(mine):
+    told = said("check", mine)
+    assert "executor rule: cap 0.25 1.5, most 100 %" in told
+    assert f"mirage distill run {mine}" in told
+    told = said("check", mine, "--teacher", mine, "--setting", "10/5", "--seeds", "1")
+    assert "mean time from arrival to end: 10/5 " in told
+
+
 def test_a_check_tells_leaves_and_fidelity(mine):
     short = ("--setting", "10/5", "--seeds", "1")
     report = json.loads(said("check", mine, "--teacher", mine, *short, "--json"))
@@ -74,9 +100,69 @@ def test_a_tree_runs_beside_others(mine):
     assert [row["policy"] for row in told["rows"]] == [mine, "tree"]
 
 
+def test_a_tree_runs_that_has_the_name_of_a_scheduler(mine, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fifo").write_text(TREE)
+    told = json.loads(said("run", "fifo", "--beside", mine, "--setting", "10/5", "--seeds", "1-2", "--json"))
+    assert told["rows"][0]["policy"] == "tree:fifo"
+    assert told["rows"][0]["mean_jct_s"] == told["rows"][1]["mean_jct_s"]
+
+
 def test_a_tuned_tree_is_written(mine, tmp_path):
     out = str(tmp_path / "tuned.txt")
     short = ("--setting", "10/5", "--seeds", "1-2", "--changes", "5", "--numbers")
     told = json.loads(said("tune", mine, *short, "-o", out, "--json"))
     assert (told["tree"], told["tried"]) == (out, 5)
     assert said("check", out).startswith(f"{out}: ")
+
+
+SHORT = ("--setting", "10/6", "--seeds", "1-2")
+
+
+def interrupted(*words):
+    told = CliRunner().invoke(distill, words)
+    assert told.exit_code == 1  # as click has it; the whole command line makes it 130
+    return told.stderr
+
+
+@pytest.mark.slow
+def test_an_interrupted_tuning_goes_on_as_if_it_had_not_been(mine, tmp_path, monkeypatch):
+    whole, out = str(tmp_path / "whole.txt"), str(tmp_path / "out.txt")
+    told = json.loads(said("tune", mine, *SHORT, "--changes", "62", "-o", whole, "--json"))
+    with monkeypatch.context() as patch:
+        patch.setattr(tuning, "changed", stops_after(small_changes.changed, 52))
+        stderr = interrupted("tune", mine, *SHORT, "--changes", "62", "-o", out)
+    assert f"{out}.checkpoint; the same command goes on" in stderr
+    assert said("check", out).startswith(out)  # the best so far
+    with pytest.raises(ConfigurationError, match="seed was 0 and is 4"):
+        said("tune", mine, *SHORT, "--changes", "62", "--seed", "4", "-o", out)
+    assert json.loads(said("tune", mine, *SHORT, "--changes", "62", "-o", out, "--json")) == {**told, "tree": out}
+    assert Path(out).read_text() == Path(whole).read_text()
+    assert not Path(f"{out}.checkpoint").exists()
+
+
+@pytest.mark.slow
+def test_an_interrupted_fit_goes_on_after_its_last_tree(mine, tmp_path, monkeypatch):
+    whole, out = str(tmp_path / "whole.txt"), str(tmp_path / "out.txt")
+    command = ("fit", "--teacher", "sjf", *SHORT, "--leaves", "3,6", "--rounds", "1", "--json", "-o")
+    told = json.loads(said(*command, whole))
+    fits = stops_after(student.ranking_tree, 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(student, "ranking_tree", fits)
+        assert f"{out}.checkpoint; the same command goes on" in interrupted(*command, out)
+    assert not Path(out).exists()
+    fits = stops_after(student.ranking_tree, 2)
+    monkeypatch.setattr(student, "ranking_tree", fits)  # one is left to fit, and no other is fitted again
+    assert json.loads(said(*command, out)) == {**told, "tree": out}
+    assert Path(out).read_text() == Path(whole).read_text()
+
+
+def stops_after(function, calls):
+    left = iter(range(calls))
+
+    def stopping(*arguments, **named):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return function(*arguments, **named)
+
+    return stopping

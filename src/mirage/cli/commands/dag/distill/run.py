@@ -6,7 +6,7 @@ import click
 
 from mirage.cli.commands.dag.compare import compare
 from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
-from mirage.cli.commands.dag.distill.tree_file import tree_argument
+from mirage.cli.commands.dag.distill.tree_file import policy_of, read, tree_argument
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.values import WORDS
 
@@ -26,12 +26,13 @@ from mirage.cli.values import WORDS
 @click.pass_context
 def run(ctx: click.Context, tree_file: str, beside: tuple[str, ...], played: EpisodeOptions, as_json: bool) -> None:
     """Run a tree beside other schedulers, on the same episodes: ``mirage dag compare`` with this tree first."""
+    read(tree_file)
     ctx.invoke(
         compare,
         profiles=played.profiles,
         settings=played.settings,
         seeds=played.seeds,
-        policies=(tree_file, *beside),
+        policies=(policy_of(tree_file), *beside),
         against=None,
         gap_s=played.gap_s,
         moving_s=played.moving_s,

@@ -12,8 +12,11 @@ import click
 from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output, write_output
+from mirage.errors import ConfigurationError, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mirage.distill.tree import Tree
 
 SHIPPED = "tree"
@@ -23,10 +26,43 @@ tree_argument = click.argument("tree_file", metavar="[TREE]", default=SHIPPED)
 
 
 def read(tree_file: str) -> tuple[str, Tree]:
-    """The text of a tree's file, or of the shipped one, and the tree."""
+    """The text of a tree's file, or of the shipped one, and the tree.
+
+    Raises:
+        ConfigurationError: There is no such file, or it is no tree that can run.
+    """
     from mirage.dag.distilled.tree_policy import read_tree, shipped_path
 
-    return read_tree(shipped_path() if tree_file == SHIPPED else Path(tree_file))
+    if tree_file == SHIPPED:
+        return read_tree(shipped_path())
+    path = Path(tree_file.removeprefix(f"{SHIPPED}:"))
+    if not path.exists():
+        raise ConfigurationError(_no_file(tree_file))
+    return read_tree(path)
+
+
+def policy_of(tree_file: str) -> str:
+    """A tree's file, or the shipped tree, as a policy, also where a scheduler has the name of the file."""
+    from mirage.dag.schedulers.registry import known_schedulers
+
+    name = tree_file.partition(":")[0]
+    return f"{SHIPPED}:{tree_file}" if name != SHIPPED and name in known_schedulers() else tree_file
+
+
+def _no_file(name: str) -> str:
+    """What to do where a tree's file is absent."""
+    from mirage.dag.schedulers.registry import known_schedulers
+
+    if name.partition(":")[0] in known_schedulers():
+        return (
+            f"{shown(name)} is a scheduler, and here a tree is wanted: name a tree's file, or tree for the one that "
+            f"ships; 'mirage dag compare --policies {name},tree' runs schedulers of any kind, and "
+            f"'mirage distill fit --teacher {name} -o FILE' makes a tree of this one"
+        )
+    return (
+        f"there is no file {shown(name)}; name a tree's file, as 'mirage distill fit', 'tune' and 'edit -o' write it, "
+        "or tree for the one that ships"
+    )
 
 
 @click.command(context_settings=CONTEXT, epilog=examples("mirage distill show", "mirage distill show mine.txt --rules"))
@@ -64,7 +100,7 @@ def edit(tree_file: str, changes: tuple[str, ...], out: str | None) -> None:
     from mirage.dag.distilled.tree_policy import parameters_of
     from mirage.distill.editing import difference, edited
 
-    text, _ = read(tree_file)
+    text, before = read(tree_file)
     if out is not None:
         check_output(out)
     after, tree = edited(text, changes, tree_file)
@@ -72,6 +108,10 @@ def edit(tree_file: str, changes: tuple[str, ...], out: str | None) -> None:
     if out is not None:
         write_output(out, after)
     click.echo(difference(text, after, tree_file), nl=False)
+    if after == text:
+        click.echo(f"mirage: nothing differs: {tree_file} says so already", err=True)
+    elif tree == before:
+        click.echo("mirage: the tree decides as before: only its words differ", err=True)
 
 
 @click.command(
@@ -87,17 +127,20 @@ def edit(tree_file: str, changes: tuple[str, ...], out: str | None) -> None:
 @json_output
 def check(tree_file: str, teacher: str | None, played: EpisodeOptions, as_json: bool) -> None:
     """Say whether a tree can run as a scheduler: leaves, depth, what it asks, and the executor rule beside it."""
+    from mirage.dag.distilled.executor_rule import rule_of
     from mirage.dag.distilled.student import judged
     from mirage.dag.distilled.teachers import teacher_of
     from mirage.dag.schedulers.registry import make_scheduler
 
     _, tree = read(tree_file)
+    rule = dict(rule_of(dict(tree.settings)).settings())
     report: dict[str, object] = {
         "tree": tree_file,
         "leaves": len(tree.leaves),
         "depth": tree.depth,
         "asks": list(tree.asked),
         "settings": dict(tree.settings),
+        "executor_rule": rule,
     }
     if teacher is not None:
         settings = played.episodes()
@@ -112,9 +155,19 @@ def check(tree_file: str, teacher: str | None, played: EpisodeOptions, as_json: 
         click.echo(json.dumps(report, indent=2))
         return
     click.echo(f"{tree_file}: {len(tree.leaves)} leaves, depth {tree.depth}, asks {', '.join(tree.asked) or 'nothing'}")
-    if teacher is not None:
-        for where, one in (("the teacher's states", found.on_teacher), ("its own states", found.on_own)):
-            click.echo(f"  {fidelity_line(where, asdict(one))}")
+    click.echo(f"  executor rule: {', '.join(f'{key} {value}' for key, value in rule.items())}")
+    if teacher is None:
+        click.echo(f"  when jobs end under it: mirage distill run {tree_file}; how faithful it is: --teacher POLICY")
+        return
+    click.echo(f"  {jct_line(played.settings, found.mean_jct_s)}")
+    for where, one in (("the teacher's states", found.on_teacher), ("its own states", found.on_own)):
+        click.echo(f"  {fidelity_line(where, asdict(one))}")
+
+
+def jct_line(settings: Sequence[str], mean_jct_s: Sequence[float]) -> str:
+    """Mean times from arrival to end in each setting."""
+    times = ", ".join(f"{name} {mean_s:.1f} s" for name, mean_s in zip(settings, mean_jct_s, strict=True))
+    return f"mean time from arrival to end: {times}"
 
 
 def fidelity_line(where: str, one: dict[str, float]) -> str:
