@@ -41,12 +41,17 @@ def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
 
 
+def checkpoint_of(out: str) -> Path | None:
+    """The file beside an output that keeps what is finished of it; None beside a pipe or a device."""
+    return Path(f"{out}.checkpoint") if Path(out).is_file() or not Path(out).exists() else None
+
+
 @contextmanager
-def resumable(kept: str | os.PathLike[str]) -> Iterator[None]:
+def resumable(kept: Path | None) -> Iterator[None]:
     """Work that keeps what is finished in a file; an interruption tells where that is."""
     try:
         yield
     except KeyboardInterrupt:
-        if Path(kept).exists():
+        if kept is not None and kept.exists():
             click.echo(f"mirage: what is finished is in {kept}; the same command goes on from there", err=True)
         raise

@@ -44,7 +44,7 @@ class Kept:
     """What is finished of some work, in a file of JSON that is removed when all of it is.
 
     Args:
-        path: The file; it is read where it exists.
+        path: The file; it is read where it exists. None to keep nothing.
         plan: All that decides how the work ends; JSON values.
 
     Attributes:
@@ -54,15 +54,15 @@ class Kept:
         ConfigurationError: The file cannot be read, or is of work with another plan.
     """
 
-    def __init__(self, path: Path, plan: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path | None, plan: Mapping[str, Any]) -> None:
         self.path, self.plan = path, plan
         self.finished: dict[str, Any] = {}
+        if path is None or not path.exists():
+            return
         try:
-            held = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+            held = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ConfigurationError(f"{path} cannot be read: {error}; remove it") from error
-        if held is None:
-            return
         if not isinstance(held, dict) or not isinstance(held.get("finished"), dict):
             raise ConfigurationError(f"{path} holds no finished work; remove it")
         check_plan(path, held.get("plan"), plan)
@@ -75,6 +75,8 @@ class Kept:
             ConfigurationError: The file cannot be written.
         """
         self.finished |= finished
+        if self.path is None:
+            return
         whole = json.dumps({"plan": self.plan, "finished": self.finished})
         try:
             write_whole(self.path, whole.encode())
@@ -83,4 +85,5 @@ class Kept:
 
     def remove(self) -> None:
         """Remove the file, as all is finished."""
-        self.path.unlink(missing_ok=True)
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)

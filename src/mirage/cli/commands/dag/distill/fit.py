@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +12,7 @@ import click
 from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
 from mirage.cli.commands.dag.distill.tree_file import fidelity_line, jct_line
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
-from mirage.cli.output import check_output, resumable, write_output
+from mirage.cli.output import check_output, checkpoint_of, resumable, write_output
 from mirage.cli.values import WORDS
 from mirage.errors import ConfigurationError, shown
 
@@ -68,7 +67,7 @@ def fit(
     sizes = [_leaves(word) for word in leaves]
     check_output(out)
     scheduler = make_scheduler(teacher)
-    kept = Kept(Path(f"{out}.checkpoint"), _plan(scheduler, played, seed))
+    kept = Kept(checkpoint_of(out), _plan(scheduler, played, seed))
     trees = KeptTrees(kept)
     if trees:
         click.echo(f"mirage: goes on after {len(trees)} trees", err=True)

@@ -11,7 +11,7 @@ import click
 from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
 from mirage.cli.commands.dag.distill.tree_file import read
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
-from mirage.cli.output import check_output, resumable, write_output
+from mirage.cli.output import check_output, checkpoint_of, resumable, write_output
 
 if TYPE_CHECKING:
     from mirage.dag.distilled.tuning import Tuned
@@ -78,7 +78,7 @@ def tune(
         "seed": seed,
         "version of the code": code,
     }
-    kept = Kept(Path(f"{out}.checkpoint"), plan)
+    kept = Kept(checkpoint_of(out), plan)
     settings, itself = played.episodes(), scheduler_of(tree, Path(tree_file).name)
     values = np.concatenate(
         [
