@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +14,11 @@ from mirage.cli.options import CONTEXT, examples, json_output, seed_option
 from mirage.cli.output import check_output, checkpoint_of, resumable, write_output
 
 if TYPE_CHECKING:
-    from mirage.dag.distilled.tuning import Tuned
+    from collections.abc import Sequence
+
+    from mirage.dag.distilled.tuning import Episodes, Tuned
+    from mirage.distill.tree import Tree
+    from mirage.job_state import Floats
 
 
 @click.command(
@@ -56,36 +60,18 @@ def tune(
     """
     import numpy as np
 
-    from mirage.dag.distilled.decisions import decisions_of
-    from mirage.dag.distilled.teachers import teacher_of
-    from mirage.dag.distilled.tree_policy import scheduler_of
     from mirage.dag.distilled.tuning import tuned
     from mirage.dag.resumption import Kept
     from mirage.distill.editing import difference
     from mirage.distill.tree_text import text_of
     from mirage.report.terminal.evaluation import progress_bar
-    from mirage.source_digest import source_digest
 
     text, tree = read(tree_file)
     check_output(out)
-    rng = np.random.default_rng(seed)
-    code = source_digest(["mirage.dag.distilled.tuning"])[:16]
-    plan = {
-        "tree": text,
-        **played.plan(),
-        "leaves": leaves,
-        "numbers": numbers,
-        "seed": seed,
-        "version of the code": code,
-    }
-    kept = Kept(checkpoint_of(out), plan)
-    settings, itself = played.episodes(), scheduler_of(tree, Path(tree_file).name)
-    values = np.concatenate(
-        [
-            decisions_of(teacher_of(itself), each.worlds[:1], states_of=itself, tree=itself).contests.rows
-            for each in settings
-        ]
-    )
+    decides = {**played.plan(), "leaves": leaves, "numbers": numbers, "seed": seed}
+    kept = Kept(checkpoint_of(out), _plan(text, decides))
+    rng, settings = np.random.default_rng(seed), played.episodes()
+    values = _candidates(tree, settings)
     begun = None
     if kept.finished:
         begun = _begun(kept.finished)
@@ -123,6 +109,26 @@ def tune(
         return
     click.echo(difference(text, after, tree_file), nl=False)
     click.echo(f"{found.cost - 1:+.2%} on these seeds; {found.kept} of {found.tried} changes kept")
+
+
+def _plan(text: str, decides: dict[str, object]) -> dict[str, object]:
+    """All that decides how a tree is tuned, but for the number of changes."""
+    from mirage.source_digest import source_digest
+
+    code = source_digest(["mirage.dag.distilled.tuning"])[:16]
+    return {"tree": sha256(text.encode()).hexdigest()[:16], **decides, "version of the code": code}
+
+
+def _candidates(tree: Tree, settings: Sequence[Episodes]) -> Floats:
+    """Candidates that a tree meets in the first episode of each setting."""
+    import numpy as np
+
+    from mirage.dag.distilled.decisions import Teacher, decisions_of
+    from mirage.dag.distilled.tree_policy import scheduler_of
+
+    itself = scheduler_of(tree, "tree")
+    told = [decisions_of(Teacher(itself), each.worlds[:1], states_of=itself, tree=itself) for each in settings]
+    return np.concatenate([one.contests.rows for one in told])
 
 
 def _begun(finished: dict[str, Any]) -> Tuned:
