@@ -134,7 +134,7 @@ class Plan:
     stand. An action that cannot be done is refused by itself, and the next view tells why.
 
     Attributes:
-        wake_s: Ask again at this time, whatever happens; None for no such wish.
+        wake_s: Ask again at this time, later than now, whatever happens; None for no such wish.
     """
 
     actions: tuple[Action, ...] = ()

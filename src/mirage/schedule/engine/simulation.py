@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.errors import PlanInfeasible
+from mirage.errors import ContractBroken, PlanInfeasible
 from mirage.schedule.cluster import GpuCluster
 from mirage.schedule.contract import Action, Event, Plan, Refusal, Scheduler, Surroundings, View
 from mirage.schedule.engine.compiled import CompiledScheduler
@@ -26,6 +26,7 @@ from mirage.schedule.engine.kernel.arrays import (
     SEGMENT,
     STUCK,
     TICK_S,
+    WAKES_TOO_SOON,
     Desk,
     records,
 )
@@ -107,6 +108,7 @@ class GpuSimulation:
 
         Raises:
             PlanInfeasible: An action was refused, in strict mode; or jobs wait and the scheduler starts none of them.
+            ContractBroken: The scheduler wants to be asked again at a time that is not later than now.
         """
         clock = self._state.clock
         limit_s = until_s if math.isinf(until_s) else math.floor(until_s / TICK_S) * TICK_S
@@ -119,11 +121,12 @@ class GpuSimulation:
                 self._decide()
             elif came == STUCK:
                 waiting = int(clock[0]["n_pending"])
-                name = getattr(self.scheduler, "name", type(self.scheduler).__name__)
                 raise PlanInfeasible(
-                    f"at {self.now_s:.0f} s {waiting} jobs wait, nothing runs, and {name} starts none "
+                    f"at {self.now_s:.0f} s {waiting} jobs wait, nothing runs, and {self._name} starts none "
                     "of them; let it start what fits, or leave out jobs that fit nowhere"
                 )
+            elif came == WAKES_TOO_SOON:
+                self._wake_at(float(clock[0]["wake_s"]))
             elif came in (REACHED, ALL_OVER):
                 return
 
@@ -166,9 +169,23 @@ class GpuSimulation:
         clock["n_news"] = 0
         self._asked = plan.actions
         if plan.wake_s is not None:
-            clock["wake_s"] = math.ceil(plan.wake_s / TICK_S) * TICK_S
+            self._wake_at(plan.wake_s)
         if plan.actions:
             self._lay_down(plan)
+
+    def _wake_at(self, time_s: float) -> None:
+        """Ask again at a time; one that is not later than now would have the scheduler asked without end."""
+        if not time_s > self.now_s:
+            raise ContractBroken(
+                f"at {self.now_s} s {self._name} wants to be asked again at {time_s} s; "
+                "let it give a later time as wake_s, or None"
+            )
+        self._state.clock["wake_s"] = time_s if math.isinf(time_s) else math.ceil(time_s / TICK_S) * TICK_S
+
+    @property
+    def _name(self) -> str:
+        """The scheduler as messages call it."""
+        return str(getattr(self.scheduler, "name", type(self.scheduler).__name__))
 
     def _lay_down(self, plan: Plan) -> None:
         rows = plan_rows(plan, len(self._reasons))

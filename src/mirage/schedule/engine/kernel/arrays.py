@@ -174,7 +174,7 @@ CLOCK = _record(
 )
 
 # -- how ``advance`` comes back ----------------------------------------------------------------------------------------
-REACHED, ASKS, NEEDS_ROOM, ALL_OVER, STUCK = range(5)
+REACHED, ASKS, NEEDS_ROOM, ALL_OVER, STUCK, WAKES_TOO_SOON = range(6)
 
 
 class World(NamedTuple):

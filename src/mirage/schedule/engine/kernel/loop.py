@@ -21,6 +21,7 @@ from mirage.schedule.engine.kernel.arrays import (
     SCHEDULER_TYPE,
     STATE_TYPE,
     STUCK,
+    WAKES_TOO_SOON,
     WORLD_TYPE,
     Desk,
     State,
@@ -133,7 +134,8 @@ def advance(arrays_world: World, arrays_state: State, arrays_desk: Desk, schedul
 
     Returns:
         ``REACHED``; ``ASKS`` (the caller decides, and leaves its plan on the desk); ``NEEDS_ROOM`` (enlarge the logs
-        and call again); ``ALL_OVER``; ``STUCK`` (jobs wait, nothing runs or will happen, and nothing is started).
+        and call again); ``ALL_OVER``; ``STUCK`` (jobs wait, nothing runs or will happen, and nothing is started);
+        ``WAKES_TOO_SOON`` (the scheduler wants to be asked again at a time that is not later than now).
     """
     world, state, desk = by_reference(arrays_world), by_reference(arrays_state), by_reference(arrays_desk)
     clock = state.clock[0]
@@ -165,6 +167,8 @@ def advance(arrays_world: World, arrays_state: State, arrays_desk: Desk, schedul
             actions = scheduler(situation)
             if actions < 0:
                 return ASKS
+            if not clock.wake_s > clock.now_s:
+                return WAKES_TOO_SOON
             clock.happened = 0
             clock.n_news = 0
             clock.planned = actions
