@@ -82,7 +82,7 @@ def test_job_that_waits_for_its_boundary_can_still_be_killed() -> None:
     assert log.segments[0].end_s == 55
     assert log.rows[0].lost == 25
     assert [r.why for r in script.seen[55].refused] == ["the job is leaving already"]
-    assert [r.why for r in script.seen[60].refused] == ["the plan names the job twice"]
+    assert [r.why for r in script.seen[60].refused] == ["the plan names the job or the server twice"]
 
 
 def test_two_jobs_change_places_in_one_plan_whatever_its_order() -> None:
@@ -103,7 +103,7 @@ def test_refused_action_is_told_and_raises_where_the_engine_is_strict() -> None:
     assert [(r.action, r.why) for r in script.seen[5].refused] == [
         (plans[0][1], "the GPUs are not free"),
         (plans[0][2], "the job is not active"),
-        (plans[0][3], "the plan names the job twice"),
+        (plans[0][3], "the plan names the job or the server twice"),
     ]
     with pytest.raises(PlanInfeasible, match="start of 1 was refused: the GPUs are not free"):
         play(jobs, plans, strict=True)
@@ -143,7 +143,7 @@ def test_inference_demand_holds_servers_back_and_is_counted_where_it_is_not_met(
     assert script.seen[100].servers.wanted.tolist() == [0, 2]
     assert log.unmet_server_s == 30
     assert measures(log).unmet_server_h == 30 / 3600
-    assert [r.why for r in script.seen[131].refused] == ["the plan names the job twice"]
+    assert [r.why for r in script.seen[131].refused] == ["the plan names the job or the server twice"]
 
 
 def test_jobs_stay_in_their_pool() -> None:

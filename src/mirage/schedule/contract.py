@@ -106,7 +106,8 @@ class Lend:
     """Lend an idle server of one pool to another, to be back at ``until_s``.
 
     Attributes:
-        until_s: The promise; a loan that is still used then is a breach, and whoever is on the server is killed.
+        until_s: The promise, later than now; a loan that is still used then is a breach, and whoever is on the server
+            is killed.
     """
 
     server: int

@@ -31,7 +31,7 @@ WHY = (
     "the job is not pending",
     "the job holds no GPUs",
     "the job is leaving already",
-    "the plan names the job twice",
+    "the plan names the job or the server twice",
     "the job cannot have so many GPUs",
     "there is no such server or pool, or a place without GPUs",
     "the server is not in the job's pool",
@@ -42,6 +42,7 @@ WHY = (
     "somebody is on the server",
     "inference needs the server",
     "the server is not lent",
+    "the loan would be over at once",
 )
 """Why an action was refused, by its code."""
 

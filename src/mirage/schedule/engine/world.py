@@ -203,6 +203,7 @@ def make_state(world: World, pools: int) -> State:
         pool_of=world.home_of.copy(),
         lent_until_s=np.full(servers, NEVER_S),
         loan_of=np.full(servers, NOBODY, np.int64),
+        moved_at=np.zeros(servers, np.int64),
         wanted=np.zeros(pools, np.int64),
         present=np.bincount(world.home_of, minlength=pools).astype(np.int64),
         segments=records(SEGMENT, 2 * n + 64),

@@ -37,8 +37,8 @@ BOUNDARY, SAVE, KILL = range(3)
 # -- why an action is refused ----------------------------------------------------------------------------------------
 (
     APPLIED, NOT_ACTIVE, NOT_PENDING, HOLDS_NOTHING, LEAVES_ALREADY, NAMED_TWICE, WRONG_SIZE, NO_SUCH_SERVER,
-    WRONG_POOL, MIXED_TYPES, NOT_FREE, RUNS_NOT_THERE, NOT_ITS_OWN, IN_USE, DEMAND, NOT_LENT,
-) = range(16)  # fmt: skip
+    WRONG_POOL, MIXED_TYPES, NOT_FREE, RUNS_NOT_THERE, NOT_ITS_OWN, IN_USE, DEMAND, NOT_LENT, OVER_AT_ONCE,
+) = range(17)  # fmt: skip
 
 _I, _F = np.int64, np.float64
 
@@ -202,6 +202,7 @@ class State(NamedTuple):
     pool_of: NDArray[np.int64]  # (servers,): who may use it now
     lent_until_s: NDArray[np.float64]  # (servers,)
     loan_of: NDArray[np.int64]  # (servers,): its row in ``loans``, or NOBODY
+    moved_at: NDArray[np.int64]  # (servers,): the last plan that lent it or gave it back
     wanted: NDArray[np.int64]  # (pools,): servers that inference takes now
     present: NDArray[np.int64]  # (pools,): servers at home that are not lent
     segments: Records  # SEGMENT
@@ -243,7 +244,7 @@ def _example_types() -> tuple[Any, Any, Any]:
     )
     state = State(
         np.zeros(1, CLOCK), records(JOB, 1), i1, records(JOB, 1), records(HEAP, 1), records(CHUNK, 1), i1, i1, f1, i1,
-        i1, i1, records(SEGMENT, 1), records(PLACE, 1), records(PHASE, 1), records(DECISION, 1), records(LOAN, 1),
+        i1, i1, i1, records(SEGMENT, 1), records(PLACE, 1), records(PHASE, 1), records(DECISION, 1), records(LOAN, 1),
         np.zeros((1, 2), np.int64),
     )  # fmt: skip
     desk = Desk(

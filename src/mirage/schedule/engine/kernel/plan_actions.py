@@ -15,7 +15,9 @@ from mirage.schedule.engine.kernel.arrays import (
     APPLIED,
     CANCEL,
     CANCELLED,
+    DEMAND,
     HOLDS_NOTHING,
+    IN_USE,
     KILL,
     LEAVES_ALREADY,
     LEND,
@@ -27,6 +29,7 @@ from mirage.schedule.engine.kernel.arrays import (
     NOT_FREE,
     NOT_PENDING,
     ON_LEFT,
+    OVER_AT_ONCE,
     PENDING,
     PREEMPT,
     RESIZE,
@@ -105,6 +108,7 @@ def check(state: State, desk: Desk, action: Any) -> None:
     clock = state.clock[0]
     action.refused = APPLIED
     if action.kind == LEND or action.kind == RETURN:
+        check_server(state, action)
         return
     if action.id < 0 or action.id >= len(state.slot_of) or state.slot_of[action.id] == NOBODY:
         action.refused = NOT_ACTIVE
@@ -126,6 +130,19 @@ def check(state: State, desk: Desk, action: Any) -> None:
         action.refused = LEAVES_ALREADY
     elif action.kind == START or action.kind == RESIZE:
         check_size(state, desk, action, job)
+
+
+@kernel()
+def check_server(state: State, action: Any) -> None:
+    """Refuse a loan or a return of no server or of one that the plan has named before, and a loan without a future."""
+    if action.id < 0 or action.id >= len(state.moved_at):
+        action.refused = NO_SUCH_SERVER
+    elif state.moved_at[action.id] == state.clock[0].plans:
+        action.refused = NAMED_TWICE
+    else:
+        state.moved_at[action.id] = state.clock[0].plans
+        if action.kind == LEND and not in_ticks(action.until_s) > state.clock[0].now_s:
+            action.refused = OVER_AT_ONCE  # to end it would have the scheduler asked again, at the same time
 
 
 @kernel()
@@ -179,9 +196,7 @@ def fits(world: World, state: State, desk: Desk, n: int) -> bool:
             shift(state, state.live[state.slot_of[action.id]], free, 1)
         if action.kind == START or action.kind == RESIZE:
             used = max(used, action.first + action.places)
-    for k in range(n):
-        if desk.plan[k].refused == APPLIED:
-            try_loan(world, state, free, desk.plan[k])
+    try_loans(world, state, desk, n)
     for k in range(n):
         action = desk.plan[k]
         if action.refused != APPLIED or (action.kind != START and action.kind != RESIZE):
@@ -200,26 +215,38 @@ def fits(world: World, state: State, desk: Desk, n: int) -> bool:
     return True
 
 
+@kernel(forceinline=False)
+def try_loans(world: World, state: State, desk: Desk, n: int) -> None:
+    """Move servers for the trial: first those that come home, as they may serve inference in the place of others."""
+    for k in range(n):
+        if desk.plan[k].kind == RETURN and desk.plan[k].refused == APPLIED:
+            try_return(world, state, desk.free, desk.plan[k])
+    for k in range(n):
+        if desk.plan[k].kind == LEND and desk.plan[k].refused == APPLIED:
+            try_loan(world, state, desk.free, desk.plan[k])
+
+
+@kernel()
+def try_return(world: World, state: State, free: Any, action: Any) -> None:
+    """Move a server home for the trial, or refuse to."""
+    action.refused = why_not_return(world, state, free[action.id], action.id)
+    if action.refused == APPLIED:
+        state.present[world.home_of[action.id]] += 1
+        state.pool_of[action.id] = world.home_of[action.id]
+
+
 @kernel()
 def try_loan(world: World, state: State, free: Any, action: Any) -> None:
-    """Move a server to its new pool for the trial, or refuse to."""
-    if action.kind == LEND:
-        at = action.id if 0 <= action.id < len(free) else 0
-        action.refused = why_not_lend(world, state, free[at], action.id, action.pool)
-        if action.refused == APPLIED:
-            state.present[world.home_of[action.id]] -= 1
-            state.pool_of[action.id] = action.pool
-    elif action.kind == RETURN:
-        at = action.id if 0 <= action.id < len(free) else 0
-        action.refused = why_not_return(world, state, free[at], action.id)
-        if action.refused == APPLIED:
-            state.present[world.home_of[action.id]] += 1
-            state.pool_of[action.id] = world.home_of[action.id]
+    """Move a server to another pool for the trial, or refuse to."""
+    action.refused = why_not_lend(world, state, free[action.id], action.id, action.pool)
+    if action.refused == APPLIED:
+        state.present[world.home_of[action.id]] -= 1
+        state.pool_of[action.id] = action.pool
 
 
 @kernel()
 def undo_loan(world: World, state: State, action: Any) -> None:
-    """Take back what ``try_loan`` has done."""
+    """Take back what a trial has done to a server; in any order, as the plan moves each only once."""
     if action.refused != APPLIED:
         return
     if action.kind == LEND:
@@ -237,7 +264,8 @@ def try_again(world: World, state: State, desk: Desk, n: int) -> None:
         action = desk.plan[k]
         if action.kind == LEND or action.kind == RETURN:
             undo_loan(world, state, action)
-            action.refused = APPLIED
+            if action.refused in (IN_USE, DEMAND):
+                action.refused = APPLIED
         elif action.kind == START or action.kind == RESIZE:
             if action.how == PACKED:
                 action.places = 0
@@ -311,8 +339,7 @@ def carry_out(world: World, state: State, desk: Desk, action: Any) -> None:
     """Do what has been found possible."""
     if action.kind == LEND:
         undo_loan(world, state, action)
-        until_s = in_ticks(action.until_s)
-        lend(world, state, action.id, action.pool, max(until_s, state.clock[0].now_s))
+        lend(world, state, action.id, action.pool, in_ticks(action.until_s))
     elif action.kind == RETURN:
         undo_loan(world, state, action)
         take_home(world, state, action.id)

@@ -1,0 +1,113 @@
+"""Loans of servers in plans of several parts: each server once, one step in any order, and books that add up."""
+
+from itertools import permutations
+from math import inf
+
+import numpy as np
+import pytest
+
+from mirage.schedule.cluster import GpuCluster, ServerGroup
+from mirage.schedule.contract import Action, Lend, Plan, Resize, Return, Start, View
+from mirage.schedule.engine.log import GpuLog
+from mirage.schedule.engine.simulation import GpuSimulation
+from mirage.schedule.engine.world import Demand
+from mirage.schedule.workload.jobs import GpuJobs
+
+CLUSTER = GpuCluster((ServerGroup("t", "v100", 1, 4, "training"), ServerGroup("i", "v100", 4, 4, "inference")))
+TRAINING, INFERENCE = 0, 1
+HOME = [TRAINING, *[INFERENCE] * 4]
+END_S = 49
+TWICE = "the plan names the job or the server twice"
+
+
+class Script:
+    """Plans for given times; what was refused, and whose the servers were, at the next time asked."""
+
+    def __init__(self, plans: dict[float, list[Action]]) -> None:
+        self.plans, self.times, self.refused, self.pools = plans, sorted(plans), {}, {}
+
+    def decide(self, view: View) -> Plan:
+        self.refused[view.now_s] = [(one.action, one.why) for one in view.refused]
+        self.pools[view.now_s] = view.servers.pool.tolist()
+        wake_s = min((time_s for time_s in self.times if time_s > view.now_s), default=None)
+        return Plan(tuple(self.plans.pop(view.now_s, ())), wake_s)
+
+
+def play(plans: dict[float, list[Action]], demand: list[Demand]) -> tuple[GpuLog, Script]:
+    jobs = GpuJobs.linear([0, 60], [4, 4], [100, 1], max_gpus=8, pool=TRAINING)
+    script = Script({0: [], 20: [], **plans})
+    return GpuSimulation(CLUSTER, jobs, script, demand=demand).run(until_s=END_S), script
+
+
+def check_books(log: GpuLog, demand: list[Demand], pools: list[int]) -> None:
+    """Loans follow one another on each server, say whose it is, and add up to the demand that was not met."""
+    lent = {}
+    for loan in log.loans:
+        assert loan.start_s >= lent.get(loan.server, (0, -inf))[1]
+        lent[loan.server] = (loan.pool, loan.end_s)
+    assert pools == [lent[s][0] if lent.get(s, (0, 0))[1] == inf else home for s, home in enumerate(HOME)]
+    wanted = dict.fromkeys(range(END_S), 0)
+    for change in sorted(demand, key=lambda change: change.time_s):
+        wanted.update({second: change.servers for second in range(int(change.time_s), END_S)})
+    of_inference = log.loans[log.loans.server > 0]
+    there = [4 - sum(loan.start_s <= second < loan.end_s for loan in of_inference) for second in range(END_S)]
+    assert log.unmet_server_s == sum(max(wanted[second] - there[second], 0) for second in range(END_S))
+
+
+@pytest.mark.parametrize(
+    ("before", "twice"),
+    [
+        ([Lend(1, TRAINING), Lend(2, TRAINING)], [Return(1), Return(1)]),
+        ([Lend(1, TRAINING), Lend(2, TRAINING)], [Return(1), Lend(1, TRAINING, until_s=40)]),
+        ([Lend(1, TRAINING), Lend(2, TRAINING)], [Lend(1, TRAINING, until_s=40), Return(1)]),
+        ([Lend(2, TRAINING)], [Lend(1, TRAINING), Lend(1, TRAINING, until_s=40)]),
+        ([Lend(2, TRAINING)], [Lend(1, TRAINING), Return(1)]),
+    ],
+)
+def test_server_is_lent_or_given_back_once_in_a_plan(before: list[Action], twice: list[Action]) -> None:
+    demand = [Demand(30, INFERENCE, 4)]
+    log, script = play({0: before, 10: twice}, demand)
+    assert script.refused[20][-1] == (twice[1], TWICE)
+    check_books(log, demand, script.pools[20])
+
+
+@pytest.mark.parametrize("there_is_room", [True, False])
+def test_loans_are_one_step_in_any_order_and_a_change_of_size_without_room_undoes_none(there_is_room: bool) -> None:
+    """Inference takes two of four servers: two can be lent only as the two lent so far come home."""
+    demand = [Demand(0, INFERENCE, 2)]
+    before = [Lend(1, TRAINING), Lend(2, TRAINING), Start(0, {0: 4})]
+    wider = Resize(0, {0: 4, 3: 4} if there_is_room else {0: 5})
+    moves = [Return(1), Return(2), Lend(3, TRAINING), Lend(4, TRAINING), wider]
+    for plan in list(permutations(moves))[::5]:
+        log, script = play({0: before, 10: list(plan)}, demand)
+        assert script.refused[20] == ([] if there_is_room else [(wider, "the GPUs are not free")])
+        assert script.pools[20] == [TRAINING, INFERENCE, INFERENCE, TRAINING, TRAINING]
+        check_books(log, demand, script.pools[20])
+
+
+def random_plan(rng: np.random.Generator) -> list[Action]:
+    def one() -> Action:
+        server = int(rng.integers(-1, 6))
+        match int(rng.integers(4)):
+            case 0:
+                return Lend(server, int(rng.integers(2)), until_s=float(rng.choice([inf, rng.integers(0, 60)])))
+            case 1:
+                return Return(server)
+            case 2:
+                return Resize(0, {server: 4})
+            case _:
+                return Start(0, {server: int(rng.integers(1, 6))})
+
+    return [one() for _ in range(rng.integers(1, 8))]
+
+
+def test_books_of_random_plans_add_up() -> None:
+    rng = np.random.default_rng(0)
+    loans = 0
+    for _ in range(100):
+        plans = {float(at_s): random_plan(rng) for at_s in rng.choice(END_S, 12, replace=False)}
+        demand = [Demand(float(at_s), INFERENCE, int(rng.integers(5))) for at_s in rng.choice(END_S, 3, replace=False)]
+        log, script = play(plans | {END_S: []}, demand)
+        check_books(log, demand, script.pools[END_S])
+        loans += len(log.loans)
+    assert loans > 100
