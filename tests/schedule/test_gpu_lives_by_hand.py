@@ -203,6 +203,24 @@ def test_job_is_not_started_where_its_model_cannot_run() -> None:
     assert [r.why for r in script.seen[1].refused] == ["the job cannot run there"]
 
 
+def test_batch_with_which_a_model_cannot_run_is_refused_where_the_job_stays_too() -> None:
+    one = epochs_speeds()
+    speeds = one._replace(
+        knots=2 * one.knots,
+        local_batch=np.array([[1.0, 2.0]]),
+        step_s=np.array([[1.0, np.inf]]),
+        sync_s=np.zeros((1, 2)),
+    )
+    here, there = Resize(0, batch=4), Resize(0, {1: 1}, batch=4)
+    plans = {0: [Start(0, {0: 1}, batch=2)], 5: [here], 6: [there], 7: [Resize(0, batch=1)]}
+    log, script = play(model_jobs(), plans, also_at=[8], speeds=speeds)
+    for at_s, refused in ((6, [here]), (7, [there]), (8, [])):
+        assert [(r.action, r.why) for r in script.seen[at_s].refused] == [
+            (action, "the job cannot run there") for action in refused
+        ]
+    assert log.phases.batch.tolist() == [2, 1, 1]
+
+
 def test_costs_vary_around_what_is_expected_and_are_the_same_for_the_same_seed() -> None:
     n = 600
     jobs = GpuJobs.linear(np.arange(n) * 1000.0, [1] * n, [1] * n, restart_s=60.0)

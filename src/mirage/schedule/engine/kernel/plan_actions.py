@@ -63,7 +63,7 @@ def apply_plan(world: World, state: State, desk: Desk, n: int) -> int:
     clock.plans += 1
     happened = clock.happened
     for k in range(n):
-        check(state, desk, desk.plan[k])
+        check(world, state, desk, desk.plan[k])
     for k in range(n):
         depart(world, state, desk.plan[k])
     while not fits(world, state, desk, n):
@@ -103,7 +103,7 @@ def note(state: State, action: Any) -> None:
 
 
 @kernel(forceinline=False)
-def check(state: State, desk: Desk, action: Any) -> None:
+def check(world: World, state: State, desk: Desk, action: Any) -> None:
     """Refuse what cannot be done to a job in its present state, wherever there is room; bring the job up to now."""
     clock = state.clock[0]
     action.refused = APPLIED
@@ -129,7 +129,7 @@ def check(state: State, desk: Desk, action: Any) -> None:
     elif leaving and (action.kind == RESIZE or (action.kind == PREEMPT and action.how != KILL)):
         action.refused = LEAVES_ALREADY
     elif action.kind == START or action.kind == RESIZE:
-        check_size(state, desk, action, job)
+        check_size(world, state, desk, action, job)
 
 
 @kernel()
@@ -146,14 +146,16 @@ def check_server(state: State, action: Any) -> None:
 
 
 @kernel()
-def check_size(state: State, desk: Desk, action: Any, job: Any) -> None:
-    """Refuse a size that the job cannot have; see whether it would stay where it is."""
+def check_size(world: World, state: State, desk: Desk, action: Any, job: Any) -> None:
+    """Refuse a size that the job cannot have; see whether it would stay where it is, and could with its new batch."""
     if action.kind == RESIZE:
         stays = action.places == 0 and action.gpus <= 0
         stays = stays or (action.places > 0 and sits_there(state, job, desk.places, action.first, action.places))
         action.how = SAME_PLACES if stays else 0
         if stays:
             action.gpus = job.held
+            if action.batch > 0 and not runs(world, job, job.gpu_type, job.servers, job.held, action.batch):
+                action.refused = RUNS_NOT_THERE
             return
     if action.places > 0:
         action.gpus = 0
@@ -163,6 +165,12 @@ def check_size(state: State, desk: Desk, action: Any, job: Any) -> None:
         action.gpus = job.gpus
     if action.gpus < job.min_gpus or action.gpus > job.max_gpus:
         action.refused = WRONG_SIZE
+
+
+@kernel(forceinline=False)
+def runs(world: World, job: Any, gpu_type: int, servers: int, gpus: int, batch: int) -> bool:
+    """Whether a job makes progress on such a place with such a batch."""
+    return bool(speed(world.speeds, job.model, gpu_type, servers, gpus, batch, job.progress) > 0.0)
 
 
 @kernel(forceinline=False)
@@ -323,7 +331,7 @@ def take_on_desk(world: World, state: State, desk: Desk, action: Any, job: Any) 
     if why == APPLIED:
         batch = action.batch if action.batch > 0 else job.batch
         gpu_type = world.type_of[desk.places[action.first].server]
-        if speed(world.speeds, job.model, gpu_type, action.places, action.gpus, batch, job.progress) <= 0.0:
+        if not runs(world, job, gpu_type, action.places, action.gpus, batch):
             why = RUNS_NOT_THERE
     if why != APPLIED:
         for k in range(action.first, action.first + taken):
