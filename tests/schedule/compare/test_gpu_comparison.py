@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import pickle
+import time
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from toy_profiles import CLUSTER, write_profiles
@@ -17,6 +19,8 @@ from mirage.schedule.compare.journal import FILE
 from mirage.schedule.compare.row import MEAN, Row, mean_rows, policy_times_ms
 from mirage.schedule.compare.scheduler_text import SchedulerText
 from mirage.schedule.compare.trial import Setting, Trial, begin
+from mirage.schedule.contract import Plan, Start, View
+from mirage.schedule.schedulers.registry import SCHEDULERS, SchedulerSpec
 
 ONE_GPU = Setting(GpuCluster((ServerGroup("only", "gpu", 1, 1),)))
 
@@ -137,6 +141,39 @@ def test_the_time_of_a_policy_is_that_of_its_busy_rounds() -> None:
     assert policy_times_ms(asked, 60.0) == (pytest.approx(2000.0), pytest.approx(2900.0))
     assert policy_times_ms(asked)[0] == pytest.approx(3000.0)
     assert policy_times_ms(asked[:1], 60.0)[0] == pytest.approx(9000.0)  # no round was busy
+
+
+class LoadsFirst:
+    """FIFO that takes 100 s of processor time for its first decision in a process, and 2 ms for others."""
+
+    spent_s = 0.0
+    decided: ClassVar[list[int]] = []
+
+    def __init__(self, least: int) -> None:
+        self.least = least
+        self.decided.append(0)
+
+    def decide(self, view: View) -> Plan:
+        LoadsFirst.spent_s += 0.002 if any(self.decided) else 100.0
+        self.decided[-1] += 1
+        waiting = sorted(view.jobs.id[view.jobs.pending].tolist())
+        return Plan(tuple(Start(job) for job in waiting) if self.decided[-1] > 1 or len(waiting) >= self.least else ())
+
+
+@pytest.mark.parametrize(("least", "warm"), [(1, 10), (11, 1)])
+def test_what_a_policy_loads_first_is_not_part_of_its_time(
+    least: int, warm: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it waits for more jobs than the warm-up has, and so starts none there."""
+    monkeypatch.setattr(time, "process_time", lambda: LoadsFirst.spent_s)
+    monkeypatch.setattr(LoadsFirst, "decided", [])
+    spec = SchedulerSpec(f"{__name__}:LoadsFirst", "", {"least": least})
+    monkeypatch.setitem(SCHEDULERS, "loads-first", spec)
+    path = _philly(tmp_path, "twelve", [(0, 100 - k, 1) for k in range(12)])
+    loads, fifo = compare([path], ["loads-first", "fifo"], ONE_GPU).rows
+    assert LoadsFirst.decided == [warm, 12]
+    assert (loads.policy_ms, loads.policy_p95_ms) == (pytest.approx(2.0), pytest.approx(2.0))
+    assert (loads.mean_jct_s, loads.makespan_s) == (fifo.mean_jct_s, fifo.makespan_s)
 
 
 def test_means_leave_out_what_is_not_known() -> None:

@@ -16,11 +16,15 @@ from mirage.errors import ConfigurationError
 from mirage.schedule.cluster import GpuCluster
 from mirage.schedule.compare.row import Row, policy_times_ms
 from mirage.schedule.compare.scheduler_text import SchedulerText
+from mirage.schedule.compare.warm_up import warm_up
+from mirage.schedule.contract import Scheduler
+from mirage.schedule.engine.compiled import CompiledScheduler
 from mirage.schedule.engine.log import GpuLog
 from mirage.schedule.engine.measures import measures
 from mirage.schedule.engine.simulation import GpuSimulation
 from mirage.schedule.engine.world import Known
 from mirage.schedule.speeds.profiles import Profiles
+from mirage.schedule.workload.jobs import GpuJobs
 from mirage.schedule.workload.read import Workload, read_any_profiles, read_workload
 from mirage.source_digest import source_digest
 
@@ -84,16 +88,23 @@ class Outcome:
 def play(setting: Setting, workload: Workload, scheduler: SchedulerText) -> tuple[Outcome, GpuLog]:
     """Play a workload to its end; its measures and its log."""
     known: Known = "run-time" if scheduler.spec.knows_run_s else "estimate"
+
+    def simulated(jobs: GpuJobs, made: Scheduler | CompiledScheduler) -> GpuSimulation:
+        return GpuSimulation(
+            setting.cluster,
+            jobs,
+            made,
+            speeds=workload.profiles.speeds,
+            known=known,
+            seed=setting.seed,
+            cost_spread=setting.cost_spread,
+        )
+
     made = scheduler.make()
-    simulation = GpuSimulation(
-        setting.cluster,
-        workload.jobs,
-        made,
-        speeds=workload.profiles.speeds,
-        known=known,
-        seed=setting.seed,
-        cost_spread=setting.cost_spread,
-    )
+    if not isinstance(made, CompiledScheduler):
+        warm_up(made, workload.jobs, simulated)
+        made = scheduler.make()  # it remembers nothing of that
+    simulation = simulated(workload.jobs, made)
     log = simulation.run()
     found = measures(log)
     policy_ms, policy_p95_ms = policy_times_ms(simulation.policy_s, getattr(made, "round_s", None))
