@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from mirage.errors import ContractBroken
 from mirage.schedule.contract import Action, Cancel, Lend, Plan, Preempt, Resize, Return, Start
 from mirage.schedule.engine.kernel.arrays import (
     ACTION,
@@ -55,38 +57,47 @@ class PlanRows(NamedTuple):
     reasons: list[str]
 
 
+_pack = struct.Struct("=" + "".join("d" if ACTION[name].kind == "f" else "q" for name in ACTION.names or ())).pack
+
+
 def plan_rows(plan: Plan, first_reason: int) -> PlanRows:
     """Write a plan as records.
 
     Args:
         first_reason: The number of its first reason.
+
+    Raises:
+        ContractBroken: A job, a server, a number of GPUs or a batch is no whole number.
     """
-    rows: list[tuple[Any, ...]] = []
-    places: list[tuple[int, int]] = []
-    reasons: list[str] = []
-    for action in plan.actions:
-        rows.append(_row(action, places, first_reason + len(reasons)))
-        reasons.append(action.reason)
-    return PlanRows(np.array(rows, dtype=ACTION), np.array(places, dtype=PLACE_DTYPE), reasons)
+    rows = []
+    places: list[int] = []
+    for number, action in enumerate(plan.actions, first_reason):
+        try:
+            rows.append(_row(action, places, number))
+        except struct.error as error:
+            raise ContractBroken(f"{action!r} has a value of the wrong kind: {error}") from error
+    seats = np.array(places, np.int64).view(PLACE_DTYPE)
+    return PlanRows(np.frombuffer(b"".join(rows), ACTION), seats, [action.reason for action in plan.actions])
 
 
-def _row(action: Action, places: list[tuple[int, int]], reason: int) -> tuple[Any, ...]:
+def _row(action: Action, places: list[int], reason: int) -> bytes:
     # kind, id, how, gpus, batch, first, places, pool, until_s, reason, needed, estimate_s, refused
     if isinstance(action, (Start, Resize)):
-        kind = START if type(action) is Start else RESIZE
-        first, given = len(places), 0
+        kind = START if isinstance(action, Start) else RESIZE
+        first = len(places) // 2
         if action.places:
-            places.extend(action.places.items())
-            given = len(places) - first
+            for place in action.places.items():
+                places += place
+        given = len(places) // 2 - first
         gpus, batch = action.gpus or 0, action.batch or 0
-        return kind, action.job, 0, gpus, batch, first, given, -1, NEVER_S, reason, -1, action.estimate_s, 0
+        return _pack(kind, action.job, 0, gpus, batch, first, given, -1, NEVER_S, reason, -1, action.estimate_s, 0)
     if isinstance(action, Preempt):
-        needed = -1 if action.needed_gpus is None else action.needed_gpus
-        return PREEMPT, action.job, _HOW[action.how], 0, 0, 0, 0, -1, NEVER_S, reason, needed, action.estimate_s, 0
+        how, needed = _HOW[action.how], -1 if action.needed_gpus is None else action.needed_gpus
+        return _pack(PREEMPT, action.job, how, 0, 0, 0, 0, -1, NEVER_S, reason, needed, action.estimate_s, 0)
     if isinstance(action, Cancel):
-        return CANCEL, action.job, 0, 0, 0, 0, 0, -1, NEVER_S, reason, -1, action.estimate_s, 0
+        return _pack(CANCEL, action.job, 0, 0, 0, 0, 0, -1, NEVER_S, reason, -1, action.estimate_s, 0)
     if isinstance(action, Lend):
-        return LEND, action.server, 0, 0, 0, 0, 0, action.pool, action.until_s, reason, -1, _NAN, 0
+        return _pack(LEND, action.server, 0, 0, 0, 0, 0, action.pool, action.until_s, reason, -1, _NAN, 0)
     if isinstance(action, Return):
-        return RETURN, action.server, 0, 0, 0, 0, 0, -1, NEVER_S, reason, -1, _NAN, 0
+        return _pack(RETURN, action.server, 0, 0, 0, 0, 0, -1, NEVER_S, reason, -1, _NAN, 0)
     raise TypeError(f"{action!r} is no action; a plan takes Start, Resize, Preempt, Cancel, Lend and Return")

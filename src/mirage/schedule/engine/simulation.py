@@ -17,13 +17,9 @@ from mirage.schedule.engine.kernel.arrays import (
     ACTION,
     ALL_OVER,
     ASKS,
-    DECISION,
-    LOAN,
     NEEDS_ROOM,
-    PHASE,
     PLACE,
     REACHED,
-    SEGMENT,
     STUCK,
     TICK_S,
     WAKES_TOO_SOON,
@@ -240,23 +236,23 @@ class GpuSimulation:
         )
 
     def _enlarge(self) -> None:
-        state = self._state
-        planned, gpus = int(state.clock[0]["planned"]), int(self._world.gpus_of.sum())
+        """Grow the logs that have no room for the next events, or for the plan that is to be applied."""
+        clock, state = self._state.clock[0], self._state
+        events = 2 * int(clock["planned"]) + 1  # as ``carry_out_plan`` wants them, and ``happen``
+        rooms = {"segments": events, "seats": len(state.chunks), "phases": events, "decisions": events, "loans": events}
+        logs = {name: (getattr(state, name), int(clock[f"n_{name}"]), room) for name, room in rooms.items()}
         grown: dict[str, Any] = {
-            "segments": _grown(state.segments, SEGMENT, 2 * planned),
-            "seats": _grown(state.seats, PLACE, 2 * gpus),
-            "phases": _grown(state.phases, PHASE, 2 * planned),
-            "decisions": _grown(state.decisions, DECISION, 2 * planned),
-            "loans": _grown(state.loans, LOAN, 2 * planned),
-            "news": np.concatenate([state.news, np.zeros_like(state.news)]),
+            name: _grown(log, used + room) for name, (log, used, room) in logs.items() if used + room > len(log)
         }
+        if 2 * clock["n_news"] > len(state.news):
+            grown["news"] = np.concatenate([state.news, np.zeros_like(state.news)])
         self._state = state._replace(**grown)
 
 
 _KINDS = ("start", "resize", "preempt", "cancel", "lend", "return")
 
 
-def _grown(array: Any, dtype: np.dtype[Any], least: int) -> Any:
-    larger = records(dtype, 2 * len(array) + least)
-    larger[: len(array)] = array
+def _grown(log: Any, least: int) -> Any:
+    larger = records(log.dtype, max(2 * len(log), 2 * least))
+    larger[: len(log)] = log
     return larger
