@@ -37,16 +37,28 @@ def parts_named(disciplines: Iterable[str] = ()) -> list[str]:
     return [ENGINE, *(names or [FORECASTS, *reversed(DISCIPLINES), CHANGES])]
 
 
-def compile_ahead(parts: list[str], processes: int = PROCESSES) -> Iterator[str]:
+def use(part: str) -> None:
+    """Do once, on a tiny cluster, everything that a part is compiled for."""
+    special: dict[str, Callable[[], None]] = {ENGINE: _use_engine, FORECASTS: _use_forecasts, CHANGES: _use_changes}
+    if part in special:
+        special[part]()
+        return
+    sim = _simulation(part)
+    if part != "paused":
+        sim.run()
+
+
+def compile_ahead(parts: list[str], processes: int = PROCESSES, use: Callable[[str], None] = use) -> Iterator[str]:
     """Compile parts and leave them in the cache; each is named when it is done.
 
     Args:
         parts: As ``parts_named`` says.
         processes: How many at once; the engine comes first, as all others need it.
+        use: Does everything that a part is compiled for, in any process.
     """
     use(parts[0])
     yield parts[0]
-    if processes == 1 or len(parts) < 3 or are_compiled(parts):
+    if processes == 1 or len(parts) < 3 or are_compiled(parts, use):
         for part in parts[1:]:
             use(part)
             yield part
@@ -59,8 +71,8 @@ def compile_ahead(parts: list[str], processes: int = PROCESSES) -> Iterator[str]
             yield waiting[done]
 
 
-def are_compiled(parts: Iterable[str]) -> bool:
-    """Whether all kernels of some parts are in the cache."""
+def are_compiled(parts: Iterable[str], use: Callable[[str], None] = use) -> bool:
+    """Whether all kernels of some parts are in the cache; ``use`` does everything that a part is compiled for."""
     try:
         with told(_refuse):
             for part in parts:
@@ -73,17 +85,6 @@ def are_compiled(parts: Iterable[str]) -> bool:
 def _refuse(kernel: str | None) -> None:
     if kernel is not None:
         raise NotCompiled(kernel)
-
-
-def use(part: str) -> None:
-    """Do once, on a tiny cluster, everything that a part is compiled for."""
-    special: dict[str, Callable[[], None]] = {ENGINE: _use_engine, FORECASTS: _use_forecasts, CHANGES: _use_changes}
-    if part in special:
-        special[part]()
-        return
-    sim = _simulation(part)
-    if part != "paused":
-        sim.run()
 
 
 def _simulation(discipline: str) -> Any:

@@ -7,11 +7,15 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from mirage.cache_folder import cache_folder
+from mirage.cli.commands.setup.compile import compile_kernels
 from mirage.cli.first_compile import FirstCompilation
 from mirage.duration import DAY_S
 
@@ -28,16 +32,37 @@ def mirage(cache: Path, *words: str, text: str = "") -> subprocess.CompletedProc
 def test_check_says_that_there_is_something_to_compile_and_compiles_nothing(tmp_path: Path) -> None:
     found = mirage(tmp_path, "compile", "--check")
     assert found.returncode == 1
-    assert found.stdout.startswith("not compiled: engine, what-if, ")
+    assert found.stdout.startswith("not compiled: engine, schedule, dag, what-if, ")
     assert found.stderr == ""
     assert not (tmp_path / "mirage" / "kernels").exists()
 
 
-def test_an_unknown_discipline_is_refused_with_those_there_are(tmp_path: Path) -> None:
+def test_an_unknown_part_is_refused_with_those_there_are(tmp_path: Path) -> None:
     found = mirage(tmp_path, "compile", "esay")
     assert found.returncode == 1
-    assert "esay" in found.stderr
-    assert "easy" in found.stderr
+    assert "unknown part 'esay'. Did you mean 'easy'?" in found.stderr
+    assert "schedule" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("room", "package", "told"),
+    [
+        ("schedule", "scipy", "schedule: without sia, sia-plus, gavel, which need scipy: pip install 'mirage-hpc[sch"),
+        ("dag", "torch", "dag: without mirage train decima, which needs torch: pip install 'mirage-hpc[learn]'"),
+    ],
+)
+def test_what_needs_a_package_that_is_not_there_is_left_out_and_told(
+    room: str, package: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = import_module(f"mirage.{room}.compile_ahead")
+    used: list[str] = []
+    monkeypatch.setattr(ahead, "find_spec", lambda name: None if name == package else find_spec(name))
+    monkeypatch.setattr(ahead, "use", lambda: used.append(ahead.left_out()))
+    done = CliRunner().invoke(compile_kernels, [room])
+    assert (done.exit_code, len(used)) == (0, 1)
+    assert done.stderr.startswith(told)
+    monkeypatch.undo()
+    assert ahead.left_out() == "" or find_spec(package) is None
 
 
 @pytest.fixture

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
 
 import click
 
 from mirage.cli.options import CONTEXT, examples
+from mirage.errors import UnknownName
+
+ROOMS = ("schedule", "dag")
+"""Simulators beside that of chains, as their commands are called: clusters of GPUs, and jobs made of stages."""
 
 
 @click.command(
@@ -16,35 +23,74 @@ from mirage.cli.options import CONTEXT, examples
     epilog=examples(
         "mirage compile                           everything, once after an installation",
         "mirage compile easy slurm                what these disciplines need",
+        "mirage compile schedule                  what 'mirage schedule' needs",
         "mirage compile --check                   is there anything left to compile?",
     ),
 )
-@click.argument("disciplines", nargs=-1)
+@click.argument("parts", metavar="[PART]...", nargs=-1)
 @click.option("--processes", default=2, show_default=True, type=click.IntRange(1), help="How many compile at once.")
 @click.option("--check", is_flag=True, help="Compile nothing; exit with status 1 if there is something to compile.")
 @click.pass_context
-def compile_kernels(ctx: click.Context, disciplines: tuple[str, ...], processes: int, check: bool) -> None:
+def compile_kernels(ctx: click.Context, parts: tuple[str, ...], processes: int, check: bool) -> None:
     """Compile what simulations, evaluations and the agent's forecasts need, and keep it in the cache.
 
-    DISCIPLINES: easy, slurm, what-if ... By default all of them. Without this command, whatever needs a part first
-    compiles it.
+    PART: a discipline (easy, slurm ...), what-if, schedule or dag. By default everything. Without this command,
+    whatever needs a part first compiles it.
     """
-    from mirage.provision.compile_ahead import are_compiled, compile_ahead, parts_named
+    from mirage.provision.compile_ahead import are_compiled, compile_ahead
     from mirage.sim.first_compile import told
 
-    parts = parts_named(disciplines)
+    wanted = _wanted(parts)
+    for room in ROOMS:
+        if room in wanted and (left_out := _room(room).left_out()):
+            click.echo(f"{room}: without {left_out}", err=True)
     if check:
-        ready = are_compiled(parts)
-        click.echo(f"{'compiled' if ready else 'not compiled'}: {', '.join(parts)}")
+        ready = are_compiled(wanted, use_part)
+        click.echo(f"{'compiled' if ready else 'not compiled'}: {', '.join(wanted)}")
         ctx.exit(0 if ready else 1)
     began_s = time.monotonic()
-    label = "compiling, about a minute where nothing is yet"
-    with click.progressbar(length=len(parts), label=label, file=sys.stderr, item_show_func=str) as bar:
-        bar.update(0, "engine")
+    label = "compiling, some minutes where nothing is yet"
+    with click.progressbar(length=len(wanted), label=label, file=sys.stderr, item_show_func=str) as bar:
+        bar.update(0, wanted[0])
         with told(lambda kernel: None):
-            for part in compile_ahead(parts, processes):
+            for part in compile_ahead(wanted, processes, use_part):
                 bar.update(1, part)
 
     from mirage.sim.kernel.cache import kernel_folder
 
     click.echo(f"compiled in {time.monotonic() - began_s:.0f} s; kept in {kernel_folder()}")
+
+
+def use_part(part: str) -> None:
+    """Do once everything that a part is compiled for."""
+    from mirage.provision.compile_ahead import use
+
+    if part in ROOMS:
+        _room(part).use()
+    else:
+        use(part)
+
+
+def _wanted(parts: Sequence[str]) -> list[str]:
+    """The parts named, or all; the engine of chains first, and then what takes longest.
+
+    Raises:
+        UnknownName: There is no such part.
+    """
+    from mirage.provision.compile_ahead import FORECASTS, parts_named
+    from mirage.sim.disciplines.registry import known_disciplines
+
+    known = (*ROOMS, FORECASTS, *known_disciplines())
+    for part in parts:
+        if part not in known:
+            raise UnknownName("part", part, known)
+    rooms = [room for room in ROOMS if room in parts or not parts]
+    others = [part for part in parts if part not in ROOMS]
+    if parts and not others:
+        return rooms
+    engine, *rest = parts_named(others)
+    return [engine, *rooms, *rest]
+
+
+def _room(room: str) -> Any:
+    return import_module(f"mirage.{room}.compile_ahead")

@@ -1,0 +1,36 @@
+"""Compilation, ahead of need, of the kernels of jobs made of stages: the engine, its schedulers, networks, trees."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+
+from mirage.dag.schedulers.registry import SCHEDULERS, make_scheduler
+
+TRAINING = "mirage.dag.decima.training.record"
+
+
+def left_out() -> str:
+    """What is not compiled, and why; nothing where all is."""
+    return "" if find_spec("torch") else "mirage train decima, which needs torch: pip install 'mirage-hpc[learn]'"
+
+
+def use() -> None:
+    """Import what is compiled as it is imported, and do the rest once, in a tiny episode."""
+    modules = [spec.entry.partition(":")[0] for spec in SCHEDULERS.values()]
+    for module in (*modules, "mirage.dag.decima.deciders", *(() if left_out() else (TRAINING,))):
+        import_module(module)
+
+    from mirage.dag.distilled.decisions import Teacher, decisions_of
+    from mirage.dag.simulator.observation import observe
+    from mirage.dag.simulator.simulation import DagSimulation
+    from mirage.dag.simulator.world import DagCluster
+    from mirage.dag.workload.arrivals import batch_arrivals
+    from mirage.dag.workload.generated import generated_templates
+
+    templates, cluster = generated_templates(), DagCluster(2)
+    simulation = DagSimulation(templates, batch_arrivals(1, 0), cluster)
+    fifo, tree = make_scheduler("fifo"), make_scheduler("tree")
+    observe(simulation.world, simulation.state)
+    decisions_of(Teacher(fifo), [simulation.world], states_of=fifo, tree=tree)
+    simulation.run(fifo.decider, fifo.parameters)

@@ -1,0 +1,86 @@
+"""Compilation, ahead of need, of the kernels of GPU clusters: the engine, its schedulers, and goodput."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
+
+import numpy as np
+
+from mirage.schedule.cluster import GpuCluster, ServerGroup
+from mirage.schedule.schedulers.registry import SCHEDULERS, make_scheduler
+from mirage.schedule.solver.knapsack import choose
+from mirage.schedule.speeds.arrays import Speeds, linear_speeds
+from mirage.schedule.speeds.profiles import Profiles
+from mirage.schedule.workload.jobs import GpuJobs
+from mirage.schedule.workload.sia_csv import run_alone_s
+
+SOLVING = ("sia", "sia-plus", "gavel")
+"""Schedulers in Python that solve programs, for which they need scipy."""
+
+
+def left_out() -> str:
+    """What is not compiled, and why; nothing where all is."""
+    return "" if find_spec("scipy") else f"{', '.join(SOLVING)}, which need scipy: pip install 'mirage-hpc[schedule]'"
+
+
+def use() -> None:
+    """Do once, on tiny clusters, everything that kernels are compiled for."""
+    for spec in SCHEDULERS.values():
+        import_module(spec.entry.partition(":")[0])  # compiled schedulers are compiled as they are imported
+    _play("fifo", types=1)
+    run_alone_s(Profiles(("any",), _speeds(1)), model=0, gpu_type=0, servers=1, gpus=1, batch=8)
+    if not left_out():
+        for name in SOLVING:
+            _play(name, types=1)
+            _play(name, types=2)  # which gives some arrays another layout
+        _choose(unused=1)
+        _choose(unused=100_000)  # too large to be solved by counting GPUs
+
+
+def _play(scheduler: str, types: int) -> None:
+    from mirage.schedule.engine.simulation import GpuSimulation  # in here, as it is compiled as it is imported
+
+    cluster = GpuCluster(tuple(ServerGroup(f"g{k}", f"t{k}", 2, 2) for k in range(types)))
+    GpuSimulation(cluster, _jobs(), make_scheduler(scheduler), speeds=_speeds(types)).run(until_s=400.0)
+
+
+def _choose(unused: int) -> None:
+    """Choose where the linear program gives half a job its GPUs, so that the search has something to do."""
+    value = np.full((3, 1), 2.0)
+    choose(value, np.full(1, 2), np.zeros(1, np.int64), np.array([3, unused]))
+
+
+def _jobs() -> GpuJobs:
+    """Jobs of the one model, on which goodput has something to learn."""
+    n = 3
+    linear = GpuJobs.linear([0.0] * n, [1] * n, [1.0] * n, max_gpus=4)
+    return replace(linear, model=np.zeros(n, np.int64), work=np.full(n, 3e4), batch=np.full(n, 8), models=("any",))
+
+
+def _speeds(types: int) -> Speeds:
+    """One model in two epochs, measured with local batches of 8 and 32 on any GPUs."""
+    one = np.ones(1, np.int64)
+    return linear_speeds(np.ones(types))._replace(
+        rows=np.zeros((1, types, 2, 4), np.int64),
+        knots=2 * one,
+        local_batch=np.array([[8.0, 32.0]]),
+        step_s=np.array([[1.0, 3.0]]),
+        sync_s=np.array([[0.1, 0.1]]),
+        row_max_local=32 * one,
+        memory_max_local=np.full((1, types, 4), 32),
+        min_local=np.full((1, types), 8),
+        max_local=np.full((1, types), 32),
+        one_gpu_rate=np.full((1, types), 10.0),
+        init_batch=8 * one,
+        max_batch=128 * one,
+        slowdown=np.ones(1),
+        restart_s=np.full(1, 10.0),
+        epochs=2 * one,
+        epoch_end=np.array([[1e3, 3e4]]),
+        noise_knots=2 * one,
+        noise_batch=np.array([[8.0, 128.0]]),
+        grad_sqr=np.ones((1, 2, 2)),
+        grad_var=np.full((1, 2, 2), 3.0),
+    )

@@ -1,0 +1,43 @@
+"""What is compiled ahead for jobs made of stages is all that their schedulers need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PLAY = """
+from mirage.dag.compile_ahead import use
+from mirage.sim.kernel import cache
+use()
+kernels, load = [], cache._KernelCache._load_overload
+def loads(self, signature, target):
+    kernels.append(self._kernel)
+    return load(self, signature, target)
+cache._KernelCache._load_overload = loads
+from importlib.util import find_spec
+from mirage.dag.schedulers.registry import SCHEDULERS, make_scheduler
+from mirage.dag.simulator.observation import observe
+from mirage.dag.simulator.simulation import DagSimulation
+from mirage.dag.simulator.world import DagCluster
+from mirage.dag.workload.arrivals import batch_arrivals
+from mirage.dag.workload.generated import generated_templates
+if find_spec("torch"):
+    import mirage.dag.decima.training.rollouts
+for name in SCHEDULERS:
+    if "decima" in name and find_spec("safetensors") is None:
+        continue
+    scheduler = make_scheduler(name + ":own" if "decima" in name else name)
+    simulation = DagSimulation(generated_templates(), batch_arrivals(2, 1), DagCluster(5))
+    simulation.advance()
+    observe(simulation.world, simulation.state)
+    simulation.run(scheduler.decider, scheduler.parameters_for(1))
+print("further kernels:", *sorted(set(kernels)))
+"""
+
+
+@pytest.mark.slow
+def test_no_scheduler_needs_a_kernel_beyond_those_compiled_ahead() -> None:
+    done = subprocess.run([sys.executable, "-c", PLAY], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("further kernels:\n", 0), done.stderr

@@ -1,0 +1,56 @@
+"""What is compiled ahead for clusters of GPUs is all that comparisons need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from toy_profiles import write_profiles
+
+from mirage.schedule import compile_ahead
+
+COMPARE = """
+import sys
+from mirage.schedule.compile_ahead import use
+from mirage.sim.kernel import cache
+use()
+kernels, load = [], cache._KernelCache._load_overload
+def loads(self, signature, target):
+    kernels.append(self._kernel)
+    return load(self, signature, target)
+cache._KernelCache._load_overload = loads
+from mirage.schedule.cluster import GpuCluster, ServerGroup
+from mirage.schedule.compare.comparison import compare
+from mirage.schedule.compare.trial import Setting
+from mirage.schedule.schedulers.registry import SCHEDULERS
+folder, *names = sys.argv[1:]
+small, large = ServerGroup("small", "slow", 2, 2), ServerGroup("large", "fast", 1, 4)
+for groups in ((small,), (small, large)):
+    setting = Setting(GpuCluster(groups), folder + "/profiles")
+    compare([folder + "/jobs.csv"], names, setting)
+print("further kernels:", *sorted(set(kernels)))
+"""
+SCHEDULERS = ("fifo", "sjf", "srtf", "easy", "tiresias", "sia", "sia-plus", "gavel", "gavel-max-min")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("scipy") is None, reason="scipy is not installed")
+def test_comparison_needs_no_kernel_beyond_those_compiled_ahead(tmp_path: Path) -> None:
+    write_profiles(tmp_path / "profiles")
+    jobs = [f"j{k},{30 * k},toy,{1 + k % 3},10" for k in range(8)]
+    (tmp_path / "jobs.csv").write_text("\n".join(["name,time,application,num_replicas,batch_size", *jobs, ""]))
+    command = [sys.executable, "-c", COMPARE, str(tmp_path), *SCHEDULERS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("further kernels:\n", 0), done.stderr
+
+
+def test_schedulers_that_need_scipy_are_not_played_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[str] = []
+    monkeypatch.setattr(compile_ahead, "_play", lambda name, types: played.append(name))
+    monkeypatch.setattr(compile_ahead, "_choose", lambda unused: played.append("a choice"))
+    monkeypatch.setattr(compile_ahead, "find_spec", lambda name: None)
+    compile_ahead.use()
+    assert played == ["fifo"]
