@@ -221,6 +221,21 @@ def test_batch_with_which_a_model_cannot_run_is_refused_where_the_job_stays_too(
     assert log.phases.batch.tolist() == [2, 1, 1]
 
 
+def test_job_is_packed_where_it_is_fastest_with_the_batch_of_its_plan() -> None:
+    """The one type is faster with a batch of one, and cannot hold two."""
+    two = np.ones((1, 2), np.int64)
+    speeds = epochs_speeds()._replace(
+        type_speed=np.ones(2), rows=np.array([[[[0]], [[1]]]]), knots=2 * two[0], min_local=two, max_local=9 * two,
+        local_batch=np.array([[1.0, 2.0]] * 2), step_s=np.array([[1.0, np.inf], [2.0, 2.0]]), sync_s=np.zeros((2, 2)),
+        row_max_local=9 * two[0], memory_max_local=9 * two[..., None], one_gpu_rate=np.ones((1, 2)),
+    )  # fmt: skip
+    cluster = GpuCluster((ServerGroup("a", "fast", 1, 1), ServerGroup("b", "roomy", 1, 1)))
+    jobs = model_jobs(batch=np.ones(1, np.int64))
+    for batch, server in ((1, 0), (4, 1)):
+        log, _ = play(jobs, {0: [Start(0, batch=batch)]}, cluster, speeds=speeds, strict=True)
+        assert log.places(0) == {server: 1}
+
+
 def test_costs_vary_around_what_is_expected_and_are_the_same_for_the_same_seed() -> None:
     n = 600
     jobs = GpuJobs.linear(np.arange(n) * 1000.0, [1] * n, [1] * n, restart_s=60.0)

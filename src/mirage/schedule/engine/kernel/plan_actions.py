@@ -48,7 +48,7 @@ from mirage.schedule.engine.kernel.arrays import (
 from mirage.schedule.engine.kernel.life.costs import in_ticks
 from mirage.schedule.engine.kernel.life.lifecycle import end, go_on, resize, set_aside, settle, start, stop, tell
 from mirage.schedule.engine.kernel.life.loans import lend, take_home, why_not_lend, why_not_return
-from mirage.schedule.engine.kernel.life.placing import allowed, pack, shift, sits_there
+from mirage.schedule.engine.kernel.life.placing import allowed, pack_with_batch, shift, sits_there
 from mirage.schedule.speeds.law import speed
 from mirage.sim.kernel.compile import kernel
 
@@ -296,7 +296,8 @@ def is_for_want_of_room(refused: int) -> bool:
 @kernel(forceinline=False)
 def pack_action(world: World, state: State, desk: Desk, action: Any, job: Any, used: int) -> int:
     """Choose places for an action that names none; returns how many were written behind the ``used`` ones."""
-    n = pack(world, state, desk.free, job, action.gpus, desk.picked)
+    batch = action.batch if action.batch > 0 else job.batch
+    n = pack_with_batch(world, state, desk.free, job, action.gpus, batch, desk.picked)
     if n == 0:
         action.refused = NOT_FREE
         return 0

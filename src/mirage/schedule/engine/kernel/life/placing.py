@@ -17,12 +17,19 @@ def allowed(state: State, pool: int, server: int) -> bool:
 
 @kernel(forceinline=False)
 def pack(world: World, state: State, free: Any, job: Any, gpus: int, picked: Any) -> int:
+    """Choose servers for a job with its present batch, as ``pack_with_batch`` does."""
+    return pack_with_batch(world, state, free, job, gpus, job.batch, picked)
+
+
+@kernel(forceinline=False)
+def pack_with_batch(world: World, state: State, free: Any, job: Any, gpus: int, batch: int, picked: Any) -> int:
     """Choose servers for a job: of the GPU types on which it fits now, the one on which it is fastest.
 
     Within a type it goes to the tightest server that holds it; else to the fewest servers, the emptiest first.
 
     Args:
         free: Free GPUs by server.
+        batch: Its total batch size there.
         picked: Receives the places.
 
     Returns:
@@ -34,7 +41,7 @@ def pack(world: World, state: State, free: Any, job: Any, gpus: int, picked: Any
     for gpu_type in range(types):
         n = pack_on(world, state, free, job.pool, gpus, gpu_type, picked)
         if n > 0:
-            rate = speed(world.speeds, job.model, gpu_type, n, gpus, job.batch, job.progress)
+            rate = speed(world.speeds, job.model, gpu_type, n, gpus, batch, job.progress)
             if rate > fastest:
                 best, fastest = gpu_type, rate
     if best == NOBODY:
