@@ -104,10 +104,10 @@ def random_plan(rng: np.random.Generator) -> list[Action]:
 def test_books_of_random_plans_add_up() -> None:
     rng = np.random.default_rng(0)
     loans = 0
-    for _ in range(100):
+    for _ in range(60):
         plans = {float(at_s): random_plan(rng) for at_s in rng.choice(END_S, 12, replace=False)}
         demand = [Demand(float(at_s), INFERENCE, int(rng.integers(5))) for at_s in rng.choice(END_S, 3, replace=False)]
         log, script = play(plans | {END_S: []}, demand)
         check_books(log, demand, script.pools[END_S])
         loans += len(log.loans)
-    assert loans > 100
+    assert loans > 60
