@@ -45,6 +45,63 @@ def test_profiles_that_are_none_are_told(tmp_path, compressed):
         read_tpch(path)
 
 
+def changed_profiles(**changes):
+    """A file of 154 jobs of two stages, one of which is changed."""
+    measured = {"fresh_durations": {"5": [9]}, "first_wave": {"5": [9, 8]}, "rest_wave": {"5": [1, 2]}}
+    job = {"adjacency": [[0, 1], [0, 0]], "task_duration_ms": {"0": measured, "1": measured}}
+    jobs = {f"{size}/q{query}": job for size in SIZES for query in range(1, QUERIES + 1)}
+    adjacency = changes.pop("adjacency", job["adjacency"])
+    one = {"adjacency": adjacency, "task_duration_ms": {"0": measured, "1": measured | changes}}
+    return json.dumps(jobs | {"10g/q3": one})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rest_wave": {"5": [-1]}}, "10g/q3: stage 1: -1 is no duration"),
+        ({"rest_wave": {"5": [0]}}, "0 is no duration"),
+        ({"rest_wave": {"5": [10**12]}}, "1000000000000 is no duration"),
+        ({"rest_wave": {"5": [10**400]}}, "is no duration of a task; give whole milliseconds, 1 to 1,000,000,000"),
+        ({"first_wave": {"5": [float("nan")]}}, "nan is no duration"),
+        ({"fresh_durations": {"5": [float("inf")]}}, "inf is no duration"),
+        ({"rest_wave": {"5": [1.5]}}, "1.5 is no duration"),
+        ({"rest_wave": {"5": ["7"]}}, "'7' is no duration"),
+        ({"rest_wave": {"5": [True]}}, "True is no duration"),
+        ({"rest_wave": {"5": 7}}, "10g/q3: TypeError"),
+        ({"first_wave": {}}, "stage 1: nothing was measured in its first wave"),
+        ({"first_wave": {"5": []}, "rest_wave": {"5": []}, "fresh_durations": {}}, "stage 1: a stage of 0 tasks"),
+        ({"first_wave": []}, "stage 1: nothing was measured"),
+        ({"first_wave": [5]}, "10g/q3: IndexError"),
+        ({"adjacency": [[0, 1], [1, 0]]}, "wait for each other in a circle"),
+        ({"adjacency": [[1, 0], [0, 0]]}, "wait for each other in a circle"),
+        ({"adjacency": [[0, 1]]}, r"the adjacency has the shape \(1, 2\)"),
+        ({"adjacency": [0, 1]}, r"the adjacency has the shape \(2,\)"),
+        ({"adjacency": []}, r"the adjacency has the shape \(0,\)"),
+        ({"adjacency": [[0, 1], [0]]}, "10g/q3: ValueError"),
+        ({"adjacency": [[0] * 3] * 3}, "10g/q3: KeyError"),
+    ],
+)
+def test_profiles_that_cannot_be_name_the_job_and_the_stage(tmp_path, changes, message):
+    path = tmp_path / "profiles.json"
+    path.write_text(changed_profiles(**changes))
+    with pytest.raises(ConfigurationError, match=message) as told:
+        read_tpch(path)
+    assert str(path) in str(told.value)
+    assert len(str(told.value).splitlines()) == 1
+
+
+def test_files_that_are_damaged_are_told(tmp_path):
+    path, whole = tmp_path / "profiles.json", gzip.compress(changed_profiles().encode())
+    path.write_bytes(whole)
+    assert len(read_tpch(path)) == 154
+    for content in (whole[:-30], whole[:200] + b"\0" * 50 + whole[250:], b"\x1f\x8b", b"[" * 200_000, b"\xff\xfe{"):
+        path.write_bytes(content)
+        with pytest.raises(ConfigurationError, match="cannot be read"):
+            read_tpch(path)
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read_tpch(tmp_path)
+
+
 def test_fresh_executors_are_taken_out_of_the_first_wave_once_each(tmp_path):
     fresh, first, rest = {"2": [7, 7], "5": [9]}, {"5": [9], "2": [7, 7, 7]}, {"5": [1, 2], "2": []}
     measured = {"fresh_durations": fresh, "first_wave": first, "rest_wave": rest}
@@ -156,17 +213,44 @@ def test_schedulers_are_named_with_their_parameters():
     for word in ("nan", "x", "0", "inf"):
         with pytest.raises(ConfigurationError, match="parameter 'b'"):
             make_scheduler(f"capped:1:{word}")
+    for word in ("fifo:0.5", "fair:0.5", "fair:2"):
+        with pytest.raises(ConfigurationError, match="give 0 or 1"):
+            make_scheduler(word)
+    assert make_scheduler("fair:1").parameters.tolist() == [1]
     assert all(spec.summary for spec in SCHEDULERS.values())
 
 
 def test_settings_and_seeds_are_read():
     assert setting_of("50/200").name == "50/200"
     assert seeds_of("3,300-302") == (3, 300, 301, 302)
-    for text in ("50", "0/9", "a/b", "5/"):
+    for text in ("50", "a/b", "5/", "-5/3", "0/10", "50/0", "5/5/5", f"5/{'9' * 5000}"):
         with pytest.raises(ConfigurationError, match="50/200"):
             setting_of(text)
+    with pytest.raises(ConfigurationError, match="there are 1 to 65535"):
+        setting_of("70000/5")
+    with pytest.raises(ConfigurationError, match="ask for 1 to 100,000"):
+        setting_of("5/1000000000")
+    for gap_s in (float("inf"), float("nan"), 0.0, -1.0, 1e300):
+        with pytest.raises(ConfigurationError, match="give a positive one, up to 1,000,000 s"):
+            setting_of("5/5", gap_s)
     for text in ("5-3", "x", "1,,2", "-4"):
         with pytest.raises(ConfigurationError, match="300-319"):
             seeds_of(text)
     with pytest.raises(ConfigurationError, match="twice"):
         seeds_of("1-3,2")
+    for text in ("0-999999999", "0-99999,100000", "0-99999999999999999"):
+        with pytest.raises(ConfigurationError, match=r"more than 100,000 seeds|beyond the largest seed"):
+            seeds_of(text)
+    with pytest.raises(ConfigurationError, match="0 to 9007199254740992"):
+        seeds_of("10000000000000000")
+    with pytest.raises(ConfigurationError, match="neither a seed"):
+        seeds_of("1" * 5000)
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("inf"), float("nan"), 1e9])
+def test_times_of_a_cluster_that_cannot_be(seconds):
+    for option in ("moving_s", "warm_up_s"):
+        with pytest.raises(ConfigurationError, match="give 0 to 1,000,000 s"):
+            DagCluster(**{option: seconds})
+    with pytest.raises(ConfigurationError, match="from 0 to below 1"):
+        DagCluster(noise=seconds)

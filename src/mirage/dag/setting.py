@@ -4,34 +4,68 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mirage.dag.workload.arrivals import GAP_S
+from mirage.dag.simulator.decision import MOST_EXECUTORS
+from mirage.dag.workload.arrivals import GAP_S, Arrivals, batch_arrivals, check_gap, check_jobs, poisson_arrivals
 from mirage.errors import ConfigurationError, shown
+
+MOST_SEEDS = 100_000
+"""Of one list: more are a slip of the pen."""
+
+LARGEST_SEED = 2**53
+"""Beyond it a seed is no longer told from the next one."""
+
+_LONGEST_NUMBER = 18
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Executors, jobs, and how often jobs arrive."""
+    """Executors, jobs, and how often jobs arrive.
+
+    Attributes:
+        executors: How many.
+        jobs: Of an episode.
+        gap_s: Mean time between two arrivals.
+        batch: Whether all jobs are there at 0 instead.
+
+    Raises:
+        ConfigurationError: There can be no such cluster, or no such episode.
+    """
 
     executors: int
     jobs: int
     gap_s: float = GAP_S
+    batch: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.executors <= MOST_EXECUTORS:
+            raise ConfigurationError(f"{self.executors} executors; there are 1 to {MOST_EXECUTORS}")
+        check_jobs(self.jobs)
+        check_gap(self.gap_s)
 
     @property
     def name(self) -> str:
         """As ``setting_of`` reads it."""
         return f"{self.executors}/{self.jobs}"
 
+    def arrivals(self, seed: int, templates: int) -> Arrivals:
+        """The jobs of an episode, drawn from so many templates."""
+        if self.batch:
+            return batch_arrivals(self.jobs, seed, templates=templates)
+        return poisson_arrivals(self.jobs, seed, gap_s=self.gap_s, templates=templates)
 
-def setting_of(text: str, gap_s: float = GAP_S) -> Setting:
+
+def setting_of(text: str, gap_s: float = GAP_S, *, batch: bool = False) -> Setting:
     """A setting from ``EXECUTORS/JOBS``.
 
     Raises:
         ConfigurationError: The text is none.
     """
     executors, _, jobs = text.partition("/")
-    if not (executors.isdecimal() and jobs.isdecimal() and int(executors) > 0 and int(jobs) > 0):
+    if not (_is_whole(executors) and _is_whole(jobs)):
         raise ConfigurationError(f"{shown(text)} is no setting; write executors/jobs, as 50/200")
-    return Setting(int(executors), int(jobs), gap_s)
+    if int(executors) == 0 or int(jobs) == 0:
+        raise ConfigurationError(f"{shown(text)} has no {'jobs' if int(executors) else 'executors'}; write 50/200, say")
+    return Setting(int(executors), int(jobs), gap_s, batch)
 
 
 def seeds_of(text: str) -> tuple[int, ...]:
@@ -42,10 +76,21 @@ def seeds_of(text: str) -> tuple[int, ...]:
     """
     seeds: list[int] = []
     for word in text.split(","):
-        first, dash, last = word.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
+        first, dash, last = word.strip().partition("-")
+        if not _is_whole(first) or (dash and not _is_whole(last)) or (dash and int(last) < int(first)):
             raise ConfigurationError(f"{shown(word)} is neither a seed nor a range of seeds; write 0,3 or 300-319")
-        seeds += range(int(first), int(last or first) + 1)
+        named = range(int(first), int(last or first) + 1)
+        if named[-1] > LARGEST_SEED:
+            raise ConfigurationError(f"{shown(word)} goes beyond the largest seed; seeds are 0 to {LARGEST_SEED}")
+        if len(seeds) + len(named) > MOST_SEEDS:
+            raise ConfigurationError(
+                f"{shown(text)} names more than {MOST_SEEDS:,} seeds, and each is an episode; name fewer"
+            )
+        seeds += named
     if len(set(seeds)) < len(seeds):
         raise ConfigurationError(f"{shown(text)} names a seed twice, which would count it twice")
     return tuple(seeds)
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER

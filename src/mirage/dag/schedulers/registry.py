@@ -43,14 +43,32 @@ class Scheduler:
         return parameters
 
 
+def _loaded(entry: str) -> Callable[..., Any]:
+    module, _, name = entry.partition(":")
+    function: Callable[..., Any] = getattr(import_module(module), name)
+    return function
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A number that a scheduler can be made with, from ``least`` to ``most``."""
+    """A number that a scheduler can be made with, from ``least`` to ``most``; with ``whole`` no fraction."""
 
     name: str
     default: float
     least: float
     most: float
+    whole: bool = False
+
+    def takes(self, number: float) -> bool:
+        """Whether it can be the parameter; what is no number cannot."""
+        return self.least <= number <= self.most and not (self.whole and number != int(number))
+
+    @property
+    def range(self) -> str:
+        """What can be given, for messages."""
+        if self.whole and self.most - self.least == 1:
+            return f"{self.least:g} or {self.most:g}"
+        return f"a {'whole ' if self.whole else ''}number from {self.least:g} to {self.most:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +92,7 @@ class SchedulerSpec:
 
     def load(self) -> Callable[..., Any]:
         """What the entry names."""
-        module, _, name = self.entry.partition(":")
-        function: Callable[..., Any] = getattr(import_module(module), name)
-        return function
+        return _loaded(self.entry)
 
 
 TREE = "tree"
@@ -89,12 +105,12 @@ SCHEDULERS: dict[str, SchedulerSpec] = {
     "fifo": SchedulerSpec(
         f"{_HERE}.fifo:fifo",
         "first come, first served; fifo:1 takes ready stages first",
-        (Parameter("ready", 0, 0, 1),),
+        (Parameter("ready", 0, 0, 1, whole=True),),
     ),
     "fair": SchedulerSpec(
         f"{_HERE}.fair:fair",
         "equal shares of the jobs that want executors; fair:1 of all jobs in the system",
-        (Parameter("all", 0, 0, 1),),
+        (Parameter("all", 0, 0, 1, whole=True),),
         work_conserving=False,
     ),
     "weighted-fair": SchedulerSpec(
@@ -193,9 +209,8 @@ def _numbers(text: str, given: Sequence[str], parameters: Sequence[Parameter]) -
             numbers[place] = float(word)
         except ValueError:
             numbers[place] = np.nan
-        if not parameter.least <= numbers[place] <= parameter.most:
+        if not parameter.takes(float(numbers[place])):
             raise ConfigurationError(
-                f"{shown(word)} cannot be the parameter {parameter.name!r} of {shown(text)}; "
-                f"give a number from {parameter.least:g} to {parameter.most:g}"
+                f"{shown(word)} cannot be the parameter {parameter.name!r} of {shown(text)}; give {parameter.range}"
             )
     return numbers

@@ -36,6 +36,10 @@ ENVIRONMENTS = {"spark-sched-sim": SPARK_SCHED_SIM, "decima-2019": DECIMA_2019}
 when they finish; in the other one an executor that was not given a destination ahead counts as fresh."""
 
 
+LONGEST_S = 1e6
+"""Of moving to another job, and of warming up."""
+
+
 @dataclass(frozen=True, slots=True)
 class DagCluster:
     """Executors, and what it costs to move them.
@@ -57,11 +61,11 @@ class DagCluster:
     def __post_init__(self) -> None:
         if not 1 <= self.executors <= MOST_EXECUTORS:
             raise ConfigurationError(f"{self.executors} executors; there are 1 to {MOST_EXECUTORS}")
-        if not (self.moving_s >= 0 and self.warm_up_s >= 0 and 0 <= self.noise < 1):
-            raise ConfigurationError(
-                f"moving takes {self.moving_s} s, warming up {self.warm_up_s} s, noise is {self.noise}; "
-                "times are not negative, and noise is from 0 to below 1"
-            )
+        for what, seconds in (("moving to another job", self.moving_s), ("warming up", self.warm_up_s)):
+            if not 0 <= seconds <= LONGEST_S:
+                raise ConfigurationError(f"{what} cannot take {seconds:g} s; give 0 to {LONGEST_S:,.0f} s")
+        if not 0 <= self.noise < 1:
+            raise ConfigurationError(f"the noise is {self.noise:g}; it is from 0 to below 1")
         if self.environment not in ENVIRONMENTS:
             raise UnknownName("environment", self.environment, ENVIRONMENTS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,11 @@ from mirage.job_state import Ints
 
 GAP_S = 25.0
 """Mean time between arrivals in the published experiments: about 85 % load on 50 executors."""
+
+LONGEST_GAP_S = 1e6
+
+MOST_JOBS = 100_000
+"""Of an episode; the published stream has 5,001."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,8 @@ def poisson_arrivals(jobs: int, seed: int, *, gap_s: float = GAP_S, templates: i
     Raises:
         ConfigurationError: There is no job, or the templates are no multiple of 22.
     """
-    _check(jobs, gap_s)
+    check_jobs(jobs)
+    check_gap(gap_s)
     if templates % QUERIES:
         raise ConfigurationError(f"{templates} templates are no whole number of sizes of {QUERIES} queries")
     random = np.random.Generator(np.random.PCG64(seed))
@@ -57,7 +64,8 @@ def decima_arrivals(jobs: int, seed: int, *, gap_s: float = GAP_S) -> Arrivals:
 
     Draws as its generator does: query and size of the first job, then gap, size and query of each further one.
     """
-    _check(jobs, gap_s)
+    check_jobs(jobs)
+    check_gap(gap_s)
     random = np.random.RandomState(seed)
     arrival_ms, template = np.zeros(jobs, np.int64), np.zeros(jobs, np.int64)
     query, size = random.randint(QUERIES), random.randint(len(SIZES))
@@ -71,13 +79,28 @@ def decima_arrivals(jobs: int, seed: int, *, gap_s: float = GAP_S) -> Arrivals:
 
 def batch_arrivals(jobs: int, seed: int, *, templates: int = QUERIES * len(SIZES)) -> Arrivals:
     """Jobs drawn uniformly, all there at 0."""
-    _check(jobs, 1.0)
+    check_jobs(jobs)
     random = np.random.Generator(np.random.PCG64(seed))
     return Arrivals(np.zeros(jobs, np.int64), random.integers(templates, size=jobs))
 
 
-def _check(jobs: int, gap_s: float) -> None:
-    if jobs < 1:
-        raise ConfigurationError(f"an episode of {jobs} jobs is none; ask for at least one")
-    if not gap_s > 0:
-        raise ConfigurationError(f"a mean gap of {gap_s} s between arrivals is none; give a positive one")
+def check_jobs(jobs: int) -> None:
+    """Whether an episode can have so many jobs.
+
+    Raises:
+        ConfigurationError: It cannot.
+    """
+    if not 1 <= jobs <= MOST_JOBS:
+        raise ConfigurationError(f"an episode of {jobs} jobs cannot be; ask for 1 to {MOST_JOBS:,}")
+
+
+def check_gap(gap_s: float) -> None:
+    """Whether jobs can come so far apart.
+
+    Raises:
+        ConfigurationError: They cannot.
+    """
+    if not (math.isfinite(gap_s) and 0 < gap_s <= LONGEST_GAP_S):
+        raise ConfigurationError(
+            f"a mean gap of {gap_s:g} s between arrivals cannot be; give a positive one, up to {LONGEST_GAP_S:,.0f} s"
+        )

@@ -19,6 +19,12 @@ LEVELS = (5, 10, 20, 40, 50, 60, 80, 100)
 Durations = Mapping[int, NDArray[np.int32]]
 """Measured durations in milliseconds, by the number of executors that the job had."""
 
+LONGEST_MS = 10**9
+"""Of one task: eleven days."""
+
+MOST_TASKS = 10**6
+"""Of one stage."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageProfile:
@@ -29,12 +35,24 @@ class StageProfile:
         fresh_ms: First tasks of executors that came from elsewhere.
         first_ms: First tasks of executors that were at the job.
         rest_ms: All further tasks.
+
+    Raises:
+        ConfigurationError: There are no tasks, or a duration cannot be.
     """
 
     tasks: int
     fresh_ms: Durations
     first_ms: Durations
     rest_ms: Durations
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.tasks <= MOST_TASKS:
+            raise ConfigurationError(f"a stage of {self.tasks} tasks cannot be; it has 1 to {MOST_TASKS:,}")
+        for wave in (self.fresh_ms, self.first_ms, self.rest_ms):
+            for measured in wave.values():
+                wrong = measured[(measured < 1) | (measured > LONGEST_MS)]
+                if len(wrong):
+                    raise ConfigurationError(f"a task of {wrong[0]} ms cannot be; it lasts 1 to {LONGEST_MS:,} ms")
 
     @property
     def rough_ms(self) -> float:
@@ -78,6 +96,8 @@ class JobTemplate:
 
     def __post_init__(self) -> None:
         n = len(self.stages)
+        if n == 0:
+            raise ConfigurationError(f"the job {self.name} has no stages; it has one at least")
         if any(not (0 <= a < n and 0 <= b < n) for a, b in self.edges):
             raise ConfigurationError(f"the job {self.name} has {n} stages, and an edge to one that is not there")
         self.topological_order()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.dag.workload.templates import JobTemplate, StageProfile
-from mirage.errors import ConfigurationError
+from mirage.dag.workload.templates import LONGEST_MS, JobTemplate, StageProfile
+from mirage.errors import ConfigurationError, shown
 
 SIZES = ("2g", "5g", "10g", "20g", "50g", "80g", "100g")
 QUERIES = 22
@@ -30,7 +31,7 @@ def read_tpch(path: Path) -> tuple[JobTemplate, ...]:
     try:
         content = path.read_bytes()
         profiles = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, zlib.error, RecursionError) as error:
         raise ConfigurationError(
             f"the profiles {path} cannot be read: {error}; name a JSON file, or a .gz of one"
         ) from error
@@ -40,28 +41,63 @@ def read_tpch(path: Path) -> tuple[JobTemplate, ...]:
         raise ConfigurationError(
             f"the profiles {path} lack {len(missing)} of {len(names)} jobs, the first {missing[0]}; name another file"
         )
-    try:
-        return tuple(_template(name, profiles[name]) for name in names)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise ConfigurationError(f"the profiles {path} are not in the form of TPC-H profiles: {error!r}") from error
+    made = []
+    for name in names:
+        try:
+            made.append(_template(name, profiles[name]))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"the profiles {path}, {name}: {error}") from error
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise ConfigurationError(
+                f"the profiles {path} are not in the form of TPC-H profiles: {name}: {shown(error)}"
+            ) from error
+    return tuple(made)
 
 
 def _template(name: str, profile: dict[str, Any]) -> JobTemplate:
     adjacency = np.asarray(profile["adjacency"])
+    if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
+        raise ConfigurationError(f"the adjacency has the shape {adjacency.shape}; it is a square of 0 and 1")
     edges = tuple((int(parent), int(child)) for parent, child in np.argwhere(adjacency))
     measured = profile["task_duration_ms"]
-    return JobTemplate(name, edges, tuple(_stage(measured[str(stage)]) for stage in range(len(adjacency))))
+    stages = []
+    for stage in range(len(adjacency)):
+        try:
+            stages.append(_stage(measured[str(stage)]))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"stage {stage}: {error}") from error
+    return JobTemplate(name, edges, tuple(stages))
 
 
 def _stage(measured: dict[str, dict[str, list[int]]]) -> StageProfile:
     """A stage has as many tasks as were measured with the count named first."""
+    if not measured["first_wave"]:
+        raise ConfigurationError("nothing was measured in its first wave; a stage has one task at least")
     counted = next(iter(measured["first_wave"]))
     tasks = len(measured["first_wave"][counted]) + len(measured["rest_wave"][counted])
     fresh, first, rest = (
-        {int(count): np.array(listed, np.int32) for count, listed in measured[wave].items()}
+        {int(count): _durations(listed) for count, listed in measured[wave].items()}
         for wave in ("fresh_durations", "first_wave", "rest_wave")
     )
     return StageProfile(tasks, fresh, _without_fresh(first, fresh), rest)
+
+
+def _durations(listed: list[Any]) -> NDArray[np.int32]:
+    """Whole milliseconds.
+
+    Raises:
+        ConfigurationError: Something in the list is no duration.
+    """
+    found = np.array(listed)
+    is_right = np.zeros(len(listed), bool)
+    if found.dtype.kind in "iuf" and found.ndim == 1:
+        is_right = (found >= 1) & (found <= LONGEST_MS) & (found == np.floor(found))
+    if not is_right.all():
+        raise ConfigurationError(
+            f"{shown(listed[int(np.argmin(is_right))])} is no duration of a task; "
+            f"give whole milliseconds, 1 to {LONGEST_MS:,}"
+        )
+    return found.astype(np.int32)
 
 
 def _without_fresh(
