@@ -117,7 +117,7 @@ def test_a_scheduler_that_picks_nothing_for_good_is_told_so():
 
 @pytest.mark.parametrize(
     ("cluster", "message"),
-    [({"executors": 0}, "0 executors"), ({"noise": 1.0}, r"noise is 1\.0"), ({"environment": "spark"}, "spark-sched")],
+    [({"executors": 0}, "0 executors"), ({"noise": 1.0}, "noise is 1;"), ({"environment": "spark"}, "spark-sched")],
 )
 def test_clusters_that_cannot_be(cluster, message):
     with pytest.raises(MirageError, match=message):
@@ -147,7 +147,25 @@ def test_the_environment_refuses_what_its_masks_exclude():
         env.step(np.array([0, 0]))
     seen, _ = env.reset(seed=0)
     hidden = int(np.flatnonzero(seen["stage_mask"] == 0)[0])
-    with pytest.raises(ConfigurationError, match="excluded by the masks"):
+    with pytest.raises(ConfigurationError, match="no row whose stage_mask is 1"):
         env.step(np.array([hidden, 4]))
     with pytest.raises(ConfigurationError, match="there are add and limit"):
         DagEnv(action="both")
+
+
+@pytest.mark.parametrize("action", ["add", "limit"])
+def test_a_number_of_executors_that_the_mask_excludes_is_refused_and_not_replaced(action):
+    env, refused = DagEnv(setting=Setting(5, 8), action=action), 0
+    seen, _ = env.reset(seed=0)
+    ended = False
+    while not ended:
+        row = int(np.flatnonzero(seen["stage_mask"])[0])
+        mask = seen["executor_mask"][row]
+        decisions = env.simulation.state.clock[0].decisions
+        for number in (-1, 5, *np.flatnonzero(mask == 0)):
+            with pytest.raises(ConfigurationError, match=f"executor_mask of row {row} allows"):
+                env.step(np.array([row, number]))
+            refused += 0 <= number < 5
+        assert env.simulation.state.clock[0].decisions == decisions
+        seen, _, ended, _, _ = env.step(np.array([row, np.flatnonzero(mask)[-1]]))
+    assert refused > 20

@@ -7,7 +7,8 @@
 Observation: ``graph``, the stages that are not finished with the columns of ``FEATURES`` and edges from parents to
 children; ``job``, which job each row is of; ``stage_mask``, which rows may be picked; ``executor_mask``, shape
 (rows, executors), which numbers may go with each row. Action: a row, and a number of executors less one: how many to
-add (``action="add"``) or how many the job may have in all (``action="limit"``). Reward: minus the seconds that all jobs
+add (``action="add"``) or how many the job may have in all (``action="limit"``). What the masks exclude is refused with
+an error, never replaced by what is nearest. Reward: minus the seconds that all jobs
 together spent in the system since the last decision. The episode terminates when all jobs have ended.
 """
 
@@ -27,7 +28,6 @@ from mirage.dag.simulator.decision import under_limit
 from mirage.dag.simulator.observation import FEATURES, Graph, observe
 from mirage.dag.simulator.simulation import DagSimulation
 from mirage.dag.simulator.world import DagCluster
-from mirage.dag.workload.arrivals import poisson_arrivals
 from mirage.dag.workload.generated import generated_templates
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ConfigurationError, shown
@@ -79,6 +79,7 @@ class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
             }
         )
         self._graph: Graph | None = None
+        self._numbers_mask: NDArray[np.int8] = np.zeros((0, executors), np.int8)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -87,7 +88,7 @@ class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(2**31))
         episode = int((options or {}).get("episode", drawn))
-        arrivals = poisson_arrivals(self.setting.jobs, episode, gap_s=self.setting.gap_s, templates=len(self.templates))
+        arrivals = self.setting.arrivals(episode, len(self.templates))
         self.simulation = DagSimulation(self.templates, arrivals, self.cluster, seed=episode)
         self.simulation.advance()
         return self._observation(), {**self._info(), "episode": episode}
@@ -102,8 +103,17 @@ class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
             raise ConfigurationError("an episode begins with reset; call it before step")
         row, executors = int(action[0]), int(action[1]) + 1
         graph = self._graph
-        if not 0 <= row < len(graph.stage) or not graph.may_pick[row] or executors < self._least(row):
-            raise ConfigurationError(f"the action {shown([row, executors - 1])} is excluded by the masks")
+        if not 0 <= row < len(graph.stage) or not graph.may_pick[row]:
+            raise ConfigurationError(
+                f"the action {shown([row, executors - 1])} is excluded: {row} is no row whose stage_mask is 1"
+            )
+        allowed = self._numbers_mask[row]
+        if not (1 <= executors <= len(allowed) and allowed[executors - 1]):
+            told = np.flatnonzero(allowed)
+            raise ConfigurationError(
+                f"the action {shown([row, executors - 1])} is excluded: the executor_mask of row {row} allows "
+                f"{told[0]} to {told[-1]}"
+            )
         if self.action == "limit":
             job = int(self.simulation.state.active[graph.job[row]])
             executors = under_limit(self.simulation.state, job, executors)
@@ -112,9 +122,6 @@ class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
         asks = self.simulation.decide(int(graph.stage[row]), executors)
         reward = -(int(clock[0].in_system_ms) - before_ms) / 1000
         return self._observation(), reward, not asks, False, self._info()
-
-    def _least(self, row: int) -> int:
-        return 1 if self.action == "add" or self._graph is None else int(self._graph.least_limit[row])
 
     def _observation(self) -> Observation:
         assert self.simulation is not None
@@ -125,11 +132,12 @@ class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
             allowed = np.broadcast_to(numbers <= int(state.clock[0].free), (len(graph.stage), len(numbers)))
         else:
             allowed = numbers[None, :] >= graph.least_limit[:, None]
+        self._numbers_mask = (allowed & (graph.may_pick[:, None] == 1)).astype(np.int8)
         return {
             "graph": spaces.GraphInstance(graph.nodes, np.zeros(len(graph.edges), np.int64), graph.edges),
             "job": graph.job,
             "stage_mask": graph.may_pick,
-            "executor_mask": (allowed & (graph.may_pick[:, None] == 1)).astype(np.int8),
+            "executor_mask": self._numbers_mask.copy(),
         }
 
     def _info(self) -> dict[str, Any]:
