@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from mirage.dag.compare.makespan_bound import makespan_bound_s
 from mirage.dag.schedulers.registry import SCHEDULERS, make_scheduler
 from mirage.dag.simulator.decision import NOTHING, executors_of, stage_of
 from mirage.dag.simulator.simulation import DagSimulation
@@ -17,6 +18,7 @@ from mirage.dag.workload.templates import JobTemplate, StageProfile
 
 NUMERIC = [name for name, spec in SCHEDULERS.items() if not spec.makes]
 POLICIES = [*NUMERIC, "fifo:1", "fair:1", "capped:0:2", "weighted-fair:-1", "sjf:0.5", "sjf-critical-path:0.5"]
+POLICIES += ["equal-finish:1"]
 
 
 @some.composite
@@ -114,6 +116,7 @@ def test_every_schedule_is_one(episode, policy):
     assert clock.in_pool == len(simulation.state.executors) - on_the_way
     assert simulation.state.jobs.committed.sum() == simulation.state.stages.committed.sum() == 0
     assert -1e-9 <= outcome.idle_share <= 1
+    assert 0 < makespan_bound_s(simulation.world) <= outcome.makespan_s
     assert simulation.state.clock[0].in_system_ms == pytest.approx(1000 * outcome.jct_s.sum())
     again = begun(episode)
     again.run(scheduler.decider, scheduler.parameters_for(0))

@@ -169,3 +169,40 @@ def test_a_number_of_executors_that_the_mask_excludes_is_refused_and_not_replace
         assert env.simulation.state.clock[0].decisions == decisions
         seen, _, ended, _, _ = env.step(np.array([row, np.flatnonzero(mask)[-1]]))
     assert refused > 20
+
+
+def test_equal_finish_gives_shares_with_which_jobs_end_together():
+    for policy, first in (
+        ("equal-finish", 2),
+        ("equal-finish:1", 1),
+    ):  # by least work, or by most
+        outcome, simulation = played([job(stage(4)), job(stage(90)), job(stage(30))], [0, 1, 1], 4, policy)
+        begun = simulation.runs.stage[4:8].tolist()
+        assert (sorted(begun), begun[0]) == (
+            [1, 1, 1, 2],
+            first,
+        )
+        assert outcome.jct_s[1] == pytest.approx(outcome.jct_s[2], abs=2)
+
+
+def test_what_no_share_takes_fills_the_holes():
+    _, simulation = played([job(stage(1), stage(1)), job(stage(40))], [0, 0], 6, "equal-finish")
+    assert set(simulation.runs.start_ms[:6]) == {2000}
+    assert (simulation.runs.stage[:6] == 2).sum() == 4
+
+
+def test_list_scheduling_that_stays_at_its_job_moves_less():
+    chain = job(stage(4), stage(4), stage(4), edges=[(0, 1), (1, 2)])
+    moves = {
+        policy: played([chain] * 6, range(6), 4, policy)[0].moves for policy in ("critical-path", "critical-path-local")
+    }
+    assert moves["critical-path-local"] <= 24 < moves["critical-path"]
+    fork = job(stage(3), stage(9), stage(3), edges=[(0, 1)])
+    _, simulation = played([fork], [0], 4, "critical-path-local")
+    assert set(simulation.runs[:4].stage) == {0, 2}  # stage 1 is next on the longest path, and cannot start
+
+
+def test_the_most_jobs_at_once_are_counted():
+    assert played([job(stage(1))] * 4, [0, 6, 7, 20], 1)[0].peak_jobs == 2
+    assert played([job(stage(1))] * 4, [0, 0, 0, 5], 1)[0].peak_jobs == 4 - 1 + 1
+    assert played([job(stage(1))] * 2, [0, 6], 1)[0].peak_jobs == 1

@@ -213,7 +213,7 @@ def test_schedulers_are_named_with_their_parameters():
     for word in ("nan", "x", "0", "inf"):
         with pytest.raises(ConfigurationError, match="parameter 'b'"):
             make_scheduler(f"capped:1:{word}")
-    for word in ("fifo:0.5", "fair:0.5", "fair:2"):
+    for word in ("fifo:0.5", "fair:0.5", "equal-finish:0.1", "fair:2"):
         with pytest.raises(ConfigurationError, match="give 0 or 1"):
             make_scheduler(word)
     assert make_scheduler("fair:1").parameters.tolist() == [1]

@@ -1,10 +1,14 @@
-"""The stage first from which its job's end is farthest, whichever job it is of: list scheduling by critical path."""
+"""List scheduling by critical path: the stage first from which its job's end is farthest, whichever job it is of.
+
+With many jobs the executors of a stage that ends mostly go to another job, which costs a move and a fresh task each.
+``critical_path_local`` skips such stages while the executors are of use where they are, and stages that cannot start.
+"""
 
 from __future__ import annotations
 
 from mirage.dag.schedulers.serving import critical_stage_to_pick
 from mirage.dag.simulator.arrays import DECIDER, NOBODY, State, World
-from mirage.dag.simulator.decision import NOTHING, decision, takes_more
+from mirage.dag.simulator.decision import NOTHING, decision, is_ready, may_pick, takes_more
 from mirage.job_state import Floats
 from mirage.sim.kernel.compile import kernel
 
@@ -20,3 +24,32 @@ def critical_path(world: World, state: State, parameters: Floats) -> int:
             if stage != NOBODY and world.stages[stage].critical_ms > farthest:
                 found, farthest = stage, world.stages[stage].critical_ms
     return NOTHING if found == NOBODY else decision(found, state.clock[0].free)
+
+
+@kernel()
+def _ready_or_critical(world: World, state: State, job: int) -> int:
+    """The stage of a job with the longest way to go, of those whose tasks can start at once where there are any."""
+    found, farthest = NOBODY, -1
+    if state.jobs[job].open == 0 or not takes_more(world, state, job):
+        return NOBODY
+    first = world.jobs[job].first_stage
+    for stage in range(first, first + world.jobs[job].n_stages):
+        if may_pick(state, stage) and is_ready(state, stage) and world.stages[stage].critical_ms > farthest:
+            found, farthest = stage, world.stages[stage].critical_ms
+    return critical_stage_to_pick(world, state, job) if found == NOBODY else int(found)
+
+
+@kernel(DECIDER)
+def critical_path_local(world: World, state: State, parameters: Floats) -> int:
+    """The source's job keeps its executors; others come by the longest way to go, their ready stages first."""
+    clock = state.clock[0]
+    if clock.source_job != NOBODY:
+        stage = _ready_or_critical(world, state, clock.source_job)
+        if stage != NOBODY:
+            return decision(stage, clock.free)
+    found, farthest = NOBODY, -1
+    for k in range(clock.n_active):
+        stage = _ready_or_critical(world, state, state.active[k])
+        if stage != NOBODY and world.stages[stage].critical_ms > farthest:
+            found, farthest = stage, world.stages[stage].critical_ms
+    return NOTHING if found == NOBODY else decision(found, clock.free)

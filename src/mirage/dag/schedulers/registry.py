@@ -6,6 +6,7 @@ A scheduler is written as its name and parameters: ``fair``, ``capped:0.25:1.5``
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -28,12 +29,33 @@ class Scheduler:
         decider: The compiled decision function (``mirage.dag.simulator.arrays.DECIDER``).
         parameters: What it was made with, and room for what it keeps between decisions.
         seeded: Whether it decides at random; ``parameters[0]`` is then the seed.
+        most_jobs: How many jobs in the system it sees, those that came first; None for all.
     """
 
     name: str
     decider: Callable[..., int]
     parameters: Floats
     seeded: bool = False
+    most_jobs: int | None = None
+
+    @property
+    def entry(self) -> str:
+        """``module:attribute`` of the decision function."""
+        return f"{self.decider.__module__}:{self.decider.__qualname__}"
+
+    def __reduce__(self) -> tuple[Callable[..., Scheduler], tuple[Any, ...]]:
+        """Pickled by the name of its decision function, since compiled code stays in its process.
+
+        Raises:
+            ConfigurationError: The function is not an attribute of a module.
+        """
+        module, _, name = self.entry.partition(":")
+        if getattr(sys.modules.get(module), name, None) is not self.decider:
+            raise ConfigurationError(
+                f"the scheduler {self.name} decides by {self.entry}, which another process cannot import; "
+                "define the function at the top of a module, or use one process"
+            )
+        return _with_decider, (self.entry, self.name, self.parameters, self.seeded, self.most_jobs)
 
     def parameters_for(self, seed: int) -> Floats:
         """Parameters of an episode of its own."""
@@ -41,6 +63,10 @@ class Scheduler:
         if self.seeded:
             parameters[0] = seed
         return parameters
+
+
+def _with_decider(entry: str, name: str, parameters: Floats, seeded: bool, most_jobs: int | None) -> Scheduler:
+    return Scheduler(name, _loaded(entry), parameters, seeded, most_jobs)
 
 
 def _loaded(entry: str) -> Callable[..., Any]:
@@ -124,6 +150,15 @@ SCHEDULERS: dict[str, SchedulerSpec] = {
     ),
     "critical-path": SchedulerSpec(
         f"{_HERE}.critical_path:critical_path", "the stage with the longest path to its job's end first, of all jobs"
+    ),
+    "critical-path-local": SchedulerSpec(
+        f"{_HERE}.critical_path:critical_path_local",
+        "the same, but executors stay at their job, and stages that cannot start are skipped while others can",
+    ),
+    "equal-finish": SchedulerSpec(
+        f"{_HERE}.equal_finish:equal_finish",
+        "shares with which all jobs would end together; equal-finish:1 serves those first that would end last",
+        (Parameter("longest first", 0, 0, 1, whole=True),),
     ),
     "capped": SchedulerSpec(
         f"{_HERE}.capped:capped", "least remaining work first, up to a cap by remaining work: P(a, b)", (_A, _B)

@@ -43,11 +43,30 @@ def duration_ms(world: World, state: State, stage: int, task: int, wave: int) ->
     Profiles were measured with few numbers of executors. Between two of them one is drawn, and the lower one is the
     likelier the closer the number is to the upper one: that is how both published environments do it.
     """
-    row = world.stages[stage]
-    local = state.jobs[row.job].local
-    bits = mixed(int(world.salts[stage] + 0x9E3779B9 * task & _BITS))
+    local = state.jobs[world.stages[stage].job].local
+    bits = bits_of_task(world, stage, task)
     level = world.levels[local, 0] if bits < world.chance[local] * 2.0**32 else world.levels[local, 1]
-    place = world.waves[row.profile, level, wave]
+    return drawn_ms(world, stage, level, wave, bits)
+
+
+@kernel()
+def bits_of_task(world: World, stage: int, task: int) -> int:
+    """What all draws of a task begin with."""
+    return mixed(int(world.salts[stage] + 0x9E3779B9 * task & _BITS))
+
+
+@kernel()
+def drawn_ms(world: World, stage: int, level: int, wave: int, bits: int) -> int:
+    """How long a task runs at one of the ``LEVELS``, in a wave.
+
+    Args:
+        world: As always.
+        stage: Whose task.
+        level: Which of the numbers of executors that were measured.
+        wave: Fresh, first or rest.
+        bits: As ``bits_of_task`` says.
+    """
+    place = world.waves[world.stages[stage].profile, level, wave]
     bits = mixed(bits ^ 0x5BD1E995)
     drawn = int(world.durations_ms[place.first + (bits * place.count >> 32)] + place.added_ms)
     noise = world.settings[0].noise

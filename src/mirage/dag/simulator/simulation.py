@@ -14,7 +14,7 @@ from mirage.dag.simulator.world import DagCluster, initial_state, make_world
 from mirage.dag.workload.arrivals import Arrivals
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ContractBroken
-from mirage.job_state import Floats
+from mirage.job_state import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class Outcome:
         moves: Executors sent from one job to another, or from the general pool to a job.
         idle_share: Of executor-time up to the makespan neither in tasks nor in moves.
         decisions: How often the scheduler was asked.
+        peak_jobs: The most jobs that were in the system at once.
     """
 
     jct_s: Floats
@@ -34,6 +35,7 @@ class Outcome:
     moves: int
     idle_share: float
     decisions: int
+    peak_jobs: int
 
 
 class DagSimulation:
@@ -114,6 +116,7 @@ class DagSimulation:
             moves=int(clock.moves),
             idle_share=1 - busy_ms / there_ms,
             decisions=int(clock.decisions),
+            peak_jobs=_peak(arrival_ms[: clock.arrived], np.asarray(jobs.end_ms[ended])),
         )
 
     def _check(self, answer: int) -> bool:
@@ -129,3 +132,9 @@ class DagSimulation:
                 f"{clock.now_ms / 1000} s, though nothing else will happen; one must be picked"
             )
         return answer == ASKS
+
+
+def _peak(arrival_ms: Ints, end_ms: Ints) -> int:
+    """The most jobs at once; one that arrives in the millisecond in which another ends meets it."""
+    gone = np.searchsorted(np.sort(end_ms), arrival_ms)
+    return int((np.arange(1, len(arrival_ms) + 1) - gone).max(initial=0))

@@ -1,0 +1,59 @@
+"""A lower bound of the makespan: no order of stages, on any numbers of executors, ends an episode earlier."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import int64, void
+
+from mirage.dag.simulator.arrays import NEVER_MS, WORLD_TYPE, World
+from mirage.dag.simulator.durations import bits_of_task, drawn_ms
+from mirage.dag.workload.templates import FRESH, REST
+from mirage.job_state import Ints
+from mirage.sim.kernel.compile import kernel
+
+
+def makespan_bound_s(world: World) -> float:
+    """Seconds from the first arrival before which the last job cannot end.
+
+    Each task counts with the shortest duration that it can have, in whichever wave and with whatever number of
+    executors. After each arrival an executor has to move there; then come at least the longest path through that job,
+    with the longest task of each stage, and at least the work of this and all later jobs, spread evenly.
+    """
+    longest_ms, work_ms, end_ms = np.zeros((3, len(world.stages)), np.int64)
+    _shortest(world, longest_ms, work_ms)
+    _finish(world, longest_ms, end_ms)
+    path_ms = np.maximum.reduceat(end_ms, world.jobs.first_stage)
+    later_ms = np.cumsum(np.add.reduceat(work_ms, world.jobs.first_stage)[::-1])[::-1]
+    settings, arrival_ms = world.settings[0], world.jobs.arrival_ms
+    rest_ms = settings.moving_ms + np.maximum(path_ms, later_ms / settings.executors)
+    return float((arrival_ms - arrival_ms[0] + rest_ms).max()) / 1000
+
+
+@kernel(void(WORLD_TYPE, int64[::1], int64[::1]))
+def _shortest(world: World, longest_ms: Ints, work_ms: Ints) -> None:
+    """Per stage its longest task and the sum of them all, each as short as it can be."""
+    lowest, highest = world.levels[0, 0], world.levels[len(world.levels) - 1, 1]
+    for stage in range(len(world.stages)):
+        for task in range(world.stages[stage].tasks):
+            bits = bits_of_task(world, stage, task)
+            shortest_ms = NEVER_MS
+            for level in range(lowest, highest + 1):
+                for wave in range(FRESH, REST + 1):
+                    shortest_ms = min(shortest_ms, drawn_ms(world, stage, level, wave, bits))
+            work_ms[stage] += shortest_ms
+            longest_ms[stage] = max(longest_ms[stage], shortest_ms)
+
+
+@kernel(void(WORLD_TYPE, int64[::1], int64[::1]))
+def _finish(world: World, longest_ms: Ints, end_ms: Ints) -> None:
+    """Per stage the longest path from its job's first stages to its own end; stages may be numbered in any order."""
+    changes = True
+    while changes:
+        changes = False
+        for stage in range(len(world.stages)):
+            row, before_ms = world.stages[stage], 0
+            for k in range(row.first_parent, row.first_parent + row.n_parents):
+                before_ms = max(before_ms, end_ms[world.parents[k]])
+            if end_ms[stage] != before_ms + longest_ms[stage]:
+                end_ms[stage] = before_ms + longest_ms[stage]
+                changes = True
