@@ -1,20 +1,30 @@
 """Comparisons of schedulers: what is counted, and that differences are paired."""
 
 import itertools
+import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from mirage.dag.comparison import compare, paired_difference
+from mirage.dag.compare.comparison import compare
+from mirage.dag.compare.makespan_bound import makespan_bound_s
+from mirage.dag.compare.row import paired_difference
+from mirage.dag.compare.trial import Played
 from mirage.dag.schedulers.registry import make_scheduler
 from mirage.dag.setting import Setting
 from mirage.dag.simulator.simulation import DagSimulation
-from mirage.dag.simulator.world import DagCluster
-from mirage.dag.workload.arrivals import poisson_arrivals
+from mirage.dag.simulator.world import DagCluster, make_world
+from mirage.dag.workload.arrivals import Arrivals, poisson_arrivals
 from mirage.dag.workload.generated import generated_templates
+from mirage.dag.workload.templates import JobTemplate, StageProfile
 from mirage.errors import ConfigurationError
 
 SETTING = Setting(5, 6)
+
+
+def made_up(jct_s):
+    return Played((jct_s,), 2 * jct_s, 0.0, moves=0, idle_share=0.0, decisions=1, peak_jobs=1)
 
 
 def compared(*names, seeds=(1, 2), **options):
@@ -56,12 +66,94 @@ def test_the_cost_of_a_decision_is_what_more_of_them_cost():
 def test_intervals_are_of_paired_differences():
     random = np.random.default_rng(0)
     other = random.normal(1000, 300, 20)
-    difference = paired_difference("a", "b", SETTING, other - random.normal(10, 1, 20), other)
+    one, against = ([made_up(each) for each in part] for part in (other - random.normal(10, 1, 20), other))
+    difference = paired_difference("a", "b", SETTING, one, against)
     assert difference.mean_jct_s == pytest.approx(-10, abs=1)
     assert difference.low_s < difference.mean_jct_s < difference.high_s
     assert difference.high_s - difference.low_s < 2  # though episodes differ by hundreds of seconds
     assert difference.better_seeds == 20
     assert difference.percent == pytest.approx(100 * difference.mean_jct_s / other.mean())
+    assert difference.makespan_s == pytest.approx(2 * difference.mean_jct_s)
+    assert difference.makespan_low_s < difference.makespan_s < difference.makespan_high_s < 2 * difference.high_s + 1e-9
+    assert difference.makespan_percent == pytest.approx(difference.percent)
+
+
+def refuse(begin, scene, pieces):
+    assert not pieces, "played again"
+    return iter(())
+
+
+def test_results_that_are_kept_are_taken_over_to_the_last_digit(tmp_path):
+    first = compared("fair", "capped:0:2", resume_folder=tmp_path)
+    told = []
+    again = compared(
+        "fair", "capped:0:2", resume_folder=tmp_path, executor=refuse, progress=lambda *done: told.append(done)
+    )
+    assert (first.reused, again.reused, told) == (0, 4, [(4, 4)])
+    assert (again.rows, again.differences) == (first.rows, first.differences)
+    unlike_names = compared("capped:0:2", "fair", seeds=(2,), resume_folder=tmp_path, executor=refuse, against="fair")
+    assert unlike_names.rows[0].policy == "capped:0:2"
+    more = compared("fair", seeds=(1, 2, 3), resume_folder=tmp_path)
+    assert (more.reused, more.rows[0].seeds) == (2, 3)
+
+
+def test_nothing_is_taken_over_from_other_jobs_settings_or_schedulers(tmp_path):
+    small, larger = generated_templates()[:22], generated_templates()[22:44]
+
+    def reused(policy="capped:0:2", templates=small, setting=SETTING, seed=1, cluster=None):
+        schedulers, options = [make_scheduler(policy)], {"cluster": cluster, "resume_folder": tmp_path}
+        return compare(templates, [setting], [seed], schedulers, clock=itertools.count().__next__, **options).reused
+
+    assert (reused(), reused()) == (0, 1)
+    assert reused(templates=larger) == 0
+    assert reused(policy="capped:0:3") == reused(policy="fair") == reused(policy="fair:1") == reused(seed=7) == 0
+    assert reused(cluster=DagCluster(moving_s=3.0)) == reused(setting=Setting(5, 6, gap_s=24.0)) == 0
+    assert reused(setting=Setting(6, 6)) == reused(setting=Setting(5, 6, batch=True)) == 0
+
+
+def test_a_line_that_was_cut_off_is_played_again(tmp_path):
+    first = compared("fair", resume_folder=tmp_path)
+    (file,) = tmp_path.iterdir()
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("[]\n" + lines[0] + '{"key": "a"}\n' + lines[1][:50])
+    again = compared("fair", resume_folder=tmp_path)
+    assert again.reused == 1
+    assert again.rows[0] == replace(first.rows[0], decision_us=again.rows[0].decision_us)
+    assert compared("fair", resume_folder=tmp_path, executor=refuse).rows == again.rows
+    with pytest.raises(ConfigurationError, match="cannot keep results"):
+        compared("fair", resume_folder=file)
+
+
+def test_a_scheduler_that_sees_only_so_many_jobs_is_told():
+    fair = make_scheduler("fair")
+    options = {"clock": itertools.count().__next__}
+    (row,) = compare(generated_templates(), [Setting(2, 6, batch=True)], [1], [fair], **options).rows
+    assert (row.peak_jobs, row.unseen_jobs, row.warning) == (6, 0, None)
+    (row,) = compare(
+        generated_templates(), [Setting(2, 6, batch=True)], [1], [replace(fair, most_jobs=4)], **options
+    ).rows
+    assert (row.peak_jobs, row.unseen_jobs) == (6, 2)
+    assert row.warning.startswith("fair sees the 4 jobs that came first; in 2/6 up to 6 were in the system")
+
+
+def test_schedulers_travel_by_the_name_of_their_function():
+    there = pickle.loads(pickle.dumps(replace(make_scheduler("capped:0:2"), most_jobs=9)))
+    assert (there.name, there.parameters.tolist(), there.most_jobs) == ("capped:0:2", [0, 2], 9)
+    assert there.decider is make_scheduler("capped").decider
+    with pytest.raises(ConfigurationError, match="another process cannot import"):
+        pickle.dumps(replace(there, decider=lambda world, state, parameters: -1))
+
+
+def test_the_bound_of_one_job_is_its_longest_path_or_its_work():
+    def bound_s(tasks, executors):
+        stages = [StageProfile(n, *[{5: np.array([ms], np.int32)} for ms in (3000, 2000, 1000)]) for n in tasks]
+        jobs = [JobTemplate("chain", ((1, 0), (0, 2)), tuple(stages))]
+        arrivals = Arrivals(np.array([0, 5000]), np.zeros(2, np.int64))
+        return makespan_bound_s(make_world(jobs, arrivals, DagCluster(executors), 0))
+
+    assert bound_s((1, 1, 1), 9) == 5 + 2 + 3  # the second job's three stages, one after the other
+    assert bound_s((4, 4, 1), 1) == 2 + 2 * 9  # all work on one executor
+    assert bound_s((8, 8, 2), 2) == 2 + 18
 
 
 def test_one_seed_has_no_interval():

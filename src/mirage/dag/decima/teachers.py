@@ -17,7 +17,7 @@ from pathlib import Path
 from mirage.dag.decima.model_file import read_network
 from mirage.dag.decima.networks import decima_2019, graph_network, spark_sched_sim
 from mirage.dag.decima.networks.layers import Perceptrons
-from mirage.dag.decima.networks.workspace import workspace
+from mirage.dag.decima.networks.workspace import Extent, workspace
 from mirage.dag.decima.published_weights import DECIMA_2019, SPARK_SCHED_SIM, read_published
 from mirage.dag.schedulers.registry import Scheduler, make_scheduler
 from mirage.errors import ConfigurationError, ModelFileError
@@ -92,7 +92,7 @@ def scheduler_of(name: str, architecture: str, net: Perceptrons, *, argmax: bool
         OWN: (deciders.decide_own, graph_network),
     }[architecture]
     space = workspace(net, network.FEATURES, network.WIDTH, argmax=argmax)
-    return Scheduler(name, decider, space, seeded=not argmax)
+    return Scheduler(name, decider, space, seeded=not argmax, most_jobs=Extent().jobs)
 
 
 @lru_cache(maxsize=8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from mirage.dag.comparison import Comparison, PairedDifference
+from mirage.dag.compare.comparison import Comparison
 from mirage.report.terminal.tables import print_table
 
 _HEADS = ("policy", "mean JCT", "p95 JCT", "makespan", "moves", "idle", "decision")
@@ -18,7 +18,8 @@ def print_comparison(comparison: Comparison) -> None:
         rows = [row for row in comparison.rows if row.setting == setting]
         executors, jobs = setting.split("/")
         seeds = f"{rows[0].seeds} {'seed' if rows[0].seeds == 1 else 'seeds'}"
-        console.print(Text(f"{executors} executors, {jobs} jobs, {seeds}", "bold"))
+        bound = f"no order ends before {rows[0].makespan_bound_s:,.0f} s"
+        console.print(Text(f"{executors} executors, {jobs} jobs, {seeds}; {bound}", "bold"))
         cells = [
             [
                 row.policy,
@@ -43,18 +44,15 @@ def _print_differences(console: Console, comparison: Comparison, setting: str) -
         [
             row.policy,
             f"{row.mean_jct_s:+,.1f} s",
-            _interval(row),
+            f"{row.low_s:+,.1f} … {row.high_s:+,.1f} s",
             f"{row.percent:+.1f} %",
             f"{row.better_seeds}",
+            f"{row.makespan_s:+,.1f} s",
+            f"{row.makespan_low_s:+,.1f} … {row.makespan_high_s:+,.1f} s",
         ]
         for row in differences
     ]
-    console.print(Text(f"mean JCT less that of {differences[0].against}, paired by seed", "dim"))
-    print_table(console, ("policy", "difference", "95 % interval", "percent", "faster on"), cells)
+    console.print(Text(f"mean JCT less that of {differences[0].against}, paired by seed; then the makespan", "dim"))
+    heads = ("policy", "difference", "95 % interval", "percent", "faster on", "makespan", "95 % interval")
+    print_table(console, heads, cells)
     console.print()
-
-
-def _interval(row: PairedDifference) -> str:
-    if row.low_s is None or row.high_s is None:
-        return f"none: {row.no_interval}"
-    return f"{row.low_s:+,.1f} … {row.high_s:+,.1f} s"

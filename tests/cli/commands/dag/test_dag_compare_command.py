@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
+
 from mirage.cli import main
+from mirage.dag.schedulers.registry import SCHEDULERS
 
 SMALL = ("--setting", "5/4", "--seeds", "300-301")
 
@@ -36,6 +39,7 @@ def test_one_seed_tells_no_interval(capsys):
 
 
 def test_a_wrong_word_is_told_before_anything_runs(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
     for words, message in (
         (["--policies", "fare"], "Did you mean 'fair'"),
         (["--setting", "50"], "write executors/jobs, as 50/200"),
@@ -43,6 +47,74 @@ def test_a_wrong_word_is_told_before_anything_runs(capsys, tmp_path):
         (["--environment", "spark"], "spark-sched-sim"),
         (["--profiles", str(tmp_path / "none.json")], "cannot be read"),
         (["--gap", "0"], "give a positive one"),
+        (["--gap", "inf"], "a mean gap of inf s"),
+        (["--moving-delay", "nan"], "moving to another job cannot take nan s"),
+        (["--moving-delay", "-1"], "cannot take -1 s"),
+        (["--noise", "1"], "from 0 to below 1"),
+        (["--seeds", "0-999999999"], "more than 100,000 seeds"),
+        (["--setting", "50/0"], "has no jobs"),
+        (["--setting", "5/4,5/4"], "named twice"),
+        (["--policies", "fifo:0.5"], "give 0 or 1"),
+        (["--resume", str(tmp_path / "file" / "folder"), *SMALL], "cannot keep results"),
     ):
         assert main(["dag", "compare", *words]) == 1
+        told = capsys.readouterr().err
+        assert message in told
+        assert len(told.splitlines()) == 1
+
+
+def test_options_that_would_be_ignored_are_refused(capsys):
+    for words, message in (
+        (["--weights", "decima.npz"], "neither is compared"),
+        (["--weights", "decima.npz", "--policies", "fair,decima:own"], "neither is compared"),
+        (["--batch", "--gap", "5"], "give one of them"),
+    ):
+        assert main(["dag", "compare", *words]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_help_names_trees_files_and_networks(capsys):
+    assert main(["dag", "compare", "--help"]) == 0
+    told = capsys.readouterr().out
+    for name in ("tree", "FILE", "decima:own", "decima-argmax:FILE", "equal-finish", "my-tree.txt", "--weights"):
+        assert name in told
+    for name, spec in SCHEDULERS.items():
+        assert name in told, spec.summary
+
+
+def test_a_batch_is_there_at_the_beginning_and_results_are_kept(capsys, tmp_path):
+    words = [
+        "dag",
+        "compare",
+        *SMALL,
+        "--batch",
+        "--policies",
+        "fair,equal-finish",
+        "--resume",
+        str(tmp_path),
+        "--json",
+    ]
+    told = []
+    for _ in range(2):
+        assert main(words) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    first, again = told
+    assert (first["batch"], first["gap_s"], first["episodes_reused"], again["episodes_reused"]) == (True, None, 0, 4)
+    assert (again["rows"], again["differences"]) == (first["rows"], first["differences"])
+    for row in first["rows"]:
+        assert row["peak_jobs"] == 4
+        assert row["makespan_bound_s"] <= row["makespan_s"] < 2 * row["makespan_bound_s"]
+
+
+@pytest.mark.slow
+def test_two_processes_find_what_one_does(capsys):
+    words = ["dag", "compare", *SMALL, "--policies", "fair,equal-finish", "--json"]
+    told = []
+    for workers in ("1", "2"):
+        assert main([*words, "--workers", workers]) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    for found in told:
+        for row in found["rows"]:
+            del row["decision_us"]  # timed, and never twice the same
+    assert told[0]["rows"] == told[1]["rows"]
+    assert told[0]["differences"] == told[1]["differences"]

@@ -13,14 +13,35 @@ from mirage import __version__
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.values import WORDS
 
+_POLICIES = (
+    "fifo  fair                        rules; fifo:1 takes ready stages first, fair:1 counts all jobs",
+    "weighted-fair:EXPONENT            shares by a power of work",
+    "sjf:SHARE  sjf-critical-path      the shortest job first, up to a share of the executors",
+    "capped:A:B  capped-by-load        the shortest job first, up to a cap by its work",
+    "critical-path                     the longest path first; critical-path-local stays at its job",
+    "equal-finish                      shares with which all jobs end together, for the makespan",
+    "tree  FILE                        the tree that ships, or one in a file of 'mirage distill'",
+    "decima:own  decima-argmax:own     the network that ships: drawn decisions, or the likeliest",
+    "decima:FILE  decima-argmax:FILE   one of 'mirage train decima', or published weights (npz)",
+    "decima  decima-argmax             with the weights of --weights",
+)
+"""What there is to compare; ``mirage.dag.schedulers.registry`` has their parameters."""
+
 
 @click.command(
     context_settings=CONTEXT,
-    epilog=examples(
+    epilog="\n".join(["\b", "Policies:", *(f"  {line}" for line in _POLICIES)])
+    + "\n\n"
+    + examples(
         "mirage dag compare",
         "mirage dag compare --setting 50/200,10/50 --seeds 300-319 --policies fair,capped:0.25:1.5,sjf:0.5",
         "mirage dag compare --profiles tpch_profiles.json.gz --policies fifo,fair,weighted-fair:-1 --json",
         "mirage dag compare --policies capped,fair --moving-delay 10 --gap 15 --noise 0.2",
+        "mirage dag compare --policies fair,tree,my-tree.txt --against tree    a tree that ships, and a file of one",
+        "mirage dag compare --policies fair,decima:own,decima-argmax:own --setting 10/50",
+        "mirage dag compare --policies decima-argmax --weights decima.npz --seeds 0-3",
+        "mirage dag compare --setting 50/20 --batch --policies fair,critical-path,equal-finish",
+        "mirage dag compare --seeds 0-199 --policies fair,decima:own --workers 4 --resume results",
     ),
 )
 @click.option(
@@ -52,9 +73,8 @@ from mirage.cli.values import WORDS
     help="Of decima and decima-argmax.  [default: published ones beside the profiles]",
 )
 @click.option("--against", metavar="POLICY", help="Whom differences are to.  [default: the first policy]")
-@click.option(
-    "--gap", "gap_s", type=float, default=25.0, show_default=True, metavar="S", help="Mean time between arrivals."
-)
+@click.option("--gap", "gap_s", type=float, metavar="S", help="Mean time between arrivals.  [default: 25]")
+@click.option("--batch", is_flag=True, help="All jobs are there at the beginning.")
 @click.option(
     "--moving-delay",
     "moving_s",
@@ -74,6 +94,15 @@ from mirage.cli.values import WORDS
     metavar="NAME",
     help="Whose dynamics: spark-sched-sim or decima-2019.",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Processes at once; a rule plays an episode in less time than a process takes to start.",
+)
+@click.option("--resume", metavar="DIR", help="Keep results there as they come, and take over those found there.")
 @json_output
 def compare(
     profiles: str | None,
@@ -82,36 +111,59 @@ def compare(
     policies: tuple[str, ...],
     weights: str | None,
     against: str | None,
-    gap_s: float,
+    gap_s: float | None,
+    batch: bool,
     moving_s: float,
     noise: float,
     environment: str,
+    workers: int,
+    resume: str | None,
     as_json: bool,
 ) -> None:
     """Compare schedulers of stages by the time jobs take from arrival to end (JCT).
 
-    Every scheduler meets the same jobs with the same durations, so differences are paired by seed. Policies: fifo,
-    fair, weighted-fair:EXPONENT, sjf:SHARE, sjf-critical-path:SHARE, critical-path, capped:A:B, capped-by-load,
-    decima and decima-argmax (:FILE of weights, or :own), and those of installed packages.
+    Every scheduler meets the same jobs with the same durations, so differences are paired by seed. Policies of
+    installed packages are compared like the ones below.
     """
-    from mirage.dag.comparison import compare as compare_schedulers
+    if weights is not None and not {"decima", "decima-argmax"} & set(policies):
+        raise click.UsageError(
+            "--weights is for the policies decima and decima-argmax, and neither is compared; "
+            "name one, or leave --weights out"
+        )
+    if batch and gap_s is not None:
+        raise click.UsageError("--batch has all jobs at the beginning, and --gap is between them; give one of them")
+    from mirage.dag.compare.comparison import compare as compare_schedulers
     from mirage.dag.decima.teachers import with_weights
     from mirage.dag.setting import seeds_of, setting_of
     from mirage.dag.simulator.world import DagCluster
+    from mirage.dag.workload.arrivals import GAP_S
     from mirage.dag.workload.generated import generated_templates
     from mirage.dag.workload.tpch import read_tpch
+    from mirage.executors.processes import Processes
     from mirage.report.dag.terminal import print_comparison
     from mirage.report.terminal.evaluation import progress_bar
 
-    sizes = [setting_of(text, gap_s) for text in settings]
+    mean_gap_s = GAP_S if gap_s is None else gap_s
+    sizes = [setting_of(text, mean_gap_s, batch=batch) for text in settings]
     numbers = seeds_of(seeds)
     schedulers = [with_weights(text, weights, profiles) for text in policies]
     cluster = DagCluster(moving_s=moving_s, noise=noise, environment=environment)
     templates = generated_templates() if profiles is None else read_tpch(Path(profiles))
     with progress_bar("episodes") as progress:
         comparison = compare_schedulers(
-            templates, sizes, numbers, schedulers, against=against, cluster=cluster, progress=progress
+            templates,
+            sizes,
+            numbers,
+            schedulers,
+            against=against,
+            cluster=cluster,
+            progress=progress,
+            executor=Processes(workers),
+            resume_folder=None if resume is None else Path(resume),
         )
+    for row in comparison.rows:
+        if row.warning is not None:
+            click.echo(f"mirage: warning: {row.warning}", err=True)
     if not as_json:
         print_comparison(comparison)
         return
@@ -120,10 +172,12 @@ def compare(
         "differences": [difference.to_json() for difference in comparison.differences],
         "profiles": profiles,
         "seeds": seeds,
-        "gap_s": gap_s,
+        "gap_s": None if batch else mean_gap_s,
+        "batch": batch,
         "moving_s": moving_s,
         "noise": noise,
         "environment": environment,
+        "episodes_reused": comparison.reused,
         "version": __version__,
         "command": shlex.join(["mirage", *sys.argv[1:]]),
     }

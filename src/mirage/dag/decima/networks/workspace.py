@@ -35,7 +35,7 @@ class Extent:
     """
 
     jobs: int = 256
-    stages: int = 4096
+    stages: int = 4608  # 18 a job, as many as a TPC-H query has at most
     links: int = 16384
     numbers: int = 1024
 

@@ -1,0 +1,147 @@
+"""Comparison of schedulers on the same episodes: job completion times, makespan, moves, idle share, cost of a decision.
+
+Every scheduler meets every episode with the same arrivals and the same durations of tasks, so differences are paired.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mirage.dag.compare.journal import Journal
+from mirage.dag.compare.row import ComparisonRow, PairedDifference, paired_difference, row_of
+from mirage.dag.compare.trial import Keys, Played, Scene, Trial, begin
+from mirage.dag.schedulers.registry import Scheduler
+from mirage.dag.setting import Setting
+from mirage.dag.simulator.world import DagCluster
+from mirage.dag.workload.templates import JobTemplate
+from mirage.errors import ConfigurationError, shown
+from mirage.executors.executor import Executor
+from mirage.executors.processes import Processes
+
+TIMING_S = 0.3
+"""About how long decisions are timed for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Rows of all schedulers in all settings, and their differences to one of them.
+
+    Attributes:
+        rows: One for each setting and scheduler.
+        differences: One for each setting and scheduler but the one that they are to.
+        reused: Episodes taken over from an earlier run.
+    """
+
+    rows: tuple[ComparisonRow, ...]
+    differences: tuple[PairedDifference, ...]
+    reused: int = 0
+
+
+def compare(
+    templates: Sequence[JobTemplate],
+    settings: Iterable[Setting],
+    seeds: Sequence[int],
+    schedulers: Sequence[Scheduler],
+    *,
+    against: str | None = None,
+    cluster: DagCluster | None = None,
+    clock: Callable[[], float] = time.process_time,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+    executor: Executor | None = None,
+    resume_folder: Path | None = None,
+) -> Comparison:
+    """Play every scheduler on every seed in every setting.
+
+    Args:
+        templates: Kinds of jobs.
+        settings: Sizes of cluster and episode.
+        seeds: Of arrivals and durations.
+        schedulers: What to compare.
+        against: The scheduler to which differences are taken; by default the first.
+        cluster: Everything else about the cluster; its number of executors is not used.
+        clock: Seconds, for the cost of decisions; by default those of this process, whatever else the machine does.
+        progress: Told how many episodes are done, of how many.
+        executor: Who plays the episodes; by default this process. Decisions are timed here in any case.
+        resume_folder: Where results are kept as they come, and found again; None to keep none.
+
+    Raises:
+        ConfigurationError: There is nothing to compare, or ``against`` is not among the schedulers.
+    """
+    names = [scheduler.name for scheduler in schedulers]
+    if not names or not seeds or len(set(names)) < len(names):
+        raise ConfigurationError("a comparison needs seeds, and schedulers of which none is named twice")
+    against = names[0] if against is None else against
+    if against not in names:
+        raise ConfigurationError(f"{shown(against)} is not compared; differences are to one of {', '.join(names)}")
+    settings = tuple(settings)
+    if len({setting.name for setting in settings}) < len(settings):
+        raise ConfigurationError("a comparison needs settings of which none is named twice")
+    scene, journal = Scene(tuple(templates), tuple(schedulers), cluster or DagCluster()), Journal(resume_folder)
+    keys = None if resume_folder is None else Keys(scene)
+    trials = [Trial(k, setting, seed) for setting in settings for k in range(len(names)) for seed in seeds]
+    played, reused = _played(scene, trials, journal, keys, executor or Processes(), progress)
+    rows: list[ComparisonRow] = []
+    differences: list[PairedDifference] = []
+    for setting in settings:
+        by_name = {}
+        for k, scheduler in enumerate(schedulers):
+            by_name[scheduler.name] = [played[Trial(k, setting, seed)] for seed in seeds]
+            cost_us = _decision_us(scene, Trial(k, setting, seeds[0]), journal, keys, clock)
+            rows.append(row_of(scheduler, setting, by_name[scheduler.name], cost_us))
+        differences += [
+            paired_difference(name, against, setting, by_name[name], by_name[against])
+            for name in names
+            if name != against
+        ]
+    return Comparison(tuple(rows), tuple(differences), reused)
+
+
+def _played(
+    scene: Scene,
+    trials: Sequence[Trial],
+    journal: Journal,
+    keys: Keys | None,
+    executor: Executor,
+    progress: Callable[[int, int], None],
+) -> tuple[dict[Trial, Played], int]:
+    """What became of every trial, and how many were known before."""
+    played: dict[Trial, Played] = {}
+    for trial in trials if keys is not None else ():
+        known = journal.played(keys.of(trial)) if keys is not None else None
+        if known is not None:
+            played[trial] = known
+    reused = len(played)
+    progress(reused, len(trials))
+    for trial, found in executor(begin, scene, [trial for trial in trials if trial not in played]):
+        if keys is not None:
+            journal.add_played(keys.of(trial), found)
+        played[trial] = found
+        progress(len(played), len(trials))
+    return played, reused
+
+
+def _decision_us(scene: Scene, trial: Trial, journal: Journal, keys: Keys | None, clock: Callable[[], float]) -> float:
+    """The cost of a decision: the same episode with every decision made once, and with every one made many times."""
+    known = None if keys is None else journal.decision_us(keys.of(trial))
+    if known is not None:
+        return known
+    scheduler = scene.schedulers[trial.scheduler]
+
+    def timed(times: int) -> tuple[float, int]:
+        simulation = scene.episode(trial.setting, trial.seed)
+        began_s = clock()
+        outcome = simulation.run(scheduler.decider, scheduler.parameters_for(trial.seed), times=times)
+        return clock() - began_s, max(1, outcome.decisions)
+
+    once_s, decisions = timed(1)
+    times = 1 + int(np.clip(TIMING_S / max(once_s, 1e-6), 1, 50))
+    often_s, decisions_often = timed(times)
+    cost_us = max(0.0, 1e6 * (often_s / decisions_often - once_s / decisions) / (times - 1))
+    if keys is not None:
+        journal.add_decision_us(keys.of(trial), cost_us)
+    return cost_us

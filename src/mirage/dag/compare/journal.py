@@ -1,0 +1,77 @@
+"""Journal of a comparison of schedulers of stages: trials kept as they come, to resume from."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from mirage.dag.compare.trial import Played
+from mirage.errors import ConfigurationError
+
+FILE = "dag-trials.jsonl"
+
+
+class Journal:
+    """What became of trials, and what decisions cost, in a file of JSON lines; a line that was cut off is played again.
+
+    Args:
+        folder: Where the file lies; None to keep nothing.
+
+    Raises:
+        ConfigurationError: The folder cannot be written.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.path = None if folder is None else folder / FILE
+        self._played: dict[str, Played] = {}
+        self._decision_us: dict[str, float] = {}
+        if self.path is None:
+            return
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            text = self.path.read_text(encoding="utf-8", errors="replace") if self.path.exists() else ""
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write("\n" * bool(text and not text.endswith("\n")))
+        except OSError as error:
+            raise ConfigurationError(f"cannot keep results in {folder}: {error.strerror or error}") from error
+        for line in text.splitlines():
+            self._take(line)
+
+    def played(self, key: str) -> Played | None:
+        """What became of a trial; None where that is not known."""
+        return self._played.get(key)
+
+    def decision_us(self, key: str) -> float | None:
+        """What a decision in a trial cost; None where that is not known."""
+        return self._decision_us.get(key)
+
+    def add_played(self, key: str, played: Played) -> None:
+        """Take down what became of a trial; it is on the disk when this returns."""
+        self._played[key] = played
+        self._write({"key": key, **asdict(played)})
+
+    def add_decision_us(self, key: str, decision_us: float) -> None:
+        """Take down what a decision cost."""
+        self._decision_us[key] = decision_us
+        self._write({"key": key, "decision_us": decision_us})
+
+    def _write(self, line: dict[str, Any]) -> None:
+        if self.path is not None:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+
+    def _take(self, line: str) -> None:
+        try:
+            told = json.loads(line)
+            key = str(told.pop("key"))
+            if told.keys() == {"decision_us"}:
+                self._decision_us[key] = float(told["decision_us"])
+            else:
+                self._played[key] = Played(**{**told, "jct_s": tuple(map(float, told["jct_s"]))})
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return

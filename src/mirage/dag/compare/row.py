@@ -1,0 +1,157 @@
+"""Rows of a comparison and paired differences: completion times, makespan, moves, idle share, cost of a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from mirage.dag.compare.trial import Played
+from mirage.dag.schedulers.registry import Scheduler
+from mirage.dag.setting import Setting
+from mirage.job_state import Floats
+
+RESAMPLES = 2000
+"""Bootstrap samples of an interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRow:
+    """One scheduler in one setting.
+
+    Attributes:
+        policy: The scheduler.
+        setting: Executors and jobs.
+        seeds: How many episodes.
+        mean_jct_s: Mean time from a job's arrival to its end.
+        p95_jct_s: The time that 95 % of all jobs stay below.
+        makespan_s: Mean over episodes.
+        makespan_bound_s: What no scheduler goes below (``mirage.dag.compare.makespan_bound``), mean over episodes.
+        moves: Executors moved between jobs, mean over episodes.
+        idle_share: Of executor-time neither in tasks nor in moves, mean over episodes.
+        decisions: Asked for, mean over episodes.
+        decision_us: Microseconds of processor time a decision, timed on the first episode.
+        peak_jobs: The most jobs in the system at once, in any episode.
+        unseen_jobs: Of these, how many the scheduler did not see, since they came after as many as it has room for.
+    """
+
+    policy: str
+    setting: str
+    seeds: int
+    mean_jct_s: float
+    p95_jct_s: float
+    makespan_s: float
+    makespan_bound_s: float
+    moves: float
+    idle_share: float
+    decisions: float
+    decision_us: float
+    peak_jobs: int
+    unseen_jobs: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as JSON has it."""
+        return asdict(self)
+
+    @property
+    def warning(self) -> str | None:
+        """What people should know of the row; None for nothing."""
+        if self.unseen_jobs == 0:
+            return None
+        return (
+            f"{self.policy} sees the {self.peak_jobs - self.unseen_jobs} jobs that came first; in {self.setting} up to "
+            f"{self.peak_jobs} were in the system at once, and those behind waited until it saw them"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """How a scheduler differs from another on the same episodes.
+
+    Attributes:
+        policy: The one.
+        against: The other.
+        setting: Executors and jobs.
+        mean_jct_s: Mean difference of an episode's mean completion time, below 0 where the one is faster.
+        low_s: Lower end of its 95 % interval, by bootstrap over episodes.
+        high_s: Upper end.
+        percent: The difference in percent of the other's mean.
+        better_seeds: Episodes on which the one is faster.
+        makespan_s: Mean difference of makespans, below 0 where the one is done earlier.
+        makespan_low_s: Lower end of its 95 % interval.
+        makespan_high_s: Upper end.
+        makespan_percent: The difference in percent of the other's mean.
+    """
+
+    policy: str
+    against: str
+    setting: str
+    mean_jct_s: float
+    low_s: float
+    high_s: float
+    percent: float
+    better_seeds: int
+    makespan_s: float
+    makespan_low_s: float
+    makespan_high_s: float
+    makespan_percent: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The difference as JSON has it."""
+        return asdict(self)
+
+
+def row_of(scheduler: Scheduler, setting: Setting, played: Sequence[Played], decision_us: float) -> ComparisonRow:
+    """The row of a scheduler in a setting, from its episodes."""
+    jct_s = np.concatenate([each.jct_s for each in played])
+    peak = max(each.peak_jobs for each in played)
+    return ComparisonRow(
+        policy=scheduler.name,
+        setting=setting.name,
+        seeds=len(played),
+        mean_jct_s=float(jct_s.mean()),
+        p95_jct_s=float(np.percentile(jct_s, 95)),
+        makespan_s=float(np.mean([each.makespan_s for each in played])),
+        makespan_bound_s=float(np.mean([each.makespan_bound_s for each in played])),
+        moves=float(np.mean([each.moves for each in played])),
+        idle_share=float(np.mean([each.idle_share for each in played])),
+        decisions=float(np.mean([each.decisions for each in played])),
+        decision_us=decision_us,
+        peak_jobs=peak,
+        unseen_jobs=0 if scheduler.most_jobs is None else max(0, peak - scheduler.most_jobs),
+    )
+
+
+def paired_difference(
+    name: str, against: str, setting: Setting, one: Sequence[Played], other: Sequence[Played]
+) -> PairedDifference:
+    """The differences of what became of the same episodes, with their intervals."""
+    jct_s, against_jct_s = (np.array([np.mean(each.jct_s) for each in part]) for part in (one, other))
+    ends_s, against_ends_s = (np.array([each.makespan_s for each in part]) for part in (one, other))
+    differ, ends_differ = jct_s - against_jct_s, ends_s - against_ends_s
+    low_s, high_s = _interval(differ)
+    ends_low_s, ends_high_s = _interval(ends_differ)
+    return PairedDifference(
+        policy=name,
+        against=against,
+        setting=setting.name,
+        mean_jct_s=float(differ.mean()),
+        low_s=low_s,
+        high_s=high_s,
+        percent=float(100 * differ.mean() / against_jct_s.mean()),
+        better_seeds=int((differ < 0).sum()),
+        makespan_s=float(ends_differ.mean()),
+        makespan_low_s=ends_low_s,
+        makespan_high_s=ends_high_s,
+        makespan_percent=float(100 * ends_differ.mean() / against_ends_s.mean()),
+    )
+
+
+def _interval(differ: Floats) -> tuple[float, float]:
+    """Where 95 % of the means of resampled differences lie."""
+    random = np.random.Generator(np.random.PCG64(0))
+    drawn = differ[random.integers(len(differ), size=(RESAMPLES, len(differ)))].mean(axis=1)
+    low_s, high_s = np.percentile(drawn, (2.5, 97.5))
+    return float(low_s), float(high_s)

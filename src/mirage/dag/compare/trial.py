@@ -1,0 +1,131 @@
+"""A trial: one scheduler in one episode, played to its end."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from importlib.metadata import version
+
+import mirage
+from mirage.dag.compare.makespan_bound import makespan_bound_s
+from mirage.dag.schedulers.registry import Scheduler
+from mirage.dag.setting import Setting
+from mirage.dag.simulator.simulation import DagSimulation
+from mirage.dag.simulator.world import DagCluster
+from mirage.dag.workload.templates import JobTemplate
+from mirage.errors import ConfigurationError
+from mirage.source_digest import source_digest
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What all trials of a comparison share.
+
+    Attributes:
+        templates: Kinds of jobs.
+        schedulers: By the number that a trial names.
+        cluster: Its number of executors is not used.
+    """
+
+    templates: tuple[JobTemplate, ...]
+    schedulers: tuple[Scheduler, ...]
+    cluster: DagCluster
+
+    def episode(self, setting: Setting, seed: int) -> DagSimulation:
+        """An episode that has not begun."""
+        cluster = replace(self.cluster, executors=setting.executors)
+        return DagSimulation(self.templates, setting.arrivals(seed, len(self.templates)), cluster, seed=seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A scheduler, by its number, in an episode."""
+
+    scheduler: int
+    setting: Setting
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What became of a trial; ``mirage.dag.simulator.simulation.Outcome``, and what bounds its makespan from below."""
+
+    jct_s: tuple[float, ...]
+    makespan_s: float
+    makespan_bound_s: float
+    moves: int
+    idle_share: float
+    decisions: int
+    peak_jobs: int
+
+
+def begin(scene: Scene) -> Callable[[Trial], tuple[Trial, Played]]:
+    """A function that plays one trial after another."""
+
+    @lru_cache(maxsize=100_000)
+    def bound_s(setting: Setting, seed: int) -> float:
+        return makespan_bound_s(scene.episode(setting, seed).world)
+
+    def one(trial: Trial) -> tuple[Trial, Played]:
+        scheduler, simulation = scene.schedulers[trial.scheduler], scene.episode(trial.setting, trial.seed)
+        outcome = simulation.run(scheduler.decider, scheduler.parameters_for(trial.seed))
+        return trial, Played(
+            jct_s=tuple(outcome.jct_s.tolist()),
+            makespan_s=outcome.makespan_s,
+            makespan_bound_s=bound_s(trial.setting, trial.seed),
+            moves=outcome.moves,
+            idle_share=outcome.idle_share,
+            decisions=outcome.decisions,
+            peak_jobs=outcome.peak_jobs,
+        )
+
+    return one
+
+
+class Keys:
+    """Digests of all that determines what becomes of a trial: jobs, settings, the scheduler, and the code that runs.
+
+    Args:
+        scene: What the trials share.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._templates = _digest_of(scene.templates)
+        self._schedulers = [_digest_of_scheduler(scheduler) for scheduler in scene.schedulers]
+
+    def of(self, trial: Trial) -> str:
+        """The key of a trial; that of the cost of its decisions is the same."""
+        cluster = replace(self._scene.cluster, executors=trial.setting.executors)
+        told = (self._templates, self._schedulers[trial.scheduler], cluster, trial.setting, trial.seed)
+        return hashlib.sha256(repr(told).encode()).hexdigest()[:24]
+
+
+def _digest_of(templates: Sequence[JobTemplate]) -> str:
+    digest = hashlib.sha256()
+    for template in templates:
+        digest.update(repr((template.edges, [stage.tasks for stage in template.stages])).encode())
+        for stage in template.stages:
+            for wave in (stage.fresh_ms, stage.first_ms, stage.rest_ms):
+                for count, measured in wave.items():
+                    digest.update(f"{count} {len(measured)} ".encode() + measured.tobytes())
+    return digest.hexdigest()
+
+
+def _digest_of_scheduler(scheduler: Scheduler) -> str:
+    """Of its parameters, the weights of a network and the nodes of a tree among them, and of its code."""
+    try:
+        code = source_digest([__name__, scheduler.entry.partition(":")[0]])
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"results of {scheduler.name} cannot be kept: {error}; write its function into a file"
+        ) from error
+    told = repr((mirage.__version__, _versions(), code, scheduler.entry, scheduler.seeded))
+    return hashlib.sha256(told.encode() + scheduler.parameters.tobytes()).hexdigest()
+
+
+@cache
+def _versions() -> tuple[str, ...]:
+    return tuple(version(package) for package in ("numpy", "numba"))
