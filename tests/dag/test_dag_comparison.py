@@ -11,11 +11,13 @@ from mirage.dag.compare.comparison import compare
 from mirage.dag.compare.makespan_bound import makespan_bound_s
 from mirage.dag.compare.row import paired_difference
 from mirage.dag.compare.trial import Played
+from mirage.dag.decima.networks.workspace import arrays_of
 from mirage.dag.schedulers.registry import make_scheduler
 from mirage.dag.setting import Setting
+from mirage.dag.simulator.decision import NOTHING
 from mirage.dag.simulator.simulation import DagSimulation
 from mirage.dag.simulator.world import DagCluster, make_world
-from mirage.dag.workload.arrivals import Arrivals, poisson_arrivals
+from mirage.dag.workload.arrivals import Arrivals, batch_arrivals, poisson_arrivals
 from mirage.dag.workload.generated import generated_templates
 from mirage.dag.workload.templates import JobTemplate, StageProfile
 from mirage.errors import ConfigurationError
@@ -136,6 +138,21 @@ def test_a_scheduler_that_sees_only_so_many_jobs_is_told():
     assert row.warning.startswith("fair sees the 4 jobs that came first; in 2/6 up to 6 were in the system")
 
 
+def test_a_network_sees_as_many_jobs_as_it_is_said_to():
+    pytest.importorskip("safetensors", reason="pip install mirage-hpc[predict]")
+    scheduler = make_scheduler("decima-argmax:own")
+    stage = StageProfile(2, *[{5: np.array([1000], np.int32)}] * 3)
+    largest = JobTemplate("large", tuple((k, k + 1) for k in range(17)), (stage,) * 18)  # as many as TPC-H has at most
+    simulation = DagSimulation([largest], batch_arrivals(300, 0, templates=1), DagCluster(1))
+    while simulation.state.clock[0].n_active < 300:
+        simulation.advance()
+        simulation.state.clock[0].free = 0  # nobody is asked before all are there
+    simulation.state.clock[0].free = 1
+    parameters = scheduler.parameters_for(0)
+    assert scheduler.decider(simulation.world, simulation.state, parameters) != NOTHING
+    assert arrays_of(parameters)[1].size[0] == scheduler.most_jobs == 256
+
+
 def test_schedulers_travel_by_the_name_of_their_function():
     there = pickle.loads(pickle.dumps(replace(make_scheduler("capped:0:2"), most_jobs=9)))
     assert (there.name, there.parameters.tolist(), there.most_jobs) == ("capped:0:2", [0, 2], 9)
@@ -151,9 +168,10 @@ def test_the_bound_of_one_job_is_its_longest_path_or_its_work():
         arrivals = Arrivals(np.array([0, 5000]), np.zeros(2, np.int64))
         return makespan_bound_s(make_world(jobs, arrivals, DagCluster(executors), 0))
 
-    assert bound_s((1, 1, 1), 9) == 5 + 2 + 3  # the second job's three stages, one after the other
-    assert bound_s((4, 4, 1), 1) == 2 + 2 * 9  # all work on one executor
-    assert bound_s((8, 8, 2), 2) == 2 + 18
+    # the first task of a stage is of the first wave (2 s), further ones are of the rest (1 s)
+    assert bound_s((1, 1, 1), 9) == 5 + 2 + 3 * 2  # the second job's three stages, one after the other
+    assert bound_s((4, 4, 1), 1) == 2 + 2 * (5 + 5 + 2)  # all work on one executor
+    assert bound_s((8, 8, 2), 2) == 2 + 9 + 9 + 3
 
 
 def test_one_seed_has_no_interval():

@@ -7,7 +7,7 @@ from numba import int64, void
 
 from mirage.dag.simulator.arrays import NEVER_MS, WORLD_TYPE, World
 from mirage.dag.simulator.durations import bits_of_task, drawn_ms
-from mirage.dag.workload.templates import FRESH, REST
+from mirage.dag.workload.templates import FIRST, FRESH, REST
 from mirage.job_state import Ints
 from mirage.sim.kernel.compile import kernel
 
@@ -16,7 +16,7 @@ def makespan_bound_s(world: World) -> float:
     """Seconds from the first arrival before which the last job cannot end.
 
     Each task counts with the shortest duration that it can have, in whichever wave and with whatever number of
-    executors. After each arrival an executor has to move there; then come at least the longest path through that job,
+    executors; but one task of each stage, that which is begun first, is not of the rest. After each arrival an executor has to move there; then come at least the longest path through that job,
     with the longest task of each stage, and at least the work of this and all later jobs, spread evenly.
     """
     longest_ms, work_ms, end_ms = np.zeros((3, len(world.stages)), np.int64)
@@ -31,17 +31,23 @@ def makespan_bound_s(world: World) -> float:
 
 @kernel(void(WORLD_TYPE, int64[::1], int64[::1]))
 def _shortest(world: World, longest_ms: Ints, work_ms: Ints) -> None:
-    """Per stage its longest task and the sum of them all, each as short as it can be."""
+    """Per stage what it lasts at least, and the sum of all its tasks, each as short as it can be."""
     lowest, highest = world.levels[0, 0], world.levels[len(world.levels) - 1, 1]
     for stage in range(len(world.stages)):
+        begun_ms, more_ms = NEVER_MS, NEVER_MS  # a task that is begun first, and what it lasts more than otherwise
         for task in range(world.stages[stage].tasks):
             bits = bits_of_task(world, stage, task)
-            shortest_ms = NEVER_MS
+            new_ms, shortest_ms = NEVER_MS, NEVER_MS
             for level in range(lowest, highest + 1):
-                for wave in range(FRESH, REST + 1):
-                    shortest_ms = min(shortest_ms, drawn_ms(world, stage, level, wave, bits))
+                new_ms = min(new_ms, drawn_ms(world, stage, level, FRESH, bits))
+                new_ms = min(new_ms, drawn_ms(world, stage, level, FIRST, bits))
+                shortest_ms = min(shortest_ms, drawn_ms(world, stage, level, REST, bits))
+            shortest_ms = min(shortest_ms, new_ms)
+            begun_ms, more_ms = min(begun_ms, new_ms), min(more_ms, new_ms - shortest_ms)
             work_ms[stage] += shortest_ms
             longest_ms[stage] = max(longest_ms[stage], shortest_ms)
+        work_ms[stage] += more_ms
+        longest_ms[stage] = max(longest_ms[stage], begun_ms)
 
 
 @kernel(void(WORLD_TYPE, int64[::1], int64[::1]))
