@@ -31,7 +31,8 @@ def made_up(jct_s):
 
 def compared(*names, seeds=(1, 2), **options):
     ticks, schedulers = itertools.count(), [make_scheduler(name) for name in names]
-    return compare(generated_templates(), [SETTING], seeds, schedulers, clock=lambda: next(ticks), **options)
+    clock = options.pop("clock", lambda: next(ticks))
+    return compare(generated_templates(), [SETTING], seeds, schedulers, clock=clock, **options)
 
 
 def test_rows_hold_what_single_episodes_do():
@@ -86,7 +87,9 @@ def refuse(begin, scene, pieces):
 
 
 def test_results_that_are_kept_are_taken_over_to_the_last_digit(tmp_path):
-    first = compared("fair", "capped:0:2", resume_folder=tmp_path)
+    seconds = itertools.accumulate(itertools.count())
+    first = compared("fair", "capped:0:2", resume_folder=tmp_path, clock=lambda: next(seconds))
+    assert first.rows[0].decision_us > 0
     told = []
     again = compared(
         "fair", "capped:0:2", resume_folder=tmp_path, executor=refuse, progress=lambda *done: told.append(done)
@@ -108,6 +111,7 @@ def test_nothing_is_taken_over_from_other_jobs_settings_or_schedulers(tmp_path):
 
     assert (reused(), reused()) == (0, 1)
     assert reused(templates=larger) == 0
+    assert reused(policy="sjf") == reused(policy="sjf-critical-path") == 0  # two functions of one module
     assert reused(policy="capped:0:3") == reused(policy="fair") == reused(policy="fair:1") == reused(seed=7) == 0
     assert reused(cluster=DagCluster(moving_s=3.0)) == reused(setting=Setting(5, 6, gap_s=24.0)) == 0
     assert reused(setting=Setting(6, 6)) == reused(setting=Setting(5, 6, batch=True)) == 0

@@ -186,9 +186,10 @@ def test_equal_finish_gives_shares_with_which_jobs_end_together():
 
 
 def test_what_no_share_takes_fills_the_holes():
-    _, simulation = played([job(stage(1), stage(1)), job(stage(40))], [0, 0], 6, "equal-finish")
-    assert set(simulation.runs.start_ms[:6]) == {2000}
-    assert (simulation.runs.stage[:6] == 2).sum() == 4
+    single = job(stage(1, fresh_ms=100_000, first_ms=100_000, rest_ms=100_000))  # its share is more than its one task
+    _, simulation = played([job(stage(4)), single, job(stage(40))], [0, 1, 1], 4, "equal-finish")
+    begun = simulation.runs[4:8]
+    assert (sorted(begun.stage.tolist()), len(set(begun.executor))) == ([1, 2, 2, 2], 4)
 
 
 def test_list_scheduling_that_stays_at_its_job_moves_less():

@@ -16,8 +16,9 @@ def makespan_bound_s(world: World) -> float:
     """Seconds from the first arrival before which the last job cannot end.
 
     Each task counts with the shortest duration that it can have, in whichever wave and with whatever number of
-    executors; but one task of each stage, that which is begun first, is not of the rest. After each arrival an executor has to move there; then come at least the longest path through that job,
-    with the longest task of each stage, and at least the work of this and all later jobs, spread evenly.
+    executors; but one task of each stage, that which is begun first, is not of the rest. After each arrival an executor
+    has to move there; then come at least the longest path through that job, and at least the work of this and all later
+    jobs, spread evenly.
     """
     longest_ms, work_ms, end_ms = np.zeros((3, len(world.stages)), np.int64)
     _shortest(world, longest_ms, work_ms)
