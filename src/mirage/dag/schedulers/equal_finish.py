@@ -1,9 +1,9 @@
 """Equal finish: shares with which all jobs of now would end together, for a short makespan.
 
 A job with remaining work W and a longest path L to its end takes about L + W / c with c executors (Graham's bound of
-list scheduling, 1966). All end at the same time T when c = W / (T - L), and T follows from the sum of all c, which is
-the number of executors. A job that has its share is skipped. What no share takes fills the holes: it goes to the same
-jobs without limits, so that no executor is idle that some stage could use.
+list scheduling, 1966), and ends at the time T with c = W / (T - L). A job that can use no more than u executors now
+gets at most u: that fills the holes which it would leave. T follows from the sum of all shares, which is the number of
+executors. A job that has its share is skipped; what no share takes goes to the same jobs without limits.
 """
 
 from __future__ import annotations
@@ -12,18 +12,21 @@ from math import ceil
 
 from mirage.dag.schedulers.serving import offer
 from mirage.dag.simulator.arrays import DECIDER, NOBODY, State, World
-from mirage.dag.simulator.decision import NOTHING, held
+from mirage.dag.simulator.decision import NOTHING, held, under_limit
 from mirage.job_state import Floats
 from mirage.sim.kernel.compile import kernel
 
-_STEPS, _CLOSE = 20, 1e-3
-
-_SLIGHT = 0.01
-"""A share is rounded up where this much is left over; the time found is slightly early, and shares slightly large."""
+_STEPS, _CLOSE = 24, 1e-3
+"""Halvings at most, and the part of the time found that is close enough."""
 
 
 @kernel()
-def longest_path_ms(world: World, state: State, job: int) -> float:
+def _work_ms(state: State, job: int) -> float:
+    return float(max(1, state.jobs[job].remaining_work_ms))
+
+
+@kernel()
+def _path_ms(world: World, state: State, job: int) -> float:
     """Roughly the longest path from a stage that has tasks to start to the job's end."""
     longest = 0
     first = world.jobs[job].first_stage
@@ -34,29 +37,47 @@ def longest_path_ms(world: World, state: State, job: int) -> float:
 
 
 @kernel()
-def _work_ms(state: State, job: int) -> float:
-    return float(max(1, state.jobs[job].remaining_work_ms))
+def _usable(world: World, state: State, job: int) -> int:
+    """Executors that a job can use now: those that stay with it, and what its stages want that may be picked."""
+    usable = -under_limit(state, job, 0)
+    first = world.jobs[job].first_stage
+    for stage in range(first, first + world.jobs[job].n_stages):
+        row = state.stages[stage]
+        if row.waits_for == 0:
+            usable += max(0, row.demand)
+    return int(usable)
+
+
+@kernel()
+def _share(world: World, state: State, job: int, finish_ms: float) -> float:
+    """Executors with which a job ends at a time, and at most what it can use."""
+    usable, left_ms = float(_usable(world, state, job)), finish_ms - _path_ms(world, state, job)
+    return usable if left_ms * usable <= _work_ms(state, job) else _work_ms(state, job) / left_ms
 
 
 @kernel()
 def _finish_ms(world: World, state: State) -> float:
-    """When all jobs can end at the earliest, from now; Newton's method from below, which does not overshoot."""
-    executors, finish_ms = float(world.settings[0].executors), 0.0
-    for k in range(state.clock[0].n_active):
-        job = state.active[k]
-        finish_ms = max(finish_ms, longest_path_ms(world, state, job) + _work_ms(state, job) / executors)
+    """When all jobs can end at the earliest, from now; 0 where there is enough for what all can use."""
+    executors, n_active = world.settings[0].executors, state.clock[0].n_active
+    usable, path_ms, work_ms = 0, 0.0, 0.0
+    for k in range(n_active):
+        usable += _usable(world, state, state.active[k])
+        path_ms = max(path_ms, _path_ms(world, state, state.active[k]))
+        work_ms += _work_ms(state, state.active[k])
+    if usable <= executors:
+        return 0.0
+    early_ms, late_ms = 0.0, path_ms + work_ms / executors
     for _ in range(_STEPS):
-        wanted, slope = 0.0, 0.0
-        for k in range(state.clock[0].n_active):
-            job = state.active[k]
-            left_ms = finish_ms - longest_path_ms(world, state, job)
-            wanted += _work_ms(state, job) / left_ms
-            slope += _work_ms(state, job) / (left_ms * left_ms)
-        step_ms = (wanted - executors) / slope
-        finish_ms += max(0.0, step_ms)
-        if step_ms < _CLOSE * finish_ms:
+        if late_ms - early_ms <= _CLOSE * late_ms:
             break
-    return finish_ms
+        middle_ms, wanted = 0.5 * (early_ms + late_ms), 0.0
+        for k in range(n_active):
+            wanted += _share(world, state, state.active[k], middle_ms)
+        if wanted > executors:
+            early_ms = middle_ms
+        else:
+            late_ms = middle_ms
+    return late_ms
 
 
 @kernel()
@@ -64,8 +85,7 @@ def _offer_share(world: World, state: State, job: int, finish_ms: float) -> int:
     """The decision for a job up to its share; a time of 0 is for no limit."""
     share = world.settings[0].executors
     if finish_ms > 0.0:
-        wanted = _work_ms(state, job) / (finish_ms - longest_path_ms(world, state, job))
-        share = max(1, ceil(wanted - _SLIGHT))
+        share = max(1, ceil(_share(world, state, job, finish_ms)))
     return offer(world, state, job, share, True)
 
 
@@ -84,7 +104,7 @@ def _best_offer(world: World, state: State, finish_ms: float, longest_first: boo
             continue
         ms = -_work_ms(state, job)
         if longest_first:
-            ms = longest_path_ms(world, state, job) - ms / max(1, held(state, job))
+            ms = _path_ms(world, state, job) - ms / max(1, held(state, job))
         if best == NOTHING or ms > best_ms:
             decided = _offer_share(world, state, job, finish_ms)
             if decided != NOTHING:
