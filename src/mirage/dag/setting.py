@@ -14,7 +14,7 @@ MOST_SEEDS = 100_000
 LARGEST_SEED = 2**53
 """Beyond it a seed is no longer told from the next one."""
 
-_LONGEST_NUMBER = 18
+_LONGEST_NUMBER = 1000  # digits: far beyond any limit, and short enough to be read
 
 
 @dataclass(frozen=True, slots=True)

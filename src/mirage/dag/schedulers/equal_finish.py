@@ -77,7 +77,7 @@ def _finish_ms(world: World, state: State) -> float:
             early_ms = middle_ms
         else:
             late_ms = middle_ms
-    return late_ms
+    return float(late_ms)
 
 
 @kernel()
