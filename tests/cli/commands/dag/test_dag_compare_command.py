@@ -1,11 +1,13 @@
 """``mirage dag compare``."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from mirage.cli import main
-from mirage.dag.schedulers.registry import SCHEDULERS
+from mirage.dag.decima import teachers
+from mirage.dag.schedulers.registry import SCHEDULERS, make_scheduler
 
 SMALL = ("--setting", "5/4", "--seeds", "300-301")
 
@@ -95,6 +97,14 @@ def test_a_batch_is_there_at_the_beginning_and_results_are_kept(capsys, tmp_path
     for row in first["rows"]:
         assert row["peak_jobs"] == 9
         assert row["makespan_bound_s"] <= row["makespan_s"] < 2 * row["makespan_bound_s"]
+
+
+def test_jobs_that_a_scheduler_did_not_see_are_told(capsys, monkeypatch):
+    monkeypatch.setattr(teachers, "make_scheduler", lambda text: replace(make_scheduler(text), most_jobs=3))
+    assert main(["dag", "compare", *SMALL, "--policies", "fair", "--batch", "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["rows"][0]["unseen_jobs"] == 1
+    assert "mirage: warning: fair sees the 3 jobs that came first; in 5/4 up to 4 were in the system" in said.err
 
 
 @pytest.mark.slow
