@@ -81,6 +81,16 @@ def test_intervals_are_of_paired_differences():
     assert difference.makespan_percent == pytest.approx(difference.percent)
 
 
+def test_one_seed_has_no_interval():
+    (difference,) = compared("fair", "capped:0:2", seeds=(1,)).differences
+    assert (difference.low_s, difference.high_s, difference.no_interval) == (None, None, "one seed")
+    assert (difference.makespan_low_s, difference.makespan_high_s) == (None, None)
+    (difference,) = compared("fair", "capped:0:2").differences
+    assert difference.low_s <= difference.mean_jct_s <= difference.high_s
+    assert difference.makespan_low_s <= difference.makespan_s <= difference.makespan_high_s
+    assert difference.no_interval is None
+
+
 def refuse(begin, scene, pieces):
     assert not pieces, "played again"
     return iter(())

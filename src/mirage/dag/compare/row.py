@@ -16,6 +16,9 @@ from mirage.job_state import Floats
 RESAMPLES = 2000
 """Bootstrap samples of an interval."""
 
+ONE_SEED = "one seed"
+"""Why there is no interval."""
+
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
@@ -75,7 +78,7 @@ class PairedDifference:
         against: The other.
         setting: Executors and jobs.
         mean_jct_s: Mean difference of an episode's mean completion time, below 0 where the one is faster.
-        low_s: Lower end of its 95 % interval, by bootstrap over episodes.
+        low_s: Lower end of its 95 % interval, by bootstrap over episodes; None where there is no interval.
         high_s: Upper end.
         percent: The difference in percent of the other's mean.
         better_seeds: Episodes on which the one is faster.
@@ -83,20 +86,22 @@ class PairedDifference:
         makespan_low_s: Lower end of its 95 % interval.
         makespan_high_s: Upper end.
         makespan_percent: The difference in percent of the other's mean.
+        no_interval: Why there are no intervals; None where there are.
     """
 
     policy: str
     against: str
     setting: str
     mean_jct_s: float
-    low_s: float
-    high_s: float
+    low_s: float | None
+    high_s: float | None
     percent: float
     better_seeds: int
     makespan_s: float
-    makespan_low_s: float
-    makespan_high_s: float
+    makespan_low_s: float | None
+    makespan_high_s: float | None
     makespan_percent: float
+    no_interval: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The difference as JSON has it."""
@@ -146,11 +151,14 @@ def paired_difference(
         makespan_low_s=ends_low_s,
         makespan_high_s=ends_high_s,
         makespan_percent=float(100 * ends_differ.mean() / against_ends_s.mean()),
+        no_interval=ONE_SEED if len(differ) < 2 else None,
     )
 
 
-def _interval(differ: Floats) -> tuple[float, float]:
-    """Where 95 % of the means of resampled differences lie."""
+def _interval(differ: Floats) -> tuple[float, float] | tuple[None, None]:
+    """95 % interval of the mean, by bootstrap; none from a single episode, which would be sure of itself."""
+    if len(differ) < 2:
+        return None, None
     random = np.random.Generator(np.random.PCG64(0))
     drawn = differ[random.integers(len(differ), size=(RESAMPLES, len(differ)))].mean(axis=1)
     low_s, high_s = np.percentile(drawn, (2.5, 97.5))

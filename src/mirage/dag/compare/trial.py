@@ -109,8 +109,9 @@ def _digest_of(templates: Sequence[JobTemplate]) -> str:
         digest.update(repr((template.edges, [stage.tasks for stage in template.stages])).encode())
         for stage in template.stages:
             for wave in (stage.fresh_ms, stage.first_ms, stage.rest_ms):
-                for count, measured in wave.items():
+                for count, measured in sorted(wave.items()):
                     digest.update(f"{count} {len(measured)} ".encode() + measured.tobytes())
+                digest.update(b";")
     return digest.hexdigest()
 
 

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mirage.dag.compare.comparison import Comparison
+from mirage.dag.compare.row import PairedDifference
 from mirage.report.terminal.tables import print_table
 
 _HEADS = ("policy", "mean JCT", "p95 JCT", "makespan", "moves", "idle", "decision")
@@ -44,11 +45,11 @@ def _print_differences(console: Console, comparison: Comparison, setting: str) -
         [
             row.policy,
             f"{row.mean_jct_s:+,.1f} s",
-            f"{row.low_s:+,.1f} … {row.high_s:+,.1f} s",
+            _interval(row, row.low_s, row.high_s),
             f"{row.percent:+.1f} %",
             f"{row.better_seeds}",
             f"{row.makespan_s:+,.1f} s",
-            f"{row.makespan_low_s:+,.1f} … {row.makespan_high_s:+,.1f} s",
+            _interval(row, row.makespan_low_s, row.makespan_high_s),
         ]
         for row in differences
     ]
@@ -56,3 +57,9 @@ def _print_differences(console: Console, comparison: Comparison, setting: str) -
     heads = ("policy", "difference", "95 % interval", "percent", "faster on", "makespan", "95 % interval")
     print_table(console, heads, cells)
     console.print()
+
+
+def _interval(row: PairedDifference, low_s: float | None, high_s: float | None) -> str:
+    if low_s is None or high_s is None:
+        return f"none: {row.no_interval}"
+    return f"{low_s:+,.1f} … {high_s:+,.1f} s"
