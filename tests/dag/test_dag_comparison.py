@@ -188,14 +188,6 @@ def test_the_bound_of_one_job_is_its_longest_path_or_its_work():
     assert bound_s((8, 8, 2), 2) == 2 + 9 + 9 + 3
 
 
-def test_one_seed_has_no_interval():
-    (difference,) = compared("fair", "capped:0:2", seeds=(1,)).differences
-    assert (difference.low_s, difference.high_s, difference.no_interval) == (None, None, "one seed")
-    (difference,) = compared("fair", "capped:0:2").differences
-    assert difference.low_s <= difference.mean_jct_s <= difference.high_s
-    assert difference.no_interval is None
-
-
 def test_what_cannot_be_compared():
     for names, seeds in ((("fair", "fair"), (1,)), (("fair",), ()), ((), (1,))):
         with pytest.raises(ConfigurationError, match="named twice"):

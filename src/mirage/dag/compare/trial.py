@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.metadata import version
@@ -14,6 +14,7 @@ from mirage.dag.schedulers.registry import Scheduler
 from mirage.dag.setting import Setting
 from mirage.dag.simulator.simulation import DagSimulation
 from mirage.dag.simulator.world import DagCluster
+from mirage.dag.workload.digest import templates_digest
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ConfigurationError
 from mirage.source_digest import source_digest
@@ -93,7 +94,7 @@ class Keys:
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._templates = _digest_of(scene.templates)
+        self._templates = templates_digest(scene.templates)
         self._schedulers = [_digest_of_scheduler(scheduler) for scheduler in scene.schedulers]
 
     def of(self, trial: Trial) -> str:
@@ -101,18 +102,6 @@ class Keys:
         cluster = replace(self._scene.cluster, executors=trial.setting.executors)
         told = (self._templates, self._schedulers[trial.scheduler], cluster, trial.setting, trial.seed)
         return hashlib.sha256(repr(told).encode()).hexdigest()[:24]
-
-
-def _digest_of(templates: Sequence[JobTemplate]) -> str:
-    digest = hashlib.sha256()
-    for template in templates:
-        digest.update(repr((template.edges, [stage.tasks for stage in template.stages])).encode())
-        for stage in template.stages:
-            for wave in (stage.fresh_ms, stage.first_ms, stage.rest_ms):
-                for count, measured in sorted(wave.items()):
-                    digest.update(f"{count} {len(measured)} ".encode() + measured.tobytes())
-                digest.update(b";")
-    return digest.hexdigest()
 
 
 def _digest_of_scheduler(scheduler: Scheduler) -> str:
