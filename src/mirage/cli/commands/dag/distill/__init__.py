@@ -12,6 +12,7 @@ distill = LazyGroup(
     lazy={
         "fit": LazyCommand(f"{_HERE}.fit:fit", "Fit a small tree to what a scheduler does."),
         "show": LazyCommand(f"{_HERE}.tree_file:show", "Show a tree, indented or as a list of rules."),
+        "draw": LazyCommand(f"{_HERE}.draw:draw", "Draw a tree, with the executor rule below it."),
         "edit": LazyCommand(
             f"{_HERE}.tree_file:edit", "Change a threshold, a score or a setting, and show what differs."
         ),

@@ -1,0 +1,122 @@
+"""Places of a tree in a picture: questions from left to right, answers at the right ends, a row for each answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mirage.distill.tree import Condition, Leaf, Node, Split, Tree
+from mirage.distill.tree_text import answer_text, condition_text, per_cent
+from mirage.report.svg import text_px
+
+ROW_PX, BOX_PX, PAD_PX = 34.0, 24.0, 9.0
+GAP_PX = 46.0
+"""Between two columns; the answers of a question stand on its lines there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A question or an answer at its place.
+
+    Attributes:
+        text: What it says.
+        is_leaf: Whether it is an answer,
+        is_left_alone: and one below 0, which leaves a stage alone.
+        x: Left edge,
+        y: and middle, in pixels.
+        width: In pixels.
+        above: Index of the question that leads here; -1 for the first.
+        said: What is answered to that question.
+    """
+
+    text: str
+    is_leaf: bool
+    is_left_alone: bool
+    x: float
+    y: float
+    width: float
+    above: int
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Boxes, each behind the question that leads to it, and the room they take."""
+
+    boxes: tuple[Box, ...]
+    width: float
+    height: float
+
+
+@dataclass
+class _Entry:
+    node: Node
+    depth: int
+    above: int
+    said: str
+    text: str
+    y: float = 0.0
+
+
+def laid_out(tree: Tree) -> Layout:
+    """The places of all questions and answers of a tree, those that hold above those that do not."""
+    entries: list[_Entry] = []
+    _list(tree, tree.root, 0, -1, "", entries)
+    row = 0
+    for entry in entries:
+        if isinstance(entry.node, Leaf):
+            entry.y = (row + 0.5) * ROW_PX
+            row += 1
+    for k in range(len(entries) - 1, -1, -1):
+        if isinstance(entries[k].node, Split):
+            under = [entry.y for entry in entries if entry.above == k]
+            entries[k].y = sum(under) / len(under)
+    widths = _widths(entries)
+    left = [0.0]
+    for width in widths:
+        left.append(left[-1] + width + GAP_PX)
+    boxes = tuple(
+        Box(
+            entry.text,
+            isinstance(entry.node, Leaf),
+            isinstance(entry.node, Leaf) and isinstance(entry.node.value, float) and entry.node.value < 0,
+            left[entry.depth],
+            entry.y,
+            text_px(entry.text) + 2 * PAD_PX,
+            entry.above,
+            entry.said,
+        )
+        for entry in entries
+    )
+    return Layout(boxes, max(box.x + box.width for box in boxes), row * ROW_PX)
+
+
+def _list(tree: Tree, node: Node, depth: int, above: int, said: str, entries: list[_Entry]) -> None:
+    """Add a node and all under it; of a flag the side where it is set comes first."""
+    if isinstance(node, Leaf):
+        entries.append(_Entry(node, depth, above, said, _leaf_words(tree, node)))
+        return
+    here = len(entries)
+    is_flag = condition_text(Condition(node.feature, node.threshold, True), tree).startswith("not ")
+    asked = condition_text(Condition(node.feature, node.threshold, not is_flag), tree).replace("_", " ")
+    entries.append(_Entry(node, depth, above, said, f"{asked}?"))
+    sides = (node.above, node.below) if is_flag else (node.below, node.above)
+    for answer, side in zip(("yes", "no"), sides, strict=True):
+        _list(tree, side, depth + 1, here, answer, entries)
+
+
+def _leaf_words(tree: Tree, leaf: Leaf) -> str:
+    told = answer_text(leaf.value, tree)
+    return told if leaf.share is None else f"{told}  ({per_cent(leaf.share)})"
+
+
+def _widths(entries: list[_Entry]) -> list[float]:
+    """The width of each column: of its widest question, or answer."""
+    depth = max(entry.depth for entry in entries)
+    return [max(text_px(e.text) + 2 * PAD_PX for e in entries if e.depth == column) for column in range(depth + 1)]
+
+
+def bends(above: Box, one: Box) -> list[tuple[float, float]]:
+    """The line from a question to a box behind it: across, down or up, and across."""
+    begin = above.x + above.width
+    turn = max(begin, one.x - 30)
+    return [(begin, above.y), (turn, above.y), (turn, one.y), (one.x, one.y)]

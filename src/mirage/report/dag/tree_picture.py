@@ -1,0 +1,95 @@
+"""Picture of a tree that schedules stages, with the rule below it that says how many executors they get."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from mirage.distill.tree import Tree
+from mirage.errors import ConfigurationError
+from mirage.report.dag.tree_layout import BOX_PX, PAD_PX, Box, bends
+from mirage.report.dag.tree_sheet import LINE_PX, MARGIN_PX, SAID_LINE_PX, SAID_PX, Sheet, sheet_of
+from mirage.report.svg import box, drawing, element, label, line, polyline
+from mirage.report.theme import standalone
+from mirage.whole_file import write_whole
+
+BY_MATPLOTLIB = (".png", ".pdf")
+KINDS = (".svg", *BY_MATPLOTLIB)
+
+
+def picture_kind(path: str) -> str:
+    """The kind of picture that a file's name asks for.
+
+    Raises:
+        ConfigurationError: An unknown kind, or matplotlib is missing for it.
+    """
+    kind = Path(path).suffix.lower()
+    if kind not in KINDS:
+        raise ConfigurationError(f"cannot draw into {path}: its name must end in {', '.join(KINDS)}")
+    if kind in BY_MATPLOTLIB and importlib.util.find_spec("matplotlib") is None:
+        raise ConfigurationError(
+            f'a {kind} file needs matplotlib, which is not installed; run: pip install "mirage-hpc[plot]", or draw '
+            "into a .svg file"
+        )
+    return kind
+
+
+def draw_tree(tree: Tree, path: str, heading: str) -> None:
+    """Draw a tree into a file of the kind its name ends in.
+
+    Args:
+        tree: The tree.
+        path: The picture.
+        heading: Above it, for example the tree's file.
+
+    Raises:
+        ConfigurationError: An unknown kind, matplotlib is missing, or the file cannot be written.
+    """
+    if picture_kind(path) in BY_MATPLOTLIB:
+        from mirage.report.dag.tree_png import draw_with_matplotlib
+
+        draw_with_matplotlib(sheet_of(tree), path, heading)
+        return
+    try:
+        write_whole(path, standalone(tree_svg(tree, heading)).encode())
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
+
+
+def tree_svg(tree: Tree, heading: str) -> str:
+    """A tree as a drawing: questions from left to right, and the executor rule below."""
+    sheet = sheet_of(tree)
+    parts = [box(0, 0, sheet.width, sheet.height, "card")]
+    parts.append(label(heading, MARGIN_PX, 28, class_="strong", font_size=16))
+    parts += [label(text, MARGIN_PX, SAID_PX + SAID_LINE_PX * k) for k, text in enumerate(sheet.said)]
+    parts.append(element("g", *_tree(sheet), transform=f"translate({MARGIN_PX:g} {sheet.top:g})"))
+    parts.append(element("g", *_rule(sheet), transform=f"translate({MARGIN_PX:g} {sheet.rule_top:g})"))
+    described = f"{heading}: a tree of {len(tree.leaves)} leaves"
+    return drawing(sheet.width, sheet.height, *parts, describes=described)
+
+
+def _tree(sheet: Sheet) -> list[str]:
+    boxes, parts = sheet.layout.boxes, []
+    for one in boxes:
+        if one.above >= 0:
+            parts += _line_to(boxes[one.above], one)
+    for one in boxes:
+        class_ = "lead-dot" if not one.is_leaf else "overlap-band" if one.is_left_alone else "area"
+        parts.append(box(one.x, one.y - BOX_PX / 2, one.width, BOX_PX, class_, rx=12 if one.is_leaf else 4))
+        parts.append(label(one.text, one.x + PAD_PX, one.y + 4, class_="strong" if one.is_leaf else "ink"))
+    return parts
+
+
+def _line_to(above: Box, one: Box) -> list[str]:
+    """The line from a question to what follows from one of its answers, and the answer on it."""
+    return [polyline(bends(above, one), "lead"), label(one.said, one.x - 24, one.y - 5)]
+
+
+def _rule(sheet: Sheet) -> list[str]:
+    parts = [line(0, -20, sheet.width - 2 * MARGIN_PX, -20, "grid")]
+    for k, one in enumerate(sheet.rule):
+        words = (one.about, one.quiet, one.crowded)
+        for column, (x, text) in enumerate(zip(sheet.rule_columns, words, strict=True)):
+            class_ = "strong" if k == 0 else "ink" if column else None
+            parts.append(label(text, x, k * LINE_PX, class_=class_))
+    return parts

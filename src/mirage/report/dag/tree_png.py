@@ -1,0 +1,68 @@
+"""Picture of a tree that schedules stages, drawn by matplotlib.
+
+Needs the extra ``plot``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+from pathlib import Path
+from typing import Any
+
+from mirage.errors import ConfigurationError
+from mirage.report.dag.tree_layout import BOX_PX, PAD_PX, bends
+from mirage.report.dag.tree_sheet import LINE_PX, MARGIN_PX, SAID_LINE_PX, SAID_PX, Sheet
+from mirage.report.svg import FONT_PX
+from mirage.report.theme import LIGHT
+from mirage.whole_file import write_whole
+
+_PX_PER_INCH = 100.0
+_FONT_PT = 72 * FONT_PX / _PX_PER_INCH
+
+
+def draw_with_matplotlib(sheet: Sheet, path: str, heading: str) -> None:
+    """Draw a sheet, everything at the same place as in an SVG.
+
+    Raises:
+        ConfigurationError: matplotlib cannot write there.
+    """
+    figure_module: Any = importlib.import_module("matplotlib.figure")
+    figure = figure_module.Figure(figsize=(sheet.width / _PX_PER_INCH, sheet.height / _PX_PER_INCH))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, sheet.width), ylim=(sheet.height, 0))
+    axes.axis("off")
+    _text(axes, MARGIN_PX, 28, heading, fontsize=1.3 * _FONT_PT, weight="bold")
+    for k, text in enumerate(sheet.said):
+        _text(axes, MARGIN_PX, SAID_PX + SAID_LINE_PX * k, text, color=LIGHT["muted"])
+    _tree(axes, sheet)
+    for k, one in enumerate(sheet.rule):
+        for x, text in zip(sheet.rule_columns, (one.about, one.quiet, one.crowded), strict=True):
+            _text(axes, MARGIN_PX + x, sheet.rule_top + LINE_PX * k, text, weight="normal" if k else "bold")
+    try:
+        drawn = io.BytesIO()
+        figure.savefig(drawn, dpi=150, format=Path(path).suffix[1:].lower())
+        write_whole(path, drawn.getvalue())
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"cannot draw into {path}: {error}") from error
+
+
+def _tree(axes: Any, sheet: Sheet) -> None:
+    """Lines, boxes and words of the tree."""
+    patches: Any = importlib.import_module("matplotlib.patches")
+    for one in sheet.layout.boxes:
+        x, y = MARGIN_PX + one.x, sheet.top + one.y
+        if one.above >= 0:
+            path = bends(sheet.layout.boxes[one.above], one)
+            across, down = [MARGIN_PX + at for at, _ in path], [sheet.top + at for _, at in path]
+            axes.plot(across, down, color=LIGHT["muted"], zorder=1)
+            _text(axes, x - 24, y - 5, one.said, color=LIGHT["muted"])
+        fill = LIGHT["card"] if not one.is_leaf else LIGHT["overlap"] if one.is_left_alone else LIGHT["fill"]
+        edge = fill if one.is_leaf else LIGHT["muted"]
+        shape = patches.Rectangle((x, y - BOX_PX / 2), one.width, BOX_PX, facecolor=fill, edgecolor=edge, zorder=2)
+        axes.add_patch(shape)
+        _text(axes, x + PAD_PX, y + 4, one.text, weight="bold" if one.is_leaf else "normal")
+
+
+def _text(axes: Any, x: float, y: float, text: str, **look: Any) -> None:
+    axes.text(x, y, text, **{"fontsize": _FONT_PT, "color": LIGHT["ink"], "zorder": 3, **look})

@@ -1,0 +1,78 @@
+"""The sheet that a tree is drawn on: how it is read, the tree, and the executor rule below, with their places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mirage.dag.distilled.executor_rule import rule_of
+from mirage.dag.distilled.rule_words import RuleLine, head_words, rule_words
+from mirage.distill.tree import Tree
+from mirage.report.dag.tree_layout import Layout, laid_out
+from mirage.report.svg import text_px
+
+MARGIN_PX, LINE_PX = 16.0, 22.0
+SAID_PX, SAID_LINE_PX = 48.0, 18.0
+"""Where the lines begin that say how a tree is read, and how far they are apart."""
+
+LEAST_PX = 620.0
+"""Room for these lines above a small tree."""
+
+HOW = "Of all stages that may be picked, the one with the highest score gets executors."
+TIES = "Ties go to the job with less work."
+ALONE = "A score below 0 leaves a stage alone."
+SHARES = "In brackets: share of the candidates that come there."
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A tree and what stands around it.
+
+    Attributes:
+        said: Lines above it.
+        layout: The tree,
+        top: and where it begins, in pixels.
+        rule: The lines of the executor rule, a head first,
+        rule_columns: where their three columns begin,
+        rule_top: and where the first stands.
+        width: In pixels.
+        height: In pixels.
+    """
+
+    said: tuple[str, ...]
+    layout: Layout
+    top: float
+    rule: tuple[RuleLine, ...]
+    rule_columns: tuple[float, float, float]
+    rule_top: float
+    width: float
+    height: float
+
+
+def sheet_of(tree: Tree) -> Sheet:
+    """The sheet of a tree.
+
+    Raises:
+        ConfigurationError: The settings beside it are no rule.
+    """
+    layout, executors, said = laid_out(tree), rule_of(dict(tree.settings)), _said(tree)
+    rule = (head_words(executors), *rule_words(executors))
+    columns = zip(*((one.about, one.quiet, one.crowded) for one in rule), strict=True)
+    first, second, third = (max(text_px(text) for text in column) + 24 for column in columns)
+    top = SAID_PX + SAID_LINE_PX * len(said)
+    rule_top = top + layout.height + 32
+    return Sheet(
+        said,
+        layout,
+        top,
+        rule,
+        (0.0, first, first + second),
+        rule_top,
+        max(LEAST_PX, layout.width, first + second + third) + 2 * MARGIN_PX,
+        rule_top + LINE_PX * len(rule),
+    )
+
+
+def _said(tree: Tree) -> tuple[str, ...]:
+    more = [ALONE] if any(float(leaf.value) < 0 for leaf in tree.leaves) else []
+    more += [SHARES] if any(leaf.share is not None for leaf in tree.leaves) else []
+    return (HOW, " ".join([TIES, *more]))
