@@ -194,3 +194,10 @@ def test_what_cannot_be_compared():
             compared(*names, seeds=seeds)
     with pytest.raises(ConfigurationError, match="'fifo' is not compared; differences are to one of fair"):
         compared("fair", against="fifo")
+
+
+def test_a_mean_has_an_interval_over_seeds():
+    row = compared("fair", seeds=(1, 2, 3)).rows[0]
+    assert row.mean_jct_low_s < row.mean_jct_s < row.mean_jct_high_s
+    alone = compared("fair", seeds=(1,)).rows[0]
+    assert (alone.mean_jct_low_s, alone.mean_jct_high_s) == (None, None)

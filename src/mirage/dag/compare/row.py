@@ -29,6 +29,8 @@ class ComparisonRow:
         setting: Executors and jobs.
         seeds: How many episodes.
         mean_jct_s: Mean time from a job's arrival to its end.
+        mean_jct_low_s: Lower end of its 95 % interval, by bootstrap over episodes; None for one episode.
+        mean_jct_high_s: Upper end.
         p95_jct_s: The time that 95 % of all jobs stay below.
         makespan_s: Mean over episodes.
         makespan_bound_s: What no scheduler goes below (``mirage.dag.compare.makespan_bound``), mean over episodes.
@@ -44,6 +46,8 @@ class ComparisonRow:
     setting: str
     seeds: int
     mean_jct_s: float
+    mean_jct_low_s: float | None
+    mean_jct_high_s: float | None
     p95_jct_s: float
     makespan_s: float
     makespan_bound_s: float
@@ -111,12 +115,15 @@ class PairedDifference:
 def row_of(scheduler: Scheduler, setting: Setting, played: Sequence[Played], decision_us: float) -> ComparisonRow:
     """The row of a scheduler in a setting, from its episodes."""
     jct_s = np.concatenate([each.jct_s for each in played])
+    low_s, high_s = _interval(np.array([np.mean(each.jct_s) for each in played]))
     peak = max(each.peak_jobs for each in played)
     return ComparisonRow(
         policy=scheduler.name,
         setting=setting.name,
         seeds=len(played),
         mean_jct_s=float(jct_s.mean()),
+        mean_jct_low_s=low_s,
+        mean_jct_high_s=high_s,
         p95_jct_s=float(np.percentile(jct_s, 95)),
         makespan_s=float(np.mean([each.makespan_s for each in played])),
         makespan_bound_s=float(np.mean([each.makespan_bound_s for each in played])),
@@ -155,11 +162,11 @@ def paired_difference(
     )
 
 
-def _interval(differ: Floats) -> tuple[float, float] | tuple[None, None]:
-    """95 % interval of the mean, by bootstrap; none from a single episode, which would be sure of itself."""
-    if len(differ) < 2:
+def _interval(values: Floats) -> tuple[float, float] | tuple[None, None]:
+    """95 % interval of a mean over episodes, by bootstrap; none from a single episode, which would be sure of itself."""
+    if len(values) < 2:
         return None, None
     random = np.random.Generator(np.random.PCG64(0))
-    drawn = differ[random.integers(len(differ), size=(RESAMPLES, len(differ)))].mean(axis=1)
+    drawn = values[random.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1)
     low_s, high_s = np.percentile(drawn, (2.5, 97.5))
     return float(low_s), float(high_s)

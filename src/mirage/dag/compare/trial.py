@@ -34,10 +34,10 @@ class Scene:
     schedulers: tuple[Scheduler, ...]
     cluster: DagCluster
 
-    def episode(self, setting: Setting, seed: int) -> DagSimulation:
-        """An episode that has not begun."""
+    def episode(self, setting: Setting, seed: int, *, log: bool = False) -> DagSimulation:
+        """An episode that has not begun; with ``log`` it keeps every task that runs."""
         cluster = replace(self.cluster, executors=setting.executors)
-        return DagSimulation(self.templates, setting.arrivals(seed, len(self.templates)), cluster, seed=seed)
+        return DagSimulation(self.templates, setting.arrivals(seed, len(self.templates)), cluster, seed=seed, log=log)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ _POLICIES = (
         "mirage dag compare --policies decima-argmax --weights decima.npz --seeds 0-3",
         "mirage dag compare --setting 50/20 --batch --policies fair,critical-path,equal-finish",
         "mirage dag compare --seeds 0-199 --policies fair,decima:own --workers 4 --resume results",
+        "mirage dag compare --setting 10/50 --policies tree,fair --plots pictures",
     ),
 )
 @click.option(
@@ -103,6 +104,10 @@ _POLICIES = (
     help="Processes at once; a rule plays an episode in less time than a process takes to start.",
 )
 @click.option("--resume", metavar="DIR", help="Keep results there as they come, and take over those found there.")
+    "--plots",
+    metavar="DIR",
+    help="Draw mean times with intervals, and the executors of the first seed's episode under the first two policies.",
+)
 @json_output
 def compare(
     profiles: str | None,
@@ -118,6 +123,7 @@ def compare(
     environment: str,
     workers: int,
     resume: str | None,
+    plots: str | None,
     as_json: bool,
 ) -> None:
     """Compare schedulers of stages by the time jobs take from arrival to end (JCT).
@@ -133,6 +139,7 @@ def compare(
     if batch and gap_s is not None:
         raise click.UsageError("--batch has all jobs at the beginning, and --gap is between them; give one of them")
     from mirage.dag.compare.comparison import compare as compare_schedulers
+    from mirage.dag.compare.trial import Scene
     from mirage.dag.decima.teachers import with_weights
     from mirage.dag.setting import seeds_of, setting_of
     from mirage.dag.simulator.world import DagCluster
@@ -140,6 +147,7 @@ def compare(
     from mirage.dag.workload.generated import generated_templates
     from mirage.dag.workload.tpch import read_tpch
     from mirage.executors.processes import Processes
+    from mirage.report.dag.plots import check_plots_folder, write_plots
     from mirage.report.dag.terminal import print_comparison
     from mirage.report.terminal.evaluation import progress_bar
 
@@ -149,6 +157,8 @@ def compare(
     schedulers = [with_weights(text, weights, profiles) for text in policies]
     cluster = DagCluster(moving_s=moving_s, noise=noise, environment=environment)
     templates = generated_templates() if profiles is None else read_tpch(Path(profiles))
+    if plots is not None:
+        check_plots_folder(Path(plots))
     with progress_bar("episodes") as progress:
         comparison = compare_schedulers(
             templates,
@@ -164,6 +174,11 @@ def compare(
     for row in comparison.rows:
         if row.warning is not None:
             click.echo(f"mirage: warning: {row.warning}", err=True)
+    if plots is not None:
+        jobs = "built-in jobs" if profiles is None else Path(profiles).name
+        scene = Scene(tuple(templates), tuple(schedulers), cluster)
+        drawn = write_plots(Path(plots), comparison, scene, sizes, numbers, jobs)
+        click.echo(f"mirage: drawn {', '.join(str(path) for path in drawn)}", err=True)
     if not as_json:
         print_comparison(comparison)
         return

@@ -38,5 +38,6 @@ def run(ctx: click.Context, tree_file: str, beside: tuple[str, ...], played: Epi
         moving_s=played.moving_s,
         noise=played.noise,
         environment="spark-sched-sim",
+        plots=None,
         as_json=as_json,
     )

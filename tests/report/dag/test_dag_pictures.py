@@ -1,0 +1,106 @@
+"""Pictures of stage schedulers: a tree with its rule, means with intervals, and executors over time."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from mirage.cli.commands.dag import dag
+from mirage.cli.commands.dag.distill import distill
+from mirage.dag.distilled.columns import FEATURES
+from mirage.dag.distilled.executor_rule import Cap, ExecutorRule
+from mirage.dag.distilled.rule_words import head_words, rule_words
+from mirage.dag.distilled.tree_policy import shipped_tree
+from mirage.dag.schedulers.registry import make_scheduler
+from mirage.dag.simulator.simulation import DagSimulation
+from mirage.dag.simulator.world import DagCluster
+from mirage.dag.workload.arrivals import poisson_arrivals
+from mirage.dag.workload.generated import generated_templates
+from mirage.distill.tree import Leaf, Split, Tree
+from mirage.distill.units import FLAG_THRESHOLD, Unit
+from mirage.errors import ConfigurationError
+from mirage.report.dag.executors_chart import EpisodeLog, executors_chart
+from mirage.report.dag.tree_layout import laid_out
+from mirage.report.dag.tree_picture import tree_svg
+
+
+def words_of(svg: str) -> list[str]:
+    return re.findall(r"<text[^>]*>([^<]+)</text>", svg)
+
+
+def test_a_drawn_tree_asks_and_answers_what_its_text_does():
+    said = words_of(tree_svg(shipped_tree(), "ours"))
+    for question in ("own?", "holds &lt; 1?", "crowding &lt; 20 %?", "drains in &lt; 35s?", "drains in &lt; 2min?"):
+        assert question in said
+    assert (said.count("yes"), said.count("no")) == (5, 5)
+    assert sorted(word for word in said if word in ("0", "1")) == ["0", "0", "1", "1", "1", "1"]
+    assert "1.8 × a share by work to the power 0.4" in said
+    assert "from 20 % on" in said
+
+
+def test_each_answer_stands_behind_its_question_in_a_row_of_its_own():
+    root = Split("own", FLAG_THRESHOLD, Split("work", 60.0, Leaf(-1.0, 0.5), Leaf(2.0, 0.2)), Leaf(3.0, 0.3))
+    boxes = laid_out(Tree(FEATURES, Unit.NUMBER, root)).boxes
+    assert [(box.text, box.said) for box in boxes] == [
+        ("own?", ""), ("3  (30 %)", "yes"), ("work < 1min?", "no"), ("-1  (50 %)", "yes"), ("2  (20 %)", "no"),
+    ]  # fmt: skip
+    leaves = [box for box in boxes if box.is_leaf]
+    assert len({box.y for box in leaves}) == len(leaves)
+    assert [box.is_left_alone for box in leaves] == [False, True, False]
+    assert all(box.x > boxes[box.above].x + boxes[box.above].width for box in boxes[1:])
+
+
+def test_the_rule_is_told_where_it_limits_something():
+    assert [(line.about, line.quiet) for line in rule_words(ExecutorRule())] == [("executors", "all that are free")]
+    rule = ExecutorRule(0.2, Cap(keep=1.35), Cap(factor=2.0))
+    assert [(line.about, line.quiet, line.crowded) for line in rule_words(rule)] == [
+        ("a job holds at most", "no limit", "2 × an equal share"),
+        ("the job whose executors these are", "135 % of its cap", "no limit"),
+    ]
+    assert head_words(rule).crowded == "from 20 % on"
+
+
+@pytest.mark.parametrize(
+    ("kind", "begin"), [(".svg", b"<svg"), pytest.param(".png", b"\x89PNG", marks=pytest.mark.slow)]
+)
+def test_a_tree_is_drawn_into_a_file(tmp_path: Path, kind: str, begin: bytes):
+    out = tmp_path / f"tree{kind}"
+    assert CliRunner().invoke(distill, ["draw", "-o", str(out)], catch_exceptions=False).exit_code == 0
+    assert out.read_bytes().startswith(begin)
+
+
+def test_a_picture_of_another_kind_is_refused(tmp_path: Path):
+    with pytest.raises(ConfigurationError, match=r"must end in \.svg"):
+        CliRunner().invoke(distill, ["draw", "-o", str(tmp_path / "tree.gif")], catch_exceptions=False)
+
+
+def test_a_stretch_is_what_an_executor_does_for_one_job_without_a_break():
+    fair, arrivals = make_scheduler("fair"), poisson_arrivals(6, 1)
+    played = DagSimulation(generated_templates(), arrivals, DagCluster(5), seed=1, log=True)
+    outcome = played.run(fair.decider, fair.parameters_for(1))
+    log = EpisodeLog.of("fair", played.world, played.runs)
+    assert log.done_s - log.arrival_s == pytest.approx(outcome.jct_s)
+    work_s = (played.runs.end_ms - played.runs.start_ms).sum() / 1000
+    assert (log.end_s - log.begin_s).sum() == pytest.approx(work_s)
+    assert len(log.job) < len(played.runs)
+    for executor in range(5):
+        mine = log.executor == executor
+        assert (log.begin_s[mine][1:] >= log.end_s[mine][:-1]).all()
+    drawn = executors_chart([log], "a small one")
+    wide = [float(width) for width in re.findall(r"h([\d.]+)v8", drawn)]
+    share = np.sum(wide) / (5 * (940 - 84 - 24))
+    assert share == pytest.approx(work_s / 5 / log.end_s.max(), abs=0.01)
+
+
+def test_a_comparison_is_drawn_into_a_folder(tmp_path: Path):
+    words = ["compare", "--setting", "5/6,10/4", "--seeds", "1-3", "--policies", "fifo,fair", "--plots"]
+    told = CliRunner().invoke(dag, [*words, str(tmp_path / "new"), "--json"], catch_exceptions=False)
+    assert told.exit_code == 0
+    names = ["dag-executors-10-4.svg", "dag-executors-5-6.svg", "dag-jct.svg"]
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == names
+    jct, episode = ((tmp_path / "new" / name).read_text() for name in ("dag-jct.svg", "dag-executors-5-6.svg"))
+    assert {"5 executors, 6 jobs", "10 executors, 4 jobs", "fifo", "fair"} <= set(words_of(jct))
+    (heading,) = (word for word in words_of(episode) if word.startswith("5 executors, 6 jobs, seed 1;"))
+    assert "colour" in heading
