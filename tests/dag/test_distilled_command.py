@@ -7,7 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from mirage.cli.commands.dag.distill import distill
-from mirage.dag.distilled import small_changes, student, tuning
+from mirage.dag.distilled import small_changes, tuning
+from mirage.dag.distilled.methods import registry
 from mirage.dag.distilled.tree_policy import shipped_path
 from mirage.errors import ConfigurationError
 
@@ -146,14 +147,16 @@ def test_an_interrupted_fit_goes_on_after_its_last_tree(mine, tmp_path, monkeypa
     whole, out = str(tmp_path / "whole.txt"), str(tmp_path / "out.txt")
     command = ("fit", "--teacher", "sjf", *SHORT, "--leaves", "3,6", "--rounds", "1", "--json", "-o")
     told = json.loads(said(*command, whole))
-    fits = stops_after(student.ranking_tree, 3)
+    fit = registry.Timed.__call__
     with monkeypatch.context() as patch:
-        patch.setattr(student, "ranking_tree", fits)
+        patch.setattr(registry.Timed, "__call__", stops_after(fit, 3))
         assert f"{out}.checkpoint; the same command goes on" in interrupted(*command, out)
     assert not Path(out).exists()
-    fits = stops_after(student.ranking_tree, 2)
-    monkeypatch.setattr(student, "ranking_tree", fits)  # one is left to fit, and no other is fitted again
-    assert json.loads(said(*command, out)) == {**told, "tree": out}
+    monkeypatch.setattr(registry.Timed, "__call__", stops_after(fit, 1))  # one is left, and no other is fitted again
+    again = json.loads(said(*command, out))
+    assert [row.pop("fit_s") is None for row in again["students"]] == [True, True]
+    assert all(row.pop("fit_s") > 0 for row in told["students"])
+    assert again == {**told, "tree": out}
     assert Path(out).read_text() == Path(whole).read_text()
 
 
@@ -166,3 +169,21 @@ def stops_after(function, calls):
         return function(*arguments, **named)
 
     return stopping
+
+
+@pytest.mark.slow
+def test_methods_are_fitted_beside_each_other_and_drawn(tmp_path):
+    pytest.importorskip("sklearn", reason="pip install mirage-hpc[learn]")
+    out, plot = tmp_path / "student.txt", tmp_path / "frontier.svg"
+    short = ("--setting", "10/5", "--seeds", "1-3", "--leaves", "2,3", "--rounds", "0", "--plot", str(plot), "--json")
+    told = json.loads(said("fit", "--teacher", "sjf", "--method", "cart,trustee", *short, "-o", str(out)))
+    rows = told["students"]
+    assert [row["method"] for row in rows] == ["cart", "cart", "trustee", "trustee"]
+    assert [row["leaves"] <= most for row, most in zip(rows, (2, 3, 2, 3), strict=True)] == [True] * 4
+    assert all(row["fit_s"] > 0 and row["mean_jct_s"]["10/5"] > 0 for row in rows)
+    assert said("check", str(out)).startswith(f"{out}: {rows[-1]['leaves']} leaves")
+    drawn = plot.read_text()
+    assert drawn.count("<circle") == 2 + 2 * len(rows)
+    assert "cart, 2 leaves" in drawn
+    with pytest.raises(ConfigurationError, match=r"must end in \.svg"):
+        said("fit", "--teacher", "sjf", "--plot", str(tmp_path / "frontier.gif"), "-o", str(out))

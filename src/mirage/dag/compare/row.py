@@ -163,7 +163,7 @@ def paired_difference(
 
 
 def _interval(values: Floats) -> tuple[float, float] | tuple[None, None]:
-    """95 % interval of a mean over episodes, by bootstrap; none from a single episode, which would be sure of itself."""
+    """95 % interval of a mean over episodes, by bootstrap; none from one, which would be sure of itself."""
     if len(values) < 2:
         return None, None
     random = np.random.Generator(np.random.PCG64(0))

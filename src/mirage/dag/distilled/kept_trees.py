@@ -11,26 +11,25 @@ from mirage.distill.tree import Leaf, Node, Tree
 from mirage.distill.tree_reading import tree_of
 from mirage.distill.tree_text import text_of
 
-_TREES = "trees"
-
 
 class KeptTrees(dict[tuple[int, int], Tree]):
     """Trees by leaves and round; each is on the disk as soon as it is set.
 
     Args:
         kept: The file; the trees in it are there from the start.
+        method: How they are fitted; those of other methods may be in the same file.
     """
 
-    def __init__(self, kept: Kept) -> None:
-        self._kept = kept
-        for name, told in kept.finished.get(_TREES, {}).items():
+    def __init__(self, kept: Kept, method: str) -> None:
+        self._kept, self._name = kept, f"trees by {method}"
+        for name, told in kept.finished.get(self._name, {}).items():
             leaves, _, turn = name.partition("/")
             super().__setitem__((int(leaves), int(turn)), _tree(told))
 
     def __setitem__(self, key: tuple[int, int], tree: Tree) -> None:
         super().__setitem__(key, tree)
         told = {"text": text_of(tree), "shares": [leaf.share for leaf in tree.leaves]}
-        self._kept.keep(**{_TREES: {**self._kept.finished.get(_TREES, {}), f"{key[0]}/{key[1]}": told}})
+        self._kept.keep(**{self._name: {**self._kept.finished.get(self._name, {}), f"{key[0]}/{key[1]}": told}})
 
 
 def _tree(told: dict[str, Any]) -> Tree:

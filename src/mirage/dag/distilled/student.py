@@ -16,10 +16,10 @@ import numpy as np
 from mirage.dag.distilled.columns import FEATURES
 from mirage.dag.distilled.decisions import Decisions, Fidelity, Teacher, decisions_of, fidelity
 from mirage.dag.distilled.executor_rule import ExecutorRule
+from mirage.dag.distilled.methods.cart import Cart
 from mirage.dag.distilled.tree_policy import scheduler_of
 from mirage.dag.distilled.tuning import Episodes
-from mirage.distill.pruning import FitSettings
-from mirage.distill.ranking import Contests, joined, ranking_tree
+from mirage.distill.ranking import Contests, joined
 from mirage.distill.tree import Leaf, Tree
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError
@@ -29,9 +29,6 @@ HELD_OUT = 0.25
 
 _EACH = ("job", "meant", "executors", "picked", "given")
 """What is known of decisions beside the contests."""
-
-LEAST_SHARE = 0.0005
-"""A leaf has at least this share of the candidates' weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +57,7 @@ def students(
     rounds: int = 2,
     rule: ExecutorRule = ExecutorRule(),  # noqa: B008
     fitted: MutableMapping[tuple[int, int], Tree] | None = None,
+    learn: Callable[[Contests, int, np.random.Generator], Tree] | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[Student, ...]:
     """A tree for each number of leaves, with rounds of its own.
@@ -73,6 +71,7 @@ def students(
         rule: The executor rule beside each tree.
         fitted: By leaves and round, trees that an earlier call with the same teacher, settings, generator and rule
             fitted; they are not fitted again, and new ones are added.
+        learn: Fits a tree of at most so many leaves; CART where absent.
         tell: Is told what is done.
 
     Raises:
@@ -81,6 +80,7 @@ def students(
     cuts = [len(each.worlds) - max(1, round(HELD_OUT * len(each.worlds))) for each in settings]
     if min(cuts, default=0) < 1:
         raise ConfigurationError("a student needs two episodes of each setting, one of them to be judged in")
+    learn = Cart(0) if learn is None else learn
     lessons = _Lessons(teacher, settings, [slice(0, cut) for cut in cuts], rule, tell)
     trees = {} if fitted is None else fitted
     seed = int(rng.integers(2**62))
@@ -91,7 +91,7 @@ def students(
             if (most, turn) not in trees:
                 contests = lessons.contests([trees[most, earlier] for earlier in range(turn)])
                 tell(f"{most} leaves, round {turn} of {rounds}: a tree")
-                tree = _fitted(contests, most, np.random.default_rng([seed, most, turn]))
+                tree = learn(contests, most, np.random.default_rng([seed, most, turn]))
                 trees[most, turn] = replace(tree, settings=rule.settings())
             cost = lessons.cost(trees[most, turn])
             if best is None or cost < best[0]:
@@ -177,13 +177,6 @@ def _decisions(teacher: Teacher, episodes: Episodes, part: slice, judge: Tree, p
     return decisions_of(
         teacher, episodes.worlds[part], states_of=teacher.scheduler if plays is None else tree, tree=tree
     )
-
-
-def _fitted(contests: Contests, leaves: int, rng: np.random.Generator) -> Tree:
-    """A ranking tree of all contests; none is held out but the last, as judging comes later, in episodes of its own."""
-    last = np.zeros(len(contests.first), dtype=np.bool_)
-    last[-1] = True
-    return ranking_tree(contests, last, rng, FitSettings(max_leaves=leaves, folds=0, least_share=LEAST_SHARE))
 
 
 def _numbered(parts: list[Contests]) -> Contests:

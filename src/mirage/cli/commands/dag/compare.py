@@ -104,6 +104,7 @@ _POLICIES = (
     help="Processes at once; a rule plays an episode in less time than a process takes to start.",
 )
 @click.option("--resume", metavar="DIR", help="Keep results there as they come, and take over those found there.")
+@click.option(
     "--plots",
     metavar="DIR",
     help="Draw mean times with intervals, and the executors of the first seed's episode under the first two policies.",

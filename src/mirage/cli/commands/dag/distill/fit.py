@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     epilog=examples(
         "mirage distill fit --teacher capped:0.25:1.5 --setting 50/200 --seeds 1000-1003 -o mine.txt",
         "mirage distill fit --teacher sjf --leaves 4,8,16,32 -o mine.txt      writes the last, tells of all",
+        "mirage distill fit --teacher fair --method cart,optimal,trustee --leaves 8 -o mine.txt --plot beside.svg",
     ),
 )
 @click.option("--teacher", required=True, metavar="POLICY", help="The scheduler that the tree learns of.")
@@ -32,6 +34,24 @@ if TYPE_CHECKING:
 @click.option(
     "--leaves", type=WORDS, default="32", show_default=True, metavar="N,…", help="Leaves that a tree may have."
 )
+@click.option(
+    "--method",
+    "methods",
+    type=WORDS,
+    default="cart",
+    show_default=True,
+    metavar="NAME,…",
+    help="cart; optimal: the least squared error of its depth, at most 5, over few thresholds (pystreed); trustee: the "
+    "branches that matter most, stable over repetitions.",
+)
+@click.option(
+    "--weight",
+    default="equal",
+    show_default=True,
+    metavar="NAME",
+    help="Of a decision: equal, or margin, by how much the teacher prefers its favourite.",
+)
+@click.option("--plot", metavar="FILE", help="Draw fidelity against completion times, a line for each method (.svg).")
 @click.option(
     "--rounds",
     type=click.IntRange(0, 20),
@@ -44,7 +64,16 @@ if TYPE_CHECKING:
 @seed_option
 @json_output
 def fit(
-    teacher: str, out: str, leaves: tuple[str, ...], rounds: int, played: EpisodeOptions, seed: int, as_json: bool
+    teacher: str,
+    out: str,
+    leaves: tuple[str, ...],
+    methods: tuple[str, ...],
+    weight: str,
+    plot: str | None,
+    rounds: int,
+    played: EpisodeOptions,
+    seed: int,
+    as_json: bool,
 ) -> None:
     """Fit a small tree to what a scheduler does, where that goes and where the tree itself goes.
 
@@ -58,47 +87,71 @@ def fit(
     import numpy as np
 
     from mirage.dag.distilled.kept_trees import KeptTrees
+    from mirage.dag.distilled.methods.registry import Timed, learner_of
     from mirage.dag.distilled.student import students
     from mirage.dag.distilled.teachers import teacher_of
     from mirage.dag.resumption import Kept
     from mirage.dag.schedulers.registry import make_scheduler
     from mirage.distill.tree_text import text_of
+    from mirage.report.dag.frontier_chart import check_frontier, draw_frontier
 
     sizes = [_leaves(word) for word in leaves]
     check_output(out)
+    if plot is not None:
+        check_frontier(plot)
+        check_output(plot)
+    learners = {name: Timed(learner_of(name, weight, seed)) for name in methods}
     scheduler = make_scheduler(teacher)
-    kept = Kept(checkpoint_of(out), _plan(scheduler, played, seed))
-    trees = KeptTrees(kept)
-    if trees:
-        click.echo(f"mirage: goes on after {len(trees)} trees", err=True)
+    kept = Kept(checkpoint_of(out), _plan(scheduler, played, weight, seed))
+    settings = played.episodes()
+    rows: list[dict[str, Any]] = []
     with resumable(kept.path):
-        found = students(
-            teacher_of(scheduler),
-            played.episodes(),
-            np.random.default_rng(seed),
-            leaves=sizes,
-            rounds=rounds,
-            fitted=trees,
-            tell=lambda what: click.echo(f"mirage: {what}", err=True),
-        )
+        for name, learner in learners.items():
+            trees = KeptTrees(kept, name)
+            taken_over = {most for most, _ in trees}
+            if trees:
+                _tell(name, f"goes on after {len(trees)} trees")
+            found = students(
+                teacher_of(scheduler),
+                settings,
+                np.random.default_rng(seed),
+                leaves=sizes,
+                rounds=rounds,
+                fitted=trees,
+                learn=learner,
+                tell=partial(_tell, name),
+            )
+            rows += [
+                {
+                    "method": name,
+                    "leaves": len(one.tree.leaves),
+                    "depth": one.tree.depth,
+                    "states_of_teacher": asdict(one.on_teacher),
+                    "own_states": asdict(one.on_own),
+                    "mean_jct_s": dict(zip(played.settings, one.mean_jct_s, strict=True)),
+                    "fit_s": None if most in taken_over else learner.seconds[most],
+                }
+                for most, one in zip(sizes, found, strict=True)
+            ]
     write_output(out, text_of(found[-1].tree))
     kept.remove()
-    rows = [
-        {
-            "leaves": len(one.tree.leaves),
-            "states_of_teacher": asdict(one.on_teacher),
-            "own_states": asdict(one.on_own),
-            "mean_jct_s": dict(zip(played.settings, one.mean_jct_s, strict=True)),
-        }
-        for one in found
-    ]
+    if plot is not None:
+        draw_frontier(rows, plot, teacher)
     if as_json:
         click.echo(json.dumps({"teacher": teacher, "tree": out, "students": rows}, indent=2))
         return
-    for one in found:
-        click.echo(f"{len(one.tree.leaves)} leaves: {jct_line(played.settings, one.mean_jct_s)}")
-        for where, row in (("the teacher's states", one.on_teacher), ("its own states", one.on_own)):
-            click.echo(f"  {fidelity_line(where, asdict(row))}")
+    for row in rows:
+        took = "" if row["fit_s"] is None else f", fitted in {row['fit_s']:.1f} s"
+        click.echo(
+            f"{row['method']}, {row['leaves']} leaves, depth {row['depth']}{took}: "
+            f"{jct_line(played.settings, tuple(row['mean_jct_s'].values()))}"
+        )
+        for where, told in (("the teacher's states", row["states_of_teacher"]), ("its own states", row["own_states"])):
+            click.echo(f"  {fidelity_line(where, told)}")
+
+
+def _tell(method: str, what: str) -> None:
+    click.echo(f"mirage: {method}: {what}", err=True)
 
 
 def _leaves(word: str) -> int:
@@ -107,14 +160,18 @@ def _leaves(word: str) -> int:
     return int(word)
 
 
-def _plan(teacher: Scheduler, played: EpisodeOptions, seed: int) -> dict[str, object]:
-    """All that decides what is fitted, but for the sizes and rounds."""
+_CODE = ("mirage.dag.distilled.student", "mirage.dag.distilled.methods.registry")
+
+
+def _plan(teacher: Scheduler, played: EpisodeOptions, weight: str, seed: int) -> dict[str, object]:
+    """All that decides what is fitted, but for the methods, sizes and rounds."""
     from mirage.source_digest import source_digest
 
     return {
         "teacher": teacher.name,
         "weights of the teacher": sha256(teacher.parameters.tobytes()).hexdigest()[:16],
         **played.plan(),
+        "weight": weight,
         "seed": seed,
-        "version of the code": source_digest(["mirage.dag.distilled.student", teacher.decider.__module__])[:16],
+        "version of the code": source_digest([*_CODE, teacher.decider.__module__])[:16],
     }

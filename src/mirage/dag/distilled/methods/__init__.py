@@ -1,0 +1,1 @@
+"""Methods that fit a tree to decisions: CART, an optimal tree, and the loops of TRUSTEE."""

@@ -1,0 +1,92 @@
+"""CART whose number of leaves is chosen by its fidelity in episodes that it did not learn of.
+
+The levels of pruning are the same whatever the budget, and so are the episodes that judge them: a larger budget never
+makes a student less faithful there. Each decision counts alike, as fidelity counts them; weighing them by the teacher's
+margin (VIPER) makes trees that are less faithful, and the less so the more leaves they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mirage.distill.examples import Flags
+from mirage.distill.pruning import FitSettings
+from mirage.distill.ranking import Contests, agreement, ranking_tree
+from mirage.distill.tree import Tree
+from mirage.errors import ConfigurationError
+
+LEVELS = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 1024)
+"""Leaves of the trees that are chosen among, about the square root of two apart."""
+
+LEAST_SHARE = 0.0005
+"""A leaf has at least this share of the candidates' weight."""
+
+CHOOSE_BY = 4
+"""One in so many episodes chooses the level and is not learnt of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A pruned tree.
+
+    Attributes:
+        most_leaves: What it was pruned to.
+        tree: The tree.
+        fidelity: Share of decisions in which it picks what the teacher does, in episodes that choose.
+    """
+
+    most_leaves: int
+    tree: Tree
+    fidelity: float
+
+
+class Cart:
+    """CART by levels.
+
+    Args:
+        seed: Draws among equal splits.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._learnt: Contests | None = None
+        self._levels: dict[int, Level] = {}
+
+    def __call__(self, contests: Contests, leaves: int, rng: np.random.Generator) -> Tree:
+        """The most faithful tree of at most so many leaves, the smallest of equally faithful ones."""
+        del rng  # trees of one level must be the same for each budget
+        if self._learnt is not contests:
+            self._learnt, self._levels = contests, {}
+        return max(self.levels(contests, leaves), key=lambda level: level.fidelity).tree
+
+    def levels(self, contests: Contests, leaves: int) -> Iterator[Level]:
+        """All levels up to a number of leaves, the smallest tree first."""
+        judges = one_in(contests, CHOOSE_BY)
+        others = contests.part(judges)
+        for most in (level for level in LEVELS if level <= leaves):
+            if most not in self._levels:
+                tree = ranking_tree(
+                    contests,
+                    judges,
+                    np.random.default_rng(self._seed),
+                    FitSettings(max_leaves=most, folds=0, least_share=LEAST_SHARE),
+                )
+                self._levels[most] = Level(most, tree, agreement(tree, others))
+            yield self._levels[most]
+
+
+def one_in(contests: Contests, parts: int) -> Flags:
+    """Shape (contests,): those of one in so many episodes; where there are fewer episodes, one in so many contests.
+
+    Raises:
+        ConfigurationError: There are fewer contests than parts.
+    """
+    if len(contests.first) < parts:
+        raise ConfigurationError(f"there are {len(contests.first)} decisions; a tree needs at least {parts}")
+    number = np.unique(contests.group, return_inverse=True)[1]
+    if number.max() + 1 < parts:
+        number = np.arange(len(contests.first))
+    return np.asarray(number % parts == parts - 1)

@@ -1,0 +1,148 @@
+"""Optimal trees: the least squared error of all trees of a depth over a few thresholds.
+
+The solver is STreeD (van der Linden, de Weerdt and Demirović 2023; for regression van den Bos, van der Linden and
+Demirović 2024). It wants yes-or-no columns, of which there must be few, and knows no weights: each feature is cut at
+some of its quantiles, and candidates are drawn in proportion to their weight. Leaves are put in order as CART's are.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mirage.distill.examples import Amounts
+from mirage.distill.ranking import Contests, ordered
+from mirage.distill.rounding import rounded_number
+from mirage.distill.tree import Feature, Leaf, Node, Split, Tree, merged
+from mirage.distill.units import FLAG_THRESHOLD, Unit
+from mirage.errors import ConfigurationError
+from mirage.job_state import Floats
+
+DEEPEST = 5
+"""Deeper trees take the solver hours."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptimalSettings:
+    """What bounds the search.
+
+    Attributes:
+        quantiles: Thresholds of a feature.
+        drawn: Candidates that are drawn.
+        least: Of those drawn, a leaf has at least so many.
+        limit_s: The solver stops then, with the best tree so far.
+    """
+
+    quantiles: int = 3
+    drawn: int = 10_000
+    least: int = 10
+    limit_s: float = 120.0
+
+
+DEFAULTS = OptimalSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Optimal:
+    """An optimal tree.
+
+    Attributes:
+        tree: With its leaves in order.
+        is_proven: Whether the solver has proven that no tree has less squared error; False where its time was over.
+        squared_error: Mean, of the candidates drawn.
+    """
+
+    tree: Tree
+    is_proven: bool
+    squared_error: float
+
+
+def optimal(contests: Contests, leaves: int, rng: np.random.Generator) -> Tree:
+    """The optimal tree of at most so many leaves, and at most ``DEEPEST`` deep."""
+    return optimal_tree(contests, leaves, rng).tree
+
+
+def optimal_tree(
+    contests: Contests, leaves: int, rng: np.random.Generator, settings: OptimalSettings = DEFAULTS
+) -> Optimal:
+    """The optimal tree of at most so many leaves, as shallow as these allow.
+
+    Args:
+        contests: What to learn of.
+        leaves: The tree has no more, and no more than 2 to the power of ``DEEPEST``.
+        rng: Draws candidates.
+        settings: What bounds the search.
+
+    Raises:
+        ConfigurationError: pystreed is not installed, or finds no tree.
+    """
+    examples = contests.amounts()
+    rows, value = drawn(examples, settings.drawn, rng)
+    if leaves == 1:
+        return Optimal(ordered(Tree(examples.features, Unit.NUMBER, Leaf(1.0)), contests), True, float(value.var()))
+    questions = thresholds(examples.features, rows, settings.quantiles)
+    answered = np.stack([rows[:, column] >= threshold for column, threshold in questions], axis=1).astype(np.int32)
+    depth = min(DEEPEST, math.ceil(math.log2(leaves)))
+    solver = solver_module().STreeDRegressor(
+        optimization_task="regression",
+        max_depth=depth,
+        max_num_nodes=min(leaves, 2**depth) - 1,
+        min_leaf_node_size=settings.least,
+        time_limit=settings.limit_s,
+    )
+    solver.fit(answered, value)
+    if not solver.is_fitted():
+        raise ConfigurationError(f"no tree was found in {settings.limit_s} s; allow more time, or fewer leaves")
+
+    def node_of(theirs: Any) -> Node:
+        if theirs.is_leaf_node():
+            return Leaf(float(theirs.label))
+        column, threshold = questions[theirs.feature]
+        left, right = theirs.left_child, theirs.right_child
+        return Split(examples.features[column].name, threshold, node_of(left), node_of(right))
+
+    tree = merged(Tree(examples.features, Unit.NUMBER, node_of(solver.get_tree())))
+    error = float(((tree.values(rows) - value) ** 2).mean())
+    return Optimal(ordered(tree, contests), bool(solver.fit_result.is_optimal()), error)
+
+
+def thresholds(features: tuple[Feature, ...], rows: Floats, quantiles: int) -> list[tuple[int, float]]:
+    """The questions that are allowed: columns with thresholds, round ones where that cuts alike."""
+    found: dict[bytes, tuple[int, float]] = {}
+    for column, feature in enumerate(features):
+        values = rows[:, column]
+        cuts = np.unique(np.quantile(values, np.arange(1, quantiles + 1) / (quantiles + 1)))
+        for cut in [FLAG_THRESHOLD] if feature.unit is Unit.FLAG else cuts.tolist():
+            threshold = cut if feature.unit is Unit.FLAG else rounded_number(cut, feature.unit)
+            is_above = values >= threshold
+            if is_above.any() and not is_above.all():
+                found.setdefault(is_above.tobytes(), (column, float(threshold)))
+    if not found:
+        raise ConfigurationError("no question tells candidates apart; give more decisions")
+    return list(found.values())
+
+
+def solver_module() -> Any:
+    """The module of optimal trees, where it is installed.
+
+    Raises:
+        ConfigurationError: The extra ``distill`` is not installed.
+    """
+    try:
+        return importlib.import_module("pystreed")
+    except ImportError as error:
+        raise ConfigurationError(
+            'optimal trees need pystreed, which is not installed; run: pip install "mirage-hpc[distill]", with Python '
+            "3.11 or 3.12"
+        ) from error
+
+
+def drawn(examples: Amounts, most: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Rows and their targets, drawn in proportion to their weight."""
+    chance = examples.stake / examples.stake.sum()
+    where = rng.choice(len(chance), size=min(most, len(chance)), p=chance)
+    return examples.rows[where], examples.value[where]

@@ -1,0 +1,85 @@
+"""Methods by name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from mirage.dag.distilled.methods.cart import Cart
+from mirage.dag.distilled.methods.optimal import optimal, solver_module
+from mirage.dag.distilled.methods.trustee import trustee
+from mirage.distill.ranking import Contests
+from mirage.distill.tree import Tree
+from mirage.errors import UnknownName
+
+Learner = Callable[[Contests, int, np.random.Generator], Tree]
+"""From contests and the leaves that a tree may have to the tree."""
+
+METHODS = ("cart", "optimal", "trustee")
+WEIGHTS = ("equal", "margin")
+"""How decisions are weighed: each alike, or by how much more the teacher likes its favourite than the second."""
+
+
+MOST_LEARNT = 10_000
+"""Decisions, spread over all, that a tree is fitted to; more tell the same and cost in proportion."""
+
+
+def learner_of(method: str, weight: str, seed: int) -> Learner:
+    """A method by its name.
+
+    Raises:
+        UnknownName: The method or the weight is not known.
+        ConfigurationError: The method needs a package that is not installed.
+    """
+    if weight not in WEIGHTS:
+        raise UnknownName("weight", weight, WEIGHTS)
+    if method == "optimal":
+        solver_module()
+        learner: Learner = optimal
+    elif method == "trustee":
+        learner = trustee
+    elif method == "cart":
+        learner = Cart(seed)
+    else:
+        raise UnknownName("method", method, METHODS)
+    return _prepared(learner, is_alike=weight == "equal")
+
+
+def _prepared(learner: Learner, *, is_alike: bool) -> Learner:
+    """The learner of some of the contests, which all weigh the same if wanted."""
+    last: list[tuple[Contests, Contests]] = []
+
+    def learn(contests: Contests, leaves: int, rng: np.random.Generator) -> Tree:
+        if not last or last[0][0] is not contests:
+            n = len(contests.first)
+            some = contests.part(np.arange(n) % max(1, -(-n // MOST_LEARNT)) == 0)
+            last[:] = [(contests, replace(some, weight=np.ones(len(some.first))) if is_alike else some)]
+        return learner(last[0][1], leaves, rng)
+
+    return learn
+
+
+class Timed:
+    """A learner whose processor time is kept.
+
+    Args:
+        learner: What is timed.
+        clock: Seconds of processor time.
+
+    Attributes:
+        seconds: By leaves allowed, the sum over rounds. What a method keeps of one size for the next counts once.
+    """
+
+    def __init__(self, learner: Learner, clock: Callable[[], float] = time.process_time) -> None:
+        self.seconds: dict[int, float] = {}
+        self._learner, self._clock = learner, clock
+
+    def __call__(self, contests: Contests, leaves: int, rng: np.random.Generator) -> Tree:
+        """What the learner answers."""
+        began_s = self._clock()
+        tree = self._learner(contests, leaves, rng)
+        self.seconds[leaves] = self.seconds.get(leaves, 0.0) + self._clock() - began_s
+        return tree

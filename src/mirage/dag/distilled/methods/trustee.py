@@ -1,0 +1,140 @@
+"""Trees in the manner of TRUSTEE: grown on samples, mended by their errors, pruned by branches.
+
+The loops are those of Jacobs and others 2022, "AI/ML for Network Security: The Emperor has no Clothes", CCS. The inner
+one samples, grows, adds what the tree got wrong, and keeps the most faithful tree. Top-k pruning keeps the branches
+that most samples take. The outer loop repeats this, and the tree is taken that agrees most with those of the other
+repetitions. What differs: samples are decisions with all their candidates, trees rank them, and k is the largest with
+which the tree has no more leaves than it may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mirage.dag.distilled.methods.cart import LEAST_SHARE, one_in
+from mirage.distill.examples import Flags
+from mirage.distill.fit import fitted
+from mirage.distill.pruning import FitSettings
+from mirage.distill.ranking import Contests, agreement, ordered
+from mirage.distill.tree import Leaf, Node, Split, Tree, merged
+from mirage.job_state import Floats, Ints
+
+JUDGED = 4
+"""One in so many episodes judges the trees of the inner loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrusteeSettings:
+    """How long the loops are.
+
+    Attributes:
+        repetitions: Of the outer loop.
+        turns: Of the inner loop.
+        sample: Share of the decisions that a turn samples.
+        grown: The tree is grown to so many times the leaves that it may have in the end.
+    """
+
+    repetitions: int = 3
+    turns: int = 4
+    sample: float = 0.2
+    grown: int = 4
+
+
+DEFAULTS = TrusteeSettings()
+
+
+def trustee(contests: Contests, leaves: int, rng: np.random.Generator, settings: TrusteeSettings = DEFAULTS) -> Tree:
+    """The tree that agrees most with those of other repetitions.
+
+    Args:
+        contests: What to learn of.
+        leaves: The tree has no more.
+        rng: Draws samples.
+        settings: How long the loops are.
+    """
+    judges = one_in(contests, JUDGED)
+    told, others = contests.part(~judges), contests.part(judges)
+    found = [
+        ordered(top_branches(_most_faithful(told, others, leaves, rng, settings), told, leaves), told)
+        for _ in range(settings.repetitions)
+    ]
+    return found[int(np.argmax(mean_agreement(found, others)))]
+
+
+def mean_agreement(trees: list[Tree], contests: Contests) -> Floats:
+    """Shape (trees,), the share of contests in which each takes what another does, on average over the others."""
+    winners = [contests.winners(tree.values(contests.rows)) for tree in trees]
+    alike = np.array([[float((one == other).mean()) for other in winners] for one in winners])
+    return np.asarray((alike.sum(axis=1) - 1) / max(len(trees) - 1, 1), dtype=np.float64)
+
+
+def top_branches(tree: Tree, contests: Contests, leaves: int) -> Tree:
+    """The tree with the branches that most weight takes, as many as leave no more leaves than allowed.
+
+    What leads to no kept branch becomes one leaf, with the mean of its targets.
+    """
+    examples = contests.amounts()
+    number = tree.leaf_numbers(examples.rows)
+    count = len(tree.leaves)
+    weight = np.bincount(number, examples.stake, count).astype(np.float64)
+    total = np.bincount(number, examples.stake * examples.value, count).astype(np.float64)
+    order = np.argsort(-weight, kind="stable")
+    best = replace(tree, root=Leaf(1.0))
+    for k in range(1, count + 1):
+        kept = np.zeros(count, dtype=np.bool_)
+        kept[order[:k]] = True
+        pruned = replace(tree, root=_kept(tree.root, iter(range(count)), kept, weight, total)[0])
+        if len(pruned.leaves) > leaves:
+            break
+        best = pruned
+    return merged(best)
+
+
+def _kept(node: Node, numbers: Iterator[int], kept: Flags, weight: Floats, total: Floats) -> tuple[Node, Ints]:
+    """A node without the branches that are not kept, and the numbers of the leaves that were under it."""
+    if isinstance(node, Leaf):
+        number = np.array([next(numbers)], dtype=np.int64)
+        return Leaf(_mean(number, weight, total)), number
+    below, under = _kept(node.below, numbers, kept, weight, total)
+    above, over = _kept(node.above, numbers, kept, weight, total)
+    both = np.concatenate([under, over])
+    if not kept[both].any():
+        return Leaf(_mean(both, weight, total)), both
+    return Split(node.feature, node.threshold, below, above), both
+
+
+def _mean(leaves: Ints, weight: Floats, total: Floats) -> float:
+    there = float(weight[leaves].sum())
+    return float(total[leaves].sum()) / there if there else 0.0
+
+
+def _most_faithful(
+    told: Contests, others: Contests, leaves: int, rng: np.random.Generator, settings: TrusteeSettings
+) -> Tree:
+    """The inner loop: what a tree gets wrong among decisions that it was not grown on is added to what the next is."""
+    n = len(told.first)
+    chosen = np.zeros(n, dtype=np.bool_)
+    chosen[rng.choice(n, size=max(2, round(settings.sample * n)), replace=False)] = True
+    best: tuple[float, Tree] | None = None
+    for _ in range(settings.turns):
+        tree = _grown(told.part(chosen), leaves * settings.grown, rng)
+        fidelity = agreement(tree, others)
+        if best is None or fidelity > best[0]:
+            best = fidelity, tree
+        looked_at = rng.choice(n, size=max(1, round(settings.sample * n)), replace=False)
+        wrong = told.winners(tree.values(told.rows)) != told.winners(told.liking)
+        chosen[looked_at[wrong[looked_at]]] = True
+    assert best is not None
+    return best[1]
+
+
+def _grown(contests: Contests, leaves: int, rng: np.random.Generator) -> Tree:
+    """A large tree of all contests but the last, with the means of its leaves for scores."""
+    amounts = contests.amounts()
+    last = np.zeros(len(amounts.rows), dtype=np.bool_)
+    last[-1] = True
+    settings = FitSettings(max_leaves=leaves, folds=0, least_share=LEAST_SHARE, may_move=0.0)
+    return fitted(amounts, last, rng, settings).tree

@@ -1,0 +1,148 @@
+"""Methods beside plain CART: what each promises, on decisions whose rule is known."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mirage.dag.distilled.methods.cart import LEVELS, Cart, one_in
+from mirage.dag.distilled.methods.optimal import OptimalSettings, drawn, optimal_tree, thresholds
+from mirage.dag.distilled.methods.registry import METHODS, Timed, learner_of
+from mirage.dag.distilled.methods.trustee import TrusteeSettings, mean_agreement, top_branches, trustee
+from mirage.distill.ranking import Contests, agreement
+from mirage.distill.tree import Feature, Leaf, Split, Tree
+from mirage.distill.units import Unit
+from mirage.errors import ConfigurationError, UnknownName
+
+FEATURES = (Feature("work", Unit.DURATION), Feature("ready", Unit.FLAG), Feature("holds"))
+
+
+def contests_of(m, seed, *, noise=0.0, plain=False):
+    """Contests of 2 to 5 candidates; short ones are liked where ready, long ones where not; in a plain rule, ready ones
+    first, and of these short ones.
+    """
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 6, m)
+    first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    n = sizes.sum()
+    rows = np.column_stack([rng.uniform(0, 3_600, n), rng.integers(0, 2, n), rng.integers(0, 9, n)]).astype(float)
+    is_short, is_ready = rows[:, 0] < 1_200, rows[:, 1] == 1
+    liking = is_ready + 0.4 * is_short if plain else 2.0 * (is_short == is_ready) + rng.normal(0, noise, n)
+    return Contests(FEATURES, rows, first, liking, np.ones(m), np.arange(m) * 20 // m)
+
+
+@pytest.mark.slow
+def test_a_larger_budget_is_never_less_faithful_in_the_episodes_that_choose():
+    contests = contests_of(120, 0, noise=2.0)
+    others, cart = contests.part(one_in(contests, 4)), Cart(0)
+    trees = [cart(contests, budget, np.random.default_rng(budget)) for budget in (2, 3, 5)]
+    assert [len(tree.leaves) <= budget for tree, budget in zip(trees, (2, 3, 5), strict=True)] == [True] * 3
+    fidelity = [agreement(tree, others) for tree in trees]
+    assert fidelity == sorted(fidelity)
+    levels = list(cart.levels(contests, 5))
+    assert [level.most_leaves for level in levels] == [level for level in LEVELS if level <= 5]
+    assert fidelity[-1] == max(level.fidelity for level in levels)
+
+
+def test_episodes_that_choose_are_whole():
+    contests = contests_of(200, 1)
+    chosen = one_in(contests, 4)
+    assert set(contests.group[chosen]).isdisjoint(contests.group[~chosen])
+    assert chosen.mean() == pytest.approx(0.25)
+    alone = replace(contests, group=np.zeros(200, dtype=np.int64))
+    assert one_in(alone, 4).mean() == pytest.approx(0.25)
+    with pytest.raises(ConfigurationError, match="at least 4"):
+        one_in(contests.part(np.arange(200) < 3), 4)
+
+
+def test_allowed_questions_cut_apart_and_are_none_twice():
+    rows = contests_of(100, 2).rows
+    questions = thresholds(FEATURES, rows, 3)
+    assert (1, 0.5) in questions
+    sides = [tuple(rows[:, column] >= threshold) for column, threshold in questions]
+    assert len(set(sides)) == len(sides) == 7
+    assert all(0 < sum(side) < len(rows) for side in sides)
+    rows[:, 2] = rows[:, 1]
+    assert [column for column, _ in thresholds(FEATURES, rows, 3)] == [0, 0, 0, 1]
+    with pytest.raises(ConfigurationError, match="tells candidates apart"):
+        thresholds(FEATURES, np.ones((5, 3)), 3)
+
+
+@pytest.mark.slow
+def test_no_tree_of_its_size_has_less_error_than_the_optimal_one():
+    pytest.importorskip("pystreed", reason="pip install mirage-hpc[distill]")
+    contests, settings = contests_of(400, 3), OptimalSettings(quantiles=5, drawn=1_500)
+    two, four = (optimal_tree(contests, leaves, np.random.default_rng(0), settings) for leaves in (2, 4))
+    assert two.is_proven
+    assert four.is_proven
+    rows, value = drawn(contests.amounts(), 1_500, np.random.default_rng(0))
+    sides = [rows[:, column] >= threshold for column, threshold in thresholds(FEATURES, rows, 5)]
+    least = min(sum(value[side].var() * side.mean() for side in (above, ~above)) for above in sides)
+    assert two.squared_error == pytest.approx(least)
+    # neither half of an exclusive or says anything alone: only a search that looks ahead finds the first question
+    assert (four.tree.depth, len(four.tree.leaves), set(four.tree.asked)) == (2, 4, {"work", "ready"})
+    assert four.squared_error < 0.8 * two.squared_error
+    assert agreement(four.tree, contests) > 0.95
+    assert optimal_tree(contests, 1, np.random.default_rng(0)).tree.depth == 0
+
+
+def test_the_branches_with_most_weight_are_kept():
+    short, less, long, busy = [10.0, 0.0, 1.0], [600.0, 0.0, 1.0], [2_000.0, 0.0, 1.0], [2_000.0, 0.0, 8.0]
+    rows = np.array([short, long] * 8 + [long, busy] * 2 + [less, long])
+    contests = Contests(FEATURES, rows, np.arange(0, 22, 2), np.tile([1.0, 0.0], 11), np.ones(11), np.zeros(11, int))
+    halves = Split("work", 60.0, Leaf(9.0), Leaf(8.0)), Split("holds", 4.0, Leaf(7.0), Leaf(6.0))
+    tree = Tree(FEATURES, Unit.NUMBER, Split("work", 1_000.0, *halves))
+    assert top_branches(tree, contests, 2).asked == ()
+    pruned = top_branches(tree, contests, 3)
+    assert pruned.asked == ("work", "holds")
+    assert [leaf.value for leaf in pruned.leaves] == pytest.approx([0.5, (2 - 9) / 22, -0.5])
+
+
+def test_of_repetitions_the_one_is_taken_that_agrees_most():
+    contests = contests_of(100, 4)
+    by_work = Tree(FEATURES, Unit.NUMBER, Split("work", 1_200.0, Leaf(2.0), Leaf(1.0)))
+    likewise = Tree(FEATURES, Unit.NUMBER, Split("work", 1_300.0, Leaf(2.0), Leaf(1.0)))
+    apart = Tree(FEATURES, Unit.NUMBER, Split("holds", 4.0, Leaf(2.0), Leaf(1.0)))
+    alike = mean_agreement([by_work, apart, likewise], contests)
+    assert np.argmin(alike) == 1
+    assert mean_agreement([by_work], contests).tolist() == [0.0]
+
+
+@pytest.mark.slow
+def test_loops_of_trustee_find_a_rule():
+    contests = contests_of(400, 5, plain=True)
+    tree = trustee(contests, 8, np.random.default_rng(0), TrusteeSettings(repetitions=2, turns=3))
+    assert len(tree.leaves) <= 8
+    assert agreement(tree, contests) > 0.9
+    again = trustee(contests, 8, np.random.default_rng(0), TrusteeSettings(repetitions=2, turns=3))
+    assert again == tree
+
+
+def test_methods_are_found_by_name(monkeypatch):
+    assert METHODS == ("cart", "optimal", "trustee")
+    with pytest.raises(UnknownName, match=r"cart, optimal, trustee"):
+        learner_of("forest", "equal", 0)
+    with pytest.raises(UnknownName, match=r"equal, margin"):
+        learner_of("cart", "heavy", 0)
+    monkeypatch.setitem(sys.modules, "pystreed", None)
+    with pytest.raises(ConfigurationError, match=r'pip install "mirage-hpc\[distill\]"'):
+        learner_of("optimal", "equal", 0)
+
+
+def test_decisions_weigh_alike_unless_margins_are_asked_for():
+    contests = replace(contests_of(8, 6), weight=np.arange(1.0, 9.0))
+    seen = []
+
+    def learn(given, leaves, rng):
+        seen.append((given.weight.tolist(), leaves))
+        return Tree(FEATURES, Unit.NUMBER, Leaf(1.0))
+
+    for weight in ("equal", "margin"):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("mirage.dag.distilled.methods.registry.trustee", learn)
+            timed = Timed(learner_of("trustee", weight, 0), iter([0.0, 2.0, 5.0, 8.0]).__next__)
+            timed(contests, 3, np.random.default_rng(0))
+            timed(contests, 3, np.random.default_rng(0))
+            assert timed.seconds == {3: 5.0}
+    assert [weight for weight, _ in seen] == [[1.0] * 8] * 2 + [contests.weight.tolist()] * 2
