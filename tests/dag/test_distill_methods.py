@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mirage.dag.distilled.methods.cart import LEVELS, Cart, one_in
-from mirage.dag.distilled.methods.optimal import OptimalSettings, drawn, optimal_tree, thresholds
+from mirage.dag.distilled.methods.optimal import OptimalSettings, drawn, optimal, optimal_tree, thresholds
 from mirage.dag.distilled.methods.registry import METHODS, Timed, learner_of
 from mirage.dag.distilled.methods.trustee import TrusteeSettings, mean_agreement, top_branches, trustee
 from mirage.distill.ranking import Contests, agreement
@@ -84,6 +84,9 @@ def test_no_tree_of_its_size_has_less_error_than_the_optimal_one():
     assert (four.tree.depth, len(four.tree.leaves), set(four.tree.asked)) == (2, 4, {"work", "ready"})
     assert four.squared_error < 0.8 * two.squared_error
     assert agreement(four.tree, contests) > 0.95
+    told = []
+    optimal(contests, 2, np.random.default_rng(0), tell=told.append)
+    assert told == []
     assert optimal_tree(contests, 1, np.random.default_rng(0)).tree.depth == 0
 
 

@@ -11,6 +11,7 @@ from mirage.cli.commands.dag import dag
 from mirage.cli.commands.dag.distill import distill
 from mirage.dag.distilled.columns import FEATURES
 from mirage.dag.distilled.executor_rule import Cap, ExecutorRule
+from mirage.dag.distilled.feature_words import FEATURE_WORDS
 from mirage.dag.distilled.rule_words import head_words, rule_words
 from mirage.dag.distilled.tree_policy import shipped_tree
 from mirage.dag.schedulers.registry import make_scheduler
@@ -38,6 +39,12 @@ def test_a_drawn_tree_asks_and_answers_what_its_text_does():
     assert sorted(word for word in said if word in ("0", "1")) == ["0", "0", "1", "1", "1", "1"]
     assert "1.8 × a share by work to the power 0.4" in said
     assert "from 20 % on" in said
+    assert said[said.index("drains in") + 1] == "work of the job over the executors that it holds"
+    assert "age" not in said
+
+
+def test_every_feature_has_words():
+    assert list(FEATURE_WORDS) == [feature.name for feature in FEATURES]
 
 
 def test_each_answer_stands_behind_its_question_in_a_row_of_its_own():

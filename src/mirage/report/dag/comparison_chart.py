@@ -52,7 +52,7 @@ def _panel(rows: Sequence[ComparisonRow], width: float) -> list[str]:
     for value in ticks(0.0, high, 8):
         at = x.place(value)
         parts.append(line(at, TOP_PX, at, bottom, "axis" if value == 0 else "grid"))
-        parts.append(label(f"{value:g} s", at, bottom + 18, text_anchor="middle"))
+        parts.append(label(f"{value:,.6g} s", at, bottom + 18, text_anchor="middle"))
     for k, row in enumerate(rows):
         parts += _row(row, frame, frame.y.place(-(k + 0.5)), width)
     return parts

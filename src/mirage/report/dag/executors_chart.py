@@ -86,6 +86,7 @@ def executors_chart(logs: Sequence[EpisodeLog], heading: str, width: float = WID
     if end_s < whole_s:
         heading += f", the first {end_s / MINUTE_S:.0f} of {whole_s / MINUTE_S:.0f} minutes"
     lane_px = 9.0 if logs[0].executors <= 16 else 3.0
+    most = max(int(_in_system(log)[1].max()) for log in logs)
     parts = [
         label("Executors over time, by job", 12, 26, class_="strong", font_size=16),
         label(f"{heading}; a colour goes from job to job in the order of their arrival", 12, 46),
@@ -93,7 +94,7 @@ def executors_chart(logs: Sequence[EpisodeLog], heading: str, width: float = WID
     y = HEAD_PX
     for log in logs:
         tall = lane_px * log.executors
-        parts.append(element("g", *_panel(log, width, end_s, lane_px), transform=f"translate(0 {y:g})"))
+        parts.append(element("g", *_panel(log, width, end_s, lane_px, most), transform=f"translate(0 {y:g})"))
         y += TOP_PX + tall + JOBS_PX + BELOW_PX + 14
     told = "; ".join(f"{log.policy}: mean {float((log.done_s - log.arrival_s).mean()):.0f} s" for log in logs)
     return drawing(width, y, box(0, 0, width, y, "card"), *parts, describes=f"{heading}. {told}")
@@ -106,13 +107,12 @@ def _shown_s(log: EpisodeLog) -> float:
     return max(1.0, float(np.sort(log.begin_s)[MOST_STRETCHES]) // MINUTE_S) * MINUTE_S
 
 
-def _panel(log: EpisodeLog, width: float, end_s: float, lane_px: float) -> list[str]:
+def _panel(log: EpisodeLog, width: float, end_s: float, lane_px: float, most: int) -> list[str]:
     time = Axis(0.0, end_s, LEFT_PX, width - RIGHT_PX)
     tall = lane_px * log.executors
     lanes = Frame(time, Axis(-log.executors, 0, TOP_PX + tall, TOP_PX))
     mean_s = float((log.done_s - log.arrival_s).mean())
     at_s, count = _in_system(log)
-    most = max(1, int(count.max()))
     jobs = Frame(time, Axis(0, most, lanes.bottom + JOBS_PX, lanes.bottom + 10))
     return [
         label(f"{log.policy}: mean {mean_s:,.0f} s from arrival to end", LEFT_PX, 16, class_="strong"),

@@ -63,6 +63,9 @@ def tree_svg(tree: Tree, heading: str) -> str:
     parts.append(label(heading, MARGIN_PX, 28, class_="strong", font_size=16))
     parts += [label(text, MARGIN_PX, SAID_PX + SAID_LINE_PX * k) for k, text in enumerate(sheet.said)]
     parts.append(element("g", *_tree(sheet), transform=f"translate({MARGIN_PX:g} {sheet.top:g})"))
+    for k, words in enumerate(sheet.asked):
+        y = sheet.asked_top + k * LINE_PX
+        parts += [label(text, MARGIN_PX + x, y) for text, x in zip(words, (0.0, sheet.asked_column), strict=True)]
     parts.append(element("g", *_rule(sheet), transform=f"translate({MARGIN_PX:g} {sheet.rule_top:g})"))
     described = f"{heading}: a tree of {len(tree.leaves)} leaves"
     return drawing(sheet.width, sheet.height, *parts, describes=described)

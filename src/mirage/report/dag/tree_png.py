@@ -36,6 +36,10 @@ def draw_with_matplotlib(sheet: Sheet, path: str, heading: str) -> None:
     for k, text in enumerate(sheet.said):
         _text(axes, MARGIN_PX, SAID_PX + SAID_LINE_PX * k, text, color=LIGHT["muted"])
     _tree(axes, sheet)
+    for k, (name, meaning) in enumerate(sheet.asked):
+        y = sheet.asked_top + LINE_PX * k
+        _text(axes, MARGIN_PX, y, name, color=LIGHT["muted"])
+        _text(axes, MARGIN_PX + sheet.asked_column, y, meaning, color=LIGHT["muted"])
     for k, one in enumerate(sheet.rule):
         for x, text in zip(sheet.rule_columns, (one.about, one.quiet, one.crowded), strict=True):
             _text(axes, MARGIN_PX + x, sheet.rule_top + LINE_PX * k, text, weight="normal" if k else "bold")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirage.dag.distilled.executor_rule import rule_of
+from mirage.dag.distilled.feature_words import FEATURE_WORDS
 from mirage.dag.distilled.rule_words import RuleLine, head_words, rule_words
+from mirage.dag.distilled.tree_policy import check_features
 from mirage.distill.tree import Tree
 from mirage.report.dag.tree_layout import Layout, laid_out
 from mirage.report.svg import text_px
@@ -31,6 +33,9 @@ class Sheet:
         said: Lines above it.
         layout: The tree,
         top: and where it begins, in pixels.
+        asked: What each feature means that the tree asks,
+        asked_column: where the meanings begin,
+        asked_top: and where the first stands.
         rule: The lines of the executor rule, a head first,
         rule_columns: where their three columns begin,
         rule_top: and where the first stands.
@@ -41,6 +46,9 @@ class Sheet:
     said: tuple[str, ...]
     layout: Layout
     top: float
+    asked: tuple[tuple[str, str], ...]
+    asked_column: float
+    asked_top: float
     rule: tuple[RuleLine, ...]
     rule_columns: tuple[float, float, float]
     rule_top: float
@@ -52,18 +60,25 @@ def sheet_of(tree: Tree) -> Sheet:
     """The sheet of a tree.
 
     Raises:
+        UnknownName: It asks what no scheduler of stages knows.
         ConfigurationError: The settings beside it are no rule.
     """
+    check_features(tree)
     layout, executors, said = laid_out(tree), rule_of(dict(tree.settings)), _said(tree)
     rule = (head_words(executors), *rule_words(executors))
     columns = zip(*((one.about, one.quiet, one.crowded) for one in rule), strict=True)
     first, second, third = (max(text_px(text) for text in column) + 24 for column in columns)
     top = SAID_PX + SAID_LINE_PX * len(said)
-    rule_top = top + layout.height + 32
+    asked = tuple((name.replace("_", " "), FEATURE_WORDS[name]) for name in tree.asked)
+    asked_top = top + layout.height + 32
+    rule_top = asked_top + LINE_PX * len(asked) + (18 if asked else 0)
     return Sheet(
         said,
         layout,
         top,
+        asked,
+        max((text_px(name) for name, _ in asked), default=0.0) + 24,
+        asked_top,
         rule,
         (0.0, first, first + second),
         rule_top,

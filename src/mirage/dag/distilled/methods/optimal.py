@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,9 +62,14 @@ class Optimal:
     squared_error: float
 
 
-def optimal(contests: Contests, leaves: int, rng: np.random.Generator) -> Tree:
-    """The optimal tree of at most so many leaves, and at most ``DEEPEST`` deep."""
-    return optimal_tree(contests, leaves, rng).tree
+def optimal(
+    contests: Contests, leaves: int, rng: np.random.Generator, *, tell: Callable[[str], None] = lambda _: None
+) -> Tree:
+    """The optimal tree of at most so many leaves, and at most ``DEEPEST`` deep; told where it is not proven to be."""
+    found = optimal_tree(contests, leaves, rng)
+    if not found.is_proven:
+        tell(f"not proven to be optimal: the solver stopped after {DEFAULTS.limit_s:g} s")
+    return found.tree
 
 
 def optimal_tree(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -27,8 +28,14 @@ MOST_LEARNT = 10_000
 """Decisions, spread over all, that a tree is fitted to; more tell the same and cost in proportion."""
 
 
-def learner_of(method: str, weight: str, seed: int) -> Learner:
+def learner_of(method: str, weight: str, seed: int, tell: Callable[[str], None] = lambda _: None) -> Learner:
     """A method by its name.
+
+    Args:
+        method: One of ``METHODS``.
+        weight: One of ``WEIGHTS``.
+        seed: Draws among equal splits of CART.
+        tell: Is told where a tree is not what the method promises.
 
     Raises:
         UnknownName: The method or the weight is not known.
@@ -38,7 +45,7 @@ def learner_of(method: str, weight: str, seed: int) -> Learner:
         raise UnknownName("weight", weight, WEIGHTS)
     if method == "optimal":
         solver_module()
-        learner: Learner = optimal
+        learner: Learner = partial(optimal, tell=tell)
     elif method == "trustee":
         learner = trustee
     elif method == "cart":

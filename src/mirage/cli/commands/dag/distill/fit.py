@@ -100,7 +100,7 @@ def fit(
     if plot is not None:
         check_frontier(plot)
         check_output(plot)
-    learners = {name: Timed(learner_of(name, weight, seed)) for name in methods}
+    learners = {name: Timed(learner_of(name, weight, seed, partial(_tell, name))) for name in methods}
     scheduler = make_scheduler(teacher)
     kept = Kept(checkpoint_of(out), _plan(scheduler, played, weight, seed))
     settings = played.episodes()
