@@ -1,8 +1,10 @@
 """EASY backfill: only the head of the queue has a reservation (Lifka 1995; Mu'alem and Feitelson 2001).
 
 The *shadow time* is the earliest at which the GPUs that the blocked head needs are free, if run times are as expected;
-*extra* is what is left beside it then. A later job may start now if it fits and either ends by then or stays within
-extra. GPUs are counted over the whole cluster, whatever their pool and type.
+*extra* is what is left beside it then. No job runs on two GPU types, so both are counted by type, and only on servers
+that the head may use: it has its reservation on the type on which it can start first, of equals on the fastest. A later
+job may start now where it fits on another type, or on that one if it ends there by the shadow time or stays within
+extra; of those types it takes the fastest. Run times are longer on slower types.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from mirage.schedule.engine.compiled import CompiledScheduler
-from mirage.schedule.engine.kernel.arrays import PENDING, SCHEDULER, START, Desk, State, World
+from mirage.schedule.engine.kernel.arrays import NOBODY, PENDING, SCHEDULER, START, Desk, State, World
 from mirage.schedule.engine.kernel.reference import dereference
 from mirage.schedule.engine.kernel.writing import write_placed_start
 from mirage.schedule.schedulers.fifo import start_heads
@@ -24,7 +26,7 @@ from mirage.schedule.schedulers.order.line import (
     remove,
     take_out,
 )
-from mirage.schedule.schedulers.srtf import left_s
+from mirage.schedule.schedulers.order.reservation import PLANNED, left_on_s, offers, reserve
 from mirage.sim.kernel.compile import kernel
 
 
@@ -41,42 +43,66 @@ def take_in(state: State, desk: Desk) -> None:
             enter(ranks[WAITING], ranks[WAITING + 1], keys, job_id, float(job_id))
 
 
+@kernel()
+def set_apart(world: World, state: State, desk: Desk, gpu_type: int, pool: int) -> int:
+    """Have ``desk.spare`` say what is free beside the servers of the reservation; how many GPUs are free on these."""
+    kept = 0
+    for server in range(len(desk.free)):
+        desk.spare[server] = desk.free[server]
+        if offers(world, state, server, gpu_type, pool):
+            kept += desk.free[server]
+            desk.spare[server] = 0
+    return int(kept)
+
+
+@kernel()
+def agree(world: World, state: State, desk: Desk, used: int, places: int, gpu_type: int, pool: int) -> int:
+    """Bring ``desk.free`` and ``desk.spare`` to agree on a start taken off one of them; its GPUs on kept servers."""
+    kept = 0
+    for k in range(used, used + places):
+        place = desk.places[k]
+        if offers(world, state, place.server, gpu_type, pool):
+            kept += place.gpus
+        else:
+            least = min(desk.free[place.server], desk.spare[place.server])
+            desk.free[place.server] = least
+            desk.spare[place.server] = least
+    return int(kept)
+
+
 @kernel(forceinline=False)
 def backfill(world: World, state: State, desk: Desk, actions: int, used: int) -> int:
     """Start what does not delay the blocked head; how many actions there are then."""
     now_s, keys = state.clock[0].now_s, desk.memory[0]
     ids, ends = desk.ranks[WAITING], desk.ranks[WAITING + 1]
-    runs, runs_ends = desk.ranks[RUNS], desk.ranks[RUNS + 1]
-    free = 0
-    for server in range(len(desk.free)):
-        free += desk.free[server]
     head = state.live[state.slot_of[ids[ends[0]]]]
-    extra, shadow_s = free, now_s
-    k = runs_ends[0]
-    while k < runs_ends[1] and extra < head.gpus:
-        shadow_s = keys[runs[k]]
-        while k < runs_ends[1] and keys[runs[k]] == shadow_s:
-            job = state.live[state.slot_of[runs[k]]]
-            extra += job.held if job.status != PENDING else job.gpus
-            k += 1
-    extra -= head.gpus
+    gpu_type, shadow_s, extra = reserve(world, state, desk, head)
+    kept_free, other_free = set_apart(world, state, desk, gpu_type, head.pool), 0
+    for server in range(len(desk.spare)):
+        other_free += desk.spare[server]
     k = ends[0] + 1
-    while k < ends[1] and free > 0:
+    while k < ends[1] and kept_free + other_free > 0:
         job = state.live[state.slot_of[ids[k]]]
-        end_s = now_s + left_s(job)
         places = 0
-        if job.gpus <= free and (end_s <= shadow_s or job.gpus <= extra):
-            places = write_placed_start(world, state, desk, desk.free, actions, job.id, used)
+        if job.gpus <= kept_free + other_free:
+            harmless = gpu_type == NOBODY or job.gpus <= extra or now_s + left_on_s(world, job, gpu_type) <= shadow_s
+            if harmless:
+                places = write_placed_start(world, state, desk, desk.free, actions, job.id, used)
+            elif job.gpus <= other_free:
+                places = write_placed_start(world, state, desk, desk.spare, actions, job.id, used)
         if places == 0:
             k += 1
             continue
+        kept = agree(world, state, desk, used, places, gpu_type, head.pool)
+        end_s = now_s + left_on_s(world, job, world.type_of[desk.places[used].server])
         if end_s > shadow_s:
-            extra -= job.gpus
-        free -= job.gpus
+            extra -= kept
+        kept_free -= kept
+        other_free -= job.gpus - kept
         used += places
         actions += 1
         take_out(ids, ends, k)
-        enter(runs, runs_ends, keys, job.id, end_s)
+        enter(desk.ranks[RUNS], desk.ranks[RUNS + 1], keys, job.id, end_s)
     return actions
 
 
@@ -90,9 +116,11 @@ def easy(situation: Any) -> int:
     for k in range(actions):
         action = desk.plan[k]
         if action.kind == START:
-            used += action.places
             job = state.live[state.slot_of[action.id]]
-            end_s = state.clock[0].now_s + left_s(job)
+            gpu_type = world.type_of[desk.places[used].server]
+            used += action.places
+            desk.ranks[PLANNED, action.id] = k
+            end_s = state.clock[0].now_s + left_on_s(world, job, gpu_type)
             enter(desk.ranks[RUNS], desk.ranks[RUNS + 1], desk.memory[0], action.id, end_s)
     ends = desk.ranks[WAITING + 1]
     if ends[0] < ends[1]:
@@ -102,4 +130,4 @@ def easy(situation: Any) -> int:
 
 def scheduler() -> CompiledScheduler:
     """EASY backfill by what users expect, and by true run times where they say nothing."""
-    return CompiledScheduler("easy", easy, knows_run_s=True, ranks=4)
+    return CompiledScheduler("easy", easy, knows_run_s=True, ranks=5)

@@ -13,14 +13,14 @@ from mirage.schedule.engine.kernel.arrays import KILL, PENDING, SAVE, SCHEDULER,
 from mirage.schedule.engine.kernel.reference import dereference
 from mirage.schedule.schedulers.order.exchange import LEAVES, RANKS, exchange
 from mirage.schedule.schedulers.order.line import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, remove
+from mirage.schedule.schedulers.order.reservation import start_cost_s
 from mirage.sim.kernel.compile import kernel
 
 
 @kernel()
 def left_s(job: Any) -> float:
     """Run time that a waiting job still needs, the cost of its start included."""
-    cost_s = job.restart_s if job.start_s == job.start_s else job.first_start_s
-    return float(job.known_run_s * (1.0 - job.progress / job.work) + cost_s)
+    return float(job.known_run_s * (1.0 - job.progress / job.work) + start_cost_s(job))
 
 
 @kernel()

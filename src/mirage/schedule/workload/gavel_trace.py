@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from mirage.schedule.speeds.arrays import NO_TABLE, Speeds
 from mirage.schedule.speeds.profiles import Profiles
 from mirage.schedule.workload.jobs import ANY_POOL, GpuJobs
 from mirage.schedule.workload.rows import Row, read_text
+from mirage.schedule.workload.usual_run import usual_run_s
 
 COLUMNS = ("kind", "command", "folder", "steps_flag", "needs_data", "steps", "scale", "weight", "slo", "time")
 """The ten columns of a trace, which has no header; ``scale`` is the number of workers."""
@@ -57,16 +59,19 @@ def read_gavel_throughputs(path: str | os.PathLike[str], cluster: GpuCluster) ->
     return Profiles(tuple(_model_name(name, gpus) for name, gpus in kinds), speeds)
 
 
-def read_gavel_trace(rows: list[Row], profiles: Profiles) -> GpuJobs:
-    """Jobs of a Gavel trace; their work is in steps."""
+def read_gavel_trace(rows: list[Row], profiles: Profiles, cluster: GpuCluster) -> GpuJobs:
+    """Jobs of a Gavel trace; their work is in steps, and ``run_s`` the time of these on their usual type."""
     if not profiles.models:
         raise ConfigurationError(f"{rows[0].path}: its jobs need throughputs; say where: --profiles FILE.json")
     rows = sorted(rows, key=lambda row: row.number("time"))
     gpus = np.array([row.integer("scale", least=1) for row in rows], dtype=np.int64)
     models = np.array([_model(row, profiles.models) for row in rows], dtype=np.int64)
     steps = np.array([row.number("steps") for row in rows])
-    speeds = profiles.speeds
-    fastest = np.array([speeds.step_s[at[at != NO_TABLE], 0].min() for at in speeds.rows])
+
+    @cache
+    def step_s(model: int, gpus: int) -> float:
+        return usual_run_s(profiles, cluster, model, gpus, gpus, 1.0)
+
     return GpuJobs(
         id=np.arange(len(rows), dtype=np.int64),
         name=tuple(str(k) for k in range(len(rows))),
@@ -77,7 +82,7 @@ def read_gavel_trace(rows: list[Row], profiles: Profiles) -> GpuJobs:
         max_gpus=gpus,
         batch=gpus.copy(),
         work=steps,
-        run_s=steps * fastest[models],
+        run_s=steps * np.array([step_s(int(m), int(g)) for m, g in zip(models, gpus, strict=True)]),
         estimate_s=np.full(len(rows), np.nan),
         restart_s=np.full(len(rows), RESTART_S),
         pool=np.full(len(rows), ANY_POOL, dtype=np.int64),

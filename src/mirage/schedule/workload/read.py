@@ -58,7 +58,7 @@ def read_workload(path: str | os.PathLike[str], cluster: GpuCluster, profiles: P
         jobs, left_out = philly_csv.read_philly_csv(table_rows(place, read_text(place)))
     elif kind == "gavel":
         rows = table_rows(place, read_text(place), gavel_trace.COLUMNS, "\t")
-        jobs = gavel_trace.read_gavel_trace(rows, profiles)
+        jobs = gavel_trace.read_gavel_trace(rows, profiles, cluster)
     else:
         jobs, left_out = read_job_table(place)
     return Workload(workload_name(place), jobs, profiles, left_out)

@@ -12,6 +12,7 @@ from mirage.schedule.speeds import law
 from mirage.schedule.speeds.profiles import Profiles
 from mirage.schedule.workload.jobs import ANY_POOL, GpuJobs
 from mirage.schedule.workload.rows import Row
+from mirage.schedule.workload.usual_run import usual_run_s
 
 HEADER = ("name", "time", "application", "num_replicas", "batch_size")
 
@@ -25,8 +26,8 @@ RIGID, SCALE_GPUS, ADAPTIVE = "rigid", "scale-gpus", "adaptive"
 def read_sia_csv(rows: list[Row], profiles: Profiles, cluster: GpuCluster) -> GpuJobs:
     """Jobs of a Sia workload. Their work follows from their model, whatever they ask for.
 
-    ``run_s`` is the time that a job takes alone, at the GPUs and the batch that it asks for, packed on the GPU type
-    of which the cluster has most: what a scheduler by run times can go by.
+    ``run_s`` is the time that a job takes alone, at the GPUs and the batch that it asks for, packed on its usual type:
+    what a scheduler by run times can go by.
 
     Raises:
         ConfigurationError: A row cannot be used.
@@ -41,12 +42,10 @@ def read_sia_csv(rows: list[Row], profiles: Profiles, cluster: GpuCluster) -> Gp
     batch = np.array([row.integer("batch_size", least=1) for row in rows], dtype=np.int64)
     rigid = np.array([row.get("category") == RIGID for row in rows], dtype=np.bool_)
     most = np.minimum(speeds.max_batch // speeds.min_local.max(axis=1), MOST_GPUS)[models]
-    best_type = int(np.argmax(np.bincount(cluster.gpu_type_of, cluster.gpus_of)))
-    per_server = int(cluster.gpus_of[cluster.gpu_type_of == best_type].max())
 
     @cache
     def alone_s(model: int, gpus: int, batch: int) -> float:
-        return run_alone_s(profiles, model, best_type, -(-gpus // per_server), gpus, batch)
+        return usual_run_s(profiles, cluster, model, gpus, batch, law.work(speeds, model))
 
     return GpuJobs(
         id=np.arange(len(rows), dtype=np.int64),
@@ -64,20 +63,6 @@ def read_sia_csv(rows: list[Row], profiles: Profiles, cluster: GpuCluster) -> Gp
         pool=np.full(len(rows), ANY_POOL, dtype=np.int64),
         models=profiles.models,
     )
-
-
-def run_alone_s(profiles: Profiles, model: int, gpu_type: int, servers: int, gpus: int, batch: int) -> float:
-    """Seconds that all the work of a model takes on one placement; infinite where it cannot run there."""
-    speeds, progress, seconds = profiles.speeds, 0.0, 0.0
-    end = law.work(speeds, model)
-    while progress < end:
-        rate = law.speed(speeds, model, gpu_type, servers, gpus, batch, progress)
-        if rate <= 0:
-            return float("inf")
-        until = min(law.next_phase(speeds, model, progress), end)
-        seconds += (until - progress) / rate
-        progress = until
-    return seconds
 
 
 def _model(row: Row, models: tuple[str, ...]) -> int:

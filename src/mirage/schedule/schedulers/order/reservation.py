@@ -1,0 +1,140 @@
+"""Reservation of the head of a queue: the GPU type on which it can start first, and what is left beside it there.
+
+Run times are those that users expect, on the type in question: under the linear law as much longer as its speed is
+lower, with a measured model by its speed against that on its usual type.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from mirage.schedule.engine.kernel.arrays import NEVER_S, NOBODY, PENDING, Desk, State, World
+from mirage.schedule.engine.kernel.life.placing import allowed
+from mirage.schedule.schedulers.order.line import RUNS
+from mirage.schedule.speeds.law import speed
+from mirage.sim.kernel.compile import kernel
+
+PLANNED = 4
+"""Column of integers: the action of the present plan that starts a job, for jobs that hold nothing yet."""
+
+
+class Reservation(NamedTuple):
+    """What is kept for the head."""
+
+    gpu_type: int  # ``NOBODY`` where it fits on no type, whoever ends
+    shadow_s: float  # when it can start there
+    extra: int  # GPUs of the type that are left then
+
+
+@kernel()
+def start_cost_s(job: Any) -> float:
+    """What the next start of a waiting job is expected to cost."""
+    return float(job.restart_s if job.start_s == job.start_s else job.first_start_s)
+
+
+@kernel()
+def offers(world: World, state: State, server: int, gpu_type: int, pool: int) -> bool:
+    """Whether a server is of a GPU type, and open to a pool."""
+    return bool(world.type_of[server] == gpu_type and allowed(state, pool, server))
+
+
+@kernel(forceinline=False)
+def packed_speed(world: World, job: Any, gpu_type: int) -> float:
+    """Speed of a job on as few servers of a GPU type as hold it; 0 where it cannot run there."""
+    if job.model < 0:
+        return float(job.gpus * world.speeds.type_speed[gpu_type])
+    per_server = 0
+    for server in range(len(world.gpus_of)):
+        if world.type_of[server] == gpu_type:
+            per_server = max(per_server, world.gpus_of[server])
+    servers = math.ceil(job.gpus / per_server)
+    return float(speed(world.speeds, job.model, gpu_type, servers, job.gpus, job.batch, job.progress))
+
+
+@kernel(forceinline=False)
+def usual_speed(world: World, job: Any) -> float:
+    """Speed to which the expected run time belongs.
+
+    It is that of a GPU of speed 1 under the linear law; else that on the type of which the cluster has most, of those
+    on which the model runs.
+    """
+    if job.model < 0:
+        return float(job.gpus)
+    most, found = 0, 0.0
+    for gpu_type in range(len(world.speeds.type_speed)):
+        gpus = 0
+        for server in range(len(world.gpus_of)):
+            if world.type_of[server] == gpu_type:
+                gpus += world.gpus_of[server]
+        if gpus > most:
+            rate = packed_speed(world, job, gpu_type)
+            if rate > 0.0:
+                most, found = gpus, rate
+    return found
+
+
+@kernel(forceinline=False)
+def left_on_s(world: World, job: Any, gpu_type: int) -> float:
+    """Run time that a waiting job still needs on a GPU type, the cost of its start included; infinite for never."""
+    rate = packed_speed(world, job, gpu_type)
+    if rate <= 0.0:
+        return NEVER_S
+    left_s = job.known_run_s * (1.0 - job.progress / job.work)
+    return float(left_s * (usual_speed(world, job) / rate) + start_cost_s(job))
+
+
+@kernel(forceinline=False)
+def freed(world: World, state: State, desk: Desk, job_id: int, gpu_type: int, pool: int) -> int:
+    """GPUs of a type, open to a pool, that are free when a job ends which runs or starts now."""
+    job = state.live[state.slot_of[job_id]]
+    gpus = 0
+    if job.status == PENDING:
+        action = desk.plan[desk.ranks[PLANNED, job_id]]
+        for k in range(action.first, action.first + action.places):
+            if offers(world, state, desk.places[k].server, gpu_type, pool):
+                gpus += desk.places[k].gpus
+        return int(gpus)
+    at = job.chunk if job.gpu_type == gpu_type else NOBODY
+    while at != NOBODY:
+        if offers(world, state, state.chunks[at].server, gpu_type, pool):
+            gpus += state.chunks[at].gpus
+        at = state.chunks[at].next
+    return int(gpus)
+
+
+@kernel(forceinline=False)
+def reserve_on(world: World, state: State, desk: Desk, head: Any, gpu_type: int) -> Reservation:
+    """The earliest place for a job on one GPU type, when jobs end as expected."""
+    runs, ends, keys = desk.ranks[RUNS], desk.ranks[RUNS + 1], desk.memory[0]
+    gpus, shadow_s = 0, state.clock[0].now_s
+    for server in range(len(desk.free)):
+        if offers(world, state, server, gpu_type, head.pool):
+            gpus += desk.free[server]
+    k = ends[0]
+    while k < ends[1] and gpus < head.gpus:
+        shadow_s = keys[runs[k]]
+        while k < ends[1] and keys[runs[k]] == shadow_s:
+            gpus += freed(world, state, desk, runs[k], gpu_type, head.pool)
+            k += 1
+    found = gpu_type if gpus >= head.gpus else NOBODY
+    return Reservation(found, shadow_s, gpus - head.gpus)
+
+
+@kernel(forceinline=False)
+def reserve(world: World, state: State, desk: Desk, head: Any) -> Reservation:
+    """The earliest place for a job on any GPU type on which it runs; of equals, on the fastest.
+
+    It starts as soon as it fits anywhere, as every job does: the earliest type is that on which it will.
+    """
+    best, shadow_s, extra, fastest = NOBODY, NEVER_S, 0, 0.0
+    for gpu_type in range(len(world.speeds.type_speed)):
+        rate = packed_speed(world, head, gpu_type)
+        if rate <= 0.0:
+            continue
+        found = reserve_on(world, state, desk, head, gpu_type)
+        if found.gpu_type == NOBODY:
+            continue
+        if found.shadow_s < shadow_s or (found.shadow_s == shadow_s and rate > fastest):
+            best, shadow_s, extra, fastest = gpu_type, found.shadow_s, found.extra, rate
+    return Reservation(best, shadow_s, extra)

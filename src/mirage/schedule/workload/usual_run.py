@@ -1,0 +1,40 @@
+"""Run times of jobs with measured models: alone on their usual type, packed, at the GPUs and the batch they ask for.
+
+The usual type of a job is that of which the cluster has most GPUs, of those on which its model runs so.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mirage.schedule.cluster import GpuCluster
+from mirage.schedule.speeds import law
+from mirage.schedule.speeds.profiles import Profiles
+
+
+def usual_run_s(profiles: Profiles, cluster: GpuCluster, model: int, gpus: int, batch: int, work: float) -> float:
+    """Seconds that a job takes alone on its usual type; infinite where it runs on none."""
+    in_all = np.bincount(cluster.gpu_type_of, cluster.gpus_of)
+    for gpu_type in np.argsort(-in_all, kind="stable").tolist():
+        per_server = int(cluster.gpus_of[cluster.gpu_type_of == gpu_type].max())
+        run_s = run_alone_s(profiles, model, gpu_type, -(-gpus // per_server), gpus, batch, work)
+        if math.isfinite(run_s):
+            return run_s
+    return math.inf
+
+
+def run_alone_s(
+    profiles: Profiles, model: int, gpu_type: int, servers: int, gpus: int, batch: int, work: float
+) -> float:
+    """Seconds that so much work takes on one placement; infinite where the model cannot run there."""
+    speeds, progress, seconds = profiles.speeds, 0.0, 0.0
+    while progress < work:
+        rate = law.speed(speeds, model, gpu_type, servers, gpus, batch, progress)
+        if rate <= 0:
+            return math.inf
+        until = min(law.next_phase(speeds, model, progress), work)
+        seconds += (until - progress) / rate
+        progress = until
+    return seconds
