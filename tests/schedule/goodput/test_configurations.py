@@ -26,6 +26,7 @@ def test_sizes_that_jobs_insist_on_are_shapes_too_and_none_is_too_large() -> Non
     cluster = GpuCluster((ServerGroup("a", "t", 4, 4),))
     assert _of(cluster, sizes=(3, 6, 99)).gpus.tolist() == [1, 2, 3, 4, 6, 8, 12, 16]
     assert _of(cluster, most_gpus=8).gpus.tolist() == [1, 2, 4, 8]
+    assert _of(cluster, most_gpus=8, sizes=(13,)).gpus.tolist() == [1, 2, 4, 8, 13]
 
 
 def test_servers_of_one_type_that_differ_are_kinds_of_their_own() -> None:

@@ -190,6 +190,12 @@ def test_rigid_jobs_of_the_linear_law_get_the_size_they_ask_for() -> None:
     assert all(sizes == {int(jobs.gpus[job])} for job, sizes in widths.items())
 
 
+def test_a_job_that_insists_on_more_than_the_most_gpus_gets_them() -> None:
+    cluster = GpuCluster((ServerGroup("a", "a", 16, 8),))
+    log = GpuSimulation(cluster, GpuJobs.linear([0, 0], [100, 8], [70, 50]), make_scheduler("sia"), strict=True).run()
+    assert (log.segments.gpus.tolist(), log.rows.due_s.tolist()) == ([100, 8], [130, 110])
+
+
 def test_settings_that_cannot_be_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="below 0"):
         Sia(fairness=0.5)

@@ -61,15 +61,16 @@ def configurations(
         gpu_type: Of each server.
         gpus: Of each server.
         pool: Of each server.
-        most_gpus: No shape is larger.
-        sizes: Numbers of GPUs that jobs ask for and cannot do without; they are shapes besides.
+        most_gpus: No other shape is larger.
+        sizes: Numbers of GPUs that jobs ask for and cannot do without; they are shapes besides, however large.
     """
     kinds, kind_of, servers = server_kinds(gpu_type, gpus, pool)
     rows = []
     for k, (size, count) in enumerate(zip(kinds[1].tolist(), servers.tolist())):
         shapes = {1 << n for n in range(size.bit_length())} | {size * n for n in range(1, count + 1)}
-        shapes |= {int(asked) for asked in sizes if asked <= size * count}
-        rows += [(k, -(-shape // size), shape) for shape in sorted(shapes) if shape <= max(most_gpus, size)]
+        asked = {int(gpus) for gpus in sizes if gpus <= size * count}
+        shapes = {shape for shape in shapes if shape <= max(most_gpus, size)} | asked
+        rows += [(k, -(-shape // size), shape) for shape in sorted(shapes)]
     table = np.array(rows, dtype=np.int64).reshape(-1, 3)
     return Configurations(
         kind=table[:, 0].copy(),
