@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from mirage.cli import main
+from mirage.schedule.contract import Plan, View
+from mirage.schedule.schedulers.registry import SCHEDULERS, SchedulerSpec
 
 KEYS = {
     "workload", "scheduler", "mean_jct_s", "p99_jct_s", "mean_wait_s", "makespan_s", "gpu_h", "preemptions",
     "lost_gpu_h", "policy_ms", "policy_p95_ms",
 }  # fmt: skip
+
+
+class Broken:
+    """A scheduler of another package with a mistake in it."""
+
+    def decide(self, view: View) -> Plan:
+        raise ValueError("out of order")
 
 
 def _cluster(gpus: int) -> str:
@@ -90,6 +100,22 @@ def test_what_is_refused(
 ) -> None:
     assert main(["schedule", "run", workload, *words]) == status
     assert told in capsys.readouterr().err
+
+
+def test_a_trial_that_fails_is_told_at_the_end(
+    workload: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SCHEDULERS, "broken", SchedulerSpec(f"{__name__}:Broken", "fails"))
+    words = ["schedule", "compare", workload, "--schedulers", "broken,fifo", "--cluster", "four.toml", "--workers", "1"]
+    assert main([*words, "--report", "page.html"]) == 1
+    told = capsys.readouterr()
+    assert "fifo" in told.out
+    assert re.fullmatch(r"mirage: error: \S+/jobs under broken: ValueError: out of order .*\n", told.err)
+    assert "1 trial failed" in Path("page.html").read_text()
+    assert main([*words, "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert [row["scheduler"] for row in told["rows"]] == ["fifo"]
+    assert [(one["scheduler"], one["error"][:10]) for one in told["failed"]] == [("broken", "ValueError")]
 
 
 def test_an_array_needs_a_folder(workload: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from toy_profiles import CLUSTER, write_profiles
 
-from mirage.errors import ConfigurationError, UnknownName
+from mirage.errors import ConfigurationError, MirageError, SlurmError, UnknownName
 from mirage.schedule.cluster import GpuCluster, ServerGroup
 from mirage.schedule.compare.comparison import compare
 from mirage.schedule.compare.journal import FILE
 from mirage.schedule.compare.row import MEAN, Row, mean_rows, policy_times_ms
 from mirage.schedule.compare.scheduler_text import SchedulerText
 from mirage.schedule.compare.trial import Setting, Trial, begin
-from mirage.schedule.contract import Plan, Start, View
+from mirage.schedule.contract import Plan, Start, Surroundings, View
 from mirage.schedule.schedulers.registry import SCHEDULERS, SchedulerSpec
 
 ONE_GPU = Setting(GpuCluster((ServerGroup("only", "gpu", 1, 1),)))
@@ -97,6 +99,61 @@ def test_jobs_that_fit_nowhere_are_refused_or_left_out(tmp_path: Path) -> None:
         compare([wide], ["fifo"], ONE_GPU)
     (row,) = compare([wide], ["fifo"], replace(ONE_GPU, skip_impossible=True)).rows
     assert (row.jobs, row.mean_jct_s) == (1, 50.0)
+
+
+class StartsNone:
+    """A scheduler of another package that fails on some workloads, each time otherwise."""
+
+    def begin(self, surroundings: Surroundings) -> None:
+        self.jobs = surroundings.jobs
+
+    def decide(self, view: View) -> Plan:
+        if self.jobs == 1:
+            raise ValueError("one job\nis too few")
+        return Plan()
+
+
+def test_a_trial_that_fails_leaves_the_others_their_rows(
+    workloads: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SCHEDULERS, "starts-none", SchedulerSpec(f"{__name__}:StartsNone", "fails"))
+    told: list[tuple[int, int]] = []
+    found = compare(
+        workloads, ["starts-none", "fifo"], ONE_GPU, resume_folder=tmp_path, progress=lambda *at: told.append(at)
+    )
+    assert [(Path(row.workload).name, row.scheduler) for row in found.rows] == [
+        ("first", "fifo"), ("second", "fifo"), (MEAN, "fifo"),
+    ]  # fmt: skip
+    assert told[-1] == (4, 4)
+    assert [(Path(one.workload).name, one.scheduler) for one in found.failed] == [
+        ("first", "starts-none"), ("second", "starts-none"),
+    ]  # fmt: skip
+    assert "StartsNone starts none of them" in found.failed[0].error
+    assert re.search(r"ValueError: one job is too few.* \(.*test_gpu_comparison\.py:\d+\)", found.failed[1].error)
+    assert compare(workloads, ["fifo"], ONE_GPU, resume_folder=tmp_path).reused == 2
+    with pytest.raises(MirageError, match="starts none of them"):
+        compare(workloads[:1], ["starts-none"], ONE_GPU)
+
+
+def test_an_executor_that_breaks_down_leaves_what_was_played(workloads: list[str]) -> None:
+    def breaks_down(begin: Any, made_of: Any, pieces: Sequence[Any]) -> Iterator[Any]:
+        yield begin(made_of)(pieces[0])
+        raise SlurmError("job 7 failed")
+
+    found = compare(workloads, ["fifo"], ONE_GPU, executor=breaks_down)
+    assert [(one.workload, one.error) for one in found.failed] == [
+        (f"{Path(workloads[1]).parent.name}/second", "not played: job 7 failed")
+    ]
+    assert len(found.rows) == 1
+
+
+def test_workloads_of_one_name_are_told_apart_and_have_a_mean(workloads: list[str], tmp_path: Path) -> None:
+    for folder in ("x/a", "y/a"):
+        (tmp_path / folder).mkdir(parents=True)
+    same = [_philly(tmp_path / folder, "w", [(0, run_s, 1)]) for folder, run_s in (("x/a", 100), ("y/a", 50))]
+    for _ in range(2):  # played, then taken over
+        rows = compare(same, ["fifo"], ONE_GPU, resume_folder=tmp_path).rows
+        assert [(row.workload, row.mean_jct_s) for row in rows] == [("x/a/w", 100), ("y/a/w", 50), (MEAN, 75)]
 
 
 def test_a_job_that_can_do_with_fewer_asks_for_what_there_is(tmp_path: Path) -> None:
@@ -181,3 +238,6 @@ def test_means_leave_out_what_is_not_known() -> None:
     (mean,) = mean_rows([row, replace(row, workload="b", mean_jct_s=3, policy_ms=4.0)])
     assert (mean.workload, mean.mean_jct_s, mean.policy_ms, mean.policy_p95_ms) == (MEAN, 2.0, 4.0, None)
     assert mean_rows([row]) == []
+    other = replace(row, scheduler="y")
+    rows = [row, replace(row, workload="b"), other]
+    assert [found.scheduler for found in mean_rows(rows)] == ["x"]  # y lacks a workload

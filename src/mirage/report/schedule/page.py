@@ -51,9 +51,11 @@ def comparison_page(comparison: GpuComparison, provenance: dict[str, Any]) -> st
     ranked = sorted(_of_all(comparison.rows), key=lambda row: row.mean_jct_s)
     figures = [(row.scheduler, f"{row.mean_jct_s / HOUR_S:.3f} h", "mean JCT") for row in ranked]
     plural = "s" if len(workloads) > 1 else ""
+    n = len(comparison.failed)
+    missing = f" {n} trial{'s' if n > 1 else ''} failed and {'are' if n > 1 else 'is'} missing here." if n else ""
     return page(
         "Schedulers compared",
-        f"{len(schedulers)} schedulers, {len(workloads)} workload{plural}: {', '.join(workloads)}.",
+        f"{len(schedulers)} schedulers, {len(workloads)} workload{plural}: {', '.join(workloads)}.{missing}",
         tiles(figures),
         _jct_section("Jobs of all workloads together.", jct_s),
         _rows_section(comparison.rows),

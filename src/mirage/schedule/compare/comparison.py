@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, MirageError
 from mirage.executors.executor import Executor
 from mirage.executors.processes import Processes
 from mirage.schedule.compare.journal import Journal
 from mirage.schedule.compare.row import Row, mean_rows
 from mirage.schedule.compare.scheduler_text import SchedulerText
-from mirage.schedule.compare.trial import Outcome, Setting, Trial, begin
-from mirage.schedule.workload.read import read_any_profiles, workload_name
+from mirage.schedule.compare.trial import Failure, Outcome, Setting, Trial, begin, read
+from mirage.schedule.workload.names import workload_names
+from mirage.schedule.workload.read import read_any_profiles
 
 Progress = Callable[[int, int], object]
 """Told how many trials are done, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTrial:
+    """A trial that came to no end.
+
+    Attributes:
+        workload: Name of the workload.
+        scheduler: As it was named.
+        error: What happened.
+    """
+
+    workload: str
+    scheduler: str
+    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +44,13 @@ class GpuComparison:
         rows: One for each workload and scheduler, and the means over workloads at the end.
         outcomes: One for each workload and scheduler, in the same order.
         reused: Trials taken over from an earlier run.
+        failed: Trials without a row.
     """
 
     rows: tuple[Row, ...]
     outcomes: tuple[Outcome, ...]
     reused: int
+    failed: tuple[FailedTrial, ...] = ()
 
 
 def compare(
@@ -43,7 +62,7 @@ def compare(
     progress: Progress = lambda done, total: None,
     resume_folder: Path | None = None,
 ) -> GpuComparison:
-    """Play every workload under every scheduler.
+    """Play every workload under every scheduler; a trial that fails leaves the others alone.
 
     Args:
         workloads: Files.
@@ -54,32 +73,61 @@ def compare(
         resume_folder: Where outcomes are kept as they come, and found again; None to keep none.
 
     Raises:
-        MirageError: A workload, a scheduler or a profile cannot be used.
+        MirageError: A workload, a scheduler or a profile cannot be used, and nothing was played; or all trials failed.
     """
-    named = [SchedulerText.of(text) for text in schedulers]
-    for what, given in (("workload", workloads), ("scheduler", schedulers)):
-        twice = sorted({one for one in given if list(given).count(one) > 1})
-        if twice or not given:
-            raise ConfigurationError(
-                f"{what}s: {', '.join(twice) + ' is there twice' if twice else 'none'}; name each once"
-            )
+    named = _schedulers(schedulers)
+    if not workloads:
+        raise ConfigurationError("workloads: none; name each once")
+    names = dict(zip(workloads, workload_names(workloads), strict=True))
     trials = [Trial(workload, scheduler) for workload in workloads for scheduler in named]
     journal = Journal(resume_folder)
     keys = {trial: _key(trial, setting) for trial in trials}
-    kept = {trial: journal.outcome(keys[trial], workload_name(trial.workload)) for trial in trials}
+    kept = {trial: journal.outcome(keys[trial], names[trial.workload]) for trial in trials}
     outcomes = {trial: outcome for trial, outcome in kept.items() if outcome is not None}
     reused = len(outcomes)
     progress(reused, len(trials))
     left = [trial for trial in trials if trial not in outcomes]
-    if left:
-        read_any_profiles(setting.profiles, setting.cluster)  # what is wrong with them is told here, not by a worker
-    for trial, outcome in (executor or Processes())(begin, setting, left):
-        journal.add(keys[trial], outcome)
-        outcomes[trial] = outcome
-        progress(len(outcomes), len(trials))
-    in_order = tuple(outcomes[trial] for trial in trials)
+    _check(left, setting)
+    failures: dict[Trial, str] = {}
+    try:
+        for trial, outcome in (executor or Processes())(begin, setting, left):
+            if isinstance(outcome, Failure):
+                failures[trial] = outcome.error
+            else:
+                journal.add(keys[trial], outcome)
+                outcomes[trial] = replace(outcome, row=replace(outcome.row, workload=names[trial.workload]))
+            progress(len(outcomes) + len(failures), len(trials))
+    except (MirageError, BrokenProcessPool) as error:
+        if not outcomes:
+            raise
+        failures |= {trial: f"not played: {error}" for trial in left if trial not in outcomes and trial not in failures}
+    if not outcomes:
+        raise MirageError("; ".join(dict.fromkeys(failures.values())))
+    in_order = tuple(outcomes[trial] for trial in trials if trial in outcomes)
     rows = [outcome.row for outcome in in_order]
-    return GpuComparison((*rows, *mean_rows(rows)), in_order, reused)
+    failed = [FailedTrial(names[t.workload], t.scheduler.text, failures[t]) for t in trials if t in failures]
+    return GpuComparison((*rows, *mean_rows(rows)), in_order, reused, tuple(failed))
+
+
+def _schedulers(texts: Sequence[str]) -> list[SchedulerText]:
+    named = [SchedulerText.of(text) for text in texts]
+    twice = sorted({one for one in texts if list(texts).count(one) > 1})
+    if twice or not texts:
+        raise ConfigurationError(
+            f"schedulers: {', '.join(twice) + ' is there twice' if twice else 'none'}; name each once"
+        )
+    return named
+
+
+def _check(trials: Sequence[Trial], setting: Setting) -> None:
+    """Have what is wrong with profiles, workloads and schedulers told before anything is played."""
+    if not trials:
+        return
+    for scheduler in dict.fromkeys(trial.scheduler for trial in trials):
+        scheduler.make()
+    profiles = read_any_profiles(setting.profiles, setting.cluster)
+    for workload in dict.fromkeys(trial.workload for trial in trials):
+        read(setting, workload, profiles)
 
 
 def _key(trial: Trial, setting: Setting) -> str:

@@ -72,11 +72,16 @@ def policy_times_ms(
 
 
 def mean_rows(rows: Sequence[Row]) -> list[Row]:
-    """A row for every scheduler, the mean over its workloads; none where there is only one workload."""
-    schedulers = dict.fromkeys(row.scheduler for row in rows)
-    if len({row.workload for row in rows}) < 2:
+    """A row for every scheduler, the mean over its workloads; none where there is only one workload.
+
+    A scheduler that lacks a workload which another has played gets none: its mean could not be compared.
+    """
+    workloads = {row.workload for row in rows}
+    if len(workloads) < 2:
         return []
-    return [_mean([row for row in rows if row.scheduler == scheduler]) for scheduler in schedulers]
+    schedulers = dict.fromkeys(row.scheduler for row in rows)
+    played = [[row for row in rows if row.scheduler == scheduler] for scheduler in schedulers]
+    return [_mean(of_one) for of_one in played if len(of_one) == len(workloads)]
 
 
 def _mean(rows: Sequence[Row]) -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import mirage
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, MirageError
 from mirage.schedule.cluster import GpuCluster
 from mirage.schedule.compare.row import Row, policy_times_ms
 from mirage.schedule.compare.scheduler_text import SchedulerText
@@ -85,6 +86,13 @@ class Outcome:
     left_out: tuple[tuple[str, int], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a trial came to no end."""
+
+    error: str
+
+
 def play(setting: Setting, workload: Workload, scheduler: SchedulerText) -> tuple[Outcome, GpuLog]:
     """Play a workload to its end; its measures and its log."""
     known: Known = "run-time" if scheduler.spec.knows_run_s else "estimate"
@@ -129,7 +137,11 @@ def play(setting: Setting, workload: Workload, scheduler: SchedulerText) -> tupl
 
 
 def read(setting: Setting, path: str, profiles: Profiles) -> Workload:
-    """A workload as the setting wants it."""
+    """A workload as the setting wants it.
+
+    Raises:
+        MirageError: The workload cannot be read, or played under this setting.
+    """
     workload = fitting(read_workload(path, setting.cluster, profiles), setting)
     jobs = workload.jobs[: setting.first_jobs]
     return replace(workload, jobs=replace(jobs, submit_s=jobs.submit_s + setting.later_s))
@@ -160,18 +172,33 @@ def fitting(workload: Workload, setting: Setting) -> Workload:
     return replace(workload, jobs=kept, left_out={**workload.left_out, **told})
 
 
-def begin(setting: Setting) -> Callable[[Trial], tuple[Trial, Outcome]]:
-    """A function that plays one trial after another; profiles are read once, a workload once while it is in use."""
+def begin(setting: Setting) -> Callable[[Trial], tuple[Trial, Outcome | Failure]]:
+    """A function that plays one trial after another, and goes on where one fails.
+
+    Profiles are read once, a workload once while it is in use.
+    """
     profiles = read_any_profiles(setting.profiles, setting.cluster)
 
     @lru_cache(maxsize=2)
     def workload(path: str) -> Workload:
         return read(setting, path, profiles)
 
-    def one(trial: Trial) -> tuple[Trial, Outcome]:
-        return trial, play(setting, workload(trial.workload), trial.scheduler)[0]
+    def one(trial: Trial) -> tuple[Trial, Outcome | Failure]:
+        try:
+            return trial, play(setting, workload(trial.workload), trial.scheduler)[0]
+        except MirageError as error:
+            return trial, Failure(str(error))
+        except Exception as error:  # a scheduler may come from another package
+            return trial, Failure(_told(error))
 
     return one
+
+
+def _told(error: Exception) -> str:
+    """An error that nobody raised on purpose, and where it came up."""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}: {said} ({where.filename}:{where.lineno}); mend the scheduler, or leave it out"
 
 
 @cache

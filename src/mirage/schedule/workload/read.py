@@ -12,6 +12,7 @@ from mirage.schedule.speeds.profiles import Profiles, no_profiles, read_profiles
 from mirage.schedule.workload import gavel_trace, philly_csv, sia_csv
 from mirage.schedule.workload.job_table import read_job_table
 from mirage.schedule.workload.jobs import GpuJobs
+from mirage.schedule.workload.names import workload_name
 from mirage.schedule.workload.rows import read_text, table_rows
 
 
@@ -62,14 +63,6 @@ def read_workload(path: str | os.PathLike[str], cluster: GpuCluster, profiles: P
     else:
         jobs, left_out = read_job_table(place)
     return Workload(workload_name(place), jobs, profiles, left_out)
-
-
-def workload_name(path: str) -> str:
-    """What a workload is called: ``sia_philly/workload-1`` of ``…/sia_philly/workload-1.csv``."""
-    place = Path(path)
-    stem = place.name.removesuffix(".gz").rsplit(".", 1)[0]
-    parent = place.resolve().parent.name
-    return f"{parent}/{stem}" if parent else stem
 
 
 def _kind(path: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -48,11 +49,13 @@ def compare(
     resume: str | None,
     where: ExecutorOptions,
     as_json: bool,
-) -> None:
+) -> int:
     """Play every WORKLOAD under every scheduler, and show the same measures of each.
 
     A workload is a CSV of Pollux or Sia (with --profiles), of Philly, a trace of Gavel (with --profiles), or any job
     table that mirage trace reads. Several workloads also give a row for each scheduler that is their mean.
+
+    Where a trial fails, the others are played to their end all the same; the exit status is 1 then.
     """
     if where.executor != "local" and resume is None:
         raise click.UsageError("an array of Slurm jobs needs --resume DIR, which all nodes see")
@@ -77,10 +80,14 @@ def compare(
         )
     for workload, left_out in dict.fromkeys((one.row.workload, one.left_out) for one in comparison.outcomes):
         tell_left_out(left_out, workload)
-    told = provenance(played, setting) | {"trials_reused": comparison.reused}
+    failed = [asdict(trial) for trial in comparison.failed]
+    told = provenance(played, setting) | {"trials_reused": comparison.reused, "failed": failed}
     if report is not None:
         write_output(report, comparison_page(comparison, told))
     if as_json:
         click.echo(json.dumps({"rows": [row.to_json() for row in comparison.rows], **told}, indent=2))
     else:
         print_rows(comparison.rows)
+    for trial in comparison.failed:
+        click.echo(f"mirage: error: {trial.workload} under {trial.scheduler}: {trial.error}", err=True)
+    return 1 if failed else 0

@@ -1,0 +1,73 @@
+"""Names of workloads: the file without its ending, with as many of its folders as tell it from the others."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mirage.errors import ConfigurationError
+
+FOLDERS = 1
+"""Folders that a name has in any case, as files are often called ``workload-1.csv``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A name in the making."""
+
+    place: Path
+    folders: int = FOLDERS
+    ending: bool = False
+
+    def __str__(self) -> str:
+        stem = self.place.name if self.ending else self.place.name.removesuffix(".gz").rsplit(".", 1)[0]
+        return "/".join([*self.place.parent.parts[1:][-self.folders :], stem])
+
+
+def workload_name(path: str) -> str:
+    """The name of a workload by itself: ``sia_philly/workload-1`` of ``…/sia_philly/workload-1.csv``."""
+    return str(_Name(_absolute(path)))
+
+
+def workload_names(paths: Sequence[str]) -> tuple[str, ...]:
+    """Names that tell workloads apart: those of one name get more folders, those of one folder their ending.
+
+    Raises:
+        ConfigurationError: A file is there twice, maybe by a link.
+    """
+    _refuse_twice(paths)
+    names = [_Name(_absolute(path)) for path in paths]
+    while alike := _alike(names):
+        for group in alike:
+            in_one_folder = len({names[k].place.parent for k in group}) == 1
+            for k in group:
+                folders = names[k].folders + (not in_one_folder)
+                names[k] = replace(names[k], folders=folders, ending=names[k].ending or in_one_folder)
+    return tuple(map(str, names))
+
+
+def _absolute(path: str) -> Path:
+    """A path from the root on; a link to a file keeps its own name."""
+    place = Path(path)
+    return place.parent.resolve() / place.name
+
+
+def _alike(names: Sequence[_Name]) -> list[list[int]]:
+    """Places of the names that several workloads have."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for k, name in enumerate(names):
+        places[str(name)].append(k)
+    return [group for group in places.values() if len(group) > 1]
+
+
+def _refuse_twice(paths: Sequence[str]) -> None:
+    seen: dict[Path, str] = {}
+    for path in paths:
+        place = Path(path).resolve()
+        if seen.get(place) == path:
+            raise ConfigurationError(f"workloads: {path} is there twice; name each once")
+        if place in seen:
+            raise ConfigurationError(f"workloads: {seen[place]} and {path} are the same file; name it once")
+        seen[place] = path
