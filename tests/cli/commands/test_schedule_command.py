@@ -118,6 +118,20 @@ def test_a_trial_that_fails_is_told_at_the_end(
     assert [(one["scheduler"], one["error"][:10]) for one in told["failed"]] == [("broken", "ValueError")]
 
 
+def test_costs_of_preemption_show_in_the_figures(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["schedule", "run", workload, "--cluster", "four.toml", "--scheduler", "srtf", "--json"]
+    told = []
+    for costs in ([], ["--restart-s", "60"], ["--save-s", "30"], ["--checkpoint-s", "1800"]):
+        assert main([*words, *costs]) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    gpu_s = [(one["row"]["lost_gpu_h"] * 3600, one["row"]["overhead_gpu_h"] * 3600) for one in told]
+    assert gpu_s == [(0, 0), (0, pytest.approx(240)), (0, pytest.approx(120)), (pytest.approx(40), 0)]
+    assert [one["restart_s"] for one in told] == [None, 60.0, None, None]
+    assert told[3]["checkpoint_s"] == 1800.0
+    assert main([*words, "--checkpoint-s", "0"]) == 1
+    assert "checkpoint_s is 0.0; give a number of seconds above 0" in capsys.readouterr().err
+
+
 def test_an_array_needs_a_folder(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schedule", "compare", workload, "--executor", "submitit"]) == 2
     assert "--resume DIR" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,9 +55,15 @@ class SchedulerText:
         """What is known of it before it is loaded."""
         return scheduler_spec(self.name)
 
-    def make(self) -> Scheduler | CompiledScheduler:
-        """A fresh one, which remembers nothing."""
-        return self.spec.make(**dict(self.parameters))
+    def make(self, defaults: Mapping[str, Any] | None = None) -> Scheduler | CompiledScheduler:
+        """A fresh one, which remembers nothing.
+
+        Args:
+            defaults: Of parameters that the text does not give; those that the scheduler does not have are left out.
+        """
+        spec = self.spec
+        known = {key: value for key, value in (defaults or {}).items() if key in spec.parameters}
+        return spec.make(**{**known, **dict(self.parameters)})
 
 
 def _pair(text: str, pair: str) -> tuple[str, tuple[Any, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 import mirage
 from mirage.errors import ConfigurationError, MirageError
 from mirage.schedule.cluster import GpuCluster
+from mirage.schedule.compare.own_costs import OwnCosts
 from mirage.schedule.compare.row import Row, policy_times_ms
 from mirage.schedule.compare.scheduler_text import SchedulerText
 from mirage.schedule.compare.warm_up import warm_up
@@ -42,6 +43,7 @@ class Setting:
         later_s: Seconds by which every submission comes later.
         first_jobs: Only so many jobs of each workload; None for all.
         skip_impossible: Whether jobs that fit nowhere are left out; else they are refused.
+        own_costs: What preemption costs jobs of which nothing was measured.
     """
 
     cluster: GpuCluster
@@ -51,6 +53,7 @@ class Setting:
     later_s: float = 0.0
     first_jobs: int | None = None
     skip_impossible: bool = False
+    own_costs: OwnCosts = field(default_factory=OwnCosts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,7 @@ class Failure:
 def play(setting: Setting, workload: Workload, scheduler: SchedulerText) -> tuple[Outcome, GpuLog]:
     """Play a workload to its end; its measures and its log."""
     known: Known = "run-time" if scheduler.spec.knows_run_s else "estimate"
+    preempt = {"preempt": setting.own_costs.preempt(in_rounds="round_s" in scheduler.spec.parameters)}
 
     def simulated(jobs: GpuJobs, made: Scheduler | CompiledScheduler) -> GpuSimulation:
         return GpuSimulation(
@@ -103,15 +107,16 @@ def play(setting: Setting, workload: Workload, scheduler: SchedulerText) -> tupl
             jobs,
             made,
             speeds=workload.profiles.speeds,
+            costs=setting.own_costs.life_costs(jobs),
             known=known,
             seed=setting.seed,
             cost_spread=setting.cost_spread,
         )
 
-    made = scheduler.make()
+    made = scheduler.make(preempt)
     if not isinstance(made, CompiledScheduler):
         warm_up(made, workload.jobs, simulated)
-        made = scheduler.make()  # it remembers nothing of that
+        made = scheduler.make(preempt)  # it remembers nothing of that
     simulation = simulated(workload.jobs, made)
     log = simulation.run()
     found = measures(log)
@@ -143,6 +148,7 @@ def read(setting: Setting, path: str, profiles: Profiles) -> Workload:
         MirageError: The workload cannot be read, or played under this setting.
     """
     workload = fitting(read_workload(path, setting.cluster, profiles), setting)
+    setting.own_costs.check(workload.name, workload.jobs)
     jobs = workload.jobs[: setting.first_jobs]
     return replace(workload, jobs=replace(jobs, submit_s=jobs.submit_s + setting.later_s))
 

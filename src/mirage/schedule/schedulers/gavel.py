@@ -18,6 +18,7 @@ from mirage.schedule.contract import Action, JobStatus, Plan, Preempt, Resize, S
 from mirage.schedule.goodput.configurations import server_kinds
 from mirage.schedule.rounds.job_columns import JobColumns
 from mirage.schedule.rounds.placement import Placement
+from mirage.schedule.schedulers.preempting import checked
 from mirage.schedule.solver.highs import minimise
 from mirage.schedule.speeds.law import local_batch, measure
 from mirage.sim.kernel.compile import kernel
@@ -36,17 +37,19 @@ class Gavel:
     Args:
         objective: ``max-sum`` or ``max-min``.
         round_s: Seconds between two rounds.
+        preempt: save, boundary or kill; a move to other GPUs saves in any case.
 
     Raises:
         ConfigurationError: There is no such objective, or rounds are of no whole seconds.
+        UnknownName: There is no such way to preempt.
     """
 
-    def __init__(self, objective: Objective = "max-sum", round_s: float = 360.0) -> None:
+    def __init__(self, objective: Objective = "max-sum", round_s: float = 360.0, preempt: str = "save") -> None:
         if objective not in ("max-sum", "max-min"):
             raise ConfigurationError(f"Gavel has no objective {objective!r}; it has max-sum and max-min")
         if not (round_s > 0 and round_s % 1 == 0):
             raise ConfigurationError(f"round_s is {round_s}; give whole seconds above 0")
-        self.objective, self.round_s = objective, round_s
+        self.objective, self.round_s, self.preempt = objective, round_s, checked(preempt)
 
     def begin(self, surroundings: Surroundings) -> None:
         """Forget everything and get to know a world."""
@@ -103,7 +106,7 @@ class Gavel:
             job, places = int(jobs.id[k]), placement.places.get(k)
             if places is None:
                 if jobs.held[k]:
-                    actions.append(Preempt(job, reason="share-received"))
+                    actions.append(Preempt(job, self.preempt, reason="share-received"))
             elif not jobs.held[k]:
                 actions.append(Start(job, places, reason="share"))
             elif places != jobs.places(k):

@@ -65,33 +65,36 @@ def _check(key: str, value: Any, default: Any) -> None:
 
 
 _HERE = "mirage.schedule.schedulers"
-_SIA = {"fairness": -0.5, "waiting": 1.1, "most_gpus": 64, "round_s": 60.0, "tune_s": 15.0}
+_PREEMPT = {"preempt": "save"}
+_SIA = {"fairness": -0.5, "waiting": 1.1, "most_gpus": 64, "round_s": 60.0, "tune_s": 15.0, **_PREEMPT}
 SCHEDULERS: dict[str, SchedulerSpec] = {
     "fifo": SchedulerSpec(
         f"{_HERE}.fifo:scheduler", "first in, first out; the first that does not fit blocks the rest"
     ),
     "sjf": SchedulerSpec(f"{_HERE}.sjf:scheduler", "shortest job first, without preemption", knows_run_s=True),
-    "srtf": SchedulerSpec(f"{_HERE}.srtf:scheduler", "shortest remaining time first, preemptive", knows_run_s=True),
+    "srtf": SchedulerSpec(
+        f"{_HERE}.srtf:scheduler", "shortest remaining time first, preemptive", _PREEMPT, knows_run_s=True
+    ),
     "easy": SchedulerSpec(f"{_HERE}.easy:scheduler", "EASY backfill: the head has a reservation", knows_run_s=True),
     "tiresias": SchedulerSpec(
         f"{_HERE}.tiresias:scheduler",
         "least attained service in two levels, preemptive",
-        {"thresholds_gpu_s": (3600.0,)},
+        {"thresholds_gpu_s": (3600.0,), **_PREEMPT},
     ),
     "gittins": SchedulerSpec(
         f"{_HERE}.tiresias:gittins_scheduler",
         "Gittins index in levels, preemptive; needs the service of earlier jobs",
-        {"service_gpu_s": (), "levels": 16},
+        {"service_gpu_s": (), "levels": 16, **_PREEMPT},
     ),
     "gavel": SchedulerSpec(
         f"{_HERE}.gavel:Gavel",
         "shares of time on every GPU type by a linear program, in rounds of 360 s (OSDI'20)",
-        {"objective": "max-sum", "round_s": 360.0},
+        {"objective": "max-sum", "round_s": 360.0, **_PREEMPT},
     ),
     "gavel-max-min": SchedulerSpec(
         f"{_HERE}.gavel:Gavel",
         "gavel, for the job that gains least over an equal split",
-        {"objective": "max-min", "round_s": 360.0},
+        {"objective": "max-min", "round_s": 360.0, **_PREEMPT},
     ),
     "sia": SchedulerSpec(
         f"{_HERE}.sia:Sia",

@@ -34,6 +34,7 @@ from mirage.schedule.goodput.experience import Experience
 from mirage.schedule.goodput.outlook import Outlook
 from mirage.schedule.rounds.job_columns import JobColumns
 from mirage.schedule.rounds.placement import Placement
+from mirage.schedule.schedulers.preempting import checked
 from mirage.schedule.solver.knapsack import choose
 from mirage.schedule.solver.relaxation import NONE
 
@@ -55,13 +56,15 @@ class Sia:
     Args:
         fairness: The power p; below 0, so that what the worst-off gain counts most.
         waiting: λ, what it costs to leave a job without GPUs, in powers of its smallest goodput.
-        most_gpus: No job gets more.
+        most_gpus: No job gets more, but where it asks for more and cannot do with fewer.
         round_s: Seconds between two rounds.
         tune_s: Seconds after which running jobs look for a better batch, between rounds too: they do so by themselves,
             whenever an epoch is over.
+        preempt: save, boundary or kill; a move to other GPUs saves in any case.
 
     Raises:
         ConfigurationError: The power is not below 0, or a time is no whole seconds above it.
+        UnknownName: There is no such way to preempt.
     """
 
     decimals: int | None = _DECIMALS
@@ -74,13 +77,14 @@ class Sia:
         most_gpus: int = 64,
         round_s: float = 60.0,
         tune_s: float = 15.0,
+        preempt: str = "save",
     ) -> None:
         if fairness >= 0:
             raise ConfigurationError(f"the power of goodputs is {fairness}; give a number below 0, such as -0.5")
         if not (round_s > 0 and tune_s > 0 and round_s % 1 == 0 and tune_s % 1 == 0):
             raise ConfigurationError(f"round_s is {round_s} and tune_s {tune_s}; give whole seconds above 0")
         self.fairness, self.waiting, self.most_gpus = fairness, waiting, most_gpus
-        self.round_s, self.tune_s = round_s, tune_s
+        self.round_s, self.tune_s, self.preempt = round_s, tune_s, checked(preempt)
 
     def begin(self, surroundings: Surroundings) -> None:
         """Forget everything and get to know a world."""
@@ -289,7 +293,7 @@ class Sia:
         job, batch = int(jobs.id[k]), int(tuned[k])
         places = placement.places.get(k)
         if places is None:
-            return Preempt(job, reason="others-gain-more") if jobs.held[k] else None
+            return Preempt(job, self.preempt, reason="others-gain-more") if jobs.held[k] else None
         if chosen[k] == present[k] and k not in placement.moved:
             return Resize(job, batch=batch, reason="batch") if batch != jobs.batch[k] else None
         gpu_type = self.surroundings.gpu_types[shapes.gpu_type[shapes.kind[chosen[k]]]]

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from mirage.schedule.engine.compiled import CompiledScheduler
-from mirage.schedule.engine.kernel.arrays import KILL, PENDING, SAVE, SCHEDULER, Desk, State
+from mirage.schedule.engine.kernel.arrays import PENDING, SCHEDULER, Desk, State
 from mirage.schedule.engine.kernel.reference import dereference
 from mirage.schedule.schedulers.order.exchange import LEAVES, RANKS, exchange
 from mirage.schedule.schedulers.order.line import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, remove
 from mirage.schedule.schedulers.order.reservation import start_cost_s
+from mirage.schedule.schedulers.preempting import numbered
 from mirage.sim.kernel.compile import kernel
 
 
@@ -41,10 +42,17 @@ def srtf(situation: Any) -> int:
     """Exchange who has much left to do for who has less."""
     world, state, desk = dereference(situation)
     take_in(state, desk)
-    how = KILL if desk.parameters[0] == KILL else SAVE
-    return exchange(world, state, desk, state.clock[0].now_s, how)
+    return exchange(world, state, desk, state.clock[0].now_s, int(desk.parameters[0]))
 
 
-def scheduler() -> CompiledScheduler:
-    """Shortest remaining time first; jobs that are preempted write a checkpoint."""
-    return CompiledScheduler("srtf", srtf, knows_run_s=True, ranks=RANKS, parameters=(float(SAVE),))
+def scheduler(preempt: str = "save") -> CompiledScheduler:
+    """Shortest remaining time first.
+
+    Args:
+        preempt: save, kill, boundary or cheaper.
+
+    Raises:
+        UnknownName: There is no such way.
+    """
+    way = float(numbered(preempt))
+    return CompiledScheduler("srtf", srtf, knows_run_s=True, ranks=RANKS, parameters=(way,))

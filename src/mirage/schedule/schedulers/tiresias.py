@@ -18,11 +18,9 @@ from mirage.errors import ConfigurationError
 from mirage.job_state import Floats
 from mirage.schedule.engine.compiled import CompiledScheduler
 from mirage.schedule.engine.kernel.arrays import (
-    KILL,
     NEVER_S,
     PENDING,
     PREEMPT,
-    SAVE,
     SCHEDULER,
     START,
     TICK_S,
@@ -34,6 +32,7 @@ from mirage.schedule.engine.kernel.seen import attained_now
 from mirage.schedule.schedulers.order.crossings import expect, forget
 from mirage.schedule.schedulers.order.exchange import LEAVES, RANKS, exchange
 from mirage.schedule.schedulers.order.line import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, remove
+from mirage.schedule.schedulers.preempting import numbered
 from mirage.sim.kernel.compile import kernel
 
 _HEAP, _PLACES = RANKS, RANKS + 1
@@ -106,8 +105,7 @@ def tiresias(situation: Any) -> int:
     clock = state.clock[0]
     take_in(state, desk)
     cross(state, desk)
-    how = KILL if desk.parameters[0] == KILL else SAVE
-    actions = exchange(world, state, desk, 0.0, how)
+    actions = exchange(world, state, desk, 0.0, int(desk.parameters[0]))
     for k in range(actions):
         action = desk.plan[k]
         job = state.live[state.slot_of[action.id]]
@@ -120,29 +118,32 @@ def tiresias(situation: Any) -> int:
     return actions
 
 
-def scheduler(thresholds_gpu_s: Sequence[float] = (3600.0,)) -> CompiledScheduler:
+def scheduler(thresholds_gpu_s: Sequence[float] = (3600.0,), preempt: str = "save") -> CompiledScheduler:
     """Least attained service in levels; Tiresias-L.
 
     Args:
         thresholds_gpu_s: GPU-seconds at which the levels end, ascending.
+        preempt: save, kill, boundary or cheaper.
 
     Raises:
         ConfigurationError: The thresholds do not ascend from above 0.
+        UnknownName: There is no such way to preempt.
     """
-    return _with_levels(
-        "tiresias", np.asarray(thresholds_gpu_s, dtype=np.float64), np.arange(len(thresholds_gpu_s) + 1.0)
-    )
+    thresholds = np.asarray(thresholds_gpu_s, dtype=np.float64)
+    return _with_levels("tiresias", thresholds, np.arange(len(thresholds) + 1.0), preempt)
 
 
-def gittins_scheduler(service_gpu_s: ArrayLike = (), levels: int = 16) -> CompiledScheduler:
+def gittins_scheduler(service_gpu_s: ArrayLike = (), levels: int = 16, preempt: str = "save") -> CompiledScheduler:
     """The Gittins index in levels; Tiresias-G.
 
     Args:
         service_gpu_s: GPU-seconds that earlier jobs needed.
         levels: How many levels; their thresholds are quantiles of it.
+        preempt: save, kill, boundary or cheaper.
 
     Raises:
         ConfigurationError: There are no earlier jobs, or fewer than two levels.
+        UnknownName: There is no such way to preempt.
     """
     service = np.sort(np.asarray(service_gpu_s, dtype=np.float64))
     if len(service) == 0 or levels < 2:
@@ -152,7 +153,7 @@ def gittins_scheduler(service_gpu_s: ArrayLike = (), levels: int = 16) -> Compil
     thresholds = np.unique(np.quantile(service, np.arange(1, levels) / levels))
     thresholds = thresholds[thresholds > 0]
     index = gittins_index(service, np.concatenate([[0.0], thresholds]), thresholds)
-    return _with_levels("gittins", thresholds, -index)
+    return _with_levels("gittins", thresholds, -index, preempt)
 
 
 def gittins_index(service: Floats, attained: Floats, quanta: Floats) -> Floats:
@@ -179,8 +180,8 @@ def gittins_index(service: Floats, attained: Floats, quanta: Floats) -> Floats:
     return index
 
 
-def _with_levels(name: str, thresholds: Floats, keys: Floats) -> CompiledScheduler:
+def _with_levels(name: str, thresholds: Floats, keys: Floats, preempt: str) -> CompiledScheduler:
     if len(thresholds) == 0 or thresholds[0] <= 0 or np.any(np.diff(thresholds) <= 0):
         raise ConfigurationError(f"thresholds {thresholds.tolist()} GPU-s do not ascend from above 0; give e.g. 3600")
-    parameters = (float(SAVE), float(len(thresholds)), *thresholds.tolist(), *keys.tolist())
+    parameters = (float(numbered(preempt)), float(len(thresholds)), *thresholds.tolist(), *keys.tolist())
     return CompiledScheduler(name, tiresias, memory=2, ranks=RANKS + 2, parameters=parameters)

@@ -25,6 +25,7 @@ DEFAULT_SCHEDULERS = "fifo,sjf,tiresias"
         "mirage schedule compare workload-*.csv --profiles profiles --schedulers sia,sia-plus --resume results",
         "mirage schedule compare gavel.trace --profiles throughputs.json --cluster gpus.toml --schedulers fifo,gavel",
         "mirage schedule compare jobs.csv --schedulers fifo,tiresias --json | jq '.rows[].mean_jct_s'",
+        "mirage schedule compare jobs.csv --schedulers fifo,srtf --restart-s 60 --checkpoint-s 1800",
     ),
 )
 @click.argument("workloads", nargs=-1, required=True, metavar="WORKLOAD...")

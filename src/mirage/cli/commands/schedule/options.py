@@ -26,6 +26,9 @@ class PlayOptions:
     first_jobs: int | None
     later: float
     cost_spread: float
+    restart_s: float | None
+    save_s: float | None
+    checkpoint_s: float | None
     skip_impossible: bool
     seed: int
 
@@ -34,9 +37,11 @@ class PlayOptions:
 
         Raises:
             ClusterError: The cluster's file cannot be used.
+            ConfigurationError: A number cannot be used.
             UnknownName: There is no such cluster.
         """
         from mirage.schedule.cluster import gpu_cluster
+        from mirage.schedule.compare.own_costs import OwnCosts
         from mirage.schedule.compare.trial import Setting
 
         return Setting(
@@ -47,6 +52,7 @@ class PlayOptions:
             later_s=self.later,
             first_jobs=self.first_jobs,
             skip_impossible=self.skip_impossible,
+            own_costs=OwnCosts(self.restart_s, self.save_s, self.checkpoint_s),
         )
 
 
@@ -83,6 +89,25 @@ play_options = option_group(
         metavar="X",
         help="Coefficient of variation of what starts and restarts cost.  [default: 0, just what is expected]",
     ),
+    click.option(
+        "--restart-s",
+        type=float,
+        metavar="SECONDS",
+        help="What a start after a preemption, or a move, costs each job of a Philly CSV or a job table.  [default: 0]",
+    ),
+    click.option(
+        "--save-s",
+        type=float,
+        metavar="SECONDS",
+        help="What it takes such a job to save its work when it is preempted.  [default: 0]",
+    ),
+    click.option(
+        "--checkpoint-s",
+        type=float,
+        metavar="SECONDS",
+        help="Such jobs write a checkpoint every so many seconds of work: a preempted one is killed and does again "
+        "what came after the last; with --save-s only where that takes no longer.  [default: saved on demand]",
+    ),
     click.option("--skip-impossible", is_flag=True, help="Leave out jobs that fit on no GPU type, not refuse."),
     seed_option,
 )
@@ -95,6 +120,9 @@ def provenance(played: PlayOptions, setting: Setting) -> dict[str, Any]:
         "cluster": played.cluster,
         "gpus": setting.cluster.gpus,
         "profiles": played.profiles,
+        "restart_s": played.restart_s,
+        "save_s": played.save_s,
+        "checkpoint_s": played.checkpoint_s,
         "seed": played.seed,
         "version": __version__,
         "command": shlex.join(["mirage", *sys.argv[1:]]),

@@ -17,6 +17,7 @@ from mirage.cli.output import check_output, write_output
         "mirage schedule run jobs.csv --scheduler fifo --cluster philly7704",
         "mirage schedule run workload-1.csv --profiles profiles --scheduler sia --explain cifar10-0",
         "mirage schedule run workload-1.csv --profiles profiles --scheduler sia --report run.html",
+        "mirage schedule run jobs.csv --scheduler srtf --cluster philly7704 --restart-s 60 --checkpoint-s 1800",
     ),
 )
 @click.argument("workload")

@@ -18,6 +18,7 @@ from mirage.schedule.engine.kernel.life.lifecycle import settle, stops_after_s
 from mirage.schedule.engine.kernel.life.placing import pack, shift
 from mirage.schedule.engine.kernel.writing import write_placed_start, write_preempt
 from mirage.schedule.schedulers.order.line import RUNS, WAITING, enter, remove, stands_before, take_out
+from mirage.schedule.schedulers.preempting import way_of
 from mirage.sim.kernel.compile import kernel
 
 LEAVES, TAKEN = 4, 6
@@ -98,10 +99,11 @@ def evict_taken(world: World, state: State, desk: Desk, how: int, n: int, action
     at_once = 0
     for k in range(n):
         victim = state.live[state.slot_of[taken[k]]]
-        write_preempt(desk, actions + k, victim.id, how, 0)
-        remove(desk.ranks[RUNS], desk.ranks[RUNS + 1], keys, victim.id)
         settle(victim, state.clock[0].now_s)  # as the engine will, before it has the job leave
-        if stops_after_s(world, victim, how) > 0.0:
+        way = way_of(victim, how)
+        write_preempt(desk, actions + k, victim.id, way, 0)
+        remove(desk.ranks[RUNS], desk.ranks[RUNS + 1], keys, victim.id)
+        if stops_after_s(world, victim, way) > 0.0:
             enter(desk.ranks[LEAVES], desk.ranks[LEAVES + 1], keys, victim.id, keys[victim.id])
         else:
             at_once += shift(state, victim, desk.spare, 1)
@@ -155,7 +157,7 @@ def exchange(world: World, state: State, desk: Desk, offset: float, how: int) ->
 
     Args:
         offset: What is taken off the keys of jobs that hold GPUs to compare them with waiting ones.
-        how: How to preempt.
+        how: How to preempt, as ``numbered``.
     """
     ids, ends, keys = desk.ranks[WAITING], desk.ranks[WAITING + 1], desk.memory[0]
     if ends[0] == ends[1]:

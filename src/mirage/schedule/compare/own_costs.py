@@ -1,0 +1,76 @@
+"""Costs of preemption that the user says, for workloads of which nothing was measured."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from mirage.errors import ConfigurationError
+from mirage.schedule.engine.world import LifeCosts
+from mirage.schedule.schedulers.preempting import CHEAPER
+from mirage.schedule.workload.jobs import GpuJobs
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCosts:
+    """What preemption costs each job; None where nothing was said.
+
+    A first start costs nothing, as run times of traces contain it.
+
+    Attributes:
+        restart_s: Seconds without work at every later start, and at a change of size or place.
+        save_s: Seconds that it takes to save the work of a job that is preempted.
+        checkpoint_s: Seconds of run time between two checkpoints that a job writes anyway, at a GPU speed of 1; work
+            is safe there only, where ``save_s`` is not said.
+
+    Raises:
+        ConfigurationError: A time is below 0 or no number, or checkpoints have no distance.
+    """
+
+    restart_s: float | None = None
+    save_s: float | None = None
+    checkpoint_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value is not None and not (0 <= value < math.inf and (value > 0 or name != "checkpoint_s")):
+                least = "above 0" if name == "checkpoint_s" else "of 0 or more"
+                raise ConfigurationError(f"{name} is {value}; give a number of seconds {least}")
+
+    def preempt(self, in_rounds: bool) -> str:
+        """How a scheduler preempts by default.
+
+        Schedulers that are asked in rounds take turns, and would kill some jobs again and again before they come to
+        a checkpoint: where these cannot save, they leave at the next one.
+        """
+        if self.checkpoint_s is None or (in_rounds and self.save_s is not None):
+            return "save"
+        if in_rounds:
+            return "boundary"
+        return "kill" if self.save_s is None else CHEAPER
+
+    def life_costs(self, jobs: GpuJobs) -> LifeCosts:
+        """The costs of jobs; where nothing was said, those that the jobs have."""
+        return LifeCosts.of(
+            jobs,
+            first_start_s=None if self.restart_s is None else 0.0,
+            restart_s=self.restart_s,
+            rescale_s=self.restart_s,
+            save_s=self.save_s or 0.0,
+            checkpoint_work=np.inf if self.checkpoint_s is None else np.multiply(jobs.gpus, float(self.checkpoint_s)),
+        )
+
+    def check(self, workload: str, jobs: GpuJobs) -> None:
+        """Refusal of jobs with measured models, which have costs of their own.
+
+        Raises:
+            ConfigurationError: There are such jobs, and costs were said.
+        """
+        said = [f"--{name.replace('_', '-')}" for name, value in asdict(self).items() if value is not None]
+        if said and (jobs.model >= 0).any():
+            raise ConfigurationError(
+                f"{workload}: the models of its jobs say what restarts cost; leave out {', '.join(said)}, or change "
+                "models.toml in the folder of profiles"
+            )

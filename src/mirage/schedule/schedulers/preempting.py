@@ -1,0 +1,51 @@
+"""How a scheduler preempts: by a checkpoint on demand, at the next one, by a kill, or by what costs a job less."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from mirage.errors import UnknownName
+from mirage.schedule.contract import How
+from mirage.schedule.engine.kernel.arrays import BOUNDARY, KILL, SAVE
+from mirage.sim.kernel.compile import kernel
+
+CHEAPER = "cheaper"
+
+_JOB_BY_JOB = -1
+
+_WAYS = {"save": SAVE, "kill": KILL, "boundary": BOUNDARY, CHEAPER: _JOB_BY_JOB}
+
+
+def numbered(preempt: str) -> int:
+    """The number of a way, for compiled schedulers.
+
+    Raises:
+        UnknownName: There is no such way.
+    """
+    if preempt not in _WAYS:
+        raise UnknownName("way to preempt", preempt, _WAYS)
+    return _WAYS[preempt]
+
+
+def checked(preempt: str) -> How:
+    """A way that schedulers in Python know.
+
+    Raises:
+        UnknownName: There is no such way.
+    """
+    for how in get_args(How):
+        if preempt == how:
+            found: How = how
+            return found
+    raise UnknownName("way to preempt", preempt, get_args(How))
+
+
+@kernel()
+def way_of(job: Any, way: int) -> int:
+    """How to preempt one job; amounts must be those of now.
+
+    Where it is decided job by job, a job is killed if saving would take longer than to do again what is not saved.
+    """
+    if way != _JOB_BY_JOB:
+        return way
+    return KILL if 0.0 < job.unsafe < job.held * job.save_s else SAVE
