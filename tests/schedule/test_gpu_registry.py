@@ -1,5 +1,7 @@
 """Schedulers of GPU clusters by name."""
 
+import sys
+
 import pytest
 
 from mirage.errors import ConfigurationError, UnknownName
@@ -55,3 +57,11 @@ def test_scheduler_that_goes_by_run_times_says_where_one_is_missing() -> None:
     jobs.run_s[0] = float("nan")
     with pytest.raises(ConfigurationError, match="run time of job '0' on the 1 GPUs it asks for is not known"):
         GpuSimulation(GpuCluster((ServerGroup("a", "t4", 1, 1),)), jobs, make_scheduler("sjf"))
+
+
+def test_package_that_is_absent_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    for name in ("gavel", "sia"):
+        with pytest.raises(ConfigurationError, match=r"needs scipy, .*mirage-hpc\[schedule\]"):
+            make_scheduler(name)
+    make_scheduler("fifo")

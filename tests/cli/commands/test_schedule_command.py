@@ -86,6 +86,8 @@ def test_a_run_explains_a_job(workload: str, capsys: pytest.CaptureFixture[str])
         (["--scheduler", "fife"], 1, "Did you mean 'fifo'"),
         (["--scheduler", "fifo", "--cluster", "sia"], 1, "Did you mean 'sia64'"),
         ([*ON_FOUR, "--explain", "nobody"], 1, "unknown job 'nobody'"),
+        ([*ON_FOUR, "--later", "nan"], 1, "later_s is nan; give a number"),
+        ([*ON_FOUR, "--profiles", "gone"], 1, "gone: there are no profiles"),
         (["--scheduler", "fifo", "--report", "/gone/x.html"], 1, "there is no folder"),
         (["--scheduler", "fifo", "--cluster", "two.toml"], 1, "there are 2 of one type; give --skip-impossible"),
         ([], 2, "--scheduler"),

@@ -111,11 +111,23 @@ def test_a_job_table_will_do(tmp_path: Path) -> None:
         (SIA.replace("20.5", ""), TraceError, r"w.csv:2: no time"),
         (SIA.split("\n")[0] + "\n", TraceError, "no jobs"),
         (PHILLY.replace("07:01:55", "7 o'clock"), TraceError, r"w.csv:2: timestamp is"),
+        (PHILLY.replace("66.0,x", "66.0,x,y"), TraceError, r"w.csv:2: more cells than the 5 columns; mend or remove"),
+        ("a,b\n1,2\n", TraceError, r"w.csv:1: this is no workload: a CSV begins with name,time,application"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, text: str, error: type[MirageError], told: str) -> None:
     with pytest.raises(error, match=told):
         _read(tmp_path / "w.csv", text, write_profiles(tmp_path / "profiles"))
+
+
+def test_files_that_cannot_be_read_say_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"gone: there are no profiles, .*give the folder"):
+        read_any_profiles(tmp_path / "gone", CLUSTER)
+    with pytest.raises(ConfigurationError, match=r"gone\.csv: cannot be read: No such file or directory; check"):
+        read_workload(tmp_path / "gone.csv", CLUSTER, no_profiles(CLUSTER))
+    (tmp_path / "b.csv").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigurationError, match=r"b\.csv: it is no text in UTF-8"):
+        read_workload(tmp_path / "b.csv", CLUSTER, no_profiles(CLUSTER))
 
 
 def test_models_need_profiles(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from mirage.schedule.engine.kernel.arrays import (
 )
 from mirage.schedule.engine.log import GpuLog
 from mirage.schedule.engine.plan_rows import WHY
+from mirage.schedule.workload.read import Workload
 
 _DECIDED = {START: "start", RESIZE: "resize", PREEMPT: "preempt", CANCEL: "cancel"}
 _ENDED = {
@@ -62,17 +63,17 @@ class JobStory:
     moments: tuple[Moment, ...]
 
 
-def job_number(log: GpuLog, told: str) -> int:
+def job_number(workload: GpuLog | Workload, told: str) -> int:
     """The job of a name, or of a number in the workload.
 
     Raises:
         UnknownName: There is none.
     """
-    if told in log.jobs.name:
-        return log.jobs.name.index(told)
-    if told.isdecimal() and int(told) < len(log.jobs):
+    if told in workload.jobs.name:
+        return workload.jobs.name.index(told)
+    if told.isdecimal() and int(told) < len(workload.jobs):
         return int(told)
-    raise UnknownName("job", told, log.jobs.name[:20])
+    raise UnknownName("job", told, workload.jobs.name[:20])
 
 
 def story_of(log: GpuLog, job: int) -> JobStory:

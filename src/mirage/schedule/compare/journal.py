@@ -35,7 +35,9 @@ class Journal:
             with open(self.path, "a", encoding="utf-8") as file:
                 file.write("\n" * bool(text and not text.endswith("\n")))
         except OSError as error:
-            raise ConfigurationError(f"cannot keep results in {folder}: {error.strerror or error}") from error
+            raise ConfigurationError(
+                f"cannot keep results in {folder}: {error.strerror or error}; name a folder that you can write"
+            ) from error
         for line in text.splitlines():
             self._take(line)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -44,6 +45,9 @@ class Setting:
         first_jobs: Only so many jobs of each workload; None for all.
         skip_impossible: Whether jobs that fit nowhere are left out; else they are refused.
         own_costs: What preemption costs jobs of which nothing was measured.
+
+    Raises:
+        ConfigurationError: A number is below 0, or none.
     """
 
     cluster: GpuCluster
@@ -54,6 +58,11 @@ class Setting:
     first_jobs: int | None = None
     skip_impossible: bool = False
     own_costs: OwnCosts = field(default_factory=OwnCosts)
+
+    def __post_init__(self) -> None:
+        for name in ("cost_spread", "later_s"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ConfigurationError(f"{name} is {getattr(self, name)}; give a number of 0 or more")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,19 +26,21 @@ class SchedulerSpec:
         summary: One line for menus.
         parameters: Its parameters with their defaults.
         knows_run_s: Whether it is to be told run times that no user knows.
+        needs: Packages that it needs beside those that Mirage always has.
     """
 
     entry: str
     summary: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     knows_run_s: bool = False
+    needs: tuple[str, ...] = ()
 
     def make(self, **parameters: Any) -> Scheduler | CompiledScheduler:
         """The scheduler with parameters of its own.
 
         Raises:
             ConfigurationError: It has no such parameter, and the message lists those it has; or a value is of another
-                kind than the default, or no finite number.
+                kind than the default, or no finite number; or a package that it needs is absent.
         """
         unknown = sorted(set(parameters) - set(self.parameters))
         if unknown:
@@ -46,9 +48,20 @@ class SchedulerSpec:
             raise ConfigurationError(f"{self.entry} has no parameter {', '.join(unknown)}; it has {known}")
         for key, value in parameters.items():
             _check(key, value, self.parameters[key])
+        for package in self.needs:
+            _check_installed(package)
         module, _, name = self.entry.partition(":")
         made: Scheduler | CompiledScheduler = getattr(import_module(module), name)(**{**self.parameters, **parameters})
         return made
+
+
+def _check_installed(package: str) -> None:
+    try:
+        import_module(package)
+    except ImportError as error:
+        raise ConfigurationError(
+            f'this scheduler needs {package}, which is not installed; run: pip install "mirage-hpc[schedule]"'
+        ) from error
 
 
 def _check(key: str, value: Any, default: Any) -> None:
@@ -65,6 +78,7 @@ def _check(key: str, value: Any, default: Any) -> None:
 
 
 _HERE = "mirage.schedule.schedulers"
+_SOLVER = ("scipy",)
 _PREEMPT = {"preempt": "save"}
 _SIA = {"fairness": -0.5, "waiting": 1.1, "most_gpus": 64, "round_s": 60.0, "tune_s": 15.0, **_PREEMPT}
 SCHEDULERS: dict[str, SchedulerSpec] = {
@@ -90,21 +104,25 @@ SCHEDULERS: dict[str, SchedulerSpec] = {
         f"{_HERE}.gavel:Gavel",
         "shares of time on every GPU type by a linear program, in rounds of 360 s (OSDI'20)",
         {"objective": "max-sum", "round_s": 360.0, **_PREEMPT},
+        needs=_SOLVER,
     ),
     "gavel-max-min": SchedulerSpec(
         f"{_HERE}.gavel:Gavel",
         "gavel, for the job that gains least over an equal split",
         {"objective": "max-min", "round_s": 360.0, **_PREEMPT},
+        needs=_SOLVER,
     ),
     "sia": SchedulerSpec(
         f"{_HERE}.sia:Sia",
         "goodput of every configuration, and every 60 s the fairest assignment (SOSP'23)",
         _SIA,
+        needs=_SOLVER,
     ),
     "sia-plus": SchedulerSpec(
         f"{_HERE}.sia_plus:SiaPlus",
         "sia whose jobs of one model share what they have learnt, with true restart costs",
         _SIA,
+        needs=_SOLVER,
     ),
 }
 """Name → specification."""

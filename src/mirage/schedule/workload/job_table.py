@@ -8,8 +8,10 @@ import numpy as np
 
 from mirage.duration import UNLIMITED_S
 from mirage.errors import TraceError
+from mirage.schedule.workload import philly_csv, sia_csv
 from mirage.schedule.workload.jobs import GpuJobs
 from mirage.trace.read import read_trace
+from mirage.trace.table import JobTable
 
 
 def read_job_table(path: str | os.PathLike[str]) -> tuple[GpuJobs, dict[str, int]]:
@@ -21,7 +23,7 @@ def read_job_table(path: str | os.PathLike[str]) -> tuple[GpuJobs, dict[str, int
     Raises:
         TraceError: The file cannot be read, or no job has a run time.
     """
-    table = read_trace(path).table
+    table = _read(path)
     widths = [column for column in (table.gpus, table.nodes, table.cpus) if (column > 0).any()]
     gpus = widths[0] if widths else np.zeros(len(table), dtype=np.int64)
     reasons = {
@@ -43,3 +45,15 @@ def read_job_table(path: str | os.PathLike[str]) -> tuple[GpuJobs, dict[str, int
         name=tuple(str(name) for name in ran.job_id),
     )
     return jobs, {reason: int(where.sum()) for reason, where in reasons.items() if where.any()}
+
+
+def _read(path: str | os.PathLike[str]) -> JobTable:
+    try:
+        return read_trace(path).table
+    except TraceError as error:
+        if "looks like none of the known formats" not in str(error):
+            raise
+        raise TraceError(
+            f"{path}:1: this is no workload: a CSV begins with {','.join(sia_csv.HEADER)}, or with "
+            f"{','.join(philly_csv.HEADER)}; 'mirage trace convert --columns' makes a job table of any other"
+        ) from error

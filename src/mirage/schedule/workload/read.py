@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mirage.errors import ConfigurationError
 from mirage.schedule.cluster import GpuCluster
 from mirage.schedule.speeds.profiles import Profiles, no_profiles, read_profiles
 from mirage.schedule.workload import gavel_trace, philly_csv, sia_csv
@@ -34,9 +35,18 @@ class Workload:
 
 
 def read_any_profiles(path: str | os.PathLike[str] | None, cluster: GpuCluster) -> Profiles:
-    """Speeds on a cluster: of a folder of profiles, of Gavel's table (a JSON file), or none measured."""
+    """Speeds on a cluster: of a folder of profiles, of Gavel's table (a JSON file), or none measured.
+
+    Raises:
+        ConfigurationError: There is nothing at the path, or nothing of use.
+    """
     if path is None:
         return no_profiles(cluster)
+    if not Path(path).exists():
+        raise ConfigurationError(
+            f"{path}: there are no profiles, as there is no such path; give the folder that has one folder a model, or "
+            "the JSON file of Gavel's throughputs"
+        )
     if Path(path).is_dir():
         return read_profiles(path, cluster)
     return gavel_trace.read_gavel_throughputs(path, cluster)

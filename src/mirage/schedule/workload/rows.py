@@ -63,14 +63,24 @@ def read_text(path: str | os.PathLike[str]) -> str:
     try:
         data = Path(path).read_bytes()
         return (gzip.decompress(data) if os.fspath(path).endswith(".gz") else data).decode()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error}; check the path") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: it is no text in UTF-8 ({error.reason}); check the file") from error
+    except (OSError, EOFError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"{path}: cannot be read: {why}; check the path") from error
 
 
 def table_rows(path: str, text: str, header: Sequence[str] = (), delimiter: str = ",") -> list[Row]:
     """Rows of a table with a header, or with the given one where it has none."""
     reader = csv.DictReader(text.splitlines(), fieldnames=header or None, delimiter=delimiter)
-    rows = [Row(path, reader.line_num, cells) for cells in reader]
+    rows = []
+    for cells in reader:
+        if None in cells:
+            columns = len(reader.fieldnames or ())
+            raise TraceError(
+                f"{path}:{reader.line_num}: more cells than the {columns} columns; mend or remove the line"
+            )
+        rows.append(Row(path, reader.line_num, cells))
     if not rows:
         raise TraceError(f"{path}: it has no jobs; check the command that was to write it")
     return rows

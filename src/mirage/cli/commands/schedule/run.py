@@ -50,8 +50,9 @@ def run(
     named = SchedulerText.of(scheduler)
     jobs = read(setting, workload, read_any_profiles(setting.profiles, setting.cluster))
     tell_left_out(jobs.left_out.items(), jobs.name)
+    job = None if explain is None else job_number(jobs, explain)
     outcome, log = play(setting, jobs, named)
-    story = None if explain is None else story_of(log, job_number(log, explain))
+    story = None if job is None else story_of(log, job)
     told = provenance(played, setting)
     if report is not None:
         write_output(report, run_page(outcome.row, log, told))
