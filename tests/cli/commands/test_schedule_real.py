@@ -1,0 +1,58 @@
+"""``mirage schedule compare`` on an array of jobs of a real Slurm."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirage.cli import main
+from mirage.schedule.compare.journal import FILE
+from waiting import until
+
+pytest.importorskip("submitit", reason="pip install mirage-hpc[cluster]")
+
+
+@pytest.mark.slow
+@pytest.mark.real_slurm
+def test_an_array_killed_and_resumed_gives_the_rows_of_this_machine(
+    tmp_path: Path, private_cluster: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first of two jobs, one after the other on one processor, has answered when its waiter is killed."""
+    rows = [f"2017-01-01 00:0{k}:00,{3600 // (k + 1)},{k % 3 + 1}" for k in range(9)]
+    (tmp_path / "jobs.csv").write_text("\n".join(["timestamp,duration,num_gpus", *rows, ""]))
+    (tmp_path / "gpus.toml").write_text("[[servers]]\nname='a'\ngpu_type='a'\nservers=1\ngpus_per_server=4\n")
+    words = ["schedule", "compare", str(tmp_path / "jobs.csv"), "--json", "--schedulers", "fifo,srtf"]
+    words += ["--cluster", str(tmp_path / "gpus.toml"), "--checkpoint-s", "600"]
+    assert main([*words, "--workers", "1"]) == 0
+    here = json.loads(capsys.readouterr().out)["rows"]
+
+    environment = {**os.environ, **private_cluster(nodes=1, cpus=1).environment}
+    kept = tmp_path / "kept"
+    array = ["--resume", str(kept), "--executor", "submitit", "--array-jobs", "2", "--sbatch", "time=10"]
+    command = [sys.executable, "-m", "mirage", *words, *array]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        until(lambda: process.poll() is not None or _lines(kept) > 0, 30, "an answer", pause_s=0.02)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert _lines(kept) == 1
+    finished = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+    told = json.loads(finished.stdout)
+    assert (told["trials_reused"], told["failed"]) == (1, [])
+    assert told["rows"] == here
+    jobs = subprocess.run(["scontrol", "-o", "show", "job"], env=environment, capture_output=True, text=True).stdout
+    assert jobs.count("JobName=mirage-schedule ") >= 3
+    assert not (kept / ".slurm").exists()
+
+
+def _lines(folder: Path) -> int:
+    """Outcomes that are kept."""
+    return len((folder / FILE).read_text().splitlines()) if (folder / FILE).exists() else 0
