@@ -196,6 +196,14 @@ def test_a_job_that_insists_on_more_than_the_most_gpus_gets_them() -> None:
     assert (log.segments.gpus.tolist(), log.rows.due_s.tolist()) == ([100, 8], [130, 110])
 
 
+@pytest.mark.parametrize("name", ["sia", "gavel"])
+def test_a_job_that_fits_on_no_kind_of_server_is_refused_when_it_comes(name: str) -> None:
+    cluster = GpuCluster((ServerGroup("a", "v", 4, 4), ServerGroup("b", "v", 2, 8)))
+    jobs = GpuJobs.linear([0, 100], [16, 24], [50, 50])
+    with pytest.raises(ConfigurationError, match=r"job 1 \(counted from 0\) needs 24 GPUs; .* have 16: leave"):
+        GpuSimulation(cluster, jobs, make_scheduler(name)).run()
+
+
 def test_settings_that_cannot_be_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="below 0"):
         Sia(fairness=0.5)

@@ -18,6 +18,7 @@ from mirage.schedule.contract import Action, JobStatus, Plan, Preempt, Resize, S
 from mirage.schedule.goodput.configurations import server_kinds
 from mirage.schedule.rounds.job_columns import JobColumns
 from mirage.schedule.rounds.placement import Placement
+from mirage.schedule.rounds.too_large import refuse_too_large
 from mirage.schedule.schedulers.preempting import checked
 from mirage.schedule.solver.highs import minimise
 from mirage.schedule.speeds.law import local_batch, measure
@@ -59,7 +60,11 @@ class Gavel:
         self._known = np.zeros(surroundings.jobs, np.bool_)
 
     def decide(self, view: View) -> Plan:
-        """The round: shares, priorities, places."""
+        """The round: shares, priorities, places.
+
+        Raises:
+            ConfigurationError: A job fits on no kind of server.
+        """
         jobs, servers = JobColumns(view), view.servers
         kinds, kind_of, count = server_kinds(servers.gpu_type, servers.gpus, servers.pool)
         if self._received_s.shape[1] != len(count):
@@ -71,6 +76,8 @@ class Gavel:
         self._received_s[new] = self.round_s / 2
         self._given_s += len(new) * self.round_s / 2
         capacity = kinds[1] * count
+        if len(new):
+            refuse_too_large(jobs, jobs.gpus, servers, capacity, kinds[2], "Gavel")
         rate = self._rates(jobs, kinds, capacity)
         share = shares(rate, jobs.gpus, capacity, self.objective)
         fraction = self._received_s[jobs.id] / self._given_s

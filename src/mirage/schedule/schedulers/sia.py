@@ -34,6 +34,7 @@ from mirage.schedule.goodput.experience import Experience
 from mirage.schedule.goodput.outlook import Outlook
 from mirage.schedule.rounds.job_columns import JobColumns
 from mirage.schedule.rounds.placement import Placement
+from mirage.schedule.rounds.too_large import refuse_too_large
 from mirage.schedule.schedulers.preempting import checked
 from mirage.schedule.solver.knapsack import choose
 from mirage.schedule.solver.relaxation import NONE
@@ -100,7 +101,11 @@ class Sia:
         self._sizes: set[int] = set()
 
     def decide(self, view: View) -> Plan:
-        """A round; between two rounds, better batches for jobs that have come to another epoch."""
+        """A round; between two rounds, better batches for jobs that have come to another epoch.
+
+        Raises:
+            ConfigurationError: A job fits on no kind of server.
+        """
         actions = self._round(view) if self._is_round(view.now_s) else self._between(view)
         again_s = view.now_s + self.tune_s
         return Plan(actions, wake_s=None if self._is_round(again_s) or not len(view.jobs) else again_s)
@@ -129,6 +134,8 @@ class Sia:
         new = self.user_batch[jobs.id] < 0
         self.user_batch[jobs.id[new]] = jobs.batch[new]
         shapes = self._shapes_of(view, jobs)
+        if new.any():
+            refuse_too_large(jobs, jobs.min_gpus, view.servers, shapes.capacity, shapes.pool, "Sia")
         rows = self.experience.rows(jobs.id)
         self.learn(jobs, rows, np.flatnonzero((jobs.status == JobStatus.RUNNING) & (jobs.model >= 0)))
         kind = np.where(jobs.held > 0, shapes.kind_of[jobs.first_server], -1)
