@@ -208,3 +208,17 @@ def test_jobs_that_save_for_a_while_are_waited_for_and_no_start_is_refused(name:
     assert (rows.lost == 0).all()
     assert (rows.useful == jobs.work).all()
     assert (rows.executed == rows.useful + rows.overhead).all()
+
+
+@pytest.mark.parametrize("way", ["kill", "boundary", "cheaper"])
+@pytest.mark.parametrize("name", ["srtf", "tiresias"])
+def test_however_jobs_are_preempted_all_end_and_no_start_is_refused(name: str, way: str) -> None:
+    jobs = jobs_of(1, restart_s=2.0)
+    costs = LifeCosts.of(jobs, save_s=4.0, checkpoint_work=20.0 * jobs.gpus)
+    log = GpuSimulation(CLUSTER, jobs, make_scheduler(name, preempt=way), costs=costs, strict=True).run()
+    rows = log.rows
+    log.gpu_intervals()
+    assert rows.preemptions.sum() > 3
+    assert (rows.useful == jobs.work).all()
+    assert (rows.executed == rows.useful + rows.lost + rows.overhead).all()
+    assert (rows.lost.sum() > 0) == (way != "boundary")

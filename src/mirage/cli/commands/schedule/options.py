@@ -106,7 +106,7 @@ play_options = option_group(
         type=float,
         metavar="SECONDS",
         help="Such jobs write a checkpoint every so many seconds of work: a preempted one is killed and does again "
-        "what came after the last; with --save-s only where that takes no longer.  [default: saved on demand]",
+        "what came after the last; with --save-s only where that is quicker than to save.  [default: saved on demand]",
     ),
     click.option("--skip-impossible", is_flag=True, help="Leave out jobs that fit on no GPU type, not refuse."),
     seed_option,
