@@ -3,7 +3,8 @@
 After Narayanan et al., OSDI'20, with the objectives ``max-sum`` (most steps per second, summed over the jobs: what the
 published comparison with Sia runs, in rounds of 360 s, with the size and the batch that users ask for) and ``max-min``
 (the job that gains least over an equal split gains most). A round takes jobs by priority, the share that the program
-gives over the share received so far; GPUs that are left go to any job that fits.
+gives over the share received so far; GPUs that are left go to any job that fits. Jobs that are taken again stay where
+they are unless a larger one takes GPUs of theirs; the others go on the first GPUs that are free.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from mirage.errors import ConfigurationError
 from mirage.job_state import Floats, Ints
 from mirage.schedule.contract import Action, JobStatus, Plan, Preempt, Resize, Start, Surroundings, View
 from mirage.schedule.goodput.configurations import server_kinds
+from mirage.schedule.rounds.first_fit import first_fit
 from mirage.schedule.rounds.job_columns import JobColumns
-from mirage.schedule.rounds.placement import Placement
 from mirage.schedule.rounds.too_large import refuse_too_large
 from mirage.schedule.schedulers.preempting import checked
 from mirage.schedule.solver.highs import minimise
@@ -83,11 +84,14 @@ class Gavel:
         fraction = self._received_s[jobs.id] / self._given_s
         kind = np.where(jobs.held > 0, kind_of[jobs.first_server], -1)
         stays = (jobs.held > 0) & (jobs.status > JobStatus.RUNNING)
-        taken = by_priority(share / fraction, share, rate > 0, jobs.gpus, capacity.copy(), kind, stays)
+        priority = share / fraction
+        taken = by_priority(priority, share, rate > 0, jobs.gpus, capacity.copy(), kind, stays)
         for k in np.flatnonzero(taken >= 0):
             self._received_s[jobs.id[k], taken[k]] += self.round_s
             self._given_s[taken[k]] += self.round_s
-        return self._plan(view, jobs, kind, taken, kind_of, len(count), stays)
+        got = np.flatnonzero(taken >= 0)
+        first = got[np.lexsort((-share[got, taken[got]], -priority[got, taken[got]]))]
+        return self._plan(view, jobs, kind, taken, first, kind_of, stays)
 
     def _rates(self, jobs: JobColumns, kinds: Ints, capacity: Ints) -> Floats:
         """Steps per second of each job on each kind of server, at its own size and batch; 0 where it cannot run."""
@@ -98,19 +102,19 @@ class Gavel:
         return rate
 
     def _plan(
-        self, view: View, jobs: JobColumns, kind: Ints, taken: Ints, kind_of: Ints, kinds: int, stays: Any
+        self, view: View, jobs: JobColumns, kind: Ints, taken: Ints, first: Ints, kind_of: Ints, stays: Any
     ) -> Plan:
-        placement = Placement.of(view.servers.gpus, kind_of, kinds)
-        wanted = []
-        for k in range(len(jobs.id)):
-            if stays[k] or (taken[k] == kind[k] >= 0):
-                placement.keep(k, jobs.places(k), int(kind[k]), movable=not stays[k])
-            elif taken[k] >= 0:
-                wanted.append((k, int(taken[k]), int(jobs.gpus[k])))
-        placement.place(wanted)
+        free = view.servers.gpus.tolist()
+        for k in np.flatnonzero(stays):
+            for server, gpus in jobs.places(k).items():
+                free[server] -= gpus
+        wanted = [(k, int(taken[k]), int(jobs.gpus[k])) for k in first.tolist() if not stays[k]]
+        held = {k: jobs.places(k) for k, at, _ in wanted if kind[k] == at}
+        servers = [np.flatnonzero(kind_of == at).tolist() for at in range(kind_of.max() + 1)]
+        found = first_fit(wanted, held, free, servers)
         actions: list[Action] = []
         for k in np.flatnonzero(~stays).tolist():
-            job, places = int(jobs.id[k]), placement.places.get(k)
+            job, places = int(jobs.id[k]), found.get(k)
             if places is None:
                 if jobs.held[k]:
                     actions.append(Preempt(job, self.preempt, reason="share-received"))

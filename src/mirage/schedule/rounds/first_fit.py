@@ -1,0 +1,54 @@
+"""Places of workers as Gavel gives them: larger jobs first, on the first servers that have GPUs free.
+
+A job whose places no larger job took stays on them. Nothing is packed and nobody makes room, so that jobs may be spread
+over more servers than they need (the scheduler of Narayanan et al., OSDI'20, and its copy in Sia's simulator).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+
+def first_fit(
+    wanted: Iterable[tuple[int, int, int]],
+    held: Mapping[int, Mapping[int, int]],
+    free: list[int],
+    servers: Sequence[Sequence[int]],
+) -> dict[int, dict[int, int]]:
+    """Server → GPUs of every job.
+
+    Args:
+        wanted: Jobs with their kind of server and their GPUs; of one size those that come first choose first.
+        held: Where jobs have been up to now, on servers of the kind they want.
+        free: GPUs of each server; those given are taken off.
+        servers: Servers of each kind, in the order in which they are filled.
+    """
+    places: dict[int, dict[int, int]] = {}
+    queue = sorted(wanted, key=lambda entry: -entry[2])
+    for size in dict.fromkeys(gpus for _, _, gpus in queue):
+        same = [entry for entry in queue if entry[2] == size]
+        for job, _, _ in same:
+            before = held.get(job)
+            if before and all(free[server] >= gpus for server, gpus in before.items()):
+                places[job] = dict(before)
+                _take(free, before)
+        for job, kind, gpus in same:
+            if job not in places:
+                places[job] = _first_free(free, servers[kind], gpus)
+                _take(free, places[job])
+    return places
+
+
+def _first_free(free: Sequence[int], servers: Sequence[int], gpus: int) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for server in servers:
+        taken = min(gpus, free[server])
+        if taken:
+            found[server] = taken
+            gpus -= taken
+    return found
+
+
+def _take(free: list[int], places: Mapping[int, int]) -> None:
+    for server, gpus in places.items():
+        free[server] -= gpus
