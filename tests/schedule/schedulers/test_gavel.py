@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from mirage.errors import ConfigurationError
 from mirage.schedule.cluster import GpuCluster, ServerGroup
 from mirage.schedule.engine.simulation import GpuSimulation
 from mirage.schedule.schedulers.gavel import Gavel, by_priority, shares
+from mirage.schedule.speeds.arrays import Speeds, linear_speeds
 from mirage.schedule.workload.jobs import GpuJobs
 
 CLUSTER = GpuCluster((ServerGroup("slow", "slow", 2, 4), ServerGroup("fast", "fast", 1, 4, speed=3.0)))
@@ -63,6 +66,53 @@ def test_all_jobs_end_on_the_size_they_ask_for(objective: str) -> None:
     np.testing.assert_allclose(starts % 360, 0, atol=1e-6)
     for k in range(len(log.segments)):
         assert sum(log.places(k).values()) == jobs.gpus[int(log.segments[k]["id"])]
+
+
+def two_models(slowdown: tuple[float, float]) -> Speeds:
+    """Two models that run on one GPU, a step of 0.1 s for 8 samples, each slowed down by its own factor."""
+    return linear_speeds(np.ones(1))._replace(
+        rows=np.zeros((2, 1, 1, 1), np.int64),
+        knots=np.array([2]),
+        local_batch=np.array([[1.0, 8.0]]),
+        step_s=np.array([[0.1, 0.1]]),
+        sync_s=np.zeros((1, 2)),
+        row_max_local=np.array([8]),
+        memory_max_local=np.full((2, 1, 1), 8),
+        min_local=np.ones((2, 1), np.int64),
+        max_local=np.full((2, 1), 8),
+        one_gpu_rate=np.full((2, 1), 80.0),
+        init_batch=np.array([8, 8]),
+        max_batch=np.array([8, 8]),
+        slowdown=np.array(slowdown),
+        restart_s=np.zeros(2),
+        epochs=np.array([1, 1]),
+        epoch_end=np.full((2, 1), 6000.0),
+        noise_knots=np.array([1, 1]),
+        noise_batch=np.full((2, 1), 8.0),
+        grad_sqr=np.ones((2, 1, 1)),
+        grad_var=np.zeros((2, 1, 1)),
+    )
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_the_rate_of_a_model_that_is_slowed_down_is_the_true_one(slow: int) -> None:
+    """On one GPU the sum of steps is largest with the other model first, though both were measured alike.
+
+    Were they taken for alike they would share, and the slow one with a third of the work would end first.
+    """
+    told = GpuJobs.linear([1.0, 1.0], [1, 1], [1.0, 1.0])
+    jobs = replace(
+        told,
+        model=np.array([0, 1]),
+        models=("a", "b"),
+        batch=np.array([8, 8]),
+        work=np.where(np.arange(2) == slow, 2000.0, 6000.0),
+        run_s=np.full(2, np.nan),
+    )
+    cluster = GpuCluster((ServerGroup("only", "only", 1, 1),))
+    speeds = two_models((1.5, 1.0) if slow == 0 else (1.0, 1.5))
+    log = GpuSimulation(cluster, jobs, Gavel(), speeds=speeds, strict=True).run()
+    assert int(np.argmin(log.rows.due_s)) == 1 - slow
 
 
 def test_an_unknown_objective_is_refused() -> None:

@@ -105,7 +105,7 @@ class Gavel:
         self, view: View, jobs: JobColumns, kind: Ints, taken: Ints, first: Ints, kind_of: Ints, stays: Any
     ) -> Plan:
         free = view.servers.gpus.tolist()
-        for k in np.flatnonzero(stays):
+        for k in np.flatnonzero(stays).tolist():
             for server, gpus in jobs.places(k).items():
                 free[server] -= gpus
         wanted = [(k, int(taken[k]), int(jobs.gpus[k])) for k in first.tolist() if not stays[k]]
@@ -208,4 +208,4 @@ def _step_rates(
             step_s, sync_s, _, _ = measure(speeds, model[i], gpu_type[k], servers, gpus[i], batch[i], progress[i])
             if step_s > 0:
                 _, passes = local_batch(speeds, model[i], gpu_type[k], servers, gpus[i], batch[i])
-                rate[i, k] = 1.0 / (step_s + (step_s - sync_s) * (passes - 1))
+                rate[i, k] = 1.0 / (step_s + (step_s - sync_s) * (passes - 1)) / speeds.slowdown[model[i]]
