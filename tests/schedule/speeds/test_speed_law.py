@@ -86,9 +86,14 @@ def test_rounding_does_not_stop_before_the_end_of_an_epoch(speeds: Speeds) -> No
     assert law.next_phase(speeds, TOY, 100.0 * (1 - 1e-12)) == np.inf
 
 
-def test_placements_of_one_size_count_by_their_mean_and_others_by_what_lies_between(speeds: Speeds) -> None:
+def test_of_placements_of_one_size_full_servers_count_or_their_mean(speeds: Speeds) -> None:
+    # two servers of two are full with 2 + 2; four GPUs on two servers of four are 1 + 3 or 2 + 2
+    assert law.measure(speeds, TOY, SLOW, 2, 4, 40, 0.0)[:2] == pytest.approx((1.7, 0.7))
+    assert law.measure(speeds, TOY, FAST, 2, 4, 40, 0.0)[:2] == pytest.approx((1.3, 0.8))
+
+
+def test_placements_that_were_not_measured_count_by_what_lies_between(speeds: Speeds) -> None:
     assert law.measure(speeds, TOY, SLOW, 2, 3, 30, 0.0)[:2] == pytest.approx((1.6, 0.6))
-    assert law.measure(speeds, TOY, SLOW, 2, 4, 40, 0.0)[:2] == pytest.approx((1.8, 0.8))  # of 0.7 and 0.9
     # four GPUs on one server are known by size only, and hold 20 samples at once
     assert law.measure(speeds, TOY, FAST, 1, 4, 40, 0.0)[:2] == pytest.approx((0.9, 0.4))
     assert law.max_local(speeds, TOY, FAST, 1, 4) == 20

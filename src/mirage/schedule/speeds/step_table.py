@@ -1,8 +1,9 @@
 """The table of step times: what was measured at a placement, what lies between, and the nearest beyond.
 
-A placement that was measured is interpolated over local batches. Between placements the times are linear in servers,
-GPUs and local batch at once, over a Delaunay triangulation, as in the simulators of Pollux and Sia. Beyond everything
-measured the nearest placement's times hold.
+A placement that was measured is interpolated over local batches; of several of one size, the one with full servers
+first counts on as few servers as can be, and their mean on more. Between placements the times are linear in servers,
+GPUs and local batch at once, over a Delaunay triangulation of means, as in the simulators of Pollux and Sia. Beyond
+everything measured the nearest placement's times hold.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ def step_table(
     most = int(scalability.servers.max()), int(scalability.gpus.max())
     inside = [(s, g) for s, g in wanted if g <= s * gpus_per_server and s <= most[0] and g <= most[1]]
     between = _between(measured, scalability, [place for place in inside if place not in measured])
+    measured |= _full_first(placements, gpus_per_server)
     known = measured | between
     at = np.log([[float(s), float(g)] for s, g in known])
     rows = list(known.values())
@@ -64,6 +66,17 @@ def _measured_rows(placements: StepTimes) -> dict[Placement, StepRow]:
         size = (int(placements.servers[k]), int(placements.gpus[k]))
         of_size.setdefault(size, {}).setdefault(pattern, []).append(k)
     return {size: _mean_row(placements, list(patterns.values())) for size, patterns in of_size.items()}
+
+
+def _full_first(placements: StepTimes, gpus_per_server: int) -> dict[Placement, StepRow]:
+    """Rows of measured placements with as few servers as can be, all but one of them full: how workers are placed."""
+    found: dict[Placement, list[int]] = {}
+    for k, pattern in enumerate(placements.placement):
+        servers, gpus = int(placements.servers[k]), int(placements.gpus[k])
+        whole, rest = divmod(gpus, gpus_per_server)
+        if pattern == (str(rest) if rest else "") + str(gpus_per_server) * whole:  # written from its least rotation
+            found.setdefault((servers, gpus), []).append(k)
+    return {size: _mean_row(placements, [rows]) for size, rows in found.items()}
 
 
 def _mean_row(placements: StepTimes, patterns: list[list[int]]) -> StepRow:
