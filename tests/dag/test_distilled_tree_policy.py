@@ -21,7 +21,7 @@ from mirage.distill.tree_text import text_of
 from mirage.distill.units import FLAG_THRESHOLD, Unit
 from mirage.errors import ConfigurationError, MirageError, UnknownName
 
-RULE = ExecutorRule(0.5, Cap(0.3, 1.4, 0.8, 1.2, 2.0, 0.5), Cap(-0.2, 2.0), spare=False)
+RULE = ExecutorRule(0.5, Cap(0.9, 1.1, 0.8, 1.2, 0.7, 2.0, 0.5), Cap(-0.2, 2.0), spare=False, even=True, usual=True)
 
 
 def simulation(seed=1, executors=10, jobs=8):
@@ -43,27 +43,30 @@ def random_tree(rng, values, depth=4):
     return Split(feature.name, threshold, *(random_tree(rng, values, depth - 1) for _ in range(2)))
 
 
-def rows_at(now):
+def rows_at(now, usual=False):
     rows, stages = np.zeros((400, len(FEATURES))), np.zeros(400, np.int64)
-    count = candidate_rows(now.world, now.state, rows, stages)
+    count = candidate_rows(now.world, now.state, rows, stages, usual)
     return rows[:count], stages[:count]
 
 
 def expected(tree, rule, now):
     """What a tree decides, in plain Python."""
-    rows, stages = rows_at(now)
+    rows, stages = rows_at(now, rule.usual)
     score = tree.values(rows)
     state, world, clock = now.state, now.world, now.state.clock[0]
     executors = int(world.settings[0].executors)
     cap = rule.crowded if clock.n_active / executors >= rule.crowded_from else rule.quiet
     wanting = [job for job in state.active[: clock.n_active] if state.jobs[job].unsaturated > 0]
-    total = sum(max(int(state.jobs[job].remaining_work_ms), 1) ** cap.power for job in wanting)
+    rough, last = state.stages.remaining * world.stages.rough_ms, state.stages.remaining * state.stages.last_ms
+    work_ms = np.bincount(world.stages.job, rough if rule.usual else last).astype(int)
+    total = sum(max(int(work_ms[job]), 1) ** cap.power for job in wanting)
 
     def room_of(stage, lifted):
         job = int(world.stages[stage].job)
-        share = cap.factor * executors * max(int(state.jobs[job].remaining_work_ms), 1) ** cap.power / total
+        share = cap.factor * executors * max(int(work_ms[job]), 1) ** cap.power / total
         own = job == clock.source_job
-        most = max(1, math.ceil(share * (cap.keep if own else 1.0) - 1e-9))
+        favour = cap.keep if own else cap.new if held(state, job) == 0 else 1.0
+        most = max(1, math.ceil(share * favour - 1e-9))
         most = executors if lifted else min(most, max(1, math.ceil(cap.most * executors)))
         return min(int(clock.free), most - int(held(state, job)) + (int(clock.free) if own else 0))
 
@@ -76,6 +79,13 @@ def expected(tree, rule, now):
             number = min(room, max(1, int(int(state.stages[stage].demand) / cap.tasks_each)))
             if not is_ready(state, stage):
                 number = min(number, max(1, math.ceil(cap.early * room)))
+            if rule.even:
+                row = state.stages[stage]
+                number = min(number, int(row.demand))
+                here, left = int(row.executors + row.moving + row.committed), int(row.remaining)
+                rounds = math.ceil(left / (here + number))
+                fewer = range(1, number + 1)
+                number = min(few for few in fewer if math.ceil(left / (here + few)) == rounds)
             return stage, number
     return None
 
@@ -109,6 +119,8 @@ def test_rows_say_what_the_state_holds():
         rows, stages = rows_at(now)
         state, world, clock = now.state, now.world, now.state.clock[0]
         active = state.active[: clock.n_active]
+        usual_s = np.bincount(world.stages.job, state.stages.remaining * world.stages.rough_ms) / 1000
+        assert rows_at(now, usual=True)[0][:, WORK] == pytest.approx(usual_s[world.stages.job[stages]])
         work_s = sum(int(state.jobs[job].remaining_work_ms) for job in active) / 1000
         for row, stage in zip(rows, stages, strict=True):
             job = int(world.stages[stage].job)
@@ -170,6 +182,9 @@ def test_a_rule_is_read_as_it_is_written():
         ({"early": "0.5"}, "setting early.*per cent"),
         ({"crowded_cap": "0 2"}, "nothing without crowded_from"),
         ({"spare": "maybe"}, "write yes or no"),
+        ({"even": "maybe"}, "write yes or no"),
+        ({"work": "known"}, "write usual or last"),
+        ({"new": "0 %"}, "new is 0"),
         ({"tasks_each": "0"}, "up to 1000 tasks"),
     ],
 )

@@ -1,7 +1,8 @@
 """What a tree may ask about a stage that wants executors: the load, the stage's job, and the stage itself.
 
 A candidate is a stage that may be picked, of a job that can be given executors. Durations are seconds; work is
-executor-seconds by the durations seen last, and paths are rough lengths with one task a stage.
+executor-seconds by the durations seen last, or by the usual ones where the setting ``work`` of the tree says so; paths
+are rough lengths with one task a stage.
 """
 
 from __future__ import annotations
@@ -69,13 +70,19 @@ def may_have(world: World, state: State, job: int) -> bool:
 
 
 @kernel()
-def fill_load(world: World, state: State, row: Row) -> None:
+def job_work_ms(state: State, job: int, usual: bool) -> int:
+    """The work of a job, of tasks that have not started: by their usual durations, or by the last ones seen."""
+    return int(state.jobs[job].usual_work_ms if usual else state.jobs[job].remaining_work_ms)
+
+
+@kernel()
+def fill_load(world: World, state: State, usual: bool, row: Row) -> None:
     """Write what concerns the load, and into the columns of work what all jobs need to be compared with."""
     clock = state.clock[0]
     executors = world.settings[0].executors
     total_ms, least_ms = 0, -1
     for place in range(clock.n_active):
-        work_ms = state.jobs[state.active[place]].remaining_work_ms
+        work_ms = job_work_ms(state, state.active[place], usual)
         total_ms += work_ms
         if state.jobs[state.active[place]].open > 0 and (least_ms < 0 or work_ms < least_ms):
             least_ms = work_ms
@@ -89,15 +96,16 @@ def fill_load(world: World, state: State, row: Row) -> None:
 
 
 @kernel()
-def fill_job(world: World, state: State, job: int, total_s: float, least_s: float, row: Row) -> None:
+def fill_job(world: World, state: State, job: int, usual: bool, total_s: float, least_s: float, row: Row) -> None:
     """Write what concerns a job.
 
     Args:
+        usual: Whether work is told by usual durations.
         total_s: Work of all jobs.
         least_s: Work of the job that has least.
     """
     clock, now = state.clock[0], state.jobs[job]
-    work_s = now.remaining_work_ms / 1000.0
+    work_s = job_work_ms(state, job, usual) / 1000.0
     holds = held(state, job)
     row[OWN] = job == clock.source_job
     row[NEW] = holds == 0
@@ -174,12 +182,15 @@ def goes_first(row: Row, best: Row, has_best: bool) -> bool:
 
 
 @kernel(forceinline=False)
-def candidate_rows(world: World, state: State, rows: NDArray[np.float64], stages: NDArray[np.int64]) -> int:
+def candidate_rows(
+    world: World, state: State, rows: NDArray[np.float64], stages: NDArray[np.int64], usual: bool = False
+) -> int:
     """Write a row for each candidate; how many there are.
 
     Args:
         rows: Shape (candidates or more, features).
         stages: Shape (candidates or more,), the stage of each row.
+        usual: Whether the work of jobs is told by usual durations.
     """
     count = 0
     for place in range(state.clock[0].n_active):
@@ -190,8 +201,8 @@ def candidate_rows(world: World, state: State, rows: NDArray[np.float64], stages
         for stage in range(fixed.first_stage, fixed.first_stage + fixed.n_stages):
             if may_pick(state, stage) and count < len(stages):
                 row = rows[count]
-                fill_load(world, state, row)
-                fill_job(world, state, job, row[WORK_SHARE], row[WORK_TIMES_LEAST], row)
+                fill_load(world, state, usual, row)
+                fill_job(world, state, job, usual, row[WORK_SHARE], row[WORK_TIMES_LEAST], row)
                 fill_stage(world, state, stage, before, row)
                 stages[count] = stage
                 before += 1

@@ -9,10 +9,13 @@ what its work asks for, and a negative one prefers the small. The numbers are ot
         cap: 0.25 1.5               # power, factor
         most: 80 %                  # of all executors, for any job
         keep: 120 %                 # of its cap, for the job whose executors these are
+        new: 80 %                   # of its cap, for a job that has no executor
         tasks_each: 1               # tasks that a stage has at least for each executor that it is given
         early: 100 %                # of its job's room, for a stage whose tasks cannot start yet
         crowded_cap: 0 2
         spare: yes                  # where no job has room under its cap, the cap is N
+        even: yes                   # no more executors than it takes to end the stage in as many rounds of tasks
+        work: usual                 # tasks not started x the usual duration of each; last: x that of the last one
 """
 
 from __future__ import annotations
@@ -26,7 +29,15 @@ from mirage.errors import ConfigurationError, UnknownName, shown
 
 YES, NO = "yes", "no"
 
-_UNITS = {"most": Unit.SHARE, "keep": Unit.SHARE, "tasks_each": Unit.NUMBER, "early": Unit.SHARE}
+USUAL, LAST = "usual", "last"
+
+_UNITS = {
+    "most": Unit.SHARE,
+    "keep": Unit.SHARE,
+    "new": Unit.SHARE,
+    "tasks_each": Unit.NUMBER,
+    "early": Unit.SHARE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +49,7 @@ class Cap:
         factor: By which the shares of all jobs together exceed the executors.
         most: Part of all executors that any job may hold.
         keep: What the cap of the job is multiplied by whose executors these are.
+        new: What the cap of a job is multiplied by that has no executor.
         tasks_each: Tasks that a stage has at least for each executor that it is given.
         early: Part of its job's room that a stage gets whose tasks cannot start yet.
     """
@@ -46,6 +58,7 @@ class Cap:
     factor: float = 1000.0
     most: float = 1.0
     keep: float = 1.0
+    new: float = 1.0
     tasks_each: float = 1.0
     early: float = 1.0
 
@@ -59,6 +72,8 @@ class Cap:
             raise ConfigurationError(
                 f"most is {self.most} and keep is {self.keep}; give a share above 0 %, and from 10 % to 1000 %"
             )
+        if not 0.1 <= self.new <= 10:
+            raise ConfigurationError(f"new is {self.new}; give a share from 10 % to 1000 %")
         if not 0 < self.tasks_each <= 1000 or not 0 <= self.early <= 1:
             raise ConfigurationError(
                 f"tasks_each is {self.tasks_each} and early is {self.early}; give up to 1000 tasks, and a share"
@@ -74,12 +89,16 @@ class ExecutorRule:
         quiet: The cap below that.
         crowded: The cap from there on.
         spare: Whether the cap is lifted where no candidate has room under it.
+        even: Whether a stage gets no more executors than it takes to end it in as many rounds of tasks.
+        usual: Whether work is told by the usual durations of tasks, and not by the last one of each stage.
     """
 
     crowded_from: float = math.inf
     quiet: Cap = Cap()
     crowded: Cap = Cap()
     spare: bool = True
+    even: bool = False
+    usual: bool = False
 
     def settings(self) -> tuple[tuple[str, str], ...]:
         """The rule as settings of a tree; ``rule_of`` reads them."""
@@ -95,9 +114,13 @@ class ExecutorRule:
             for key, unit in _UNITS.items():
                 yield f"{prefix}{key}", written(getattr(cap, key), unit)
         yield "spare", YES if self.spare else NO
+        yield "even", YES if self.even else NO
+        yield "work", USUAL if self.usual else LAST
 
 
-KEYS = ("crowded_from", *(f"{prefix}{key}" for prefix in ("", "crowded_") for key in ("cap", *_UNITS)), "spare")
+_CAP_KEYS = tuple(f"{prefix}{key}" for prefix in ("", "crowded_") for key in ("cap", *_UNITS))
+
+KEYS = ("crowded_from", *_CAP_KEYS, "spare", "even", "work")
 """Settings that are known."""
 
 
@@ -111,9 +134,6 @@ def rule_of(settings: Mapping[str, str]) -> ExecutorRule:
     for key in settings:
         if key not in KEYS:
             raise UnknownName("setting", key, KEYS)
-    spare = settings.get("spare", YES)
-    if spare not in (YES, NO):
-        raise ConfigurationError(f"the setting spare is {shown(spare)}; write {YES} or {NO}")
     crowded_from = settings.get("crowded_from")
     if crowded_from is None:
         for key in settings:
@@ -123,8 +143,17 @@ def rule_of(settings: Mapping[str, str]) -> ExecutorRule:
         math.inf if crowded_from is None else _number("crowded_from", crowded_from, Unit.SHARE),
         _cap(settings, ""),
         _cap(settings, "crowded_"),
-        spare == YES,
+        _is_first(settings, "spare", YES, NO, default=YES),
+        _is_first(settings, "even", YES, NO, default=NO),
+        _is_first(settings, "work", USUAL, LAST, default=LAST),
     )
+
+
+def _is_first(settings: Mapping[str, str], key: str, first: str, second: str, *, default: str) -> bool:
+    text = settings.get(key, default)
+    if text not in (first, second):
+        raise ConfigurationError(f"the setting {key} is {shown(text)}; write {first} or {second}")
+    return text == first
 
 
 def _cap(settings: Mapping[str, str], prefix: str) -> Cap:

@@ -171,9 +171,13 @@ def _changed_rule(rule: ExecutorRule, rng: np.random.Generator) -> ExecutorRule:
     if rule.crowded_from == math.inf:
         return replace(rule, crowded_from=0.4, crowded=rule.quiet)
     which = rng.random()
-    if which < 0.1:
+    if which < 0.03:
+        return replace(rule, even=not rule.even)
+    if which < 0.06:
+        return replace(rule, usual=not rule.usual)
+    if which < 0.15:
         return replace(rule, crowded_from=_scaled(rule.crowded_from, Unit.SHARE, rng))
-    if which < 0.55:
+    if which < 0.58:
         return replace(rule, quiet=_changed_cap(rule.quiet, rng))
     return replace(rule, crowded=_changed_cap(rule.crowded, rng))
 
@@ -189,5 +193,7 @@ def _changed_cap(cap: Cap, rng: np.random.Generator) -> Cap:
     if which < 0.75:
         return replace(cap, most=float(np.clip(round(cap.most + 0.15 * rng.standard_normal(), 2), 0.05, 1)))
     if which < 0.9:
-        return replace(cap, keep=float(np.clip(round(cap.keep * math.exp(0.2 * rng.standard_normal()), 2), 0.1, 10)))
+        key = "keep" if which < 0.84 else "new"
+        moved = round(getattr(cap, key) * math.exp(0.2 * rng.standard_normal()), 2)
+        return replace(cap, **{key: float(np.clip(moved, 0.1, 10))})
     return replace(cap, early=float(np.clip(round(cap.early + 0.25 * rng.standard_normal(), 2), 0, 1)))

@@ -24,12 +24,13 @@ from mirage.dag.distilled.columns import (
     fill_load,
     fill_stage,
     goes_first,
+    job_work_ms,
     may_have,
 )
 from mirage.dag.distilled.executor_rule import Cap, rule_of
 from mirage.dag.schedulers.registry import Scheduler
 from mirage.dag.simulator.arrays import DECIDER, NOBODY, State, World
-from mirage.dag.simulator.decision import NOTHING, decision, is_ready, may_pick, under_limit
+from mirage.dag.simulator.decision import NOTHING, decision, held, is_ready, may_pick, under_limit
 from mirage.distill.tree import Leaf, Node, Tree
 from mirage.distill.tree_reading import tree_of
 from mirage.distill.units import Unit
@@ -39,9 +40,9 @@ from mirage.sim.kernel.compile import kernel
 MOST_BYTES = 1_000_000
 """A tree that a person reads is no longer."""
 
-_CROWDED_FROM, _SPARE, _QUIET, _CROWDED, _TREE_AT, _ROW_AT, _BEST_AT = 0, 1, 2, 8, 14, 15, 16
-_HEADER = 17
-_POWER, _FACTOR, _MOST, _KEEP, _TASKS_EACH, _EARLY = range(6)
+_CROWDED_FROM, _SPARE, _EVEN, _USUAL, _QUIET, _CROWDED, _TREE_AT, _ROW_AT, _BEST_AT = 0, 1, 2, 3, 4, 11, 18, 19, 20
+_HEADER = 21
+_POWER, _FACTOR, _MOST, _KEEP, _NEW, _TASKS_EACH, _EARLY = range(7)
 _ASKS, _THRESHOLD, _ABOVE = range(3)
 _NODE = 3
 """Cells of a node: a column, or -1 for a leaf; the threshold, or the score; the cell of the node above it."""
@@ -70,14 +71,15 @@ def parameters_of(tree: Tree) -> NDArray[np.float64]:
         add(node.above)
 
     add(tree.root)
-    header = [rule.crowded_from, float(rule.spare), *_cells(rule.quiet), *_cells(rule.crowded)]
+    flags = (float(rule.spare), float(rule.even), float(rule.usual))
+    header = [rule.crowded_from, *flags, *_cells(rule.quiet), *_cells(rule.crowded)]
     row_at = _HEADER + len(nodes)
     places = [_HEADER, row_at, row_at + len(FEATURES)]
     return np.array([*header, *places, *nodes, *[0.0] * (2 * len(FEATURES))])
 
 
 def _cells(cap: Cap) -> tuple[float, ...]:
-    return cap.power, cap.factor, cap.most, cap.keep, cap.tasks_each, cap.early
+    return cap.power, cap.factor, cap.most, cap.keep, cap.new, cap.tasks_each, cap.early
 
 
 def check_features(tree: Tree) -> None:
@@ -140,26 +142,28 @@ def _score(p: NDArray[np.float64], row: Row) -> float:
 
 
 @kernel()
-def _powers(state: State, power: float) -> float:
+def _powers(state: State, usual: bool, power: float) -> float:
     """The sum over all jobs that want executors of their work to a power."""
     total = 0.0
     for place in range(state.clock[0].n_active):
         if state.jobs[state.active[place]].unsaturated > 0:
-            total += _to_power(state, state.active[place], power)
+            total += _to_power(state, state.active[place], usual, power)
     return max(total, 1e-300)
 
 
 @kernel()
-def _to_power(state: State, job: int, power: float) -> float:
-    return 1.0 if power == 0.0 else max(state.jobs[job].remaining_work_ms, 1) ** power
+def _to_power(state: State, job: int, usual: bool, power: float) -> float:
+    return 1.0 if power == 0.0 else max(job_work_ms(state, job, usual), 1) ** power
 
 
 @kernel()
 def _cap(state: State, p: NDArray[np.float64], rule: int, job: int, scale: float) -> int:
     """The most executors that a job may hold, at least one."""
-    share = scale * _to_power(state, job, p[rule + _POWER])
+    share = scale * _to_power(state, job, p[_USUAL] > 0.0, p[rule + _POWER])
     if job == state.clock[0].source_job:
         share *= p[rule + _KEEP]
+    elif held(state, job) == 0:
+        share *= p[rule + _NEW]
     return int(max(1.0, math.ceil(share)))
 
 
@@ -169,7 +173,16 @@ def _number(state: State, p: NDArray[np.float64], rule: int, stage: int, room: i
     number = min(room, max(1, int(state.stages[stage].demand / p[rule + _TASKS_EACH])))
     if not is_ready(state, stage):
         number = min(number, max(1, math.ceil(p[rule + _EARLY] * room)))
-    return int(number)
+    return _even_number(state, stage, number) if p[_EVEN] > 0.0 else int(number)
+
+
+@kernel()
+def _even_number(state: State, stage: int, number: int) -> int:
+    """The fewest executors with which a stage ends in as many rounds of tasks as with so many."""
+    row = state.stages[stage]
+    here = row.executors + row.moving + row.committed
+    rounds = math.ceil(row.remaining / (here + number))
+    return int(min(number, max(1, math.ceil(row.remaining / rounds) - here)))
 
 
 @kernel(DECIDER)
@@ -182,10 +195,11 @@ def decide_by_tree(world: World, state: State, p: NDArray[np.float64]) -> int:
     width = int(p[_BEST_AT] - p[_ROW_AT])
     row = p[int(p[_ROW_AT]) : int(p[_ROW_AT]) + width]
     best = p[int(p[_BEST_AT]) : int(p[_BEST_AT]) + width]
-    fill_load(world, state, row)
+    usual = p[_USUAL] > 0.0
+    fill_load(world, state, usual, row)
     total_s, least_s = row[WORK_SHARE], row[WORK_TIMES_LEAST]
     rule = _CROWDED if row[CROWDING] >= p[_CROWDED_FROM] else _QUIET
-    scale = p[rule + _FACTOR] * executors / _powers(state, p[rule + _POWER])
+    scale = p[rule + _FACTOR] * executors / _powers(state, usual, p[rule + _POWER])
     most = max(1, math.ceil(p[rule + _MOST] * executors))
     lowest = 0.0 if clock.n_heap > 0 else -math.inf
     for is_lifted in range(2):
@@ -200,7 +214,7 @@ def decide_by_tree(world: World, state: State, p: NDArray[np.float64]) -> int:
             room = min(clock.free, under_limit(state, job, cap))
             if room < 1:
                 continue
-            fill_job(world, state, job, total_s, least_s, row)
+            fill_job(world, state, job, usual, total_s, least_s, row)
             fixed, before = world.jobs[job], 0
             for stage in range(fixed.first_stage, fixed.first_stage + fixed.n_stages):
                 if not may_pick(state, stage):

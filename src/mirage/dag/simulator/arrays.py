@@ -107,6 +107,7 @@ JOB_STATE = _record(
         ("unsaturated", _I),  # stages that want more executors than they have been given
         ("open", _I),  # of these, stages whose parents are all saturated
         ("remaining_work_ms", _I),  # sum over stages of remaining tasks x last duration
+        ("usual_work_ms", _I),  # sum over stages of remaining tasks x rough duration
         ("pool", _I),  # first executor that waits in the job's pool
         ("in_pool", _I),
     ]

@@ -46,6 +46,7 @@ def start_task(world: World, state: State, executor: int, stage: int, goes_on: b
     task = fixed.tasks - row.remaining
     wave = wave_of(state, executor, stage)
     lasts_ms = duration_ms(world, state, stage, task, wave)
+    job.usual_work_ms -= fixed.rough_ms
     job.remaining_work_ms += (row.remaining - 1) * lasts_ms - row.remaining * row.last_ms
     row.last_ms = lasts_ms
     row.remaining -= 1

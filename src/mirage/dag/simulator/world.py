@@ -145,7 +145,8 @@ def initial_state(world: World, *, log: bool = False) -> State:
     state.jobs.pool = NOBODY
     if stages:
         state.jobs.open = np.add.reduceat((fixed.n_parents == 0).astype(np.int64), world.jobs.first_stage)
-        state.jobs.remaining_work_ms = np.add.reduceat(fixed.tasks * fixed.rough_ms, world.jobs.first_stage)
+        state.jobs.usual_work_ms = np.add.reduceat(fixed.tasks * fixed.rough_ms, world.jobs.first_stage)
+        state.jobs.remaining_work_ms = state.jobs.usual_work_ms
     return state
 
 
