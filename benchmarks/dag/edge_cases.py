@@ -27,7 +27,7 @@ from mirage.dag.workload.tpch import QUERIES, SIZES, read_tpch
 from mirage.distill.editing import edited
 
 SEEDS = range(400, 416)
-EDITS = {"one large": "drains_in < 2min -> drains_in < 1min", "split": "early: 81 % -> early: 100 %"}
+EDITS = {"one large": "crowded_from: 20 % -> crowded_from: 40 %", "split": "new: 80 % -> new: 100 %"}
 
 
 def one_large(seed: int, jobs: int = 60, gap_s: float = 4.0) -> Arrivals:
