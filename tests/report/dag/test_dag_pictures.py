@@ -66,6 +66,12 @@ def test_the_rule_is_told_where_it_limits_something():
         ("a job holds at most", "no limit", "2 × an equal share"),
         ("the job whose executors these are", "135 % of its cap", "no limit"),
     ]
+    told = [(line.about, line.quiet) for line in rule_words(ExecutorRule(quiet=Cap(new=0.8), even=True, usual=True))]
+    assert told == [
+        ("a job that has none", "80 % of its cap"),
+        ("the tasks of a stage", "in as many rounds with as few executors"),
+        ("work counts", "by usual durations, not by the last task's"),
+    ]
     assert head_words(rule).crowded == "from 20 % on"
 
 

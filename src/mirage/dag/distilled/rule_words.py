@@ -32,9 +32,13 @@ def rule_words(rule: ExecutorRule) -> tuple[RuleLine, ...]:
     """What the rule says, a line for each limit that either of its caps has; one line where there is none."""
     lines = [line for line in _lines(rule) if line.quiet or line.crowded]
     if not lines:
-        return (RuleLine("executors", "all that are free"),)
-    if not rule.spare:
+        lines = [RuleLine("executors", "all that are free")]
+    elif not rule.spare:
         lines.append(RuleLine("where no job has room", "executors stay idle"))
+    if rule.even:
+        lines.append(RuleLine("the tasks of a stage", "in as many rounds with as few executors"))
+    if rule.usual:
+        lines.append(RuleLine("work counts", "by usual durations, not by the last task's"))
     return tuple(lines)
 
 
@@ -62,6 +66,7 @@ def _limits(cap: Cap) -> dict[str, str]:
         "a job holds at most": (cap.factor < NO_LIMIT.factor, _cap_words(cap)),
         "and of all executors": (cap.most < NO_LIMIT.most, written(cap.most, Unit.SHARE)),
         "the job whose executors these are": (cap.keep != NO_LIMIT.keep, f"{written(cap.keep, Unit.SHARE)} of its cap"),
+        "a job that has none": (cap.new != NO_LIMIT.new, f"{written(cap.new, Unit.SHARE)} of its cap"),
         "tasks for each executor": (
             cap.tasks_each != NO_LIMIT.tasks_each,
             f"{written(cap.tasks_each, Unit.NUMBER)} or more",
