@@ -53,6 +53,7 @@ class SiteCommandLines(CommandLines):
     Attributes:
         private: What slurmdbd's PrivateData says; None where sacctmgr is not there.
         qos: What sacctmgr tells of the QOS; empty for nothing.
+        associations: What it tells of users and accounts.
         longest_s: Accounting does not answer for longer stretches than this.
         asked: The command lines of sacct.
     """
@@ -60,6 +61,7 @@ class SiteCommandLines(CommandLines):
     private: str | None = "none"
     longest_s: int = 1000 * DAY_S
     qos: str = "Name|Priority|Preempt|MaxJobsPU\nnormal|0||3\n"
+    associations: str = ""
     asked: list[Sequence[str]] = field(default_factory=list)
 
     def run(
@@ -74,8 +76,9 @@ class SiteCommandLines(CommandLines):
         if argv[0] == "sacctmgr":
             if self.private is None:
                 raise SlurmNotAsked("cannot run sacctmgr")
-            if argv[-1] == "qos":
-                return Completed(0, self.qos, "") if self.qos else Completed(1, "", "sacctmgr: error: nothing found")
+            if argv[3] in ("qos", "assoc"):
+                told = self.qos if argv[3] == "qos" else self.associations
+                return Completed(0, told, "") if told else Completed(1, "", "sacctmgr: error: nothing found")
             return Completed(0, DAEMON.format(self.private), "")
         if argv[0] == "sacct":
             self.asked.append(argv)

@@ -11,7 +11,7 @@ from made_up_site import Row, table
 from mirage.calibration.fit import Slice, choices
 from mirage.calibration.inferred.capacity import queued
 from mirage.calibration.mechanisms import Mechanisms, Site
-from mirage.calibration.told import check_qos, read_told
+from mirage.calibration.told import check_associations, check_qos, read_told
 from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
 from mirage.sim.cluster import Limit
@@ -99,6 +99,22 @@ def test_a_told_limit_on_jobs_of_a_user_is_not_inferred(qos: str) -> None:
     cluster = given.cluster(Mechanisms())
     assert cluster.limits == (Limit("user", jobs=2, qos=("normal",)), Limit("user", nodes=8, qos=("large",)))
     assert inferred.cluster(Mechanisms(user_jobs=5)).limits == (Limit("user", jobs=5),)
+
+
+def test_limits_of_associations_on_age_count_the_jobs_of_their_accounts(tmp_path: Path) -> None:
+    (tmp_path / "assoc.txt").write_text(
+        "Cluster|Account|ParentName|User|Partition|GrpJobsAccrue|MaxJobsAccrue\n"
+        "lab|root|||||\nlab|x|root|||4|\nlab|x||u1|||2\nlab|x||u2|||\nlab|other|root|||1|\n"
+    )
+    told = read_told(associations=str(tmp_path / "assoc.txt"))
+    jobs = table(*JOBS, account=["x"] * len(JOBS))
+    known = Limit(ageing=2, users=("u1",), accounts=("x",)), Limit("all", ageing=4, accounts=("x",))
+    assert told.age_limits(jobs) == known
+    given = replace(site(jobs), age_limits=told.age_limits(jobs))
+    assert given.cluster(Mechanisms(user_jobs=5)).limits == (*known, Limit("user", jobs=5))
+    check_associations(told, jobs)
+    with pytest.raises(ConfigurationError, match=r"accounts 'other', 'root', 'x', .* tell the accounts of jobs; "):
+        check_associations(told, table(*JOBS))
 
 
 def test_limits_on_nodes_alone_leave_a_limit_on_jobs_to_be_inferred(tmp_path: Path) -> None:

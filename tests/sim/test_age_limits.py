@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 
-from mirage.errors import PlanInfeasible
-from mirage.job_state import MISSING
+from mirage.errors import ClusterError, PlanInfeasible
+from mirage.job_state import MISSING, JobState
 from mirage.policy.plan import Cancel, Hold, Plan, Release
 from mirage.sim.cluster import Cluster, Limit
 from mirage.sim.job_updates import queued_link, think_again, wait_for
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation, simulate
+from mirage.sim.slurm_conf.associations import age_limits, associations
 from mirage.sim.slurm_conf.qos import qos_table
 from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.slurm.client import SlurmClient
+from mirage.slurm.runner import SystemRunner
 from mirage.trace.table import JobTable
+from waiting import until
 
 ENFORCED = SlurmSettings(weight_age=1000, calc_period_s=1, hold_keeps_age=False)
 """Slurm keeps limits where accounting enforces them, and there a hold costs a job its age."""
@@ -28,8 +36,17 @@ def simulation(limits: str, *asked: tuple[str, str, str]) -> Simulation:
         limits: What sacctmgr shows of the QOS, but for their priority and preemption.
     """
     head, *rows = limits.split()
-    told = qos_table("\n".join([f"Name|Priority|Preempt|{head}", *(row.replace("|", "|0||", 1) for row in rows)]), "")
-    cluster = replace(Cluster.pool(1), qos_factors=told.factors, limits=told.limits)
+    return told_by(
+        "\n".join([f"Name|Priority|Preempt|{head}", *(row.replace("|", "|0||", 1) for row in rows)]), "", *asked
+    )
+
+
+def told_by(qos: str, accounts: str, *asked: tuple[str, str, str]) -> Simulation:
+    """The same with what sacctmgr shows of QOS and of associations."""
+    told, limits = qos_table(qos, ""), ()
+    if accounts:
+        limits = age_limits(associations(accounts, ""), {account for _, account, _ in asked})
+    cluster = replace(Cluster.pool(1), qos_factors=told.factors, limits=(*told.limits, *limits))
     n = len(asked) + 1
     user, account, qos = zip(("other", "other", "free"), *asked)
     table = JobTable.build(
@@ -108,3 +125,127 @@ def test_a_job_without_age_starts_behind_those_that_have_some_and_its_place_fall
 
 def test_a_limit_on_age_in_words() -> None:
     assert str(Limit(ageing=3, qos=("low",))) == "3 jobs that gather age per user of QOS low"
+
+
+NONE = "PU normal|"
+WITHIN = {"root": "", "research": "root", "deep": "research", "serving": "root"}
+R, S, D, L = ME, MINE, ("root", "deep", "normal"), LOW
+N, ND, NS = YOU, ("nobody", "deep", "normal"), YOURS
+
+
+def accounts(*said: str) -> str:
+    """What sacctmgr shows of associations: it shows ``MaxJobsAccrue`` of an account with all that is within it.
+
+    Args:
+        said: Limits, as ``deep GrpJobsAccrue=3`` or ``root@deep MaxJobsAccrue=2``.
+    """
+    own = {tuple(words.split("=")[0].split()): words.split("=")[1] for words in said}
+
+    def inherited(account: str) -> str:
+        return own.get((account, "MaxJobsAccrue")) or (inherited(WITHIN[account]) if account else "")
+
+    lines = ["Cluster|Account|ParentName|User|Partition|GrpJobsAccrue|MaxJobsAccrue"]
+    for account, parent in WITHIN.items():
+        lines.append(f"lab|{account}|{parent}|||{own.get((account, 'GrpJobsAccrue'), '')}|{inherited(account)}")
+        for user in ("nobody", "root"):
+            group, most = (own.get((f"{user}@{account}", name), "") for name in ("GrpJobsAccrue", "MaxJobsAccrue"))
+            lines.append(f"lab|{account}||{user}||{group}|{most or inherited(account)}")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("qos", "said", "asked", "aged"),
+    [
+        (NONE, ("root@research MaxJobsAccrue=1",), (R, R, S, S, D, D, L, N, N), [1, 3, 4, 5, 6, 8, 9]),
+        (NONE, ("research MaxJobsAccrue=1",), (R, R, S, S, D, D, N, N, ND, ND), [1, 3, 4, 5, 7, 9]),
+        (
+            NONE,
+            ("research MaxJobsAccrue=1", "root@research MaxJobsAccrue=2", "nobody@deep MaxJobsAccrue=2"),
+            (R, R, R, D, D, N, N, ND, ND, ND),
+            [1, 2, 4, 6, 8, 9],
+        ),
+        (NONE, ("root GrpJobsAccrue=2",), (D, R, S, N, NS), [1, 2]),
+        (NONE, ("research GrpJobsAccrue=3", "deep GrpJobsAccrue=1"), (D, D, R, N, R, N), [1, 3, 4]),
+        (NONE, ("research GrpJobsAccrue=1", "deep GrpJobsAccrue=3"), (D, D, R, N, R, N), [1, 2]),
+        (NONE, ("root@research GrpJobsAccrue=2", "root@research MaxJobsAccrue=1"), (R, R, R, N), [1, 2, 4]),
+        (NONE, ("root@research MaxJobsAccrue=2", "research GrpJobsAccrue=1"), (N, R, R, R, N), [1, 2, 3]),
+        ("PU normal|3", ("root@research MaxJobsAccrue=2",), (L, L, L, R, R, R, R), [1, 2, 4, 5, 6]),
+        ("PU normal|3", ("root@research MaxJobsAccrue=2",), (R, R, R, L), [1, 2, 3]),
+        ("Grp normal|3", ("root GrpJobsAccrue=1",), (R, R, S, S, N, L, L), [1, 2, 3]),
+        ("PU|PA normal|1|2", (), (R, R, R, N, N, S), [1, 2, 6]),
+        ("PA|Grp normal|1|3", (), (R, R, S, S), [1, 2, 3]),
+    ],
+)
+def test_of_several_limits_the_first_that_is_said_decides_as_measured(
+    qos: str, said: tuple[str, ...], asked: tuple[tuple[str, str, str], ...], aged: list[int]
+) -> None:
+    """First those of the QOS, then of the user in the account, then of the account and of those around it."""
+    kinds, row = qos.split()
+    columns = {"PU": "MaxJobsAccruePU", "PA": "MaxJobsAccruePA", "Grp": "GrpJobsAccrue"}
+    head = "|".join(["Name|Priority|Preempt", *(columns[kind] for kind in kinds.split("|"))])
+    told = [head, row.replace("|", "|0||", 1), *(name + "|" * head.count("|") for name in ("low", "free"))]
+    sim = told_by("\n".join(told), accounts(*said), *asked)
+    assert sorted(ageing(sim)) == aged
+
+
+def test_limits_of_accounts_that_no_job_has_are_left_out() -> None:
+    found = associations(
+        accounts("research MaxJobsAccrue=1", "root@deep GrpJobsAccrue=4", "serving GrpJobsAccrue=2"), ""
+    )
+    assert age_limits(found, {"research"}) == (Limit(ageing=1, accounts=("research",)),)
+    assert age_limits(found, {"deep", "none"}) == (
+        Limit("all", ageing=4, users=("root",), accounts=("deep",)),
+        Limit(ageing=1, accounts=("deep",)),
+    )
+
+
+def test_a_limit_on_jobs_that_run_names_no_users_and_no_accounts() -> None:
+    for words in ({"users": ("ada",)}, {"accounts": ("research",)}):
+        with pytest.raises(ClusterError, match="names users or accounts is of ageing alone"):
+            Limit(jobs=3, **words)
+    assert str(Limit(ageing=3, users=tuple("abcde"), accounts=("x",))) == (
+        "3 jobs that gather age per user for a, b, c and 2 more in account x"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.real_slurm
+def test_a_real_slurm_gives_age_to_the_same_jobs(private_cluster: Callable[..., Any]) -> None:
+    """Limits of QOS, of users and of accounts within accounts, as sacctmgr tells them."""
+    if os.geteuid() != 0:
+        pytest.skip("submitting for a second user needs root")
+    cluster = private_cluster(nodes=1, gpus=0, accounting=True)
+    slurm, name = SlurmClient(SystemRunner(cluster.environment)), cluster.spec.cluster_name
+
+    def account_manager(*orders: str) -> None:
+        for order in orders:
+            cluster.run("sacctmgr", "-i", *order.split())
+
+    def submit(user: str, account: str, qos: str) -> int:
+        words = (f"--uid={user}", f"--account={account}", f"--qos={qos}", "--exclusive", "-t30", "-D/", "-o/dev/null")
+        return int(cluster.run("sbatch", "--parsable", *words, "--wrap=sleep 6000").split()[-1])
+
+    def ages() -> set[int]:
+        waiting = (job for job in slurm.observe().jobs if job.state is JobState.PENDING)
+        return {job.id for job in waiting if job.accrues_s != MISSING}
+
+    account_manager(
+        "add account deep parent=research", "add user nobody account=research,serving,deep defaultaccount=research",
+        "add user root account=deep", "modify user nobody set qos=low,normal,high",
+        "modify user root where account=deep set qos=low,normal,high",
+        "modify account research set GrpJobsAccrue=4", "modify account deep set GrpJobsAccrue=1",
+        "modify user root where account=research set MaxJobsAccrue=2",
+    )  # fmt: skip
+    submit("root", "serving", "high")
+    until(lambda: any(job.start_s > 0 for job in slurm.observe().jobs), 10, "the node is taken")
+    for orders, asked, aged in (
+        ((), (R, R, R, D, D, N, N), [1, 2, 4, 6]),
+        (("modify qos low set MaxJobsAccruePU=3 MaxJobsAccruePA=1",), (L, R, R, N), [1, 2, 4]),
+    ):
+        account_manager(*orders)
+        jobs = [submit(*one) for one in asked]
+        sim = told_by(slurm.qos(), slurm.associations(name), *asked)
+        assert sorted(ageing(sim)) == aged
+        expected = {jobs[k - 1] for k in aged}
+        until(partial(lambda expected: ages() == expected, expected), 10, lambda: f"{ages()} gather age")
+        cluster.run("scancel", *map(str, jobs))

@@ -69,4 +69,11 @@ def test_without_sacctmgr_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_qos_are_asked_for_in_columns_with_bars() -> None:
     commands = Commands(0, "Name|Priority|Preempt\n")
     assert SlurmClient(commands).qos() == "Name|Priority|Preempt\n"
-    assert commands.argv == ("sacctmgr", "--parsable2", "show", "qos")
+    assert commands.argv[:4] == ("sacctmgr", "--parsable2", "show", "qos")
+    assert {"MaxJobsPU", "MaxJobsAccruePU"} <= set(commands.argv[4].removeprefix("format=").split(","))
+
+
+def test_the_associations_of_one_cluster_are_asked_for() -> None:
+    commands = Commands(0, "Cluster|Account\n")
+    assert SlurmClient(commands).associations("ls6") == "Cluster|Account\n"
+    assert commands.argv[2:5] == ("show", "assoc", "cluster=ls6")

@@ -103,6 +103,7 @@ class Site:
         usual_priority: The middle of the recorded priorities; ``MISSING`` where there are none.
         shutdowns: Hours in which the machine stood nearly empty though jobs waited.
         qos: The QOS with their limits, where somebody told them.
+        age_limits: Limits of associations on how many jobs gather age, where somebody told them.
     """
 
     jobs: JobTable
@@ -111,6 +112,7 @@ class Site:
     usual_priority: float
     shutdowns: tuple[Shutdown, ...] = ()
     qos: QosTable | None = None
+    age_limits: tuple[Limit, ...] = ()
     _capacities: dict[tuple[int, bool], Capacity] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -148,7 +150,7 @@ class Site:
             (NodeGroup(GROUP, capacity.first),),
             (Partition("batch"),),
             qos_factors=self.qos.factors if self.qos else {},
-            limits=(*(self.qos.limits if self.qos else ()), *inferred),
+            limits=(*(self.qos.limits if self.qos else ()), *self.age_limits, *inferred),
             changes=tuple(sorted((*capacity.changes(GROUP), *failures), key=lambda change: change.time_s)),
             reservations=reservations,
         )

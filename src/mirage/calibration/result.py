@@ -78,6 +78,7 @@ class Calibration:
         """Plain values, instants as ``datetime``; also what a cluster file says of its calibration."""
         chosen = {name: value for name, value in asdict(self.best).items() if value is not None}
         told = {"scheduler": self.told.by} | ({"qos": self.told.qos_by} if self.told.qos else {})
+        told |= {"associations": self.told.associations_by} if self.told.associations else {}
         return {
             "trace": self.trace,
             "told_by": told,
@@ -110,6 +111,8 @@ class Calibration:
             said["users"] = "mirage calibrate, as replays came closer with it"
         if self.told.qos is not None:
             said["qos"] = said["limit"] = self.told.qos_by
+        if self.site.age_limits:
+            said["limit"] = " and ".join(filter(None, (said.get("limit"), self.told.associations_by)))
         site, best = self.site, self.best
         return ClusterFile(site.cluster(best), site.scheduler(best), said, facts, Users(best.think_s))
 

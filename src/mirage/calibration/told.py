@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mirage.errors import ConfigurationError, shown
+from mirage.sim.cluster import Limit
+from mirage.sim.slurm_conf.associations import Association, age_limits, read_associations
 from mirage.sim.slurm_conf.priority_weights import with_priority_weights
 from mirage.sim.slurm_conf.qos import QosTable, read_qos
 from mirage.sim.slurm_conf.settings import SlurmSettings, read_options
@@ -26,16 +28,28 @@ class Told:
         by: Where they are from, in words.
         qos: The QOS; None where nothing is said of them.
         qos_by: Where these are from.
+        associations: Accounts and their users, with limits on age; empty where nothing is said of them.
+        associations_by: Where these are from.
     """
 
     settings: SlurmSettings
     by: str
     qos: QosTable | None = None
     qos_by: str = ""
+    associations: tuple[Association, ...] = ()
+    associations_by: str = ""
+
+    def age_limits(self, jobs: JobTable) -> tuple[Limit, ...]:
+        """Limits of associations on how many jobs gather age, as far as they count jobs of these."""
+        return age_limits(self.associations, jobs.account.names)
 
 
 def read_told(
-    slurm_conf: str | None = None, settings: str | None = None, qos: str | None = None, sprio: str | None = None
+    slurm_conf: str | None = None,
+    settings: str | None = None,
+    qos: str | None = None,
+    sprio: str | None = None,
+    associations: str | None = None,
 ) -> Told:
     """What files tell.
 
@@ -44,6 +58,7 @@ def read_told(
         settings: A name, ``lonestar6`` or ``slurm-default``, where there is no such file.
         qos: What ``sacctmgr -P show qos`` prints.
         sprio: What ``sprio -w`` prints.
+        associations: What ``sacctmgr -P show assoc`` prints of limits on age.
 
     Raises:
         ConfigurationError: A file cannot be read, or is something else.
@@ -57,7 +72,8 @@ def read_told(
         found, by = SlurmSettings.lonestar6(), settings
     if sprio is not None:
         found, by = with_priority_weights(found, sprio), f"{by}, weights {sprio}"
-    return Told(found, by, None if qos is None else read_qos(qos), qos or "")
+    accounts = () if associations is None else read_associations(associations)
+    return Told(found, by, None if qos is None else read_qos(qos), qos or "", accounts, associations or "")
 
 
 def _check_scheduler(path: str, options: Collection[str]) -> None:
@@ -82,4 +98,20 @@ def check_qos(told: Told, jobs: JobTable) -> None:
         raise ConfigurationError(
             f"{told.qos_by} tells of the QOS {', '.join(map(shown, told.qos.factors))}, and no job of the trace has "
             f"any: {of_jobs}; name a trace with the column QOS, or leave --qos out"
+        )
+
+
+def check_associations(told: Told, jobs: JobTable) -> None:
+    """Refusal of associations whose accounts no job of the trace has: their limits would stop nobody.
+
+    Raises:
+        ConfigurationError: Accounts are told, and no job has one of them.
+    """
+    known = {one.account for one in told.associations}
+    if told.associations and known.isdisjoint(jobs.account.names):
+        there = jobs.account.names[:5]
+        of_jobs = f"its jobs have {', '.join(map(shown, there))}" if there else "it does not tell the accounts of jobs"
+        raise ConfigurationError(
+            f"{told.associations_by} tells of the accounts {', '.join(map(shown, sorted(known)[:5]))}, and no job of "
+            f"the trace has any: {of_jobs}; name a trace with the column Account, or leave --associations out"
         )

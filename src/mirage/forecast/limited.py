@@ -15,12 +15,14 @@ from mirage.sim.cluster import Limit
 def foreseen(limits: Sequence[Limit]) -> tuple[Limit, ...]:
     """The limits that a forecast can keep: of every user or of all together, on jobs and nodes, whatever their QOS.
 
-    A view tells accounts, QOS and partitions by numbers, without the names that limits are given by.
+    A view tells users, accounts, QOS and partitions by numbers, without the names that limits are given by.
     """
     return tuple(
         limit
         for limit in limits
-        if limit.per in ("user", "all") and limit.gpus is None and not limit.qos and not limit.partitions
+        if limit.per in ("user", "all")
+        and limit.gpus is None
+        and not (limit.qos or limit.partitions or limit.of_association)
     )
 
 

@@ -63,7 +63,8 @@ class Limit:
 
     Slurm's ``MaxJobsPU`` and ``MaxTRESPU`` of a QOS are limits per user, ``MaxJobsPA`` and ``MaxTRESPA`` per account,
     ``GrpJobs`` and ``GrpTRES`` of all together (sacctmgr(1)); a QOS of a partition limits the jobs of that partition.
-    ``MaxJobsAccruePU``, ``MaxJobsAccruePA`` and ``GrpJobsAccrue`` say how many waiting jobs gather age.
+    ``MaxJobsAccruePU``, ``MaxJobsAccruePA`` and ``GrpJobsAccrue`` say how many waiting jobs gather age. Those of
+    associations (``MaxJobsAccrue``, ``GrpJobsAccrue``) count jobs of the users and accounts that they name.
 
     Attributes:
         per: Whose jobs are counted together: ``user``, ``account`` or ``all``.
@@ -74,7 +75,10 @@ class Limit:
         qos: Names of the QOS whose jobs it counts and stops, ``""`` for jobs of none; empty for all jobs.
         partitions: The same of partitions.
         ageing: Waiting jobs that may gather age at once, those first that were submitted first; the others have none
-            until a place falls free. Known to the discipline ``slurm`` alone.
+            until a place falls free. Of several limits that count a job the first decides, as in Slurm. Known to
+            the discipline ``slurm`` alone.
+        users: Names of the users whose jobs it counts; empty for all. Only where it is of jobs that gather age.
+        accounts: The same of accounts.
     """
 
     per: str = "user"
@@ -84,6 +88,8 @@ class Limit:
     qos: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ()
     ageing: int | None = None
+    users: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.per not in LIMITED_PER:
@@ -91,13 +97,26 @@ class Limit:
         most = [value for value in (self.jobs, self.nodes, self.gpus, self.ageing) if value is not None]
         if not most or min(most) < 0:
             raise ClusterError(f"a limit needs jobs, nodes, gpus or ageing of 0 or more, got {self}")
+        if self.of_association and (self.jobs, self.nodes, self.gpus) != (None, None, None):
+            raise ClusterError(f"a limit that names users or accounts is of ageing alone, got {self}")
+
+    @property
+    def of_association(self) -> bool:
+        """Whether it names the users or accounts whose jobs it counts."""
+        return bool(self.users or self.accounts)
 
     def __str__(self) -> str:
         kinds = (("jobs", self.jobs), ("nodes", self.nodes), ("GPUs", self.gpus), ("jobs that gather age", self.ageing))
         parts = [" and ".join(f"{most} {kind}" for kind, most in kinds if most is not None)]
         parts += ["of all together" if self.per == "all" else f"per {self.per}"]
+        parts += [f"for {_some(self.users)}"] * bool(self.users)
+        parts += [f"in account {_some(self.accounts)}"] * bool(self.accounts)
         parts += [f"of QOS {', '.join(self.qos)}"] * bool(self.qos)
         return " ".join(parts + [f"in partition {', '.join(self.partitions)}"] * bool(self.partitions))
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 @dataclass(frozen=True, slots=True)

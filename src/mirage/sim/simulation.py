@@ -111,7 +111,8 @@ class Simulation:
             replayed = to_minutes(replayed, now_s)
         accounts = np.zeros(jobs.users, dtype=np.int64)
         accounts[jobs.jobs.user] = jobs.jobs.account
-        self.world = make_world(cluster, replayed, self.settings.record(cluster, now_s), _dense(accounts))
+        names = jobs.table.user.names, jobs.table.account.names
+        self.world = make_world(cluster, replayed, self.settings.record(cluster, now_s), _dense(accounts), *names)
         if self.spec.minutes:
             self.world.settings.turnover_s = 0
         codes = int(jobs.jobs.account.max(initial=0)) + 1

@@ -32,6 +32,14 @@ _UNANSWERED = re.compile(
 _NEVER_SENT = re.compile(r"unable to contact slurm controller \(connect failure\)", re.IGNORECASE)
 """sbatch wrote nothing to the controller, and so submitted nothing: it gives up after a MessageTimeout of trying."""
 
+_QOS_COLUMNS = (
+    "Name", "Priority", "Preempt", "GrpJobs", "GrpTRES", "GrpJobsAccrue", "MaxJobsPU", "MaxTRESPU", "MaxJobsAccruePU",
+    "MaxJobsPA", "MaxTRESPA", "MaxJobsAccruePA",
+)  # fmt: skip
+"""Columns of QOS: unasked, sacctmgr leaves those out that tell how many jobs gather age (22.05.8)."""
+
+_ASSOCIATION_COLUMNS = ("Cluster", "Account", "ParentName", "User", "Partition", "GrpJobsAccrue", "MaxJobsAccrue")
+
 _ACCRUAL = (
     ("qos", ("Name",), ("GrpJobsAccrue", "MaxJobsAccruePA", "MaxJobsAccruePU")),
     ("assoc", ("Account", "User"), ("GrpJobsAccrue", "MaxJobsAccrue")),
@@ -124,12 +132,24 @@ class SlurmClient:
         return self._run(sacct_text.history_command(from_s, until_s)).stdout
 
     def qos(self) -> str:
-        """Text of ``sacctmgr -P show qos``.
+        """Text of ``sacctmgr -P show qos``: priorities, preemption, limits.
 
         Raises:
             SlurmRefused: The site keeps no accounts, or will not tell.
         """
-        return self._run(["sacctmgr", "--parsable2", "show", "qos"]).stdout
+        return self._run(["sacctmgr", "--parsable2", "show", "qos", f"format={','.join(_QOS_COLUMNS)}"]).stdout
+
+    def associations(self, cluster: str) -> str:
+        """Text of ``sacctmgr -P show assoc``: accounts and their users, with limits on jobs that gather age.
+
+        Args:
+            cluster: Its name (``ClusterName``): the database may be that of several.
+
+        Raises:
+            SlurmRefused: The site keeps no accounts, or will not tell.
+        """
+        words = [f"cluster={cluster}", f"format={','.join(_ASSOCIATION_COLUMNS)}"]
+        return self._run(["sacctmgr", "--parsable2", "show", "assoc", *words]).stdout
 
     def accrual_limits(self) -> tuple[str, ...] | None:
         """Limits on how many jobs gather age at once, as ``qos low MaxJobsAccruePU=2``; None where nobody tells.

@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 from site_slurm import BEGIN_S, POOL, SiteCommandLines, site_slurm
 
-from mirage.calibration.site.accounts import PAUSE_S, SacctHistory, SiteAccounts, site_accounts
+from mirage.calibration.site.accounts import PAUSE_S, SacctHistory, SiteAccounts, site_accounts, with_associations
+from mirage.calibration.told import Told
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.lab.virtual.slurm import VirtualSlurm
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.slurm_conf.settings import SlurmSettings
 from mirage.slurm.client import SlurmClient
-from mirage.trace.table import JobTable
+from mirage.trace.table import JobTable, Labels
 
 pytestmark = pytest.mark.usefixtures("utc")
 
@@ -219,6 +221,21 @@ def test_limits_of_qos_are_told_where_sacctmgr_tells_them(gathered: tuple[Login,
     assert (told.by, told.qos_by) == ("scontrol show config", "sacctmgr show qos")
     assert told.qos is not None
     assert [(limit.per, limit.jobs, limit.qos) for limit in told.qos.limits] == [("user", 3, ("normal",))]
+
+
+ASSOCIATIONS = "Cluster|Account|ParentName|User|Partition|GrpJobsAccrue|MaxJobsAccrue\nls6|{}||ada|||2\n"
+
+
+@pytest.mark.parametrize(("enforced", "account", "limits"), [("limits", "x", 1), ("limits", "y", 0), ("qos", "x", 0)])
+def test_limits_of_associations_are_told_where_slurm_keeps_them_and_they_count_jobs(
+    gathered: tuple[Login, SiteAccounts], enforced: str, account: str, limits: int
+) -> None:
+    login, jobs = gathered[0], gathered[1].jobs
+    own = jobs.with_columns(account=Labels.of(["x"] * len(jobs)))
+    options = {"accountingstorageenforce": enforced, "clustername": "ls6"}
+    login.lines.associations = ASSOCIATIONS.format(account)
+    found = with_associations(Told(SlurmSettings.from_options(options, ""), ""), login.client, options, own)
+    assert (len(found.age_limits(own)), found.associations_by) == (limits, "sacctmgr show assoc" if limits else "")
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,10 @@ FULL = ClusterFile(
         True,
         {"normal": 1.0, "a.b": 10.0},
         {"a.b": ("normal",), "normal": ()},
-        limits=(Limit(jobs=8), Limit("account", gpus=40, qos=("a.b",), partitions=("gpu",))),
+        limits=(
+            Limit(jobs=8), Limit("account", gpus=40, qos=("a.b",), partitions=("gpu",)),
+            Limit(ageing=2, users=("ada", "größe"), accounts=("x",)),
+        ),
         changes=(CapacityChange(MARCH_S, "a100", -2),),
         reservations=(Reservation(MARCH_S, MARCH_S + 36_000, "a100", 70, MARCH_S - DAY_S),),
     ),
@@ -98,6 +101,7 @@ def test_the_file_is_one_that_people_can_read() -> None:
     assert (told["scheduler"]["bf_interval"], told["scheduler"]["half_life"]) == ("00:00:10", "UNLIMITED")
     assert told["cluster"] == {"shared_nodes": True}
     assert told["limit"][0]["jobs"] == 8
+    assert told["limit"][2]["users"] == ["ada", "größe"]
     assert told["limit"][1] == {"per": "account", "gpus": 40, "qos": ["a.b"], "partitions": ["gpu"]}
     assert told["users"] == {"think_time": "00:20:00"}
     assert told["calibration"] == FULL.calibration

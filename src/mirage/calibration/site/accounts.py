@@ -14,6 +14,7 @@ from mirage.calibration.told import Told
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, SlurmError, SlurmNotAsked, SlurmUnreachable
 from mirage.job_state import MISSING, UNFINISHED, JobState
+from mirage.sim.slurm_conf.associations import associations
 from mirage.sim.slurm_conf.qos import QosTable, qos_table
 from mirage.sim.slurm_conf.settings import SlurmSettings
 from mirage.slurm.backend import cluster_of
@@ -183,6 +184,10 @@ def site_accounts(history: SacctHistory, now_s: int, weeks: int) -> SiteAccounts
         told = replace(told, qos=qos, qos_by="sacctmgr show qos" if qos is not None else "")
     except (SlurmError, ConfigurationError) as error:
         remarks.append(f"limits of QOS are not known, and are inferred as far as they show: {error}")
+    try:
+        told = with_associations(told, slurm, options, own)
+    except (SlurmError, ConfigurationError) as error:
+        remarks.append(f"limits of users and accounts on jobs that gather age are not known: {error}")
     return SiteAccounts(cluster_of(options), own, told, pool, tuple(remarks))
 
 
@@ -196,6 +201,22 @@ def _qos_of(slurm: SlurmClient, jobs: JobTable) -> QosTable | None:
     found = qos_table(slurm.qos(), "sacctmgr show qos")
     there = {jobs.qos.names[code] for code in np.unique(jobs.qos.codes[jobs.qos.codes >= 0])}
     return found if there & found.factors.keys() else None
+
+
+def with_associations(told: Told, slurm: SlurmClient, options: Mapping[str, str], jobs: JobTable) -> Told:
+    """What is told, and the associations, where Slurm keeps their limits on age and some count these jobs.
+
+    Raises:
+        SlurmError: sacctmgr does not tell.
+        ConfigurationError: It tells what cannot be read.
+    """
+    if told.settings.hold_keeps_age:  # nothing is enforced
+        return told
+    by = "sacctmgr show assoc"
+    found = replace(
+        told, associations=associations(slurm.associations(options.get("clustername", "")), by), associations_by=by
+    )
+    return found if found.age_limits(jobs) else told
 
 
 def keeps_accounts(options: Mapping[str, str]) -> bool:

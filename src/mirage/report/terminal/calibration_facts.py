@@ -97,6 +97,8 @@ def _limits(found: Calibration) -> Iterator[Fact]:
             yield Fact("limit", f"{limit}, from {found.told.qos_by}", TOLD)
         if not found.told.qos.limits:
             yield Fact("limit", f"none in {found.told.qos_by}", TOLD)
+    for limit in found.site.age_limits:
+        yield Fact("limit", f"{limit}, from {found.told.associations_by}", TOLD)
     if found.site.tells_user_jobs:
         return
     seen = user_job_limit(found.fitted.within(found.site.jobs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,13 +41,22 @@ FIRST_SLOTS, FIRST_LOG = 256, 1024
 """Room for jobs, and for segments beyond one a job, to begin with; it is doubled as needed."""
 
 
-def make_world(cluster: Cluster, jobs: Any, settings: Records, accounts: Any) -> World:
+def make_world(
+    cluster: Cluster,
+    jobs: Any,
+    settings: Records,
+    accounts: Any,
+    user_names: Sequence[str] = (),
+    account_names: Sequence[str] = (),
+) -> World:
     """The fixed arrays of a simulation.
 
     Args:
         jobs: JOB records by submit time.
         settings: The one SETTINGS record.
         accounts: Shape (users,), the account of each user; codes of users run below its length.
+        user_names: Names of users by code, from code 1 on, for limits that name some.
+        account_names: The same of accounts.
     """
     bins = cluster.bins()
     if cluster.shared_nodes:
@@ -68,6 +78,8 @@ def make_world(cluster: Cluster, jobs: Any, settings: Records, accounts: Any) ->
         limits=_limits(cluster),
         limits_qos=_named([limit.qos for limit in cluster.limits], ["", *cluster.qos_factors]),
         limits_partition=_named([limit.partitions for limit in cluster.limits], [p.name for p in cluster.partitions]),
+        limits_user=_named([limit.users for limit in cluster.limits], _filled(user_names, len(accounts))),
+        limits_account=_named([limit.accounts for limit in cluster.limits], _filled(account_names, 1)),
         of_node=np.array([cluster.of_node(p) for p in cluster.partitions], dtype=np.int64),
         of_partition=np.array([_of_partition(cluster, p) for p in cluster.partitions], dtype=np.int64),
     )
@@ -97,8 +109,13 @@ def _limits(cluster: Cluster) -> Records:
 
 def _named(chosen: list[tuple[str, ...]], names: list[str]) -> NDArray[np.bool_]:
     """Shape (rows, names): which of the names each row chooses; all where it names none."""
-    rows = [[not some or name in some for name in names] for some in chosen]
+    rows = [[not some or name in some for name in names] for some in map(frozenset, chosen)]
     return np.array(rows, dtype=np.bool_).reshape(len(chosen), len(names))
+
+
+def _filled(names: Sequence[str], least: int) -> list[str]:
+    """Names by code: that of none at 0, and as many codes without a name behind them as there must be."""
+    return ["", *names, *[""] * (least - 1 - len(names))]
 
 
 def _displaces(cluster: Cluster) -> NDArray[np.bool_]:

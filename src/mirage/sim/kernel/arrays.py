@@ -211,6 +211,8 @@ class World(NamedTuple):
     limits: Records  # LIMIT
     limits_qos: NDArray[np.bool_]  # (limits, QOS): whose jobs each counts
     limits_partition: NDArray[np.bool_]  # (limits, partitions)
+    limits_user: NDArray[np.bool_]  # (limits, users), of limits on age
+    limits_account: NDArray[np.bool_]  # (limits, accounts), of limits on age
     of_node: NDArray[np.int64]  # (partitions, 2): the most GPUs and CPUs of a node: what a whole node counts with
     of_partition: NDArray[np.int64]  # (partitions, 2): GPUs and CPUs of all nodes
 
@@ -270,7 +272,7 @@ def _example_types() -> tuple[Any, Any, Any]:
     f1, b2 = np.zeros(1, np.float64), np.zeros((1, 1), np.bool_)
     world = World(
         records(JOB, 1), i2, records(CAPACITY, 1), records(SETTINGS, 1), f1, i1, f1, i1, b2,
-        records(LIMIT, 1), b2, b2, i2, i2,
+        records(LIMIT, 1), b2, b2, b2, b2, i2, i2,
     )  # fmt: skip
     state = State(
         np.zeros(1, CLOCK), records(JOB, 1), i1, i1, i1, records(HEAP, 1), records(CHUNK, 1), i2, i2,

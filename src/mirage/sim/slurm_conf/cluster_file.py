@@ -34,6 +34,9 @@ _ABOUT = {
     "said_by": "Where the sections come from.",
 }
 _QOS = ("qos_factors", "qos_preempts")
+_RARE = ("users", "accounts")
+"""Lists that are left out where they are empty."""
+
 _PERIODS = ("bf_interval_s", "bf_resolution_s", "calc_period_s", "limit_check_s", "half_life_s", "max_age_s")
 """Settings that must not be zero, as something is divided by them."""
 
@@ -153,9 +156,10 @@ def _facts(section: str, facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _filled(item: Any, only: frozenset[str] | None = None) -> dict[str, Any]:
-    """Key → value of the fields that are not None."""
+    """Key → value of the fields that say something."""
     values = {f.name: getattr(item, f.name) for f in fields(item) if only is None or f.name in only}
-    return {key_of(name): written(name, value) for name, value in values.items() if value is not None}
+    said = {name: value for name, value in values.items() if value is not None and (value != () or name not in _RARE)}
+    return {key_of(name): written(name, value) for name, value in said.items()}
 
 
 # -- the parts of a cluster -------------------------------------------------------------------------------------------

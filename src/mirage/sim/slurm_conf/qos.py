@@ -11,12 +11,11 @@ from mirage.job_state import MISSING
 from mirage.sim.cluster import Cluster, Limit
 from mirage.slurm_words.tres import tres_count, tres_gpus
 
-_LIMITS = (
-    ("user", "MaxJobsPU", "MaxTRESPU", "MaxJobsAccruePU"),
-    ("account", "MaxJobsPA", "MaxTRESPA", "MaxJobsAccruePA"),
-    ("all", "GrpJobs", "GrpTRES", "GrpJobsAccrue"),
-)
-"""Whom a limit counts together, and its columns for jobs, for nodes and GPUs, and for waiting jobs that gather age."""
+_RUNNING = (("user", "MaxJobsPU", "MaxTRESPU"), ("account", "MaxJobsPA", "MaxTRESPA"), ("all", "GrpJobs", "GrpTRES"))
+"""Whom a limit counts together, and its columns for jobs, and for nodes and GPUs."""
+
+_AGEING = (("all", "GrpJobsAccrue"), ("account", "MaxJobsAccruePA"), ("user", "MaxJobsAccruePU"))
+"""The same for waiting jobs that gather age, in Slurm's order: of several the first decides (measured on 22.05.8)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +81,17 @@ def qos_table(text: str, path: str) -> QosTable:
 
 
 def _limits(place: str, row: dict[str, str | None]) -> list[Limit]:
-    """The limits of a QOS on what runs at once."""
-    found = []
-    for per, jobs, tres, accrue in _LIMITS:
+    """The limits of a QOS on what runs, and on what gathers age, at once."""
+    found, qos = [], (row["Name"] or "",)
+    for per, jobs, tres in _RUNNING:
         running = _count(place, jobs, row.get(jobs) or "")
         nodes, gpus = _of_tres(place, tres, row.get(tres) or "")
-        ageing = _count(place, accrue, row.get(accrue) or "")
-        if (running, nodes, gpus, ageing) != (None, None, None, None):
-            found.append(Limit(per, running, nodes, gpus, qos=(row["Name"] or "",), ageing=ageing))
+        if (running, nodes, gpus) != (None, None, None):
+            found.append(Limit(per, running, nodes, gpus, qos=qos))
+    for per, column in _AGEING:
+        ageing = _count(place, column, row.get(column) or "")
+        if ageing is not None:
+            found.append(Limit(per, qos=qos, ageing=ageing))
     return found
 
 

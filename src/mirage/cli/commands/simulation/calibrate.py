@@ -56,6 +56,12 @@ if TYPE_CHECKING:
 )
 @click.option("--settings", type=click.Choice(SETTINGS), help="The scheduler's parameters without one.")
 @click.option("--qos", metavar="FILE", help="Take QOS and their limits from what `sacctmgr -P show qos` prints.")
+@click.option(
+    "--associations",
+    metavar="FILE",
+    help="Take limits on age of users and accounts from what `sacctmgr -P show assoc format=Cluster,Account,ParentName,"
+    "User,Partition,GrpJobsAccrue,MaxJobsAccrue` prints.",
+)
 @click.option("--sprio", metavar="FILE", help="Take the weights of priorities from what `sprio -w` prints.")
 @click.option("--fit-from", type=DATE, metavar="DATE", help="Fit to jobs submitted from then on, UTC.")
 @click.option("--judge-from", type=DATE, metavar="DATE", help="Judge by those submitted from then on.")
@@ -71,6 +77,7 @@ def calibrate(
     slurm_conf: str | None,
     settings: str | None,
     qos: str | None,
+    associations: str | None,
     sprio: str | None,
     fit_from: int | None,
     judge_from: int | None,
@@ -84,14 +91,15 @@ def calibrate(
     From the accounts come the nodes over time, outages, the limit on running jobs of a user and the priorities of jobs;
     weights of priorities, the time a node needs between two jobs and whether users answer to their jobs are chosen so
     that a replay of one slice of time comes closest to it. It is judged on the slice after that one: by default, the
-    trace is cut in half behind its first two weeks. What is told by --slurm-conf, --qos and --sprio is not inferred.
+    trace is cut in half behind its first two weeks. What is told by --slurm-conf, --qos, --associations and --sprio is
+    not inferred.
 
     With --site instead of TRACE the accounts, settings and partitions are those of this cluster, and the result is kept
     in the agent's folder, where mirage doctor and mirage predict find it; the agent does the same once a week.
     """
     if at_site == (trace is not None):
         raise click.UsageError("name a TRACE, or --site, and not both")
-    if at_site and (slurm_conf or settings or qos or sprio):
+    if at_site and (slurm_conf or settings or qos or associations or sprio):
         raise click.UsageError("--site asks this cluster itself for the scheduler's parameters; leave the others out")
     if slurm_conf is not None and settings is not None:
         raise click.UsageError("--slurm-conf and --settings exclude each other")
@@ -107,7 +115,7 @@ def calibrate(
     if trace is not None:
         from mirage.calibration.told import read_told
 
-        told = read_told(slurm_conf, settings, qos, sprio)
+        told = read_told(slurm_conf, settings, qos, sprio, associations)
         _calibrate(trace, read_named_trace(trace, reading).table, told, asked)
         return
     from mirage.cli.own_site import own_site
@@ -140,14 +148,16 @@ def _calibrate(trace: str, table: JobTable, told: Told, asked: _Asked) -> None:
     from mirage.calibration.inferred.capacity import queued
     from mirage.calibration.mechanisms import Site
     from mirage.calibration.result import Calibration
-    from mirage.calibration.told import check_qos
+    from mirage.calibration.told import check_associations, check_qos
     from mirage.report.terminal.evaluation import progress_bar
     from mirage.sim.slurm_conf.cluster_file import write_cluster_file
 
     jobs = queued(table)
     check_qos(told, jobs)
+    check_associations(told, jobs)
     slices = _slices(jobs, asked.fit_from, asked.judge_from, asked.until)
-    site = replace(Site.of(jobs, told.settings, slices[0].from_s, slices[0].until_s), qos=told.qos)
+    site = Site.of(jobs, told.settings, slices[0].from_s, slices[0].until_s)
+    site = replace(site, qos=told.qos, age_limits=told.age_limits(jobs))
     with progress_bar("replays") as progress:
         found = Calibration.of(trace, told, site, slices, lambda done, most, _: progress(done, most))
     command = shlex.join(["mirage", *sys.argv[1:]])
