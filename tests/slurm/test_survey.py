@@ -109,6 +109,29 @@ def test_what_a_setting_means(options: dict[str, str], what: str, level: str, va
     assert (told.level, told.value) == (level, value)
 
 
+@pytest.mark.parametrize(
+    ("age", "share", "level", "advice"),
+    [
+        ("7000", "4000", "ok", "age weighs as much as fair-share or more"),
+        ("4000", "4000", "ok", "age weighs as much as fair-share or more"),
+        ("1000", "100000", "warn", "fair-share outweighs age"),
+        ("0", "100000", "warn", "no job gains by its age"),
+    ],
+)
+def test_what_holds_are_worth_beside_fair_share(age: str, share: str, level: str, advice: str) -> None:
+    options = {"prioritytype": "priority/multifactor", "priorityweightage": age, "priorityweightfairshare": share}
+    told = found(Site(**options, prioritymaxage="14-00:00:00"))["holds"]
+    assert (told.level, told.value) == (
+        level, f"PriorityWeightAge={int(age):,} after 14-00:00:00, PriorityWeightFairshare={int(share):,}",
+    )  # fmt: skip
+    assert advice in told.advice
+
+
+def test_without_weights_nothing_is_said_of_holds() -> None:
+    assert "holds" not in found(Site())
+    assert "holds" not in found(Site(prioritytype="priority/basic", priorityweightage="0"))
+
+
 KEPT, WITH_ACCOUNTS = "measured on 22.05.8", {"accountingstoragetype": "accounting_storage/slurmdbd"}
 LIMITED = {"accountingstorageenforce": "associations,limits,qos"}
 
@@ -123,6 +146,7 @@ LIMITED = {"accountingstorageenforce": "associations,limits,qos"}
         ({}, "25.11.7", None, "warn", "is not known for 25.11.7", "compare AccrueTime before and after"),
         ({"prioritytype": "priority/basic"}, "22.05.8", None, "ok", "no job has an age here", "only loses its turn"),
         (LIMITED, "22.05.8", None, "warn", "age begins anew", "AccountingStorageEnforce=associations,limits,qos: "),
+        (LIMITED | WITH_ACCOUNTS, "22.05.8", ("assoc x ada MaxJobsAccrue=2",), "warn", "anew", "ada MaxJobsAccrue=2"),
         (
             LIMITED | {"priorityflags": "accrue_always"},
             "22.05.8",

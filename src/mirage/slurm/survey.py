@@ -53,6 +53,8 @@ def survey(slurm: SlurmClient) -> list[Finding]:
     found.append(Finding(OK, "controller", value, "the chains of a store belong to this cluster and to no other"))
     found += [check(options) for check in _CHECKS]
     found.append(_second_thoughts(slurm, version, options))
+    if "priorityweightage" in options and not options.get("prioritytype", "").endswith("basic"):
+        found.append(_age_against_fair_share(options))
     found.append(_limits(machine))
     found.append(_accounting(slurm, options, queue.time_s))
     return found
@@ -88,13 +90,38 @@ def _second_thoughts(slurm: SlurmClient, version: Version, options: Mapping[str,
     enforced = options.get("accountingstorageenforce", "").lower()
     if _ENFORCES_LIMITS & {word.strip() for word in enforced.split(",")}:
         value = f"age begins anew when a held link is let loose, as limits are enforced (measured on {MEASURED})"
-        return Finding(WARN, what, value, f"AccountingStorageEnforce={enforced}: holds counts on no age here")
+        limits = f"limits on jobs that gain age: {_accrual_limits(slurm, options)}"
+        return Finding(WARN, what, value, f"AccountingStorageEnforce={enforced}: holds counts on no age here; {limits}")
     measured = version[:2] == MEASURED[:2]
     kept = f"a link that competed once keeps its age while it is held (measured on {MEASURED})"
     unknown = f"whether a held link keeps its age is not known for {version} (it does on {MEASURED})"
     limits = _accrual_limits(slurm, options)
     advice = f"limits on jobs that gain age: {limits}" + ("" if measured else "; compare AccrueTime before and after")
     return Finding(OK if measured else WARN, what, kept if measured else unknown, advice)
+
+
+def _age_against_fair_share(options: Mapping[str, str]) -> Finding:
+    """What holds of a queued link are worth: as much as age is, beside fair-share."""
+    what = "holds"
+    age, share = (_weight(options, key) for key in ("priorityweightage", "priorityweightfairshare"))
+    oldest = options.get("prioritymaxage", "7-00:00:00")
+    value = f"PriorityWeightAge={age:,} after {oldest}, PriorityWeightFairshare={share:,}"
+    if age == 0:
+        advice = "no job gains by its age: a link that is submitted early only comes before its equals"
+        return Finding(WARN, what, value, advice)
+    if share > age:
+        advice = (
+            "fair-share outweighs age: the order of the queue follows what users have used, and a link that was "
+            "submitted early and held has less of it; what holds bring was measured only where age decides"
+        )
+        return Finding(WARN, what, value, advice)
+    return Finding(OK, what, value, "age weighs as much as fair-share or more, as where holds was measured")
+
+
+def _weight(options: Mapping[str, str], key: str) -> int:
+    """A weight of priorities; 0 where it is not there or no number."""
+    text = options.get(key, "").strip()
+    return int(text) if text.isdecimal() else 0
 
 
 def _accrual_limits(slurm: SlurmClient, options: Mapping[str, str]) -> str:
