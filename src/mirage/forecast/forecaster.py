@@ -91,6 +91,11 @@ class Forecaster:
         self.futures, self.seed, self.arrivals, self.threads = futures, seed, arrivals, threads
         self.spec = discipline_spec(discipline)
         self.scheduler = scheduler or SlurmSettings()
+        self.seldom = replace(
+            self.scheduler,
+            calc_period_s=max(self.scheduler.calc_period_s, RANKED_EVERY_S),
+            bf_interval_s=max(self.scheduler.bf_interval_s, PLANNED_EVERY_S),
+        )
         self.limits = foreseen(limits) if self.spec.limits else ()
         self.run_times = run_times or History()
 
@@ -122,12 +127,9 @@ class QueueFutures:
         self.days = _days(self.past, forecaster) if forecaster.arrivals else np.zeros((forecaster.futures, 1), np.int64)
         arrivals = most_arrivals(self.past.jobs, self.days, view.now_s)
         scheduler = forecaster.scheduler
-        seldom = replace(
-            scheduler,
-            calc_period_s=max(scheduler.calc_period_s, RANKED_EVERY_S),
-            bf_interval_s=max(scheduler.bf_interval_s, PLANNED_EVERY_S),
+        self.world, self.seen, scratch = revive(
+            view, self.spec, forecaster.seldom, arrivals, view.phase_s, forecaster.limits
         )
-        self.world, self.seen, scratch = revive(view, self.spec, seldom, arrivals, view.phase_s, forecaster.limits)
         self._scratch = [scratch, *(self._fresh_scratch() for _ in range(1, self.threads))]
         self.keeps_age = scheduler.hold_keeps_age
         self.standings, self.seed = Standings(view, scheduler), forecaster.seed

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.forecast.chances_kernel import fill_chances
 from mirage.job_state import Floats, Ints
 from mirage.policy.view import View
 
@@ -64,12 +65,9 @@ def chances(view: View, futures: int, seed: int) -> Floats:
     ids = np.concatenate([view.pending.id, view.running.id]).astype(np.uint64)
     user = np.concatenate([view.pending.user, view.running.user]).astype(np.uint64)
     limit_s = np.concatenate([view.pending.limit_s, view.running.limit_s]).astype(np.uint64)
-    future = np.arange(futures, dtype=np.uint64)[:, None]
-    own = uniform(seed, future, ids, 1)
-    shared = uniform(seed, future, user * np.uint64(1_000_003) + limit_s, 2)
-    follows = uniform(seed, future, ids, 3) < SHARED
-    chosen: Floats = np.where(follows, shared, own)
-    return chosen
+    found = np.empty((futures, len(ids)))
+    fill_chances(np.uint64((seed * 8) & 0xFFFFFFFFFFFFFFFF), ids, user, limit_s, SHARED, found)
+    return found
 
 
 def uniform(seed: int, future: NDArray[np.uint64], key: NDArray[np.uint64], stream: int) -> Floats:

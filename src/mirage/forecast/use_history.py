@@ -8,7 +8,7 @@ elapsed time, so only larger uses are drawn.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -73,13 +73,20 @@ def evenly(uses: Floats, weights: Floats | None = None) -> Floats:
         Shape (LEVELS,), ascending.
     """
     if weights is None:
-        ascending, share = np.sort(uses), np.arange(1, len(uses) + 1) / len(uses)
-    else:
-        order = np.argsort(uses, kind="stable")
-        ascending, mass = uses[order], weights[order]
-        share = np.cumsum(mass) / mass.sum()
+        alike: Floats = np.sort(uses)[_places(len(uses))]
+        return alike
+    order = np.argsort(uses, kind="stable")
+    ascending, mass = uses[order], weights[order]
+    share = np.cumsum(mass) / mass.sum()
     levels: Floats = ascending[np.minimum(share.searchsorted(MIDDLES), len(uses) - 1)]
     return levels
+
+
+@lru_cache(maxsize=8192)
+def _places(n: int) -> Ints:
+    """Which of n values in order stand for them, where all weigh alike."""
+    share = np.arange(1, n + 1) / n
+    return np.minimum(share.searchsorted(MIDDLES), n - 1)
 
 
 def filled_up(uses: Floats, wider: Floats) -> Floats:

@@ -269,12 +269,14 @@ def link_record(
         failed: Whether it will end unsuccessfully.
     """
     job = records(JOB, 1)
-    job.id = job_id
-    job.nodes, job.limit_s = nodes, limit_s
-    job.run_s = limit_s if run_s is None else run_s
-    job.gpus, job.cpus, job.memory = gpus, cpus, memory
-    job.user, job.partition, job.qos, job.boost, job.failed = user, partition, qos, boost, failed
-    job.begin_s = begin_s
-    job.after = after
-    job.after_kind = AFTER_NONE if after == NOBODY else after_kind
+    columns = job.view(np.ndarray)  # attributes of records cost many times as much
+    columns["id"] = job_id
+    columns["nodes"], columns["limit_s"] = nodes, limit_s
+    columns["run_s"] = limit_s if run_s is None else run_s
+    columns["gpus"], columns["cpus"], columns["memory"] = gpus, cpus, memory
+    columns["user"], columns["partition"], columns["qos"] = user, partition, qos
+    columns["boost"], columns["failed"] = boost, failed
+    columns["begin_s"] = begin_s
+    columns["after"] = after
+    columns["after_kind"] = AFTER_NONE if after == NOBODY else after_kind
     return job

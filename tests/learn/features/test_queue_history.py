@@ -75,3 +75,14 @@ def test_a_part_of_the_history_is_the_end_of_all_of_it() -> None:
     whole = queue_history(seen)
     np.testing.assert_array_equal(queue_history(seen, 7), whole[-7:])
     assert whole[-7:].any()
+
+
+def test_quartiles_are_those_of_the_jobs_that_were_there() -> None:
+    rng = np.random.default_rng(1)
+    waits = [{"submit_s": at(k) + 1, "limit_s": int(rng.integers(60, 90_000))} for k in range(1, 200, 7)]
+    rows = queue_history(view(NOW_S, 8, 0, pending=jobs(*waits)), 20)
+    for back, row in enumerate(rows[::-1]):
+        there = [job for job in waits if job["submit_s"] < NOW_S - 600 * back]
+        limits = np.quantile([job["limit_s"] for job in there], [0, 0.25, 0.5, 0.75, 1]) / 60 if there else np.zeros(5)
+        np.testing.assert_array_equal(row[2:7], limits.astype(np.float32))
+        assert row[0] == len(there)

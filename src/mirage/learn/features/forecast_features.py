@@ -43,6 +43,23 @@ def forecast_features(forecast: StartForecast) -> Floats:
     """Shape (``NAMES``,): what a forecast of ``forecast_of`` says, in hours."""
     gap_h = (forecast.starts_s[:, [0, -1]] - forecast.ends_s) / HOUR_S
     now_h, (mean_h, later_h) = gap_h[:, 0], gap_h.mean(axis=0)
-    quantiles = np.quantile(gap_h, LEVELS, axis=0)
+    quantiles = quantiles_of(gap_h)
     losses = (np.maximum(now_h, 0.0).mean(), np.maximum(-now_h, 0.0).mean(), forecast.open_share)
     return np.concatenate([quantiles[:, 0], [mean_h, *losses], quantiles[:, 1], [later_h]])
+
+
+def quantiles_of(values: Floats) -> Floats:
+    """Shape (``LEVELS``, columns): the quantiles of every column, to the bit what ``numpy.quantile`` says.
+
+    That takes five times as long for a few numbers.
+
+    Args:
+        values: Shape (n, columns).
+    """
+    ascending = np.sort(values, axis=0)
+    place = (len(values) - 1) * np.array(LEVELS)
+    first = place.astype(np.int64)
+    below, above = ascending[first], ascending[np.minimum(first + 1, len(values) - 1)]
+    share, apart = (place - first)[:, None], above - below
+    found: Floats = np.where(share >= 0.5, above - apart * (1 - share), below + apart * share)
+    return found

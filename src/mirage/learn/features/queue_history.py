@@ -11,20 +11,22 @@ as far as squeue and sacct tell:
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import float64, int64, void
 from numpy.typing import NDArray
 
 from mirage.duration import MINUTE_S
 from mirage.job_state import Ints
 from mirage.learn.hand_overs import HISTORY, QUEUE_COLUMNS, Floats32
 from mirage.policy.view import View
+from mirage.sim.kernel.compile import kernel
 
 SNAPSHOT_S = 10 * MINUTE_S
 """Between two snapshots."""
 
-_QUARTILES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -102,7 +104,7 @@ class _Present:
         self._first, self._many = first[self._there], (last - first)[self._there]
         self._snapshots = snapshots
         self.count = self._sum(np.ones(len(self._there)))
-        self._begin = (np.cumsum(self.count) - self.count).astype(np.int64)
+        self._room = np.empty(len(self._there), dtype=np.int64)
 
     def total(self, values: Ints) -> NDArray[np.float64]:
         """Shape (snapshots,): the sum over those that are there."""
@@ -122,21 +124,38 @@ class _Present:
             values: Shape (jobs,).
             plus: Shape (snapshots,): added to all values in a snapshot.
         """
-        found = np.zeros((self._snapshots, len(_QUARTILES)))
+        found = np.zeros((self._snapshots, 5))
         some = self.count > 0
         if not some.any():
             return found
         own = values[self._there]
-        order = np.argsort(own, kind="stable")
-        many = self._many[order]
-        within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-        snapshot = (np.repeat(self._first[order], many) + within).astype(np.uint16)
-        ascending = np.repeat(own[order], many)[np.argsort(snapshot, kind="stable")]  # snapshot by snapshot
-        place = (self.count[some, None] - 1.0) * _QUARTILES
-        low = place.astype(np.int64)
-        begin = self._begin[some, None]
-        below, above = ascending[begin + low], ascending[begin + np.ceil(place).astype(np.int64)]
-        found[some] = below + (above - below) * (place - low)
+        fill_spread(own, np.argsort(own), self._first, self._many, self._room, found)
         if isinstance(plus, np.ndarray):
             found[some] += plus[some, None]
         return found
+
+
+@kernel(void(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], float64[:, ::1]))
+def fill_spread(values: Any, order: Any, first: Any, many: Any, ascending: Any, found: Any) -> None:
+    """Write minimum, quartiles and maximum of the values that are there in every snapshot; nothing where none is.
+
+    Args:
+        values: Shape (jobs,).
+        order: Shape (jobs,): the jobs by value.
+        first: Shape (jobs,): the first snapshot in which each is there.
+        many: Shape (jobs,): in how many it is.
+        ascending: Shape (jobs,): working room.
+        found: Shape (snapshots, 5), written.
+    """
+    for snapshot in range(len(found)):
+        n = 0
+        for k in range(len(order)):
+            job = order[k]
+            if 0 <= snapshot - first[job] < many[job]:
+                ascending[n] = values[job]
+                n += 1
+        for quarter in range(5 if n > 0 else 0):
+            place = (n - 1.0) * (quarter / 4.0)
+            low = int(place)
+            below, above = ascending[low], ascending[math.ceil(place)]
+            found[snapshot, quarter] = below + (above - below) * (place - low)

@@ -256,7 +256,7 @@ class Scratch(NamedTuple):
 
 def records(dtype: np.dtype[Any], n: int) -> Records:
     """N zeroed records, whose columns read as attributes too."""
-    return np.zeros(n, dtype).view(np.recarray)
+    return np.frombuffer(np.zeros(n * dtype.itemsize, dtype=np.int8), dtype).view(np.recarray)  # as empty_records
 
 
 def empty_records(dtype: np.dtype[Any], n: int) -> Records:

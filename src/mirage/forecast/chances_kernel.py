@@ -1,0 +1,56 @@
+"""Kernel of the chances: uniform numbers that depend on nothing but seed, future, job and stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import float64, uint64, void
+
+from mirage.sim.kernel.compile import kernel
+
+OWN, SHARED_BY_USER, FOLLOWS = 1, 2, 3
+"""Streams: of the job alone, of like jobs of a user, and which of the two counts."""
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
+_OF_A_USER = np.uint64(1_000_003)
+_ALL = 2.0**64
+
+
+@kernel()
+def mix(bits: Any) -> Any:
+    """SplitMix64's finalizer; what overflows is cut off."""
+    value = bits + _GOLDEN
+    value ^= value >> _30
+    value *= _FIRST
+    value ^= value >> _27
+    value *= _SECOND
+    value ^= value >> _31
+    return value
+
+
+@kernel()
+def in_unit(bits: Any) -> float:
+    """A number in [0, 1) from 64 bits."""
+    return float(np.float64(bits) / _ALL)
+
+
+@kernel(void(uint64, uint64[::1], uint64[::1], uint64[::1], float64, float64[:, ::1]))
+def fill_chances(seed: Any, ids: Any, user: Any, limit_s: Any, shared: float, chances: Any) -> None:
+    """Write the chances of every future and job, as ``mirage.forecast.run_times.chances`` says.
+
+    Args:
+        seed: Eight times that of the forecaster, cut to 64 bits.
+        shared: The share of draws that like jobs of one user have in common.
+        chances: Shape (futures, jobs), written.
+    """
+    for k in range(len(ids)):
+        own, like = mix(ids[k]), mix(user[k] * _OF_A_USER + limit_s[k])
+        for future in range(len(chances)):
+            moved = _GOLDEN * mix(np.uint64(future))
+            if in_unit(mix(mix(seed + np.uint64(FOLLOWS) + moved) ^ own)) < shared:
+                chances[future, k] = in_unit(mix(mix(seed + np.uint64(SHARED_BY_USER) + moved) ^ like))
+            else:
+                chances[future, k] = in_unit(mix(mix(seed + np.uint64(OWN) + moved) ^ own))
