@@ -11,8 +11,6 @@ from mirage.cli.commands.dag import dag
 from mirage.cli.commands.dag.distill import distill
 from mirage.dag.distilled.columns import FEATURES
 from mirage.dag.distilled.executor_rule import Cap, ExecutorRule
-from mirage.dag.distilled.feature_words import FEATURE_WORDS
-from mirage.dag.distilled.rule_words import head_words, rule_words
 from mirage.dag.distilled.tree_policy import shipped_tree
 from mirage.dag.schedulers.registry import make_scheduler
 from mirage.dag.simulator.simulation import DagSimulation
@@ -23,6 +21,8 @@ from mirage.distill.tree import Leaf, Split, Tree
 from mirage.distill.units import FLAG_THRESHOLD, Unit
 from mirage.errors import ConfigurationError
 from mirage.report.dag.executors_chart import EpisodeLog, executors_chart
+from mirage.report.dag.feature_words import FEATURE_WORDS
+from mirage.report.dag.rule_words import head_words, rule_words
 from mirage.report.dag.tree_layout import laid_out
 from mirage.report.dag.tree_picture import tree_svg
 

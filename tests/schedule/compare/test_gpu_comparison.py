@@ -228,7 +228,7 @@ def test_what_a_policy_loads_first_is_not_part_of_its_time(
     monkeypatch.setitem(SCHEDULERS, "loads-first", spec)
     path = _philly(tmp_path, "twelve", [(0, 100 - k, 1) for k in range(12)])
     loads, fifo = compare([path], ["loads-first", "fifo"], ONE_GPU).rows
-    assert LoadsFirst.decided == [warm, 12]
+    assert LoadsFirst.decided == [0, warm, 12], "made to see that it can be, to warm up, to count"
     assert (loads.policy_ms, loads.policy_p95_ms) == (pytest.approx(2.0), pytest.approx(2.0))
     assert (loads.mean_jct_s, loads.makespan_s) == (fifo.mean_jct_s, fifo.makespan_s)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirage.dag.distilled.executor_rule import rule_of
-from mirage.dag.distilled.feature_words import FEATURE_WORDS
-from mirage.dag.distilled.rule_words import RuleLine, head_words, rule_words
 from mirage.dag.distilled.tree_policy import check_features
 from mirage.distill.tree import Tree
+from mirage.report.dag.feature_words import FEATURE_WORDS
+from mirage.report.dag.rule_words import RuleLine, head_words, rule_words
 from mirage.report.dag.tree_layout import Layout, laid_out
 from mirage.report.svg import text_px
 
