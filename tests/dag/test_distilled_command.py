@@ -175,13 +175,15 @@ def stops_after(function, calls):
 def test_methods_are_fitted_beside_each_other_and_drawn(tmp_path):
     pytest.importorskip("sklearn", reason="pip install mirage-hpc[learn]")
     out, plot = tmp_path / "student.txt", tmp_path / "frontier.svg"
-    short = ("--setting", "10/5", "--seeds", "1-3", "--leaves", "2,3", "--rounds", "0", "--plot", str(plot), "--json")
+    short = ("--setting", "10/5", "--seeds", "1-3", "--leaves", "2,3", "--rounds", "0", "--plot", str(plot), "--json",
+             "--rule", "tree")  # fmt: skip
     told = json.loads(said("fit", "--teacher", "sjf", "--method", "cart,trustee", *short, "-o", str(out)))
     rows = told["students"]
     assert [row["method"] for row in rows] == ["cart", "cart", "trustee", "trustee"]
     assert [row["leaves"] <= most for row, most in zip(rows, (2, 3, 2, 3), strict=True)] == [True] * 4
     assert all(row["fit_s"] > 0 and row["mean_jct_s"]["10/5"] > 0 for row in rows)
     assert said("check", str(out)).startswith(f"{out}: {rows[-1]['leaves']} leaves")
+    assert "    crowded_cap: 0.1 7\n" in out.read_text()
     drawn = plot.read_text()
     assert drawn.count("<circle") == 2 + 2 * len(rows)
     assert "cart, 2 leaves" in drawn

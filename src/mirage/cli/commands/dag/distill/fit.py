@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
-from mirage.cli.commands.dag.distill.tree_file import fidelity_line, jct_line
+from mirage.cli.commands.dag.distill.tree_file import fidelity_line, jct_line, read
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
 from mirage.cli.output import check_output, checkpoint_of, resumable, write_output
 from mirage.cli.values import WORDS
 from mirage.errors import ConfigurationError, shown
 
 if TYPE_CHECKING:
+    from mirage.dag.distilled.executor_rule import ExecutorRule
     from mirage.dag.schedulers.registry import Scheduler
 
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     epilog=examples(
         "mirage distill fit --teacher capped:0.25:1.5 --setting 50/200 --seeds 1000-1003 -o mine.txt",
         "mirage distill fit --teacher sjf --leaves 4,8,16,32 -o mine.txt      writes the last, tells of all",
+        "mirage distill fit --teacher decima-argmax:own --rounds 8 --rule tree -o mine.txt",
         "mirage distill fit --teacher fair --method cart,optimal,trustee --leaves 8 -o mine.txt --plot beside.svg",
     ),
 )
@@ -51,6 +53,9 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Of a decision: equal, or margin, by how much the teacher prefers its favourite.",
 )
+@click.option(
+    "--rule", metavar="TREE", help="A tree whose executor rule stands beside the new one; no limit otherwise."
+)
 @click.option("--plot", metavar="FILE", help="Draw fidelity against completion times, a line for each method (.svg).")
 @click.option(
     "--rounds",
@@ -69,6 +74,7 @@ def fit(
     leaves: tuple[str, ...],
     methods: tuple[str, ...],
     weight: str,
+    rule: str | None,
     plot: str | None,
     rounds: int,
     played: EpisodeOptions,
@@ -77,15 +83,16 @@ def fit(
 ) -> None:
     """Fit a small tree to what a scheduler does, where that goes and where the tree itself goes.
 
-    The tree picks the stage; how many executors it gets is said by settings beside it, which are no limit at first. The
-    last quarter of the seeds is only judged. Fidelity and completion times are told together. Every size of --leaves
-    has rounds of its own.
+    The tree picks the stage; how many executors it gets is said by settings beside it, those of another tree with
+    --rule. The last quarter of the seeds is only judged. Fidelity and completion times are told together. Every size
+    of --leaves has rounds of its own.
 
     A command that was killed or interrupted goes on after the last tree that it fitted when it is given again, also
     with other --leaves and --rounds.
     """
     import numpy as np
 
+    from mirage.dag.distilled.executor_rule import ExecutorRule, rule_of
     from mirage.dag.distilled.kept_trees import KeptTrees
     from mirage.dag.distilled.methods.registry import Timed, learner_of
     from mirage.dag.distilled.student import students
@@ -101,8 +108,11 @@ def fit(
         check_frontier(plot)
         check_output(plot)
     learners = {name: Timed(learner_of(name, weight, seed, partial(_tell, name))) for name in methods}
-    scheduler = make_scheduler(teacher)
-    kept = Kept(checkpoint_of(out), _plan(scheduler, played, weight, seed))
+    scheduler, beside = (
+        make_scheduler(teacher),
+        ExecutorRule() if rule is None else rule_of(dict(read(rule)[1].settings)),
+    )
+    kept = Kept(checkpoint_of(out), _plan(scheduler, played, beside, weight, seed))
     settings = played.episodes()
     rows: list[dict[str, Any]] = []
     with resumable(kept.path):
@@ -117,6 +127,7 @@ def fit(
                 np.random.default_rng(seed),
                 leaves=sizes,
                 rounds=rounds,
+                rule=beside,
                 fitted=trees,
                 learn=learner,
                 tell=partial(_tell, name),
@@ -163,7 +174,7 @@ def _leaves(word: str) -> int:
 _CODE = ("mirage.dag.distilled.student", "mirage.dag.distilled.methods.registry")
 
 
-def _plan(teacher: Scheduler, played: EpisodeOptions, weight: str, seed: int) -> dict[str, object]:
+def _plan(teacher: Scheduler, played: EpisodeOptions, rule: ExecutorRule, weight: str, seed: int) -> dict[str, object]:
     """All that decides what is fitted, but for the methods, sizes and rounds."""
     from mirage.source_digest import source_digest
 
@@ -171,6 +182,7 @@ def _plan(teacher: Scheduler, played: EpisodeOptions, weight: str, seed: int) ->
         "teacher": teacher.name,
         "weights of the teacher": sha256(teacher.parameters.tobytes()).hexdigest()[:16],
         **played.plan(),
+        "rule": ", ".join(f"{name}: {value}" for name, value in rule.settings()),
         "weight": weight,
         "seed": seed,
         "version of the code": source_digest([*_CODE, teacher.decider.__module__])[:16],

@@ -60,7 +60,7 @@ def _no_file(name: str) -> str:
             f"'mirage distill fit --teacher {name} -o FILE' makes a tree of this one"
         )
     return (
-        f"there is no file {shown(name)}; name a tree's file, as 'mirage distill fit', 'tune' and 'edit -o' write it, "
+        f"there is no file {name}; name a tree's file, as 'mirage distill fit', 'tune' and 'edit -o' write it, "
         "or tree for the one that ships"
     )
 
