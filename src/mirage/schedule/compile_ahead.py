@@ -12,6 +12,7 @@ from mirage.schedule.cluster import GpuCluster, ServerGroup
 from mirage.schedule.schedulers.registry import SCHEDULERS, make_scheduler
 from mirage.schedule.solver.knapsack import choose
 from mirage.schedule.speeds.arrays import Speeds, linear_speeds
+from mirage.schedule.speeds.law import work
 from mirage.schedule.speeds.profiles import Profiles
 from mirage.schedule.workload.jobs import GpuJobs
 from mirage.schedule.workload.usual_run import run_alone_s
@@ -30,7 +31,8 @@ def use() -> None:
     for spec in SCHEDULERS.values():
         import_module(spec.entry.partition(":")[0])  # compiled schedulers are compiled as they are imported
     _play("fifo", types=1)
-    run_alone_s(Profiles(("any",), _speeds(1)), model=0, gpu_type=0, servers=1, gpus=1, batch=8, work=1.0)
+    profiles = Profiles(("any",), _speeds(1))
+    run_alone_s(profiles, model=0, gpu_type=0, servers=1, gpus=1, batch=8, work=work(profiles.speeds, 0))
     if not left_out():
         for name in SOLVING:
             _play(name, types=1)
