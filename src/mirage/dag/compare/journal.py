@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from mirage.dag.compare.trial import Played
-from mirage.errors import ConfigurationError
+from mirage.kept_lines import KeptLines
 
 FILE = "dag-trials.jsonl"
 
@@ -25,19 +23,10 @@ class Journal:
     """
 
     def __init__(self, folder: Path | None) -> None:
-        self.path = None if folder is None else folder / FILE
+        self._lines = KeptLines(folder, FILE)
         self._played: dict[str, Played] = {}
         self._decision_us: dict[str, float] = {}
-        if self.path is None:
-            return
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            text = self.path.read_text(encoding="utf-8", errors="replace") if self.path.exists() else ""
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write("\n" * bool(text and not text.endswith("\n")))
-        except OSError as error:
-            raise ConfigurationError(f"cannot keep results in {folder}: {error.strerror or error}") from error
-        for line in text.splitlines():
+        for line in self._lines:
             self._take(line)
 
     def played(self, key: str) -> Played | None:
@@ -51,27 +40,19 @@ class Journal:
     def add_played(self, key: str, played: Played) -> None:
         """Take down what became of a trial; it is on the disk when this returns."""
         self._played[key] = played
-        self._write({"key": key, **asdict(played)})
+        self._lines.add({"key": key, **asdict(played)})
 
     def add_decision_us(self, key: str, decision_us: float) -> None:
         """Take down what a decision cost."""
         self._decision_us[key] = decision_us
-        self._write({"key": key, "decision_us": decision_us})
+        self._lines.add({"key": key, "decision_us": decision_us})
 
-    def _write(self, line: dict[str, Any]) -> None:
-        if self.path is not None:
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-
-    def _take(self, line: str) -> None:
+    def _take(self, told: dict[str, Any]) -> None:
         try:
-            told = json.loads(line)
             key = str(told.pop("key"))
             if told.keys() == {"decision_us"}:
                 self._decision_us[key] = float(told["decision_us"])
             else:
                 self._played[key] = Played(**{**told, "jct_s": tuple(map(float, told["jct_s"]))})
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError):
             return

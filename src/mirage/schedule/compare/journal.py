@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
-from mirage.errors import ConfigurationError
+from mirage.kept_lines import KeptLines
 from mirage.schedule.compare.row import Row
 from mirage.schedule.compare.trial import Outcome
 
@@ -25,20 +24,9 @@ class Journal:
     """
 
     def __init__(self, folder: Path | None) -> None:
-        self.path = None if folder is None else folder / FILE
+        self._lines = KeptLines(folder, FILE)
         self._kept: dict[str, Outcome] = {}
-        if self.path is None:
-            return
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            text = self.path.read_text(encoding="utf-8", errors="replace") if self.path.exists() else ""
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write("\n" * bool(text and not text.endswith("\n")))
-        except OSError as error:
-            raise ConfigurationError(
-                f"cannot keep results in {folder}: {error.strerror or error}; name a folder that you can write"
-            ) from error
-        for line in text.splitlines():
+        for line in self._lines:
             self._take(line)
 
     def outcome(self, key: str, workload: str) -> Outcome | None:
@@ -49,15 +37,10 @@ class Journal:
     def add(self, key: str, outcome: Outcome) -> None:
         """Take an outcome down; it is on the disk when this returns."""
         self._kept[key] = outcome
-        if self.path is not None:
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"key": key, **asdict(outcome)}) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
+        self._lines.add({"key": key, **asdict(outcome)})
 
-    def _take(self, line: str) -> None:
+    def _take(self, told: dict[str, Any]) -> None:
         try:
-            told = json.loads(line)
             left_out = tuple((str(reason), int(count)) for reason, count in told["left_out"])
             self._kept[told["key"]] = Outcome(Row(**told["row"]), tuple(told["jct_s"]), left_out)
         except (ValueError, KeyError, TypeError):
