@@ -19,6 +19,7 @@ from mirage.dag.schedulers.registry import make_scheduler
 from mirage.dag.simulator.world import DagCluster
 from mirage.dag.workload.arrivals import poisson_arrivals
 from mirage.dag.workload.generated import generated_templates
+from mirage.distill.ranking import agreement
 from mirage.distill.tree import Leaf, Split, Tree
 from mirage.distill.units import FLAG_THRESHOLD, Unit
 from mirage.errors import ConfigurationError
@@ -47,6 +48,14 @@ def test_a_tree_is_faithful_to_itself_and_less_so_to_others():
     assert 0 < apart.stage <= apart.job < 1
     assert apart.executors < 1
     assert 0 < apart.choices <= apart.decisions
+
+
+@pytest.mark.parametrize("usual", [False, True])
+def test_rows_tell_work_as_the_tree_is_told_it(usual):
+    tree = tree_with(Split("drains_in", 30.0, Leaf(0.0), Leaf(1.0)), ExecutorRule(usual=usual))
+    plays = scheduler_of(tree, "drains last")
+    told = decisions_of(Teacher(plays), episodes([1, 2]).worlds, states_of=plays, tree=plays)
+    assert agreement(tree, told.contests) == 1
 
 
 def test_labels_are_the_teachers_in_whichever_states():

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mirage.dag.distilled.columns import FEATURES, READY, WORK, candidate_rows
+from mirage.dag.distilled.tree_policy import tells_usual
 from mirage.dag.schedulers.registry import Scheduler
 from mirage.dag.simulator.arrays import State, World
 from mirage.dag.simulator.decision import NOTHING, executors_of, stage_of
@@ -89,7 +90,7 @@ def decisions_of(
         teacher: Whose decisions are wanted.
         worlds: The episodes.
         states_of: The scheduler that plays.
-        tree: Whose decisions are compared.
+        tree: Whose decisions are compared, a tree; its rule says by what durations the rows tell work.
         first_group: Number of the first episode.
 
     Raises:
@@ -114,14 +115,14 @@ def _collect(
     seed = group + 1
     told, plays, judged = (one.parameters_for(seed) for one in (teacher.scheduler, states_of, tree))
     likeliest = None if teacher.likeliest is None else teacher.likeliest.parameters_for(seed)
-    state = initial_state(world)
+    state, usual = initial_state(world), tells_usual(judged)
     room, stages = np.zeros((MOST_CANDIDATES, len(FEATURES))), np.zeros(MOST_CANDIDATES, dtype=np.int64)
     answer = next_decision(world, state)
     while answer == ASKS:
         wanted = int(teacher.scheduler.decider(world, state, told))
         does = wanted if states_of is teacher.scheduler else int(states_of.decider(world, state, plays))
         other = does if tree is states_of else int(tree.decider(world, state, judged))
-        count = int(candidate_rows(world, state, room, stages))
+        count = int(candidate_rows(world, state, room, stages, usual))
         if wanted != NOTHING and count:
             meant = wanted if likeliest is None else int(teacher.scheduler.decider(world, state, likeliest))
             _write(found, teacher, told, world, state, wanted, meant, other, room[:count], stages[:count])

@@ -78,6 +78,11 @@ def parameters_of(tree: Tree) -> NDArray[np.float64]:
     return np.array([*header, *places, *nodes, *[0.0] * (2 * len(FEATURES))])
 
 
+def tells_usual(parameters: NDArray[np.float64]) -> bool:
+    """Whether the tree of these parameters is told the work of jobs by usual durations."""
+    return bool(parameters[_USUAL] > 0.0)
+
+
 def _cells(cap: Cap) -> tuple[float, ...]:
     return cap.power, cap.factor, cap.most, cap.keep, cap.new, cap.tasks_each, cap.early
 
