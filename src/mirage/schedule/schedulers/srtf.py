@@ -1,7 +1,8 @@
 """Shortest remaining time first, preemptive: who has least left to do runs.
 
 What a start or restart is expected to cost counts as something left to do. It goes by what users expect, and by true
-run times where they say nothing. It is no bound where jobs have widths: another order can wait less.
+run times where they say nothing; on GPUs of several speeds, by run times on the type of which there are most. It is no
+bound where jobs have widths: another order can wait less.
 """
 
 from __future__ import annotations
@@ -13,19 +14,13 @@ from mirage.schedule.engine.kernel.arrays import PENDING, SCHEDULER, Desk, State
 from mirage.schedule.engine.kernel.reference import dereference
 from mirage.schedule.schedulers.order.exchange import LEAVES, RANKS, exchange
 from mirage.schedule.schedulers.order.line import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, remove
-from mirage.schedule.schedulers.order.reservation import start_cost_s
+from mirage.schedule.schedulers.order.remaining import all_alike, bring_runs_up, common_speed, left_s
 from mirage.schedule.schedulers.preempting import numbered
 from mirage.sim.kernel.compile import kernel
 
 
 @kernel()
-def left_s(job: Any) -> float:
-    """Run time that a waiting job still needs, the cost of its start included."""
-    return float(job.known_run_s * (1.0 - job.progress / job.work) + start_cost_s(job))
-
-
-@kernel()
-def take_in(state: State, desk: Desk) -> None:
+def take_in(state: State, desk: Desk, common: float) -> None:
     """Bring the lines up to the news."""
     keys = desk.memory[0]
     for k in range(state.clock[0].n_news):
@@ -34,14 +29,17 @@ def take_in(state: State, desk: Desk) -> None:
             remove(desk.ranks[LEAVES], desk.ranks[LEAVES + 1], keys, job_id)
         slot = state.slot_of[job_id] if event in (NEWCOMER, RETURNED) else -1
         if slot >= 0 and state.live[slot].status == PENDING:
-            enter(desk.ranks[WAITING], desk.ranks[WAITING + 1], keys, job_id, left_s(state.live[slot]))
+            enter(desk.ranks[WAITING], desk.ranks[WAITING + 1], keys, job_id, left_s(state.live[slot], common))
 
 
 @kernel(SCHEDULER)
 def srtf(situation: Any) -> int:
     """Exchange who has much left to do for who has less."""
     world, state, desk = dereference(situation)
-    take_in(state, desk)
+    common = common_speed(world)
+    take_in(state, desk, common)
+    if not all_alike(world):
+        bring_runs_up(world, state, desk, common)
     return exchange(world, state, desk, state.clock[0].now_s, int(desk.parameters[0]))
 
 

@@ -1,0 +1,74 @@
+"""Remaining run times in one currency: seconds at the usual speed of a job, whatever GPUs it holds.
+
+The usual speed is that on the GPU type of which the cluster has most. A job that runs faster or slower than that has
+its remaining time fall faster or slower than the clock.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.schedule.engine.kernel.arrays import Desk, State, World
+from mirage.schedule.engine.kernel.seen import progress_now
+from mirage.schedule.schedulers.order.line import RUNS, stands_before
+from mirage.schedule.schedulers.order.reservation import start_cost_s, usual_speed
+from mirage.sim.kernel.compile import kernel
+
+
+@kernel(forceinline=False)
+def common_speed(world: World) -> float:
+    """Speed of a GPU, under the linear law, of the type of which the cluster has most."""
+    speeds = world.speeds.type_speed
+    if len(speeds) == 1:
+        return float(speeds[0])
+    most, found = 0, 1.0
+    for gpu_type in range(len(speeds)):
+        gpus = 0
+        for server in range(len(world.gpus_of)):
+            if world.type_of[server] == gpu_type:
+                gpus += world.gpus_of[server]
+        if gpus > most:
+            most, found = gpus, speeds[gpu_type]
+    return float(found)
+
+
+@kernel()
+def all_alike(world: World) -> bool:
+    """Whether remaining times of all running jobs fall by a second a second."""
+    speeds = world.speeds.type_speed
+    for gpu_type in range(len(speeds)):
+        if speeds[gpu_type] != speeds[0]:
+            return False
+    return len(world.speeds.rows) == 0
+
+
+@kernel(forceinline=False)
+def left_s(job: Any, common: float) -> float:
+    """Run time that a waiting job still needs at its usual speed, the cost of its start included.
+
+    Args:
+        common: What ``common_speed`` says. The expected run time of a measured model is one at its usual speed already.
+    """
+    stretch = 1.0 / common if job.model < 0 else 1.0
+    return float(job.known_run_s * (1.0 - job.progress / job.work) * stretch + start_cost_s(job))
+
+
+@kernel(forceinline=False)
+def bring_runs_up(world: World, state: State, desk: Desk, common: float) -> None:
+    """Order jobs that hold GPUs by what they have left now, where their speeds differ from the usual ones."""
+    now_s, keys = state.clock[0].now_s, desk.memory[0]
+    ids, ends = desk.ranks[RUNS], desk.ranks[RUNS + 1]
+    for k in range(ends[0], ends[1]):
+        job = state.live[state.slot_of[ids[k]]]
+        usual = usual_speed(world, job) if job.model >= 0 else job.held * common
+        if job.speed != usual and job.known_run_s == job.known_run_s:
+            left = job.known_run_s * (1.0 - progress_now(job, now_s) / job.work)
+            left = left / common if job.model < 0 else left
+            pause_s = job.told_until_s - now_s if job.told_until_s > now_s else 0.0
+            keys[job.id] = now_s + left + pause_s
+    for k in range(ends[0] + 1, ends[1]):
+        job_id, at = ids[k], k
+        while at > ends[0] and stands_before(keys, job_id, keys[ids[at - 1]], ids[at - 1]):
+            ids[at] = ids[at - 1]
+            at -= 1
+        ids[at] = job_id
