@@ -40,12 +40,17 @@ _ENDED = {
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something that happened to a job, where, and why."""
+    """Something that happened to a job, where, and why.
+
+    Attributes:
+        estimate_s: When the scheduler expects the job to end; None where it does not say.
+    """
 
     time_s: float
     what: str
     where: str = ""
     why: str = ""
+    estimate_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +116,19 @@ def _segments(log: GpuLog, job: int) -> list[Moment]:
     for k in np.flatnonzero(log.segments.id == job).tolist():
         segment = log.segments[k]
         where = " ".join(f"{names[server]}:{gpus}" for server, gpus in sorted(log.places(k).items()))
-        found.append(Moment(float(segment.start_s), "gets", where, _why(log, job, float(segment.start_s))))
+        why, estimate_s = _why(log, job, float(segment.start_s))
+        found.append(Moment(float(segment.start_s), "gets", where, why, estimate_s))
         if np.isfinite(segment.end_s):
             found.append(Moment(float(segment.end_s), _ENDED[int(segment.why)], where))
     return found
 
 
-def _why(log: GpuLog, job: int, start_s: float) -> str:
-    """The reason given for a start or a change of size."""
+def _why(log: GpuLog, job: int, start_s: float) -> tuple[str, float | None]:
+    """The reason given for a start or a change of size, and when the job was expected to end."""
     decisions = log.decisions
     here = (decisions.id == job) & (decisions.time_s == start_s) & np.isin(decisions.kind, [START, RESIZE])
-    numbers = decisions.reason[here & (decisions.refused == APPLIED)]
-    return log.reasons[int(numbers[-1])] if len(numbers) else ""
+    given = decisions[here & (decisions.refused == APPLIED)]
+    if len(given) == 0:
+        return "", None
+    estimate_s = float(given[-1].estimate_s)
+    return log.reasons[int(given[-1].reason)], estimate_s if np.isfinite(estimate_s) else None

@@ -44,8 +44,12 @@ def print_story(story: JobStory, console: Console | None = None) -> None:
     """Print what became of one job, and why."""
     console = console or _console()
     console.print(Text(f"job {story.name}: {story.summary}", "bold"))
-    rows = [(f"{moment.time_s:,.0f}", moment.what, moment.where, moment.why) for moment in story.moments]
-    print_table(console, ("second", "what", "where", "why"), rows, left=4)
+    rows = [(f"{m.time_s:,.0f}", m.what, m.where, m.why, _expected(m.estimate_s)) for m in story.moments]
+    print_table(console, ("second", "what", "where", "why", "expected end"), rows, left=4)
+
+
+def _expected(estimate_s: float | None) -> str:
+    return "" if estimate_s is None else f"{estimate_s:,.0f}"
 
 
 def cells_of(row: Row) -> list[str]:

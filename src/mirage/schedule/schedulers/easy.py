@@ -26,8 +26,18 @@ from mirage.schedule.schedulers.order.line import (
     remove,
     take_out,
 )
-from mirage.schedule.schedulers.order.reservation import PLANNED, left_on_s, offers, reserve
+from mirage.schedule.schedulers.order.reservation import PLANNED, estimate_ends, left_on_s, offers, reserve
 from mirage.sim.kernel.compile import kernel
+
+ENDS_BEFORE, BESIDE = 2, 3
+"""Reasons by number, after that of heads."""
+
+_REASONS = (
+    "",
+    "head-of-queue",
+    "backfill:ends=before-reservation",
+    "backfill:gpus=beside-reservation",
+)
 
 
 @kernel(forceinline=False)
@@ -85,16 +95,17 @@ def backfill(world: World, state: State, desk: Desk, actions: int, used: int) ->
         job = state.live[state.slot_of[ids[k]]]
         places = 0
         if job.gpus <= kept_free + other_free:
-            harmless = gpu_type == NOBODY or job.gpus <= extra or now_s + left_on_s(world, job, gpu_type) <= shadow_s
-            if harmless:
-                places = write_placed_start(world, state, desk, desk.free, actions, job.id, used)
+            why = BESIDE if gpu_type == NOBODY or job.gpus <= extra else ENDS_BEFORE
+            if why == BESIDE or now_s + left_on_s(world, job, gpu_type) <= shadow_s:
+                places = write_placed_start(world, state, desk, desk.free, actions, job.id, used, why)
             elif job.gpus <= other_free:
-                places = write_placed_start(world, state, desk, desk.spare, actions, job.id, used)
+                places = write_placed_start(world, state, desk, desk.spare, actions, job.id, used, BESIDE)
         if places == 0:
             k += 1
             continue
         kept = agree(world, state, desk, used, places, gpu_type, head.pool)
         end_s = now_s + left_on_s(world, job, world.type_of[desk.places[used].server])
+        desk.plan[actions].estimate_s = end_s
         if end_s > shadow_s:
             extra -= kept
         kept_free -= kept
@@ -112,16 +123,14 @@ def easy(situation: Any) -> int:
     world, state, desk = dereference(situation)
     take_in(state, desk)
     actions = start_heads(world, state, desk)
+    estimate_ends(world, state, desk, actions)
     used = 0
     for k in range(actions):
         action = desk.plan[k]
         if action.kind == START:
-            job = state.live[state.slot_of[action.id]]
-            gpu_type = world.type_of[desk.places[used].server]
             used += action.places
             desk.ranks[PLANNED, action.id] = k
-            end_s = state.clock[0].now_s + left_on_s(world, job, gpu_type)
-            enter(desk.ranks[RUNS], desk.ranks[RUNS + 1], desk.memory[0], action.id, end_s)
+            enter(desk.ranks[RUNS], desk.ranks[RUNS + 1], desk.memory[0], action.id, action.estimate_s)
     ends = desk.ranks[WAITING + 1]
     if ends[0] < ends[1]:
         actions = backfill(world, state, desk, actions, used)
@@ -130,4 +139,4 @@ def easy(situation: Any) -> int:
 
 def scheduler() -> CompiledScheduler:
     """EASY backfill by what users expect, and by true run times where they say nothing."""
-    return CompiledScheduler("easy", easy, knows_run_s=True, ranks=5)
+    return CompiledScheduler("easy", easy, _REASONS, knows_run_s=True, ranks=5)

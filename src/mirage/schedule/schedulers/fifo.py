@@ -11,6 +11,9 @@ from mirage.schedule.engine.kernel.writing import copy_free, write_placed_start
 from mirage.schedule.schedulers.order.line import WAITING, queue_by_submission
 from mirage.sim.kernel.compile import kernel
 
+HEAD = 1
+"""The reason, by number, of starts of heads of a line."""
+
 
 @kernel(forceinline=False)
 def start_heads(world: World, state: State, desk: Desk) -> int:
@@ -21,7 +24,7 @@ def start_heads(world: World, state: State, desk: Desk) -> int:
     copy_free(state, desk)
     actions, used = 0, 0
     while ends[0] < ends[1]:
-        places = write_placed_start(world, state, desk, desk.free, actions, ids[ends[0]], used)
+        places = write_placed_start(world, state, desk, desk.free, actions, ids[ends[0]], used, HEAD)
         if places == 0:
             break
         used += places
@@ -40,4 +43,4 @@ def fifo(situation: Any) -> int:
 
 def scheduler() -> CompiledScheduler:
     """First in, first out."""
-    return CompiledScheduler("fifo", fifo, ranks=2)
+    return CompiledScheduler("fifo", fifo, reasons=("", "head-of-queue"), ranks=2)

@@ -12,6 +12,7 @@ from mirage.schedule.engine.kernel.arrays import SCHEDULER
 from mirage.schedule.engine.kernel.reference import dereference
 from mirage.schedule.schedulers.fifo import start_heads
 from mirage.schedule.schedulers.order.line import NEWCOMER, RETURNED, WAITING, enter
+from mirage.schedule.schedulers.order.reservation import estimate_ends
 from mirage.sim.kernel.compile import kernel
 
 
@@ -25,9 +26,11 @@ def sjf(situation: Any) -> int:
             job = state.live[state.slot_of[job_id]]
             left_s = job.known_run_s * (1.0 - job.progress / job.work)
             enter(desk.ranks[WAITING], desk.ranks[WAITING + 1], desk.memory[0], job_id, left_s)
-    return start_heads(world, state, desk)
+    actions = start_heads(world, state, desk)
+    estimate_ends(world, state, desk, actions)
+    return actions
 
 
 def scheduler() -> CompiledScheduler:
     """Shortest job first."""
-    return CompiledScheduler("sjf", sjf, knows_run_s=True, ranks=2)
+    return CompiledScheduler("sjf", sjf, reasons=("", "shortest-waiting"), knows_run_s=True, ranks=2)

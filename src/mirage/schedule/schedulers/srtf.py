@@ -15,8 +15,16 @@ from mirage.schedule.engine.kernel.reference import dereference
 from mirage.schedule.schedulers.order.exchange import LEAVES, RANKS, exchange
 from mirage.schedule.schedulers.order.line import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, remove
 from mirage.schedule.schedulers.order.remaining import all_alike, bring_runs_up, common_speed, left_s
+from mirage.schedule.schedulers.order.reservation import estimate_ends
 from mirage.schedule.schedulers.preempting import numbered
 from mirage.sim.kernel.compile import kernel
+
+_REASONS = (
+    "",
+    "least-left",
+    "less-left-than-running",
+    "others-have-less-left",
+)
 
 
 @kernel()
@@ -40,7 +48,9 @@ def srtf(situation: Any) -> int:
     take_in(state, desk, common)
     if not all_alike(world):
         bring_runs_up(world, state, desk, common)
-    return exchange(world, state, desk, state.clock[0].now_s, int(desk.parameters[0]))
+    actions = exchange(world, state, desk, state.clock[0].now_s, int(desk.parameters[0]))
+    estimate_ends(world, state, desk, actions)
+    return actions
 
 
 def scheduler(preempt: str = "save") -> CompiledScheduler:
@@ -53,4 +63,4 @@ def scheduler(preempt: str = "save") -> CompiledScheduler:
         UnknownName: There is no such way.
     """
     way = float(numbered(preempt))
-    return CompiledScheduler("srtf", srtf, knows_run_s=True, ranks=RANKS, parameters=(way,))
+    return CompiledScheduler("srtf", srtf, _REASONS, knows_run_s=True, ranks=RANKS, parameters=(way,))

@@ -38,6 +38,13 @@ from mirage.sim.kernel.compile import kernel
 _HEAP, _PLACES = RANKS, RANKS + 1
 _TIMES = 1
 
+_REASONS = (
+    "",
+    "first-in-level-order",
+    "before-running-in-level-order",
+    "others-before-in-level-order",
+)
+
 _NEARLY = 1e-3
 """GPU-seconds that rounding to ticks may leave below a threshold."""
 
@@ -184,4 +191,4 @@ def _with_levels(name: str, thresholds: Floats, keys: Floats, preempt: str) -> C
     if len(thresholds) == 0 or thresholds[0] <= 0 or np.any(np.diff(thresholds) <= 0):
         raise ConfigurationError(f"thresholds {thresholds.tolist()} GPU-s do not ascend from above 0; give e.g. 3600")
     parameters = (float(numbered(preempt)), float(len(thresholds)), *thresholds.tolist(), *keys.tolist())
-    return CompiledScheduler(name, tiresias, memory=2, ranks=RANKS + 2, parameters=parameters)
+    return CompiledScheduler(name, tiresias, _REASONS, memory=2, ranks=RANKS + 2, parameters=parameters)

@@ -48,12 +48,15 @@ def copy_free(state: State, desk: Desk) -> None:
 
 
 @kernel(forceinline=False)
-def write_placed_start(world: World, state: State, desk: Desk, free: Any, at: int, job_id: int, used: int) -> int:
+def write_placed_start(
+    world: World, state: State, desk: Desk, free: Any, at: int, job_id: int, used: int, reason: int
+) -> int:
     """Write the start of a job on GPUs that are free by an account, and take them there.
 
     Args:
         free: The account, by server.
         used: Places of the plan so far.
+        reason: A number of the scheduler's.
 
     Returns:
         How many places it takes; 0 where it does not fit, and nothing is written.
@@ -62,7 +65,7 @@ def write_placed_start(world: World, state: State, desk: Desk, free: Any, at: in
     places = pack(world, state, free, job, job.gpus, desk.picked)
     if places == 0:
         return 0
-    write(desk, at, START, job_id, 0, 0)
+    write(desk, at, START, job_id, 0, reason)
     desk.plan[at].first = used
     desk.plan[at].places = places
     for k in range(places):

@@ -28,6 +28,10 @@ RANKS = 7
 """Columns of integers that the exchange needs."""
 
 
+FITS, TAKES, MAKES_WAY = 1, 2, 3
+"""Reasons by number: a start on free GPUs, one on GPUs of jobs preempted for it, and their preemption."""
+
+
 class Account(NamedTuple):
     """GPUs while a plan is made."""
 
@@ -101,7 +105,7 @@ def evict_taken(world: World, state: State, desk: Desk, how: int, n: int, action
         victim = state.live[state.slot_of[taken[k]]]
         settle(victim, state.clock[0].now_s)  # as the engine will, before it has the job leave
         way = way_of(victim, how)
-        write_preempt(desk, actions + k, victim.id, way, 0)
+        write_preempt(desk, actions + k, victim.id, way, MAKES_WAY)
         remove(desk.ranks[RUNS], desk.ranks[RUNS + 1], keys, victim.id)
         if stops_after_s(world, victim, way) > 0.0:
             enter(desk.ranks[LEAVES], desk.ranks[LEAVES + 1], keys, victim.id, keys[victim.id])
@@ -125,9 +129,9 @@ def reserve(world: World, state: State, desk: Desk, job: Any) -> int:
 
 
 @kernel(forceinline=False)
-def start_now(world: World, state: State, desk: Desk, actions: int, job: Any, used: int) -> int:
+def start_now(world: World, state: State, desk: Desk, actions: int, job: Any, used: int, reason: int) -> int:
     """Write the start of a job on what is free at once; how many places, 0 where it does not fit there."""
-    places = write_placed_start(world, state, desk, desk.spare, actions, job.id, used)
+    places = write_placed_start(world, state, desk, desk.spare, actions, job.id, used, reason)
     for k in range(used, used + places):
         desk.free[desk.places[k].server] -= desk.places[k].gpus
     return places
@@ -171,7 +175,7 @@ def exchange(world: World, state: State, desk: Desk, offset: float, how: int) ->
         contested = runs_ends[0] < runs_ends[1] and after(desk, offset, desk.ranks[RUNS][runs_ends[1] - 1], job.id)
         if coming == 0 and not contested:
             break
-        places = start_now(world, state, desk, actions, job, used) if job.gpus <= spare else 0
+        places = start_now(world, state, desk, actions, job, used, FITS) if job.gpus <= spare else 0
         if places == 0 and (job.gpus > coming or pack(world, state, desk.free, job, job.gpus, desk.picked) == 0):
             n = 0
             if contested and coming + later_gpus(state, desk, offset, job.id, job.gpus - coming) >= job.gpus:
@@ -184,7 +188,7 @@ def exchange(world: World, state: State, desk: Desk, offset: float, how: int) ->
                 coming += state.live[state.slot_of[desk.ranks[TAKEN][victim]]].held
             spare += evict_taken(world, state, desk, how, n, actions)
             actions += n
-            places = start_now(world, state, desk, actions, job, used) if job.gpus <= spare else 0
+            places = start_now(world, state, desk, actions, job, used, TAKES) if job.gpus <= spare else 0
         coming -= job.gpus
         if places == 0:
             spare -= reserve(world, state, desk, job)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from mirage.schedule.engine.kernel.arrays import NEVER_S, NOBODY, PENDING, Desk, State, World
+from mirage.schedule.engine.kernel.arrays import NEVER_S, NOBODY, PENDING, START, Desk, State, World
 from mirage.schedule.engine.kernel.life.placing import allowed
 from mirage.schedule.schedulers.order.line import RUNS
 from mirage.schedule.speeds.law import speed
@@ -82,6 +82,17 @@ def left_on_s(world: World, job: Any, gpu_type: int) -> float:
         return NEVER_S
     left_s = job.known_run_s * (1.0 - job.progress / job.work)
     return float(left_s * (usual_speed(world, job) / rate) + start_cost_s(job))
+
+
+@kernel(forceinline=False)
+def estimate_ends(world: World, state: State, desk: Desk, actions: int) -> None:
+    """Write into every start of a plan when its job is expected to end."""
+    for k in range(actions):
+        action = desk.plan[k]
+        if action.kind == START:
+            job = state.live[state.slot_of[action.id]]
+            gpu_type = world.type_of[desk.places[action.first].server]
+            action.estimate_s = state.clock[0].now_s + left_on_s(world, job, gpu_type)
 
 
 @kernel(forceinline=False)
