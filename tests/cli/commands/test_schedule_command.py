@@ -78,6 +78,12 @@ def test_a_run_explains_a_job(workload: str, capsys: pytest.CaptureFixture[str])
     told = json.loads(capsys.readouterr().out)
     assert set(told["row"]) >= KEYS
     assert [moment["what"] for moment in told["job"]["moments"]] == ["submit", "gets", "done"]
+    found = told["measures"]  # four GPUs for 3,600 s, then one for 600 s
+    assert (found["gar"], found["excess_gpus"], found["jtted"]) == (1.0, 0, [1.0, 1.0, 1.0])
+    assert found["sor"] == pytest.approx((4 * 3600 + 600) / (4 * 4200))
+    assert found["gfr"] == pytest.approx(600 / 4200)
+    assert found["jwtd_s"] == {"1": [3590, 3590], "4": [0, 0]}
+    assert found["worst_unfairness"] > found["mean_unfairness"] > 1
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,7 @@ def test_pages_say_how_they_were_made(pages: dict[str, str]) -> None:
         assert "mirage schedule run &lt;w&gt;" in page
         assert "Completion times" in page
     assert "<h2>Pools</h2>" in pages["run"]
+    assert "Fairness and use" in pages["run"]
     assert pages["comparison"].count('class="tile"') == 2
 
 

@@ -11,11 +11,13 @@ from mirage.duration import HOUR_S
 from mirage.job_state import Floats
 from mirage.report.page import CARDS, chart, command, folded, key, page, section, table, tiles
 from mirage.report.schedule.charts import fill, gantt_chart, jct_chart, kind_names, kind_of, series, use_chart
+from mirage.report.schedule.measure_table import measures_section
 from mirage.report.schedule.terminal import NAMES, cells_of
 from mirage.report.schedule.use import UseOverTime, use_by_pool, use_by_type
 from mirage.schedule.compare.comparison import GpuComparison
 from mirage.schedule.compare.row import MEAN, Row
 from mirage.schedule.engine.log import GpuLog
+from mirage.schedule.engine.measures import measures
 
 
 def run_page(row: Row, log: GpuLog, provenance: dict[str, Any]) -> str:
@@ -36,6 +38,7 @@ def run_page(row: Row, log: GpuLog, provenance: dict[str, Any]) -> str:
         _jct_section("Every curve is one kind of job.", _jct_by_kind(log)),
         _gantt_section(log),
         _rows_section([row]),
+        measures_section(measures(log)),
         folded("How this was made", command(str(provenance["command"]))),
     )
 

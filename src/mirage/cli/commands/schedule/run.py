@@ -40,11 +40,13 @@ def run(
 
     from dataclasses import asdict
 
+    from mirage.report.schedule.measure_table import measures_json
     from mirage.report.schedule.page import run_page
     from mirage.report.schedule.story import job_number, story_of
     from mirage.report.schedule.terminal import print_rows, print_story
     from mirage.schedule.compare.scheduler_text import SchedulerText
     from mirage.schedule.compare.trial import play, read
+    from mirage.schedule.engine.measures import measures
     from mirage.schedule.workload.read import read_any_profiles
 
     named = SchedulerText.of(scheduler)
@@ -58,7 +60,8 @@ def run(
         write_output(report, run_page(outcome.row, log, told))
     if as_json:
         explained = {} if story is None else {"job": asdict(story)}
-        click.echo(json.dumps({"row": outcome.row.to_json(), **explained, **told}, indent=2))
+        found = {"row": outcome.row.to_json(), "measures": measures_json(measures(log))}
+        click.echo(json.dumps({**found, **explained, **told}, indent=2))
         return
     print_rows([outcome.row])
     if story is not None:

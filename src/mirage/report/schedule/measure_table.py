@@ -1,0 +1,52 @@
+"""Measures of one run beside completion times: fairness, evictions, and shares of the cluster in use."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+from mirage.duration import HOUR_S
+from mirage.report.page import section, table
+from mirage.schedule.engine.measures import Measures
+
+
+def measures_json(found: Measures) -> dict[str, Any]:
+    """All measures as JSON values: null where there is nothing to take the mean of, sizes as strings."""
+    values: dict[str, Any] = {name: _number(value) for name, value in asdict(found).items()}
+    values["jwtd_s"] = {str(size): [_number(v) for v in waits] for size, waits in found.jwtd_s.items()}
+    values["jtted"] = [_number(v) for v in found.jtted]
+    return values
+
+
+def measures_section(found: Measures) -> str:
+    """The section of a page."""
+    told = "Unfairness above 1: later than on an equal share. Shares are of the time from first submission to last end."
+    cells = [[name, value, note] for name, value, note in _entries(found)]
+    return section("Fairness and use", told, table(("measure", "value", "of what"), cells, cards=True))
+
+
+def _entries(found: Measures) -> list[tuple[str, str, str]]:
+    low, middle, high = found.jtted
+    waits = [
+        (f"JWTD, {size} GPUs and more", f"{_hours(median_s)} / {_hours(high_s)}", "wait, 50 % / 95 %")
+        for size, (median_s, high_s) in found.jwtd_s.items()
+    ]
+    return [
+        ("finish-time unfairness, mean", f"{found.mean_unfairness:.2f}", "jobs with known run times"),
+        ("finish-time unfairness, worst", f"{found.worst_unfairness:.2f}", "jobs with known run times"),
+        ("GPUs evicted beyond those needed", f"{found.excess_gpus:,}", "where the scheduler says what it needs"),
+        ("GAR", f"{found.gar:.1%}", "GPUs held, median over time"),
+        ("SOR", f"{found.sor:.1%}", "GPU-hours held"),
+        ("GFR", f"{found.gfr:.1%}", "servers held in part, mean over time"),
+        ("JTTED", f"{low:.2f} / {middle:.2f} / {high:.2f}", "servers used over the fewest, 5 / 50 / 95 % of GPU-hours"),
+        *waits,
+    ]
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / HOUR_S:.2f} h"
+
+
+def _number(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
