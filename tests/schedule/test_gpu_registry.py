@@ -29,7 +29,7 @@ def test_unknown_names_and_parameters_are_told_the_known_ones() -> None:
         make_scheduler("tiresias", levels=3)
     with pytest.raises(ConfigurationError, match="do not ascend from above 0"):
         make_scheduler("tiresias", thresholds_gpu_s=(5.0, 5.0))
-    with pytest.raises(ConfigurationError, match="needs the service of earlier jobs"):
+    with pytest.raises(ConfigurationError, match="service_gpu_s, the GPU-seconds of earlier jobs, has 0 values"):
         make_scheduler("gittins")
     assert set(COMPILED) <= set(known_schedulers())
     assert scheduler_spec("sjf").knows_run_s

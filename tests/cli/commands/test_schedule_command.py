@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mirage.cli import main
+from mirage.cli.commands.schedule.options import NAMES
 from mirage.schedule.contract import Plan, View
 from mirage.schedule.schedulers.registry import SCHEDULERS, SchedulerSpec
 
@@ -86,9 +87,14 @@ def test_a_run_explains_a_job(workload: str, capsys: pytest.CaptureFixture[str])
     assert found["worst_unfairness"] > found["mean_unfairness"] > 1
 
 
+def test_help_names_every_scheduler() -> None:
+    assert set(re.findall(r"[\w-]+", NAMES)) >= set(SCHEDULERS)
+
+
 @pytest.mark.parametrize(
     ("words", "status", "told"),
     [
+        (["--scheduler", "gittins", "--cluster", "four.toml"], 1, "gittins:service_gpu_s=600/3600/86400"),
         (["--scheduler", "fife"], 1, "Did you mean 'fifo'"),
         (["--scheduler", "fifo", "--cluster", "sia"], 1, "Did you mean 'sia64'"),
         ([*ON_FOUR, "--explain", "nobody"], 1, "unknown job 'nobody'"),

@@ -1,4 +1,4 @@
-"""Schedulers as they are named on a command line: ``tiresias`` or ``tiresias:queue_gpu_s=3600``."""
+"""Schedulers as they are named on a command line: ``tiresias`` or ``tiresias:thresholds_gpu_s=3600``."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ SCHEDULERS: dict[str, SchedulerSpec] = {
     ),
     "gittins": SchedulerSpec(
         f"{_HERE}.tiresias:gittins_scheduler",
-        "Gittins index in levels, preemptive; needs the service of earlier jobs",
+        "Gittins index in levels, preemptive; needs service_gpu_s, the GPU-seconds of earlier jobs",
         {"service_gpu_s": (), "levels": 16, **_PREEMPT},
     ),
     "gavel": SchedulerSpec(

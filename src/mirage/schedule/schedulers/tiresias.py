@@ -155,7 +155,8 @@ def gittins_scheduler(service_gpu_s: ArrayLike = (), levels: int = 16, preempt: 
     service = np.sort(np.asarray(service_gpu_s, dtype=np.float64))
     if len(service) == 0 or levels < 2:
         raise ConfigurationError(
-            f"the Gittins index needs the service of earlier jobs and two levels; got {len(service)} jobs and {levels}"
+            f"service_gpu_s, the GPU-seconds of earlier jobs, has {len(service)} values and levels is {levels}; "
+            "the Gittins index needs one or more and two levels or more, e.g. gittins:service_gpu_s=600/3600/86400"
         )
     thresholds = np.unique(np.quantile(service, np.arange(1, levels) / levels))
     thresholds = thresholds[thresholds > 0]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from mirage.cli.commands.schedule.options import PlayOptions, play_options, provenance, tell_left_out
+from mirage.cli.commands.schedule.options import NAMES, PlayOptions, play_options, provenance, tell_left_out
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output, write_output
 from mirage.cli.study import ExecutorOptions, executor_options
@@ -35,7 +35,7 @@ DEFAULT_SCHEDULERS = "fifo,sjf,tiresias"
     default=DEFAULT_SCHEDULERS,
     show_default=True,
     metavar="LIST",
-    help="The schedulers, each NAME or NAME:KEY=VALUE.",
+    help=f"The schedulers, each NAME or NAME:KEY=VALUE.  {NAMES}",
 )
 @play_options
 @click.option("--report", metavar="FILE", help="Write a page with curves of completion times (.html).")

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from mirage.schedule.compare.trial import Setting
 
 
+NAMES = "Built in: fifo, sjf, srtf, easy, tiresias, gittins, gavel, gavel-max-min, sia, sia-plus."
+"""Names of schedulers for help, which imports none."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlayOptions:
     """The options of where workloads are played."""
@@ -106,7 +110,8 @@ play_options = option_group(
         type=float,
         metavar="SECONDS",
         help="Such jobs write a checkpoint every so many seconds of work: a preempted one is killed and does again "
-        "what came after the last; with --save-s only where that is quicker than to save.  [default: saved on demand]",
+        "what came after the last; with --save-s only where that is quicker than to save. Under sia and gavel it runs "
+        "on to its next checkpoint.  [default: saved on demand]",
     ),
     click.option("--skip-impossible", is_flag=True, help="Leave out jobs that fit on no GPU type, not refuse."),
     seed_option,

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from mirage.cli.commands.schedule.options import PlayOptions, play_options, provenance, tell_left_out
+from mirage.cli.commands.schedule.options import NAMES, PlayOptions, play_options, provenance, tell_left_out
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output, write_output
 
@@ -21,9 +21,13 @@ from mirage.cli.output import check_output, write_output
     ),
 )
 @click.argument("workload")
-@click.option("--scheduler", required=True, metavar="NAME", help="The scheduler: NAME or NAME:KEY=VALUE.")
+@click.option("--scheduler", required=True, metavar="NAME", help=f"The scheduler: NAME or NAME:KEY=VALUE.  {NAMES}")
 @play_options
-@click.option("--explain", metavar="JOB", help="Tell when and why a job got GPUs or lost them, by its name.")
+@click.option(
+    "--explain",
+    metavar="JOB",
+    help="Tell when and why a job got GPUs or lost them: by its name or, if none has that name, its number from 0.",
+)
 @click.option("--report", metavar="FILE", help="Write a page: use over time, completion times, who sat where (.html).")
 @json_output
 def run(
