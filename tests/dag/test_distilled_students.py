@@ -21,6 +21,8 @@ from mirage.dag.workload.arrivals import poisson_arrivals
 from mirage.dag.workload.generated import generated_templates
 from mirage.distill.ranking import agreement
 from mirage.distill.tree import Leaf, Split, Tree
+from mirage.distill.tree_reading import tree_of
+from mirage.distill.tree_text import text_of
 from mirage.distill.units import FLAG_THRESHOLD, Unit
 from mirage.errors import ConfigurationError
 
@@ -110,6 +112,20 @@ def test_tuning_only_keeps_what_helps():
     assert [one.cost for one in told[: found.kept]] == sorted((one.cost for one in told[: found.kept]), reverse=True)
     numbers = tuned(tree, settings, values, np.random.default_rng(2), goes_on=lambda k: k < 10, may_grow=False)
     assert set(numbers.tree.asked) <= {"work"}
+
+
+def test_tuning_of_numbers_keeps_the_questions():
+    numbers = Split("work", 100.0, Leaf(1.0), Split("holds", 2.0, Leaf(1.0), Leaf(2.0)))
+    tree = tree_with(Split("own", FLAG_THRESHOLD, numbers, Leaf(2.0)))
+    rng, other = np.random.default_rng(0), tree
+    for _ in range(300):
+        other = changed(other, np.zeros((0, len(FEATURES))), 4, rng, may_grow=False)
+        own = other.root
+        assert (own.feature, own.threshold, own.below.feature, own.below.above.feature) == (
+            "own", FLAG_THRESHOLD, "work", "holds",
+        )  # fmt: skip
+        assert isinstance(own.above, Leaf)
+    assert tree_of(text_of(other)).root == other.root
 
 
 def test_tuning_may_ask_what_a_tree_does_not_list():

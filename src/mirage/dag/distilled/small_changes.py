@@ -36,13 +36,15 @@ def changed(tree: Tree, values: Floats, most_leaves: int, rng: np.random.Generat
         values: Shape (rows, features), candidates that were met: thresholds of new questions are drawn from them.
         most_leaves: It has no more.
         rng: Draws the changes.
-        may_grow: Whether questions may be added, exchanged and removed; otherwise only numbers are changed.
+        may_grow: Whether questions may be added, exchanged and removed; otherwise only numbers are changed,
+            also where a question then decides nothing, and those about flags stay as they are.
     """
     listed, tree = tree.features, _with_all_features(tree) if may_grow else tree
     for _ in range(_MOST_TRIES):
         other = tree
         for _ in range(int(rng.choice(3, p=(0.6, 0.3, 0.1))) + 1):
             other = _changed_once(other, values, rng, may_grow=may_grow)
+            other = merged(other) if may_grow else other
         if other != tree and len(other.leaves) <= most_leaves:
             return _with_features(other, listed)
     return _with_features(tree, listed)
@@ -65,7 +67,12 @@ def _changed_once(tree: Tree, values: Floats, rng: np.random.Generator, *, may_g
         (3.0, lambda: with_rule(tree, _changed_rule(rule_of(dict(tree.settings)), rng))),
         (
             3.0,
-            lambda: _at_random(tree, lambda node: isinstance(node, Split), lambda node: _moved(node, tree, rng), rng),
+            lambda: _at_random(
+                tree,
+                lambda node: isinstance(node, Split) and (may_grow or tree.unit_of(node.feature) is not Unit.FLAG),
+                lambda node: _moved(node, tree, rng),
+                rng,
+            ),
         ),
         (
             2.0,
@@ -110,7 +117,7 @@ def _at_random(
         below = walk(node.below)
         return replace(node, below=below, above=walk(node.above))
 
-    return merged(replace(tree, root=walk(tree.root)))
+    return replace(tree, root=walk(tree.root))
 
 
 def _nodes(node: Node) -> Iterator[Node]:
