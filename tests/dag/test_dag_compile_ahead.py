@@ -17,6 +17,7 @@ def loads(self, signature, target):
     return load(self, signature, target)
 cache._KernelCache._load_overload = loads
 from importlib.util import find_spec
+from mirage.dag.compare.makespan_bound import makespan_bound_s
 from mirage.dag.schedulers.registry import SCHEDULERS, make_scheduler
 from mirage.dag.simulator.observation import observe
 from mirage.dag.simulator.simulation import DagSimulation
@@ -30,6 +31,7 @@ for name in SCHEDULERS:
         continue
     scheduler = make_scheduler(name + ":own" if "decima" in name else name)
     simulation = DagSimulation(generated_templates(), batch_arrivals(2, 1), DagCluster(5))
+    makespan_bound_s(simulation.world)
     simulation.advance()
     observe(simulation.world, simulation.state)
     simulation.run(scheduler.decider, scheduler.parameters_for(1))

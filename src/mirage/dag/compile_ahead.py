@@ -21,6 +21,7 @@ def use() -> None:
     for module in (*modules, "mirage.dag.decima.deciders", *(() if left_out() else (TRAINING,))):
         import_module(module)
 
+    from mirage.dag.compare.makespan_bound import makespan_bound_s
     from mirage.dag.distilled.decisions import Teacher, decisions_of
     from mirage.dag.simulator.observation import observe
     from mirage.dag.simulator.simulation import DagSimulation
@@ -33,4 +34,5 @@ def use() -> None:
     fifo, tree = make_scheduler("fifo"), make_scheduler("tree")
     observe(simulation.world, simulation.state)
     decisions_of(Teacher(fifo), [simulation.world], states_of=fifo, tree=tree)
+    makespan_bound_s(simulation.world)
     simulation.run(fifo.decider, fifo.parameters)
