@@ -181,6 +181,7 @@ def test_a_rule_is_read_as_it_is_written():
         ({"most": "0 %"}, "above 0 %"),
         ({"early": "0.5"}, "setting early.*per cent"),
         ({"crowded_cap": "0 2"}, "nothing without crowded_from"),
+        ({"crowded_from": "-20 %"}, "crowded_from is -20 %; give a share from 0 %"),
         ({"spare": "maybe"}, "write yes or no"),
         ({"even": "maybe"}, "write yes or no"),
         ({"work": "known"}, "write usual or last"),

@@ -100,6 +100,12 @@ class ExecutorRule:
     even: bool = False
     usual: bool = False
 
+    def __post_init__(self) -> None:
+        if not self.crowded_from >= 0:
+            raise ConfigurationError(
+                f"crowded_from is {written(self.crowded_from, Unit.SHARE)}; give a share from 0 %: jobs per executor"
+            )
+
     def settings(self) -> tuple[tuple[str, str], ...]:
         """The rule as settings of a tree; ``rule_of`` reads them."""
         return tuple(self._settings())
