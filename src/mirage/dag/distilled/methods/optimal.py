@@ -90,6 +90,11 @@ def optimal_tree(
     rows, value = drawn(examples, settings.drawn, rng)
     if leaves == 1:
         return Optimal(ordered(Tree(examples.features, Unit.NUMBER, Leaf(1.0)), contests), True, float(value.var()))
+    if len(rows) < settings.least:
+        raise ConfigurationError(
+            f"there are {len(rows)} candidates to learn of, and a leaf has at least "
+            f"{settings.least}; give more jobs or seeds"
+        )
     questions = thresholds(examples.features, rows, settings.quantiles)
     answered = np.stack([rows[:, column] >= threshold for column, threshold in questions], axis=1).astype(np.int32)
     depth = min(DEEPEST, math.ceil(math.log2(leaves)))
