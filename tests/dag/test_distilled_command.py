@@ -1,16 +1,22 @@
 """``mirage distill``: a tree is shown, edited, checked and run from the command line."""
 
+import ast
 import json
+import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from mirage.cli.commands.dag.distill import distill
+from mirage import source_digest
+from mirage.cli.commands.dag.distill import distill, tree_file
+from mirage.dag.decima.teachers import PUBLISHED_NAME
 from mirage.dag.distilled import small_changes, tuning
 from mirage.dag.distilled.methods import registry
 from mirage.dag.distilled.tree_policy import shipped_path
-from mirage.errors import ConfigurationError
+from mirage.dag.workload.tpch import QUERIES, SIZES
+from mirage.errors import ConfigurationError, ModelFileError
 
 TREE = """tree: 1
 features:
@@ -115,6 +121,44 @@ def test_a_tuned_tree_is_written(mine, tmp_path):
     told = json.loads(said("tune", mine, *short, "-o", out, "--json"))
     assert (told["tree"], told["tried"]) == (out, 5)
     assert said("check", out).startswith(f"{out}: ")
+
+
+def test_a_tuning_refuses_what_it_cannot_do(mine, tmp_path):
+    link = tmp_path / "link.txt"
+    link.symlink_to(mine)
+    for out in (mine, str(link)):
+        with pytest.raises(ConfigurationError, match=r"is the tree to tune.*name another file"):
+            said("tune", mine, "-o", out)
+    with pytest.raises(ConfigurationError, match="has 3 leaves, and --leaves allows 2; give --leaves 3 or more"):
+        said("tune", mine, "--leaves", "2", "-o", str(tmp_path / "out.txt"))
+
+
+@pytest.mark.parametrize("name", ["fit", "tune"])
+def test_what_is_kept_of_a_command_depends_on_all_code_that_it_calls(name):
+    command = import_module(f"mirage.cli.commands.dag.distill.{name}")
+    followed = source_digest._closure(command._CODE)
+    calls = ast.walk(ast.parse(Path(command.__file__).read_text()))
+    called = {call.module for call in calls if isinstance(call, ast.ImportFrom)}
+    assert {name for name in called if name.startswith("mirage.dag.distilled")} <= set(followed)
+
+
+def test_the_edits_of_the_help_can_be_made_in_the_shipped_tree():
+    changes = re.findall(r"'(.+ -> .+)'", tree_file.edit.epilog)
+    assert len(changes) == 3
+    for change in changes:
+        assert said("edit", "tree", change).count("\n-") == 1  # the line that differs
+
+
+def test_a_teacher_gets_the_weights_that_lie_beside_the_profiles(mine, tmp_path):
+    profiles, weights = tmp_path / "profiles.json", tmp_path / PUBLISHED_NAME
+    measured = {name: {"5": [9]} for name in ("fresh_durations", "first_wave", "rest_wave")}
+    job = {"adjacency": [[0]], "task_duration_ms": {"0": measured}}
+    profiles.write_text(json.dumps({f"{size}/q{query}": job for size in SIZES for query in range(1, QUERIES + 1)}))
+    weights.write_text("none")  # to be seen to be read
+    short = ("--teacher", "decima", "--profiles", str(profiles), "--setting", "2/4", "--seeds", "1-2")
+    for command in (("check", mine), ("fit", "-o", str(tmp_path / "out.txt"))):
+        with pytest.raises(ModelFileError, match=PUBLISHED_NAME):
+            said(*command, *short)
 
 
 SHORT = ("--setting", "10/6", "--seeds", "1-2")

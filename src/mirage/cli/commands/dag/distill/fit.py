@@ -92,13 +92,13 @@ def fit(
     """
     import numpy as np
 
+    from mirage.dag.decima.teachers import with_weights
     from mirage.dag.distilled.executor_rule import ExecutorRule, rule_of
     from mirage.dag.distilled.kept_trees import KeptTrees
     from mirage.dag.distilled.methods.registry import Timed, learner_of
     from mirage.dag.distilled.student import students
     from mirage.dag.distilled.teachers import teacher_of
     from mirage.dag.resumption import Kept
-    from mirage.dag.schedulers.registry import make_scheduler
     from mirage.distill.tree_text import text_of
     from mirage.report.dag.frontier_chart import check_frontier, draw_frontier
 
@@ -109,7 +109,7 @@ def fit(
         check_output(plot)
     learners = {name: Timed(learner_of(name, weight, seed, partial(_tell, name))) for name in methods}
     scheduler, beside = (
-        make_scheduler(teacher),
+        with_weights(teacher, None, played.profiles),
         ExecutorRule() if rule is None else rule_of(dict(read(rule)[1].settings)),
     )
     kept = Kept(checkpoint_of(out), _plan(scheduler, played, beside, weight, seed))
@@ -171,7 +171,12 @@ def _leaves(word: str) -> int:
     return int(word)
 
 
-_CODE = ("mirage.dag.distilled.student", "mirage.dag.distilled.methods.registry")
+_CODE = (
+    "mirage.dag.distilled.student",
+    "mirage.dag.distilled.teachers",
+    "mirage.dag.distilled.methods.registry",
+    "mirage.dag.distilled.kept_trees",
+)
 
 
 def _plan(teacher: Scheduler, played: EpisodeOptions, rule: ExecutorRule, weight: str, seed: int) -> dict[str, object]:

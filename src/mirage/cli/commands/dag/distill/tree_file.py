@@ -84,7 +84,7 @@ def show(tree_file: str, rules: bool) -> None:
     context_settings=CONTEXT,
     epilog=examples(
         "mirage distill edit mine.txt 'drains_in < 35s -> drains_in < 1min' -o other.txt",
-        "mirage distill edit mine.txt '44: 1 -> 3'           a leaf is named by its line",
+        "mirage distill edit mine.txt '55: 1 -> 2'           a leaf is named by its line",
         "mirage distill edit mine.txt 'cap: 0.4 1.8 -> cap: 0 2'",
     ),
 )
@@ -127,10 +127,10 @@ def edit(tree_file: str, changes: tuple[str, ...], out: str | None) -> None:
 @json_output
 def check(tree_file: str, teacher: str | None, played: EpisodeOptions, as_json: bool) -> None:
     """Say whether a tree can run as a scheduler: leaves, depth, what it asks, and the executor rule beside it."""
+    from mirage.dag.decima.teachers import with_weights
     from mirage.dag.distilled.executor_rule import rule_of
     from mirage.dag.distilled.student import judged
     from mirage.dag.distilled.teachers import teacher_of
-    from mirage.dag.schedulers.registry import make_scheduler
 
     _, tree = read(tree_file)
     rule = dict(rule_of(dict(tree.settings)).settings())
@@ -144,7 +144,8 @@ def check(tree_file: str, teacher: str | None, played: EpisodeOptions, as_json: 
     }
     if teacher is not None:
         settings = played.episodes()
-        found = judged(teacher_of(make_scheduler(teacher)), tree, settings, [slice(None)] * len(settings))
+        scheduler = with_weights(teacher, None, played.profiles)
+        found = judged(teacher_of(scheduler), tree, settings, [slice(None)] * len(settings))
         report["fidelity"] = {
             "teacher": teacher,
             "states_of_teacher": asdict(found.on_teacher),

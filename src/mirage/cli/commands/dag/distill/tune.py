@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
-from mirage.cli.commands.dag.distill.tree_file import read
+from mirage.cli.commands.dag.distill.tree_file import SHIPPED, read
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
 from mirage.cli.output import check_output, checkpoint_of, resumable, write_output
+from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     "--changes", type=click.IntRange(1), default=300, show_default=True, metavar="N", help="How many are tried."
 )
 @click.option(
-    "--leaves", type=click.IntRange(1, 64), default=32, show_default=True, metavar="N", help="No more leaves."
+    "--leaves", type=click.IntRange(1, 1024), default=32, show_default=True, metavar="N", help="No more leaves."
 )
 @click.option("--numbers", is_flag=True, help="Change numbers only, and no question.")
 @episode_options
@@ -55,8 +57,8 @@ def tune(
     New questions may ask anything that is known of a stage, also what TREE does not list; with --numbers there are
     none. Each setting counts alike. What is told is how much was gained on the seeds tuned on; compare on others.
 
-    FILE always holds the best tree so far. A command that was killed or interrupted goes on when it is given again,
-    also with more --changes.
+    FILE always holds the best tree so far, and is another one than TREE. A command that was killed or interrupted goes
+    on when it is given again, also with more --changes.
     """
     import numpy as np
 
@@ -67,7 +69,12 @@ def tune(
     from mirage.report.terminal.evaluation import progress_bar
 
     text, tree = read(tree_file)
-    check_output(out)
+    _check_out(tree_file, out)
+    if len(tree.leaves) > leaves:
+        raise ConfigurationError(
+            f"{tree_file} has {len(tree.leaves)} leaves, and --leaves allows {leaves}; give --leaves "
+            f"{len(tree.leaves)} or more, or fit a smaller tree: mirage distill fit --leaves"
+        )
     decides = {**played.plan(), "leaves": leaves, "numbers": numbers, "seed": seed}
     kept = Kept(checkpoint_of(out), _plan(text, decides))
     rng, settings = np.random.default_rng(seed), played.episodes()
@@ -111,11 +118,24 @@ def tune(
     click.echo(f"{found.cost - 1:+.2%} on these seeds; {found.kept} of {found.tried} changes kept")
 
 
+def _check_out(tree_file: str, out: str) -> None:
+    """Refuse an output that is the tree to begin with: a command that goes on needs that tree as it was."""
+    file, written = Path(tree_file.removeprefix(f"{SHIPPED}:")), Path(out)
+    if tree_file != SHIPPED and written.exists() and written.samefile(file):
+        raise ConfigurationError(
+            f"{out} is the tree to tune, and a tuning that was interrupted goes on from that tree; name another file"
+        )
+    check_output(out)
+
+
+_CODE = ("mirage.dag.distilled.tuning", "mirage.dag.distilled.decisions")
+
+
 def _plan(text: str, decides: dict[str, object]) -> dict[str, object]:
     """All that decides how a tree is tuned, but for the number of changes."""
     from mirage.source_digest import source_digest
 
-    code = source_digest(["mirage.dag.distilled.tuning"])[:16]
+    code = source_digest(_CODE)[:16]
     return {"tree": sha256(text.encode()).hexdigest()[:16], **decides, "version of the code": code}
 
 
