@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -188,6 +189,17 @@ def test_rigid_jobs_of_the_linear_law_get_the_size_they_ask_for() -> None:
     for k in range(len(log.segments)):
         widths.setdefault(int(log.segments[k]["id"]), set()).add(sum(log.places(k).values()))
     assert all(sizes == {int(jobs.gpus[job])} for job, sizes in widths.items())
+
+
+@pytest.mark.parametrize("scheduler", [Sia(), SiaPlus()])
+def test_measured_jobs_keep_within_their_least_and_most_gpus(scheduler: Sia) -> None:
+    jobs = _jobs([0.0, 10.0, 400.0, 500.0])
+    jobs = replace(jobs, min_gpus=np.array([3, 1, 3, 2]), max_gpus=np.array([3, 2, 3, 4]))
+    log = GpuSimulation(CLUSTER, jobs, scheduler, speeds=_speeds(), strict=True).run()
+    assert np.isfinite(log.rows.due_s).all()
+    for k in range(len(log.segments)):
+        job, gpus = int(log.segments[k]["id"]), sum(log.places(k).values())
+        assert jobs.min_gpus[job] <= gpus <= jobs.max_gpus[job]
 
 
 def test_a_job_that_insists_on_more_than_the_most_gpus_gets_them() -> None:

@@ -2,7 +2,7 @@
 
 What a job has not run on is told from a type it has: throughput(N, A) = throughput(1, A) / throughput(1, B) ·
 throughput(N, B), the first two from profiles of one GPU (Sia, SOSP'23, section 3.2). A job may at most double the GPUs
-that it has run on; one that has run nowhere is offered one GPU of any type, all alike.
+that it has run on; one that has run nowhere is offered its fewest GPUs of any type, all alike.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Outlook:
     Args:
         experience: Of the jobs.
         shapes: The configurations.
-        most_gpus: No job gets more.
+        most_gpus: No job gets more, but where it cannot do with fewer.
         bounded_by_user: Whether batches beyond the one that the user asked for count as impossible, as the published
             scheduler has it; the running job chooses among all its model allows in any case.
     """
@@ -42,16 +42,20 @@ class Outlook:
         np.maximum.at(per_server, shapes.gpu_type, shapes.gpus_per_server)
         self._per_server = per_server
 
-    def goodput(self, rows: Ints, model: Ints, user_batch: Ints, learnt: Ints) -> Floats:
+    def goodput(
+        self, rows: Ints, model: Ints, user_batch: Ints, learnt: Ints, min_gpus: Ints, max_gpus: Ints
+    ) -> Floats:
         """Goodput of each job in each configuration, shape (jobs, configurations).
 
-        It is 0 where a job cannot or may not run, and ``BLIND`` on one GPU where nothing is known.
+        It is 0 where a job cannot or may not run, and ``BLIND`` on its fewest GPUs where nothing is known.
 
         Args:
             rows: Of the experience.
             model: Of each job.
             user_batch: Total batch that the user asked for.
             learnt: Rows whose throughput models hold for the jobs.
+            min_gpus: Of each job.
+            max_gpus: Of each job.
         """
         known, shapes = self._experience.known, self._shapes
         if len(self._kept) < len(known.square):
@@ -64,6 +68,8 @@ class Outlook:
             learnt,
             model,
             most_batch,
+            min_gpus,
+            max_gpus,
             shapes.gpu_type[shapes.kind],
             shapes.servers,
             shapes.gpus,
@@ -94,6 +100,8 @@ def _goodput(
     learnt: Any,
     model: Any,
     most_batch: Any,
+    min_gpus: Any,
+    max_gpus: Any,
     gpu_type: Any,
     servers: Any,
     gpus: Any,
@@ -110,17 +118,18 @@ def _goodput(
         seen[r, 0], seen[r, 1], seen[r, 2] = known.noted[r], known.version[w], w + 1
         source = -1
         most = 0
+        fewest = min_gpus[i]
         for t in range(types):
             if known.measured[w, t] > 0 and source < 0:
                 source = t
-            allowed = min(max(2 * known.most_gpus[w], 1), speeds.max_batch[m] // speeds.min_local[m, t])
-            most = max(most, min(allowed, most_gpus))
+            allowed = min(max(2 * known.most_gpus[w], fewest), speeds.max_batch[m] // speeds.min_local[m, t])
+            most = max(most, min(allowed, max(most_gpus, fewest), max_gpus[i]))
         for c in range(len(gpus)):
             if source < 0 or not known.square[r] > 0:
-                kept[r, c] = BLIND if gpus[c] == 1 else 0.0
+                kept[r, c] = BLIND if gpus[c] == fewest else 0.0
                 continue
             kept[r, c] = 0.0
-            if gpus[c] > most:
+            if gpus[c] < fewest or gpus[c] > most:
                 continue
             here = gpu_type[c]
             there = here if known.measured[w, here] > 0 else source

@@ -184,7 +184,7 @@ class Sia:
         return value
 
     def relative_goodput(self, jobs: JobColumns, rows: Ints, shapes: Configurations) -> Floats:
-        """Goodput over the smallest that each job can have; 1 on one GPU of any type while nothing is known."""
+        """Goodput over the smallest that each job can have; 1 a GPU on its fewest of any type while nothing is known."""
         measured = jobs.model >= 0
         goodput = np.zeros((len(jobs.id), len(shapes)))
         goodput[measured] = self._outlook.goodput(
@@ -192,6 +192,8 @@ class Sia:
             jobs.model[measured],
             self.user_batch[jobs.id[measured]],
             self.learnt(rows[measured], jobs.model[measured]),
+            jobs.min_gpus[measured],
+            jobs.max_gpus[measured],
         )
         linear = np.flatnonzero(~measured)
         if len(linear):
@@ -204,8 +206,9 @@ class Sia:
         least: Floats = np.where(goodput > NOTHING, goodput, np.inf).min(axis=1, initial=np.inf)
         least = np.where(np.isinf(least), 1.0, least)
         # a job that cannot do with fewer GPUs counts as so many
-        least[linear] /= jobs.min_gpus[linear]
-        relative: Floats = np.where(blind[:, None], np.where(goodput < 0, 1.0, NOTHING), goodput / least[:, None])
+        least /= jobs.min_gpus
+        unseen = np.where(goodput < 0, jobs.min_gpus[:, None], NOTHING)
+        relative: Floats = np.where(blind[:, None], unseen, goodput / least[:, None])
         return np.maximum(relative, NOTHING)
 
     def keeps(self, view: View, jobs: JobColumns) -> Floats:
@@ -223,7 +226,7 @@ class Sia:
 
     def _shapes_of(self, view: View, jobs: JobColumns) -> Configurations:
         """The configurations of the servers as they stand; made anew when servers change pools or sizes are new."""
-        sizes = set(jobs.gpus[jobs.model < 0].tolist())
+        sizes = set(jobs.gpus[jobs.model < 0].tolist()) | set(jobs.min_gpus.tolist())
         servers = view.servers
         if self._shapes is None or not (sizes <= self._sizes and np.array_equal(self._pool, servers.pool)):
             self._sizes |= sizes
