@@ -235,9 +235,10 @@ def test_what_a_policy_loads_first_is_not_part_of_its_time(
 
 def test_means_leave_out_what_is_not_known() -> None:
     row = Row("a", "x", 1, 1, 1, 1, 1, 1, 1, None, None)
-    (mean,) = mean_rows([row, replace(row, workload="b", mean_jct_s=3, policy_ms=4.0)])
+    (mean,) = mean_rows([row, replace(row, workload="b", mean_jct_s=3, policy_ms=4.0)], 2)
     assert (mean.workload, mean.mean_jct_s, mean.policy_ms, mean.policy_p95_ms) == (MEAN, 2.0, 4.0, None)
-    assert mean_rows([row]) == []
+    assert mean_rows([row], 1) == []
     other = replace(row, scheduler="y")
     rows = [row, replace(row, workload="b"), other]
-    assert [found.scheduler for found in mean_rows(rows)] == ["x"]  # y lacks a workload
+    assert [found.scheduler for found in mean_rows(rows, 2)] == ["x"]  # y lacks a workload
+    assert mean_rows(rows, 3) == []  # one workload was played by none

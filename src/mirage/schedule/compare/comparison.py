@@ -106,7 +106,7 @@ def compare(
     in_order = tuple(outcomes[trial] for trial in trials if trial in outcomes)
     rows = [outcome.row for outcome in in_order]
     failed = [FailedTrial(names[t.workload], t.scheduler.text, failures[t]) for t in trials if t in failures]
-    return GpuComparison((*rows, *mean_rows(rows)), in_order, reused, tuple(failed))
+    return GpuComparison((*rows, *mean_rows(rows, len(names))), in_order, reused, tuple(failed))
 
 
 def _schedulers(texts: Sequence[str]) -> list[SchedulerText]:

@@ -71,17 +71,20 @@ def policy_times_ms(
     return float(np.median(busy)) * 1e3, float(np.percentile(busy, 95)) * 1e3
 
 
-def mean_rows(rows: Sequence[Row]) -> list[Row]:
-    """A row for every scheduler, the mean over its workloads; none where there is only one workload.
+def mean_rows(rows: Sequence[Row], workloads: int) -> list[Row]:
+    """A row for every scheduler, the mean over all workloads; none where there is only one workload.
 
-    A scheduler that lacks a workload which another has played gets none: its mean could not be compared.
+    A scheduler that lacks a workload gets none: its mean could not be compared.
+
+    Args:
+        rows: Of what was played.
+        workloads: How many were to be played under every scheduler.
     """
-    workloads = {row.workload for row in rows}
-    if len(workloads) < 2:
+    if workloads < 2:
         return []
     schedulers = dict.fromkeys(row.scheduler for row in rows)
     played = [[row for row in rows if row.scheduler == scheduler] for scheduler in schedulers]
-    return [_mean(of_one) for of_one in played if len(of_one) == len(workloads)]
+    return [_mean(of_one) for of_one in played if len(of_one) == workloads]
 
 
 def _mean(rows: Sequence[Row]) -> Row:
