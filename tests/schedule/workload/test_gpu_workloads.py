@@ -18,6 +18,7 @@ from mirage.schedule.workload.jobs import GpuJobs
 from mirage.schedule.workload.read import Workload, read_any_profiles, read_workload
 
 SIA = "name,time,application,num_replicas,batch_size\nb,20.5,toy,4,40\na,10,toy,1,10\n"
+RIGID = "name,time,application,num_replicas,batch_size,category\na,1,toy,4,40,rigid\nb,2,toy,4,40,adaptive\n"
 PHILLY = (
     "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:01:55,66.0,1,66.0,x\n"
     "2017-10-09 07:00:55,10.0,8,80.0,y\n2017-10-09 07:03:00,0.0,1,0,x\n"
@@ -60,8 +61,7 @@ def test_run_time_alone_adds_up_epochs(tmp_path: Path) -> None:
 
 
 def test_a_rigid_job_runs_on_what_it_asks_for(tmp_path: Path) -> None:
-    text = "name,time,application,num_replicas,batch_size,category\na,1,toy,4,40,rigid\nb,2,toy,4,40,adaptive\n"
-    jobs = _read(tmp_path / "w.csv", text, write_profiles(tmp_path / "profiles")).jobs
+    jobs = _read(tmp_path / "w.csv", RIGID, write_profiles(tmp_path / "profiles")).jobs
     assert (jobs.min_gpus.tolist(), jobs.max_gpus.tolist()) == ([4, 1], [4, 4])
 
 
@@ -109,6 +109,8 @@ def test_a_job_table_will_do(tmp_path: Path) -> None:
         (SIA.replace(",4,40", ",0,40"), TraceError, r"w.csv:2: num_replicas is '0'; give a whole number of 1 or more"),
         (SIA.replace("20.5", "soon"), TraceError, r"w.csv:2: time is 'soon'; give a number"),
         (SIA.replace("20.5", ""), TraceError, r"w.csv:2: no time"),
+        (RIGID.replace("rigid", "Rigid"), UnknownName, r"category in .*w.csv:2: 'Rigid'. Did you mean 'rigid'"),
+        (RIGID.replace("rigid", "scale-gpus"), ConfigurationError, r"w.csv:2: category is scale-gpus, .*; give rigid or"),
         (SIA.split("\n")[0] + "\n", TraceError, "no jobs"),
         (PHILLY.replace("07:01:55", "7 o'clock"), TraceError, r"w.csv:2: timestamp is"),
         (PHILLY.replace("66.0,x", "66.0,x,y"), TraceError, r"w.csv:2: more cells than the 5 columns; mend or remove"),

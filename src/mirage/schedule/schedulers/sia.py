@@ -184,7 +184,7 @@ class Sia:
         return value
 
     def relative_goodput(self, jobs: JobColumns, rows: Ints, shapes: Configurations) -> Floats:
-        """Goodput over the smallest that each job can have; 1 a GPU on its fewest of any type while nothing is known."""
+        """Goodput over the smallest that each job can have; 1 a GPU on the fewest it takes if nothing is known."""
         measured = jobs.model >= 0
         goodput = np.zeros((len(jobs.id), len(shapes)))
         goodput[measured] = self._outlook.goodput(

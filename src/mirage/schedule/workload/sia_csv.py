@@ -20,7 +20,10 @@ MOST_GPUS = 64
 """The most GPUs that the published comparison gives one job."""
 
 RIGID, SCALE_GPUS, ADAPTIVE = "rigid", "scale-gpus", "adaptive"
-"""Kinds of jobs in the optional column ``category``; a rigid job runs on the GPUs it asks for alone."""
+"""Kinds of jobs in the optional column ``category``; a rigid job runs on the GPUs it asks for alone.
+
+Jobs of ``SCALE_GPUS`` keep their batch, which nothing here can hold them to; they are refused.
+"""
 
 
 def read_sia_csv(rows: list[Row], profiles: Profiles, cluster: GpuCluster) -> GpuJobs:
@@ -40,7 +43,7 @@ def read_sia_csv(rows: list[Row], profiles: Profiles, cluster: GpuCluster) -> Gp
     models = np.array([_model(row, profiles.models) for row in rows], dtype=np.int64)
     gpus = np.array([row.integer("num_replicas", least=1) for row in rows], dtype=np.int64)
     batch = np.array([row.integer("batch_size", least=1) for row in rows], dtype=np.int64)
-    rigid = np.array([row.get("category") == RIGID for row in rows], dtype=np.bool_)
+    rigid = np.array([_category(row) == RIGID for row in rows], dtype=np.bool_)
     most = np.minimum(speeds.max_batch // speeds.min_local.max(axis=1), MOST_GPUS)[models]
 
     @cache
@@ -63,6 +66,18 @@ def read_sia_csv(rows: list[Row], profiles: Profiles, cluster: GpuCluster) -> Gp
         pool=np.full(len(rows), ANY_POOL, dtype=np.int64),
         models=profiles.models,
     )
+
+
+def _category(row: Row) -> str:
+    category = row.get("category") or ADAPTIVE
+    if category not in (RIGID, SCALE_GPUS, ADAPTIVE):
+        raise UnknownName(f"category in {row.path}:{row.line}:", category, (RIGID, ADAPTIVE))
+    if category == SCALE_GPUS:
+        raise ConfigurationError(
+            f"{row.path}:{row.line}: category is {SCALE_GPUS}, and a job that changes its GPUs but keeps its batch "
+            f"cannot be played; give {RIGID} or {ADAPTIVE}, or remove the line"
+        )
+    return category
 
 
 def _model(row: Row, models: tuple[str, ...]) -> int:
