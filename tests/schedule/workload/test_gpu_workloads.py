@@ -110,7 +110,8 @@ def test_a_job_table_will_do(tmp_path: Path) -> None:
         (SIA.replace("20.5", "soon"), TraceError, r"w.csv:2: time is 'soon'; give a number"),
         (SIA.replace("20.5", ""), TraceError, r"w.csv:2: no time"),
         (RIGID.replace("rigid", "Rigid"), UnknownName, r"category in .*w.csv:2: 'Rigid'. Did you mean 'rigid'"),
-        (RIGID.replace("rigid", "scale-gpus"), ConfigurationError, r"w.csv:2: category is scale-gpus, .*; give rigid or"),
+        (RIGID.replace("rigid", "scale-gpus"), ConfigurationError, r"w.csv:2: category is scale-gpus, .*; give rigid"),
+        (SIA.replace("20.5", "-20.5"), TraceError, r"w.csv:2: time is '-20.5'; give 0 or more"),
         (SIA.split("\n")[0] + "\n", TraceError, "no jobs"),
         (PHILLY.replace("07:01:55", "7 o'clock"), TraceError, r"w.csv:2: timestamp is"),
         (PHILLY.replace("66.0,x", "66.0,x,y"), TraceError, r"w.csv:2: more cells than the 5 columns; mend or remove"),
@@ -120,6 +121,19 @@ def test_a_job_table_will_do(tmp_path: Path) -> None:
 def test_a_bad_line_is_named(tmp_path: Path, text: str, error: type[MirageError], told: str) -> None:
     with pytest.raises(error, match=told):
         _read(tmp_path / "w.csv", text, write_profiles(tmp_path / "profiles"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (GAVEL.replace("500", "0"), r"g.trace:1: steps is '0'; give a number above 0"),
+        (GAVEL.replace("\t30", "\t-30"), r"g.trace:1: time is '-30'; give 0 or more"),
+    ],
+)
+def test_a_bad_line_of_gavels_is_named(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "rates.json").write_text(json.dumps(THROUGHPUTS))
+    with pytest.raises(TraceError, match=told):
+        _read(tmp_path / "g.trace", text, tmp_path / "rates.json")
 
 
 def test_files_that_cannot_be_read_say_what_to_do(tmp_path: Path) -> None:

@@ -71,6 +71,6 @@ class OwnCosts:
         said = [f"--{name.replace('_', '-')}" for name, value in asdict(self).items() if value is not None]
         if said and (jobs.model >= 0).any():
             raise ConfigurationError(
-                f"{workload}: the models of its jobs say what restarts cost; leave out {', '.join(said)}, or change "
-                "models.toml in the folder of profiles"
+                f"{workload}: what restarts cost comes with the measured speeds of its jobs; leave out "
+                f"{', '.join(said)}, or change models.toml where the speeds are a folder of profiles"
             )

@@ -63,10 +63,10 @@ def read_gavel_trace(rows: list[Row], profiles: Profiles, cluster: GpuCluster) -
     """Jobs of a Gavel trace; their work is in steps, and ``run_s`` the time of these on their usual type."""
     if not profiles.models:
         raise ConfigurationError(f"{rows[0].path}: its jobs need throughputs; say where: --profiles FILE.json")
-    rows = sorted(rows, key=lambda row: row.number("time"))
+    rows = sorted(rows, key=lambda row: row.number("time", least=0))
     gpus = np.array([row.integer("scale", least=1) for row in rows], dtype=np.int64)
     models = np.array([_model(row, profiles.models) for row in rows], dtype=np.int64)
-    steps = np.array([row.number("steps") for row in rows])
+    steps = np.array([row.positive("steps") for row in rows])
 
     @cache
     def step_s(model: int, gpus: int) -> float:

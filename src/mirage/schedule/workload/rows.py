@@ -38,14 +38,23 @@ class Row:
         """A cell, empty where there is none."""
         return (self.cells.get(column) or "").strip()
 
-    def number(self, column: str) -> float:
-        """A cell that is a finite number."""
+    def number(self, column: str, least: float = -math.inf) -> float:
+        """A cell that is a finite number, so much at least."""
         try:
             value = float(self[column])
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
             raise TraceError(f"{self.path}:{self.line}: {column} is {shown(self[column])}; give a number")
+        if value < least:
+            raise TraceError(f"{self.path}:{self.line}: {column} is {shown(self[column])}; give {least:g} or more")
+        return value
+
+    def positive(self, column: str) -> float:
+        """A cell that is a finite number above 0."""
+        value = self.number(column)
+        if value <= 0:
+            raise TraceError(f"{self.path}:{self.line}: {column} is {shown(self[column])}; give a number above 0")
         return value
 
     def integer(self, column: str, least: int) -> int:

@@ -39,7 +39,7 @@ def read_sia_csv(rows: list[Row], profiles: Profiles, cluster: GpuCluster) -> Gp
     if not profiles.models:
         raise ConfigurationError(f"{rows[0].path}: its jobs name models; where are their profiles? --profiles DIR")
     speeds = profiles.speeds
-    rows = sorted(rows, key=lambda row: row.number("time"))
+    rows = sorted(rows, key=lambda row: row.number("time", least=0))
     models = np.array([_model(row, profiles.models) for row in rows], dtype=np.int64)
     gpus = np.array([row.integer("num_replicas", least=1) for row in rows], dtype=np.int64)
     batch = np.array([row.integer("batch_size", least=1) for row in rows], dtype=np.int64)
