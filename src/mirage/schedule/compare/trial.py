@@ -156,9 +156,10 @@ def read(setting: Setting, path: str, profiles: Profiles) -> Workload:
     Raises:
         MirageError: The workload cannot be read, or played under this setting.
     """
-    workload = fitting(read_workload(path, setting.cluster, profiles), setting)
+    workload = read_workload(path, setting.cluster, profiles)
+    workload = fitting(replace(workload, jobs=workload.jobs[: setting.first_jobs]), setting)
     setting.own_costs.check(workload.name, workload.jobs)
-    jobs = workload.jobs[: setting.first_jobs]
+    jobs = workload.jobs
     return replace(workload, jobs=replace(jobs, submit_s=jobs.submit_s + setting.later_s))
 
 
