@@ -130,6 +130,10 @@ def test_a_trial_that_fails_is_told_at_the_end(
     told = json.loads(capsys.readouterr().out)
     assert [row["scheduler"] for row in told["rows"]] == ["fifo"]
     assert [(one["scheduler"], one["error"][:10]) for one in told["failed"]] == [("broken", "ValueError")]
+    words[4] = "broken"  # alone, it leaves nothing but what failed
+    assert main([*words, "--json", "--report", "none.html"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["rows"], len(told["failed"]), Path("none.html").exists()) == ([], 1, False)
 
 
 def test_costs_of_preemption_show_in_the_figures(workload: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import pickle
 import re
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -99,6 +100,8 @@ def test_jobs_that_fit_nowhere_are_refused_or_left_out(tmp_path: Path) -> None:
         compare([wide], ["fifo"], ONE_GPU)
     (row,) = compare([wide], ["fifo"], replace(ONE_GPU, skip_impossible=True)).rows
     assert (row.jobs, row.mean_jct_s) == (1, 50.0)
+    later = _philly(tmp_path, "later", [(0, 100, 1), (10, 50, 2)])
+    assert compare([later], ["fifo"], replace(ONE_GPU, first_jobs=1)).rows[0].jobs == 1  # the other is not played
 
 
 class StartsNone:
@@ -131,8 +134,8 @@ def test_a_trial_that_fails_leaves_the_others_their_rows(
     assert "StartsNone starts none of them" in found.failed[0].error
     assert re.search(r"ValueError: one job is too few.* \(.*test_gpu_comparison\.py:\d+\)", found.failed[1].error)
     assert compare(workloads, ["fifo"], ONE_GPU, resume_folder=tmp_path).reused == 2
-    with pytest.raises(MirageError, match="starts none of them"):
-        compare(workloads[:1], ["starts-none"], ONE_GPU)
+    alone = compare(workloads[:1], ["starts-none"], ONE_GPU)
+    assert (alone.rows, len(alone.failed)) == ((), 1)
 
 
 def test_an_executor_that_breaks_down_leaves_what_was_played(workloads: list[str]) -> None:
@@ -145,6 +148,15 @@ def test_an_executor_that_breaks_down_leaves_what_was_played(workloads: list[str
         (f"{Path(workloads[1]).parent.name}/second", "not played: job 7 failed")
     ]
     assert len(found.rows) == 1
+
+
+def test_an_executor_that_breaks_down_at_once_is_told_in_one_line(workloads: list[str]) -> None:
+    def breaks_down(begin: Any, made_of: Any, pieces: Sequence[Any]) -> Iterator[Any]:
+        raise BrokenProcessPool("a process was terminated abruptly")
+        yield
+
+    with pytest.raises(MirageError, match=r"a worker process came to a sudden end \(.*abruptly\); .*fewer --workers"):
+        compare(workloads, ["fifo"], ONE_GPU, executor=breaks_down)
 
 
 def test_workloads_of_one_name_are_told_apart_and_have_a_mean(workloads: list[str], tmp_path: Path) -> None:

@@ -73,7 +73,8 @@ def compare(
         resume_folder: Where outcomes are kept as they come, and found again; None to keep none.
 
     Raises:
-        MirageError: A workload, a scheduler or a profile cannot be used, and nothing was played; or all trials failed.
+        MirageError: A workload, a scheduler or a profile cannot be used, or the executor breaks down before the first
+            result; nothing was played.
     """
     named = _schedulers(schedulers)
     if not workloads:
@@ -98,15 +99,20 @@ def compare(
                 outcomes[trial] = replace(outcome, row=replace(outcome.row, workload=names[trial.workload]))
             progress(len(outcomes) + len(failures), len(trials))
     except (MirageError, BrokenProcessPool) as error:
-        if not outcomes:
-            raise
-        failures |= {trial: f"not played: {error}" for trial in left if trial not in outcomes and trial not in failures}
-    if not outcomes:
-        raise MirageError("; ".join(dict.fromkeys(failures.values())))
+        if not outcomes and not failures:
+            raise _broken(error) from error
+        failures |= {trial: f"not played: {_broken(error)}" for trial in left if trial not in outcomes and trial not in failures}
     in_order = tuple(outcomes[trial] for trial in trials if trial in outcomes)
     rows = [outcome.row for outcome in in_order]
     failed = [FailedTrial(names[t.workload], t.scheduler.text, failures[t]) for t in trials if t in failures]
     return GpuComparison((*rows, *mean_rows(rows, len(names))), in_order, reused, tuple(failed))
+
+
+def _broken(error: MirageError | BrokenProcessPool) -> MirageError:
+    """What an executor that broke down is told as."""
+    if isinstance(error, MirageError):
+        return error
+    return MirageError(f"a worker process came to a sudden end ({error}); if memory ran out, give fewer --workers")
 
 
 def _schedulers(texts: Sequence[str]) -> list[SchedulerText]:

@@ -83,11 +83,11 @@ def compare(
         tell_left_out(left_out, workload)
     failed = [asdict(trial) for trial in comparison.failed]
     told = provenance(played, setting) | {"trials_reused": comparison.reused, "failed": failed}
-    if report is not None:
+    if report is not None and comparison.outcomes:
         write_output(report, comparison_page(comparison, told))
     if as_json:
         click.echo(json.dumps({"rows": [row.to_json() for row in comparison.rows], **told}, indent=2))
-    else:
+    elif comparison.rows:
         print_rows(comparison.rows)
     for trial in comparison.failed:
         click.echo(f"mirage: error: {trial.workload} under {trial.scheduler}: {trial.error}", err=True)
