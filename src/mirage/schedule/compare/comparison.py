@@ -101,7 +101,8 @@ def compare(
     except (MirageError, BrokenProcessPool) as error:
         if not outcomes and not failures:
             raise _broken(error) from error
-        failures |= {trial: f"not played: {_broken(error)}" for trial in left if trial not in outcomes and trial not in failures}
+        why = f"not played: {_broken(error)}"
+        failures |= {trial: why for trial in left if trial not in outcomes and trial not in failures}
     in_order = tuple(outcomes[trial] for trial in trials if trial in outcomes)
     rows = [outcome.row for outcome in in_order]
     failed = [FailedTrial(names[t.workload], t.scheduler.text, failures[t]) for t in trials if t in failures]
