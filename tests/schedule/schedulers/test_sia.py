@@ -221,6 +221,12 @@ def test_settings_that_cannot_be_are_refused() -> None:
         Sia(fairness=0.5)
     with pytest.raises(ConfigurationError, match="tune_s 0"):
         Sia(tune_s=0.0)
+    with pytest.raises(ConfigurationError, match="most_gpus is 0; give 1 or more"):
+        Sia(most_gpus=0)
+    with pytest.raises(ConfigurationError, match="waiting is 0; give a number above 0"):
+        Sia(waiting=0)
+    with pytest.raises(ConfigurationError, match="most_gpus is 2.5; give a whole number"):
+        make_scheduler("sia", most_gpus=2.5)
 
 
 @pytest.mark.slow

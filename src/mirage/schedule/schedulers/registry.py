@@ -65,7 +65,7 @@ def _check_installed(package: str) -> None:
 
 
 def _check(key: str, value: Any, default: Any) -> None:
-    """A value must be of the kind of the default: a finite number, several of them, or a word."""
+    """A value must be of the kind of the default: a finite number, a whole one, several of them, or a word."""
     values = tuple(value) if isinstance(default, tuple) and not isinstance(value, str) else (value,)
     sample = default[0] if isinstance(default, tuple) and default else default
     if isinstance(sample, str):
@@ -73,6 +73,8 @@ def _check(key: str, value: Any, default: Any) -> None:
     else:
         numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
         right, wanted = numbers and all(math.isfinite(one) for one in values), "a number"
+        if right and isinstance(sample, int):
+            right, wanted = all(one == int(one) for one in values), "a whole number"
     if not right:
         raise ConfigurationError(f"{key} is {value!r}; give {wanted}, as {sample!r}")
 

@@ -64,7 +64,8 @@ class Sia:
         preempt: save, boundary or kill; a move to other GPUs saves in any case.
 
     Raises:
-        ConfigurationError: The power is not below 0, or a time is no whole seconds above it.
+        ConfigurationError: The power is not below 0, or a time is no whole seconds above it; or waiting costs nothing,
+            or nobody may have a GPU.
         UnknownName: There is no such way to preempt.
     """
 
@@ -84,6 +85,10 @@ class Sia:
             raise ConfigurationError(f"the power of goodputs is {fairness}; give a number below 0, such as -0.5")
         if not (round_s > 0 and tune_s > 0 and round_s % 1 == 0 and tune_s % 1 == 0):
             raise ConfigurationError(f"round_s is {round_s} and tune_s {tune_s}; give whole seconds above 0")
+        if waiting <= 0:
+            raise ConfigurationError(f"waiting is {waiting}; give a number above 0, such as 1.1, else no job starts")
+        if most_gpus < 1:
+            raise ConfigurationError(f"most_gpus is {most_gpus}; give 1 or more")
         self.fairness, self.waiting, self.most_gpus = fairness, waiting, most_gpus
         self.round_s, self.tune_s, self.preempt = round_s, tune_s, checked(preempt)
 
