@@ -104,6 +104,17 @@ def test_jobs_that_fit_nowhere_are_refused_or_left_out(tmp_path: Path) -> None:
     assert compare([later], ["fifo"], replace(ONE_GPU, first_jobs=1)).rows[0].jobs == 1  # the other is not played
 
 
+def test_jobs_fit_on_servers_of_one_kind_where_a_scheduler_wants_it(tmp_path: Path) -> None:
+    pytest.importorskip("scipy", reason="pip install mirage-hpc[schedule]")
+    wide = _philly(tmp_path, "wide", [(0, 100, 3), (10, 50, 2)])
+    setting = Setting(GpuCluster((ServerGroup("a", "gpu", 1, 2), ServerGroup("b", "gpu", 1, 1))))
+    assert compare([wide], ["fifo"], setting).rows[0].jobs == 2
+    with pytest.raises(ConfigurationError, match="'0' needs 3 GPUs, and there are 2 of one type, one size and one"):
+        compare([wide], ["fifo", "sia"], setting)
+    rows = compare([wide], ["fifo", "sia"], replace(setting, skip_impossible=True)).rows
+    assert [(row.scheduler, row.jobs) for row in rows] == [("fifo", 1), ("sia", 1)]
+
+
 class StartsNone:
     """A scheduler of another package that fails on some workloads, each time otherwise."""
 

@@ -225,7 +225,7 @@ def test_settings_that_cannot_be_are_refused() -> None:
         Sia(most_gpus=0)
     with pytest.raises(ConfigurationError, match="waiting is 0; give a number above 0"):
         Sia(waiting=0)
-    with pytest.raises(ConfigurationError, match="most_gpus is 2.5; give a whole number"):
+    with pytest.raises(ConfigurationError, match=r"most_gpus is 2\.5; give a whole number"):
         make_scheduler("sia", most_gpus=2.5)
 
 

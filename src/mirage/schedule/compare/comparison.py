@@ -79,6 +79,7 @@ def compare(
     named = _schedulers(schedulers)
     if not workloads:
         raise ConfigurationError("workloads: none; name each once")
+    setting = setting.under(named)
     names = dict(zip(workloads, workload_names(workloads), strict=True))
     trials = [Trial(workload, scheduler) for workload in workloads for scheduler in named]
     journal = Journal(resume_folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -15,6 +15,7 @@ import numpy as np
 
 import mirage
 from mirage.errors import ConfigurationError, MirageError
+from mirage.job_state import Ints
 from mirage.schedule.cluster import GpuCluster
 from mirage.schedule.compare.own_costs import OwnCosts
 from mirage.schedule.compare.row import Row, policy_times_ms
@@ -26,8 +27,9 @@ from mirage.schedule.engine.log import GpuLog
 from mirage.schedule.engine.measures import measures
 from mirage.schedule.engine.simulation import GpuSimulation
 from mirage.schedule.engine.world import Known
+from mirage.schedule.goodput.configurations import server_kinds
 from mirage.schedule.speeds.profiles import Profiles
-from mirage.schedule.workload.jobs import GpuJobs
+from mirage.schedule.workload.jobs import ANY_POOL, GpuJobs
 from mirage.schedule.workload.read import Workload, read_any_profiles, read_workload
 from mirage.source_digest import source_digest
 
@@ -45,6 +47,7 @@ class Setting:
         first_jobs: Only so many jobs of each workload; None for all.
         skip_impossible: Whether jobs that fit nowhere are left out; else they are refused.
         own_costs: What preemption costs jobs of which nothing was measured.
+        one_kind: Whether jobs must fit on servers of one GPU type, one size and one pool.
 
     Raises:
         ConfigurationError: A number is below 0, or none.
@@ -58,11 +61,19 @@ class Setting:
     first_jobs: int | None = None
     skip_impossible: bool = False
     own_costs: OwnCosts = field(default_factory=OwnCosts)
+    one_kind: bool = False
 
     def __post_init__(self) -> None:
         for name in ("cost_spread", "later_s"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; give a number of 0 or more")
+
+    def under(self, schedulers: Iterable[SchedulerText]) -> Setting:
+        """The setting in which all these schedulers play the same jobs: those that fit under each of them."""
+        cluster = self.cluster
+        kinds = len(server_kinds(cluster.gpu_type_of, cluster.gpus_of, cluster.pool_of)[2])
+        strict = kinds > len(cluster.gpu_types) and any(scheduler.spec.one_kind for scheduler in schedulers)
+        return replace(self, one_kind=strict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,28 +175,42 @@ def read(setting: Setting, path: str, profiles: Profiles) -> Workload:
 
 
 def fitting(workload: Workload, setting: Setting) -> Workload:
-    """A workload whose jobs all fit on the GPUs of one type, as no job runs on two.
+    """A workload whose jobs all fit on the GPUs of one type, as no job runs on two; or on servers of one kind.
 
     A job that can do with fewer asks for no more than there are.
 
     Raises:
         ConfigurationError: A job fits nowhere, and such are not to be left out.
     """
-    cluster, jobs = setting.cluster, workload.jobs
-    most = int(np.bincount(cluster.gpu_type_of, cluster.gpus_of).max())
+    jobs = workload.jobs
+    most, alike = _most_gpus(setting, jobs), "one type, one size and one pool" if setting.one_kind else "one type"
     impossible = jobs.min_gpus > most
     if impossible.any() and not setting.skip_impossible:
         k = int(np.flatnonzero(impossible)[0])
         raise ConfigurationError(
-            f"{workload.name}: job {jobs.name[k]!r} needs {jobs.min_gpus[k]} GPUs, and there are {most} of one type; "
+            f"{workload.name}: job {jobs.name[k]!r} needs {jobs.min_gpus[k]} GPUs, and there are {most[k]} of {alike}; "
             "give --skip-impossible to leave such jobs out, or a larger cluster"
         )
     if impossible.all():
-        raise ConfigurationError(f"{workload.name}: no job fits on the {most} GPUs of one type; give a larger cluster")
+        raise ConfigurationError(
+            f"{workload.name}: no job fits on the {most.max()} GPUs of {alike}; give a larger cluster"
+        )
+    jobs = replace(jobs, gpus=np.minimum(jobs.gpus, most), max_gpus=np.minimum(jobs.max_gpus, most))
     kept = jobs[~impossible]
-    kept = replace(kept, gpus=np.minimum(kept.gpus, most), max_gpus=np.minimum(kept.max_gpus, most))
-    told = {f"more than {most} GPUs needed": int(impossible.sum())} if impossible.any() else {}
+    told = {f"more than {most.max()} GPUs needed": int(impossible.sum())} if impossible.any() else {}
     return replace(workload, jobs=kept, left_out={**workload.left_out, **told})
+
+
+def _most_gpus(setting: Setting, jobs: GpuJobs) -> Ints:
+    """The most GPUs that each job could ever have."""
+    cluster = setting.cluster
+    if not setting.one_kind:
+        of_type = np.bincount(cluster.gpu_type_of, cluster.gpus_of)
+        return np.full(len(jobs), int(of_type.max()), dtype=np.int64)
+    kinds, _, servers = server_kinds(cluster.gpu_type_of, cluster.gpus_of, cluster.pool_of)
+    may_use = (jobs.pool[:, None] == ANY_POOL) | (jobs.pool[:, None] == kinds[2])
+    most: Ints = np.where(may_use, kinds[1] * servers, 0).max(axis=1)
+    return most
 
 
 def begin(setting: Setting) -> Callable[[Trial], tuple[Trial, Outcome | Failure]]:

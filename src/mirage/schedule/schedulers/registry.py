@@ -26,6 +26,7 @@ class SchedulerSpec:
         summary: One line for menus.
         parameters: Its parameters with their defaults.
         knows_run_s: Whether it is to be told run times that no user knows.
+        one_kind: Whether it keeps each job on servers of one GPU type, one size and one pool.
         needs: Packages that it needs beside those that Mirage always has.
     """
 
@@ -34,6 +35,7 @@ class SchedulerSpec:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     knows_run_s: bool = False
     needs: tuple[str, ...] = ()
+    one_kind: bool = False
 
     def make(self, **parameters: Any) -> Scheduler | CompiledScheduler:
         """The scheduler with parameters of its own.
@@ -107,24 +109,28 @@ SCHEDULERS: dict[str, SchedulerSpec] = {
         "shares of time on every GPU type by a linear program, in rounds of 360 s (OSDI'20)",
         {"objective": "max-sum", "round_s": 360.0, **_PREEMPT},
         needs=_SOLVER,
+        one_kind=True,
     ),
     "gavel-max-min": SchedulerSpec(
         f"{_HERE}.gavel:Gavel",
         "gavel, for the job that gains least over an equal split",
         {"objective": "max-min", "round_s": 360.0, **_PREEMPT},
         needs=_SOLVER,
+        one_kind=True,
     ),
     "sia": SchedulerSpec(
         f"{_HERE}.sia:Sia",
         "goodput of every configuration, and every 60 s the fairest assignment (SOSP'23)",
         _SIA,
         needs=_SOLVER,
+        one_kind=True,
     ),
     "sia-plus": SchedulerSpec(
         f"{_HERE}.sia_plus:SiaPlus",
         "sia whose jobs of one model share what they have learnt, with true restart costs",
         _SIA,
         needs=_SOLVER,
+        one_kind=True,
     ),
 }
 """Name → specification."""

@@ -54,6 +54,7 @@ def run(
     from mirage.schedule.workload.read import read_any_profiles
 
     named = SchedulerText.of(scheduler)
+    setting = setting.under([named])
     jobs = read(setting, workload, read_any_profiles(setting.profiles, setting.cluster))
     tell_left_out(jobs.left_out.items(), jobs.name)
     job = None if explain is None else job_number(jobs, explain)
