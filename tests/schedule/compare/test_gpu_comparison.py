@@ -163,8 +163,8 @@ def test_an_executor_that_breaks_down_leaves_what_was_played(workloads: list[str
 
 def test_an_executor_that_breaks_down_at_once_is_told_in_one_line(workloads: list[str]) -> None:
     def breaks_down(begin: Any, made_of: Any, pieces: Sequence[Any]) -> Iterator[Any]:
+        yield from ()
         raise BrokenProcessPool("a process was terminated abruptly")
-        yield
 
     with pytest.raises(MirageError, match=r"a worker process came to a sudden end \(.*abruptly\); .*fewer --workers"):
         compare(workloads, ["fifo"], ONE_GPU, executor=breaks_down)
