@@ -111,3 +111,13 @@ def test_books_of_random_plans_add_up() -> None:
         check_books(log, demand, script.pools[END_S])
         loans += len(log.loans)
     assert loans > 60
+
+
+def test_thousands_of_servers_come_home_at_once() -> None:
+    n = 3000
+    cluster = GpuCluster((ServerGroup("t", "v100", 1, 1, "training"), ServerGroup("i", "v100", n, 1, "inference")))
+    lent = [Lend(server, TRAINING, until_s=50) for server in range(1, n + 1)]
+    script = Script({0: [Start(0), *lent], 60: []})
+    log = GpuSimulation(cluster, GpuJobs.linear([0], [1], [100], pool=TRAINING), script).run()
+    assert log.loans.end_s.tolist() == [50] * n
+    assert log.rows.due_s[0] == 100

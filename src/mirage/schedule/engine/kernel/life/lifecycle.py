@@ -20,6 +20,7 @@ from mirage.schedule.engine.kernel.arrays import (
     ON_ENDED,
     ON_LEFT,
     ON_PROGRESS,
+    ON_SERVERS,
     ON_SUBMITTED,
     PENDING,
     RUNNING,
@@ -46,10 +47,14 @@ _AT_BOUNDARY = 1e-9
 
 @kernel()
 def tell(state: State, event: int, job_id: int) -> None:
-    """Note an event for the scheduler."""
+    """Note an event for the scheduler.
+
+    The news lists only what happens to the jobs, a few rows each at one time: its room goes by the number of jobs,
+    while servers due back and changes of demand may be any number.
+    """
     clock = state.clock[0]
     clock.happened |= event
-    if event != ON_PROGRESS:
+    if event != ON_PROGRESS and event != ON_SERVERS:
         state.news[clock.n_news, 0] = event
         state.news[clock.n_news, 1] = job_id
         clock.n_news += 1

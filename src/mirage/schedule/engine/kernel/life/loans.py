@@ -117,7 +117,7 @@ def enforce_returns(world: World, state: State) -> None:
                     settle(state.live[slot], clock.now_s)
                     leave(state, state.live[slot], BY_RECLAIM)
         take_home(world, state, server)
-        tell(state, ON_SERVERS, server)
+        tell(state, ON_SERVERS, NOBODY)
 
 
 @kernel(forceinline=False)
@@ -129,4 +129,4 @@ def change_demand(world: World, state: State) -> None:
         state.wanted[change.pool] = change.servers
         clock.demand_seen += 1
         count_unmet(state)
-        tell(state, ON_SERVERS, change.pool)
+        tell(state, ON_SERVERS, NOBODY)
