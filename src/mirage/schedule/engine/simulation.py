@@ -17,6 +17,7 @@ from mirage.schedule.engine.kernel.arrays import (
     ACTION,
     ALL_OVER,
     ASKS,
+    IN_VAIN,
     NEEDS_ROOM,
     PLACE,
     REACHED,
@@ -103,7 +104,8 @@ class GpuSimulation:
         """Let time pass until everything is over, or until ``until_s``.
 
         Raises:
-            PlanInfeasible: An action was refused, in strict mode; or jobs wait and the scheduler starts none of them.
+            PlanInfeasible: An action was refused, in strict mode; or jobs wait and the scheduler starts none of them;
+                or it takes jobs off their GPUs without end before they have gained anything there.
             ContractBroken: The scheduler wants to be asked again at a time that is not later than now.
         """
         clock = self._state.clock
@@ -120,6 +122,13 @@ class GpuSimulation:
                 raise PlanInfeasible(
                     f"at {self.now_s:.0f} s {waiting} jobs wait, nothing runs, and {self._name} starts none "
                     "of them; let it start what fits, or leave out jobs that fit nowhere"
+                )
+            elif came == IN_VAIN:
+                times = int(clock[0]["vain"])
+                raise PlanInfeasible(
+                    f"at {self.now_s:.0f} s {self._name} has taken jobs off their GPUs {times} times in a row before "
+                    "anything they did there was safe, and would go on for ever; let jobs stay longer than a restart "
+                    "lasts (round_s), save before they leave (preempt=save), or write checkpoints"
                 )
             elif came == WAKES_TOO_SOON:
                 self._wake_at(float(clock[0]["wake_s"]))

@@ -4,7 +4,8 @@ After Narayanan et al., OSDI'20, with the objectives ``max-sum`` (most steps per
 published comparison with Sia runs, in rounds of 360 s, with the size and the batch that users ask for) and ``max-min``
 (the job that gains least over an equal split gains most). A round takes jobs by priority, the share that the program
 gives over the share received so far; GPUs that are left go to any job that fits. Jobs that are taken again stay where
-they are unless a larger one takes GPUs of theirs; the others go on the first GPUs that are free.
+they are unless a larger one takes GPUs of theirs; the others go on the first GPUs that are free. A job that has done
+nothing yet where it was put stays there, whatever its share: else none would end where a restart lasts a round.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class Gavel:
         self._received_s: Floats = np.zeros((surroundings.jobs, 0))
         self._given_s: Floats = np.zeros(0)
         self._known = np.zeros(surroundings.jobs, np.bool_)
+        self._began_at: Floats = np.full(surroundings.jobs, -1.0)
 
     def decide(self, view: View) -> Plan:
         """The round: shares, priorities, places.
@@ -83,7 +85,9 @@ class Gavel:
         share = shares(rate, jobs.gpus, capacity, self.objective)
         fraction = self._received_s[jobs.id] / self._given_s
         kind = np.where(jobs.held > 0, kind_of[jobs.first_server], -1)
-        stays = (jobs.held > 0) & (jobs.status > JobStatus.RUNNING)
+        # a restart may last a whole round or more: a job that is put out before it has done anything never ends
+        idle = (jobs.status != JobStatus.RUNNING) | (jobs.progress <= self._began_at[jobs.id])
+        stays = (jobs.held > 0) & idle
         priority = share / fraction
         taken = by_priority(priority, share, rate > 0, jobs.gpus, capacity.copy(), kind, stays)
         for k in np.flatnonzero(taken >= 0):
@@ -119,8 +123,10 @@ class Gavel:
                 if jobs.held[k]:
                     actions.append(Preempt(job, self.preempt, reason="share-received"))
             elif not jobs.held[k]:
+                self._began_at[job] = jobs.progress[k]
                 actions.append(Start(job, places, reason="share"))
             elif places != jobs.places(k):
+                self._began_at[job] = jobs.progress[k]
                 actions.append(Resize(job, places, reason="share" if taken[k] != kind[k] else "moved"))
         return Plan(tuple(actions))
 

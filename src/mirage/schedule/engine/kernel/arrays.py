@@ -165,6 +165,8 @@ CLOCK = _record(
         ("asked_at_s", _F),  # the last round
         ("wake_s", _F),
         ("idle_asks", _I),  # times asked in a row with nothing running and nothing done
+        ("vain", _I),  # times in a row that a job lost or changed its GPUs and had gained nothing on them
+        ("vain_since_s", _F),
         ("breaches", _I),
         ("unmet_server_s", _F),  # server-seconds of inference demand that lent servers could not serve
         ("unmet_since_s", _F),
@@ -174,7 +176,7 @@ CLOCK = _record(
 )
 
 # -- how ``advance`` comes back ----------------------------------------------------------------------------------------
-REACHED, ASKS, NEEDS_ROOM, ALL_OVER, STUCK, WAKES_TOO_SOON = range(6)
+REACHED, ASKS, NEEDS_ROOM, ALL_OVER, STUCK, WAKES_TOO_SOON, IN_VAIN = range(7)
 
 
 class World(NamedTuple):

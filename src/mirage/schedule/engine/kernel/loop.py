@@ -15,6 +15,7 @@ from mirage.schedule.engine.kernel.arrays import (
     ALL_OVER,
     ASKS,
     DESK_TYPE,
+    IN_VAIN,
     NEEDS_ROOM,
     NEVER_S,
     REACHED,
@@ -28,7 +29,7 @@ from mirage.schedule.engine.kernel.arrays import (
     World,
 )
 from mirage.schedule.engine.kernel.event_heap import alive, drop_dead, pop_event
-from mirage.schedule.engine.kernel.life.lifecycle import admit, event_of
+from mirage.schedule.engine.kernel.life.lifecycle import admit, event_of, works
 from mirage.schedule.engine.kernel.life.loans import change_demand, enforce_returns
 from mirage.schedule.engine.kernel.plan_actions import apply_plan
 from mirage.schedule.engine.kernel.reference import by_reference, situation_of
@@ -36,6 +37,11 @@ from mirage.sim.kernel.compile import kernel
 
 MOST_IDLE_ASKS = 10_000
 """So many times in a row a scheduler may leave jobs waiting while nothing runs and nothing is to come."""
+
+
+MOST_IN_VAIN = 1_000
+"""So many times in a row, and 100 more for each active job, jobs may lose or change GPUs on which none has gained
+anything."""
 
 
 @kernel()
@@ -128,6 +134,20 @@ def is_asked(world: World, state: State) -> bool:
     return bool(next_round_s(world, state, clock.now_s) <= clock.now_s)
 
 
+@kernel(forceinline=False)
+def is_in_vain(state: State) -> bool:
+    """Whether jobs are put on and off GPUs without end, and none works meanwhile on what it held before."""
+    clock = state.clock[0]
+    if clock.vain <= MOST_IN_VAIN + 100 * clock.n_live:
+        return False
+    for slot in range(clock.n_live):
+        job = state.live[slot]
+        if works(job) and job.speed > 0.0 and state.segments[job.segment].start_s <= clock.vain_since_s:
+            clock.vain = 0  # this one will end
+            return False
+    return True
+
+
 @kernel(int64(WORLD_TYPE, STATE_TYPE, DESK_TYPE, SCHEDULER_TYPE, float64))
 def advance(arrays_world: World, arrays_state: State, arrays_desk: Desk, scheduler: Any, until_s: float) -> int:
     """Let time pass until ``until_s`` inclusive, or until something needs the caller.
@@ -135,7 +155,8 @@ def advance(arrays_world: World, arrays_state: State, arrays_desk: Desk, schedul
     Returns:
         ``REACHED``; ``ASKS`` (the caller decides, and leaves its plan on the desk); ``NEEDS_ROOM`` (enlarge the logs
         and call again); ``ALL_OVER``; ``STUCK`` (jobs wait, nothing runs or will happen, and nothing is started);
-        ``WAKES_TOO_SOON`` (the scheduler wants to be asked again at a time that is not later than now).
+        ``WAKES_TOO_SOON`` (the scheduler wants to be asked again at a time that is not later than now); ``IN_VAIN``
+        (jobs are put on and off GPUs without end, and none gains anything).
     """
     world, state, desk = by_reference(arrays_world), by_reference(arrays_state), by_reference(arrays_desk)
     clock = state.clock[0]
@@ -163,6 +184,8 @@ def advance(arrays_world: World, arrays_state: State, arrays_desk: Desk, schedul
         if clock.n_live > 0 and is_asked(world, state):
             if clock.wake_s <= clock.now_s:
                 clock.wake_s = NEVER_S
+            if is_in_vain(state):
+                return IN_VAIN
             clock.asked_at_s = clock.now_s
             actions = scheduler(situation)
             if actions < 0:

@@ -192,9 +192,16 @@ def open_segment(state: State, job: Any, pause_s: float) -> None:
 
 @kernel()
 def close_segment(state: State, job: Any, why: int) -> None:
-    """End the stretch that the job is in."""
+    """End the stretch that the job is in; note whether anything was gained in it that is not lost again."""
+    clock = state.clock[0]
     segment = state.segments[job.segment]
-    segment.end_s = state.clock[0].now_s
+    if job.progress > segment.progress or why in (BY_ITSELF, BY_CANCEL):
+        clock.vain = 0
+    else:
+        if clock.vain == 0:
+            clock.vain_since_s = clock.now_s
+        clock.vain += 1
+    segment.end_s = clock.now_s
     segment.why = why
     segment.progress_end = job.progress
     job.segment = NOBODY
