@@ -6,12 +6,13 @@ from math import inf
 import numpy as np
 import pytest
 
+from mirage.errors import ConfigurationError
 from mirage.schedule.cluster import GpuCluster, ServerGroup
 from mirage.schedule.contract import Action, Lend, Plan, Resize, Return, Start, View
 from mirage.schedule.engine.log import GpuLog
 from mirage.schedule.engine.simulation import GpuSimulation
 from mirage.schedule.engine.world import Demand
-from mirage.schedule.workload.jobs import GpuJobs
+from mirage.schedule.workload.jobs import ANY_POOL, GpuJobs
 
 CLUSTER = GpuCluster((ServerGroup("t", "v100", 1, 4, "training"), ServerGroup("i", "v100", 4, 4, "inference")))
 TRAINING, INFERENCE = 0, 1
@@ -121,3 +122,11 @@ def test_thousands_of_servers_come_home_at_once() -> None:
     log = GpuSimulation(cluster, GpuJobs.linear([0], [1], [100], pool=TRAINING), script).run()
     assert log.loans.end_s.tolist() == [50] * n
     assert log.rows.due_s[0] == 100
+
+
+@pytest.mark.parametrize("pool", [ANY_POOL, INFERENCE])
+def test_jobs_that_could_take_the_servers_of_inference_unseen_are_refused(pool: int) -> None:
+    jobs = GpuJobs.linear([0], [4], [100], pool=pool)
+    GpuSimulation(CLUSTER, jobs, Script({}), demand=[Demand(0, INFERENCE, 0)])
+    with pytest.raises(ConfigurationError, match="may run in pool 'inference', from which inference takes 2 servers"):
+        GpuSimulation(CLUSTER, jobs, Script({}), demand=[Demand(0, INFERENCE, 2)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from mirage.errors import PlanInfeasible
@@ -13,6 +15,7 @@ from mirage.schedule.engine.world import LifeCosts
 from mirage.schedule.schedulers.gavel import Gavel
 from mirage.schedule.workload.jobs import GpuJobs
 
+How = Literal["save", "kill"]
 CLUSTER = GpuCluster((ServerGroup("a", "v100", 2, 1),))
 
 
@@ -21,7 +24,7 @@ class Exchanges:
 
     round_s = 1.0
 
-    def __init__(self, how: str) -> None:
+    def __init__(self, how: How) -> None:
         self.how = how
 
     def decide(self, view: View) -> Plan:
@@ -39,7 +42,7 @@ class Exchanges:
         return Plan(tuple(actions))
 
 
-def simulation(how: str, run_s: list[float]) -> GpuSimulation:
+def simulation(how: How, run_s: list[float]) -> GpuSimulation:
     jobs = GpuJobs.linear([0.0] * len(run_s), [1] * len(run_s), run_s)
     return GpuSimulation(CLUSTER, jobs, Exchanges(how))
 

@@ -48,14 +48,15 @@ class GpuSimulation:
         scheduler: A scheduler in Python, or a compiled one.
         speeds: Measured speeds of the jobs' models; by default all jobs are linear.
         costs: What starts, changes of size and saves cost, and when checkpoints are written.
-        demand: Inference demand over time.
+        demand: Inference demand over time; no job may run in its pools but on servers lent to the pool of the job.
         known: What the scheduler is told of run times; a compiled one that must know them is told.
         seed: Of what costs are drawn with.
         cost_spread: Coefficient of variation of costs; 0 for just what is expected.
         strict: Raise where an action is refused.
 
     Raises:
-        ConfigurationError: A job fits nowhere or has no speed, or a demand cannot be.
+        ConfigurationError: A job fits nowhere or has no speed, or a demand cannot be, or is of a pool in which
+            jobs may run.
     """
 
     def __init__(

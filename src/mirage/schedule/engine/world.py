@@ -32,7 +32,7 @@ from mirage.schedule.engine.kernel.arrays import (
     records,
 )
 from mirage.schedule.speeds.arrays import Speeds, linear_speeds
-from mirage.schedule.workload.jobs import GpuJobs
+from mirage.schedule.workload.jobs import ANY_POOL, GpuJobs
 
 Known: TypeAlias = Literal["nothing", "estimate", "run-time"]
 """What schedulers are told of run times: nothing, what users expect, or the truth where users say nothing."""
@@ -105,7 +105,8 @@ def make_world(
     """The arrays of a world.
 
     Raises:
-        ConfigurationError: A job needs more GPUs than there are, or has no speed or run time; a demand cannot be met.
+        ConfigurationError: A job needs more GPUs than there are, or has no speed or run time; a demand cannot be met,
+            or jobs could run in the pool that it takes servers from.
     """
     if speeds is None:
         told = cluster.type_speeds()
@@ -120,7 +121,7 @@ def make_world(
         gpus_of=cluster.gpus_of.copy(),
         type_of=cluster.gpu_type_of.copy(),
         home_of=cluster.pool_of.copy(),
-        demand=_demand_records(cluster, demand),
+        demand=_demand_records(cluster, jobs, demand),
         settings=settings,
         speeds=speeds,
     )
@@ -168,7 +169,7 @@ def _known_run_s(jobs: GpuJobs, known: Known) -> Floats:
     return told
 
 
-def _demand_records(cluster: GpuCluster, demand: Sequence[Demand]) -> Records:
+def _demand_records(cluster: GpuCluster, jobs: GpuJobs, demand: Sequence[Demand]) -> Records:
     rows = records(DEMAND_CHANGE, len(demand))
     for row, change in zip(rows, sorted(demand, key=lambda change: (change.time_s, change.pool))):
         servers = int(np.count_nonzero(cluster.pool_of == change.pool))
@@ -178,7 +179,19 @@ def _demand_records(cluster: GpuCluster, demand: Sequence[Demand]) -> Records:
                 f"and the pool has {servers}; give 0 to {servers} of a pool from 0 to {len(cluster.pools) - 1}"
             )
         row.time_s, row.pool, row.servers = in_whole_ticks(np.array(change.time_s)), change.pool, change.servers
+        _refuse_beside_inference(cluster, jobs, change)
     return rows
+
+
+def _refuse_beside_inference(cluster: GpuCluster, jobs: GpuJobs, change: Demand) -> None:
+    """Refuse jobs that could run in a pool from which inference takes servers: only loans are held against demand."""
+    beside = np.flatnonzero((jobs.pool == ANY_POOL) | (jobs.pool == change.pool))
+    if change.servers and len(beside):
+        raise ConfigurationError(
+            f"job {jobs.name[int(beside[0])]!r} may run in pool {cluster.pools[change.pool]!r}, from which inference "
+            f"takes {change.servers} servers at {change.time_s} s; name another pool for the job (pool=), to which "
+            "the scheduler may lend servers"
+        )
 
 
 def make_state(world: World, pools: int) -> State:
