@@ -63,7 +63,7 @@ def test_a_job_that_works_on_undisturbed_is_waited_for() -> None:
     world = simulation("kill", [50, 50, run_s])
     with pytest.raises(PlanInfeasible):
         world.run()
-    assert world.log().rows.due_s[2] == run_s + 1
+    assert world.now_s > run_s + MOST_IN_VAIN
 
 
 @pytest.mark.parametrize("restart_s", [360, 720])
