@@ -5,28 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mirage.errors import ConfigurationError
 from mirage.report.axes import Axis, Frame, rulers, ticks
+from mirage.report.charts.picture_file import write_text
 from mirage.report.charts.placing import Labels
 from mirage.report.svg import WIDE, box, drawing, element, label, line, polyline, text_px, title
 from mirage.report.theme import SERIES, standalone
-from mirage.whole_file import write_whole
 
 LEFT_PX, RIGHT_PX, TALL_PX = 56.0, 20.0, 220.0
 HEAD_PX, TOP_PX, BOTTOM_PX = 84.0, 46.0, 52.0
 
 Row = Mapping[str, Any]
 """A student as ``mirage distill fit --json`` tells it."""
-
-
-def check_frontier(path: str) -> None:
-    """Refusal, before the work, of a picture of another kind.
-
-    Raises:
-        ConfigurationError: The name does not end in ``.svg``.
-    """
-    if not path.lower().endswith(".svg"):
-        raise ConfigurationError(f"cannot draw into {path}: its name must end in .svg")
 
 
 def draw_frontier(rows: Sequence[Row], path: str, teacher: str) -> None:
@@ -40,10 +29,7 @@ def draw_frontier(rows: Sequence[Row], path: str, teacher: str) -> None:
     Raises:
         ConfigurationError: The file cannot be written.
     """
-    try:
-        write_whole(path, standalone(frontier_chart(rows, teacher)).encode())
-    except OSError as error:
-        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
+    write_text(path, standalone(frontier_chart(rows, teacher)))
 
 
 def frontier_chart(rows: Sequence[Row], teacher: str, width: float = WIDE) -> str:

@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 from mirage.distill.tree import Tree
-from mirage.errors import ConfigurationError
+from mirage.report.charts.picture_file import BY_MATPLOTLIB, picture_kind, write_text
 from mirage.report.dag.tree_layout import BOX_PX, PAD_PX, Box, bends
 from mirage.report.dag.tree_sheet import LINE_PX, MARGIN_PX, SAID_LINE_PX, SAID_PX, Sheet, sheet_of
 from mirage.report.svg import box, drawing, element, label, line, polyline
 from mirage.report.theme import standalone
-from mirage.whole_file import write_whole
 
-BY_MATPLOTLIB = (".png", ".pdf")
 KINDS = (".svg", *BY_MATPLOTLIB)
-
-
-def picture_kind(path: str) -> str:
-    """The kind of picture that a file's name asks for.
-
-    Raises:
-        ConfigurationError: An unknown kind, or matplotlib is missing for it.
-    """
-    kind = Path(path).suffix.lower()
-    if kind not in KINDS:
-        raise ConfigurationError(f"cannot draw into {path}: its name must end in {', '.join(KINDS)}")
-    if kind in BY_MATPLOTLIB and importlib.util.find_spec("matplotlib") is None:
-        raise ConfigurationError(
-            f'a {kind} file needs matplotlib, which is not installed; run: pip install "mirage-hpc[plot]", or draw '
-            "into a .svg file"
-        )
-    return kind
+"""Kinds of pictures of a tree."""
 
 
 def draw_tree(tree: Tree, path: str, heading: str) -> None:
@@ -45,15 +24,12 @@ def draw_tree(tree: Tree, path: str, heading: str) -> None:
     Raises:
         ConfigurationError: An unknown kind, matplotlib is missing, or the file cannot be written.
     """
-    if picture_kind(path) in BY_MATPLOTLIB:
+    if picture_kind(path, KINDS) in BY_MATPLOTLIB:
         from mirage.report.dag.tree_png import draw_with_matplotlib
 
         draw_with_matplotlib(sheet_of(tree), path, heading)
         return
-    try:
-        write_whole(path, standalone(tree_svg(tree, heading)).encode())
-    except OSError as error:
-        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
+    write_text(path, standalone(tree_svg(tree, heading)))
 
 
 def tree_svg(tree: Tree, heading: str) -> str:

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from mirage.calibration.fidelity.judge import Fidelity
-from mirage.errors import ConfigurationError
 from mirage.report.charts.fidelity.over_time import levels_chart, moving_average_chart, span_s
 from mirage.report.charts.fidelity.panel import MARGIN, Panel, stacked
 from mirage.report.charts.fidelity.wait_classes import wait_classes_chart
+from mirage.report.charts.picture_file import picture_kind, write_text
 from mirage.report.figures import interval_words, number_words, percent_words
 from mirage.report.page import chart, command, page, section, table, tiles
 from mirage.report.svg import WIDE
@@ -24,7 +24,6 @@ from mirage.report.terminal.fidelity import (
     span_words,
 )
 from mirage.report.theme import standalone
-from mirage.whole_file import write_whole
 
 KINDS = (".svg", ".html")
 _HEADING = "Simulated beside recorded"
@@ -38,8 +37,7 @@ def check_kind(path: str) -> None:
     Raises:
         ConfigurationError: The name ends in something else.
     """
-    if Path(path).suffix.lower() not in KINDS:
-        raise ConfigurationError(f"cannot draw into {path}: its name must end in {' or '.join(KINDS)}")
+    picture_kind(path, KINDS)
 
 
 def draw_fidelity(fidelity: Fidelity, path: str, recorded: str, simulated: str, made_by: str) -> None:
@@ -55,15 +53,11 @@ def draw_fidelity(fidelity: Fidelity, path: str, recorded: str, simulated: str, 
     Raises:
         ConfigurationError: An unknown kind, or the file cannot be written.
     """
-    check_kind(path)
-    if Path(path).suffix.lower() == ".svg":
+    if picture_kind(path, KINDS) == ".svg":
         text = fidelity_svg(fidelity, recorded, simulated)
     else:
         text = fidelity_page(fidelity, recorded, simulated, made_by)
-    try:
-        write_whole(path, text.encode())
-    except OSError as error:
-        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
+    write_text(path, text)
 
 
 def fidelity_svg(fidelity: Fidelity, recorded: str, simulated: str) -> str:

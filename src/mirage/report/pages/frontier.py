@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mirage.errors import ConfigurationError
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.frontier import Frontier, frontiers
 from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.score import CLASSES, Row
 from mirage.report.charts.frontier import frontier_chart, stacked
+from mirage.report.charts.picture_file import BY_MATPLOTLIB, picture_kind, write_text
 from mirage.report.page import CARDS, Cell, chart, command, page, section, table
 from mirage.report.pages.comparison import comparison_sections
 from mirage.report.theme import standalone
-from mirage.whole_file import write_whole
 
 _HEADING = "Interruption against overlap"
-_BY_MATPLOTLIB = (".png", ".pdf")
-KINDS = (".svg", ".html", *_BY_MATPLOTLIB)
+KINDS = (".svg", ".html", *BY_MATPLOTLIB)
 
 
 def kind_of(path: str) -> str:
@@ -30,15 +27,7 @@ def kind_of(path: str) -> str:
     Raises:
         ConfigurationError: An unknown kind, or matplotlib is missing for it.
     """
-    kind = Path(path).suffix.lower()
-    if kind not in KINDS:
-        raise ConfigurationError(f"cannot draw into {path}: its name must end in {', '.join(KINDS)}")
-    if kind in _BY_MATPLOTLIB and importlib.util.find_spec("matplotlib") is None:
-        raise ConfigurationError(
-            'a bitmap needs matplotlib, which is not installed; run: pip install "mirage-hpc[plot]", '
-            "or draw into a .svg or .html file"
-        )
-    return kind
+    return picture_kind(path, KINDS)
 
 
 def draw_frontiers(evaluation: Evaluation, path: str, provenance: dict[str, Any]) -> None:
@@ -51,16 +40,13 @@ def draw_frontiers(evaluation: Evaluation, path: str, provenance: dict[str, Any]
         ConfigurationError: An unknown kind, matplotlib is missing, or the file cannot be written.
     """
     kind = kind_of(path)
-    if kind in _BY_MATPLOTLIB:
+    if kind in BY_MATPLOTLIB:
         from mirage.report.charts.frontier_png import draw_with_matplotlib
 
         draw_with_matplotlib(frontiers(evaluation), path, f"{_where(provenance)}, {_dates(evaluation)}")
         return
     text = evaluation_svg(evaluation, provenance) if kind == ".svg" else evaluation_page(evaluation, provenance)
-    try:
-        write_whole(path, text.encode())
-    except OSError as error:
-        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
+    write_text(path, text)
 
 
 def evaluation_svg(evaluation: Evaluation, provenance: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mirage.errors import ConfigurationError, shown
 from mirage.sim.cluster import Limit
+from mirage.sim.slurm_conf.printed import printed
 
 _MOST, _GROUP = "MaxJobsAccrue", "GrpJobsAccrue"
 _COLUMNS = ("Cluster", "Account", "ParentName", "User", "Partition", _GROUP, _MOST)
@@ -41,11 +42,7 @@ def read_associations(path: str | Path) -> tuple[Association, ...]:
     Raises:
         ConfigurationError: It cannot be read, or as ``associations``.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}; write `{_COMMAND}` to it") from error
-    return associations(text, str(path))
+    return associations(printed(path, _COMMAND), str(path))
 
 
 def associations(text: str, path: str) -> tuple[Association, ...]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mirage.errors import ConfigurationError, shown
+from mirage.sim.slurm_conf.printed import printed
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 _FIELDS = {
@@ -26,10 +27,7 @@ def with_priority_weights(settings: SlurmSettings, path: str | Path) -> SlurmSet
     Raises:
         ConfigurationError: The file cannot be read, or has no line of weights.
     """
-    try:
-        lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}; write `sprio -w` to it") from error
+    lines = printed(path, "sprio -w").splitlines()
     heads = next((line for line in lines if line.split()[:1] == ["JOBID"]), None)
     weights = next((line for line in lines if line.split()[:1] == ["Weights"]), None)
     if heads is None or weights is None:

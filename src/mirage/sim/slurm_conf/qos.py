@@ -9,6 +9,7 @@ from pathlib import Path
 from mirage.errors import ConfigurationError, shown
 from mirage.job_state import MISSING
 from mirage.sim.cluster import Cluster, Limit
+from mirage.sim.slurm_conf.printed import printed
 from mirage.slurm_words.tres import tres_count, tres_gpus
 
 _RUNNING = (("user", "MaxJobsPU", "MaxTRESPU"), ("account", "MaxJobsPA", "MaxTRESPA"), ("all", "GrpJobs", "GrpTRES"))
@@ -50,11 +51,7 @@ def read_qos(path: str | Path) -> QosTable:
     Raises:
         ConfigurationError: It cannot be read, or as ``qos_table``.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}; write `sacctmgr -P show qos` to it") from error
-    return qos_table(text, str(path))
+    return qos_table(printed(path, "sacctmgr -P show qos"), str(path))
 
 
 def qos_table(text: str, path: str) -> QosTable:

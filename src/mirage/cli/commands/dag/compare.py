@@ -132,13 +132,7 @@ def compare(
     Every scheduler meets the same jobs with the same durations, so differences are paired by seed. Policies of
     installed packages are compared like the ones below.
     """
-    if weights is not None and not {"decima", "decima-argmax"} & set(policies):
-        raise click.UsageError(
-            "--weights is for the policies decima and decima-argmax, and neither is compared; "
-            "name one, or leave --weights out"
-        )
-    if batch and gap_s is not None:
-        raise click.UsageError("--batch has all jobs at the beginning, and --gap is between them; give one of them")
+    _refuse_contradictions(weights, policies, batch=batch, gap_s=gap_s)
     from mirage.dag.compare.comparison import compare as compare_schedulers
     from mirage.dag.compare.trial import Scene
     from mirage.dag.decima.teachers import with_weights
@@ -198,3 +192,14 @@ def compare(
         "command": shlex.join(["mirage", *sys.argv[1:]]),
     }
     click.echo(json.dumps(report, indent=2))
+
+
+def _refuse_contradictions(weights: str | None, policies: tuple[str, ...], *, batch: bool, gap_s: float | None) -> None:
+    """Refusal of options that say nothing beside the others."""
+    if weights is not None and not {"decima", "decima-argmax"} & set(policies):
+        raise click.UsageError(
+            "--weights is for the policies decima and decima-argmax, and neither is compared; "
+            "name one, or leave --weights out"
+        )
+    if batch and gap_s is not None:
+        raise click.UsageError("--batch has all jobs at the beginning, and --gap is between them; give one of them")

@@ -20,9 +20,10 @@ from mirage.cli.output import check_output
 @click.option("-o", "--out", required=True, metavar="FILE", help="The picture: .svg, or .png and .pdf by matplotlib.")
 def draw(tree_file: str, out: str) -> None:
     """Draw a tree: questions from left to right, scores at the ends, and the executor rule below."""
-    from mirage.report.dag.tree_picture import draw_tree, picture_kind
+    from mirage.report.charts.picture_file import picture_kind
+    from mirage.report.dag.tree_picture import KINDS, draw_tree
 
-    picture_kind(out)
+    picture_kind(out, KINDS)
     check_output(out)
     _, tree = read(tree_file)
     draw_tree(tree, out, "The tree that ships with Mirage" if tree_file == SHIPPED else tree_file)

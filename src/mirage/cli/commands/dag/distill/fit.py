@@ -19,6 +19,7 @@ from mirage.errors import ConfigurationError, shown
 
 if TYPE_CHECKING:
     from mirage.dag.distilled.executor_rule import ExecutorRule
+    from mirage.dag.distilled.student import Student
     from mirage.dag.schedulers.registry import Scheduler
 
 
@@ -100,18 +101,17 @@ def fit(
     from mirage.dag.distilled.teachers import teacher_of
     from mirage.dag.resumption import Kept
     from mirage.distill.tree_text import text_of
-    from mirage.report.dag.frontier_chart import check_frontier, draw_frontier
+    from mirage.report.charts.picture_file import picture_kind
+    from mirage.report.dag.frontier_chart import draw_frontier
 
     sizes = [_leaves(word) for word in leaves]
     check_output(out)
     if plot is not None:
-        check_frontier(plot)
+        picture_kind(plot, (".svg",))
         check_output(plot)
     learners = {name: Timed(learner_of(name, weight, seed, partial(_tell, name))) for name in methods}
-    scheduler, beside = (
-        with_weights(teacher, None, played.profiles),
-        ExecutorRule() if rule is None else rule_of(dict(read(rule)[1].settings)),
-    )
+    scheduler = with_weights(teacher, None, played.profiles)
+    beside = ExecutorRule() if rule is None else rule_of(dict(read(rule)[1].settings))
     kept = Kept(checkpoint_of(out), _plan(scheduler, played, beside, weight, seed))
     settings = played.episodes()
     rows: list[dict[str, Any]] = []
@@ -133,15 +133,7 @@ def fit(
                 tell=partial(_tell, name),
             )
             rows += [
-                {
-                    "method": name,
-                    "leaves": len(one.tree.leaves),
-                    "depth": one.tree.depth,
-                    "states_of_teacher": asdict(one.on_teacher),
-                    "own_states": asdict(one.on_own),
-                    "mean_jct_s": dict(zip(played.settings, one.mean_jct_s, strict=True)),
-                    "fit_s": None if most in taken_over else learner.seconds[most],
-                }
+                _row(name, one, played.settings, None if most in taken_over else learner.seconds[most])
                 for most, one in zip(sizes, found, strict=True)
             ]
     write_output(out, text_of(found[-1].tree))
@@ -152,13 +144,28 @@ def fit(
         click.echo(json.dumps({"teacher": teacher, "tree": out, "students": rows}, indent=2))
         return
     for row in rows:
-        took = "" if row["fit_s"] is None else f", fitted in {row['fit_s']:.1f} s"
-        click.echo(
-            f"{row['method']}, {row['leaves']} leaves, depth {row['depth']}{took}: "
-            f"{jct_line(played.settings, tuple(row['mean_jct_s'].values()))}"
-        )
-        for where, told in (("the teacher's states", row["states_of_teacher"]), ("its own states", row["own_states"])):
-            click.echo(f"  {fidelity_line(where, told)}")
+        _print(row, played.settings)
+
+
+def _row(method: str, student: Student, settings: tuple[str, ...], fit_s: float | None) -> dict[str, Any]:
+    """A student as JSON tells it; without seconds where a tree of it was taken over."""
+    return {
+        "method": method,
+        "leaves": len(student.tree.leaves),
+        "depth": student.tree.depth,
+        "states_of_teacher": asdict(student.on_teacher),
+        "own_states": asdict(student.on_own),
+        "mean_jct_s": dict(zip(settings, student.mean_jct_s, strict=True)),
+        "fit_s": fit_s,
+    }
+
+
+def _print(row: dict[str, Any], settings: tuple[str, ...]) -> None:
+    took = "" if row["fit_s"] is None else f", fitted in {row['fit_s']:.1f} s"
+    jct = jct_line(settings, tuple(row["mean_jct_s"].values()))
+    click.echo(f"{row['method']}, {row['leaves']} leaves, depth {row['depth']}{took}: {jct}")
+    for where, told in (("the teacher's states", row["states_of_teacher"]), ("its own states", row["own_states"])):
+        click.echo(f"  {fidelity_line(where, told)}")
 
 
 def _tell(method: str, what: str) -> None:

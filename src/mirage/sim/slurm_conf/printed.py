@@ -1,0 +1,23 @@
+"""Files that hold what a command of Slurm printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mirage.errors import ConfigurationError
+
+
+def printed(path: str | Path, command: str) -> str:
+    """The text of a file that holds what a command printed.
+
+    Args:
+        path: The file.
+        command: What prints it, for the message.
+
+    Raises:
+        ConfigurationError: It cannot be read.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}; write `{command}` to it") from error
