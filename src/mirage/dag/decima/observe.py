@@ -54,7 +54,8 @@ def observe_spark_sched_sim(world: World, state: State, graph: Graph, row_of: In
     """The graph as the network of spark-sched-sim sees it: unfinished stages only; whether any may be picked.
 
     Features, with N executors: those the job can be given / N, 1 or -1 for the source, those of the job and to
-    come / N, remaining tasks / 200, remaining tasks x last duration (ms) / 10^5.
+    come / N, remaining tasks / 200, remaining tasks x last duration (ms) / 10^5. Executors that went to the general pool
+    from a job with nothing left to start are still among its own, as in the published code.
 
     Args:
         row_of: Shape (stages of the world's largest job or more,): overwritten.
@@ -68,7 +69,7 @@ def observe_spark_sched_sim(world: World, state: State, graph: Graph, row_of: In
             break
         graph.job[place], graph.begin[place] = job, rows
         jobs += 1
-        had, takes = held(state, job), takes_more(world, state, job)
+        had, takes = counted(state, job), takes_more(world, state, job)
         cap = most_to_add(world, state, job)
         fixed = world.jobs[job]
         first, end = fixed.first_stage, fixed.first_stage + fixed.n_stages
@@ -127,12 +128,18 @@ def has_room(world: World, graph: Graph, job: int, jobs: int, rows: int, links: 
 
 
 @kernel()
+def counted(state: State, job: int) -> int:
+    """Executors that spark-sched-sim counts as a job's."""
+    return int(held(state, job) + state.jobs[job].gone)
+
+
+@kernel()
 def most_to_add(world: World, state: State, job: int) -> int:
     """How many of the free executors a job can be given."""
     clock = state.clock[0]
     if job == clock.source_job:
         return int(clock.free)
-    return int(min(clock.free, max(world.settings[0].executors - held(state, job), 0)))
+    return int(min(clock.free, max(world.settings[0].executors - counted(state, job), 0)))
 
 
 @kernel()

@@ -101,6 +101,7 @@ JOB_STATE = _record(
         ("end_ms", _I),
         ("local", _I),  # executors at the job, running or waiting
         ("moving", _I),  # on their way to it
+        ("gone", _I),  # executors that went to the general pool from it, since it had nothing left to start
         ("committed", _I),  # executors of other jobs and of the general pool that are to come
         ("unfinished", _I),  # stages with tasks not finished
         ("unstarted", _I),  # stages with tasks not started

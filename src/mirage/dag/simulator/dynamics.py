@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from numba import int64, void
 
-from mirage.dag.simulator.arrays import NOBODY, STATE_TYPE, WORLD_TYPE, State, World
-from mirage.dag.simulator.decision import is_ready, may_pick, takes_more
+from mirage.dag.simulator.arrays import NOBODY, SPARK_SCHED_SIM, STATE_TYPE, WORLD_TYPE, State, World
+from mirage.dag.simulator.decision import held, is_ready, may_pick
 from mirage.dag.simulator.durations import duration_ms, wave_of
 from mirage.dag.simulator.events import push_event, replace_event
 from mirage.sim.kernel.compile import kernel
@@ -94,7 +94,7 @@ def _instead(world: World, state: State, executor: int) -> int:
             return found
     for k in range(state.clock[0].n_active):
         job = state.active[k]
-        if job != here and takes_more(world, state, job):
+        if job != here and held(state, job) < world.settings[0].executors:
             found = _any_stage(world, state, job)
             if found != NOBODY:
                 return found
@@ -112,10 +112,17 @@ def _any_stage(world: World, state: State, job: int) -> int:
 
 
 @kernel()
-def idle(state: State, executor: int) -> None:
-    """The executor waits: at its job while that has tasks to start, else in the general pool."""
+def idle(world: World, state: State, executor: int, was_promised: bool) -> None:
+    """The executor waits: at its job while that has tasks to start, else in the general pool.
+
+    Args:
+        was_promised: Whether it had a destination, none included. In the environment of 2023 such an executor stays
+            warm at its job: its next task there is not a fresh one.
+    """
     clock, who = state.clock[0], state.executors[executor]
-    who.stage, who.last_stage = NOBODY, NOBODY
+    who.stage = NOBODY
+    if not was_promised or world.settings[0].environment != SPARK_SCHED_SIM:
+        who.last_stage = NOBODY
     if who.job != NOBODY:
         job = state.jobs[who.job]
         if job.active and job.unstarted > 0:
@@ -123,7 +130,8 @@ def idle(state: State, executor: int) -> None:
             job.in_pool += 1
             return
         job.local -= 1
-        who.job = NOBODY
+        job.gone += 1
+        who.job, who.last_stage = NOBODY, NOBODY
     who.next, clock.pool = clock.pool, executor
     clock.in_pool += 1
 
@@ -137,14 +145,14 @@ def go(world: World, state: State, executor: int, stage: int) -> None:
     if state.stages[stage].remaining == 0:
         stage = _instead(world, state, executor)
         if stage == NOBODY:
-            idle(state, executor)
+            idle(world, state, executor, True)
             return
     if state.executors[executor].job != world.stages[stage].job:
         send(world, state, executor, stage)
     elif is_ready(state, stage):
         start_task(world, state, executor, stage, False)
     else:
-        idle(state, executor)
+        idle(world, state, executor, False)
 
 
 @kernel()
@@ -164,26 +172,44 @@ def arrive(world: World, state: State, executor: int) -> None:
 
 
 @kernel()
-def taken_from_pool(state: State, job: int) -> int:
-    """An executor that waits in a job's pool, or in the general one, taken out of it."""
+def take_pool(state: State, job: int) -> int:
+    """Take all executors out of a job's pool, or with ``NOBODY`` the general one: the first, others by ``next``."""
     if job == NOBODY:
         clock = state.clock[0]
         executor = int(clock.pool)
-        clock.pool = state.executors[executor].next
-        clock.in_pool -= 1
+        clock.pool, clock.in_pool = NOBODY, 0
     else:
         row = state.jobs[job]
         executor = int(row.pool)
-        row.pool = state.executors[executor].next
-        row.in_pool -= 1
+        row.pool, row.in_pool = NOBODY, 0
     return executor
 
 
 @kernel()
-def empty_pool(state: State, job: int) -> None:
+def put_back(state: State, job: int, executor: int) -> None:
+    """Put an executor, and those that come after it by ``next``, into the pool again that they were taken from."""
+    while executor != NOBODY:
+        who = state.executors[executor]
+        after = who.next
+        if job == NOBODY:
+            clock = state.clock[0]
+            who.next, clock.pool = clock.pool, executor
+            clock.in_pool += 1
+        else:
+            row = state.jobs[job]
+            who.next, row.pool = row.pool, executor
+            row.in_pool += 1
+        executor = after
+
+
+@kernel()
+def empty_pool(world: World, state: State, job: int) -> None:
     """All executors that wait at a job go to the general pool, if it has nothing to start any more."""
     row = state.jobs[job]
     if row.active and row.unstarted > 0:
         return
-    while row.in_pool > 0:
-        idle(state, taken_from_pool(state, job))
+    executor = take_pool(state, job)
+    while executor != NOBODY:
+        after = state.executors[executor].next
+        idle(world, state, executor, False)
+        executor = after

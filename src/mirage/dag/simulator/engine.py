@@ -50,7 +50,7 @@ def _job_arrives(state: State) -> None:
 
 
 @kernel()
-def _job_ends(state: State, job: int) -> None:
+def _job_ends(world: World, state: State, job: int) -> None:
     clock = state.clock[0]
     state.jobs[job].active = 0
     state.jobs[job].end_ms = clock.now_ms
@@ -61,7 +61,7 @@ def _job_ends(state: State, job: int) -> None:
     clock.n_active -= 1
     for k in range(place, clock.n_active):
         state.active[k] = state.active[k + 1]
-    empty_pool(state, job)
+    empty_pool(world, state, job)
 
 
 @kernel()
@@ -95,19 +95,32 @@ def _task_ends(world: World, state: State, executor: int) -> None:
     if row.finished == world.stages[stage].tasks:
         frees = _stage_ends(world, state, stage)
         if state.jobs[job].unfinished == 0:
-            _job_ends(state, job)
+            _job_ends(world, state, job)
     promised = row.commitment != NOBODY
     if promised:
         release(world, state, executor)
     elif frees:
         leave_stage(state, executor)
-        idle(state, executor)
+        idle(world, state, executor, False)
     elif world.settings[0].environment == SPARK_SCHED_SIM:
         who.last_stage = NOBODY
     if frees:
         begin_round(state, job, NOBODY, NOBODY)
     elif not promised:
         begin_round(state, job, stage, executor)
+
+
+@kernel()
+def _ask_about_latecomers(world: World, state: State) -> None:
+    """No executor waited at the source when one of its stages became ready; one that waits by now is asked about.
+
+    This ends with the next round, and is so in the environment of spark-sched-sim only.
+    """
+    clock = state.clock[0]
+    if world.settings[0].environment == SPARK_SCHED_SIM:
+        clock.free = state.jobs[clock.source_job].in_pool
+    else:
+        clock.source_job = NOBODY
 
 
 @kernel()
@@ -129,6 +142,8 @@ def next_decision(world: World, state: State) -> int:
     """Let time pass until a decision is wanted (``ASKS``), all jobs have ended or nothing moves any more."""
     clock = state.clock[0]
     while True:
+        if clock.source_job != NOBODY and clock.free == 0:
+            _ask_about_latecomers(world, state)
         if clock.free > 0:
             if has_choice(world, state):
                 return ASKS

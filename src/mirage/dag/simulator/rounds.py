@@ -11,7 +11,7 @@ from numba import boolean, int64, void
 
 from mirage.dag.simulator.arrays import NOBODY, SPARK_SCHED_SIM, STATE_TYPE, WORLD_TYPE, State, World
 from mirage.dag.simulator.decision import NOTHING, executors_of, may_pick, stage_of, takes_more
-from mirage.dag.simulator.dynamics import change_demand, empty_pool, go, idle, taken_from_pool
+from mirage.dag.simulator.dynamics import change_demand, empty_pool, go, idle, put_back, take_pool
 from mirage.sim.kernel.compile import kernel
 
 
@@ -73,7 +73,7 @@ def leave_stage(state: State, executor: int) -> None:
 def _fulfil(world: World, state: State, executor: int, stage: int) -> None:
     """The executor, that belongs to nothing, does what it was promised to."""
     if stage == NOBODY:
-        idle(state, executor)
+        idle(world, state, executor, True)
         return
     job = world.stages[stage].job
     state.stages[stage].committed -= 1
@@ -117,28 +117,48 @@ def _add_promises(state: State, stage: int) -> None:
     state.commitments[last].next = clock.round_head
 
 
-@kernel(void(WORLD_TYPE, STATE_TYPE))
-def end_round(world: World, state: State) -> None:
-    """Executors without a destination become idle; those that do nothing go where they were promised to."""
+@kernel()
+def _share_out(world: World, state: State, job: int) -> None:
+    """Executors of a job's pool, or with ``NOBODY`` of the general one, go where they were promised to."""
     clock = state.clock[0]
-    stage, job = clock.source_stage, clock.source_job
-    if stage != NOBODY:
-        if clock.free > 0:
-            _promise(state, NOBODY, clock.free)
-        _add_promises(state, stage)
-        release(world, state, clock.executor)
-        return
-    clock.free = 0
+    executor = take_pool(state, job)  # one that comes too early to its stage waits again, and is not sent twice
     entry = clock.round_head
     while entry != NOBODY:
         promise = state.commitments[entry]
         for _ in range(promise.count):
-            _fulfil(world, state, taken_from_pool(state, job), promise.stage)
+            following = state.executors[executor].next
+            _fulfil(world, state, executor, promise.stage)
+            executor = following
         after = promise.next
         promise.next, clock.free_entry = clock.free_entry, entry
         entry = after
+    put_back(state, job, executor)
     if job != NOBODY:
-        empty_pool(state, job)
+        empty_pool(world, state, job)
+
+
+@kernel()
+def _close_round(state: State) -> None:
+    """There is no source any more, and what was picked may be turned to again by executors that come too late."""
+    clock = state.clock[0]
+    clock.free = 0
+    clock.source_job, clock.source_stage = NOBODY, NOBODY
+    clock.round_number += 1
+
+
+@kernel(void(WORLD_TYPE, STATE_TYPE))
+def end_round(world: World, state: State) -> None:
+    """Executors without a destination become idle; those that do nothing go where they were promised to."""
+    clock = state.clock[0]
+    if clock.source_stage != NOBODY:
+        if clock.free > 0:
+            _promise(state, NOBODY, clock.free)
+        _add_promises(state, clock.source_stage)
+        release(world, state, clock.executor)
+    else:
+        clock.free = 0
+        _share_out(world, state, clock.source_job)
+    _close_round(state)
 
 
 @kernel()
@@ -150,9 +170,9 @@ def end_round_without_choice(world: World, state: State) -> None:
     """
     clock = state.clock[0]
     if clock.source_stage != NOBODY and world.settings[0].environment == SPARK_SCHED_SIM:
-        clock.free = 0
         leave_stage(state, clock.executor)
-        idle(state, clock.executor)
+        idle(world, state, clock.executor, True)
+        _close_round(state)
     else:
         end_round(world, state)
 
