@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 
 from mirage.learn.hand_overs import COLUMNS, HISTORY, QUEUE_COLUMNS, HandOvers, chain_columns
@@ -34,6 +36,15 @@ def test_the_chain_is_told_as_it_stood_in_each_snapshot():
     assert columns[-2].tolist() == [120, 2, 900, 0, 120, 2, 0, 0]  # it has just started
     assert columns[-3].tolist() == [120, 2, 300, 0, 120, 2, 0, 0]
     assert columns[-4, 2] == 0  # not submitted yet
+
+
+def test_repeats_go_with_their_rows_and_are_lost_where_a_part_has_none():
+    plain = hand_overs()
+    data = replace(plain, repeats=plain.features)
+    assert data[data.window_s == 5000].repeats[:, 1].tolist() == [30, 40, 50]
+    assert plain[:2].repeats is None
+    assert HandOvers.joined([data[:1], data[5:]]).repeats[:, 1].tolist() == [0, 50]
+    assert HandOvers.joined([data, plain]).repeats is None
 
 
 def test_rows_are_chosen_and_windows_found():

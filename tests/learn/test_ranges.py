@@ -1,8 +1,9 @@
 """Ranges of training, and what lies outside."""
 
 import numpy as np
+import pytest
 
-from mirage.learn.ranges import Ranges
+from mirage.learn.ranges import BEYOND, Ranges
 
 VALUES = np.array([[1, 10, np.nan], [3, 10, 5], [2, 10, 7]], dtype=np.float32)
 RANGES = Ranges.of(VALUES, ("jobs", "nodes", "wait_h"))
@@ -19,9 +20,15 @@ def test_what_was_seen_lies_inside():
 
 def test_the_feature_that_is_furthest_out_is_named_with_both_values():
     found = outside(4, 10, 17)
-    assert found == ("wait_h", 17.0, 7.0)
-    assert found.words == "feature=wait_h,value=17,trained=7"
-    assert outside(-5, 10, 6) == ("jobs", -5.0, 1.0)
+    assert found == ("wait_h", 17.0, 7.0, pytest.approx(7.2))
+    assert found.words == "feature=wait_h,value=17,trained=7,allowed=7.2"
+    assert outside(-5, 10, 6) == ("jobs", -5.0, 1.0, pytest.approx(0.8))
+
+
+def test_how_far_out_a_feature_may_lie_is_the_range_s_own():
+    wide = Ranges.of(VALUES, RANGES.names, 1.0)
+    assert wide.outside(np.array([5, 10, 9], dtype=np.float32)) is None
+    assert wide.outside(np.array([0, 10, 2.9], dtype=np.float32)) == ("wait_h", pytest.approx(2.9), 5.0, 3.0)
 
 
 def test_a_feature_that_never_varied_may_not():
@@ -42,3 +49,7 @@ def test_a_feature_without_any_value_in_training_may_have_none():
 def test_it_is_kept_in_arrays():
     again = Ranges.from_arrays(RANGES.as_arrays(), RANGES.names)
     assert again.outside(np.array([4, 10, 17], dtype=np.float32)) == outside(4, 10, 17)
+    wide = Ranges.from_arrays(Ranges.of(VALUES, RANGES.names, 2.5).as_arrays(), RANGES.names)
+    assert wide.beyond == 2.5
+    older = {name: values for name, values in wide.as_arrays().items() if name != "beyond"}
+    assert Ranges.from_arrays(older, RANGES.names).beyond == BEYOND

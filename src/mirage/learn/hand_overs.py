@@ -49,6 +49,7 @@ class HandOvers:
         snapshots: Shape (m, ``QUEUE_COLUMNS``): the queue every ten minutes.
         last: Shape (n,): row of ``snapshots`` that shows the queue at the decision; the ``HISTORY`` − 1 rows before
             it are the 24 hours that led there.
+        repeats: Shape (n, repeats), how much users repeat themselves; None where the data tell nothing of it.
     """
 
     window_s: Ints
@@ -62,6 +63,7 @@ class HandOvers:
     names: tuple[str, ...]
     snapshots: Floats32
     last: Ints
+    repeats: Floats32 | None = None
 
     def __len__(self) -> int:
         return len(self.time_s)
@@ -69,7 +71,8 @@ class HandOvers:
     def __getitem__(self, rows: NDArray[np.bool_] | Ints | slice) -> Self:
         """Some of the rows; snapshots are shared."""
         values = {name: getattr(self, name)[rows] for name in (*ROW_COLUMNS, "features")}
-        return type(self)(**values, names=self.names, snapshots=self.snapshots, last=self.last[rows])
+        repeats = None if self.repeats is None else self.repeats[rows]
+        return type(self)(**values, names=self.names, snapshots=self.snapshots, last=self.last[rows], repeats=repeats)
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
@@ -84,7 +87,9 @@ class HandOvers:
         last = [part.last + first for part, first in zip(parts, before)]
         columns = (*ROW_COLUMNS, "features", "snapshots")
         values = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
-        return cls(**values, names=parts[0].names, last=np.concatenate(last))
+        repeats = [part.repeats for part in parts if part.repeats is not None]
+        together = np.concatenate(repeats) if len(repeats) == len(parts) else None
+        return cls(**values, names=parts[0].names, last=np.concatenate(last), repeats=together)
 
     def column(self, name: str) -> Floats32:
         """Shape (n,): one feature."""

@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 from mirage.job_state import Floats
 
 BEYOND = 0.1
-"""How far beyond the range, as a share of its width, a feature may lie: a queue that is a little longer than any
+"""How far beyond the range, as a share of its width, a feature of a queue may lie: one that is a little longer than any
 before is no other world."""
+
+REPEATS_BEYOND = 1.0
+"""How far shares of repeats may lie: as far again as the cluster's own lay apart in training. On Lonestar6, December to
+February, those of a month lie up to 0.8 beyond the range of the other months."""
 
 
 class Outside(NamedTuple):
@@ -23,16 +27,19 @@ class Outside(NamedTuple):
         feature: Its name.
         value: What it is.
         bound: The nearest that was seen in training; NaN where it never had a value there.
+        allowed: The nearest at which the model would have decided; None where there is nothing in between.
     """
 
     feature: str
     value: float
     bound: float
+    allowed: float | None = None
 
     @property
     def words(self) -> str:
-        """The feature and both values, as reasons of plans have it."""
-        return f"feature={self.feature},value={self.value:g},trained={self.bound:g}"
+        """The feature and its values, as reasons of plans have it."""
+        said = f"feature={self.feature},value={self.value:g},trained={self.bound:g}"
+        return said if self.allowed is None else f"{said},allowed={self.allowed:g}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,20 +51,23 @@ class Ranges:
         low: Shape (features,); NaN where a feature never had a value.
         high: Shape (features,).
         may_lack: Shape (features,), whether a feature sometimes had no value.
+        beyond: How far beyond its range a feature may lie, as a share of the width.
     """
 
     names: tuple[str, ...]
     low: Floats
     high: Floats
     may_lack: NDArray[np.bool_]
+    beyond: float = BEYOND
 
     @classmethod
-    def of(cls, values: NDArray[np.float32], names: tuple[str, ...]) -> Self:
+    def of(cls, values: NDArray[np.float32], names: tuple[str, ...], beyond: float = BEYOND) -> Self:
         """Those of the rows that a model was trained on.
 
         Args:
             values: Shape (n, features), n > 0; NaN for what is not known.
             names: Of the features.
+            beyond: As in the attributes.
         """
         known = np.isfinite(values)
         low = np.where(known, values, np.inf).min(axis=0)
@@ -68,6 +78,7 @@ class Ranges:
             np.where(ever, low, np.nan).astype(np.float64),
             np.where(ever, high, np.nan).astype(np.float64),
             np.asarray(~known.all(axis=0)),
+            beyond,
         )
 
     def outside(self, values: NDArray[np.float32]) -> Outside | None:
@@ -81,15 +92,17 @@ class Ranges:
         excess = np.maximum(self.low - values, values - self.high) / width
         excess = np.where(np.isnan(values), np.where(self.may_lack, -1.0, np.inf), excess)
         excess = np.where(np.isnan(excess), np.inf, excess)  # a value where none was ever seen
-        if not len(excess) or excess.max() <= BEYOND:
+        if not len(excess) or excess.max() <= self.beyond:
             return None
         worst = int(excess.argmax())
-        bound = self.low[worst] if values[worst] < self.low[worst] else self.high[worst]
-        return Outside(self.names[worst], float(values[worst]), float(bound))
+        below = values[worst] < self.low[worst]
+        bound = self.low[worst] if below else self.high[worst]
+        allowed = bound + (-1 if below else 1) * self.beyond * width[worst]
+        return Outside(self.names[worst], float(values[worst]), float(bound), float(allowed))
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
         """As a model file keeps them."""
-        return {"low": self.low, "high": self.high, "may_lack": self.may_lack}
+        return {"low": self.low, "high": self.high, "may_lack": self.may_lack, "beyond": np.array([self.beyond])}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> Self:
@@ -98,4 +111,5 @@ class Ranges:
         Raises:
             KeyError: There are none.
         """
-        return cls(names, arrays["low"], arrays["high"], arrays["may_lack"].astype(np.bool_))
+        beyond = float(arrays["beyond"][0]) if "beyond" in arrays else BEYOND  # older files leave it out
+        return cls(names, arrays["low"], arrays["high"], arrays["may_lack"].astype(np.bool_), beyond)

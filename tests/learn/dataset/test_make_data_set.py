@@ -19,6 +19,7 @@ from mirage.learn.dataset.shards import Folder
 from mirage.learn.features.features import feature_names, features_of
 from mirage.learn.features.forecast_features import forecast_of
 from mirage.learn.features.queue_history import queue_history
+from mirage.learn.features.repeats import repeats_of
 from mirage.learn.hand_overs import QUEUE_COLUMNS, HandOvers
 from mirage.policy.view import View
 from mirage.provision.evaluation.candidate import window_seed
@@ -80,6 +81,7 @@ def test_a_row_shows_what_a_policy_sees_at_the_decision(small_recipe: Recipe, tm
                 history = mine.history(np.array([place]))[0, :, :QUEUE_COLUMNS]
                 np.testing.assert_array_equal(history, queue_history(seen))
                 assert mine.time_s[place] == seen.now_s
+                np.testing.assert_array_equal(mine.repeats[place], repeats_of(seen))
                 if place % 4 == 0:
                     forecast = forecast_of(forecaster.of(seen), seen.chain)
                     np.testing.assert_array_equal(mine.features[place], features_of(seen, forecast)[0])
@@ -89,6 +91,18 @@ def test_a_row_shows_what_a_policy_sees_at_the_decision(small_recipe: Recipe, tm
             place += 1
         assert place == len(mine)
     assert rows.snapshots[:, 0].max() > 1
+    assert np.isfinite(rows.repeats).any()
+
+
+def test_a_data_set_without_repeats_is_read(small_recipe: Recipe, folder: Path, tmp_path: Path) -> None:
+    older, rows = Folder(tmp_path), read_hand_overs(folder)
+    (tmp_path / "manifest.json").write_bytes((folder / "manifest.json").read_bytes())
+    for shard in small_recipe.shards():
+        whole = Folder(folder).read(shard.number, small_recipe.shard_s)
+        older.write(shard, small_recipe.shard_s, "older", replace(whole, repeats=None))
+    read = read_hand_overs(tmp_path)
+    assert read.repeats is None
+    np.testing.assert_array_equal(read.features, rows.features)
 
 
 def test_finished_shards_are_kept_and_others_made(small_recipe: Recipe, folder: Path, tmp_path: Path) -> None:

@@ -1,15 +1,18 @@
 """Policies in files: what they decide, where they decide as what-if does, and what is no policy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from made_up_hand_overs import BEGIN_S, before_and_after, made_up_hand_overs
 
 from mirage.duration import DAY_S, HOUR_S
-from mirage.errors import ModelFileError
+from mirage.errors import ConfigurationError, ModelFileError
 from mirage.learn.policies import policy_file
 from mirage.learn.policies.looks import shared_looks
 from mirage.learn.ranges import Ranges
 from mirage.learn.regression.model import TrainingSettings
+from mirage.learn.training.rolling_origin import outside_share
 from mirage.learn.training.train import Said, Slices, train_policy
 from mirage.learn.training.trained import Part, Trained, read_trained
 from mirage.policy.check import check_policy
@@ -18,6 +21,7 @@ from mirage.policy.example import example_views
 from mirage.policy.plan import Submit
 from mirage.policy.registry import make_policy
 from mirage.policy.settings import PolicySettings
+from mirage.policy.view import Ended
 
 pytest.importorskip("xgboost", reason="pip install mirage-hpc[learn]")
 pytest.importorskip("safetensors", reason="pip install mirage-hpc[learn]")
@@ -91,8 +95,59 @@ def test_a_feature_outside_its_training_is_decided_as_what_if_does_and_named_wit
     view = next(view for view in example_views() if view.chain.ends_s - view.now_s == 48 * HOUR_S)
     learned, what_if = (make_policy(name, PolicySettings(seed=3)).decide(view) for name in (str(model), "what-if"))
     reason = learned.actions[0].reason
-    assert reason == f"outside-training:feature=remaining_h,value=48,trained=23,what-if={what_if.actions[0].reason}"
+    words = "feature=remaining_h,value=48,trained=23,allowed=25.2"
+    assert reason == f"outside-training:{words},what-if={what_if.actions[0].reason}"
     assert learned.submits == what_if.submits
+
+
+def with_repeats(data, *shares):
+    """The same decisions, where limits are repeated in one share or the other, by turns, and nodes always."""
+    shares = np.resize(shares, len(data))
+    return replace(data, repeats=np.column_stack([shares, np.ones(len(data))]).astype(np.float32))
+
+
+def after(view, limits_s):
+    """The view after jobs of one user with some limits."""
+    end_s, zero = np.full(len(limits_s), view.now_s - HOUR_S), np.zeros(len(limits_s), dtype=np.int64)
+    history = Ended(zero, zero + 1, np.array(limits_s), end_s - 2, end_s - 1, end_s, zero - 1, zero - 1)
+    return replace(view, ended=history)
+
+
+def test_where_users_repeat_themselves_otherwise_than_in_training_it_decides_as_what_if_does(data, tmp_path):
+    small = TrainingSettings(rounds=2, most_rows=1000)
+    taught = train_policy({1: "correction"}, with_repeats(data, 0.5, 0.7), SLICES, Said("made-up", 8), small)
+    path = str(tmp_path / "model")
+    everything = wide(taught).parts[1]
+    replace(taught, parts={1: replace(everything, repeats=taught.parts[1].repeats)}).save(path)
+    assert read_trained(path).card.settings["sizes"]["1"]["repeats"] == ["repeated_limit_share", "repeated_nodes_share"]
+    policy, what_if, view = make_policy(path), make_policy("what-if"), views()[0]
+    at_home = [7200, 7200, 3600] * 60 + [3600]  # 60 changes to 3600, 59 back, in 180 jobs with one before them
+    assert policy.decide(after(view, at_home)).actions[0].reason.endswith(":model=correction")
+    for elsewhere, words in (
+        ([3600, 7200] * 60, "value=0,trained=0.5,allowed=0.3"),
+        ([3600] * 120, "value=1,trained=0.7,allowed=0.9"),
+        ([3600], "value=nan,trained=0.7,allowed=0.9"),
+    ):
+        seen = after(view, elsewhere)
+        plan, its = policy.decide(seen), what_if.decide(seen)
+        assert plan.actions[0].reason == (
+            f"outside-training:feature=repeated_limit_share,{words},what-if={its.actions[0].reason.partition(':')[0]}"
+        )
+        assert (plan.submits, plan.estimate) == (its.submits, its.estimate)
+    # in a share of the decisions of a data set that users of another kind made
+    part = read_trained(path).parts[1]
+    assert outside_share(part, with_repeats(data, 0.2, 0.4)) == pytest.approx(
+        12 / 23
+    )  # of 24 decisions all but the last
+    with pytest.raises(ConfigurationError, match="make them again"):
+        outside_share(part, data)
+
+
+def test_a_model_that_knows_of_no_repeats_decides_anywhere(trained, tmp_path):
+    assert trained.parts[1].repeats is None  # its data tell nothing of them
+    wide(trained).save(tmp_path / "older")
+    plan = make_policy(str(tmp_path / "older")).decide(after(views()[0], [3600, 7200] * 60))
+    assert plan.actions[0].reason.endswith(":model=correction")
 
 
 def test_a_size_it_was_not_trained_for_is_decided_as_what_if_does(trained, tmp_path):

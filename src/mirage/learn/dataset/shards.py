@@ -11,6 +11,7 @@ import numpy as np
 
 from mirage.errors import ConfigurationError
 from mirage.learn.dataset.recipe import SCHEMA, Recipe, Shard, digest_of
+from mirage.learn.features.repeats import REPEATS
 from mirage.learn.hand_overs import QUEUE_COLUMNS, ROW_COLUMNS, HandOvers
 from mirage.whole_file import write_whole
 
@@ -105,6 +106,8 @@ class Folder:
         """
         columns = {name: getattr(rows, name) for name in ROW_COLUMNS} | {"last": rows.last}
         columns |= {name: np.ascontiguousarray(rows.features[:, k]) for k, name in enumerate(rows.names)}
+        if rows.repeats is not None:
+            columns |= {name: np.ascontiguousarray(rows.repeats[:, k]) for k, name in enumerate(REPEATS)}
         seen = {name: np.ascontiguousarray(rows.snapshots[:, k]) for k, name in enumerate(SNAPSHOT_COLUMNS)}
         told = {"digest": digest, "windows": list(shard.windows), "features": list(rows.names)}
         try:
@@ -136,6 +139,7 @@ class Folder:
             names=names,
             snapshots=_matrix(seen, SNAPSHOT_COLUMNS),
             last=table["last"].to_numpy(),
+            repeats=_matrix(table, REPEATS) if set(REPEATS) <= set(table.column_names) else None,
         )
 
 

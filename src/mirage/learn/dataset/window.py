@@ -13,6 +13,7 @@ from mirage.learn.dataset.recipe import Recipe
 from mirage.learn.dataset.snapshots import SnapshotTape
 from mirage.learn.features.features import features_of
 from mirage.learn.features.forecast_features import forecast_of
+from mirage.learn.features.repeats import repeats_of
 from mirage.learn.hand_overs import QUEUE_COLUMNS, Floats32, HandOvers
 from mirage.policy.view import Chain, View
 from mirage.provision.chain import Link
@@ -38,20 +39,28 @@ class WindowMaker:
         study = self.recipe.study
         if not self.recipe.views:
             return _labels(play(sim, study.protocol, link, window))
-        tape, rows = SnapshotTape(), list[Floats32]()
+        tape, rows, repeats = SnapshotTape(), list[Floats32](), list[Floats32]()
         look = self._look(window_seed(study.seed, link.nodes, study.protocol.submits_s(window)))
 
         def see(view: View) -> None:
             tape.see(view)
             values, names[:] = look(view)
             rows.append(values)
+            repeats.append(repeats_of(view))
 
         names: list[str] = []
         episode = play(sim, study.protocol, link, window, see)
         see(sim.view(_chain_at_the_end(sim, episode, study.protocol.step_s)))
         snapshots, last = tape.rows()
         found = _labels(episode)
-        return replace(found, features=np.stack(rows), names=tuple(names), snapshots=snapshots, last=last)
+        return replace(
+            found,
+            features=np.stack(rows),
+            names=tuple(names),
+            snapshots=snapshots,
+            last=last,
+            repeats=np.stack(repeats),
+        )
 
     def _look(self, seed: int) -> Callable[[View], Seen]:
         """What makes features of a view; futures are those of a policy in the same window of an evaluation."""

@@ -1,7 +1,8 @@
 """A provisioner that has learnt: it looks at the queue, asks its model, and knows where it has learnt nothing.
 
-A view unlike anything in training is decided as ``what-if`` does, and the plan says so: which feature, its value, and
-the nearest one of the training. So is a link of a size that was not trained for.
+A view unlike anything in training is decided as ``what-if`` does, and the plan says so: which feature, its value, the
+nearest one of the training, and the nearest that would have done. So is one of a cluster whose users repeat themselves
+more or less than those of the training, and a link of a size that was not trained for.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from mirage.learn.features.features import features_of
 from mirage.learn.features.queue_history import queue_history
+from mirage.learn.features.repeats import repeats_of
 from mirage.learn.hand_overs import COLUMNS, HISTORY, QUEUE_COLUMNS, Floats32, chain_columns
 from mirage.learn.policies.looks import Looks
 from mirage.learn.ranges import Outside
@@ -49,6 +51,10 @@ class LearnedProvisioner:
             return self._as_what_if(view, self._unknown_size(chain))
         if part.model is None:
             return self.what_if.decide(view)
+        if part.repeats is not None:
+            elsewhere = part.repeats.outside(repeats_of(view))
+            if elsewhere is not None:
+                return self._as_what_if(view, elsewhere)
         seen, forecast = self._seen(view, chain, part)
         if part.ranges is not None:
             outside = part.ranges.outside(seen.columns(part.ranges.names)[0])

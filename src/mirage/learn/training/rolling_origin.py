@@ -110,11 +110,23 @@ def _choices_of(of_month: Fold, plan: Plan, settings: TrainingSettings, steps: K
 
 
 def outside_share(part: Part, data: HandOvers) -> float:
-    """Share of decisions with a choice that lie outside what a model was trained on."""
-    if part.ranges is None or not len(data):
+    """Share of decisions with a choice that lie outside what a model was trained on.
+
+    Raises:
+        ConfigurationError: The data tell nothing of repeats, and the model asks for them.
+    """
+    of_choices = data[data.remaining_s > 0]
+    if part.ranges is None or not len(of_choices):
         return 0.0
-    values = seen_in(data).columns(part.ranges.names)[data.remaining_s > 0]
-    return float(np.mean([part.ranges.outside(row) is not None for row in values]))
+    values = seen_in(of_choices).columns(part.ranges.names)
+    found = np.array([part.ranges.outside(row) is not None for row in values])
+    if part.repeats is not None:
+        if of_choices.repeats is None:
+            raise ConfigurationError(
+                "the data do not tell how much users repeat themselves, as an older version made them; make them again"
+            )
+        found |= np.array([part.repeats.outside(row) is not None for row in of_choices.repeats])
+    return float(found.mean())
 
 
 def trials_from(data: HandOvers, chosen: Mapping[str, Ints], played: Mapping[int, Trial] | None) -> list[Trial]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.errors import ModelFileError
+from mirage.learn.features.repeats import REPEATS
 from mirage.learn.hand_overs import HandOvers
-from mirage.learn.ranges import Ranges
+from mirage.learn.ranges import REPEATS_BEYOND, Ranges
 from mirage.learn.regression.model import Model, TrainingSettings, choices, seen_in
 from mirage.learn.training.methods import METHODS, method_named
 from mirage.learn.training.steps import KeptSteps
@@ -33,11 +34,13 @@ class Part:
         method: Its name; ``WHAT_IF`` without a model.
         model: The model.
         ranges: Of the features that it reads; of none where it reads the history.
+        repeats: Of how much users repeated themselves; None where it has no ranges, or its data told nothing of that.
     """
 
     method: str
     model: Model | None = None
     ranges: Ranges | None = None
+    repeats: Ranges | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +70,7 @@ class Trained:
                 "method": part.method,
                 "inputs": list(part.model.inputs) if part.model else [],
                 "settings": part.model.settings() if part.model else {},
+                "repeats": list(part.repeats.names) if part.repeats else [],
             }
             for nodes, part in sorted(self.parts.items())
         }
@@ -84,8 +88,10 @@ class Trained:
         for nodes, part in self.parts.items():
             model = part.model.as_arrays() if part.model else {}
             ranges = part.ranges.as_arrays() if part.ranges else {}
+            repeats = part.repeats.as_arrays() if part.repeats else {}
             arrays |= {f"{nodes}/model/{name}": values for name, values in model.items()}
             arrays |= {f"{nodes}/ranges/{name}": values for name, values in ranges.items()}
+            arrays |= {f"{nodes}/repeats/{name}": values for name, values in repeats.items()}
         write_model_file(path, self.card, arrays)
 
 
@@ -126,7 +132,13 @@ def train_part(
     if not model.inputs:
         return Part(method, model)
     seen = np.concatenate([seen_in(of, choices(of)).columns(model.inputs) for of in (data, tune) if len(of)])
-    return Part(method, model, Ranges.of(seen, model.inputs))
+    return Part(method, model, Ranges.of(seen, model.inputs), _repeats((data, tune)))
+
+
+def _repeats(parts: Sequence[HandOvers]) -> Ranges | None:
+    """How much users repeated themselves in some data; None where some of them tell nothing of it."""
+    told = [part.repeats for part in parts if part.repeats is not None]
+    return Ranges.of(np.concatenate(told), REPEATS, REPEATS_BEYOND) if len(told) == len(parts) else None
 
 
 def _part(nodes: str, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Part:
@@ -137,8 +149,13 @@ def _part(nodes: str, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     if method not in METHODS:
         raise ValueError(f"unknown method {method}")
     model = METHODS[method].model_class().from_arrays(_within(arrays, f"{nodes}/model/"), said["settings"])
-    inputs = tuple(said["inputs"])
-    return Part(method, model, Ranges.from_arrays(_within(arrays, f"{nodes}/ranges/"), inputs) if inputs else None)
+    inputs, repeats = tuple(said["inputs"]), tuple(said.get("repeats", ()))  # older files tell of no repeats
+    return Part(
+        method,
+        model,
+        Ranges.from_arrays(_within(arrays, f"{nodes}/ranges/"), inputs) if inputs else None,
+        Ranges.from_arrays(_within(arrays, f"{nodes}/repeats/"), repeats) if repeats else None,
+    )
 
 
 def _within(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
