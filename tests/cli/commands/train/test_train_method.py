@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,11 +14,13 @@ import pytest
 from mirage.cli import main
 from mirage.cli.commands.train import SUMMARIES
 from mirage.duration import DAY_S, HOUR_S
+from mirage.learn.features.repeats import REPEATS
 from mirage.learn.training.methods import METHODS
 from mirage.learn.training.trained import read_trained
 from mirage.trace.table import JobTable
 from mirage.trace.write import write_trace
 
+parquet = pytest.importorskip("pyarrow.parquet", reason="pip install mirage-hpc[learn]")
 for package in ("xgboost", "sklearn", "safetensors", "pyarrow", "tensorboard", "matplotlib"):
     pytest.importorskip(package, reason="pip install mirage-hpc[learn,plot]")
 
@@ -81,6 +84,21 @@ def test_a_model_is_a_policy(made, trace, capsys):
     assert main(["evaluate", str(trace), *WORLD, *WINDOWS, *arguments]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert {row["policy"] for row in rows} == {"reactive", str(made)}
+
+
+@pytest.mark.slow
+def test_that_a_model_of_older_data_cannot_tell_another_cluster_is_said(made, trace, tmp_path, capsys):
+    older = tmp_path / "data"
+    shutil.copytree(f"{made}.data", older)
+    for path in older.glob("rows-*.parquet"):
+        rows = parquet.read_table(path)
+        parquet.write_table(rows.drop_columns(list(REPEATS)), path)
+    for data in (older, f"{made}.data"):
+        arguments = ["--data", str(data), "--tune-until", "2023-05-01", "-o", str(tmp_path / "model")]
+        assert main(["train", "correction", str(trace), *arguments]) == 0
+        told = capsys.readouterr().err
+        assert ("will not notice when it is on another cluster" in told) == (data == older)
+        assert (read_trained(tmp_path / "model").parts[2].repeats is None) == (data == older)
 
 
 @pytest.mark.slow

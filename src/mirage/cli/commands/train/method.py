@@ -170,6 +170,12 @@ def best(
     _write(begun, data, chosen, as_json, tried, steps)
 
 
+_CANNOT_TELL = (
+    "says nothing of how much users repeat themselves: the model will not notice when it is on another cluster; "
+    "make the data set again to mend that"
+)
+
+
 def _begin(
     trace: str,
     machine: MachineOptions,
@@ -204,6 +210,8 @@ def _write(
     from mirage.report.training.terminal import step_line
 
     learning, seed = begun.learning, begun.asked.seed
+    if data.repeats is None:
+        click.echo(f"mirage: {begun.folder} was made by an older version and {_CANNOT_TELL}", err=True)
     steps = _steps(learning, data, seed, None)
     if before is not None:
         steps.curves.update(before.curves)
