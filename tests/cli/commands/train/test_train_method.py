@@ -93,12 +93,11 @@ def test_that_a_model_of_older_data_cannot_tell_another_cluster_is_said(made, tr
     for path in older.glob("rows-*.parquet"):
         rows = parquet.read_table(path)
         parquet.write_table(rows.drop_columns(list(REPEATS)), path)
-    for data in (older, f"{made}.data"):
-        arguments = ["--data", str(data), "--tune-until", "2023-05-01", "-o", str(tmp_path / "model")]
-        assert main(["train", "correction", str(trace), *arguments]) == 0
-        told = capsys.readouterr().err
-        assert ("will not notice when it is on another cluster" in told) == (data == older)
-        assert (read_trained(tmp_path / "model").parts[2].repeats is None) == (data == older)
+    arguments = ["--data", str(older), "--tune-until", "2023-05-01", "-o", str(tmp_path / "model")]
+    assert main(["train", "correction", str(trace), *arguments]) == 0
+    assert "will not notice when it is on another cluster" in capsys.readouterr().err
+    assert read_trained(tmp_path / "model").parts[2].repeats is None
+    assert read_trained(made).parts[2].repeats is not None
 
 
 @pytest.mark.slow
