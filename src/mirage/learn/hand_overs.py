@@ -91,6 +91,11 @@ class HandOvers:
         together = np.concatenate(repeats) if len(repeats) == len(parts) else None
         return cls(**values, names=parts[0].names, last=np.concatenate(last), repeats=together)
 
+    @property
+    def tells_repeats(self) -> bool:
+        """Whether some decision tells how much users repeat themselves."""
+        return self.repeats is not None and bool(np.isfinite(self.repeats).any())
+
     def column(self, name: str) -> Floats32:
         """Shape (n,): one feature."""
         found: Floats32 = self.features[:, self.names.index(name)]

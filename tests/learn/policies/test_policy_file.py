@@ -14,7 +14,7 @@ from mirage.learn.ranges import Ranges
 from mirage.learn.regression.model import TrainingSettings
 from mirage.learn.training.rolling_origin import outside_share
 from mirage.learn.training.train import Said, Slices, train_policy
-from mirage.learn.training.trained import Part, Trained, read_trained
+from mirage.learn.training.trained import Part, Trained, read_trained, train_part
 from mirage.policy.check import check_policy
 from mirage.policy.cost import Cost
 from mirage.policy.example import example_views
@@ -143,8 +143,10 @@ def test_where_users_repeat_themselves_otherwise_than_in_training_it_decides_as_
         outside_share(part, data)
 
 
-def test_a_model_that_knows_of_no_repeats_decides_anywhere(trained, tmp_path):
+def test_a_model_that_knows_of_no_repeats_decides_anywhere(data, trained, tmp_path):
     assert trained.parts[1].repeats is None  # its data tell nothing of them
+    few = replace(data, repeats=np.full((len(data), 2), np.nan, dtype=np.float32))
+    assert train_part("correction", *before_and_after(few, 14), TrainingSettings(rounds=1)).repeats is None
     wide(trained).save(tmp_path / "older")
     plan = make_policy(str(tmp_path / "older")).decide(after(views()[0], [3600, 7200] * 60))
     assert plan.actions[0].reason.endswith(":model=correction")

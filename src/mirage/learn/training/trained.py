@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,13 +132,13 @@ def train_part(
     if not model.inputs:
         return Part(method, model)
     seen = np.concatenate([seen_in(of, choices(of)).columns(model.inputs) for of in (data, tune) if len(of)])
-    return Part(method, model, Ranges.of(seen, model.inputs), _repeats((data, tune)))
+    return Part(method, model, Ranges.of(seen, model.inputs), _repeats(data, tune))
 
 
-def _repeats(parts: Sequence[HandOvers]) -> Ranges | None:
-    """How much users repeated themselves in some data; None where some of them tell nothing of it."""
-    told = [part.repeats for part in parts if part.repeats is not None]
-    return Ranges.of(np.concatenate(told), REPEATS, REPEATS_BEYOND) if len(told) == len(parts) else None
+def _repeats(*parts: HandOvers) -> Ranges | None:
+    """How much users repeated themselves in some data; None where nothing tells it."""
+    told = [part.repeats for part in parts if part.repeats is not None and part.tells_repeats]
+    return Ranges.of(np.concatenate(told), REPEATS, REPEATS_BEYOND) if told else None
 
 
 def _part(nodes: str, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Part:

@@ -171,8 +171,8 @@ def best(
 
 
 _CANNOT_TELL = (
-    "says nothing of how much users repeat themselves: the model will not notice when it is on another cluster; "
-    "make the data set again to mend that"
+    "says nothing of how much users repeat themselves, as an older version made it or the trace tells no users: "
+    "the model will not notice when it is on another cluster"
 )
 
 
@@ -210,8 +210,8 @@ def _write(
     from mirage.report.training.terminal import step_line
 
     learning, seed = begun.learning, begun.asked.seed
-    if data.repeats is None:
-        click.echo(f"mirage: {begun.folder} was made by an older version and {_CANNOT_TELL}", err=True)
+    if not data.tells_repeats:
+        click.echo(f"mirage: {begun.folder} {_CANNOT_TELL}", err=True)
     steps = _steps(learning, data, seed, None)
     if before is not None:
         steps.curves.update(before.curves)
