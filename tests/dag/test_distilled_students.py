@@ -13,7 +13,8 @@ from mirage.dag.distilled.executor_rule import Cap, ExecutorRule
 from mirage.dag.distilled.small_changes import changed
 from mirage.dag.distilled.student import students
 from mirage.dag.distilled.teachers import teacher_of
-from mirage.dag.distilled.tree_policy import decide_by_tree, parameters_of, scheduler_of
+from mirage.dag.distilled.tree_decider import decide_by_tree
+from mirage.dag.distilled.tree_policy import parameters_of, scheduler_of
 from mirage.dag.distilled.tuning import Episodes, tuned
 from mirage.dag.schedulers.registry import make_scheduler
 from mirage.dag.simulator.world import DagCluster
@@ -45,7 +46,7 @@ def test_a_tree_is_faithful_to_itself_and_less_so_to_others():
     worlds = episodes([1, 2]).worlds
     same = fidelity(decisions_of(Teacher(tree), worlds, states_of=tree, tree=tree))
     assert (same.stage, same.job, same.executors, same.probability, same.most) == (1, 1, 1, 1, 1)
-    other = scheduler_of(tree_with(Leaf(1.0), ExecutorRule(quiet=Cap(most=0.5))), "least work first, half each")
+    other = scheduler_of(tree_with(Leaf(1.0), ExecutorRule(Cap(most=0.5))), "least work first, half each")
     apart = fidelity(decisions_of(Teacher(other), worlds, states_of=other, tree=tree))
     assert 0 < apart.stage <= apart.job < 1
     assert apart.executors < 1
@@ -54,7 +55,7 @@ def test_a_tree_is_faithful_to_itself_and_less_so_to_others():
 
 @pytest.mark.parametrize("usual", [False, True])
 def test_rows_tell_work_as_the_tree_is_told_it(usual):
-    tree = tree_with(Split("drains_in", 30.0, Leaf(0.0), Leaf(1.0)), ExecutorRule(usual=usual))
+    tree = tree_with(Split("drains_in", 30.0, Leaf(0.0), Leaf(1.0)), ExecutorRule(Cap(usual=usual)))
     plays = scheduler_of(tree, "drains last")
     told = decisions_of(Teacher(plays), episodes([1, 2]).worlds, states_of=plays, tree=plays)
     assert agreement(tree, told.contests) == 1

@@ -8,7 +8,8 @@ import pytest
 from mirage.dag.distilled.columns import FEATURES, READY, WORK, candidate_rows
 from mirage.dag.distilled.executor_rule import Cap, ExecutorRule, rule_of
 from mirage.dag.distilled.rules import rules_of
-from mirage.dag.distilled.tree_policy import decide_by_tree, parameters_of, read_tree, scheduler_of, shipped_tree
+from mirage.dag.distilled.tree_decider import decide_by_tree
+from mirage.dag.distilled.tree_policy import parameters_of, read_tree, scheduler_of, shipped_tree
 from mirage.dag.schedulers.registry import make_scheduler
 from mirage.dag.simulator.decision import NOTHING, executors_of, held, is_ready, stage_of
 from mirage.dag.simulator.simulation import DagSimulation
@@ -21,7 +22,10 @@ from mirage.distill.tree_text import text_of
 from mirage.distill.units import FLAG_THRESHOLD, Unit
 from mirage.errors import ConfigurationError, MirageError, UnknownName
 
-RULE = ExecutorRule(0.5, Cap(0.9, 1.1, 0.8, 1.2, 0.7, 2.0, 0.5), Cap(-0.2, 2.0), spare=False, even=True, usual=True)
+EVEN = {"spare": False, "even": True, "usual": True}
+QUIET, CROWDED = Cap(0.9, 1.1, 0.8, 1.2, 0.7, 2.0, 0.5, **EVEN), Cap(-0.2, 2.0, **EVEN)
+RULE = ExecutorRule(QUIET, ((0.5, CROWDED),))
+LOADS = ExecutorRule(QUIET, ((0.15, CROWDED), (0.3, Cap(0.2, 3.0, even=True)), (0.4, Cap(0.0, 1.5, spare=False))))
 
 
 def simulation(seed=1, executors=10, jobs=8):
@@ -51,14 +55,14 @@ def rows_at(now, usual=False):
 
 def expected(tree, rule, now):
     """What a tree decides, in plain Python."""
-    rows, stages = rows_at(now, rule.usual)
-    score = tree.values(rows)
     state, world, clock = now.state, now.world, now.state.clock[0]
     executors = int(world.settings[0].executors)
-    cap = rule.crowded if clock.n_active / executors >= rule.crowded_from else rule.quiet
+    cap = ([rule.quiet] + [one for load, one in rule.crowded if clock.n_active / executors >= load])[-1]
+    rows, stages = rows_at(now, cap.usual)
+    score = tree.values(rows)
     wanting = [job for job in state.active[: clock.n_active] if state.jobs[job].unsaturated > 0]
     rough, last = state.stages.remaining * world.stages.rough_ms, state.stages.remaining * state.stages.last_ms
-    work_ms = np.bincount(world.stages.job, rough if rule.usual else last).astype(int)
+    work_ms = np.bincount(world.stages.job, rough if cap.usual else last).astype(int)
     total = sum(max(int(work_ms[job]), 1) ** cap.power for job in wanting)
 
     def room_of(stage, lifted):
@@ -71,7 +75,7 @@ def expected(tree, rule, now):
         return min(int(clock.free), most - int(held(state, job)) + (int(clock.free) if own else 0))
 
     lowest = 0 if clock.n_heap > 0 else -math.inf
-    for lifted in (False, True)[: 2 if rule.spare else 1]:
+    for lifted in (False, True)[: 2 if cap.spare else 1]:
         order = [k for k in range(len(stages)) if score[k] >= lowest and room_of(stages[k], lifted) >= 1]
         if order:
             k = min(order, key=lambda k: (-score[k], rows[k, WORK], -rows[k, READY], k))
@@ -79,7 +83,7 @@ def expected(tree, rule, now):
             number = min(room, max(1, int(int(state.stages[stage].demand) / cap.tasks_each)))
             if not is_ready(state, stage):
                 number = min(number, max(1, math.ceil(cap.early * room)))
-            if rule.even:
+            if cap.even:
                 row = state.stages[stage]
                 number = min(number, int(row.demand))
                 here, left = int(row.executors + row.moving + row.committed), int(row.remaining)
@@ -90,7 +94,7 @@ def expected(tree, rule, now):
     return None
 
 
-@pytest.mark.parametrize("rule", [ExecutorRule(), RULE, ExecutorRule(0.3, RULE.quiet, RULE.crowded)])
+@pytest.mark.parametrize("rule", [ExecutorRule(), RULE, LOADS])
 def test_the_compiled_walk_equals_plain_python(rule):
     rng, compared = np.random.default_rng(5), 0
     first = simulation()
@@ -154,7 +158,7 @@ def test_stages_below_zero_are_left_alone_until_nothing_runs():
 
 
 def test_a_cap_binds():
-    few = parameters_of(tree_with(Leaf(0.0), ExecutorRule(quiet=Cap(most=0.2), spare=False)))
+    few = parameters_of(tree_with(Leaf(0.0), ExecutorRule(Cap(most=0.2, spare=False))))
     now = simulation()
     asks = now.advance()
     while asks:
@@ -167,7 +171,7 @@ def test_a_cap_binds():
 
 
 def test_a_rule_is_read_as_it_is_written():
-    for rule in (RULE, ExecutorRule(), ExecutorRule(spare=False)):
+    for rule in (RULE, LOADS, ExecutorRule(), ExecutorRule(Cap(spare=False))):
         text = text_of(Tree(FEATURES, Unit.NUMBER, Leaf(1.0), rule.settings()))
         assert rule_of(dict(tree_of(text).settings)) == rule
 
@@ -182,6 +186,12 @@ def test_a_rule_is_read_as_it_is_written():
         ({"early": "0.5"}, "setting early.*per cent"),
         ({"crowded_cap": "0 2"}, "nothing without crowded_from"),
         ({"crowded_from": "-20 %"}, "crowded_from is -20 %; give a share from 0 %"),
+        ({"crowded_from": "0.2 %", "crowded3_cap": "0 2"}, "crowded3_cap means nothing without crowded2_from"),
+        (
+            {"crowded_from": "50 %", "crowded2_from": "20 %"},
+            "crowded2_from is 20 %; give a share above crowded_from, 50 %",
+        ),
+        ({"crowded1_cap": "0 2"}, "crowded1_cap"),
         ({"spare": "maybe"}, "write yes or no"),
         ({"even": "maybe"}, "write yes or no"),
         ({"work": "known"}, "write usual or last"),

@@ -238,15 +238,19 @@ class Tree:
         return np.array([leaf.value for leaf in self.leaves], dtype=np.float64)[self.leaf_numbers(rows)]
 
 
-def merged(tree: Tree) -> Tree:
+def merged(tree: Tree, bounds: Mapping[str, tuple[float, float]] | None = None) -> Tree:
     """A tree that answers alike without splits that decide nothing.
 
     These are splits whose two sides answer alike, and those that a split above has already answered.
+
+    Args:
+        tree: The tree.
+        bounds: Of some features, what the values of all rows are equal to or more than, and what they are less than.
     """
-    return replace(tree, root=_merged(tree.root, {}))
+    return replace(tree, root=_merged(tree.root, bounds or {}))
 
 
-def _merged(node: Node, bounds: dict[str, tuple[float, float]]) -> Node:
+def _merged(node: Node, bounds: Mapping[str, tuple[float, float]]) -> Node:
     if isinstance(node, Leaf):
         return node
     low, high = bounds.get(node.feature, (-math.inf, math.inf))

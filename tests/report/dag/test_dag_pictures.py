@@ -60,19 +60,23 @@ def test_each_answer_stands_behind_its_question_in_a_row_of_its_own():
 
 
 def test_the_rule_is_told_where_it_limits_something():
-    assert [(line.about, line.quiet) for line in rule_words(ExecutorRule())] == [("executors", "all that are free")]
-    rule = ExecutorRule(0.2, Cap(keep=1.35), Cap(factor=2.0))
-    assert [(line.about, line.quiet, line.crowded) for line in rule_words(rule)] == [
-        ("a job holds at most", "no limit", "2 × an equal share"),
-        ("the job whose executors these are", "135 % of its cap", "no limit"),
+    assert [(line.about, line.limits) for line in rule_words(ExecutorRule())] == [("executors", ("all that are free",))]
+    rule = ExecutorRule(Cap(keep=1.35), ((0.2, Cap(factor=2.0, even=True)), (0.6, Cap(factor=2.0, spare=False))))
+    assert [(line.about, line.limits) for line in rule_words(rule)] == [
+        ("a job holds at most", ("no limit", "2 × an equal share", "2 × an equal share")),
+        ("the job whose executors these are", ("135 % of its cap", "no limit", "no limit")),
+        ("where no job has room", ("caps are lifted", "caps are lifted", "executors stay idle")),
+        ("the tasks of a stage", ("no limit", "in as many rounds with as few executors", "no limit")),
     ]
-    told = [(line.about, line.quiet) for line in rule_words(ExecutorRule(quiet=Cap(new=0.8), even=True, usual=True))]
+    told = [(line.about, line.limits) for line in rule_words(ExecutorRule(Cap(new=0.8, even=True, usual=True)))]
     assert told == [
-        ("a job that has none", "80 % of its cap"),
-        ("the tasks of a stage", "in as many rounds with as few executors"),
-        ("work counts", "by usual durations, not by the last task's"),
+        ("a job that has none", ("80 % of its cap",)),
+        ("the tasks of a stage", ("in as many rounds with as few executors",)),
+        ("work counts", ("by usual durations, not by the last task's",)),
     ]
-    assert head_words(rule).crowded == "from 20 % on"
+    assert head_words(rule).limits == ("below 20 % jobs per executor", "from 20 % on", "from 60 % on")
+    drawn = words_of(tree_svg(Tree(FEATURES, Unit.NUMBER, Leaf(0.0), rule.settings()), "three loads"))
+    assert drawn.count("2 × an equal share") == 2
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,18 @@ FEATURES = (
     WORK_BELOW, HERE, BEFORE, SMALLER, CHILDREN,
 ) = range(len(FEATURES))  # fmt: skip
 
+EVERYTHING = (1 << len(FEATURES)) - 1
+"""Bits of columns that are asked, here all of them; columns that take long are written only where they are."""
+
+COMPARED = 1 << BACKLOG | 1 << WORK_TIMES_LEAST | 1 << WORK_SHARE
+"""Columns that need the work of all jobs."""
+
+SCANNED = 1 << JOB_PATH | 1 << TASKS_LEFT | 1 << CHOICES | 1 << SLACK | 1 << SMALLER
+"""Columns that need all stages of a job."""
+
+OF_A_STAGE = EVERYTHING & ~((1 << READY) - 1)
+"""Columns that can differ between the stages of a job."""
+
 _LEAST_WORK_S = 0.001
 """Jobs whose tasks have all started have no work left to start; ratios to it would be infinite."""
 
@@ -76,16 +88,17 @@ def job_work_ms(state: State, job: int, usual: bool) -> int:
 
 
 @kernel()
-def fill_load(world: World, state: State, usual: bool, row: Row) -> None:
+def fill_load(world: World, state: State, usual: bool, asked: int, row: Row) -> None:
     """Write what concerns the load, and into the columns of work what all jobs need to be compared with."""
     clock = state.clock[0]
     executors = world.settings[0].executors
     total_ms, least_ms = 0, -1
-    for place in range(clock.n_active):
-        work_ms = job_work_ms(state, state.active[place], usual)
-        total_ms += work_ms
-        if state.jobs[state.active[place]].open > 0 and (least_ms < 0 or work_ms < least_ms):
-            least_ms = work_ms
+    if asked & COMPARED:
+        for place in range(clock.n_active):
+            work_ms = job_work_ms(state, state.active[place], usual)
+            total_ms += work_ms
+            if state.jobs[state.active[place]].open > 0 and (least_ms < 0 or work_ms < least_ms):
+                least_ms = work_ms
     row[EXECUTORS] = executors
     row[JOBS] = clock.n_active
     row[CROWDING] = clock.n_active / executors
@@ -96,11 +109,14 @@ def fill_load(world: World, state: State, usual: bool, row: Row) -> None:
 
 
 @kernel()
-def fill_job(world: World, state: State, job: int, usual: bool, total_s: float, least_s: float, row: Row) -> None:
+def fill_job(
+    world: World, state: State, job: int, usual: bool, asked: int, total_s: float, least_s: float, row: Row
+) -> None:
     """Write what concerns a job.
 
     Args:
         usual: Whether work is told by usual durations.
+        asked: Bits of the columns that are asked.
         total_s: Work of all jobs.
         least_s: Work of the job that has least.
     """
@@ -116,6 +132,8 @@ def fill_job(world: World, state: State, job: int, usual: bool, total_s: float, 
     row[DRAINS_IN] = work_s / max(holds, 1)
     row[AGE] = (clock.now_ms - world.jobs[job].arrival_ms) / 1000.0
     row[STAGES_LEFT] = now.unfinished
+    if asked & SCANNED == 0:
+        return
     longest_ms, choices, tasks = 0, 0, 0
     first = world.jobs[job].first_stage
     for stage in range(first, first + world.jobs[job].n_stages):
@@ -143,16 +161,18 @@ def _starts_in_s(world: World, state: State, stage: int) -> float:
 
 
 @kernel()
-def fill_stage(world: World, state: State, stage: int, before: int, row: Row) -> None:
+def fill_stage(world: World, state: State, stage: int, before: int, asked: int, row: Row) -> None:
     """Write what concerns a stage, of a job that has been written before.
 
     Args:
+        asked: Bits of the columns that are asked.
         before: Candidates of the job that come first in its order.
     """
     now, fixed = state.stages[stage], world.stages[stage]
     work_ms = now.remaining * now.last_ms
     row[READY] = is_ready(state, stage)
-    row[STARTS_IN] = 0.0 if row[READY] else _starts_in_s(world, state, stage)
+    if asked & 1 << STARTS_IN:
+        row[STARTS_IN] = 0.0 if row[READY] else _starts_in_s(world, state, stage)
     row[TASKS] = now.demand
     row[TASK_TIME] = now.last_ms / 1000.0
     row[STAGE_WORK] = work_ms / 1000.0
@@ -163,22 +183,11 @@ def fill_stage(world: World, state: State, stage: int, before: int, row: Row) ->
     row[BEFORE] = before
     row[CHILDREN] = fixed.n_children
     row[SMALLER] = 0.0
-    if row[CHOICES] > 1.0:
+    if asked & 1 << SMALLER and row[CHOICES] > 1.0:
         job = world.jobs[fixed.job]
         for other in range(job.first_stage, job.first_stage + job.n_stages):
             if may_pick(state, other) and state.stages[other].remaining * state.stages[other].last_ms < work_ms:
                 row[SMALLER] += 1.0
-
-
-@kernel()
-def goes_first(row: Row, best: Row, has_best: bool) -> bool:
-    """Whether a candidate goes before another of the same score: less work of its job, ready, earlier in order.
-
-    Candidates are looked at by arrival of their jobs and by their order in these, so that equal ones stay.
-    """
-    if not has_best or row[WORK] != best[WORK]:
-        return not has_best or row[WORK] < best[WORK]
-    return bool(row[READY] > best[READY])
 
 
 @kernel(forceinline=False)
@@ -201,9 +210,9 @@ def candidate_rows(
         for stage in range(fixed.first_stage, fixed.first_stage + fixed.n_stages):
             if may_pick(state, stage) and count < len(stages):
                 row = rows[count]
-                fill_load(world, state, usual, row)
-                fill_job(world, state, job, usual, row[WORK_SHARE], row[WORK_TIMES_LEAST], row)
-                fill_stage(world, state, stage, before, row)
+                fill_load(world, state, usual, EVERYTHING, row)
+                fill_job(world, state, job, usual, EVERYTHING, row[WORK_SHARE], row[WORK_TIMES_LEAST], row)
+                fill_stage(world, state, stage, before, EVERYTHING, row)
                 stages[count] = stage
                 before += 1
                 count += 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mirage.dag.distilled.columns import FEATURES, READY, WORK, candidate_rows
-from mirage.dag.distilled.tree_policy import tells_usual
+from mirage.dag.distilled.tree_decider import tells_usual
 from mirage.dag.schedulers.registry import Scheduler
 from mirage.dag.simulator.arrays import State, World
 from mirage.dag.simulator.decision import NOTHING, executors_of, stage_of
@@ -115,13 +115,14 @@ def _collect(
     seed = group + 1
     told, plays, judged = (one.parameters_for(seed) for one in (teacher.scheduler, states_of, tree))
     likeliest = None if teacher.likeliest is None else teacher.likeliest.parameters_for(seed)
-    state, usual = initial_state(world), tells_usual(judged)
+    state = initial_state(world)
     room, stages = np.zeros((MOST_CANDIDATES, len(FEATURES))), np.zeros(MOST_CANDIDATES, dtype=np.int64)
     answer = next_decision(world, state)
     while answer == ASKS:
         wanted = int(teacher.scheduler.decider(world, state, told))
         does = wanted if states_of is teacher.scheduler else int(states_of.decider(world, state, plays))
         other = does if tree is states_of else int(tree.decider(world, state, judged))
+        usual = tells_usual(judged, state.clock[0].n_active / world.settings[0].executors)
         count = int(candidate_rows(world, state, room, stages, usual))
         if wanted != NOTHING and count:
             meant = wanted if likeliest is None else int(teacher.scheduler.decider(world, state, likeliest))

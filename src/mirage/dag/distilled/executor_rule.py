@@ -2,10 +2,12 @@
 
 A job may hold at most ``cap = max(1, ceil(factor x N x W^power / sum of W^power))`` executors, where W is its work, N
 the executors of the cluster, and the sum is over jobs that want executors: power 0 gives all the same, 1 gives each
-what its work asks for, and a negative one prefers the small. The numbers are other ones where the system is crowded::
+what its work asks for, and a negative one prefers the small. The numbers are other ones where the system is crowded,
+and others again from ``crowded2_from`` on, from ``crowded3_from`` on, and so on::
 
     settings:
         crowded_from: 40 %          # jobs per executor
+        crowded2_from: 150 %
         cap: 0.25 1.5               # power, factor
         most: 80 %                  # of all executors, for any job
         keep: 120 %                 # of its cap, for the job whose executors these are
@@ -13,23 +15,24 @@ what its work asks for, and a negative one prefers the small. The numbers are ot
         tasks_each: 1               # tasks that a stage has at least for each executor that it is given
         early: 100 %                # of its job's room, for a stage whose tasks cannot start yet
         crowded_cap: 0 2
+        crowded2_cap: 0 4
         spare: yes                  # where no job has room under its cap, the cap is N
         even: yes                   # no more executors than it takes to end the stage in as many rounds of tasks
         work: usual                 # tasks not started x the usual duration of each; last: x that of the last one
+        crowded2_even: no           # these three hold at each load for which no other word is given
+
+A number that is not told for a load is no limit there.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 
 from mirage.distill.units import Unit, number_of, written
 from mirage.errors import ConfigurationError, UnknownName, shown
-
-YES, NO = "yes", "no"
-
-USUAL, LAST = "usual", "last"
 
 _UNITS = {
     "most": Unit.SHARE,
@@ -38,6 +41,12 @@ _UNITS = {
     "tasks_each": Unit.NUMBER,
     "early": Unit.SHARE,
 }
+
+_WORDS = {"spare": ("yes", "no"), "even": ("yes", "no"), "work": ("usual", "last")}
+"""What is written of each of these settings: where it holds, and where it does not."""
+
+MOST_LOADS = 8
+"""Ranges of load that a rule may tell apart; nobody reads more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,9 @@ class Cap:
         new: What the cap of a job is multiplied by that has no executor.
         tasks_each: Tasks that a stage has at least for each executor that it is given.
         early: Part of its job's room that a stage gets whose tasks cannot start yet.
+        spare: Whether the cap is lifted where no candidate has room under it.
+        even: Whether a stage gets no more executors than it takes to end it in as many rounds of tasks.
+        usual: Whether work is told by the usual durations of tasks, and not by the last one of each stage.
     """
 
     power: float = 0.0
@@ -61,6 +73,9 @@ class Cap:
     new: float = 1.0
     tasks_each: float = 1.0
     early: float = 1.0
+    spare: bool = True
+    even: bool = False
+    usual: bool = False
 
     def __post_init__(self) -> None:
         if not -4 <= self.power <= 4 or not 0 < self.factor <= 1000:
@@ -85,49 +100,68 @@ class ExecutorRule:
     """The rule beside a tree.
 
     Attributes:
-        crowded_from: Jobs per executor from which on the system is crowded; infinity for never.
-        quiet: The cap below that.
-        crowded: The cap from there on.
-        spare: Whether the cap is lifted where no candidate has room under it.
-        even: Whether a stage gets no more executors than it takes to end it in as many rounds of tasks.
-        usual: Whether work is told by the usual durations of tasks, and not by the last one of each stage.
+        quiet: The cap below the first of these loads.
+        crowded: Pairs of a load in jobs per executor and the cap from there on, by load.
     """
 
-    crowded_from: float = math.inf
     quiet: Cap = Cap()
-    crowded: Cap = Cap()
-    spare: bool = True
-    even: bool = False
-    usual: bool = False
+    crowded: tuple[tuple[float, Cap], ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.crowded_from >= 0:
-            raise ConfigurationError(
-                f"crowded_from is {written(self.crowded_from, Unit.SHARE)}; give a share from 0 %: jobs per executor"
-            )
+        if len(self.crowded) >= MOST_LOADS:
+            raise ConfigurationError(f"the rule has {len(self.crowded) + 1} ranges of load; give up to {MOST_LOADS}")
+        before = -math.inf
+        for number, (load, _) in enumerate(self.crowded, start=1):
+            told = f"{_prefix(number)}from is {written(load, Unit.SHARE)}"
+            if not load >= 0:
+                raise ConfigurationError(f"{told}; give a share from 0 %: jobs per executor")
+            if load <= before:
+                least = f"{_prefix(number - 1)}from, {written(before, Unit.SHARE)}"
+                raise ConfigurationError(f"{told}; give a share above {least}")
+            before = load
+
+    @property
+    def ranges(self) -> tuple[tuple[float, float, Cap], ...]:
+        """The loads from which and below which each cap is used, and the cap."""
+        loads = [load for load, _ in self.crowded]
+        caps = [self.quiet, *(cap for _, cap in self.crowded)]
+        return tuple(zip([-math.inf, *loads], [*loads, math.inf], caps, strict=True))
 
     def settings(self) -> tuple[tuple[str, str], ...]:
         """The rule as settings of a tree; ``rule_of`` reads them."""
         return tuple(self._settings())
 
     def _settings(self) -> Iterator[tuple[str, str]]:
-        parts = [("", self.quiet)]
-        if self.crowded_from < math.inf:
-            yield "crowded_from", written(self.crowded_from, Unit.SHARE)
-            parts.append(("crowded_", self.crowded))
-        for prefix, cap in parts:
-            yield f"{prefix}cap", f"{written(cap.power, Unit.NUMBER)} {written(cap.factor, Unit.NUMBER)}"
+        for number, (load, _) in enumerate(self.crowded, start=1):
+            yield f"{_prefix(number)}from", written(load, Unit.SHARE)
+        for number, (_, _, cap) in enumerate(self.ranges):
+            yield f"{_prefix(number)}cap", f"{written(cap.power, Unit.NUMBER)} {written(cap.factor, Unit.NUMBER)}"
             for key, unit in _UNITS.items():
-                yield f"{prefix}{key}", written(getattr(cap, key), unit)
-        yield "spare", YES if self.spare else NO
-        yield "even", YES if self.even else NO
-        yield "work", USUAL if self.usual else LAST
+                yield f"{_prefix(number)}{key}", written(getattr(cap, key), unit)
+        yield from _told(self.quiet).items()
+        for number, (_, cap) in enumerate(self.crowded, start=1):
+            for key, text in _told(cap).items():
+                if text != _told(self.quiet)[key]:
+                    yield f"{_prefix(number)}{key}", text
 
 
-_CAP_KEYS = tuple(f"{prefix}{key}" for prefix in ("", "crowded_") for key in ("cap", *_UNITS))
+def _prefix(number: int) -> str:
+    """What stands before the settings of a range of load, counted from 0."""
+    return "" if number == 0 else "crowded_" if number == 1 else f"crowded{number}_"
 
-KEYS = ("crowded_from", *_CAP_KEYS, "spare", "even", "work")
-"""Settings that are known."""
+
+def _told(cap: Cap) -> dict[str, str]:
+    """What a cap says of the settings that are words."""
+    holds = (cap.spare, cap.even, cap.usual)
+    return {key: words[0] if held else words[1] for (key, words), held in zip(_WORDS.items(), holds, strict=True)}
+
+
+_CAP_KEYS = ("cap", *_UNITS, *_WORDS)
+
+KEYS = ("crowded_from", *(f"{_prefix(number)}{key}" for number in (0, 1) for key in _CAP_KEYS))
+"""Settings that are known; besides there are those of further loads, ``crowded2_from`` and so on."""
+
+_NUMBERED = re.compile(r"crowded([2-9])?_(.+)", re.ASCII)
 
 
 def rule_of(settings: Mapping[str, str]) -> ExecutorRule:
@@ -137,29 +171,29 @@ def rule_of(settings: Mapping[str, str]) -> ExecutorRule:
         UnknownName: A setting means nothing here.
         ConfigurationError: One is no number, or out of its range.
     """
+    loads: list[float] = []
+    while (text := settings.get(f"{_prefix(len(loads) + 1)}from")) is not None:
+        loads.append(_number(f"{_prefix(len(loads) + 1)}from", text, Unit.SHARE))
     for key in settings:
-        if key not in KEYS:
+        numbered = _NUMBERED.fullmatch(key)
+        if (numbered[2] if numbered else key) not in ((*_CAP_KEYS, "from") if numbered else _CAP_KEYS):
             raise UnknownName("setting", key, KEYS)
-    crowded_from = settings.get("crowded_from")
-    if crowded_from is None:
-        for key in settings:
-            if key.startswith("crowded_"):
-                raise ConfigurationError(f"the setting {key} means nothing without crowded_from; add or remove one")
+        if numbered and int(numbered[1] or 1) > len(loads):
+            absent = f"{_prefix(len(loads) + 1)}from"
+            raise ConfigurationError(f"the setting {key} means nothing without {absent}; add or remove one")
     return ExecutorRule(
-        math.inf if crowded_from is None else _number("crowded_from", crowded_from, Unit.SHARE),
-        _cap(settings, ""),
-        _cap(settings, "crowded_"),
-        _is_first(settings, "spare", YES, NO, default=YES),
-        _is_first(settings, "even", YES, NO, default=NO),
-        _is_first(settings, "work", USUAL, LAST, default=LAST),
+        _cap(settings, ""), tuple((load, _cap(settings, _prefix(k))) for k, load in enumerate(loads, start=1))
     )
 
 
-def _is_first(settings: Mapping[str, str], key: str, first: str, second: str, *, default: str) -> bool:
-    text = settings.get(key, default)
-    if text not in (first, second):
-        raise ConfigurationError(f"the setting {key} is {shown(text)}; write {first} or {second}")
-    return text == first
+def _holds(settings: Mapping[str, str], prefix: str, key: str, default: str) -> bool:
+    """Whether a setting holds that is a word, at a load or, where nothing is said of it, at any."""
+    yes, no = _WORDS[key]
+    name = f"{prefix}{key}" if f"{prefix}{key}" in settings else key
+    text = settings.get(name, default)
+    if text not in (yes, no):
+        raise ConfigurationError(f"the setting {name} is {shown(text)}; write {yes} or {no}")
+    return text == yes
 
 
 def _cap(settings: Mapping[str, str], prefix: str) -> Cap:
@@ -172,7 +206,9 @@ def _cap(settings: Mapping[str, str], prefix: str) -> Cap:
     for key, unit in _UNITS.items():
         if (text := settings.get(f"{prefix}{key}")) is not None:
             told[key] = _number(f"{prefix}{key}", text, unit)
-    return Cap(**{field.name: told[field.name] for field in fields(Cap) if field.name in told})
+    numbers = {field.name: told[field.name] for field in fields(Cap) if field.name in told}
+    spare, even, usual = (_holds(settings, prefix, key, text) for key, text in _told(Cap()).items())
+    return Cap(**numbers, spare=spare, even=even, usual=usual)
 
 
 def _number(key: str, text: str, unit: Unit) -> float:

@@ -175,18 +175,37 @@ def _scaled(value: float, unit: Unit, rng: np.random.Generator) -> float:
 
 def _changed_rule(rule: ExecutorRule, rng: np.random.Generator) -> ExecutorRule:
     """An executor rule of which one number is another; one without a second cap gets one."""
-    if rule.crowded_from == math.inf:
-        return replace(rule, crowded_from=0.4, crowded=rule.quiet)
+    if not rule.crowded:
+        return replace(rule, crowded=((0.4, rule.quiet),))
     which = rng.random()
     if which < 0.03:
-        return replace(rule, even=not rule.even)
+        return _with_caps(rule, lambda cap: replace(cap, even=not cap.even))
     if which < 0.06:
-        return replace(rule, usual=not rule.usual)
+        return _with_caps(rule, lambda cap: replace(cap, usual=not cap.usual))
     if which < 0.15:
-        return replace(rule, crowded_from=_scaled(rule.crowded_from, Unit.SHARE, rng))
+        return _with_other_load(rule, int((which - 0.06) / 0.09 * len(rule.crowded)), rng)
     if which < 0.58:
         return replace(rule, quiet=_changed_cap(rule.quiet, rng))
-    return replace(rule, crowded=_changed_cap(rule.crowded, rng))
+    number = int((which - 0.58) / 0.42 * len(rule.crowded))
+    load, cap = rule.crowded[number]
+    return _with_crowded(rule, number, load, _changed_cap(cap, rng))
+
+
+def _with_caps(rule: ExecutorRule, change: Callable[[Cap], Cap]) -> ExecutorRule:
+    return ExecutorRule(change(rule.quiet), tuple((load, change(cap)) for load, cap in rule.crowded))
+
+
+def _with_other_load(rule: ExecutorRule, number: int, rng: np.random.Generator) -> ExecutorRule:
+    """A rule of which one cap begins at another load; the same rule where another one begins between."""
+    now, cap = rule.crowded[number]
+    load = _scaled(now, Unit.SHARE, rng)
+    others = [one for k, (one, _) in enumerate(rule.crowded) if k != number]
+    crossed = any(min(now, load) <= one <= max(now, load) for one in others)
+    return rule if crossed else _with_crowded(rule, number, load, cap)
+
+
+def _with_crowded(rule: ExecutorRule, number: int, load: float, cap: Cap) -> ExecutorRule:
+    return replace(rule, crowded=(*rule.crowded[:number], (load, cap), *rule.crowded[number + 1 :]))
 
 
 def _changed_cap(cap: Cap, rng: np.random.Generator) -> Cap:
@@ -202,5 +221,6 @@ def _changed_cap(cap: Cap, rng: np.random.Generator) -> Cap:
     if which < 0.9:
         key = "keep" if which < 0.84 else "new"
         moved = round(getattr(cap, key) * math.exp(0.2 * rng.standard_normal()), 2)
-        return replace(cap, **{key: float(np.clip(moved, 0.1, 10))})
+        moved = float(np.clip(moved, 0.1, 10))
+        return replace(cap, keep=moved) if key == "keep" else replace(cap, new=moved)
     return replace(cap, early=float(np.clip(round(cap.early + 0.25 * rng.standard_normal(), 2), 0, 1)))

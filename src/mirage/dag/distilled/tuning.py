@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mirage.dag.distilled.small_changes import changed
-from mirage.dag.distilled.tree_policy import decide_by_tree, parameters_of
+from mirage.dag.distilled.tree_decider import decide_by_tree
+from mirage.dag.distilled.tree_policy import parameters_of
 from mirage.dag.simulator.engine import ENDED, run
 from mirage.dag.simulator.world import DagCluster, initial_state, make_world
 from mirage.dag.workload.arrivals import Arrivals

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mirage.dag.distilled.executor_rule import Cap, ExecutorRule
@@ -19,45 +18,46 @@ class RuleLine:
 
     Attributes:
         about: What is limited.
-        quiet: The limit.
-        crowded: The limit where the system is crowded; empty where it is the same, or there is no such case.
+        limits: The limit at each range of load; only one where it is the same at all, and none where there is none.
     """
 
     about: str
-    quiet: str
-    crowded: str = ""
+    limits: tuple[str, ...] = ()
 
 
 def rule_words(rule: ExecutorRule) -> tuple[RuleLine, ...]:
-    """What the rule says, a line for each limit that either of its caps has; one line where there is none."""
-    lines = [line for line in _lines(rule) if line.quiet or line.crowded]
-    if not lines:
-        lines = [RuleLine("executors", "all that are free")]
-    elif not rule.spare:
-        lines.append(RuleLine("where no job has room", "executors stay idle"))
-    if rule.even:
-        lines.append(RuleLine("the tasks of a stage", "in as many rounds with as few executors"))
-    if rule.usual:
-        lines.append(RuleLine("work counts", "by usual durations, not by the last task's"))
-    return tuple(lines)
+    """What the rule says, a line for each limit that one of its caps has; one line where there is none."""
+    caps = [cap for _, _, cap in rule.ranges]
+    said = [_limits(cap) for cap in caps]
+    lines = [_line(about, [limits[about] for limits in said], "no limit") for about in said[0]]
+    lines = [line for line in lines if line.limits]
+    if lines:
+        idle = ["" if cap.spare else "executors stay idle" for cap in caps]
+        lines.append(_line("where no job has room", idle, "caps are lifted"))
+    else:
+        lines = [RuleLine("executors", ("all that are free",))]
+    few = ["in as many rounds with as few executors" if cap.even else "" for cap in caps]
+    usual = ["by usual durations, not by the last task's" if cap.usual else "" for cap in caps]
+    lines.append(_line("the tasks of a stage", few, "no limit"))
+    lines.append(_line("work counts", usual, "by the last task's duration"))
+    return tuple(line for line in lines if line.limits)
 
 
 def head_words(rule: ExecutorRule) -> RuleLine:
-    """What the columns are: below and from the number of jobs per executor where the system is crowded."""
-    if rule.crowded_from == math.inf:
-        return RuleLine("executors that a stage gets", "")
-    crowded = written(rule.crowded_from, Unit.SHARE)
-    return RuleLine("executors that a stage gets", f"below {crowded} jobs per executor", f"from {crowded} on")
+    """What the columns are: ranges of load, in jobs per executor."""
+    if not rule.crowded:
+        return RuleLine("executors that a stage gets")
+    loads = [written(load, Unit.SHARE) for load, _ in rule.crowded]
+    return RuleLine(
+        "executors that a stage gets", (f"below {loads[0]} jobs per executor", *(f"from {load} on" for load in loads))
+    )
 
 
-def _lines(rule: ExecutorRule) -> Iterator[RuleLine]:
-    quiet, crowded = _limits(rule.quiet), _limits(rule.crowded)
-    for about, limit in quiet.items():
-        other = limit if rule.crowded_from == math.inf else crowded[about]
-        if limit == other:
-            yield RuleLine(about, limit)
-        else:
-            yield RuleLine(about, limit or "no limit", other or "no limit")
+def _line(about: str, limits: Sequence[str], absent: str) -> RuleLine:
+    """A line of limits at each range of load, of which empty ones are told as absent where there are others."""
+    if len(set(limits)) == 1:
+        return RuleLine(about, (limits[0],) if limits[0] else ())
+    return RuleLine(about, tuple(limit or absent for limit in limits))
 
 
 def _limits(cap: Cap) -> dict[str, str]:

@@ -67,8 +67,7 @@ def _line_to(above: Box, one: Box) -> list[str]:
 def _rule(sheet: Sheet) -> list[str]:
     parts = [line(0, -20, sheet.width - 2 * MARGIN_PX, -20, "grid")]
     for k, one in enumerate(sheet.rule):
-        words = (one.about, one.quiet, one.crowded)
-        for column, (x, text) in enumerate(zip(sheet.rule_columns, words, strict=True)):
+        for column, (x, text) in enumerate(zip(sheet.rule_columns, (one.about, *one.limits))):
             class_ = "strong" if k == 0 else "ink" if column else None
             parts.append(label(text, x, k * LINE_PX, class_=class_))
     return parts

@@ -41,7 +41,7 @@ def draw_with_matplotlib(sheet: Sheet, path: str, heading: str) -> None:
         _text(axes, MARGIN_PX, y, name, color=LIGHT["muted"])
         _text(axes, MARGIN_PX + sheet.asked_column, y, meaning, color=LIGHT["muted"])
     for k, one in enumerate(sheet.rule):
-        for x, text in zip(sheet.rule_columns, (one.about, one.quiet, one.crowded), strict=True):
+        for x, text in zip(sheet.rule_columns, (one.about, *one.limits)):
             _text(axes, MARGIN_PX + x, sheet.rule_top + LINE_PX * k, text, weight="normal" if k else "bold")
     try:
         drawn = io.BytesIO()

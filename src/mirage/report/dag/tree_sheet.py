@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate, zip_longest
 
 from mirage.dag.distilled.executor_rule import rule_of
 from mirage.dag.distilled.tree_policy import check_features
@@ -37,7 +38,7 @@ class Sheet:
         asked_column: where the meanings begin,
         asked_top: and where the first stands.
         rule: The lines of the executor rule, a head first,
-        rule_columns: where their three columns begin,
+        rule_columns: where their columns begin,
         rule_top: and where the first stands.
         width: In pixels.
         height: In pixels.
@@ -50,7 +51,7 @@ class Sheet:
     asked_column: float
     asked_top: float
     rule: tuple[RuleLine, ...]
-    rule_columns: tuple[float, float, float]
+    rule_columns: tuple[float, ...]
     rule_top: float
     width: float
     height: float
@@ -66,8 +67,8 @@ def sheet_of(tree: Tree) -> Sheet:
     check_features(tree)
     layout, executors, said = laid_out(tree), rule_of(dict(tree.settings)), _said(tree)
     rule = (head_words(executors), *rule_words(executors))
-    columns = zip(*((one.about, one.quiet, one.crowded) for one in rule), strict=True)
-    first, second, third = (max(text_px(text) for text in column) + 24 for column in columns)
+    columns = zip_longest(*((one.about, *one.limits) for one in rule), fillvalue="")
+    ends = tuple(accumulate(max(text_px(text) for text in column) + 24 for column in columns))
     top = SAID_PX + SAID_LINE_PX * len(said)
     asked = tuple((name.replace("_", " "), FEATURE_WORDS[name]) for name in tree.asked)
     asked_top = top + layout.height + 32
@@ -80,9 +81,9 @@ def sheet_of(tree: Tree) -> Sheet:
         max((text_px(name) for name, _ in asked), default=0.0) + 24,
         asked_top,
         rule,
-        (0.0, first, first + second),
+        (0.0, *ends[:-1]),
         rule_top,
-        max(LEAST_PX, layout.width, first + second + third) + 2 * MARGIN_PX,
+        max(LEAST_PX, layout.width, ends[-1]) + 2 * MARGIN_PX,
         rule_top + LINE_PX * len(rule),
     )
 

@@ -95,7 +95,7 @@ def fit(
 
     from mirage.dag.decima.teachers import with_weights
     from mirage.dag.distilled.executor_rule import ExecutorRule, rule_of
-    from mirage.dag.distilled.kept_trees import KeptTrees
+    from mirage.dag.distilled.methods.kept_trees import KeptTrees
     from mirage.dag.distilled.methods.registry import Timed, learner_of
     from mirage.dag.distilled.student import students
     from mirage.dag.distilled.teachers import teacher_of
@@ -182,7 +182,7 @@ _CODE = (
     "mirage.dag.distilled.student",
     "mirage.dag.distilled.teachers",
     "mirage.dag.distilled.methods.registry",
-    "mirage.dag.distilled.kept_trees",
+    "mirage.dag.distilled.methods.kept_trees",
 )
 
 

@@ -1,0 +1,195 @@
+"""Decisions by a tree and the rule beside it, compiled.
+
+Numbers of a range of load lie together: the load that it begins at, where its tree begins, the columns that this tree
+asks, as bits, and the executor rule. A node is three cells: a column, or -1 for a leaf; the threshold, or the score;
+and the cell of the node above it, while the one below it follows.
+"""
+
+from __future__ import annotations
+
+import math
+
+from mirage.dag.distilled.columns import (
+    FEATURES,
+    OF_A_STAGE,
+    READY,
+    WORK,
+    WORK_SHARE,
+    WORK_TIMES_LEAST,
+    Row,
+    fill_job,
+    fill_load,
+    fill_stage,
+    job_work_ms,
+    may_have,
+)
+from mirage.dag.simulator.arrays import DECIDER, NOBODY, State, World
+from mirage.dag.simulator.decision import (
+    NOTHING,
+    decision,
+    first_stage_to_pick,
+    held,
+    is_ready,
+    may_pick,
+    under_limit,
+)
+from mirage.job_state import Floats
+from mirage.sim.kernel.compile import kernel
+
+_RANGES, _ROW_AT = range(2)
+HEADER = 2
+(
+    _FROM, _TREE_AT, _ASKED,
+    _POWER, _FACTOR, _MOST, _KEEP, _NEW, _TASKS_EACH, _EARLY, _SPARE, _EVEN, _USUAL,
+) = range(13)  # fmt: skip
+RANGE = 13
+"""Cells of a range of load; those of the rule in the order of ``executor_rule.Cap``."""
+
+_COLUMN, _THRESHOLD, ABOVE = range(3)
+_NODE = 3
+
+_WIDTH = len(FEATURES)
+_KEPT = 64
+WEIGHT_CELLS = _KEPT
+"""Room for what jobs weigh in shares: powers are dear, and each is needed twice in a decision."""
+
+
+@kernel()
+def range_at(p: Floats, crowding: float) -> int:
+    """The cell at which the numbers for a load begin, in jobs per executor."""
+    at = HEADER + RANGE * (int(p[_RANGES]) - 1)
+    while at > HEADER and crowding < p[at + _FROM]:
+        at -= RANGE
+    return int(at)
+
+
+def tells_usual(p: Floats, crowding: float) -> bool:
+    """Whether the tree of these parameters is told the work of jobs by usual durations at a load."""
+    return bool(p[range_at(p, crowding) + _USUAL] > 0.0)
+
+
+@kernel()
+def _score(p: Floats, at: int, row: Row) -> float:
+    while p[at] >= 0.0:
+        at = at + _NODE if row[int(p[at])] < p[at + _THRESHOLD] else int(p[at + ABOVE])
+    return float(p[at + _THRESHOLD])
+
+
+@kernel()
+def _weight(state: State, job: int, usual: bool, power: float) -> float:
+    """The work of a job to the power of the rule."""
+    return 1.0 if power == 0.0 else max(job_work_ms(state, job, usual), 1) ** power
+
+
+@kernel()
+def _weigh(state: State, usual: bool, power: float, kept: Floats) -> float:
+    """The weight of all jobs that want executors; those of the first ones, by arrival, are kept."""
+    total = 0.0
+    for place in range(state.clock[0].n_active):
+        if state.jobs[state.active[place]].unsaturated > 0:
+            weight = _weight(state, state.active[place], usual, power)
+            total += weight
+            if place < _KEPT:
+                kept[place] = weight
+    return max(total, 1e-300)
+
+
+@kernel()
+def _cap(state: State, p: Floats, rule: int, job: int, share: float) -> int:
+    """The most executors that a job may hold whose share is given, at least one."""
+    if job == state.clock[0].source_job:
+        share *= p[rule + _KEEP]
+    elif held(state, job) == 0:
+        share *= p[rule + _NEW]
+    return int(max(1.0, math.ceil(share)))
+
+
+@kernel()
+def _number(state: State, p: Floats, rule: int, stage: int, room: int) -> int:
+    """Executors for a stage whose job has room for some."""
+    number = min(room, max(1, int(state.stages[stage].demand / p[rule + _TASKS_EACH])))
+    if not is_ready(state, stage):
+        number = min(number, max(1, math.ceil(p[rule + _EARLY] * room)))
+    return _even_number(state, stage, number) if p[rule + _EVEN] > 0.0 else int(number)
+
+
+@kernel()
+def _even_number(state: State, stage: int, number: int) -> int:
+    """The fewest executors with which a stage ends in as many rounds of tasks as with so many."""
+    row = state.stages[stage]
+    here = row.executors + row.moving + row.committed
+    rounds = math.ceil(row.remaining / (here + number))
+    return int(min(number, max(1, math.ceil(row.remaining / rounds) - here)))
+
+
+@kernel()
+def _best_stage(world: World, state: State, p: Floats, rule: int, job: int, row: Row) -> tuple[int, float]:
+    """The candidate of a job that goes first, with its score; ``NOBODY`` for none. The job has been written.
+
+    Of equal scores the stage goes first whose tasks can start at once, then the earlier one in the job's order.
+    """
+    found, highest, found_ready, before = NOBODY, 0.0, 0.0, 0
+    fixed, asked = world.jobs[job], int(p[rule + _ASKED])
+    for stage in range(fixed.first_stage, fixed.first_stage + fixed.n_stages):
+        if may_pick(state, stage):
+            fill_stage(world, state, stage, before, asked, row)
+            before += 1
+            score = _score(p, int(p[rule + _TREE_AT]), row)
+            if found == NOBODY or score > highest or (score == highest and row[READY] > found_ready):
+                found, highest, found_ready = stage, score, row[READY]
+    return int(found), highest
+
+
+@kernel(DECIDER)
+def decide_by_tree(world: World, state: State, p: Floats) -> int:
+    """Pick the candidate with the highest score among those whose job has room, and as many executors as it has.
+
+    Ties go to the job with less work, then to the stage whose tasks can start at once, then to the job that came first.
+    A score below 0 leaves a candidate alone. Where nothing runs any more even such a one is picked.
+    """
+    clock, executors = state.clock[0], world.settings[0].executors
+    row = p[int(p[_ROW_AT]) : int(p[_ROW_AT]) + _WIDTH]
+    kept = p[int(p[_ROW_AT]) + _WIDTH :]
+    rule = range_at(p, clock.n_active / executors)
+    usual, asked, power = p[rule + _USUAL] > 0.0, int(p[rule + _ASKED]), p[rule + _POWER]
+    fill_load(world, state, usual, asked, row)
+    total_s, least_s = row[WORK_SHARE], row[WORK_TIMES_LEAST]
+    scale = p[rule + _FACTOR] * executors / _weigh(state, usual, power, kept)
+    most = max(1, math.ceil(p[rule + _MOST] * executors))
+    lowest = 0.0 if clock.n_heap > 0 else -math.inf
+    asks_stages = asked & OF_A_STAGE != 0
+    for is_lifted in range(2):
+        if is_lifted and p[rule + _SPARE] == 0.0:
+            break
+        picked, picked_score, picked_work, picked_room = NOBODY, 0.0, 0.0, 0
+        for place in range(clock.n_active):
+            job = state.active[place]
+            if not may_have(world, state, job):
+                continue
+            cap = executors
+            if not is_lifted:
+                weight = kept[place] if place < _KEPT else _weight(state, job, usual, power)
+                cap = min(most, _cap(state, p, rule, job, scale * weight))
+            room = min(clock.free, under_limit(state, job, cap))
+            if room < 1:
+                continue
+            fill_job(world, state, job, usual, asked, total_s, least_s, row)
+            if asks_stages:
+                stage, score = _best_stage(world, state, p, rule, job, row)
+            else:
+                stage, score = NOBODY, _score(p, int(p[rule + _TREE_AT]), row)
+            work = row[WORK]
+            is_behind = score < picked_score or (score == picked_score and work > picked_work)
+            if score < lowest or (picked != NOBODY and is_behind):
+                continue
+            if not asks_stages:
+                stage = first_stage_to_pick(world, state, job)
+            if stage == NOBODY:
+                continue
+            is_alike = picked != NOBODY and score == picked_score and work == picked_work
+            if is_alike and (is_ready(state, picked) or not is_ready(state, stage)):
+                continue
+            picked, picked_score, picked_work, picked_room = stage, score, work, room
+        if picked != NOBODY:
+            return decision(picked, _number(state, p, rule, picked, picked_room))
+    return NOTHING
