@@ -16,6 +16,7 @@ distill = LazyGroup(
         "edit": LazyCommand(
             f"{_HERE}.tree_file:edit", "Change a threshold, a score or a setting, and show what differs."
         ),
+        "combine": LazyCommand(f"{_HERE}.combine:combine", "Put trees for different loads into one."),
         "check": LazyCommand(f"{_HERE}.tree_file:check", "Say whether a tree can run, and how faithful it is."),
         "tune": LazyCommand(f"{_HERE}.tune:tune", "Make small changes to a tree as long as jobs end sooner."),
         "run": LazyCommand(f"{_HERE}.run:run", "Run a tree beside other schedulers."),
