@@ -67,7 +67,7 @@ class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
         self.action = action
         self.simulation: DagSimulation | None = None
         executors = self.setting.executors
-        most = max(len(template.stages) for template in self.templates) * self.setting.jobs
+        most = max(len(template.stages) for template in self.setting.templates(self.templates)) * self.setting.jobs
         self.action_space = spaces.MultiDiscrete([most, executors])
         node_space = spaces.Box(-np.inf, np.inf, (len(FEATURES),), np.float32)
         self.observation_space = spaces.Dict(
@@ -89,7 +89,8 @@ class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
         drawn = int(self.np_random.integers(2**31))
         episode = int((options or {}).get("episode", drawn))
         arrivals = self.setting.arrivals(episode, len(self.templates))
-        self.simulation = DagSimulation(self.templates, arrivals, self.cluster, seed=episode)
+        templates = self.setting.templates(self.templates)
+        self.simulation = DagSimulation(templates, arrivals, self.cluster, seed=episode)
         self.simulation.advance()
         return self._observation(), {**self._info(), "episode": episode}
 

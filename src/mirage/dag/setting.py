@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mirage.dag.simulator.decision import MOST_EXECUTORS
 from mirage.dag.workload.arrivals import GAP_S, Arrivals, batch_arrivals, check_gap, check_jobs, poisson_arrivals
+from mirage.dag.workload.edge_cases import Mix
+from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ConfigurationError, shown
 
 MOST_SEEDS = 100_000
@@ -26,6 +29,7 @@ class Setting:
         jobs: Of an episode.
         gap_s: Mean time between two arrivals.
         batch: Whether all jobs are there at 0 instead.
+        mix: Which jobs come.
 
     Raises:
         ConfigurationError: There can be no such cluster, or no such episode.
@@ -35,6 +39,7 @@ class Setting:
     jobs: int
     gap_s: float = GAP_S
     batch: bool = False
+    mix: Mix = Mix.USUAL
 
     def __post_init__(self) -> None:
         if not 1 <= self.executors <= MOST_EXECUTORS:
@@ -48,13 +53,19 @@ class Setting:
         return f"{self.executors}/{self.jobs}"
 
     def arrivals(self, seed: int, templates: int) -> Arrivals:
-        """The jobs of an episode, drawn from so many templates."""
+        """The jobs of an episode, drawn from so many templates; they are of those that ``templates`` makes of these."""
         if self.batch:
-            return batch_arrivals(self.jobs, seed, templates=templates)
-        return poisson_arrivals(self.jobs, seed, gap_s=self.gap_s, templates=templates)
+            usual = batch_arrivals(self.jobs, seed, templates=templates)
+        else:
+            usual = poisson_arrivals(self.jobs, seed, gap_s=self.gap_s, templates=templates)
+        return self.mix.of(usual, seed, templates)
+
+    def templates(self, usual: Sequence[JobTemplate]) -> tuple[JobTemplate, ...]:
+        """The kinds of jobs that come."""
+        return self.mix.templates(tuple(usual))
 
 
-def setting_of(text: str, gap_s: float = GAP_S, *, batch: bool = False) -> Setting:
+def setting_of(text: str, gap_s: float = GAP_S, *, batch: bool = False, mix: Mix = Mix.USUAL) -> Setting:
     """A setting from ``EXECUTORS/JOBS``.
 
     Raises:
@@ -65,7 +76,7 @@ def setting_of(text: str, gap_s: float = GAP_S, *, batch: bool = False) -> Setti
         raise ConfigurationError(f"{shown(text)} is no setting; write executors/jobs, as 50/200")
     if int(executors) == 0 or int(jobs) == 0:
         raise ConfigurationError(f"{shown(text)} has no {'jobs' if int(executors) else 'executors'}; write 50/200, say")
-    return Setting(int(executors), int(jobs), gap_s, batch)
+    return Setting(int(executors), int(jobs), gap_s, batch, mix)
 
 
 def seeds_of(text: str) -> tuple[int, ...]:

@@ -37,7 +37,8 @@ class Scene:
     def episode(self, setting: Setting, seed: int, *, log: bool = False) -> DagSimulation:
         """An episode that has not begun; with ``log`` it keeps every task that runs."""
         cluster = replace(self.cluster, executors=setting.executors)
-        return DagSimulation(self.templates, setting.arrivals(seed, len(self.templates)), cluster, seed=seed, log=log)
+        arrivals = setting.arrivals(seed, len(self.templates))
+        return DagSimulation(setting.templates(self.templates), arrivals, cluster, seed=seed, log=log)
 
 
 @dataclass(frozen=True, slots=True)

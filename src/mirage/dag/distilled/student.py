@@ -40,12 +40,14 @@ class Student:
         on_teacher: Its fidelity in states that the teacher reaches, in episodes that it did not learn of.
         on_own: The same in states that it reaches itself.
         mean_jct_s: Mean time from arrival to end under it, of each setting, in these episodes.
+        makespan_s: Mean time from the first arrival to the last end, of each setting, in these episodes.
     """
 
     tree: Tree
     on_teacher: Fidelity
     on_own: Fidelity
     mean_jct_s: tuple[float, ...]
+    makespan_s: tuple[float, ...]
 
 
 def students(
@@ -159,11 +161,13 @@ def judged(teacher: Teacher, tree: Tree, settings: Sequence[Episodes], parts: Se
         parts: Which of each setting's.
     """
     pairs = list(zip(settings, parts, strict=True))
+    times = [each.times(*_run(tree), part) for each, part in pairs]
     return Student(
         tree,
         fidelity(_together([_decisions(teacher, each, part, tree, None) for each, part in pairs])),
         fidelity(_together([_decisions(teacher, each, part, tree, tree) for each, part in pairs])),
-        tuple(float(each.mean_jct_s(*_run(tree), part).mean()) for each, part in pairs),
+        tuple(float(each.mean_jct_s.mean()) for each in times),
+        tuple(float(each.makespan_s.mean()) for each in times),
     )
 
 

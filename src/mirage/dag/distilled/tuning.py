@@ -15,6 +15,7 @@ import numpy as np
 from mirage.dag.distilled.small_changes import changed
 from mirage.dag.distilled.tree_decider import decide_by_tree
 from mirage.dag.distilled.tree_policy import parameters_of
+from mirage.dag.setting import Setting
 from mirage.dag.simulator.engine import ENDED, run
 from mirage.dag.simulator.world import DagCluster, initial_state, make_world
 from mirage.dag.workload.arrivals import Arrivals
@@ -28,6 +29,19 @@ FIRST_PART = 5
 
 SLACK = 0.003
 """A change is dropped that is worse by this part in the first episodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When jobs end in some episodes.
+
+    Attributes:
+        mean_jct_s: Mean time from arrival to end, of each episode.
+        makespan_s: From the first arrival to the last end, of each episode.
+    """
+
+    mean_jct_s: Floats
+    makespan_s: Floats
 
 
 class Episodes:
@@ -45,8 +59,27 @@ class Episodes:
     ) -> None:
         self.worlds = [make_world(templates, each, cluster, seed) for each, seed in zip(arrivals, seeds, strict=True)]
 
+    @classmethod
+    def drawn(
+        cls, templates: Sequence[JobTemplate], setting: Setting, cluster: DagCluster, seeds: Sequence[int]
+    ) -> Episodes:
+        """The episodes of some seeds.
+
+        Args:
+            templates: The usual kinds of jobs.
+            setting: Executors, jobs, and which jobs come.
+            cluster: Everything else about the cluster; its number of executors is not used.
+            seeds: Of arrivals and durations.
+        """
+        arrivals = [setting.arrivals(seed, len(templates)) for seed in seeds]
+        return cls(setting.templates(templates), arrivals, replace(cluster, executors=setting.executors), seeds)
+
     def mean_jct_s(self, decider: Callable[..., int], parameters: Floats, which: slice = slice(None)) -> Floats:
-        """Mean time from arrival to end, of each episode.
+        """Mean time from arrival to end, of each episode; as ``times`` has it."""
+        return self.times(decider, parameters, which).mean_jct_s
+
+    def times(self, decider: Callable[..., int], parameters: Floats, which: slice = slice(None)) -> Times:
+        """When jobs end, in each episode.
 
         Args:
             decider: A compiled scheduler.
@@ -57,13 +90,14 @@ class Episodes:
             ContractBroken: The scheduler left jobs standing.
         """
         played = self.worlds[which]
-        answers = np.zeros(len(played))
+        found = Times(np.zeros(len(played)), np.zeros(len(played)))
         for k, world in enumerate(played):
-            state = initial_state(world)
+            state, arrival_ms = initial_state(world), world.jobs.arrival_ms
             if run(world, state, decider, parameters.copy(), 1) != ENDED:
                 raise ContractBroken("the scheduler left jobs standing; it must pick one where nothing else happens")
-            answers[k] = float((state.jobs.end_ms - world.jobs.arrival_ms).mean()) / 1000
-        return answers
+            found.mean_jct_s[k] = float((state.jobs.end_ms - arrival_ms).mean()) / 1000
+            found.makespan_s[k] = float(state.jobs.end_ms.max() - arrival_ms[0]) / 1000
+        return found
 
 
 @dataclass(frozen=True, slots=True)

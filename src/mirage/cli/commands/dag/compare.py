@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from mirage import __version__
+from mirage.cli.commands.dag.edge_case import case_option, chosen
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.values import WORDS
 
@@ -37,6 +38,7 @@ _POLICIES = (
         "mirage dag compare --setting 50/200,10/50 --seeds 300-319 --policies fair,capped:0.25:1.5,sjf:0.5",
         "mirage dag compare --profiles tpch_profiles.json.gz --policies fifo,fair,weighted-fair:-1 --json",
         "mirage dag compare --policies capped,fair --moving-delay 10 --gap 15 --noise 0.2",
+        "mirage dag compare --policies tree,fair --case large-job    one large job among small ones",
         "mirage dag compare --policies fair,tree,my-tree.txt --against tree    a tree that ships, and a file of one",
         "mirage dag compare --policies fair,decima:own,decima-argmax:own --setting 10/50",
         "mirage dag compare --policies decima-argmax --weights decima.npz --seeds 0-3",
@@ -52,10 +54,8 @@ _POLICIES = (
     "--setting",
     "settings",
     type=WORDS,
-    default="50/200",
-    show_default=True,
     metavar="N/JOBS,…",
-    help="Executors and jobs of an episode.",
+    help="Executors and jobs of an episode.  [default: 50/200, or those of the case]",
 )
 @click.option(
     "--seeds", default="0-9", show_default=True, metavar="LIST", help="Of arrivals and durations, as 0,3,300-319."
@@ -80,14 +80,11 @@ _POLICIES = (
     "--moving-delay",
     "moving_s",
     type=float,
-    default=2.0,
-    show_default=True,
     metavar="S",
-    help="What an executor needs to get to another job.",
+    help="What an executor needs to get to another job.  [default: 2]",
 )
-@click.option(
-    "--noise", type=float, default=0.0, show_default=True, metavar="X", help="Stretch each duration by up to ± X."
-)
+@click.option("--noise", type=float, metavar="X", help="Stretch each duration by up to ± X.  [default: 0]")
+@case_option
 @click.option(
     "--environment",
     default="spark-sched-sim",
@@ -112,15 +109,16 @@ _POLICIES = (
 @json_output
 def compare(
     profiles: str | None,
-    settings: tuple[str, ...],
+    settings: tuple[str, ...] | None,
     seeds: str,
     policies: tuple[str, ...],
     weights: str | None,
     against: str | None,
     gap_s: float | None,
     batch: bool,
-    moving_s: float,
-    noise: float,
+    moving_s: float | None,
+    noise: float | None,
+    case: str | None,
     environment: str,
     workers: int,
     resume: str | None,
@@ -136,9 +134,8 @@ def compare(
     from mirage.dag.compare.comparison import compare as compare_schedulers
     from mirage.dag.compare.trial import Scene
     from mirage.dag.decima.teachers import with_weights
-    from mirage.dag.setting import seeds_of, setting_of
+    from mirage.dag.setting import seeds_of
     from mirage.dag.simulator.world import DagCluster
-    from mirage.dag.workload.arrivals import GAP_S
     from mirage.dag.workload.generated import generated_templates
     from mirage.dag.workload.tpch import read_tpch
     from mirage.executors.processes import Processes
@@ -146,11 +143,11 @@ def compare(
     from mirage.report.dag.terminal import print_comparison
     from mirage.report.terminal.evaluation import progress_bar
 
-    mean_gap_s = GAP_S if gap_s is None else gap_s
-    sizes = [setting_of(text, mean_gap_s, batch=batch) for text in settings]
+    played = chosen(case, settings=settings, gap_s=gap_s, moving_s=moving_s, noise=noise, usual=("50/200",))
+    sizes = [played.of(text, batch=batch) for text in played.settings]
     numbers = seeds_of(seeds)
     schedulers = [with_weights(text, weights, profiles) for text in policies]
-    cluster = DagCluster(moving_s=moving_s, noise=noise, environment=environment)
+    cluster = DagCluster(moving_s=played.moving_s, noise=played.noise, environment=environment)
     templates = generated_templates() if profiles is None else read_tpch(Path(profiles))
     if plots is not None:
         check_plots_folder(Path(plots))
@@ -182,10 +179,11 @@ def compare(
         "differences": [difference.to_json() for difference in comparison.differences],
         "profiles": profiles,
         "seeds": seeds,
-        "gap_s": None if batch else mean_gap_s,
+        "case": case,
+        "gap_s": None if batch else played.gap_s,
         "batch": batch,
-        "moving_s": moving_s,
-        "noise": noise,
+        "moving_s": played.moving_s,
+        "noise": played.noise,
         "environment": environment,
         "episodes_reused": comparison.reused,
         "version": __version__,

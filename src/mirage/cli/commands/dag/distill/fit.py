@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
-from mirage.cli.commands.dag.distill.tree_file import fidelity_line, jct_line, read
+from mirage.cli.commands.dag.distill.times import by_setting, times_line
+from mirage.cli.commands.dag.distill.tree_file import fidelity_line, read
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
 from mirage.cli.output import check_output, checkpoint_of, resumable, write_output
 from mirage.cli.values import WORDS
@@ -144,7 +145,7 @@ def fit(
         click.echo(json.dumps({"teacher": teacher, "tree": out, "students": rows}, indent=2))
         return
     for row in rows:
-        _print(row, played.settings)
+        _print(row)
 
 
 def _row(method: str, student: Student, settings: tuple[str, ...], fit_s: float | None) -> dict[str, Any]:
@@ -155,15 +156,15 @@ def _row(method: str, student: Student, settings: tuple[str, ...], fit_s: float 
         "depth": student.tree.depth,
         "states_of_teacher": asdict(student.on_teacher),
         "own_states": asdict(student.on_own),
-        "mean_jct_s": dict(zip(settings, student.mean_jct_s, strict=True)),
+        **by_setting(settings, student.mean_jct_s, student.makespan_s),
         "fit_s": fit_s,
     }
 
 
-def _print(row: dict[str, Any], settings: tuple[str, ...]) -> None:
+def _print(row: dict[str, Any]) -> None:
     took = "" if row["fit_s"] is None else f", fitted in {row['fit_s']:.1f} s"
-    jct = jct_line(settings, tuple(row["mean_jct_s"].values()))
-    click.echo(f"{row['method']}, {row['leaves']} leaves, depth {row['depth']}{took}: {jct}")
+    times = times_line(row)
+    click.echo(f"{row['method']}, {row['leaves']} leaves, depth {row['depth']}{took}: {times}")
     for where, told in (("the teacher's states", row["states_of_teacher"]), ("its own states", row["own_states"])):
         click.echo(f"  {fidelity_line(where, told)}")
 

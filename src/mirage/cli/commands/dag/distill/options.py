@@ -9,25 +9,47 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mirage.cli.commands.dag.edge_case import Chosen, case_option, chosen
 from mirage.cli.options import option_group
 from mirage.cli.values import WORDS
 
 if TYPE_CHECKING:
     from mirage.dag.distilled.tuning import Episodes
-    from mirage.dag.simulator.world import DagCluster
     from mirage.dag.workload.templates import JobTemplate
+
+
+USUAL = ("50/200", "10/50")
+"""Settings where none are named."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeOptions:
-    """Which jobs come, on how many executors."""
+    """Which jobs come, on how many executors; None where nothing was said."""
 
     profiles: str | None
-    settings: tuple[str, ...]
+    setting: tuple[str, ...] | None
     seeds: str
-    gap_s: float
-    moving_s: float
-    noise: float
+    gap_s: float | None
+    moving_s: float | None
+    noise: float | None
+    case: str | None
+
+    @property
+    def chosen(self) -> Chosen:
+        """What is said, what the edge case says, and what is usual."""
+        return chosen(
+            self.case,
+            settings=self.setting,
+            gap_s=self.gap_s,
+            moving_s=self.moving_s,
+            noise=self.noise,
+            usual=USUAL,
+        )
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """Executors and jobs of each setting."""
+        return self.chosen.settings
 
     def templates(self) -> tuple[JobTemplate, ...]:
         """Kinds of jobs: those of a file, or the built-in ones."""
@@ -36,35 +58,27 @@ class EpisodeOptions:
     def episodes(self) -> list[Episodes]:
         """The episodes of each setting."""
         from mirage.dag.distilled.tuning import Episodes
-        from mirage.dag.setting import seeds_of, setting_of
-        from mirage.dag.workload.arrivals import poisson_arrivals
+        from mirage.dag.setting import seeds_of
+        from mirage.dag.simulator.world import DagCluster
 
-        templates, seeds, made = self.templates(), seeds_of(self.seeds), []
-        for text in self.settings:
-            setting = setting_of(text, self.gap_s)
-            arrivals = [
-                poisson_arrivals(setting.jobs, seed, gap_s=self.gap_s, templates=len(templates)) for seed in seeds
-            ]
-            made.append(Episodes(templates, arrivals, self._cluster(setting.executors), seeds))
-        return made
+        said, templates, seeds = self.chosen, self.templates(), seeds_of(self.seeds)
+        cluster = DagCluster(moving_s=said.moving_s, noise=said.noise)
+        return [Episodes.drawn(templates, said.of(text), cluster, seeds) for text in said.settings]
 
     def plan(self) -> dict[str, object]:
         """All that decides about the episodes, as a resumed command must find it again."""
         from mirage.dag.workload.digest import templates_digest
 
+        said = self.chosen
         return {
             "profiles": templates_digest(self.templates()),
-            "setting": ",".join(self.settings),
+            "setting": ",".join(said.settings),
             "seeds": self.seeds,
-            "gap": self.gap_s,
-            "moving delay": self.moving_s,
-            "noise": self.noise,
+            "gap": said.gap_s,
+            "moving delay": said.moving_s,
+            "noise": said.noise,
+            "jobs that come": said.mix.value,
         }
-
-    def _cluster(self, executors: int) -> DagCluster:
-        from mirage.dag.simulator.world import DagCluster
-
-        return DagCluster(executors, moving_s=self.moving_s, noise=self.noise)
 
 
 @cache
@@ -83,12 +97,9 @@ episode_options = option_group(
     ),
     click.option(
         "--setting",
-        "settings",
         type=WORDS,
-        default="50/200,10/50",
-        show_default=True,
         metavar="N/JOBS,…",
-        help="Executors and jobs of an episode.",
+        help="Executors and jobs of an episode.  [default: 50/200,10/50, or those of the case]",
     ),
     click.option(
         "--seeds",
@@ -97,20 +108,15 @@ episode_options = option_group(
         metavar="LIST",
         help="Of arrivals and durations. Report on other seeds than those that a tree was made on.",
     ),
-    click.option(
-        "--gap", "gap_s", type=float, default=25.0, show_default=True, metavar="S", help="Mean time between arrivals."
-    ),
+    click.option("--gap", "gap_s", type=float, metavar="S", help="Mean time between arrivals.  [default: 25]"),
     click.option(
         "--moving-delay",
         "moving_s",
         type=float,
-        default=2.0,
-        show_default=True,
         metavar="S",
-        help="What an executor needs to get to another job.",
+        help="What an executor needs to get to another job.  [default: 2]",
     ),
-    click.option(
-        "--noise", type=float, default=0.0, show_default=True, metavar="X", help="Stretch each duration by up to ± X."
-    ),
+    click.option("--noise", type=float, metavar="X", help="Stretch each duration by up to ± X.  [default: 0]"),
+    case_option,
 )
 """``--profiles``, ``--setting``, ``--seeds`` and their kin."""

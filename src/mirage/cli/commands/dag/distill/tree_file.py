@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
+from mirage.cli.commands.dag.distill.times import by_setting, times_line, times_under
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output, write_output
 from mirage.errors import ConfigurationError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mirage.distill.tree import Tree
 
 SHIPPED = "tree"
@@ -119,6 +118,7 @@ def edit(tree_file: str, changes: tuple[str, ...], out: str | None) -> None:
     epilog=examples(
         "mirage distill check mine.txt",
         "mirage distill check mine.txt --teacher capped:0.25:1.5 --setting 50/200 --seeds 20-21",
+        "mirage distill check mine.txt --case gap-15                      when jobs end in an edge case",
     ),
 )
 @tree_argument
@@ -143,32 +143,27 @@ def check(tree_file: str, teacher: str | None, played: EpisodeOptions, as_json: 
         "executor_rule": rule,
     }
     if teacher is not None:
-        settings = played.episodes()
+        episodes = played.episodes()
         scheduler = with_weights(teacher, None, played.profiles)
-        found = judged(teacher_of(scheduler), tree, settings, [slice(None)] * len(settings))
-        report["fidelity"] = {
-            "teacher": teacher,
-            "states_of_teacher": asdict(found.on_teacher),
-            "own_states": asdict(found.on_own),
-            "mean_jct_s": dict(zip(played.settings, found.mean_jct_s, strict=True)),
-        }
+        found = judged(teacher_of(scheduler), tree, episodes, [slice(None)] * len(episodes))
+        states = {"states_of_teacher": asdict(found.on_teacher), "own_states": asdict(found.on_own)}
+        times = by_setting(played.settings, found.mean_jct_s, found.makespan_s)
+        report["fidelity"] = {"teacher": teacher, **states, **times}
+    elif played.case is not None:
+        times = times_under(tree, played, played.episodes())
+        report |= {"case": played.case, **times}
     if as_json:
         click.echo(json.dumps(report, indent=2))
         return
     click.echo(f"{tree_file}: {len(tree.leaves)} leaves, depth {tree.depth}, asks {', '.join(tree.asked) or 'nothing'}")
     click.echo(f"  executor rule: {', '.join(f'{key} {value}' for key, value in rule.items())}")
-    if teacher is None:
+    if teacher is None and played.case is None:
         click.echo(f"  when jobs end under it: mirage distill run {tree_file}; how faithful it is: --teacher POLICY")
         return
-    click.echo(f"  {jct_line(played.settings, found.mean_jct_s)}")
-    for where, one in (("the teacher's states", found.on_teacher), ("its own states", found.on_own)):
-        click.echo(f"  {fidelity_line(where, asdict(one))}")
-
-
-def jct_line(settings: Sequence[str], mean_jct_s: Sequence[float]) -> str:
-    """Mean times from arrival to end in each setting."""
-    times = ", ".join(f"{name} {mean_s:.1f} s" for name, mean_s in zip(settings, mean_jct_s, strict=True))
-    return f"mean time from arrival to end: {times}"
+    click.echo(f"  {times_line(times)}")
+    if teacher is not None:
+        for where, one in (("the teacher's states", found.on_teacher), ("its own states", found.on_own)):
+            click.echo(f"  {fidelity_line(where, asdict(one))}")
 
 
 def fidelity_line(where: str, one: dict[str, float]) -> str:

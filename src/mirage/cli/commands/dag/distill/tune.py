@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
+from mirage.cli.commands.dag.distill.times import times_line, times_under
 from mirage.cli.commands.dag.distill.tree_file import SHIPPED, read
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
 from mirage.cli.output import check_output, checkpoint_of, resumable, write_output
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     epilog=examples(
         "mirage distill tune mine.txt --seeds 1000-1027 --changes 500 -o tuned.txt",
         "mirage distill tune mine.txt --numbers --gap 15 -o busy.txt       thresholds, scores and the rule only",
+        "mirage distill tune tree --case large-job -o large.txt            on a named edge case",
     ),
 )
 @click.argument("tree_file", metavar="TREE")
@@ -110,11 +112,13 @@ def tune(
     after = text_of(found.tree)
     write_output(out, after)
     kept.remove()
+    before_it, after_it = (times_under(one, played, settings) for one in (tree, found.tree))
     if as_json:
-        told = {"tree": out, "cost": found.cost, "tried": found.tried, "kept": found.kept}
-        click.echo(json.dumps(told, indent=2))
+        told = {"tree": out, "cost": found.cost, "tried": found.tried, "kept": found.kept, "case": played.case}
+        click.echo(json.dumps({**told, "before": before_it, **after_it}, indent=2))
         return
     click.echo(difference(text, after, tree_file), nl=False)
+    click.echo(f"before: {times_line(before_it)}\nafter: {times_line(after_it)}")
     click.echo(f"{found.cost - 1:+.2%} on these seeds; {found.kept} of {found.tried} changes kept")
 
 

@@ -1,0 +1,93 @@
+"""``--case``: an edge case by name, in place of the options that say what differs in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from mirage.dag.setting import Setting
+    from mirage.dag.workload.edge_cases import Mix
+
+case_option = click.option(
+    "--case",
+    metavar="NAME",
+    help="An edge case: gap-15, gap-45, gap-75, executors-10, executors-25, executors-100, moving-delay-0, "
+    "moving-delay-10, noise-0.5, large-job or split-stage. What else is said holds beside it.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What options say of episodes, and an edge case beside them.
+
+    Attributes:
+        settings: Executors and jobs, as they are written.
+        gap_s: Mean time between arrivals.
+        moving_s: What an executor needs to get to another job.
+        noise: By which durations are stretched.
+        mix: Which jobs come.
+    """
+
+    settings: tuple[str, ...]
+    gap_s: float
+    moving_s: float
+    noise: float
+    mix: Mix
+
+    def of(self, text: str, *, batch: bool = False) -> Setting:
+        """The setting that one of ``settings`` names."""
+        from mirage.dag.setting import setting_of
+
+        return setting_of(text, self.gap_s, batch=batch, mix=self.mix)
+
+
+def chosen(
+    case: str | None,
+    *,
+    settings: tuple[str, ...] | None,
+    gap_s: float | None,
+    moving_s: float | None,
+    noise: float | None,
+    usual: tuple[str, ...],
+) -> Chosen:
+    """The episodes that options name; None where an option was not given.
+
+    Args:
+        case: The edge case; None for none.
+        settings: As ``--setting`` says.
+        gap_s: As ``--gap`` says.
+        moving_s: As ``--moving-delay`` says.
+        noise: As ``--noise`` says.
+        usual: The settings where neither names one.
+
+    Raises:
+        UnknownName: There is no such edge case.
+        UsageError: An option says what the case says.
+    """
+    from mirage.dag.simulator.world import DagCluster
+    from mirage.dag.workload.arrivals import GAP_S
+    from mirage.dag.workload.edge_cases import EdgeCase, edge_case_of
+
+    edge, cluster = EdgeCase("as usual") if case is None else edge_case_of(case), DagCluster()
+    for option, given, told in (
+        ("--setting", settings, edge.executors),
+        ("--gap", gap_s, edge.gap_s),
+        ("--moving-delay", moving_s, edge.moving_s),
+        ("--noise", noise, edge.noise),
+    ):
+        if given is not None and told is not None:
+            raise click.UsageError(f"--case {case} says what {option} says ({edge.about}); give one of them")
+    return Chosen(
+        settings=settings or (usual if case is None else (edge.setting,)),
+        gap_s=_first(gap_s, edge.gap_s, GAP_S),
+        moving_s=_first(moving_s, edge.moving_s, cluster.moving_s),
+        noise=_first(noise, edge.noise, cluster.noise),
+        mix=edge.mix,
+    )
+
+
+def _first(given: float | None, told: float | None, usual: float) -> float:
+    return next(value for value in (given, told, usual) if value is not None)
