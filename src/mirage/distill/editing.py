@@ -42,6 +42,20 @@ def edited(text: str, changes: Sequence[str], source: str = "tree") -> tuple[str
     return whole, tree_of(whole, source)
 
 
+def change_of(text: str, number: int, old: str, new: str) -> str:
+    """The change by which a line says something else, as ``edited`` reads it.
+
+    Args:
+        text: The text of a tree.
+        number: Of the line, counted from 1.
+        old: What stands in it; the number is told where it stands in others, too.
+        new: What shall stand there instead.
+    """
+    where = [line for line in text.splitlines() if _whole_words(old).search(_said(line))]
+    change = f"{old} {ARROW} {new}"
+    return change if len(where) == 1 else f"{number}: {change}"
+
+
 def difference(before: str, after: str, source: str = "tree") -> str:
     """What differs between two texts, line by line, as ``diff -u`` shows it."""
     told = difflib.unified_diff(before.splitlines(), after.splitlines(), source, f"{source} (edited)", n=2, lineterm="")

@@ -115,7 +115,7 @@ class PairedDifference:
 def row_of(scheduler: Scheduler, setting: Setting, played: Sequence[Played], decision_us: float) -> ComparisonRow:
     """The row of a scheduler in a setting, from its episodes."""
     jct_s = np.concatenate([each.jct_s for each in played])
-    low_s, high_s = _interval(np.array([np.mean(each.jct_s) for each in played]))
+    low_s, high_s = interval_of_mean(np.array([np.mean(each.jct_s) for each in played]))
     peak = max(each.peak_jobs for each in played)
     return ComparisonRow(
         policy=scheduler.name,
@@ -143,8 +143,8 @@ def paired_difference(
     jct_s, against_jct_s = (np.array([np.mean(each.jct_s) for each in part]) for part in (one, other))
     ends_s, against_ends_s = (np.array([each.makespan_s for each in part]) for part in (one, other))
     differ, ends_differ = jct_s - against_jct_s, ends_s - against_ends_s
-    low_s, high_s = _interval(differ)
-    ends_low_s, ends_high_s = _interval(ends_differ)
+    low_s, high_s = interval_of_mean(differ)
+    ends_low_s, ends_high_s = interval_of_mean(ends_differ)
     return PairedDifference(
         policy=name,
         against=against,
@@ -162,7 +162,7 @@ def paired_difference(
     )
 
 
-def _interval(values: Floats) -> tuple[float, float] | tuple[None, None]:
+def interval_of_mean(values: Floats) -> tuple[float, float] | tuple[None, None]:
     """95 % interval of a mean over episodes, by bootstrap; none from one, which would be sure of itself."""
     if len(values) < 2:
         return None, None

@@ -1,4 +1,4 @@
-"""``mirage distill``: small trees that schedule stages, fitted, shown, edited, checked, tuned and run."""
+"""``mirage distill``: small trees that schedule stages, fitted, shown, edited, checked, tuned, mended and run."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ distill = LazyGroup(
         "combine": LazyCommand(f"{_HERE}.combine:combine", "Put trees for different loads into one."),
         "check": LazyCommand(f"{_HERE}.tree_file:check", "Say whether a tree can run, and how faithful it is."),
         "tune": LazyCommand(f"{_HERE}.tune:tune", "Make small changes to a tree as long as jobs end sooner."),
+        "mend": LazyCommand(f"{_HERE}.mend:mend", "Find the best change of one line for each edge case."),
         "run": LazyCommand(f"{_HERE}.run:run", "Run a tree beside other schedulers."),
     },
     context_settings=CONTEXT,
