@@ -1,8 +1,9 @@
 """The best edit of one line on some episodes, and what it brings on others.
 
-All edits are tried on a part of the episodes that they are chosen on, the best of them on all of these. Chosen is the
-one whose paired 95 % interval ends lowest: an edit that gains a little everywhere comes before one that was lucky in a
-few episodes. What is told of it are episodes that it was not chosen on.
+All edits are tried on a few of the episodes that they are chosen on, the best of them on more, and the best of these on
+all (successive halving, Jamieson and Talwalkar 2016). Chosen is the one whose paired 95 % interval ends lowest: an edit
+that gains a little everywhere comes before one that was lucky in a few episodes. What is told of it are episodes that
+it was not chosen on.
 """
 
 from __future__ import annotations
@@ -21,11 +22,8 @@ from mirage.distill.tree import Tree
 from mirage.distill.tree_reading import tree_of
 from mirage.job_state import Floats
 
-FIRST_PART = 3
-"""All edits are tried in one of so many episodes first."""
-
-GO_ON = 24
-"""So many of them are tried in all episodes."""
+ROUNDS = ((8, 48), (3, 12))
+"""One in so many episodes is played with each edit that is left, and so many of the edits go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,7 @@ def mended(
         text: The text of the tree.
         choose_on: Episodes that it is chosen on.
         report_on: Others.
-        progress: Told how many edits are tried, of how many.
+        progress: Told how many trials are done, of how many at most.
     """
     tree, edits = tree_of(text), one_line_edits(text)
     left = _promising(tree, edits, choose_on, progress)
@@ -132,17 +130,22 @@ def mended(
 def _promising(
     tree: Tree, edits: tuple[Edit, ...], episodes: Episodes, progress: Callable[[int, int], None]
 ) -> list[Edit]:
-    """The best edits in the first part of the episodes, one of those that do the same there."""
-    part = slice(None, None, FIRST_PART)
-    seen = {_times(tree, episodes, part).mean_jct_s.tobytes()}
-    found: list[tuple[float, int]] = []
-    for number, edit in enumerate(edits):
-        jct_s = _times(edit.tree, episodes, part).mean_jct_s
-        if jct_s.tobytes() not in seen:
-            seen.add(jct_s.tobytes())
-            found.append((float(jct_s.mean()), number))
-        progress(number + 1, len(edits))
-    return [edits[number] for _, number in sorted(found)[:GO_ON]]
+    """The best edits after some rounds, without those that change nothing, and one of those that do the same."""
+    left, done = list(edits), 0
+    of = len(edits) + sum(min(keep, len(edits)) for _, keep in ROUNDS[:-1])
+    for one_in, keep in ROUNDS:
+        part = slice(None, None, one_in)
+        seen = {_times(tree, episodes, part).mean_jct_s.tobytes()}
+        ranked: list[tuple[float, int]] = []
+        for number, edit in enumerate(left):
+            jct_s = _times(edit.tree, episodes, part).mean_jct_s
+            if jct_s.tobytes() not in seen:
+                seen.add(jct_s.tobytes())
+                ranked.append((float(jct_s.mean()), number))
+            done += 1
+            progress(done, of)
+        left = [left[number] for _, number in sorted(ranked)[:keep]]
+    return left
 
 
 def effect_of(before: Times, after: Times) -> Effect:

@@ -75,8 +75,8 @@ def _lines(tree: str, cases: Sequence[Case], command: str, seeds: str, report_se
     yield ""
     yield textwrap.fill(
         f"An edge case differs from the usual episodes in one point. For each, changes of one line of {tree} are "
-        "tried: every threshold, score and number of the rule is moved by a few steps, and every word exchanged for its "
-        f"opposite. Chosen is the edit whose paired 95 % interval ends lowest on the seeds {seeds}; what is told are "
+        "tried: every threshold, score and number of the rule is moved by a few steps, and every word exchanged for "
+        f"its opposite. Chosen is the edit whose paired 95 % interval ends lowest on the seeds {seeds}; told are "
         f"the seeds {report_seeds}, on {jobs}. Differences are after less before, with 95 % intervals by bootstrap "
         "over seeds. An edit helps where the whole interval of the mean time from arrival to end (JCT) is below 0; "
         "such differences are bold.",
@@ -90,7 +90,7 @@ def _lines(tree: str, cases: Sequence[Case], command: str, seeds: str, report_se
         yield f"\n## {case.name}\n"
         yield f"{_sentence(case)} {verdict(case.mended)}"
         if case.diff:
-            yield f"\n```diff\n{case.diff.rstrip()}\n```"
+            yield f"\n```diff\n{case.diff}```"
 
 
 def _sentence(case: Case) -> str:

@@ -143,7 +143,8 @@ def compare(
     from mirage.report.dag.terminal import print_comparison
     from mirage.report.terminal.evaluation import progress_bar
 
-    played = chosen(case, settings=settings, gap_s=gap_s, moving_s=moving_s, noise=noise, usual=("50/200",))
+    usual = ("50/200",)
+    played = chosen(case, settings=settings, gap_s=gap_s, moving_s=moving_s, noise=noise, usual=usual, batch=batch)
     sizes = [played.of(text, batch=batch) for text in played.settings]
     numbers = seeds_of(seeds)
     schedulers = [with_weights(text, weights, profiles) for text in policies]

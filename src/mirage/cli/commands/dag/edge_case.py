@@ -52,6 +52,7 @@ def chosen(
     moving_s: float | None,
     noise: float | None,
     usual: tuple[str, ...],
+    batch: bool = False,
 ) -> Chosen:
     """The episodes that options name; None where an option was not given.
 
@@ -62,6 +63,7 @@ def chosen(
         moving_s: As ``--moving-delay`` says.
         noise: As ``--noise`` says.
         usual: The settings where neither names one.
+        batch: Whether ``--batch`` has all jobs at the beginning.
 
     Raises:
         UnknownName: There is no such edge case.
@@ -75,6 +77,7 @@ def chosen(
     for option, given, told in (
         ("--setting", settings, edge.executors),
         ("--gap", gap_s, edge.gap_s),
+        ("--batch", batch or None, edge.gap_s),
         ("--moving-delay", moving_s, edge.moving_s),
         ("--noise", noise, edge.noise),
     ):

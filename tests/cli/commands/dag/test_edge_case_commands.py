@@ -1,0 +1,155 @@
+"""Edge cases on the command line: ``--case`` of several commands, and ``mirage distill mend``."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from mirage.cli import main
+from mirage.cli.commands.dag.compare import compare
+from mirage.cli.commands.dag.distill import distill
+from mirage.dag.distilled.tree_policy import shipped_path
+from mirage.dag.mending import mend
+from mirage.dag.workload.edge_cases import EDGE_CASES
+from mirage.distill.editing import difference, edited
+from mirage.errors import ConfigurationError, UnknownName
+
+TREE = """tree: 1
+features:
+    own: flag
+    drains_in: duration
+values: number
+settings:
+    cap: 0 0.5
+    spare: no
+
+if own:
+    1
+else:
+    if drains_in < 35s:
+        0
+    else:
+        1
+"""
+
+PAGE = Path(__file__).parents[4] / "docs" / "edge-cases.md"
+
+
+@pytest.fixture
+def mine(tmp_path):
+    file = tmp_path / "mine.txt"
+    file.write_text(TREE)
+    return str(file)
+
+
+def said(*words):
+    return CliRunner().invoke(distill, words, catch_exceptions=False).stdout
+
+
+def test_every_case_is_named_by_the_help():
+    (told,) = [option.help for option in compare.params if option.name == "case"]
+    for name in EDGE_CASES:
+        assert name in told
+
+
+def test_schedulers_are_compared_on_a_case(capsys):
+    words = ("dag", "compare", "--setting", "5/6", "--seeds", "3-4", "--policies", "fair", "--json")
+    rows = {}
+    for case in ("large-job", "gap-15", "noise-0.5", "moving-delay-10", "split-stage", None):
+        assert main([*words, *([] if case is None else ["--case", case])]) == 0
+        told = json.loads(capsys.readouterr().out)
+        rows[case] = told["rows"][0]["mean_jct_s"]
+        assert told["case"] == case
+        case = EDGE_CASES.get(case)
+        assert told["gap_s"] == (25 if case is None or case.gap_s is None else case.gap_s)
+        assert (told["moving_s"], told["noise"]) == ((case and case.moving_s) or 2.0, (case and case.noise) or 0.0)
+    assert len(set(rows.values())) == len(rows)
+
+
+def test_what_a_case_says_is_not_said_again(capsys):
+    for words in (
+        ("--case", "gap-15", "--gap", "15"),
+        ("--case", "executors-25", "--setting", "25/100"),
+        ("--case", "noise-0.5", "--noise", "0"),
+        ("--case", "moving-delay-0", "--moving-delay", "3"),
+        ("--case", "large-job", "--batch"),
+    ):
+        assert main(["dag", "compare", *words]) == 2
+        assert f"--case {words[1]} says what {words[2]} says" in capsys.readouterr().err
+    with pytest.raises(UnknownName, match="Did you mean 'gap-15'"):
+        said("run", "--case", "gap15")
+
+
+def test_a_tree_is_checked_run_and_tuned_on_a_case(mine, tmp_path):
+    short = ("--setting", "5/6", "--seeds", "1-2", "--case", "large-job", "--json")
+    report = json.loads(said("check", mine, *short))
+    row = json.loads(said("run", mine, "--beside", "fair", *short))["rows"][0]
+    assert report["mean_jct_s"]["5/6"] == pytest.approx(row["mean_jct_s"])
+    assert report["makespan_s"]["5/6"] == pytest.approx(row["makespan_s"])
+    out = str(tmp_path / "tuned.txt")
+    tuned = json.loads(said("tune", mine, *short, "--changes", "20", "-o", out))
+    assert {name: tuned["before"][name] for name in ("mean_jct_s", "makespan_s")} == {
+        name: report[name] for name in ("mean_jct_s", "makespan_s")
+    }
+    assert tuned["mean_jct_s"]["5/6"] / report["mean_jct_s"]["5/6"] == pytest.approx(tuned["cost"])
+    assert tuned["cost"] < 1
+
+
+SHORT = ("--setting", "5/6", "--seeds", "1-6", "--report-seeds", "11-16")
+
+
+def test_a_mended_tree_is_told_written_and_shown(mine, tmp_path):
+    out, page = tmp_path / "mended", tmp_path / "page.md"
+    words = ("mend", mine, "--case", "gap-15", *SHORT, "-o", str(out), "--page", str(page))
+    (case,) = json.loads(said(*words, "--json"))["cases"]
+    assert (case["case"], case["setting"], case["helps"]) == ("gap-15", "5/6", True)
+    written = (out / "gap-15.txt").read_text()
+    assert written == edited(TREE, [case["change"]])[0]
+    assert case["diff"] == difference(TREE, written, mine)
+    assert case["diff"] in page.read_text()
+    before = json.loads(said("check", mine, *SHORT[:2], "--seeds", "11-16", "--case", "gap-15", "--json"))
+    after = json.loads(said("check", str(out / "gap-15.txt"), *SHORT[:2], "--seeds", "11-16", "--case", "gap-15",
+                            "--json"))  # fmt: skip
+    for key, name in (("mean_jct", "mean_jct_s"), ("makespan", "makespan_s")):
+        assert case["reported"][key]["before_s"] == pytest.approx(before[name]["5/6"])
+        assert case["reported"][key]["after_s"] == pytest.approx(after[name]["5/6"])
+    told = said(*words)
+    assert case["change"] in told
+    assert "makespan" in told
+    with pytest.raises(ConfigurationError, match="the seed 4 is in --seeds and in --report-seeds"):
+        said("mend", mine, "--seeds", "1-4", "--report-seeds", "4-9")
+
+
+def test_an_interrupted_mending_goes_on_after_the_last_case(mine, tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    words = ("mend", mine, "--case", "gap-15,gap-45", *SHORT, "--page", str(page))
+    find, done = mend.mended, []
+
+    def stops(*arguments):
+        if done:
+            raise KeyboardInterrupt
+        done.append(find(*arguments))
+        return done[0]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mend, "mended", stops)
+        assert "the same command goes on" in CliRunner().invoke(distill, words).stderr
+    assert not page.exists()
+    with pytest.raises(ConfigurationError, match="seeds was '1-6' and is '1-3'"):
+        said(*words, "--seeds", "1-3")
+    monkeypatch.setattr(mend, "mended", lambda *arguments: done[0])
+    told = said(*words)
+    assert told.count(done[0].change) >= 2
+    assert page.read_text().count("## gap-") == 2
+    assert not Path(f"{page}.checkpoint").exists()
+
+
+def test_the_edits_of_the_page_can_be_made_in_the_shipped_tree():
+    text, page = shipped_path().read_text(), PAGE.read_text()
+    for name in EDGE_CASES:
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
+        change = row.split("|")[2].strip().strip("`")
+        assert f"## {name}\n" in page
+        if change != "none":
+            assert f"```diff\n{difference(text, edited(text, [change])[0], 'tree')}```" in page
