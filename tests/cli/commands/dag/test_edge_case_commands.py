@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from mirage.cli import main
 from mirage.cli.commands.dag.compare import compare
 from mirage.cli.commands.dag.distill import distill
+from mirage.cli.commands.dag.distill.options import EpisodeOptions
 from mirage.dag.distilled.tree_policy import shipped_path
 from mirage.dag.mending import mend
 from mirage.dag.workload.edge_cases import EDGE_CASES
@@ -65,6 +66,8 @@ def test_schedulers_are_compared_on_a_case(capsys):
         assert told["gap_s"] == (25 if case is None or case.gap_s is None else case.gap_s)
         assert (told["moving_s"], told["noise"]) == ((case and case.moving_s) or 2.0, (case and case.noise) or 0.0)
     assert len(set(rows.values())) == len(rows)
+    assert main([*words[:-1], "--case", "large-job"]) == 0
+    assert capsys.readouterr().out.startswith("large-job: one job of the largest size")
 
 
 def test_what_a_case_says_is_not_said_again(capsys):
@@ -79,6 +82,14 @@ def test_what_a_case_says_is_not_said_again(capsys):
         assert f"--case {words[1]} says what {words[2]} says" in capsys.readouterr().err
     with pytest.raises(UnknownName, match="Did you mean 'gap-15'"):
         said("run", "--case", "gap15")
+
+
+def test_what_goes_on_is_of_the_same_jobs():
+    plans = [
+        EpisodeOptions(None, ("5/6",), "1-2", None, None, None, case).plan() for case in (None, "split-stage", "gap-15")
+    ]
+    assert plans[0] != plans[1] != plans[2] != plans[0]
+    assert plans[2] == EpisodeOptions(None, ("5/6",), "1-2", 15.0, None, None, None).plan()
 
 
 def test_a_tree_is_checked_run_and_tuned_on_a_case(mine, tmp_path):

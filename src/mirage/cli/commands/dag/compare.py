@@ -136,6 +136,7 @@ def compare(
     from mirage.dag.decima.teachers import with_weights
     from mirage.dag.setting import seeds_of
     from mirage.dag.simulator.world import DagCluster
+    from mirage.dag.workload.edge_cases import edge_case_of
     from mirage.dag.workload.generated import generated_templates
     from mirage.dag.workload.tpch import read_tpch
     from mirage.executors.processes import Processes
@@ -173,6 +174,8 @@ def compare(
         drawn = write_plots(Path(plots), comparison, scene, sizes, numbers, jobs)
         click.echo(f"mirage: drawn {', '.join(str(path) for path in drawn)}", err=True)
     if not as_json:
+        if case is not None:
+            click.echo(f"{case}: {edge_case_of(case).about}")
         print_comparison(comparison)
         return
     report = {
