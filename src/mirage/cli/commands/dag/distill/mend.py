@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -53,7 +53,7 @@ ALL = "all"
 @click.option(
     "--report-seeds", default="400-447", show_default=True, metavar="LIST", help="And judged on these; none is in both."
 )
-@click.option("-o", "--out", metavar="DIR", help="Write the edited tree of each case there, as NAME.txt.")
+@click.option("-o", "--out", metavar="DIR", help="Write the trees whose edit helps there, as NAME.txt.")
 @click.option("--page", "page_file", metavar="FILE", help="Write edits, times and diffs there, as Markdown.")
 @json_output
 def mend(
@@ -73,57 +73,56 @@ def mend(
     whose paired 95 % interval ends lowest; it helps where the interval on the other seeds is below 0, and is told in
     any case. With --page a command that was killed or interrupted goes on after the last case when it is given again.
     """
-    from mirage.dag.mending.mend import mended_of
-    from mirage.dag.mending.page import Case
     from mirage.dag.resumption import Kept
     from mirage.dag.setting import seeds_of
-    from mirage.distill.editing import difference, edited
 
-    names = _names(cases)
+    asked = _Asked(tree_file, cases, profiles, setting, seeds, report_seeds)
     if both := set(seeds_of(seeds)) & set(seeds_of(report_seeds)):
         raise ConfigurationError(
             f"the seed {min(both)} is in --seeds and in --report-seeds; an edit is judged on seeds that it was not "
             "chosen on"
         )
     text, _ = read(tree_file)
+    names = _names(cases)
+    played = [asked.episodes(name) for name in names]
     if page_file is not None:
         check_output(page_file)
-    settings = None if setting is None else (setting,)
-    played = [EpisodeOptions(profiles, settings, seeds, None, None, None, name) for name in names]
-    told_settings = [one.settings[0] for one in played]
-    kept = Kept(
-        None if page_file is None else checkpoint_of(page_file),
-        _plan(text, played[0], setting, report_seeds),
-    )
+    if out is not None:
+        _make_folder(out)
+    kept = Kept(None if page_file is None else checkpoint_of(page_file), _plan(text, asked, played[0]))
     found: list[Case] = []
     with resumable(kept.path):
-        for name, one, where in zip(names, played, told_settings, strict=True):
+        for name, one in zip(names, played, strict=True):
             if name not in kept.finished:
                 kept.keep(**{name: _mended(text, one, report_seeds).to_json()})
-            best = mended_of(kept.finished[name])
-            after = text if best.change is None else edited(text, [best.change], tree_file)[0]
-            found.append(Case(name, where, best, difference(text, after, tree_file)))
-            if out is not None and best.helps:
-                _folder(out)
+            case, after = _case(text, asked, one, kept.finished[name])
+            found.append(case)
+            if out is not None and case.mended.helps:
                 write_output(Path(out) / f"{name}.txt", after)
             if not as_json:
-                _print(found[-1])
+                _print(case)
     if page_file is not None:
-        write_output(page_file, _page(tree_file, found, profiles, setting, cases, seeds, report_seeds, page_file))
+        write_output(page_file, _page(asked, found, page_file))
     kept.remove()
     if as_json:
-        told = {
-            "tree": tree_file,
-            "profiles": profiles,
-            "seeds": seeds,
-            "report_seeds": report_seeds,
-            "cases": [
-                {"case": one.name, "setting": one.setting, **one.mended.to_json(), "diff": one.diff} for one in found
-            ],
-            "version": __version__,
-            "command": shlex.join(["mirage", *sys.argv[1:]]),
-        }
-        click.echo(json.dumps(told, indent=2))
+        click.echo(json.dumps(_report(asked, found), indent=2))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What was asked for."""
+
+    tree_file: str
+    cases: tuple[str, ...]
+    profiles: str | None
+    setting: str | None
+    seeds: str
+    report_seeds: str
+
+    def episodes(self, case: str) -> EpisodeOptions:
+        """The episodes of a case that an edit is chosen on."""
+        settings = None if self.setting is None else (self.setting,)
+        return EpisodeOptions(self.profiles, settings, self.seeds, None, None, None, case)
 
 
 def _names(cases: tuple[str, ...]) -> tuple[str, ...]:
@@ -137,7 +136,7 @@ def _names(cases: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(cases))
 
 
-def _folder(out: str) -> None:
+def _make_folder(out: str) -> None:
     """Make the folder of edited trees."""
     try:
         Path(out).mkdir(parents=True, exist_ok=True)
@@ -155,10 +154,21 @@ def _mended(text: str, played: EpisodeOptions, report_seeds: str) -> Mended:
         return mended(text, choose_on, report_on, progress)
 
 
+def _case(text: str, asked: _Asked, played: EpisodeOptions, told: dict[str, Any]) -> tuple[Case, str]:
+    """A case with its edit, and the text of the tree after it."""
+    from mirage.dag.mending.mend import mended_of
+    from mirage.dag.mending.page import Case
+    from mirage.distill.editing import difference, edited
+
+    best, name = mended_of(told), str(played.case)
+    after = text if best.change is None else edited(text, [best.change], asked.tree_file)[0]
+    return Case(name, played.settings[0], best, difference(text, after, asked.tree_file)), after
+
+
 _CODE = ("mirage.dag.mending.mend", "mirage.dag.workload.edge_cases", "mirage.dag.setting")
 
 
-def _plan(text: str, played: EpisodeOptions, setting: str | None, report_seeds: str) -> dict[str, object]:
+def _plan(text: str, asked: _Asked, played: EpisodeOptions) -> dict[str, object]:
     """All that decides which edits are found, but for the cases."""
     from mirage.dag.workload.digest import templates_digest
     from mirage.source_digest import source_digest
@@ -166,9 +176,9 @@ def _plan(text: str, played: EpisodeOptions, setting: str | None, report_seeds: 
     return {
         "tree": sha256(text.encode()).hexdigest()[:16],
         "profiles": templates_digest(played.templates()),
-        "setting": setting,
-        "seeds": played.seeds,
-        "report seeds": report_seeds,
+        "setting": asked.setting,
+        "seeds": asked.seeds,
+        "report seeds": asked.report_seeds,
         "version of the code": source_digest(_CODE)[:16],
     }
 
@@ -191,28 +201,35 @@ def _print(case: Case) -> None:
     click.echo(f"  {verdict(case.mended)}\n{case.diff}")
 
 
-def _page(
-    tree_file: str,
-    found: list[Case],
-    profiles: str | None,
-    setting: str | None,
-    cases: tuple[str, ...],
-    seeds: str,
-    report_seeds: str,
-    page_file: str,
-) -> str:
+def _page(asked: _Asked, found: list[Case], page_file: str) -> str:
     """The page, with the command that wrote it, in which files have no folders."""
     from mirage.dag.mending.page import page
 
-    words = ["mirage", "distill", "mend", *([] if tree_file == SHIPPED else [tree_file]), "--case", ",".join(cases)]
-    for option, value in (("--profiles", profiles), ("--setting", setting)):
-        words += [] if value is None else [option, Path(value).name if option == "--profiles" else value]
-    words += ["--seeds", seeds, "--report-seeds", report_seeds, "--page", Path(page_file).name]
+    tree = [] if asked.tree_file == SHIPPED else [asked.tree_file]
+    words = ["mirage", "distill", "mend", *tree, "--case", ",".join(asked.cases)]
+    words += [] if asked.profiles is None else ["--profiles", Path(asked.profiles).name]
+    words += [] if asked.setting is None else ["--setting", asked.setting]
+    words += ["--seeds", asked.seeds, "--report-seeds", asked.report_seeds, "--page", Path(page_file).name]
     return page(
-        "the tree that ships with Mirage" if tree_file == SHIPPED else tree_file,
+        "the tree that ships with Mirage" if asked.tree_file == SHIPPED else asked.tree_file,
         found,
         command=shlex.join(words),
-        seeds=seeds,
-        report_seeds=report_seeds,
-        jobs="built-in jobs" if profiles is None else f"the profiles {Path(profiles).name}",
+        seeds=asked.seeds,
+        report_seeds=asked.report_seeds,
+        jobs="built-in jobs" if asked.profiles is None else f"the profiles {Path(asked.profiles).name}",
     )
+
+
+def _report(asked: _Asked, found: list[Case]) -> dict[str, Any]:
+    """The cases as JSON tells them."""
+    return {
+        "tree": asked.tree_file,
+        "profiles": asked.profiles,
+        "seeds": asked.seeds,
+        "report_seeds": asked.report_seeds,
+        "cases": [
+            {"case": one.name, "setting": one.setting, **one.mended.to_json(), "diff": one.diff} for one in found
+        ],
+        "version": __version__,
+        "command": shlex.join(["mirage", *sys.argv[1:]]),
+    }
