@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from mirage.dag.compare.trial import Keys, Scene, Trial
-from mirage.dag.distilled.tree_policy import decide_by_tree, parameters_of, shipped_tree
 from mirage.dag.distilled.tuning import Episodes
 from mirage.dag.environment import DagEnv
 from mirage.dag.schedulers.registry import make_scheduler
@@ -82,8 +81,9 @@ def test_results_of_a_mix_are_not_taken_for_those_of_another():
 def test_a_comparison_a_tuning_and_the_environment_meet_the_same_jobs():
     setting, templates = replace(USUAL, jobs=12, mix=Mix.SPLIT_STAGE), generated_templates()
     scene = Scene(templates, (make_scheduler("tree"),), DagCluster())
-    outcome = scene.episode(setting, 5).run(decide_by_tree, parameters_of(shipped_tree()))
-    times = Episodes.drawn(templates, setting, DagCluster(), [5]).times(decide_by_tree, parameters_of(shipped_tree()))
+    (tree,) = scene.schedulers
+    outcome = scene.episode(setting, 5).run(tree.decider, tree.parameters_for(5))
+    times = Episodes.drawn(templates, setting, DagCluster(), [5]).times(tree.decider, tree.parameters)
     assert times.mean_jct_s[0] == pytest.approx(outcome.jct_s.mean())
     assert times.makespan_s[0] == outcome.makespan_s
     env = DagEnv(setting=setting)

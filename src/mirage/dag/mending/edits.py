@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from mirage.dag.distilled.executor_rule import LAST, NO, USUAL, YES
 from mirage.dag.distilled.small_changes import ROUNDING
 from mirage.dag.distilled.tree_policy import parameters_of
 from mirage.distill.editing import change_of, edited
@@ -30,7 +29,7 @@ STEPS_OF_COUNT = (-0.5, 0.5, -1.0, 1.0, -2.0, 2.0)
 SMALL = 10
 """Below this a number in a question is moved by steps."""
 
-_OTHER_WORD = {YES: NO, NO: YES, USUAL: LAST, LAST: USUAL}
+_OTHER_WORD = {"yes": "no", "no": "yes", "usual": "last", "last": "usual"}
 _QUESTION = re.compile(r"if (\S+) (<|>=) (.+):")
 _FLAG_QUESTION = re.compile(r"if (not )?(\S+):")
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mirage.dag.compare.row import interval_of_mean
-from mirage.dag.distilled.tree_policy import decide_by_tree, parameters_of
+from mirage.dag.distilled.tree_policy import scheduler_of
 from mirage.dag.distilled.tuning import Episodes, Times
 from mirage.dag.mending.edits import Edit, one_line_edits
 from mirage.distill.tree import Tree
@@ -168,4 +168,5 @@ def _upper_end_s(effect: Effect) -> float:
 
 
 def _times(tree: Tree, episodes: Episodes, part: slice = slice(None)) -> Times:
-    return episodes.times(decide_by_tree, parameters_of(tree), part)
+    scheduler = scheduler_of(tree, "tree")
+    return episodes.times(scheduler.decider, scheduler.parameters, part)

@@ -24,9 +24,10 @@ def by_setting(names: Sequence[str], mean_jct_s: Sequence[float], makespan_s: Se
 
 def times_under(tree: Tree, played: EpisodeOptions, episodes: Sequence[Episodes]) -> TimesBySetting:
     """Times under a tree, means over the episodes of each setting."""
-    from mirage.dag.distilled.tree_policy import decide_by_tree, parameters_of
+    from mirage.dag.distilled.tree_policy import scheduler_of
 
-    each = [one.times(decide_by_tree, parameters_of(tree)) for one in episodes]
+    scheduler = scheduler_of(tree, "tree")
+    each = [one.times(scheduler.decider, scheduler.parameters) for one in episodes]
     return by_setting(
         played.settings,
         [float(one.mean_jct_s.mean()) for one in each],
