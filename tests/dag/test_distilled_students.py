@@ -25,7 +25,7 @@ from mirage.distill.tree import Leaf, Split, Tree
 from mirage.distill.tree_reading import tree_of
 from mirage.distill.tree_text import text_of
 from mirage.distill.units import FLAG_THRESHOLD, Unit
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, UnknownName
 
 
 def episodes(seeds, executors=10, jobs=10):
@@ -90,6 +90,23 @@ def test_a_student_learns_a_teacher_that_a_tree_can_say():
     assert one.on_own.job > 0.95
     with pytest.raises(ConfigurationError, match="two episodes"):
         students(Teacher(teacher), [episodes([1])], np.random.default_rng(0))
+
+
+def test_the_faithful_tree_of_all_rounds_is_kept_where_that_is_asked_for():
+    like_the_teacher, better = (tree_with(Split("work", 200.0, Leaf(a), Leaf(b))) for a, b in ((1.0, 2.0), (2.0, 1.0)))
+    teacher = Teacher(scheduler_of(like_the_teacher, "long jobs first"))
+    fitted = {(2, 0): like_the_teacher, (2, 1): better}
+
+    def kept(how):
+        played = [episodes([1, 2], jobs=6)]
+        return students(
+            teacher, played, np.random.default_rng(0), leaves=(2,), rounds=1, keep=how, fitted=dict(fitted)
+        )[0]
+
+    assert kept("faithful").tree.root == like_the_teacher.root
+    assert kept("soonest").tree.root == better.root
+    with pytest.raises(UnknownName, match="faithful, soonest"):
+        kept("first")
 
 
 def test_tuning_only_keeps_what_helps():

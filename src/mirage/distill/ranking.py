@@ -195,6 +195,12 @@ def ordered(tree: Tree, contests: Contests) -> Tree:
     return counted(merged(replace(tree, root=_scored(tree.root, values))), whole.amounts())
 
 
+def ranked(tree: Tree) -> Tree:
+    """A tree whose scores are 1, 2, 3 ... in the order in which they are now; none is below 0, so no stage is left."""
+    values = iter(_ranks(np.array([float(leaf.value) for leaf in tree.leaves])))
+    return replace(tree, root=_scored(tree.root, values))
+
+
 def _places(score: Floats) -> Floats:
     """Scores that a leaf may get: those of others, and all between and beyond."""
     levels = np.unique(score)

@@ -28,7 +28,15 @@ _SPREAD = 0.35
 _MOST_TRIES = 20
 
 
-def changed(tree: Tree, values: Floats, most_leaves: int, rng: np.random.Generator, *, may_grow: bool) -> Tree:
+def changed(
+    tree: Tree,
+    values: Floats,
+    most_leaves: int,
+    rng: np.random.Generator,
+    *,
+    may_grow: bool,
+    may_rule: bool = True,
+) -> Tree:
     """A tree that differs in one to three places.
 
     Args:
@@ -38,12 +46,13 @@ def changed(tree: Tree, values: Floats, most_leaves: int, rng: np.random.Generat
         rng: Draws the changes.
         may_grow: Whether questions may be added, exchanged and removed; otherwise only numbers are changed,
             also where a question then decides nothing, and those about flags stay as they are.
+        may_rule: Whether the executor rule may be changed.
     """
     listed, tree = tree.features, _with_all_features(tree) if may_grow else tree
     for _ in range(_MOST_TRIES):
         other = tree
         for _ in range(int(rng.choice(3, p=(0.6, 0.3, 0.1))) + 1):
-            other = _changed_once(other, values, rng, may_grow=may_grow)
+            other = _changed_once(other, values, rng, may_grow=may_grow, may_rule=may_rule)
             other = merged(other) if may_grow else other
         if other != tree and len(other.leaves) <= most_leaves:
             return _with_features(other, listed)
@@ -62,9 +71,9 @@ def _with_features(tree: Tree, listed: Sequence[Feature]) -> Tree:
     return replace(tree, features=tuple(one for one in tree.features if one.name in kept))
 
 
-def _changed_once(tree: Tree, values: Floats, rng: np.random.Generator, *, may_grow: bool) -> Tree:
+def _changed_once(tree: Tree, values: Floats, rng: np.random.Generator, *, may_grow: bool, may_rule: bool) -> Tree:
     ways: list[tuple[float, Callable[[], Tree]]] = [
-        (3.0, lambda: with_rule(tree, _changed_rule(rule_of(dict(tree.settings)), rng))),
+        (3.0 if may_rule else 0.0, lambda: with_rule(tree, _changed_rule(rule_of(dict(tree.settings)), rng))),
         (
             3.0,
             lambda: _at_random(

@@ -2,8 +2,8 @@
 
 The teacher's decisions are collected in states that the teacher reaches, a tree is fitted, and then those in states
 that the tree reaches are added, as often as asked for. Of all these trees the one under which jobs end soonest is kept
-(VIPER, Bastani, Pu and Solar-Lezama 2018). Students of several sizes share what the teacher says in its own states; the
-states of trees that are added are each one's own.
+(VIPER, Bastani, Pu and Solar-Lezama 2018), or the one that is most faithful in its own states. Students of several
+sizes share what the teacher says in its own states; the states of trees that are added are each one's own.
 """
 
 from __future__ import annotations
@@ -22,10 +22,14 @@ from mirage.dag.distilled.tuning import Episodes
 from mirage.distill.ranking import Contests, joined
 from mirage.distill.tree import Leaf, Tree
 from mirage.distill.units import Unit
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, UnknownName
 
 HELD_OUT = 0.25
 """Share of the episodes whose states are only judged."""
+
+SOONEST, FAITHFUL = "soonest", "faithful"
+KEEPS = (SOONEST, FAITHFUL)
+"""Which tree of all rounds is kept: that under which jobs end soonest, or the most faithful in its own states."""
 
 _EACH = ("job", "meant", "executors", "picked", "given")
 """What is known of decisions beside the contests."""
@@ -57,6 +61,7 @@ def students(
     *,
     leaves: Sequence[int] = (32,),
     rounds: int = 2,
+    keep: str = SOONEST,
     rule: ExecutorRule = ExecutorRule(),  # noqa: B008
     fitted: MutableMapping[tuple[int, int], Tree] | None = None,
     learn: Callable[[Contests, int, np.random.Generator], Tree] | None = None,
@@ -70,6 +75,7 @@ def students(
         rng: Draws among equal splits.
         leaves: How many leaves each tree may have.
         rounds: How often states that a tree reaches are added.
+        keep: One of ``KEEPS``, asked of the episodes that are learnt of.
         rule: The executor rule beside each tree.
         fitted: By leaves and round, trees that an earlier call with the same teacher, settings, generator and rule
             fitted; they are not fitted again, and new ones are added.
@@ -78,7 +84,10 @@ def students(
 
     Raises:
         ConfigurationError: A setting has fewer than two episodes, or the extra ``learn`` is not installed.
+        UnknownName: ``keep`` is none of ``KEEPS``.
     """
+    if keep not in KEEPS:
+        raise UnknownName("way to keep a tree", keep, KEEPS)
     cuts = [len(each.worlds) - max(1, round(HELD_OUT * len(each.worlds))) for each in settings]
     if min(cuts, default=0) < 1:
         raise ConfigurationError("a student needs two episodes of each setting, one of them to be judged in")
@@ -95,7 +104,8 @@ def students(
                 tell(f"{most} leaves, round {turn} of {rounds}: a tree")
                 tree = learn(contests, most, np.random.default_rng([seed, most, turn]))
                 trees[most, turn] = replace(tree, settings=rule.settings())
-            cost = lessons.cost(trees[most, turn])
+            so_far = [trees[most, earlier] for earlier in range(turn + 1)]
+            cost = lessons.cost(so_far[-1]) if keep == SOONEST else lessons.unfaithful(so_far)
             if best is None or cost < best[0]:
                 best = cost, trees[most, turn]
         assert best is not None
@@ -127,17 +137,26 @@ class _Lessons:
         self._teacher, self._pairs, self._tell = teacher, list(zip(settings, parts, strict=True)), tell
         self._blank = Tree(FEATURES, Unit.NUMBER, Leaf(0.0), rule.settings())
         self._of_teacher: list[Contests] = []
-        self._of_trees: list[list[Contests]] = []
+        self._of_trees: list[list[Decisions]] = []
 
     def contests(self, trees: Sequence[Tree]) -> Contests:
         """What it says in its own states and in those that some trees reach; the first of these may be known."""
         if not self._of_teacher:
             self._tell("the teacher's decisions")
-            self._of_teacher = self._collected(self._blank, None)
+            self._of_teacher = [one.contests for one in self._collected(self._blank, None)]
+        self._ask(trees)
+        return _numbered([*self._of_teacher, *(one.contests for each in self._of_trees[: len(trees)] for one in each)])
+
+    def unfaithful(self, trees: Sequence[Tree]) -> float:
+        """The share of decisions in its own states in which the last of some trees picks another stage."""
+        self._ask(trees)
+        return 1.0 - fidelity(_together(self._of_trees[len(trees) - 1])).stage
+
+    def _ask(self, trees: Sequence[Tree]) -> None:
+        """Ask what it says in the states of trees; the first of them may be known."""
         for tree in trees[len(self._of_trees) :]:
             self._tell(f"what the teacher says to the states of a tree of {len(tree.leaves)} leaves")
             self._of_trees.append(self._collected(tree, tree))
-        return _numbered([*self._of_teacher, *(one for each in self._of_trees[: len(trees)] for one in each)])
 
     def forget_trees(self) -> None:
         """Forget what it says in the states of trees, as others come."""
@@ -147,8 +166,8 @@ class _Lessons:
         """How late jobs end under a tree, all settings alike."""
         return sum(float(np.log(each.mean_jct_s(*_run(tree), part).mean())) for each, part in self._pairs)
 
-    def _collected(self, judge: Tree, plays: Tree | None) -> list[Contests]:
-        return [_decisions(self._teacher, each, part, judge, plays).contests for each, part in self._pairs]
+    def _collected(self, judge: Tree, plays: Tree | None) -> list[Decisions]:
+        return [_decisions(self._teacher, each, part, judge, plays) for each, part in self._pairs]
 
 
 def judged(teacher: Teacher, tree: Tree, settings: Sequence[Episodes], parts: Sequence[slice]) -> Student:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from mirage.dag.distilled.columns import (
+    CROWDING,
     FEATURES,
     OF_A_STAGE,
     READY,
@@ -73,6 +74,12 @@ def _score(p: Floats, at: int, row: Row) -> float:
     while p[at] >= 0.0:
         at = at + _NODE if row[int(p[at])] < p[at + _THRESHOLD] else int(p[at + ABOVE])
     return float(p[at + _THRESHOLD])
+
+
+@kernel()
+def score_of(p: Floats, row: Row) -> float:
+    """What the tree of some parameters answers a candidate of which all is known."""
+    return _score(p, int(p[range_at(p, row[CROWDING]) + _TREE_AT]), row)
 
 
 @kernel()

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from mirage.dag.distilled.methods.cart import Cart
+from mirage.dag.distilled.methods.climb import Climb
 from mirage.dag.distilled.methods.optimal import optimal, solver_module
 from mirage.dag.distilled.methods.trustee import trustee
 from mirage.distill.ranking import Contests
@@ -19,7 +20,7 @@ from mirage.errors import UnknownName
 Learner = Callable[[Contests, int, np.random.Generator], Tree]
 """From contests and the leaves that a tree may have to the tree."""
 
-METHODS = ("cart", "optimal", "trustee")
+METHODS = ("cart", "climb", "optimal", "trustee")
 WEIGHTS = ("equal", "margin")
 """How decisions are weighed: each alike, or by how much more the teacher likes its favourite than the second."""
 
@@ -50,6 +51,8 @@ def learner_of(method: str, weight: str, seed: int, tell: Callable[[str], None] 
         learner = trustee
     elif method == "cart":
         learner = Cart(seed)
+    elif method == "climb":
+        learner = Climb(seed)
     else:
         raise UnknownName("method", method, METHODS)
     return _prepared(learner, is_alike=weight == "equal")

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     default="cart",
     show_default=True,
     metavar="NAME,…",
-    help="cart; optimal: the least squared error of its depth, at most 5, over few thresholds (pystreed); trustee: the "
-    "branches that matter most, stable over repetitions.",
+    help="cart; climb: cart, then small changes that make it more faithful; optimal: the least squared error of its "
+    "depth, at most 5, over few thresholds (pystreed); trustee: the branches that matter most, stable over runs.",
 )
 @click.option(
     "--weight",
@@ -67,6 +67,13 @@ if TYPE_CHECKING:
     metavar="N",
     help="How often states that the tree reaches are added.",
 )
+@click.option(
+    "--keep",
+    default="soonest",
+    show_default=True,
+    metavar="NAME",
+    help="Which tree of all rounds: soonest, under which jobs end soonest; faithful, most faithful in its own states.",
+)
 @episode_options
 @seed_option
 @json_output
@@ -79,6 +86,7 @@ def fit(
     rule: str | None,
     plot: str | None,
     rounds: int,
+    keep: str,
     played: EpisodeOptions,
     seed: int,
     as_json: bool,
@@ -128,6 +136,7 @@ def fit(
                 np.random.default_rng(seed),
                 leaves=sizes,
                 rounds=rounds,
+                keep=keep,
                 rule=beside,
                 fitted=trees,
                 learn=learner,
