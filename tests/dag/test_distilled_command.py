@@ -121,6 +121,10 @@ def test_a_tuned_tree_is_written(mine, tmp_path):
     told = json.loads(said("tune", mine, *short, "-o", out, "--json"))
     assert (told["tree"], told["tried"]) == (out, 5)
     assert said("check", out).startswith(f"{out}: ")
+    useless = tmp_path / "useless.txt"
+    useless.write_text(Path(mine).read_text().replace("        -1", "        1"))
+    said("tune", str(useless), *short[:-3], "--changes", "0", "--prune", "-o", out)
+    assert "drains_in" not in said("check", out)
 
 
 def test_a_tuning_refuses_what_it_cannot_do(mine, tmp_path):

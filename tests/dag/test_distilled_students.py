@@ -15,7 +15,7 @@ from mirage.dag.distilled.student import students
 from mirage.dag.distilled.teachers import teacher_of
 from mirage.dag.distilled.tree_decider import decide_by_tree
 from mirage.dag.distilled.tree_policy import parameters_of, scheduler_of
-from mirage.dag.distilled.tuning import Episodes, tuned
+from mirage.dag.distilled.tuning import Episodes, shortened, tuned
 from mirage.dag.schedulers.registry import make_scheduler
 from mirage.dag.simulator.world import DagCluster
 from mirage.dag.workload.arrivals import poisson_arrivals
@@ -130,6 +130,21 @@ def test_tuning_only_keeps_what_helps():
     assert [one.cost for one in told[: found.kept]] == sorted((one.cost for one in told[: found.kept]), reverse=True)
     numbers = tuned(tree, settings, values, np.random.default_rng(2), goes_on=lambda k: k < 10, may_grow=False)
     assert set(numbers.tree.asked) <= {"work"}
+
+
+def test_pruning_leaves_out_questions_under_which_jobs_end_no_sooner():
+    settings = [episodes(range(3), jobs=6)]
+    useless = Split("children", 1_000.0, Split("work", 100.0, Leaf(2.0), Leaf(1.0)), Leaf(1.0))
+    told = []
+    found = shortened(tree_with(useless), settings, lambda cost, tree: told.append((cost, len(tree.leaves))))
+    assert found.root == Leaf(1.0)  # least work first is what ties do
+    assert [leaves for _, leaves in told] == [1]
+    assert told[0][0] == pytest.approx(1.0)
+    harmful = tree_with(Split("work", 100.0, Leaf(1.0), Leaf(2.0)))
+    assert shortened(harmful, settings).root in (Leaf(1.0), Leaf(2.0))
+    helps = tree_with(OWN_FIRST)
+    before, after = (settings[0].mean_jct_s(decide_by_tree, parameters_of(one)).mean() for one in (helps, found))
+    assert (shortened(helps, settings).root == OWN_FIRST) == (before < 0.9995 * after)
 
 
 def test_tuning_of_numbers_keeps_the_questions():

@@ -2,12 +2,13 @@
 
 Fidelity to a teacher says how well a tree imitates; what counts is when jobs end. Each change is tried on some episodes
 first and on all of them only if it did not do badly there; the same episodes for all, so that differences are paired.
-Seeds to tune on, to choose on and to report on must be different ones.
+A student asks much that its teacher minds and completion times do not: pruning leaves out the questions under which
+jobs do not end sooner. Seeds to tune on, to choose on and to report on must be different ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +21,7 @@ from mirage.dag.simulator.engine import ENDED, run
 from mirage.dag.simulator.world import DagCluster, initial_state, make_world
 from mirage.dag.workload.arrivals import Arrivals
 from mirage.dag.workload.templates import JobTemplate
-from mirage.distill.tree import Tree
+from mirage.distill.tree import Leaf, Node, Tree, merged
 from mirage.errors import ContractBroken
 from mirage.job_state import Floats
 
@@ -29,6 +30,10 @@ FIRST_PART = 5
 
 SLACK = 0.003
 """A change is dropped that is worse by this part in the first episodes."""
+
+
+LEAF_PRICE = 0.0005
+"""Part of the mean times by which pruning wants a leaf to shorten them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,3 +184,53 @@ def _tried(
 def _relative(times: Sequence[Floats], reference: Sequence[Floats], step: int) -> float:
     """Mean times in parts of the reference's, averaged over settings."""
     return float(np.mean([one.mean() / base[::step].mean() for one, base in zip(times, reference, strict=True)]))
+
+
+def shortened(
+    tree: Tree, settings: Sequence[Episodes], tell: Callable[[float, Tree], None] = lambda _, __: None
+) -> Tree:
+    """A tree without the questions that are not worth a leaf; each setting counts alike.
+
+    Each question in turn is replaced by one of its two sides, the tree that gains most is kept, and so on.
+
+    Args:
+        tree: Where to begin.
+        settings: Episodes to judge by.
+        tell: Is told each shorter tree, with its mean times in parts of the first tree's.
+    """
+    reference = _means(tree, settings)
+
+    def cost(one: Tree) -> float:
+        return float(np.mean(_means(one, settings) / reference))
+
+    now = 1.0
+    while True:
+        tried = {other.root: other for other in _shorter_trees(tree)}.values()
+        priced = [(cost(other), other) for other in tried]
+        if not priced:
+            return tree
+        found, best = min(priced, key=lambda pair: pair[0] + LEAF_PRICE * len(pair[1].leaves))
+        if found + LEAF_PRICE * len(best.leaves) >= now + LEAF_PRICE * len(tree.leaves):
+            return tree
+        now, tree = found, best
+        tell(now, tree)
+
+
+def _means(tree: Tree, settings: Sequence[Episodes]) -> Floats:
+    parameters = parameters_of(tree)
+    return np.array([float(each.mean_jct_s(decide_by_tree, parameters).mean()) for each in settings])
+
+
+def _shorter_trees(tree: Tree) -> Iterator[Tree]:
+    """A tree for each question and each of its two sides, which stands in its place."""
+    for root in _shorter(tree.root):
+        yield merged(replace(tree, root=root))
+
+
+def _shorter(node: Node) -> Iterator[Node]:
+    if isinstance(node, Leaf):
+        return
+    yield node.below
+    yield node.above
+    yield from (replace(node, below=below) for below in _shorter(node.below))
+    yield from (replace(node, above=above) for above in _shorter(node.above))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     context_settings=CONTEXT,
     epilog=examples(
         "mirage distill tune mine.txt --seeds 1000-1027 --changes 500 -o tuned.txt",
+        "mirage distill tune student.txt --prune -o tuned.txt",
         "mirage distill tune mine.txt --numbers --gap 15 -o busy.txt       thresholds, scores and the rule only",
         "mirage distill tune tree --case large-job -o large.txt            on a named edge case",
     ),
@@ -35,11 +36,12 @@ if TYPE_CHECKING:
 @click.argument("tree_file", metavar="TREE")
 @click.option("-o", "--out", required=True, metavar="FILE", help="The tuned tree; its path is then a policy.")
 @click.option(
-    "--changes", type=click.IntRange(1), default=300, show_default=True, metavar="N", help="How many are tried."
+    "--changes", type=click.IntRange(0), default=300, show_default=True, metavar="N", help="How many are tried."
 )
 @click.option(
     "--leaves", type=click.IntRange(1, 1024), default=32, show_default=True, metavar="N", help="No more leaves."
 )
+@click.option("--prune", is_flag=True, help="First leave out the questions under which jobs do not end sooner.")
 @click.option("--numbers", is_flag=True, help="Change numbers only, and no question.")
 @episode_options
 @seed_option
@@ -49,6 +51,7 @@ def tune(
     out: str,
     changes: int,
     leaves: int,
+    prune: bool,
     numbers: bool,
     played: EpisodeOptions,
     seed: int,
@@ -64,7 +67,7 @@ def tune(
     """
     import numpy as np
 
-    from mirage.dag.distilled.tuning import tuned
+    from mirage.dag.distilled.tuning import shortened, tuned
     from mirage.dag.resumption import Kept
     from mirage.distill.editing import difference
     from mirage.distill.tree_text import text_of
@@ -77,9 +80,11 @@ def tune(
             f"{tree_file} has {len(tree.leaves)} leaves, and --leaves allows {leaves}; give --leaves "
             f"{len(tree.leaves)} or more, or fit a smaller tree: mirage distill fit --leaves"
         )
-    decides = {**played.plan(), "leaves": leaves, "numbers": numbers, "seed": seed}
+    decides = {**played.plan(), "leaves": leaves, "prune": prune, "numbers": numbers, "seed": seed}
     kept = Kept(checkpoint_of(out), _plan(text, decides))
     rng, settings = np.random.default_rng(seed), played.episodes()
+    if prune:
+        tree = shortened(tree, settings, _shorter)
     values = _candidates(tree, settings)
     begun = None
     if kept.finished:
@@ -130,6 +135,10 @@ def _check_out(tree_file: str, out: str) -> None:
             f"{out} is the tree to tune, and a tuning that was interrupted goes on from that tree; name another file"
         )
     check_output(out)
+
+
+def _shorter(cost: float, tree: Tree) -> None:
+    click.echo(f"mirage: {cost - 1:+.2%} with {len(tree.leaves)} leaves", err=True)
 
 
 _CODE = ("mirage.dag.distilled.tuning", "mirage.dag.distilled.decisions")
