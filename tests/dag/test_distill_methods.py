@@ -1,6 +1,7 @@
 """Methods beside plain CART: what each promises, on decisions whose rule is known."""
 
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -105,13 +106,24 @@ def test_no_tree_of_its_size_has_less_error_than_the_optimal_one():
     assert four.squared_error < 0.8 * two.squared_error
     assert agreement(four.tree, contests) > 0.95
     told = []
-    optimal(contests, 2, np.random.default_rng(0), tell=told.append)
+    optimal(contests, 2, np.random.default_rng(0), unproven=lambda *one: told.append(one))
     assert told == []
     assert optimal_tree(contests, 1, np.random.default_rng(0)).tree.depth == 0
     few = contests.part(np.arange(400) < 2)
     with pytest.raises(ConfigurationError, match="candidates to learn of, and a leaf has at least 10; give more jobs"):
         optimal_tree(few, 2, np.random.default_rng(0))
     assert optimal_tree(contests.part(np.arange(400) < 4), 2, np.random.default_rng(0)).tree.leaves
+
+
+@pytest.mark.slow
+def test_a_solver_that_gets_little_of_the_processor_is_given_more_time():
+    pytest.importorskip("pystreed", reason="pip install mirage-hpc[distill]")
+    contests, settings = contests_of(400, 3, noise=2.0), OptimalSettings(quantiles=60, drawn=2_000, limit_s=1.0)
+    clock = iter([0.0, 0.4, 10.0, 11.0])  # two fifths of the first second, then enough
+    began_s = time.monotonic()
+    optimal_tree(contests, 32, np.random.default_rng(0), settings, clock.__next__)
+    assert time.monotonic() - began_s > 1.5  # the solver counts whole seconds
+    assert next(clock, None) is None
 
 
 def test_the_branches_with_most_weight_are_kept():

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from mirage.cli.commands.dag.distill import distill, tree_file
 from mirage.dag.decima.teachers import PUBLISHED_NAME
 from mirage.dag.distilled import small_changes, tuning
 from mirage.dag.distilled.methods import registry
+from mirage.dag.distilled.methods.optimal import OptimalSettings
 from mirage.dag.distilled.tree_policy import shipped_path
 from mirage.dag.workload.tpch import QUERIES, SIZES
 from mirage.errors import ConfigurationError, ModelFileError
@@ -220,6 +222,21 @@ def stops_after(function, calls):
 
 
 @pytest.mark.slow
+def test_a_tree_says_whether_it_is_proven_to_be_optimal(tmp_path, monkeypatch):
+    pytest.importorskip("pystreed", reason="pip install mirage-hpc[distill]")
+    out = str(tmp_path / "student.txt")
+    command = ("fit", "--teacher", "sjf", "--method", "optimal", "--rounds", "0", "--setting", "10/5", "--seeds", "1-2")
+    told = json.loads(said(*command, "--leaves", "2", "-o", out, "--json"))
+    assert [row["proven"] for row in told["students"]] == [True]
+    monkeypatch.setattr(registry, "optimal", partial(registry.optimal, settings=OptimalSettings(limit_s=0.2)))
+    told = CliRunner().invoke(distill, [*command, "--leaves", "2,32", "-o", out], catch_exceptions=False)
+    first, last = [line for line in told.stdout.splitlines() if line.startswith("optimal, ")]
+    assert ", depth 1, fitted in " in first
+    assert ", not proven to be optimal, fitted in " in last
+    assert "mirage: optimal: not proven to be optimal: the solver stopped after" in told.stderr
+
+
+@pytest.mark.slow
 def test_methods_are_fitted_beside_each_other_and_drawn(tmp_path):
     pytest.importorskip("sklearn", reason="pip install mirage-hpc[learn]")
     out, plot = tmp_path / "student.txt", tmp_path / "frontier.svg"
@@ -229,7 +246,8 @@ def test_methods_are_fitted_beside_each_other_and_drawn(tmp_path):
     rows = told["students"]
     assert [row["method"] for row in rows] == ["cart", "cart", "trustee", "trustee"]
     assert [row["leaves"] <= most for row, most in zip(rows, (2, 3, 2, 3), strict=True)] == [True] * 4
-    assert all(row["fit_s"] > 0 and 0 < row["mean_jct_s"]["10/5"] < row["makespan_s"]["10/5"] for row in rows)
+    assert all(row["fit_s"] > 0 and row["proven"] is None for row in rows)
+    assert all(0 < row["mean_jct_s"]["10/5"] < row["makespan_s"]["10/5"] for row in rows)
     assert said("check", str(out)).startswith(f"{out}: {rows[-1]['leaves']} leaves")
     assert "    crowded_cap: 0.1 7\n" in out.read_text()
     drawn = plot.read_text()

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import importlib
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mirage.distill.examples import Amounts
 from mirage.distill.ranking import Contests, ordered
@@ -35,7 +37,7 @@ class OptimalSettings:
         quantiles: Thresholds of a feature.
         drawn: Candidates that are drawn.
         least: Of those drawn, a leaf has at least so many.
-        limit_s: The solver stops then, with the best tree so far.
+        limit_s: Processor time after which the solver stops, with the best tree so far.
     """
 
     quantiles: int = 3
@@ -45,6 +47,16 @@ class OptimalSettings:
 
 
 DEFAULTS = OptimalSettings()
+
+_ENOUGH = 0.9
+"""Part of the limit with which the solver is not asked again; its own clock counts whole seconds."""
+
+_MOST_TIMES = 2
+"""How often the solver is asked where others take the processor from it; it begins anew each time."""
+
+
+Unproven = Callable[[int, Tree], None]
+"""Is told a tree that is not proven to be the best, and how many leaves it was allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +75,34 @@ class Optimal:
 
 
 def optimal(
-    contests: Contests, leaves: int, rng: np.random.Generator, *, tell: Callable[[str], None] = lambda _: None
+    contests: Contests,
+    leaves: int,
+    rng: np.random.Generator,
+    *,
+    settings: OptimalSettings = DEFAULTS,
+    unproven: Unproven = lambda leaves, tree: None,
 ) -> Tree:
-    """The optimal tree of at most so many leaves, and at most ``DEEPEST`` deep; told where it is not proven to be."""
-    found = optimal_tree(contests, leaves, rng)
+    """The optimal tree of at most so many leaves, and at most ``DEEPEST`` deep.
+
+    Args:
+        contests: What to learn of.
+        leaves: The tree has no more.
+        rng: Draws candidates.
+        settings: What bounds the search.
+        unproven: Is told where the solver stopped before it had a proof.
+    """
+    found = optimal_tree(contests, leaves, rng, settings)
     if not found.is_proven:
-        tell(f"not proven to be optimal: the solver stopped after {DEFAULTS.limit_s:g} s")
+        unproven(leaves, found.tree)
     return found.tree
 
 
 def optimal_tree(
-    contests: Contests, leaves: int, rng: np.random.Generator, settings: OptimalSettings = DEFAULTS
+    contests: Contests,
+    leaves: int,
+    rng: np.random.Generator,
+    settings: OptimalSettings = DEFAULTS,
+    clock: Callable[[], float] = time.process_time,
 ) -> Optimal:
     """The optimal tree of at most so many leaves, as shallow as these allow.
 
@@ -82,6 +111,7 @@ def optimal_tree(
         leaves: The tree has no more, and no more than 2 to the power of ``DEEPEST``.
         rng: Draws candidates.
         settings: What bounds the search.
+        clock: Seconds of processor time.
 
     Raises:
         ConfigurationError: pystreed is not installed, or finds no tree.
@@ -97,17 +127,7 @@ def optimal_tree(
         )
     questions = thresholds(examples.features, rows, settings.quantiles)
     answered = np.stack([rows[:, column] >= threshold for column, threshold in questions], axis=1).astype(np.int32)
-    depth = min(DEEPEST, math.ceil(math.log2(leaves)))
-    solver = solver_module().STreeDRegressor(
-        optimization_task="regression",
-        max_depth=depth,
-        max_num_nodes=min(leaves, 2**depth) - 1,
-        min_leaf_node_size=settings.least,
-        time_limit=settings.limit_s,
-    )
-    solver.fit(answered, value)
-    if not solver.is_fitted():
-        raise ConfigurationError(f"no tree was found in {settings.limit_s} s; allow more time, or fewer leaves")
+    solver = _solved(answered, value, leaves, settings, clock)
 
     def node_of(theirs: Any) -> Node:
         if theirs.is_leaf_node():
@@ -119,6 +139,33 @@ def optimal_tree(
     tree = merged(Tree(examples.features, Unit.NUMBER, node_of(solver.get_tree())))
     error = float(((tree.values(rows) - value) ** 2).mean())
     return Optimal(ordered(tree, contests), bool(solver.fit_result.is_optimal()), error)
+
+
+def _solved(
+    answered: NDArray[np.int32], value: Floats, leaves: int, settings: OptimalSettings, clock: Callable[[], float]
+) -> Any:
+    """The solver when it has proven its tree, or had its processor time.
+
+    It stops by the time of day. Where it had little of the processor until then, it is asked again for so much longer.
+    """
+    depth, wait_s = min(DEEPEST, math.ceil(math.log2(leaves))), settings.limit_s
+    for _ in range(_MOST_TIMES):
+        solver = solver_module().STreeDRegressor(
+            optimization_task="regression",
+            max_depth=depth,
+            max_num_nodes=min(leaves, 2**depth) - 1,
+            min_leaf_node_size=settings.least,
+            time_limit=wait_s,
+        )
+        began_s = clock()
+        solver.fit(answered, value)
+        took_s = clock() - began_s
+        if solver.is_fitted() and (solver.fit_result.is_optimal() or took_s >= _ENOUGH * settings.limit_s):
+            break
+        wait_s *= settings.limit_s / max(took_s, 0.1 * settings.limit_s)
+    if not solver.is_fitted():
+        raise ConfigurationError(f"no tree was found in {settings.limit_s} s; allow more time, or fewer leaves")
+    return solver
 
 
 def thresholds(features: tuple[Feature, ...], rows: Floats, quantiles: int) -> list[tuple[int, float]]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from mirage.dag.distilled.methods.cart import Cart
 from mirage.dag.distilled.methods.climb import Climb
-from mirage.dag.distilled.methods.optimal import optimal, solver_module
+from mirage.dag.distilled.methods.optimal import Unproven, optimal, solver_module
 from mirage.dag.distilled.methods.trustee import trustee
 from mirage.distill.ranking import Contests
 from mirage.distill.tree import Tree
@@ -20,7 +20,8 @@ from mirage.errors import UnknownName
 Learner = Callable[[Contests, int, np.random.Generator], Tree]
 """From contests and the leaves that a tree may have to the tree."""
 
-METHODS = ("cart", "climb", "optimal", "trustee")
+OPTIMAL = "optimal"
+METHODS = ("cart", "climb", OPTIMAL, "trustee")
 WEIGHTS = ("equal", "margin")
 """How decisions are weighed: each alike, or by how much more the teacher likes its favourite than the second."""
 
@@ -29,14 +30,14 @@ MOST_LEARNT = 10_000
 """Decisions, spread over all, that a tree is fitted to; more tell the same and cost in proportion."""
 
 
-def learner_of(method: str, weight: str, seed: int, tell: Callable[[str], None] = lambda _: None) -> Learner:
+def learner_of(method: str, weight: str, seed: int, unproven: Unproven = lambda leaves, tree: None) -> Learner:
     """A method by its name.
 
     Args:
         method: One of ``METHODS``.
         weight: One of ``WEIGHTS``.
         seed: Draws among equal splits of CART.
-        tell: Is told where a tree is not what the method promises.
+        unproven: Is told trees of which the method has not proven what it promises.
 
     Raises:
         UnknownName: The method or the weight is not known.
@@ -44,9 +45,9 @@ def learner_of(method: str, weight: str, seed: int, tell: Callable[[str], None] 
     """
     if weight not in WEIGHTS:
         raise UnknownName("weight", weight, WEIGHTS)
-    if method == "optimal":
+    if method == OPTIMAL:
         solver_module()
-        learner: Learner = partial(optimal, tell=tell)
+        learner: Learner = partial(optimal, unproven=unproven)
     elif method == "trustee":
         learner = trustee
     elif method == "cart":

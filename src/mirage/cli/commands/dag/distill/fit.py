@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mirage.dag.distilled.executor_rule import ExecutorRule
     from mirage.dag.distilled.student import Student
     from mirage.dag.schedulers.registry import Scheduler
+    from mirage.distill.tree import Node, Tree
 
 
 @click.command(
@@ -105,7 +106,8 @@ def fit(
     from mirage.dag.decima.teachers import with_weights
     from mirage.dag.distilled.executor_rule import ExecutorRule, rule_of
     from mirage.dag.distilled.methods.kept_trees import KeptTrees
-    from mirage.dag.distilled.methods.registry import Timed, learner_of
+    from mirage.dag.distilled.methods.optimal import DEFAULTS
+    from mirage.dag.distilled.methods.registry import OPTIMAL, Timed, learner_of
     from mirage.dag.distilled.student import students
     from mirage.dag.distilled.teachers import teacher_of
     from mirage.dag.resumption import Kept
@@ -118,7 +120,13 @@ def fit(
     if plot is not None:
         picture_kind(plot, (".svg",))
         check_output(plot)
-    learners = {name: Timed(learner_of(name, weight, seed, partial(_tell, name))) for name in methods}
+    unproven: list[tuple[int, Node]] = []
+
+    def stopped(most: int, tree: Tree) -> None:
+        unproven.append((most, tree.root))
+        _tell(OPTIMAL, f"not proven to be optimal: the solver stopped after {DEFAULTS.limit_s:g} s of processor time")
+
+    learners = {name: Timed(learner_of(name, weight, seed, stopped)) for name in methods}
     scheduler = with_weights(teacher, None, played.profiles)
     beside = ExecutorRule() if rule is None else rule_of(dict(read(rule)[1].settings))
     kept = Kept(checkpoint_of(out), _plan(scheduler, played, beside, weight, seed))
@@ -142,10 +150,12 @@ def fit(
                 learn=learner,
                 tell=partial(_tell, name),
             )
-            rows += [
-                _row(name, one, played.settings, None if most in taken_over else learner.seconds[most])
-                for most, one in zip(sizes, found, strict=True)
-            ]
+            for most, one in zip(sizes, found, strict=True):
+                row = _row(name, one, played.settings)
+                if most not in taken_over:
+                    row["fit_s"] = learner.seconds[most]
+                    row["proven"] = (most, one.tree.root) not in unproven if name == OPTIMAL else None
+                rows.append(row)
     write_output(out, text_of(found[-1].tree))
     kept.remove()
     if plot is not None:
@@ -157,25 +167,27 @@ def fit(
         _print(row)
 
 
-def _row(method: str, student: Student, settings: tuple[str, ...], fit_s: float | None) -> dict[str, Any]:
-    """A student as JSON tells it; without seconds where a tree of it was taken over."""
+def _row(method: str, student: Student, settings: tuple[str, ...]) -> dict[str, Any]:
+    """A student as JSON tells it; seconds and proof are not known where a tree of it was taken over."""
     return {
         "method": method,
         "leaves": len(student.tree.leaves),
         "depth": student.tree.depth,
+        "proven": None,
         "states_of_teacher": asdict(student.on_teacher),
         "own_states": asdict(student.on_own),
         **by_setting(settings, student.mean_jct_s, student.makespan_s),
-        "fit_s": fit_s,
+        "fit_s": None,
     }
 
 
 def _print(row: dict[str, Any]) -> None:
-    took = "" if row["fit_s"] is None else f", fitted in {row['fit_s']:.1f} s"
-    times = times_line(row)
-    click.echo(f"{row['method']}, {row['leaves']} leaves, depth {row['depth']}{took}: {times}")
-    for where, told in (("the teacher's states", row["states_of_teacher"]), ("its own states", row["own_states"])):
-        click.echo(f"  {fidelity_line(where, told)}")
+    told = f"{row['method']}, {row['leaves']} leaves, depth {row['depth']}"
+    told += ", not proven to be optimal" if row["proven"] is False else ""
+    told += "" if row["fit_s"] is None else f", fitted in {row['fit_s']:.1f} s"
+    click.echo(f"{told}: {times_line(row)}")
+    for where, one in (("the teacher's states", row["states_of_teacher"]), ("its own states", row["own_states"])):
+        click.echo(f"  {fidelity_line(where, one)}")
 
 
 def _tell(method: str, what: str) -> None:
