@@ -70,6 +70,7 @@ def tune(
     from mirage.dag.distilled.tuning import shortened, tuned
     from mirage.dag.resumption import Kept
     from mirage.distill.editing import difference
+    from mirage.distill.tree_reading import tree_of
     from mirage.distill.tree_text import text_of
     from mirage.report.terminal.evaluation import progress_bar
 
@@ -117,7 +118,7 @@ def tune(
     after = text_of(found.tree)
     write_output(out, after)
     kept.remove()
-    before_it, after_it = (times_under(one, played, settings) for one in (tree, found.tree))
+    before_it, after_it = (times_under(one, played, settings) for one in (tree_of(text), found.tree))
     if as_json:
         told = {"tree": out, "cost": found.cost, "tried": found.tried, "kept": found.kept, "case": played.case}
         click.echo(json.dumps({**told, "before": before_it, **after_it}, indent=2))
