@@ -26,7 +26,7 @@ distill = LazyGroup(
     help="Schedulers of stages that fit on a page: small trees that people read, edit and run.",
     epilog=examples(
         "mirage distill show",
-        "mirage distill edit mine.txt 'drains_in < 35s -> drains_in < 1min' -o other.txt",
+        "mirage distill edit mine.txt 'drains_in < 45s -> drains_in < 1min' -o other.txt",
         "mirage distill run other.txt --setting 50/200 --seeds 0-9",
     ),
 )

@@ -82,8 +82,8 @@ def show(tree_file: str, rules: bool) -> None:
 @click.command(
     context_settings=CONTEXT,
     epilog=examples(
-        "mirage distill edit mine.txt 'drains_in < 35s -> drains_in < 1min' -o other.txt",
-        "mirage distill edit mine.txt '55: 1 -> 2'           a leaf is named by its line",
+        "mirage distill edit mine.txt 'drains_in < 45s -> drains_in < 1min' -o other.txt",
+        "mirage distill edit mine.txt '55: 4 -> 3'           a leaf is named by its line",
         "mirage distill edit mine.txt 'cap: 0.4 1.8 -> cap: 0 2'",
     ),
 )
