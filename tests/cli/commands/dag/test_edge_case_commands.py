@@ -99,7 +99,7 @@ def test_a_tree_is_checked_run_and_tuned_on_a_case(mine, tmp_path):
     assert report["mean_jct_s"]["5/6"] == pytest.approx(row["mean_jct_s"])
     assert report["makespan_s"]["5/6"] == pytest.approx(row["makespan_s"])
     out = str(tmp_path / "tuned.txt")
-    tuned = json.loads(said("tune", mine, *short, "--changes", "20", "-o", out))
+    tuned = json.loads(said("tune", mine, *short, "--changes", "60", "-o", out))
     assert {name: tuned["before"][name] for name in ("mean_jct_s", "makespan_s")} == {
         name: report[name] for name in ("mean_jct_s", "makespan_s")
     }
