@@ -9,8 +9,9 @@ from mirage.dag.schedulers.registry import make_scheduler
 from mirage.dag.setting import Setting
 from mirage.dag.simulator.simulation import DagSimulation
 from mirage.dag.simulator.world import DagCluster
-from mirage.dag.workload.arrivals import Arrivals
-from mirage.dag.workload.templates import JobTemplate, StageProfile
+from mirage.dag.workload.arrivals import Arrivals, poisson_arrivals
+from mirage.dag.workload.generated import generated_templates
+from mirage.dag.workload.templates import FIRST, JobTemplate, StageProfile
 from mirage.errors import ConfigurationError, ContractBroken, MirageError
 
 
@@ -207,3 +208,19 @@ def test_the_most_jobs_at_once_are_counted():
     assert played([job(stage(1))] * 4, [0, 6, 7, 20], 1)[0].peak_jobs == 2
     assert played([job(stage(1))] * 4, [0, 0, 0, 5], 1)[0].peak_jobs == 4 - 1 + 1
     assert played([job(stage(1))] * 2, [0, 6], 1)[0].peak_jobs == 1
+
+
+@pytest.mark.parametrize(("environment", "stay_warm"), [("spark-sched-sim", True), ("decima-2019", False)])
+def test_executors_that_were_promised_nothing_stay_warm_at_their_job(environment, stay_warm):
+    templates = generated_templates()
+    cluster = DagCluster(10, environment=environment)
+    simulation = DagSimulation(templates, poisson_arrivals(20, 3, templates=len(templates)), cluster, log=True)
+    fair = make_scheduler("fair")
+    simulation.run(fair.decider, fair.parameters_for(0))
+    runs, job_of = simulation.runs, simulation.world.stages.job
+    waited_and_warm = 0
+    for executor in range(10):
+        own = runs[runs.executor == executor]
+        same_job = job_of[own.stage[1:]] == job_of[own.stage[:-1]]
+        waited_and_warm += np.sum(same_job & (own.start_ms[1:] > own.end_ms[:-1]) & (own.wave[1:] == FIRST))
+    assert (waited_and_warm > 0) == stay_warm

@@ -10,8 +10,8 @@ from mirage.sim.kernel.compile import kernel
 
 @kernel(DECIDER)
 def fifo(world: World, state: State, parameters: Floats) -> int:
-    """The source's job keeps its executors; others come by arrival, their stages by number as in Spark's own scheduler.
+    """The source's job keeps its executors; others come by arrival, stages first whose tasks can start at once.
 
-    With 1 for the parameter stages come first whose tasks can start at once.
+    With 1 for the parameter stages of other jobs go by their number only.
     """
-    return serve_by_arrival(world, state, world.settings[0].executors, parameters[0] == 0)
+    return serve_by_arrival(world, state, world.settings[0].executors, parameters[0] == 1)

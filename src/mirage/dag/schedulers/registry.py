@@ -130,8 +130,8 @@ _SHARE = Parameter("share", 1, 0.01, 1)
 SCHEDULERS: dict[str, SchedulerSpec] = {
     "fifo": SchedulerSpec(
         f"{_HERE}.fifo:fifo",
-        "first come, first served; fifo:1 takes ready stages first",
-        (Parameter("ready", 0, 0, 1, whole=True),),
+        "first come, first served; fifo:1 takes stages by number",
+        (Parameter("by-number", 0, 0, 1, whole=True),),
     ),
     "fair": SchedulerSpec(
         f"{_HERE}.fair:fair",

@@ -15,7 +15,7 @@ from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.values import WORDS
 
 _POLICIES = (
-    "fifo  fair                        rules; fifo:1 takes ready stages first, fair:1 counts all jobs",
+    "fifo  fair                        rules; fifo:1 takes stages by number, fair:1 counts all jobs",
     "weighted-fair:EXPONENT            shares by a power of work",
     "sjf:SHARE  sjf-critical-path      the shortest job first, up to a share of the executors",
     "capped:A:B  capped-by-load        the shortest job first, up to a cap by its work",
