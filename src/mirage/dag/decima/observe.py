@@ -54,8 +54,8 @@ def observe_spark_sched_sim(world: World, state: State, graph: Graph, row_of: In
     """The graph as the network of spark-sched-sim sees it: unfinished stages only; whether any may be picked.
 
     Features, with N executors: those the job can be given / N, 1 or -1 for the source, those of the job and to
-    come / N, remaining tasks / 200, remaining tasks x last duration (ms) / 10^5. Executors that went to the general pool
-    from a job with nothing left to start are still among its own, as in the published code.
+    come / N, remaining tasks / 200, remaining tasks x last duration (ms) / 10^5. Executors that left a job with nothing
+    left to start for the general pool are still among its own, as in the published code.
 
     Args:
         row_of: Shape (stages of the world's largest job or more,): overwritten.

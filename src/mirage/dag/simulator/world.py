@@ -33,7 +33,8 @@ from mirage.job_state import Floats, Ints
 
 ENVIRONMENTS = {"spark-sched-sim": SPARK_SCHED_SIM, "decima-2019": DECIMA_2019}
 """The published environments by name. In that of 2019 executors that find no stage to go to are not asked about again
-when they finish; in the other one an executor that was not given a destination ahead counts as fresh."""
+when they finish, and those that wait at a job are fresh; in the other one an executor that was not given a destination
+ahead counts as fresh, and one that was promised nothing stays warm at its job."""
 
 
 LONGEST_S = 1e6
