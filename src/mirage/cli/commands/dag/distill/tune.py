@@ -125,7 +125,8 @@ def tune(
         return
     click.echo(difference(text, after, tree_file), nl=False)
     click.echo(f"before: {times_line(before_it)}\nafter: {times_line(after_it)}")
-    click.echo(f"{found.cost - 1:+.2%} on these seeds; {found.kept} of {found.tried} changes kept")
+    after_pruning = " after pruning" if prune else ""
+    click.echo(f"{found.cost - 1:+.2%} on these seeds{after_pruning}; {found.kept} of {found.tried} changes kept")
 
 
 def _check_out(tree_file: str, out: str) -> None:
