@@ -127,11 +127,12 @@ def test_a_combined_tree_is_shown_edited_checked_drawn_and_run(tmp_path, monkeyp
     (tmp_path / "quiet.txt").write_text(text_of(QUIET))
     (tmp_path / "full.txt").write_text(text_of(FULL))
     told = said("combine", "quiet.txt", "tree", "full.txt", "--from", "15 %,150 %", "-o", "both.txt")
-    assert told == "both.txt: 11 leaves; below 15 % quiet.txt, from 15 % on tree, from 150 % on full.txt\n"
     again = json.loads(said("combine", "quiet.txt", "tree", "--from", "15 %", "-o", "two.txt", "--json"))
     assert again["parts"] == [{"tree": "quiet.txt", "from": 0}, {"tree": "tree", "from": 0.15}]
     whole = read_tree(tmp_path / "both.txt")[1]
     assert whole == combined((QUIET, shipped_tree(), FULL), (0.15, 1.5))
+    ranges = "below 15 % quiet.txt, from 15 % on tree, from 150 % on full.txt"
+    assert told == f"both.txt: {len(whole.leaves)} leaves; {ranges}\n"
     assert said("show", "both.txt").count("if crowding < 15 %:") == 1
     assert "+    crowded2_cap: 0.1 5\n" in said("edit", "both.txt", "crowded2_cap: 0.1 7 -> crowded2_cap: 0.1 5")
     assert "crowded3_cap 0 1.1" in said("check", "both.txt")
