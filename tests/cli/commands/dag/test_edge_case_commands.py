@@ -84,6 +84,12 @@ def test_what_a_case_says_is_not_said_again(capsys):
         said("run", "--case", "gap15")
 
 
+def test_a_setting_is_named_once(capsys, mine):
+    for words in (["dag", "compare"], ["distill", "run", mine]):
+        assert main([*words, "--setting", "5/6,7/8,5/6"]) == 2
+        assert "--setting names 5/6 twice" in capsys.readouterr().err
+
+
 def test_what_goes_on_is_of_the_same_jobs():
     plans = [
         EpisodeOptions(None, ("5/6",), "1-2", None, None, None, case).plan() for case in (None, "split-stage", "gap-15")

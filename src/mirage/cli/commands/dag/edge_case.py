@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -67,12 +68,14 @@ def chosen(
 
     Raises:
         UnknownName: There is no such edge case.
-        UsageError: An option says what the case says.
+        UsageError: An option says what the case says, or a setting stands there twice.
     """
     from mirage.dag.simulator.world import DagCluster
     from mirage.dag.workload.arrivals import GAP_S
     from mirage.dag.workload.edge_cases import EdgeCase, edge_case_of
 
+    if settings and (twice := [text for text, times in Counter(settings).items() if times > 1]):
+        raise click.UsageError(f"--setting names {twice[0]} twice; name each once")
     edge, cluster = EdgeCase("as usual") if case is None else edge_case_of(case), DagCluster()
     for option, given, told in (
         ("--setting", settings, edge.executors),
