@@ -157,6 +157,31 @@ def test_stages_below_zero_are_left_alone_until_nothing_runs():
     assert never.jct_s.mean() > usual.jct_s.mean()
 
 
+def test_a_job_whose_executors_are_stranded_goes_first():
+    """A tree that sends executors to other jobs leaves some at a stage that cannot start, none for its parents."""
+    templates = generated_templates()
+    arrivals = poisson_arrivals(20, 20, templates=len(templates))
+    now = DagSimulation(templates, arrivals, DagCluster(50, moving_s=10.0), seed=20)
+    tree = tree_with(Split("own", FLAG_THRESHOLD, Leaf(1.0), Leaf(0.0)), ExecutorRule(Cap(0.5, 2.0)))
+    parameters, state, found = parameters_of(tree), now.state, 0
+    asks = now.advance()
+    while asks:
+        decided = int(decide_by_tree(now.world, state, parameters))
+        jobs, source = state.jobs, int(state.clock[0].source_job)
+        waits = (
+            (jobs.active > 0) & (jobs.in_pool > 0) & (jobs.in_pool == jobs.local) & (jobs.moving + jobs.committed == 0)
+        )
+        rows, stages = rows_at(now)
+        owner = now.world.stages.job[stages]
+        stranded = [job for job in np.unique(owner[rows[:, READY] > 0]) if waits[job] and job != source]
+        if stranded:
+            found += 1
+            assert now.world.stages[stage_of(decided)].job in stranded
+            assert is_ready(state, int(stage_of(decided)))
+        asks = now.decide(int(stage_of(decided)), int(executors_of(decided)))
+    assert found
+
+
 def test_a_cap_binds():
     few = parameters_of(tree_with(Leaf(0.0), ExecutorRule(Cap(most=0.2, spare=False))))
     now = simulation()

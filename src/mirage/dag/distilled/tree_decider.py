@@ -112,6 +112,25 @@ def _cap(state: State, p: Floats, rule: int, job: int, share: float) -> int:
 
 
 @kernel()
+def _stranded_stage(world: World, state: State) -> int:
+    """A stage that can start at once, of a job all of whose executors wait while nobody comes; ``NOBODY`` for none.
+
+    They were sent to a stage that cannot start yet, and those that were to run its parents went elsewhere: nothing of
+    the job ends, so they are never asked about.
+    """
+    clock = state.clock[0]
+    for place in range(clock.n_active):
+        job = state.active[place]
+        row = state.jobs[job]
+        if row.in_pool == 0 or row.in_pool < row.local or row.moving + row.committed > 0 or job == clock.source_job:
+            continue
+        stage = first_stage_to_pick(world, state, job)
+        if stage != NOBODY and is_ready(state, stage):
+            return int(stage)
+    return NOBODY
+
+
+@kernel()
 def _number(state: State, p: Floats, rule: int, stage: int, room: int) -> int:
     """Executors for a stage whose job has room for some."""
     number = min(room, max(1, int(state.stages[stage].demand / p[rule + _TASKS_EACH])))
@@ -152,7 +171,8 @@ def decide_by_tree(world: World, state: State, p: Floats) -> int:
     """Pick the candidate with the highest score among those whose job has room, and as many executors as it has.
 
     Ties go to the job with less work, then to the stage whose tasks can start at once, then to the job that came first.
-    A score below 0 leaves a candidate alone. Where nothing runs any more even such a one is picked.
+    A score below 0 leaves a candidate alone. Where nothing runs any more even such a one is picked. A job whose
+    executors are stranded goes before all others, whatever its score and however many it holds.
     """
     clock, executors = state.clock[0], world.settings[0].executors
     row = p[int(p[_ROW_AT]) : int(p[_ROW_AT]) + _WIDTH]
@@ -164,6 +184,11 @@ def decide_by_tree(world: World, state: State, p: Floats) -> int:
     scale = p[rule + _FACTOR] * executors / _weigh(state, usual, power, kept)
     most = max(1, math.ceil(p[rule + _MOST] * executors))
     lowest = 0.0 if clock.n_heap > 0 else -math.inf
+    stage = _stranded_stage(world, state)
+    if stage != NOBODY:
+        job = world.stages[stage].job
+        cap = min(most, _cap(state, p, rule, job, scale * _weight(state, job, usual, power)))
+        return decision(stage, _number(state, p, rule, stage, min(clock.free, cap)))
     asks_stages = asked & OF_A_STAGE != 0
     for is_lifted in range(2):
         if is_lifted and p[rule + _SPARE] == 0.0:
