@@ -99,17 +99,17 @@ def test_what_goes_on_is_of_the_same_jobs():
 
 
 def test_a_tree_is_checked_run_and_tuned_on_a_case(mine, tmp_path):
-    short = ("--setting", "5/6", "--seeds", "1-3", "--case", "gap-15", "--json")
+    short = ("--setting", "10/8", "--seeds", "1-5", "--case", "large-job", "--json")
     report = json.loads(said("check", mine, *short))
     row = json.loads(said("run", mine, "--beside", "fair", *short))["rows"][0]
-    assert report["mean_jct_s"]["5/6"] == pytest.approx(row["mean_jct_s"])
-    assert report["makespan_s"]["5/6"] == pytest.approx(row["makespan_s"])
+    assert report["mean_jct_s"]["10/8"] == pytest.approx(row["mean_jct_s"])
+    assert report["makespan_s"]["10/8"] == pytest.approx(row["makespan_s"])
     out = str(tmp_path / "tuned.txt")
     tuned = json.loads(said("tune", mine, *short, "--changes", "60", "-o", out))
     after = json.loads(said("check", out, *short))
     for name in ("mean_jct_s", "makespan_s"):
         assert (tuned["before"][name], tuned[name]) == (report[name], after[name])
-    assert tuned["mean_jct_s"]["5/6"] / report["mean_jct_s"]["5/6"] == pytest.approx(tuned["cost"])
+    assert tuned["mean_jct_s"]["10/8"] / report["mean_jct_s"]["10/8"] == pytest.approx(tuned["cost"])
 
 
 SHORT = ("--setting", "5/6", "--seeds", "1-6", "--report-seeds", "11-16")
