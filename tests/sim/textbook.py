@@ -114,16 +114,26 @@ def conservative(machine: Machine, tested: int = 10**9, promised: int = 10**9) -
 
 
 def replay(
-    jobs: list[Job], nodes: int, look: Callable[[Machine], None], reservations: tuple[Reservation, ...] = ()
+    jobs: list[Job],
+    nodes: int,
+    look: Callable[[Machine], None],
+    reservations: tuple[Reservation, ...] = (),
+    every_s: int | None = None,
 ) -> list[int]:
-    """Starts of the jobs, which come in order of submission."""
+    """Starts of the jobs, which come in order of submission.
+
+    Args:
+        every_s: The discipline also looks at multiples of this while a job waits.
+    """
     machine = Machine(nodes, reservations=reservations)
     coming = list(jobs)
     marks = {time_s for r in reservations for time_s in (r.start_s, r.end_s, r.announced_s) if time_s is not None}
     machine.now_s = -1
     while coming or machine.running or machine.queue:
         marks = {time_s for time_s in marks if time_s > machine.now_s}
-        machine.now_s = min([job.submit_s for job in coming[:1]] + [job.end_s for job in machine.running] + [*marks])
+        due = [(machine.now_s // every_s + 1) * every_s] if every_s and machine.queue else []
+        events = [job.submit_s for job in coming[:1]] + [job.end_s for job in machine.running]
+        machine.now_s = min([*events, *marks, *due])
         machine.running = [job for job in machine.running if job.end_s > machine.now_s]
         while coming and coming[0].submit_s <= machine.now_s:
             machine.queue.append(coming.pop(0))

@@ -21,13 +21,13 @@ from mirage.sim.kernel.arrays import (
 )
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.lifecycle import call_at, pending, start, unqueue
-from mirage.sim.kernel.pool_profile import earliest_level, lasts_from_now, reserve_level
+from mirage.sim.kernel.pool_profile import earliest_level_before, lasts_from_now, reserve_level
 from mirage.sim.kernel.profile import last_that_fits
 from mirage.sim.kernel.reference import dereference
-from mirage.sim.kernel.sorted_array import take_out
+from mirage.sim.kernel.sorted_array import unsigned
 
-SLOTS = 288
 SLOT_S = 600
+PLAN_S = 288 * SLOT_S
 REPLAN_EVERY_S = 600
 JOBS_PLANNED = 3000
 WEIGHT_SIZE = 100.0
@@ -58,40 +58,79 @@ def order_by_priority(world: World, state: State) -> None:
 
 
 @kernel()
+def whole_slots(time_s: int) -> int:
+    """A time, made up to whole slots."""
+    return (time_s + SLOT_S - 1) // SLOT_S * SLOT_S
+
+
+@kernel()
+def rebuild_slots(state: State) -> None:
+    """Rebuild the profile, in whole slots from now, from the running jobs that reach their limits within ``PLAN_S``."""
+    clock, live = state.clock[0], state.live
+    times, level = state.profile_s, state.level
+    free = state.free[0, 0]
+    times[0] = 0
+    n = 1
+    slot_ends_s, last_s = clock.now_s, clock.now_s + PLAN_S - SLOT_S
+    for k in range(clock.n_running):
+        job = live[unsigned(state.running[k])]
+        if job.limit_end_s > slot_ends_s:
+            if job.limit_end_s > last_s:
+                break
+            level[unsigned(n - 1)] = free
+            times[unsigned(n)] = whole_slots(job.limit_end_s - clock.now_s)
+            slot_ends_s = clock.now_s + times[unsigned(n)]
+            n += 1
+        free += job.width
+    level[unsigned(n - 1)] = free
+    clock.n_profile = n
+
+
+@kernel()
+def plan_at(state: State, nodes: int, limit_s: int, at: int) -> int:
+    """Plan a job from stretch ``at`` on; returns the fewest nodes that are free beside it."""
+    begin_s = state.profile_s[at]
+    end_s = begin_s + whole_slots(limit_s)
+    return reserve_level(state, nodes, at, begin_s, end_s if end_s < PLAN_S else NEVER_S)
+
+
+@kernel()
 def last_candidate(state: State, first: int, last: int) -> int:
-    """The last place from ``first`` to ``last`` in the queue whose job may start in the plan; else below ``first``."""
+    """The last place from ``first`` to ``last`` in the queue whose job can start beside the plan; else below ``first``.
+
+    Who asks for no less than one that cannot start cannot either.
+    """
     live, queue = state.live, pending(state)
-    while last >= first and not lasts_from_now(state, live[queue[last]].nodes, slots_of(live[queue[last]].limit_s)):
+    nodes, limit_s = NEVER_S, NEVER_S
+    while last >= first:
+        job = live[unsigned(queue[unsigned(last)])]
+        if job.nodes < nodes or job.limit_s < limit_s:
+            nodes, limit_s = job.nodes, job.limit_s
+            if lasts_from_now(state, nodes, limit_s):
+                break
         last -= 1
     return last
 
 
 @kernel()
-def slots_of(time_s: int) -> int:
-    """How many slots a time takes."""
-    return (time_s + SLOT_S - 1) // SLOT_S
+def full_from_s(state: State) -> int:
+    """From when on no node is free in the plan, at first; ``NEVER_S`` if there always is one."""
+    for k in range(state.clock[0].n_profile):
+        if state.level[k] < 1:
+            return int(state.profile_s[k])
+    return NEVER_S
 
 
 @kernel()
-def rebuild_slots(state: State) -> None:
-    """Rebuild the profile, in slots from now, from the running jobs that reach their limits within ``SLOTS``."""
-    clock, live = state.clock[0], state.live
-    times, level = state.profile_s, state.level
-    free = state.free[0, 0]
-    times[0] = 0
-    level[0] = free
-    n = 1
-    for k in range(clock.n_running):
-        job = live[state.running[k]]
-        ends = slots_of(max(job.limit_end_s - clock.now_s, 0))
-        if ends >= SLOTS:
-            break
-        free += job.width
-        if ends > times[n - 1]:
-            times[n] = ends
-            n += 1
-        level[n - 1] = free
-    clock.n_profile = n
+def close_gaps(state: State) -> None:
+    """Move the queue up over the places of jobs that have started."""
+    clock, queue = state.clock[0], pending(state)
+    kept = 0
+    for k in range(clock.n_pending):
+        if queue[k] != NOBODY:
+            queue[kept] = queue[k]
+            kept += 1
+    clock.n_pending = kept
 
 
 @kernel()
@@ -99,36 +138,39 @@ def replan(world: World, state: State, scratch: Scratch) -> None:
     """Plan the queue on the slots and start what lands in the first one.
 
     What lies beyond the last slot is as the last slot is. Nothing but starts comes of a plan, so planning ends with the
-    last job that could start now.
+    last *candidate*, a job that can start now beside what is planned. No job lasts beyond the horizon, from when on the
+    plan leaves no node free, if it begins before it. One that cannot begin before it is in no candidate's way, and in
+    that of no other job that could be: where it begins is not asked.
     """
     clock, live, queue = state.clock[0], state.live, pending(state)
-    n = clock.n_pending
-    last = last_that_fits(world, state, 0, min(n, JOBS_PLANNED) - 1)
+    last = last_that_fits(world, state, 0, min(clock.n_pending, JOBS_PLANNED) - 1)
     if last < 0:
         return
     rebuild_slots(state)
-    k = 0
-    last = last_candidate(state, k, last)
+    horizon_s, starts, k = NEVER_S, False, 0
+    late_nodes, late_s = NEVER_S, NEVER_S  # of a job behind the horizon: so is whoever asks for no less
     while k <= last:
-        slot = queue[k]
-        job = live[slot]
-        left = NEVER_S
-        at = earliest_level(state, job.nodes, slots_of(job.limit_s))
+        slot = queue[unsigned(k)]
+        nodes, limit_s = live[unsigned(slot)].nodes, live[unsigned(slot)].limit_s
+        at = NOBODY
+        if nodes < late_nodes or limit_s < late_s:
+            at = earliest_level_before(state, nodes, limit_s, horizon_s)
+            if at == NOBODY:
+                late_nodes, late_s = nodes, limit_s
         if at != NOBODY:
-            begins = state.profile_s[at]
-            ends = begins + slots_of(job.limit_s)
-            left = reserve_level(state, job.nodes, at, begins, ends if ends < SLOTS else NEVER_S)
-        if at == 0:
-            take_out(queue, k, n)
-            n -= 1
-            last -= 1
-            scratch.picked[0] = job.nodes
-            start(world, state, scratch, slot, job.nodes, 1.0)
-        else:
-            k += 1
-        if k <= last and left < live[queue[last]].nodes:
-            last = last_candidate(state, k, last)
-    clock.n_pending = n
+            fewest = plan_at(state, nodes, limit_s, at)
+            if at == 0:
+                queue[k] = NOBODY
+                starts = True
+                scratch.picked[0] = nodes
+                start(world, state, scratch, slot, nodes, 1.0)
+            if fewest < 1:
+                horizon_s = full_from_s(state)
+            if k < last and fewest < live[queue[last]].nodes:
+                last = last_candidate(state, k + 1, last)
+        k += 1
+    if starts:
+        close_gaps(state)
     clock.n_profile = 0
 
 

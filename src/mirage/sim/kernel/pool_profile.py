@@ -113,6 +113,25 @@ def earliest_level(state: State, nodes: int, limit_s: int) -> int:
 
 
 @kernel()
+def earliest_level_before(state: State, nodes: int, limit_s: int, before_s: int) -> int:
+    """The stretch of ``earliest_level`` if it begins before a time, else ``NOBODY``."""
+    times, level = state.profile_s, state.level
+    n = state.clock[0].n_profile
+    begins, end_s = NOBODY, NEVER_S
+    for k in range(n):
+        if begins == NOBODY:
+            if times[k] >= before_s:
+                break
+            if level[k] >= nodes:
+                begins, end_s = k, times[k] + limit_s
+        elif times[k] >= end_s:
+            break
+        elif level[k] < nodes:
+            begins = NOBODY
+    return begins
+
+
+@kernel()
 def lasts_from_now(state: State, nodes: int, limit_s: int) -> bool:
     """Whether ``nodes`` are free from now on for ``limit_s``."""
     times, level = state.profile_s, state.level

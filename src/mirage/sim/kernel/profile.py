@@ -22,6 +22,7 @@ from mirage.sim.kernel.resources.amounts import MEMORY, copy_amounts, set_least,
 from mirage.sim.kernel.resources.holding import add_held, release_into
 from mirage.sim.kernel.resources.placing import memory_need, most_nodes, need, pick, room
 from mirage.sim.kernel.resources.reservations import change_level, felt_s, next_known
+from mirage.sim.kernel.sorted_array import unsigned
 
 FIRST_WINDOW_S = 30
 """Within so many seconds, Slurm takes ends of running jobs for one, at first (select/cons_tres)."""
@@ -206,9 +207,12 @@ def last_that_fits(world: World, state: State, first: int, last: int) -> int:
     """
     live, queue = state.live, pending(state)
     most = most_nodes(world, state.free)
-    while last >= first and not (
-        live[queue[last]].nodes <= most and room(world, state, state.free, live[queue[last]]) >= live[queue[last]].nodes
-    ):
+    if most < 1:
+        return first - 1
+    while last >= first:
+        job = live[unsigned(queue[unsigned(last)])]
+        if job.nodes <= most and room(world, state, state.free, job) >= job.nodes:
+            break
         last -= 1
     return last
 

@@ -1,8 +1,10 @@
-"""Arrays that are kept in order: a value put in, a value taken out."""
+"""Arrays that are kept in order: a value put in, a value taken out, and an index that never counts from the end."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 from mirage.sim.kernel.compile import kernel
 
@@ -22,3 +24,9 @@ def take_out(array: Any, at: int, n: int) -> None:
     tail = array[at:n]
     for k in range(len(tail) - 1):
         tail[k] = tail[k + 1]
+
+
+@kernel()
+def unsigned(index: int) -> np.uint64:
+    """An index that is not negative, where the compiler cannot see it: it would add the length to one that is."""
+    return np.uint64(index)
