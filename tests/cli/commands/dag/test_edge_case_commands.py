@@ -86,8 +86,8 @@ def test_what_a_case_says_is_not_said_again(capsys):
 
 def test_a_setting_is_named_once(capsys, mine):
     for words in (["dag", "compare"], ["distill", "run", mine]):
-        assert main([*words, "--setting", "5/6,7/8,5/6"]) == 2
-        assert "--setting names 5/6 twice" in capsys.readouterr().err
+        assert main([*words, "--setting", "5/6,7/8,5/6"]) == 1
+        assert "the setting '5/6' is named twice" in capsys.readouterr().err
 
 
 def test_what_goes_on_is_of_the_same_jobs():

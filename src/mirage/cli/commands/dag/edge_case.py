@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mirage.errors import ConfigurationError, shown
+
 if TYPE_CHECKING:
     from mirage.dag.setting import Setting
     from mirage.dag.workload.edge_cases import Mix
@@ -68,14 +70,15 @@ def chosen(
 
     Raises:
         UnknownName: There is no such edge case.
-        UsageError: An option says what the case says, or a setting stands there twice.
+        ConfigurationError: A setting is named twice.
+        UsageError: An option says what the case says.
     """
     from mirage.dag.simulator.world import DagCluster
     from mirage.dag.workload.arrivals import GAP_S
     from mirage.dag.workload.edge_cases import EdgeCase, edge_case_of
 
     if settings and (twice := [text for text, times in Counter(settings).items() if times > 1]):
-        raise click.UsageError(f"--setting names {twice[0]} twice; name each once")
+        raise ConfigurationError(f"the setting {shown(twice[0])} is named twice; name each once")
     edge, cluster = EdgeCase("as usual") if case is None else edge_case_of(case), DagCluster()
     for option, given, told in (
         ("--setting", settings, edge.executors),
