@@ -35,7 +35,7 @@ def combine(tree_files: tuple[str, ...], starts: tuple[str, ...], out: str, as_j
 
     The first tree decides as long as there are few jobs for each executor in the cluster, the others from the loads of
     --from on. What comes out is a tree like others: it asks for the load first, and the settings of the busier trees
-    begin with crowded_, crowded2_ and so on. TREE is a file, or tree for the one that ships with Mirage.
+    begin with ``crowded_``, ``crowded2_`` and so on. TREE is a file, or tree for the one that ships with Mirage.
     """
     from mirage.dag.distilled.combining import LOAD, combined
     from mirage.distill.tree_text import text_of
