@@ -57,6 +57,13 @@ def test_every_number_and_word_of_a_tree_is_moved():
     assert not any("features" in one or "own: flag" in one for one in found)
 
 
+def test_a_share_is_moved_to_no_more_than_the_whole():
+    found = changes(shipped_path().read_text())
+    asked = [one.split()[-2:] for one in found if one.startswith("work_share < 45 % -> ")]
+    assert ["100", "%"] in asked
+    assert max(float(number) for number, _ in asked) == 100
+
+
 @pytest.mark.parametrize("text", [BAD, shipped_path().read_text()])
 def test_an_edit_is_one_line_and_what_the_words_say(text):
     edits = one_line_edits(text)

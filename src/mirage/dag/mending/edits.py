@@ -108,6 +108,9 @@ def _other_thresholds(text: str, unit: Unit) -> Iterator[str]:
     number = number_of(text, unit)
     if unit is Unit.NUMBER and abs(number) < SMALL:
         yield from (written(number + step, unit) for step in STEPS_OF_COUNT)
+    elif unit is Unit.SHARE and number <= 1:  # a part of a whole stays one
+        yield from (share for share in _scaled(number, unit) if number_of(share, unit) <= 1)
+        yield written(1.0, unit)
     else:
         yield from _scaled(number, unit)
 
