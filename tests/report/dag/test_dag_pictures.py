@@ -22,6 +22,7 @@ from mirage.distill.units import FLAG_THRESHOLD, Unit
 from mirage.errors import ConfigurationError
 from mirage.report.dag.executors_chart import EpisodeLog, executors_chart
 from mirage.report.dag.feature_words import FEATURE_WORDS
+from mirage.report.dag.frontier_chart import frontier_chart
 from mirage.report.dag.rule_words import head_words, rule_words
 from mirage.report.dag.tree_layout import laid_out
 from mirage.report.dag.tree_picture import tree_svg
@@ -121,3 +122,12 @@ def test_a_comparison_is_drawn_into_a_folder(tmp_path: Path):
     assert {"5 executors, 6 jobs", "10 executors, 4 jobs", "fifo", "fair"} <= set(words_of(jct))
     (heading,) = (word for word in words_of(episode) if word.startswith("5 executors, 6 jobs, seed 1;"))
     assert "colour" in heading
+
+
+def test_a_frontier_names_the_file_of_a_teacher_without_its_folder():
+    shares = {"stage": 0.5, "job": 0.6}
+    student = {"method": "cart", "leaves": 8, "states_of_teacher": shares, "own_states": shares}
+    rows = [{**student, "mean_jct_s": {"10/5": 40.0}}, {**student, "leaves": 16, "mean_jct_s": {"10/5": 50.0}}]
+    told = frontier_chart(rows, "decima-argmax:/home/someone/weights.npz")
+    assert "teacher decima-argmax:weights.npz;" in told
+    assert "someone" not in told

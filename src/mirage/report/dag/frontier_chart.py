@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from mirage.report.axes import Axis, Frame, rulers, ticks
@@ -37,23 +38,24 @@ def frontier_chart(rows: Sequence[Row], teacher: str, width: float = WIDE) -> st
 
     Args:
         rows: The students.
-        teacher: Their teacher.
+        teacher: Their teacher; of a file the folder is left out.
         width: In pixels.
     """
+    told = ":".join(Path(word).name for word in teacher.split(":"))
     methods = list(dict.fromkeys(row["method"] for row in rows))
     parts = [
         label("Fidelity and completion times of students", 14, 26, class_="strong", font_size=16),
-        label(f"teacher {teacher}; numbers are leaves; filled: states of the teacher, open: own states", 14, 46),
+        label(f"teacher {told}; numbers are leaves; filled: states of the teacher, open: own states", 14, 46),
         *_legend(methods),
     ]
     y = HEAD_PX
     for setting in rows[0]["mean_jct_s"]:
         parts.append(element("g", *_panel(rows, methods, setting, width), transform=f"translate(0 {y:g})"))
         y += TOP_PX + TALL_PX + BOTTOM_PX
-    told = "; ".join(
+    described = "; ".join(
         f"{row['method']} of {row['leaves']} leaves: stage {row['states_of_teacher']['stage']:.1%}" for row in rows
     )
-    return drawing(width, y, box(0, 0, width, y, "card"), *parts, describes=told)
+    return drawing(width, y, box(0, 0, width, y, "card"), *parts, describes=described)
 
 
 def _legend(methods: Sequence[str]) -> list[str]:

@@ -37,13 +37,6 @@ else:
 PAGE = Path(__file__).parents[4] / "docs" / "edge-cases.md"
 
 
-@pytest.fixture
-def mine(tmp_path):
-    file = tmp_path / "mine.txt"
-    file.write_text(TREE)
-    return str(file)
-
-
 def said(*words):
     return CliRunner().invoke(distill, words, catch_exceptions=False).stdout
 

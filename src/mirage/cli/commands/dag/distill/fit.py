@@ -20,6 +20,7 @@ from mirage.errors import ConfigurationError, shown
 
 if TYPE_CHECKING:
     from mirage.dag.distilled.executor_rule import ExecutorRule
+    from mirage.dag.distilled.methods.registry import Timed
     from mirage.dag.distilled.student import Student
     from mirage.dag.schedulers.registry import Scheduler
     from mirage.distill.tree import Node, Tree
@@ -106,14 +107,12 @@ def fit(
     from mirage.dag.decima.teachers import with_weights
     from mirage.dag.distilled.executor_rule import ExecutorRule, rule_of
     from mirage.dag.distilled.methods.kept_trees import KeptTrees
-    from mirage.dag.distilled.methods.optimal import DEFAULTS
-    from mirage.dag.distilled.methods.registry import OPTIMAL, Timed, learner_of
+    from mirage.dag.distilled.methods.registry import OPTIMAL
     from mirage.dag.distilled.student import students
     from mirage.dag.distilled.teachers import teacher_of
     from mirage.dag.resumption import Kept
     from mirage.distill.tree_text import text_of
     from mirage.report.charts.picture_file import picture_kind
-    from mirage.report.dag.frontier_chart import draw_frontier
 
     sizes = [_leaves(word) for word in leaves]
     check_output(out)
@@ -121,12 +120,7 @@ def fit(
         picture_kind(plot, (".svg",))
         check_output(plot)
     unproven: list[tuple[int, Node]] = []
-
-    def stopped(most: int, tree: Tree) -> None:
-        unproven.append((most, tree.root))
-        _tell(OPTIMAL, f"not proven to be optimal: the solver stopped after {DEFAULTS.limit_s:g} s of processor time")
-
-    learners = {name: Timed(learner_of(name, weight, seed, stopped)) for name in methods}
+    learners = _learners(methods, weight, seed, unproven)
     scheduler = with_weights(teacher, None, played.profiles)
     beside = ExecutorRule() if rule is None else rule_of(dict(read(rule)[1].settings))
     kept = Kept(checkpoint_of(out), _plan(scheduler, played, beside, weight, seed))
@@ -151,13 +145,46 @@ def fit(
                 tell=partial(_tell, name),
             )
             for most, one in zip(sizes, found, strict=True):
-                row = _row(name, one, played.settings)
-                if most not in taken_over:
-                    row["fit_s"] = learner.seconds[most]
-                    row["proven"] = (most, one.tree.root) not in unproven if name == OPTIMAL else None
-                rows.append(row)
+                is_new = most not in taken_over
+                is_proven = (most, one.tree.root) not in unproven if name == OPTIMAL and is_new else None
+                rows.append(_row(name, one, played.settings, is_proven, learner.seconds[most] if is_new else None))
     write_output(out, text_of(found[-1].tree))
     kept.remove()
+    _report(rows, teacher, out, plot, as_json=as_json)
+
+
+def _learners(methods: tuple[str, ...], weight: str, seed: int, unproven: list[tuple[int, Node]]) -> dict[str, Timed]:
+    """How trees are fitted, by method; those that are not proven to be optimal are added to a list, and told."""
+    from mirage.dag.distilled.methods.optimal import DEFAULTS
+    from mirage.dag.distilled.methods.registry import OPTIMAL, Timed, learner_of
+
+    def stopped(most: int, tree: Tree) -> None:
+        unproven.append((most, tree.root))
+        _tell(OPTIMAL, f"not proven to be optimal: the solver stopped after {DEFAULTS.limit_s:g} s of processor time")
+
+    return {name: Timed(learner_of(name, weight, seed, stopped)) for name in methods}
+
+
+def _row(
+    method: str, student: Student, settings: tuple[str, ...], is_proven: bool | None, fit_s: float | None
+) -> dict[str, Any]:
+    """A student as JSON tells it; seconds and proof are not known where a tree of it was taken over."""
+    return {
+        "method": method,
+        "leaves": len(student.tree.leaves),
+        "depth": student.tree.depth,
+        "proven": is_proven,
+        "states_of_teacher": asdict(student.on_teacher),
+        "own_states": asdict(student.on_own),
+        **by_setting(settings, student.mean_jct_s, student.makespan_s),
+        "fit_s": fit_s,
+    }
+
+
+def _report(rows: list[dict[str, Any]], teacher: str, out: str, plot: str | None, *, as_json: bool) -> None:
+    """Draw and tell the students."""
+    from mirage.report.dag.frontier_chart import draw_frontier
+
     if plot is not None:
         draw_frontier(rows, plot, teacher)
     if as_json:
@@ -165,20 +192,6 @@ def fit(
         return
     for row in rows:
         _print(row)
-
-
-def _row(method: str, student: Student, settings: tuple[str, ...]) -> dict[str, Any]:
-    """A student as JSON tells it; seconds and proof are not known where a tree of it was taken over."""
-    return {
-        "method": method,
-        "leaves": len(student.tree.leaves),
-        "depth": student.tree.depth,
-        "proven": None,
-        "states_of_teacher": asdict(student.on_teacher),
-        "own_states": asdict(student.on_own),
-        **by_setting(settings, student.mean_jct_s, student.makespan_s),
-        "fit_s": None,
-    }
 
 
 def _print(row: dict[str, Any]) -> None:

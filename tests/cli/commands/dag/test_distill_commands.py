@@ -38,13 +38,6 @@ else:
 """
 
 
-@pytest.fixture
-def mine(tmp_path):
-    file = tmp_path / "mine.txt"
-    file.write_text(TREE)
-    return str(file)
-
-
 def said(*words):
     return CliRunner().invoke(distill, words, catch_exceptions=False).stdout
 
