@@ -106,8 +106,8 @@ def test_a_tree_of_several_loads_is_tuned_at_all_of_them():
 @pytest.mark.parametrize(
     ("trees", "loads", "said"),
     [
-        ((QUIET,), (), "1 trees and 0 loads"),
-        ((QUIET, BUSY), (0.2, 0.4), "2 trees and 2 loads"),
+        ((QUIET,), (), "trees: 1, loads: 0"),
+        ((QUIET, BUSY), (0.2, 0.4), "trees: 2, loads: 2"),
         ((QUIET, BUSY, FULL), (0.4, 0.2), "the loads are 40 %, 20 %; each must be above the one before"),
         ((QUIET, BUSY), (0.0,), "the first above 0 %"),
         ((QUIET, Tree(FEATURES, ("wait", "submit"), Leaf("wait"))), (0.2,), "values: number"),

@@ -35,8 +35,8 @@ def combined(trees: Sequence[Tree], loads: Sequence[float]) -> Tree:
     """
     if not loads or len(trees) != len(loads) + 1:
         raise ConfigurationError(
-            f"there are {len(trees)} trees and {len(loads)} loads; give two trees or more, and of each but the first "
-            "the load from which on it decides"
+            f"trees: {len(trees)}, loads: {len(loads)}; give two trees or more, and of each but the first the load "
+            "from which on it decides"
         )
     told = [written(load, LOAD.unit) for load in loads]
     if not all(low < high for low, high in zip((0.0, *loads), loads)):
