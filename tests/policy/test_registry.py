@@ -11,7 +11,7 @@ import pytest
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.policy.contract import PolicySpec
 from mirage.policy.cost import Cost
-from mirage.policy.registry import known_policies, make_policy, policy_spec
+from mirage.policy.registry import known_policies, lasting_name, make_policy, policy_spec
 from mirage.policy.settings import PolicySettings
 from mirage.provision.evaluation.candidate import weighs_cost
 
@@ -126,3 +126,13 @@ def test_names_are_listed_without_importing_any_policy() -> None:
 def test_costs_that_cannot_be_weighed_are_refused(both: tuple[float, float]) -> None:
     with pytest.raises(ConfigurationError, match="costs must not be negative, infinite or both zero"):
         Cost(*both)
+
+
+def test_a_policy_named_in_a_parameter_is_found_from_every_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert lasting_name("./model") == f"{tmp_path}/model"
+    assert lasting_name("holds:bank=yes:by=./model:futures=8") == f"holds:bank=yes:by={tmp_path}/model:futures=8"
+    for name in ("holds", "holds:bank=yes", "holds:by=what-if", "lead:4"):
+        assert lasting_name(name) == name

@@ -32,9 +32,10 @@ POLICIES: dict[str, PolicySpec] = {
     "holds": PolicySpec(
         "mirage.provision.policies.second_thoughts:holds",
         "what-if with second thoughts: submit ahead, hold, and let go",
-        "bank=no, insure=10, early=10, and what what-if takes: holds:bank=yes:futures=64",
+        "bank=no, insure=10, early=10, by=MODEL, and what what-if takes: holds:bank=yes:futures=64",
         needs=("cost", "seed", *_SIMULATES, "limits", "bank_age"),
         thinks_again=True,
+        names_policy="by",
     ),
 }
 """Name → specification of every policy that ships with the package."""

@@ -43,6 +43,7 @@ class PolicySpec:
         needs: Fields of ``PolicySettings`` that the factory takes: ``cost``, ``seed``, ``discipline``, ``scheduler``,
             ``limits``, ``bank_age``.
         thinks_again: Whether it is asked on when its link is queued, and may hold, move, shorten or withdraw it.
+        names_policy: Which value of its parameter names another policy, as ``by`` does in ``holds:by=./model``.
 
     Raises:
         ConfigurationError: It needs what there is not.
@@ -53,6 +54,7 @@ class PolicySpec:
     parameter: str = ""
     needs: tuple[str, ...] = ()
     thinks_again: bool = False
+    names_policy: str = ""
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.needs) - set(_SETTINGS)):

@@ -64,8 +64,31 @@ def is_policy_file(name: str) -> bool:
 
 
 def lasting_name(name: str) -> str:
-    """The name by which a policy is found from every folder: of a file its whole path."""
-    return os.path.abspath(os.path.expanduser(name)) if is_policy_file(name) else name
+    """The name by which a policy is found from every folder: of a file its whole path, also in a parameter."""
+    if is_policy_file(name):
+        return os.path.abspath(os.path.expanduser(name))
+    inner = policy_named_by(name)
+    return name if inner is None else with_policy_named(name, lasting_name(inner))
+
+
+def policy_named_by(name: str) -> str | None:
+    """The policy that another one's parameter names: of ``holds:by=./model`` that file; None where there is none.
+
+    Raises:
+        UnknownName: No such policy.
+    """
+    if is_policy_file(name):
+        return None
+    key = policy_spec(name).names_policy
+    words = [word for word in name.split(":")[1:] if key and word.startswith(f"{key}=")]
+    return words[0].partition("=")[2] if words else None
+
+
+def with_policy_named(name: str, other: str) -> str:
+    """The same name with another policy in its parameter."""
+    key = policy_spec(name).names_policy
+    base, *words = name.split(":")
+    return ":".join([base, *(f"{key}={other}" if word.startswith(f"{key}=") else word for word in words)])
 
 
 def make_policy(name: str, settings: PolicySettings | None = None) -> Policy:

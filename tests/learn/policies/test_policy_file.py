@@ -18,10 +18,10 @@ from mirage.learn.training.trained import Part, Trained, read_trained, train_par
 from mirage.policy.check import check_policy
 from mirage.policy.cost import Cost
 from mirage.policy.example import example_views
-from mirage.policy.plan import Submit
+from mirage.policy.plan import Release, Submit, Wait
 from mirage.policy.registry import make_policy
 from mirage.policy.settings import PolicySettings
-from mirage.policy.view import Ended
+from mirage.policy.view import Ended, QueuedLink
 
 pytest.importorskip("xgboost", reason="pip install mirage-hpc[learn]")
 pytest.importorskip("safetensors", reason="pip install mirage-hpc[learn]")
@@ -177,6 +177,54 @@ def test_chains_share_one_look_at_the_queue(model):
     assert first.looks is second.looks is shared_looks(8, 0, "slurm", None, ())
     view = views()[0]
     assert first.looks.at(view) is second.looks.at(view)
+
+
+def held(view, *, aged=True):
+    """The view with the next link in the queue, held, with the age of a day or without any."""
+    since_s = view.now_s - DAY_S
+    link = QueuedLink(99, since_s, since_s if aged else -1, view.chain.limit_s, held=True)
+    return replace(view, chain=replace(view.chain, queued=link))
+
+
+def test_a_model_has_second_thoughts_as_the_rule_of_holds(trained, tmp_path):
+    wide(trained).save(tmp_path / "wide")
+    policy = make_policy(f"holds:by={tmp_path}/wide")
+    four_hours_left, ended = views()[1], views()[-1]
+    assert policy.decide(held(four_hours_left, aged=False)).actions == (
+        Release(reason="waiting-costs-more:model=correction"),
+    )
+    stays = policy.decide(held(four_hours_left))  # with its age it would start at once
+    assert [type(action) for action in stays.actions] == [Wait]
+    assert stays.actions[0].reason == "waiting-costs-less:model=correction"
+    assert policy.decide(held(ended)).actions == (Release(reason="ended"),)
+    check_policy(lambda: make_policy(f"holds:by={tmp_path}/wide"), thinks_again=True)
+
+
+def test_a_model_submits_ahead_of_time_where_it_would_if_interruptions_were_dearer(trained, tmp_path):
+    wide(trained).save(tmp_path / "wide")
+    view = replace(views()[0], chain=replace(views()[0].chain, ends_s=views()[0].now_s + 12 * HOUR_S))
+    plain = {cost: make_policy(f"{tmp_path}/wide", PolicySettings(Cost(cost, 1))) for cost in (1, 10)}
+    assert {cost: policy.decide(view).submits for cost, policy in plain.items()} == {1: False, 10: True}
+    asked = {times: make_policy(f"holds:by={tmp_path}/wide:insure={times}").decide(view) for times in (1, 10)}
+    assert not asked[1].submits
+    assert [action.reason for action in asked[10].actions] == ["may-be-needed", "look-soon"]
+
+
+def test_outside_its_training_a_held_link_is_decided_as_what_if_does(model):
+    view = held(next(view for view in example_views() if view.chain.ends_s - view.now_s == 48 * HOUR_S))
+    learned, rule = (make_policy(name, PolicySettings(seed=3)) for name in (f"holds:by={model}", "holds"))
+    plan, its = learned.decide(view), rule.decide(view)
+    assert [type(action) for action in plan.actions] == [type(action) for action in its.actions]
+    assert plan.actions[0].reason.startswith("outside-training:feature=remaining_h")
+
+
+def test_what_cannot_tell_of_a_held_link_is_refused_as_a_rule_of_holds(data, tmp_path):
+    train_policy({1: HISTORY_ONLY}, data, SLICES, Said("made-up"), SETTINGS).save(tmp_path / "old")
+    for name in (f"{tmp_path}/old", "average"):
+        with pytest.raises(ConfigurationError, match="cannot tell what a held link would do; name a model"):
+            make_policy(f"holds:by={name}")
+    with pytest.raises(ModelFileError, match="no such file"):
+        make_policy(f"holds:by={tmp_path}/none")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,11 @@ from mirage.duration import HOUR_S
 from mirage.learn.networks.inputs import OF_THE_LINK
 from mirage.learn.networks.model import network_arrays, network_from, network_settings
 from mirage.learn.networks.published import PublishedPolicy, PublishedTransformer
+from mirage.learn.regression.model import TrainingSettings
+from mirage.learn.reinforcement import network_methods
 from mirage.learn.reinforcement.published_methods import PublishedSettings, train_published
 from mirage.learn.reinforcement.reinforce import ReinforceLearning, _weights, probes
+from mirage.learn.training.steps import KeptSteps
 
 
 def test_samples_lie_eight_hours_apart_and_end_with_the_link():
@@ -32,6 +35,27 @@ def test_an_epoch_changes_the_linear_layer_only():
     changed = {name for name, weights in network.state_dict().items() if not torch.equal(weights, before[name])}
     assert changed == {"action.weight", "action.bias"}
     assert figures["reward"] < 0
+
+
+def test_a_row_is_predicted_once_and_alike_whoever_comes_to_it_first():
+    torch.manual_seed(0)
+    network = PublishedPolicy(PublishedTransformer(1, 1, width=8)).eval()
+    data, asked = small_environment.sampled(30), []
+    network.frozen.register_forward_hook(lambda _, histories, predicted: asked.append(len(histories[0])))
+    rows = np.arange(len(data))
+    at_once = ReinforceLearning(network, data)._predicted(rows)
+    one_by_one = ReinforceLearning(network, data)
+    last_first = torch.cat([one_by_one._predicted(rows[[row]]) for row in rows[::-1]]).flip(0)
+    assert torch.equal(at_once, last_first)
+    assert sum(asked) == 2 * len(data)
+
+
+def test_fewer_epochs_bound_regressions_and_leave_reinforce_as_published(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr(network_methods, "train_published", lambda *asked: seen.append(asked[-1]))
+    monkeypatch.setattr(network_methods, "_trained", lambda model, steps: model)
+    network_methods.train_moe_pg_2023(None, None, TrainingSettings(epochs=3), KeptSteps(tmp_path))
+    assert (seen[0].epochs, seen[0].reinforce_epochs) == (3, None)
 
 
 @pytest.mark.slow

@@ -42,6 +42,8 @@ def test_wrong_plans_are_refused():
         plan(methods=("bosted",))
     with pytest.raises(UnknownName, match="what-if"):
         plan(policies=("what-iff",))
+    with pytest.raises(ConfigurationError, match="asks models of boosted; name that among the methods"):
+        plan(policies=("holds:by=boosted",))
     with pytest.raises(ConfigurationError, match="every month once"):
         plan(months=("2023-02", "2023-02"))
     with pytest.raises(ConfigurationError, match="is no month"):

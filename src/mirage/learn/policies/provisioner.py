@@ -20,12 +20,12 @@ from mirage.learn.policies.looks import Looks
 from mirage.learn.ranges import Outside
 from mirage.learn.regression.model import Seen
 from mirage.learn.training.trained import Part, Trained
-from mirage.policy.contract import Policy
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import Chain, View
 from mirage.provision.policies.rules import chain_of, plan_without_choice
+from mirage.provision.policies.what_if import WhatIf
 
 
 class LearnedProvisioner:
@@ -36,33 +36,41 @@ class LearnedProvisioner:
         cost: What an hour of interruption and of overlap costs.
         what_if: Decides where nothing has been learnt.
         looks: The futures of the queue, shared by all chains; None where no model reads a forecast.
+
+    Attributes:
+        forecasts: Whether every model weighs futures of the queue; those of 2023 see snapshots alone.
     """
 
-    def __init__(self, trained: Trained, cost: Cost, what_if: Policy, looks: Looks | None) -> None:
+    def __init__(self, trained: Trained, cost: Cost, what_if: WhatIf, looks: Looks | None) -> None:
         self.trained, self.cost, self.what_if, self.looks = trained, cost, what_if, looks
+        models = [part.model for part in trained.parts.values() if part.model is not None]
+        self.forecasts = not models or (looks is not None and all(model.inputs for model in models))
 
     def decide(self, view: View) -> Plan:
         """Ask the model of the chain's size."""
         chain = chain_of(view)
-        if (plan := plan_without_choice(view, chain)) is not None:
-            return plan
+        plan = plan_without_choice(view, chain)
+        return self.weighed_at(view, chain, self.cost) if plan is None else plan
+
+    def weighed_at(self, view: View, chain: Chain, cost: Cost) -> Plan:
+        """What to do at a cost: submit now, or wait; of a link that is queued already, let it compete or hold it."""
         part = self.trained.parts.get(chain.nodes)
         if part is None:
-            return self._as_what_if(view, self._unknown_size(chain))
+            return self._as_what_if(view, chain, cost, self._unknown_size(chain))
         if part.model is None:
-            return self.what_if.decide(view)
+            return self.what_if.weighed_at(view, chain, cost)
         if part.repeats is not None:
             elsewhere = part.repeats.outside(repeats_of(view))
             if elsewhere is not None:
-                return self._as_what_if(view, elsewhere)
+                return self._as_what_if(view, chain, cost, elsewhere)
         seen, forecast = self._seen(view, chain, part)
         if part.ranges is not None:
             outside = part.ranges.outside(seen.columns(part.ranges.names)[0])
             if outside is not None:
-                return self._as_what_if(view, outside)
+                return self._as_what_if(view, chain, cost, outside)
         estimate = {name: float(values[0]) for name, values in part.model.told(seen).items()}
         estimate["remaining_s"] = float(chain.ends_s - view.now_s)
-        if part.model.submits(seen, self.cost)[0]:
+        if part.model.submits(seen, cost)[0]:
             return Plan((Submit(reason=f"waiting-costs-more:model={part.method}"),), estimate, forecast)
         until_s = min(view.now_s + chain.step_s, chain.ends_s)
         return Plan((Wait(reason=f"waiting-costs-less:model={part.method}", until_s=until_s),), estimate, forecast)
@@ -85,9 +93,9 @@ class LearnedProvisioner:
         nearest = min(self.trained.parts, key=lambda nodes: abs(nodes - chain.nodes))
         return Outside("link_nodes", chain.nodes, nearest)
 
-    def _as_what_if(self, view: View, outside: Outside) -> Plan:
+    def _as_what_if(self, view: View, chain: Chain, cost: Cost, outside: Outside) -> Plan:
         """The plan of ``what-if``, with the reason why it was asked."""
-        plan = self.what_if.decide(view)
+        plan = self.what_if.weighed_at(view, chain, cost)
         said = f"outside-training:{outside.words},what-if="
         actions = tuple(replace(action, reason=said + _word(action.reason)) for action in plan.actions)
         return replace(plan, actions=actions)

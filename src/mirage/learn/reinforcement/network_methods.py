@@ -35,12 +35,15 @@ def _train(
 def _train_published(
     body: str, decides: str, data: HandOvers, tune: HandOvers, settings: TrainingSettings, steps: Steps
 ) -> TrainedNetwork:
-    """A network as published; it goes on from the last epoch that was kept."""
+    """A network as published; it goes on from the last epoch that was kept.
+
+    Only regressions are bounded by the settings: REINFORCE costs next to nothing, and is done as published.
+    """
     own = PublishedSettings(
         seed=settings.seed, folder=steps.checkpoints, progress=partial(_tell, steps), threads=settings.threads
     )
     if settings.epochs is not None:
-        own = replace(own, epochs=settings.epochs, reinforce_epochs=settings.epochs)
+        own = replace(own, epochs=settings.epochs)
     return _trained(train_published(body, decides, data, tune, own), steps)
 
 

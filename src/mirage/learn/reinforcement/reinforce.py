@@ -90,13 +90,17 @@ class RegressionLearning:
 
 
 class ReinforceLearning:
-    """REINFORCE: a batch of episodes and one step of the linear layer an epoch."""
+    """REINFORCE: a batch of episodes and one step of the linear layer an epoch.
+
+    What the frozen network predicts of a row never changes: it is asked once.
+    """
 
     def __init__(self, network: PublishedPolicy, data: HandOvers) -> None:
         self.network: nn.Module = network
         self.modules: Mapping[str, nn.Module] = {"network": network}
         self.optimiser = torch.optim.Adam(network.action.parameters(), lr=RATE)
         self._data, self._first, self._last = data, data.windows()[:-1], last_rows(data)
+        self._parts = torch.full((len(data), network.action.in_features), torch.nan)
 
     def epoch(self, number: int, of: int, rng: np.random.Generator) -> Figures:
         """One batch; ``tune`` only falls, for the last weights are kept."""
@@ -120,7 +124,7 @@ class ReinforceLearning:
         plays = np.ones(EPISODES, dtype=np.bool_)
         while plays.any():
             said = torch.zeros(EPISODES, 2)
-            said[torch.from_numpy(plays)] = self.network(torch.from_numpy(self._data.history(at[plays])))
+            said[torch.from_numpy(plays)] = self.network.action(self._predicted(at[plays]))
             odds = np.exp(np.diff(said.detach().numpy().astype(np.float64), axis=1)[:, 0])
             submits = (rng.random(EPISODES) < odds / (1 + odds)) | (at == self._last[at])
             rows.append(np.where(plays, at, -1))
@@ -129,6 +133,18 @@ class ReinforceLearning:
             plays = plays & ~submits
             at = np.where(plays, at + 1, at)
         return np.array(rows), torch.stack(logits), torch.from_numpy(np.array(actions))
+
+    def _predicted(self, rows: Ints) -> Tensor:
+        """What the frozen network predicts of rows, shape (n, parts).
+
+        Rows are asked in the same batches whoever comes to them first, so that a training that goes on after a kill
+        predicts the same to the last bit.
+        """
+        for batch in np.unique(rows[self._parts[rows, 0].isnan().numpy()] // ASKED_AT_ONCE):
+            asked = np.arange(batch * ASKED_AT_ONCE, min((batch + 1) * ASKED_AT_ONCE, len(self._data)))
+            with torch.no_grad():
+                self._parts[asked] = self.network.frozen.parts(torch.from_numpy(self._data.history(asked)))
+        return self._parts[rows]
 
 
 def _weights(rows: Ints, reward: Floats) -> tuple[Floats, Tensor]:

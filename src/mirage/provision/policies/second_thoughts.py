@@ -7,12 +7,15 @@ go with the age it has gathered when the futures say so.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from mirage.duration import MINUTE_S
+from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
 from mirage.policy.parameter import COUNT, YES_OR_NO, Form, read_parameters
 from mirage.policy.plan import Action, Hold, Plan, Release, Submit, Wait
+from mirage.policy.registry import make_policy
+from mirage.policy.settings import PolicySettings
 from mirage.policy.view import Chain, View
 from mirage.provision.policies import what_if
 from mirage.provision.policies.rules import chain_of, plan_without_choice
@@ -23,6 +26,9 @@ SOON_S = MINUTE_S
 
 INSURE = 10.0
 """How many times dearer an interruption is taken to be when it is asked whether to submit ahead of time."""
+
+BY = "by"
+"""Name of the parameter that names another rule."""
 
 EARLY_MIN = 10
 """A link is submitted ahead of time only where no future starts it within so many minutes: it would run at once."""
@@ -39,34 +45,79 @@ PARAMETERS = {
     "bank": YES_OR_NO,
     "insure": Form("TIMES", _times),
     "early": COUNT,
+    BY: Form("MODEL", str),
     **what_if.PARAMETERS,
 }
-"""What may stand after the name: ``holds:bank=yes``, ``holds:insure=20:early=5:futures=32``."""
+"""What may stand after the name: ``holds:bank=yes``, ``holds:insure=20:early=5:futures=32``, ``holds:by=./model``."""
+
+
+@runtime_checkable
+class Rule(Protocol):
+    """Weighs submitting the next link of a chain now against doing so later.
+
+    Attributes:
+        forecasts: Whether it weighs futures of the queue, in which a queued link has the age that it has.
+    """
+
+    forecasts: bool
+
+    def weighed_at(self, view: View, chain: Chain, cost: Cost) -> Plan:
+        """What to do at a cost: submit now, or wait; of a link that is queued already, let it compete or hold it."""
+        ...
 
 
 def holds(parameter: str = "", *, bank_age: bool = False, **needed: Any) -> Holds:
-    """``holds`` from the parameter in its name and from what it needs of the settings."""
-    return Holds(**({"bank": bank_age} | needed | read_parameters("holds", parameter, PARAMETERS)))
+    """``holds`` from the parameter in its name and from what it needs of the settings.
+
+    Raises:
+        ConfigurationError: The parameter cannot be used, or the policy it names does not weigh futures of the queue.
+    """
+    given = read_parameters("holds", parameter, PARAMETERS)
+    if BY in given:
+        given[BY] = _rule(given[BY], PolicySettings(**needed))
+    return Holds(**({"bank": bank_age} | needed | given))
+
+
+def _rule(name: str, settings: PolicySettings) -> Rule:
+    """The policy by which links are submitted and let go."""
+    policy = make_policy(name, settings)
+    if isinstance(policy, Rule) and policy.forecasts:
+        return policy
+    raise ConfigurationError(
+        f"holds:{BY}={name}: this policy does not weigh futures of the queue, so it cannot tell what a held link would "
+        "do; name a model of a method that reads a forecast, such as correction (mirage train --help lists them)"
+    )
 
 
 class Holds(WhatIf):
     """Submits ahead of time, holds, and lets go by the futures of the link with the age it has.
 
     A link that may be needed is submitted while nothing lets it start at once, and held at the next look: nothing
-    starts by surprise between two decisions, and on Slurm its age grows all the same. From then on the same rule as
-    that of ``what-if`` says when it is to compete. Where holding costs a job its age, nothing is submitted ahead of
-    time, and a link is held only where it would start so early that its place is worth less.
+    starts by surprise between two decisions, and on Slurm its age grows all the same. From then on the same rule says
+    when it is to compete: that of ``what-if``, or of a model that has learnt. Where holding costs a job its age,
+    nothing is submitted ahead of time, and a link is held only where it would start so early that its place is worth
+    less.
 
     Args:
         bank: Whether the link is submitted as early as can be, only to gather age; otherwise only where interruptions
             ``insure`` times as dear would have it submitted.
         insure: How many times dearer.
         early: Minutes within which no future may start a link that is submitted ahead of time.
+        by: The rule that says when a link is to compete, as one that was learnt; None for that of ``what-if``.
         further: As ``WhatIf`` takes it.
     """
 
-    def __init__(self, *, bank: bool = False, insure: float = INSURE, early: int = EARLY_MIN, **further: Any) -> None:
+    def __init__(
+        self,
+        *,
+        bank: bool = False,
+        insure: float = INSURE,
+        early: int = EARLY_MIN,
+        by: Rule | None = None,
+        **further: Any,
+    ) -> None:
         super().__init__(**further)
+        self.rule = by or self
         self.keeps_age = self.forecaster.scheduler.hold_keeps_age
         self.bank, self.early_s = bank and self.keeps_age, early * MINUTE_S
         self.insured = Cost(self.cost.interruption * insure, self.cost.overlap)
@@ -78,7 +129,7 @@ class Holds(WhatIf):
             return self._of_queued(view, chain)
         if (plan := plan_without_choice(view, chain)) is not None:
             return plan
-        plan = self.weighed_at(view, chain, self.cost)
+        plan = self.rule.weighed_at(view, chain, self.cost)
         if not self.keeps_age:
             return plan
         if plan.submits:
@@ -86,7 +137,7 @@ class Holds(WhatIf):
         if not self._starts_soon(view, chain):
             if self.bank:
                 return _and_look_soon(plan, (Submit(reason="gathers-age"),), view.now_s)
-            if plan.forecast is not None and self.weighed_at(view, chain, self.insured).submits:
+            if plan.forecast is not None and self.rule.weighed_at(view, chain, self.insured).submits:
                 return _and_look_soon(plan, (Submit(reason="may-be-needed"),), view.now_s)
         return replace(plan, actions=(Wait(reason="next-decision"),)) if self.bank else plan
 
@@ -97,7 +148,7 @@ class Holds(WhatIf):
         held = queued.held or queued.begins_s > view.now_s
         if chain.ends_s <= view.now_s:
             return Plan((Release(reason="ended"),) if held else ())
-        plan = self.weighed_at(view, chain, self.cost)
+        plan = self.rule.weighed_at(view, chain, self.cost)
         why = plan.actions[0].reason
         actions: tuple[Action, ...] = (Release(reason=why),) if held else (Wait(reason=why),)
         if not plan.submits:

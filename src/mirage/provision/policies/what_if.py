@@ -70,7 +70,12 @@ class WhatIf:
         quick: Whether to look first at what a link submitted now would wait, a forecast that chains of the same form
             share, and to weigh only what that leaves open. An agent with hundreds of chains needs it.
         names: Whether run times are learnt from jobs of the same name, too.
+
+    Attributes:
+        forecasts: It weighs futures of the queue, as models may not.
     """
+
+    forecasts = True
 
     def __init__(
         self,

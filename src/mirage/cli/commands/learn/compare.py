@@ -157,8 +157,8 @@ _compare_options = option_group(
         default="",
         callback=_epochs,
         metavar="LIST",
-        help="Of networks at most, in each stage, as 12 or 12,moe-dqn-2023=4.  [default: what each method has; as "
-        "published, 300 and many hours]",
+        help="Of networks at most, in each stage but REINFORCE, as 12 or 12,moe-dqn-2023=4.  [default: what each "
+        "method has; as published, 300 and many hours]",
     ),
     futures_option,
 )

@@ -85,7 +85,8 @@ epochs_option = click.option(
     "--epochs",
     type=click.IntRange(1),
     metavar="N",
-    help="Of a network at most, in each stage.  [default: what the method has; as published, 300 and many hours]",
+    help="Of a network at most, in each stage but REINFORCE.  [default: what the method has; as published, 300 and "
+    "many hours]",
 )
 
 futures_option = click.option(

@@ -9,6 +9,7 @@ from mirage.errors import ConfigurationError
 from mirage.learn.training.folds import month_begin_s
 from mirage.learn.training.methods import METHODS, method_named
 from mirage.policy.cost import Cost
+from mirage.policy.registry import policy_named_by
 from mirage.provision.evaluation.candidate import BOUNDS, HINDSIGHT, Candidate
 from mirage.provision.evaluation.score import REACTIVE
 
@@ -31,13 +32,19 @@ def kind_of(policy: str) -> str:
     return OURS if policy in METHODS or policy.partition(":")[0] in _OURS else BASELINE
 
 
+def method_within(policy: str) -> str | None:
+    """The method whose model another policy asks: ``correction`` of ``holds:by=correction``; None of most."""
+    inner = None if policy in BOUNDS else policy_named_by(policy)
+    return inner if inner in METHODS else None
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a comparison compares.
 
     Attributes:
         methods: Methods of learning, by name.
-        policies: The others, bounds among them.
+        policies: The others, bounds among them. ``holds:by=correction`` asks the models of that method.
         months: To test on, ``2023-03``.
         costs: What hours of interruption and overlap cost.
         seeds: Everything random is played with each, and every method trained with each.
@@ -59,6 +66,8 @@ class Plan:
         for policy in self.policies:
             if policy not in HINDSIGHT:
                 _ = Candidate(policy).spec
+            if (asked := method_within(policy)) is not None and asked not in self.methods:
+                raise ConfigurationError(f"{policy} asks models of {asked}; name that among the methods, too")
         for month in self.months:
             month_begin_s(month)
         for values, what in ((self.names, "method or policy"), (self.months, "month"), (self.seeds, "seed")):

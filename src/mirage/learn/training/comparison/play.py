@@ -11,8 +11,9 @@ import numpy as np
 from mirage.errors import ConfigurationError
 from mirage.executors.executor import Executor
 from mirage.learn.training.comparison.models import Progress, Wanted
-from mirage.learn.training.comparison.plan import Group, Plan
+from mirage.learn.training.comparison.plan import Group, Plan, method_within
 from mirage.learn.training.folds import month_begin_s, shifted
+from mirage.policy.registry import with_policy_named
 from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import ORACLE_HOLDS, Candidate, candidates
 from mirage.provision.evaluation.episode import Scenario
@@ -124,12 +125,21 @@ def _study(
     world: World, plan: Plan, group: Group, month: str, protocol: Protocol, models: Mapping[Wanted, Path]
 ) -> tuple[Study, dict[str, str]]:
     """What a group plays in a month, and the plain keys of what is played from files."""
-    files = {method: str(models[Wanted(method, month, group.seed)]) for method in group.methods}
-    tried = candidates([*group.policies, *files.values()], list(plan.costs))
+
+    def file_of(method: str) -> str:
+        return str(models[Wanted(method, month, group.seed)])
+
+    named = {method: file_of(method) for method in group.methods}
+    for policy in group.policies:
+        method = method_within(policy)
+        named[policy] = policy if method is None else with_policy_named(policy, file_of(method))
+    tried = candidates(list(named.values()), list(plan.costs))
     holds = group.every_seed and ORACLE_HOLDS in plan.policies
     study = Study(world.scenario, protocol, world.links, tuple(tried), group.seed, holds)
     names = {
-        Candidate(path, cost).key: Candidate(method, cost).key for method, path in files.items() for cost in plan.costs
+        Candidate(played, cost).key: Candidate(plain, cost).key
+        for plain, played in named.items()
+        for cost in plan.costs
     }
     return study, names
 
