@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ from mirage.agent.model import ChainSpec
 from mirage.agent.policy_runner.question import PolicyRequest, settings_for
 from mirage.agent.store.rows import spec_from_json, spec_to_json
 from mirage.duration import UNLIMITED_S
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, ModelFileError
 from mirage.job_state import MISSING
 from mirage.policy.builtin import POLICIES
 from mirage.policy.contract import PolicySpec
@@ -83,6 +84,13 @@ def test_age_is_banked_only_by_a_policy_that_can(monkeypatch: pytest.MonkeyPatch
     banks = PolicySpec("nowhere:nothing", "banks age", needs=("bank_age",), thinks_again=True)
     monkeypatch.setitem(POLICIES, "reactive", banks)  # type: ignore[misc]
     check_policy(spec)
+
+
+def test_a_model_that_another_policy_is_to_ask_is_looked_for_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match="none: no such file"):
+        check_policy(ChainSpec(Submission("job.sh"), policy=f"holds:by={tmp_path}/none"))
+    with pytest.raises(ConfigurationError, match="name a model of a method that reads a forecast"):
+        check_policy(ChainSpec(Submission("job.sh"), policy="holds:by=reactive"))
 
 
 def test_banked_age_reaches_the_policy_and_is_kept() -> None:

@@ -8,20 +8,19 @@ from mirage.learn.reinforcement.dqn import DqnSettings, n_step_values
 from mirage.learn.reinforcement.judge import decisions
 from mirage.learn.reinforcement.methods import NetworkSettings, train_network
 
-LEAST = {0.5: 0.95, 0.75: 0.9, 0.9: 0.9}
-"""Share of the optimum's gain that is asked for at each cost. At 1:1, which a third of the training is at, seeds 0 to 2
-reach it; at 3:1 and 9:1 it varies more. The rule of the pre-trained distribution alone has 0.8 there."""
+COSTS = (0.5, 0.75, 0.9)
+"""1:1, 3:1 and 9:1, as shares of an hour of interruption. The rule of the pre-trained distribution alone reaches 0.9 of
+the optimum's gain at the first, and 0.8 at the others."""
 
 
-def short_of(model) -> dict[float, float]:
-    """Costs at which less of the optimum's gain over submitting at the end is reached than asked for, and how much."""
+def gains(model) -> list[float]:
+    """Share of the optimum's gain over submitting at the end that a network reaches, at each cost."""
     rows = ScaledHandOvers(small_environment.every_state(), model.scaling)
     shape = small_environment.best_decisions(0.5).shape
-    gained = {
-        share: small_environment.gain(decisions(model.network, rows, share, model.decides).reshape(shape), share)
-        for share in LEAST
-    }
-    return {share: gain for share, gain in gained.items() if gain < LEAST[share]}
+    return [
+        small_environment.gain(decisions(model.network, rows, share, model.decides).reshape(shape), share)
+        for share in COSTS
+    ]
 
 
 def test_waiting_is_worth_what_the_decisions_after_it_lead_to():
@@ -43,7 +42,7 @@ def test_waiting_is_worth_what_the_decisions_after_it_lead_to():
 def test_a_deep_q_network_comes_within_5_percent_of_the_optimum():
     settings = NetworkSettings(
         pretrain=PretrainSettings(epochs=0),
-        dqn=DqnSettings(epochs=6, patience=6, steps=120, n_step=3, rate=2e-3, tau=0.05, quantiles=0.1),
+        dqn=DqnSettings(epochs=12, patience=12, steps=120, n_step=3, rate=2e-3, tau=0.05, quantiles=0.1),
     )
     data, tune = small_environment.sampled(600, 1), small_environment.sampled(150, 2)
-    assert not short_of(train_network("perceptron", "dqn", data, tune, settings))
+    assert min(gains(train_network("perceptron", "dqn", data, tune, settings))) >= 0.95

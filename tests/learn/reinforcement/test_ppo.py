@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import small_environment
-from test_dqn import short_of
+from test_dqn import gains
 
 from mirage.learn.networks.pretrain import PretrainSettings
 from mirage.learn.reinforcement.methods import NetworkSettings, train_network
@@ -23,7 +23,10 @@ def test_advantages_are_weighted_sums_of_surprises_up_to_the_end_of_a_window():
 def test_a_policy_gradient_comes_within_5_percent_of_the_optimum():
     settings = NetworkSettings(
         pretrain=PretrainSettings(epochs=0),
-        ppo=PpoSettings(epochs=8, patience=8, rate=4e-3, horizon=12, passes=4, entropy=0.003, quantiles=0.1),
+        ppo=PpoSettings(epochs=16, patience=16, rate=4e-3, horizon=12, passes=4, entropy=0.003, quantiles=0.1),
     )
     data, tune = small_environment.sampled(600, 1), small_environment.sampled(150, 2)
-    assert not short_of(train_network("perceptron", "ppo", data, tune, settings))
+    gained = gains(train_network("perceptron", "ppo", data, tune, settings))
+    # seeds 0 to 2 have at least 0.96 in the mean, and 0.94 at the worst cost
+    assert np.mean(gained) >= 0.95
+    assert min(gained) >= 0.9
