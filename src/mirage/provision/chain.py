@@ -9,7 +9,8 @@ from mirage.duration import HOUR_S
 LIGHT_S, HEAVY_S = 2 * HOUR_S, 12 * HOUR_S
 """Bounds of the load classes on the reactive interruption (Mirage, SC'23)."""
 
-LOADS = ("light", "medium", "heavy")
+LIGHT = "light"
+LOADS = (LIGHT, "medium", "heavy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,5 +29,5 @@ class Link:
 def load_class(reactive_x_s: float) -> str:
     """``light``, ``medium`` or ``heavy``, by what a reactive chain would have suffered."""
     if reactive_x_s <= LIGHT_S:
-        return "light"
+        return LIGHT
     return "medium" if reactive_x_s <= HEAVY_S else "heavy"

@@ -13,6 +13,7 @@ from mirage.learn.training.comparison.claims import FAILS, HOLDS, OPEN, Claim, c
 from mirage.learn.training.comparison.judge import judged
 from mirage.learn.training.comparison.plan import kind_of
 from mirage.learn.training.comparison.play import merged
+from mirage.learn.training.comparison.under_load import under_load
 from mirage.policy.cost import Cost
 
 
@@ -116,3 +117,22 @@ def test_claims_by_hand():
 def test_verdicts_come_from_intervals(interval, verdict):
     claim = Claim("average", 1, "medium", 9, 4.0, 2.0, 1.0, 0.5, interval, 0.5, None, 0.1)
     assert (claim.less_verdict, claim.without_verdict) == (verdict, OPEN)
+
+
+def test_under_load_shares_of_the_gap_are_those_by_hand():
+    found = {one.policy: one for one in judged(plan(), {2: seeds_of((0, 1))}).under_load}
+    average, what_if = found["average"], found["what-if"]
+    # the windows that cost reactive 5 and 13 h cost the oracle 2 and 1; what-if 4 with one seed and 6 with the other
+    assert (average.windows, average.interruption_h, average.overlap_h) == (2, 3.0, 0.0)
+    assert average.gap_closed == pytest.approx((18 - 6) / 15)
+    assert what_if.gap_closed == pytest.approx((36 - 4 - 6) / 30)
+    assert average.more == pytest.approx((4 + 6 - 12) / 30)
+    # over all windows: 12 h, and of what-if 18 and 12
+    assert average.more_of_all == pytest.approx((18 + 12 - 24) / 30)
+    assert (what_if.more, what_if.more_of_all_95) == (None, None)
+    assert average.more_of_all_95[0] < average.more_of_all < average.more_of_all_95[1]
+
+
+def test_without_load_there_is_no_gap_to_take_shares_of():
+    light = [trial for trial in four_windows() if trial.episode.load == "light"]
+    assert under_load(light, ["reactive"], None, [Cost()]) == []

@@ -256,11 +256,11 @@ def _row(
         interruption_95=stretches.mean(interruption, members),
         overlap_95=stretches.mean(overlap, members),
         cost_95=stretches.mean(costs, members),
-        gap_closed_95=_gap_interval(stretches, worst - costs, worst - best, members),
+        gap_closed_95=gap_interval(stretches, worst - costs, worst - best, members),
     )
 
 
-def _gap_interval(stretches: Stretches, closed: Floats, gap: Floats, members: NDArray[np.bool_]) -> Interval | None:
+def gap_interval(stretches: Stretches, closed: Floats, gap: Floats, members: NDArray[np.bool_]) -> Interval | None:
     """95 % interval of the gap closed: without second thoughts no policy closes more of it than all."""
     found = stretches.ratio(closed, gap, members)
     if found is None or (closed > gap + 1e-9)[members].any():

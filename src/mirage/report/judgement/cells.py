@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mirage.learn.training.comparison.under_load import UnderLoad
 from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.paired import Difference
 from mirage.provision.evaluation.score import Row
@@ -18,7 +19,7 @@ def markdown(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
-def both(row: Row) -> str:
+def both(row: Row | UnderLoad) -> str:
     """Interruption and overlap, hours."""
     return f"{row.interruption_h:.2f} / {row.overlap_h:.2f}"
 
@@ -28,7 +29,7 @@ def with_interval(value: float, interval: Interval | None) -> str:
     return f"{value:.2f}" if interval is None else f"{value:.2f} ({interval[0]:.2f} … {interval[1]:.2f})"
 
 
-def gap(row: Row) -> str:
+def gap(row: Row | UnderLoad) -> str:
     """Gap closed between the reactive chain and the oracle, per cent."""
     if row.gap_closed is None:
         return "–"
@@ -46,6 +47,17 @@ def difference(one: Difference | None) -> str:
         return f"{one.cost:+.2f}"
     told = f"{one.cost:+.2f} ({one.cost_95[0]:+.2f} … {one.cost_95[1]:+.2f})"
     return f"**{told}**" if one.verdict else told
+
+
+def points(value: float | None, interval: Interval | None) -> str:
+    """A difference of two shares in percentage points, bold where its interval leaves out zero."""
+    if value is None:
+        return ""
+    if interval is None:
+        return f"{100 * value:+.1f}"
+    low, high = interval
+    told = f"{100 * value:+.1f} ({100 * low:+.1f} … {100 * high:+.1f})"
+    return told if low <= 0 <= high else f"**{told}**"
 
 
 def share(value: float, interval: Interval | None) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from mirage.learn.training.comparison.claims import FAILS, HOLDS, LEAST_LESS, LEAST_WITHOUT, OPEN, Claim
 from mirage.learn.training.comparison.judge import Comparison
 from mirage.learn.training.comparison.plan import OURS, PUBLISHED, kind_of
+from mirage.provision.chain import LIGHT
 from mirage.provision.evaluation.score import ALL, REACTIVE
 from mirage.report.judgement.cells import at, both, difference, gap, links_of, markdown, percent, share
-from mirage.report.judgement.tables import LIGHT, View, cheapest, real
+from mirage.report.judgement.tables import View, cheapest, real
 
 _VERDICTS = {
     HOLDS: "holds beyond the interval for",

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from mirage.learn.training.comparison.judge import Comparison
+from mirage.provision.chain import LIGHT
 from mirage.provision.evaluation.score import CLASSES
 from mirage.report.judgement.cells import at, links_of
 from mirage.report.judgement.findings import claims_table, claims_words, findings
-from mirage.report.judgement.tables import LIGHT, View, main_cells, month_cells, seed_cells, table
+from mirage.report.judgement.tables import View, main_cells, month_cells, seed_cells, table, under_load_cells
 
 _LOADS = {"light": "reactive up to 2 h", "medium": "2 to 12 h", "heavy": "more than 12 h"}
 
@@ -47,6 +48,11 @@ def results_page(comparison: Comparison, provenance: dict[str, Any], pictures: d
     parts += ["## All methods"]
     for nodes in sizes:
         parts += _size_parts(comparison, nodes, pictures)
+    if comparison.under_load:
+        parts += ["## Where there is load", _under_load_words(views[0])]
+        for view in views:
+            if (cells := under_load_cells(view))[1]:
+                parts += [f"**{_title(view)}**{_loaded_windows(view)}", table(cells)]
     parts += ["## The published claims", _CLAIMS]
     for nodes in sizes:
         parts += [*filter(None, [claims_words(comparison, nodes)]), claims_table(comparison, nodes)]
@@ -82,6 +88,23 @@ def _load_parts(view: View) -> list[str]:
             in_hours = "; in hours, as there is little to close" if load == LIGHT else ""
             parts += [f"**{_title(view)}, {told}**{in_hours}", table(main_cells(view, load))]
     return parts
+
+
+def _under_load_words(view: View) -> str:
+    """What the tables of medium and heavy load hold."""
+    said = "Medium and heavy load together: in light load there is little to gain, and shares of it say little."
+    if view.against is None:
+        return said
+    return (
+        f"{said} The last columns tell by how many points of the gap a policy closes more than `{view.against}`, "
+        "paired by window, and bold where the interval leaves out zero."
+    )
+
+
+def _loaded_windows(view: View) -> str:
+    """``: 20 windows``."""
+    sizes = {one.link_nodes: one.windows for one in view.comparison.under_load}
+    return f": {sizes[view.nodes]} window{'s' if sizes[view.nodes] > 1 else ''}"
 
 
 def _windows_words(view: View) -> str:

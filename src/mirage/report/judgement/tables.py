@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from mirage.learn.training.comparison.judge import Comparison
 from mirage.learn.training.comparison.plan import BOUND, KINDS, kind_of
+from mirage.provision.chain import LIGHT
 from mirage.provision.evaluation.candidate import ORACLE
 from mirage.provision.evaluation.paired import Difference
 from mirage.provision.evaluation.score import ALL, Row
-from mirage.report.judgement.cells import both, difference, gap, markdown, named, percent, with_interval
-
-LIGHT = "light"
+from mirage.report.judgement.cells import both, difference, gap, markdown, named, percent, points, with_interval
 
 Cells = tuple[list[str], list[list[str]]]
 """Heads and rows."""
@@ -73,6 +72,26 @@ def main_cells(view: View, load: str = ALL) -> Cells:
             cells.append(f"{row.cost - oracle.cost:+.2f}")
         found.append([*cells, *([difference(paired.get(group[0]))] if view.against else [])])
     return heads, found
+
+
+def under_load_cells(view: View) -> Cells:
+    """What is gained in medium and heavy load together, in shares of the gap."""
+    found = {
+        one.policy: one
+        for one in view.comparison.under_load
+        if (one.link_nodes, one.cost_ratio) == (view.nodes, view.ratio)
+    }
+    heads = ["", "policy", "interruption / overlap, h", "gap closed"]
+    if view.against:
+        heads += [f"more than `{view.against}`", "the same over all windows"]
+    rows = []
+    for kind, group in view.groups(found.__contains__):
+        one = found[group[0]]
+        cells = [kind, named(group), both(one), gap(one)]
+        if view.against:
+            cells += [points(one.more, one.more_95), points(one.more_of_all, one.more_of_all_95)]
+        rows.append(cells)
+    return heads, rows
 
 
 def month_cells(view: View) -> Cells:

@@ -17,8 +17,9 @@ import numpy as np
 from mirage.learn.training.comparison.claims import Claim, claims
 from mirage.learn.training.comparison.plan import OURS, PUBLISHED, Plan, kind_of
 from mirage.learn.training.comparison.play import Trials
+from mirage.learn.training.comparison.under_load import UnderLoad, under_load
 from mirage.provision.evaluation.candidate import HINDSIGHT, Candidate
-from mirage.provision.evaluation.evaluate import Evaluation, assess
+from mirage.provision.evaluation.evaluate import Evaluation, assess, compared_with
 from mirage.provision.evaluation.paired import Difference, differences
 from mirage.provision.evaluation.score import ALL, REACTIVE, Row, outcome, score
 
@@ -33,6 +34,7 @@ class Comparison:
         seeds: Seed → rows over all loads of what is random.
         claims: What the published methods and ours did, as the paper's abstract puts it, at the first cost.
         alike: Nodes of a link → policies of one kind that did the same in every window, together.
+        under_load: What everything gained in medium and heavy load.
     """
 
     plan: Plan
@@ -41,6 +43,7 @@ class Comparison:
     seeds: dict[int, tuple[Row, ...]]
     claims: tuple[Claim, ...]
     alike: dict[int, tuple[tuple[str, ...], ...]]
+    under_load: tuple[UnderLoad, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -51,6 +54,7 @@ class Comparison:
             "differences": [one.to_json() for one in (*found.differences, *self.against_reactive)],
             "seeds": {str(seed): [row.to_json() for row in rows] for seed, rows in self.seeds.items()},
             "claims": [claim.to_json() for claim in self.claims],
+            "under_load": [one.to_json() for one in self.under_load],
             "intervals": found.intervals,
         }
 
@@ -71,7 +75,9 @@ def judged(plan: Plan, trials: Trials) -> Comparison:
     told = [name for name in names if kind_of(name) in (PUBLISHED, OURS)]
     claimed = [claim for of_link in trials.values() for claim in claims(of_link, told, costs[0])]
     alike = {nodes: _alike(plan, nodes, trials) for nodes in trials}
-    return Comparison(plan, evaluation, against, _by_seed(plan, trials), tuple(claimed), alike)
+    base = compared_with(names, None)
+    loaded = [one for of_link in trials.values() for one in under_load(of_link, names, base, costs)]
+    return Comparison(plan, evaluation, against, _by_seed(plan, trials), tuple(claimed), alike, tuple(loaded))
 
 
 def _by_seed(plan: Plan, trials: Trials) -> dict[int, tuple[Row, ...]]:
