@@ -15,7 +15,7 @@ from mirage.learn.networks.model import (
     network_settings,
 )
 from mirage.learn.networks.pretrain import PretrainSettings
-from mirage.learn.reinforcement.methods import describe, train_network
+from mirage.learn.reinforcement.methods import train_network
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +40,11 @@ def test_a_model_is_read_as_it_was_written(model, decides):
     assert (again.method, again.figures, again.longest_lead_s) == (model.method, model.figures, model.longest_lead_s)
 
 
-def test_usage_of_experts_is_described(model):
-    said = describe(model)
-    assert [set(expert) for expert in said["experts"]] == [{"weight", "led"}] * 4
-    assert sum(expert["weight"] for expert in said["experts"]) == pytest.approx(1)
-    assert 0.5 <= said["balance"] <= 1
+def test_a_mixture_tells_how_it_uses_its_experts(model):
+    weights, led = ([model.figures[f"expert_{k}_{what}"] for k in range(4)] for what in ("weight", "led"))
+    assert sum(weights) == pytest.approx(1)
+    assert sum(led) == pytest.approx(1)
+    assert 0.5 <= model.figures["balance"] <= 1
 
 
 def test_quantiles_of_the_wait_ascend(model):

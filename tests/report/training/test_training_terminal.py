@@ -1,6 +1,7 @@
 """What is told of a training."""
 
 from io import StringIO
+from typing import Any
 
 from rich.console import Console
 
@@ -9,10 +10,10 @@ from mirage.predict.model_file import ModelCard, TrainedOn
 from mirage.report.training.terminal import print_trained
 
 
-def told(rows: int, method: str) -> str:
+def told(rows: int, method: str, **settings: Any) -> str:
     on = TrainedOn("jobs.csv", 0, HOUR_S, rows)
     written = StringIO()
-    card = ModelCard("provisioner", 1, (), on, settings={"sizes": {"8": {"method": method}}})
+    card = ModelCard("provisioner", 1, (), on, settings={"sizes": {"8": {"method": method, **settings}}})
     print_trained(card, Console(file=written, width=140))
     return written.getvalue()
 
@@ -25,3 +26,11 @@ def test_where_what_if_keeps_every_place_nothing_was_trained() -> None:
     said = told(0, "what-if")
     assert "nothing was trained" in said
     assert "decisions in windows" not in said
+
+
+def test_a_mixture_is_told_with_the_use_of_its_experts() -> None:
+    usage = {"expert_0_weight": 0.3, "expert_1_weight": 0.7, "expert_0_led": 0.25, "expert_1_led": 0.75}
+    said = told(12, "moe-dqn", settings={"figures": {"balance": 0.92, **usage}})
+    assert "experts for links of 8 nodes: mean weights 0.30, 0.70; they lead 25%, 75% of the decisions;" in said
+    assert "balance 0.92 of 1" in said
+    assert "experts for" not in told(12, "transformer-dqn", settings={"figures": {"weights": 3}})

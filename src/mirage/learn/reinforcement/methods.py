@@ -107,16 +107,6 @@ def usage_of(network: Network, rows: ScaledHandOvers, most: int = 4_096) -> Expe
     return expert_usage(network.body, (Batch.of(rows.seen(batch)) for batch in batches(chosen, ASKED_AT_ONCE)))
 
 
-def describe(model: NetworkModel) -> dict[str, Any]:
-    """What a model is, for a page or a table: its name, body, weights, figures, and usage of experts if it has any."""
-    experts = sum(name.startswith("expert_") and name.endswith("_weight") for name in model.figures)
-    usage = [
-        {"weight": model.figures[f"expert_{k}_weight"], "led": model.figures[f"expert_{k}_led"]} for k in range(experts)
-    ]
-    said = {"method": model.method, "body": model.body, "weights": model.weights, "figures": dict(model.figures)}
-    return said | ({"experts": usage, "balance": model.figures["balance"]} if usage else {})
-
-
 def _late(data: HandOvers, settings: NetworkSettings, what: str) -> HandOvers:
     """The rows at which a network decides."""
     found = data[data.remaining_s <= settings.longest_lead_h * HOUR_S]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from mirage.learn.training.choice import Choice
 from mirage.predict.model_file import ModelCard
+from mirage.report.terminal.comparison import links_words
 from mirage.report.terminal.evaluation import print_evaluation
 from mirage.report.terminal.tables import print_table
 from mirage.trace.statistics.summary import iso_utc
@@ -50,6 +51,19 @@ def print_trained(card: ModelCard, console: Console | None = None) -> None:
         rows.append([nodes, said["method"], windows, *told, "-" if gap is None else f"{gap:.0%}"])
     names = ("nodes of a link", "method", "windows tuned on", "interruption h", "overlap h", "gap closed at 1:1")
     print_table(console, names, rows, left=2)
+    for nodes, said in card.settings["sizes"].items():
+        if usage := _usage_words(said.get("settings", {}).get("figures", {})):
+            console.print(Text(f"experts for {links_words(int(nodes))}: {usage}"))
+
+
+def _usage_words(figures: Mapping[str, float]) -> str:
+    """How a mixture of experts uses them; nothing of other models."""
+    if "balance" not in figures:
+        return ""
+    experts = range(sum(name.startswith("expert_") and name.endswith("_weight") for name in figures))
+    weights = ", ".join(f"{figures[f'expert_{k}_weight']:.2f}" for k in experts)
+    led = ", ".join(f"{figures[f'expert_{k}_led']:.0%}" for k in experts)
+    return f"mean weights {weights}; they lead {led} of the decisions; balance {figures['balance']:.2f} of 1"
 
 
 def print_choices(choices: Sequence[Choice], evaluation: Any, provenance: dict[str, Any], console: Console) -> None:
