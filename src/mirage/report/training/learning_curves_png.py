@@ -1,4 +1,4 @@
-"""Learning curves as a bitmap, drawn by matplotlib: one panel for each training.
+"""Learning curves as a bitmap, drawn by matplotlib: a panel for each training and kind of figure.
 
 Needs the extra ``plot``.
 """
@@ -23,8 +23,15 @@ _MOST = 24
 """Panels that are drawn at most; event files have them all."""
 
 
+_CLOSED = "closed_"
+"""Curves named so tell the gap that is closed on the slice to tune on, where an hour of interruption costs that share."""
+
+Panel = tuple[str, str, dict[str, NDArray[Any]]]
+"""Title, what is measured, and curves by label."""
+
+
 def draw_learning_curves(curves: Mapping[str, NDArray[Any]], path: str) -> None:
-    """Draw loss by round, on what is learnt from and on what is tuned on.
+    """Draw by round what was lost, gained as reward, and closed of the gap on the slice to tune on.
 
     Args:
         curves: ``training/curve`` → its values by round.
@@ -39,25 +46,44 @@ def draw_learning_curves(curves: Mapping[str, NDArray[Any]], path: str) -> None:
         raise ConfigurationError(
             'a bitmap needs matplotlib, which is not installed; run: pip install "mirage-hpc[plot]"'
         ) from error
-    runs = dict(list(by_run(curves).items())[:_MOST])
-    columns = max(min(len(runs), _COLUMNS), 1)
-    rows = max(math.ceil(len(runs) / columns), 1)
+    drawn_panels = panels_of(curves)[:_MOST]
+    columns = max(min(len(drawn_panels), _COLUMNS), 1)
+    rows = max(math.ceil(len(drawn_panels) / columns), 1)
     figure = figure_module.Figure(figsize=(3.6 * columns, 2.6 * rows), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for panel in panels[len(runs) :]:
-        panel.set_axis_off()
-    for panel, (run, of_run) in zip(panels, runs.items()):
-        panel.set_title(run, fontsize=7)
-        panel.set_xlabel("round", fontsize=7)
-        panel.set_ylabel("loss", fontsize=7)
-        panel.tick_params(labelsize=6)
-        panel.grid(color=LIGHT["faint"])
-        for k, (name, values) in enumerate(of_run.items()):
-            panel.plot(values, color=LIGHT[f"series-{k + 1}"], label=name)
-        panel.legend(fontsize=6)
+    places = figure.subplots(rows, columns, squeeze=False).ravel()
+    for place in places[len(drawn_panels) :]:
+        place.set_axis_off()
+    for place, (title, measured, of_panel) in zip(places, drawn_panels):
+        place.set_title(title, fontsize=7)
+        place.set_xlabel("round", fontsize=7)
+        place.set_ylabel(measured, fontsize=7)
+        place.tick_params(labelsize=6)
+        place.grid(color=LIGHT["faint"])
+        for k, (name, values) in enumerate(of_panel.items()):
+            place.plot(range(1, len(values) + 1), values, color=LIGHT[f"series-{k + 1}"], label=name)
+        place.legend(fontsize=6)
     try:
         drawn = io.BytesIO()
         figure.savefig(drawn, dpi=120, format="png")
         write_whole(path, drawn.getvalue())
     except OSError as error:
         raise ConfigurationError(f"cannot draw into {path}: {error.strerror}") from error
+
+
+def panels_of(curves: Mapping[str, NDArray[Any]]) -> list[Panel]:
+    """The panels of some curves, training by training."""
+    found = []
+    for run, of_run in by_run(curves).items():
+        kinds: dict[str, dict[str, NDArray[Any]]] = {}
+        for name, values in of_run.items():
+            if name.startswith(_CLOSED):
+                kinds.setdefault("gap closed", {})[_ratio(float(name.removeprefix(_CLOSED)))] = values
+            elif name != "tune" or not any(other.startswith(_CLOSED) for other in of_run):  # else what is left of it
+                kinds.setdefault("reward" if name.startswith("reward") else "loss", {})[name] = values
+        found += [(run, measured, of_kind) for measured, of_kind in kinds.items()]
+    return found
+
+
+def _ratio(share: float) -> str:
+    """Costs of an hour of interruption and of overlap: ``3 : 1`` of three quarters."""
+    return f"{share / (1 - share):g} : 1" if share >= 0.5 else f"1 : {(1 - share) / share:g}"
