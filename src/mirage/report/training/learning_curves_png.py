@@ -24,7 +24,8 @@ _MOST = 24
 
 
 _CLOSED = "closed_"
-"""Curves named so tell the gap that is closed on the slice to tune on, where an hour of interruption costs that share."""
+"""Curves named so tell the gap closed on the slice to tune on; behind it stands what an hour of interruption costs, as a
+share of both hours."""
 
 Panel = tuple[str, str, dict[str, NDArray[Any]]]
 """Title, what is measured, and curves by label."""
