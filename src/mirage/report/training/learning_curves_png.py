@@ -24,8 +24,8 @@ _MOST = 24
 
 
 _CLOSED = "closed_"
-"""Curves named so tell the gap closed on the slice to tune on; behind it stands what an hour of interruption costs, as a
-share of both hours."""
+"""Curves named so tell the gap closed on the slice to tune on. Behind it stands what an hour of interruption costs, as
+a share of both hours."""
 
 Panel = tuple[str, str, dict[str, NDArray[Any]]]
 """Title, what is measured, and curves by label."""
