@@ -103,6 +103,7 @@ class WhatIf:
         self.information, self.tie, self.quick = information, tie, quick
         self._queue: QueueFutures | None = None
         self._waits: dict[Chain, Ints] = {}
+        self._forecasts: dict[tuple[Chain, bytes], StartForecast] = {}
 
     def decide(self, view: View) -> Plan:
         """Weigh submitting now against submitting later, over the same futures."""
@@ -112,8 +113,7 @@ class WhatIf:
 
     def weighed_at(self, view: View, chain: Chain, cost: Cost) -> Plan:
         """What to do at a cost: submit now, or wait; of a link that is queued already, let it compete or hold it."""
-        if self._queue is None or not self._queue.are_of(view):
-            self._queue, self._waits = self.forecaster.of(view), {}
+        queue = self._futures(view)
         remaining_s = chain.ends_s - view.now_s
         waits_s = None
         if self.quick:
@@ -123,10 +123,23 @@ class WhatIf:
         delays = delays_s(remaining_s, chain.step_s)
         if remaining_s >= 2 * chain.step_s:
             few = delays[[0, likely_delay(delays, remaining_s, waits_s)]]
-            plan = self._weighed(self._queue.play(chain, few, chain.ends_s + BEYOND_S), chain, cost)
+            plan = self._weighed(self._played(queue, chain, few), chain, cost)
             if not plan.submits:
                 return plan
-        return self._weighed(self._queue.play(chain, delays, chain.ends_s + BEYOND_S), chain, cost)
+        return self._weighed(self._played(queue, chain, delays), chain, cost)
+
+    def _futures(self, view: View) -> QueueFutures:
+        """The futures of a view's queue, drawn once."""
+        if self._queue is None or not self._queue.are_of(view):
+            self._queue, self._waits, self._forecasts = self.forecaster.of(view), {}, {}
+        return self._queue
+
+    def _played(self, queue: QueueFutures, chain: Chain, delays: Ints) -> StartForecast:
+        """The forecast of some delays, played once: several costs may be weighed over it."""
+        key = (chain, delays.tobytes())
+        if key not in self._forecasts:
+            self._forecasts[key] = queue.play(chain, delays, chain.ends_s + BEYOND_S)
+        return self._forecasts[key]
 
     def _weighed(self, forecast: StartForecast, chain: Chain, at: Cost) -> Plan:
         """The plan by the costs of submitting now and later.
@@ -166,8 +179,7 @@ class WhatIf:
 
         No present link is taken to be sure to run until its limit.
         """
-        if self._queue is None or not self._queue.are_of(view):
-            self._queue, self._waits = self.forecaster.of(view), {}
+        queue = self._futures(view)
         form = replace(
             chain,
             predecessor=MISSING,
@@ -177,7 +189,7 @@ class WhatIf:
         )
         if form not in self._waits:
             now = np.zeros(1, dtype=np.int64)
-            self._waits[form] = self._queue.play(form, now, form.ends_s).waits_s[:, 0]
+            self._waits[form] = queue.play(form, now, form.ends_s).waits_s[:, 0]
         return self._waits[form]
 
 
