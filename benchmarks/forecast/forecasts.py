@@ -43,7 +43,9 @@ def moments_of_a_trace(trace: Path, discipline: str, count: int) -> list[View]:
     for now_s in range(begin_s, begin_s + 24 * DAY_S, 24 * DAY_S // count):
         sim.approach(now_s)
         left_s = (2 + 7 * len(views) % 24) * HOUR_S
-        chain = Chain(8, 2 * DAY_S, -1, now_s, now_s + left_s - 2 * DAY_S, now_s + left_s, STEP_S)
+        ends_s = now_s + left_s
+        started_s = ends_s - 2 * DAY_S
+        chain = Chain(8, 2 * DAY_S, -1, started_s - HOUR_S, started_s, ends_s, STEP_S)
         views.append(sim.view(chain))
     return views
 

@@ -35,6 +35,11 @@ def decisions(name: str, views: list[View]) -> tuple[np.ndarray, float]:
     return np.array(took), itself / len(views)
 
 
+def _short(name: str) -> str:
+    """A policy's name without the folder of a file in it."""
+    return f"holds:by={Path(name).name}" if name.startswith("holds:by=") else Path(name).name
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -56,7 +61,7 @@ def main() -> None:
             reference = reference or median
             high, highest = float(np.percentile(took, 95)), float(took.max())
             print(
-                f"{Path(name).name:40}{median:8.1f}{high:8.1f}{highest:8.1f}{median / reference:8.2f}{itself:8.0%}",
+                f"{_short(name):40}{median:8.1f}{high:8.1f}{highest:8.1f}{median / reference:8.2f}{itself:8.0%}",
                 flush=True,
             )
 
