@@ -133,6 +133,7 @@ def test_a_policy_named_in_a_parameter_is_found_from_every_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert lasting_name("./model") == f"{tmp_path}/model"
-    assert lasting_name("holds:bank=yes:by=./model:futures=8") == f"holds:bank=yes:by={tmp_path}/model:futures=8"
-    for name in ("holds", "holds:bank=yes", "holds:by=what-if", "lead:4"):
+    assert lasting_name("holds:bank=yes:by=./model") == f"holds:bank=yes:by={tmp_path}/model"
+    assert lasting_name("holds:by=./a:b") == f"holds:by={tmp_path}/a:b"
+    for name in ("holds", "holds:bank=yes", "holds:by=what-if:64", "lead:4", "unheard-of:by=./model"):
         assert lasting_name(name) == name

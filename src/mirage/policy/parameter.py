@@ -14,10 +14,12 @@ class Form(NamedTuple):
     Attributes:
         shown: How it is shown in messages.
         read: Makes the value of its text; raises ``ValueError`` where it cannot.
+        last: Whether it takes all that follows, colons too, so that nothing can stand behind it.
     """
 
     shown: str
     read: Callable[[str], Any]
+    last: bool = False
 
 
 def read_parameters(policy: str, text: str, forms: Mapping[str, Form]) -> dict[str, Any]:
@@ -35,10 +37,14 @@ def read_parameters(policy: str, text: str, forms: Mapping[str, Form]) -> dict[s
         ConfigurationError: A value has an unknown name, comes twice, or cannot be read.
     """
     values: dict[str, Any] = {}
-    for place, word in enumerate(text.split(":") if text else ()):
+    words = text.split(":") if text else []
+    for place, word in enumerate(words):
         name, named, value = word.partition("=")
         if not named and place == 0:
             name, value = next(iter(forms)), word
+        if named and name in forms and forms[name].last:
+            value = ":".join([value, *words[place + 1 :]])
+            del words[place + 1 :]
         try:
             if name not in forms or name in values:
                 raise ValueError(word)

@@ -72,23 +72,24 @@ def lasting_name(name: str) -> str:
 
 
 def policy_named_by(name: str) -> str | None:
-    """The policy that another one's parameter names: of ``holds:by=./model`` that file; None where there is none.
-
-    Raises:
-        UnknownName: No such policy.
-    """
-    if is_policy_file(name):
-        return None
-    key = policy_spec(name).names_policy
-    words = [word for word in name.split(":")[1:] if key and word.startswith(f"{key}=")]
-    return words[0].partition("=")[2] if words else None
+    """The policy that another one's parameter names: of ``holds:by=./model`` that file; None where there is none."""
+    before = _before_named(name)
+    return None if before is None else name.removeprefix(before)
 
 
 def with_policy_named(name: str, other: str) -> str:
-    """The same name with another policy in its parameter."""
-    key = policy_spec(name).names_policy
-    base, *words = name.split(":")
-    return ":".join([base, *(f"{key}={other}" if word.startswith(f"{key}=") else word for word in words)])
+    """The same name with another policy in its parameter, where it names one."""
+    before = _before_named(name)
+    return name if before is None else before + other
+
+
+def _before_named(name: str) -> str | None:
+    """What stands in a name before the policy that its parameter names."""
+    base = name.partition(":")[0]
+    if is_policy_file(name) or base not in known_policies() or not (key := policy_spec(base).names_policy):
+        return None
+    before, found, _ = name.partition(f":{key}=")
+    return before + found if found else None
 
 
 def make_policy(name: str, settings: PolicySettings | None = None) -> Policy:

@@ -89,7 +89,7 @@ def test_age_is_banked_only_by_a_policy_that_can(monkeypatch: pytest.MonkeyPatch
 def test_a_model_that_another_policy_is_to_ask_is_looked_for_at_once(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="none: no such file"):
         check_policy(ChainSpec(Submission("job.sh"), policy=f"holds:by={tmp_path}/none"))
-    with pytest.raises(ConfigurationError, match="name a model of a method that reads a forecast"):
+    with pytest.raises(ConfigurationError, match="name the file of a model that does"):
         check_policy(ChainSpec(Submission("job.sh"), policy="holds:by=reactive"))
 
 

@@ -8,6 +8,7 @@ from made_up_hand_overs import BEGIN_S, before_and_after, made_up_hand_overs
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, ModelFileError
+from mirage.forecast.limited import rows
 from mirage.learn.policies import policy_file
 from mirage.learn.policies.looks import shared_looks
 from mirage.learn.ranges import Ranges
@@ -17,7 +18,7 @@ from mirage.learn.training.train import Said, Slices, train_policy
 from mirage.learn.training.trained import Part, Trained, read_trained, train_part
 from mirage.policy.check import check_policy
 from mirage.policy.cost import Cost
-from mirage.policy.example import example_views
+from mirage.policy.example import example_views, queued_views
 from mirage.policy.plan import Release, Submit, Wait
 from mirage.policy.registry import make_policy
 from mirage.policy.settings import PolicySettings
@@ -205,7 +206,7 @@ def test_a_model_submits_ahead_of_time_where_it_would_if_interruptions_were_dear
     view = replace(views()[0], chain=replace(views()[0].chain, ends_s=views()[0].now_s + 12 * HOUR_S))
     plain = {cost: make_policy(f"{tmp_path}/wide", PolicySettings(Cost(cost, 1))) for cost in (1, 10)}
     assert {cost: policy.decide(view).submits for cost, policy in plain.items()} == {1: False, 10: True}
-    asked = {times: make_policy(f"holds:by={tmp_path}/wide:insure={times}").decide(view) for times in (1, 10)}
+    asked = {times: make_policy(f"holds:insure={times}:by={tmp_path}/wide").decide(view) for times in (1, 10)}
     assert not asked[1].submits
     assert [action.reason for action in asked[10].actions] == ["may-be-needed", "look-soon"]
 
@@ -221,10 +222,37 @@ def test_outside_its_training_a_held_link_is_decided_as_what_if_does(model):
 def test_what_cannot_tell_of_a_held_link_is_refused_as_a_rule_of_holds(data, tmp_path):
     train_policy({1: HISTORY_ONLY}, data, SLICES, Said("made-up"), SETTINGS).save(tmp_path / "old")
     for name in (f"{tmp_path}/old", "average"):
-        with pytest.raises(ConfigurationError, match="cannot tell what a held link would do; name a model"):
+        with pytest.raises(ConfigurationError, match="cannot tell what a held link would do; name the file of a model"):
             make_policy(f"holds:by={name}")
     with pytest.raises(ModelFileError, match="no such file"):
         make_policy(f"holds:by={tmp_path}/none")
+    with pytest.raises(ConfigurationError, match="has second thoughts itself"):
+        make_policy("holds:by=holds:bank=yes")
+    with pytest.raises(ConfigurationError, match="futures, tie would say how what-if decides"):
+        make_policy("holds:tie=0:futures=8:by=what-if")
+    with pytest.raises(ConfigurationError, match="got 'by='"):
+        make_policy("holds:by=")
+
+
+def test_a_model_may_lie_in_a_folder_with_a_colon_in_its_name(trained, tmp_path):
+    (tmp_path / "a:b").mkdir()
+    wide(trained).save(tmp_path / "a:b" / "wide")
+    named, plain = (make_policy(f"holds:insure=2:by={path}") for path in (f"{tmp_path}/a:b/wide", "what-if:64"))
+    assert named.rule.trained.parts.keys() == {1}
+    assert plain.rule.forecaster.futures == 64
+
+
+def test_a_link_that_competes_is_not_in_its_own_way(data, tmp_path):
+    train_policy({1: "forest"}, data, SLICES, Said("made-up", 8), SETTINGS).save(tmp_path / "model")
+    policy, told = make_policy(f"{tmp_path}/model"), 0
+    for view in queued_views():
+        others = view.pending.id != view.chain.queued.job
+        told += int((~others).sum())
+        alone = replace(view, pending=rows(view.pending, others))
+        own, without = (policy._seen(each, view.chain, policy.trained.parts[1])[0] for each in (view, alone))
+        assert np.array_equal(own.features, without.features)
+        assert np.array_equal(own.history(), without.history())
+    assert told == 2  # so often it competes among the views
 
 
 @pytest.mark.parametrize(

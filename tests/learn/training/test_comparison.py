@@ -9,12 +9,20 @@ from hand_made import four_windows
 
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, UnknownName
+from mirage.executors.processes import Processes
 from mirage.learn.training.comparison.claims import FAILS, HOLDS, OPEN, Claim, claims
 from mirage.learn.training.comparison.judge import judged
-from mirage.learn.training.comparison.plan import kind_of
-from mirage.learn.training.comparison.play import merged
+from mirage.learn.training.comparison.models import Wanted
+from mirage.learn.training.comparison.plan import Group, kind_of
+from mirage.learn.training.comparison.play import World, _study, merged
 from mirage.learn.training.comparison.under_load import under_load
 from mirage.policy.cost import Cost
+from mirage.provision.chain import Link
+from mirage.provision.evaluation.episode import Scenario
+from mirage.provision.evaluation.protocol import Protocol
+from mirage.sim.cluster import Cluster
+from mirage.sim.jobs import workload
+from mirage.trace.table import JobTable
 
 
 def test_names_go_by_kind():
@@ -45,6 +53,12 @@ def test_wrong_plans_are_refused():
         plan(policies=("what-iff",))
     with pytest.raises(ConfigurationError, match="asks models of boosted; name that among the methods"):
         plan(policies=("holds:by=boosted",))
+    with pytest.raises(ConfigurationError, match="models of xgboost-2023 read no forecast"):
+        plan(policies=("holds:by=xgboost-2023",))
+    with pytest.raises(UnknownName, match="corection"):
+        plan(policies=("holds:by=corection",))
+    with pytest.raises(ConfigurationError, match="got 'insure=0'"):
+        plan(policies=("holds:insure=0:by=correction",))
     with pytest.raises(ConfigurationError, match="every month once"):
         plan(months=("2023-02", "2023-02"))
     with pytest.raises(ConfigurationError, match="is no month"):
@@ -120,12 +134,12 @@ def test_verdicts_come_from_intervals(interval, verdict):
 
 
 def test_under_load_shares_of_the_gap_are_those_by_hand():
-    found = {one.policy: one for one in judged(plan(), {2: seeds_of((0, 1))}).under_load}
+    found = {one.row.policy: one for one in judged(plan(), {2: seeds_of((0, 1))}).under_load}
     average, what_if = found["average"], found["what-if"]
     # the windows that cost reactive 5 and 13 h cost the oracle 2 and 1; what-if 4 with one seed and 6 with the other
-    assert (average.windows, average.interruption_h, average.overlap_h) == (2, 3.0, 0.0)
-    assert average.gap_closed == pytest.approx((18 - 6) / 15)
-    assert what_if.gap_closed == pytest.approx((36 - 4 - 6) / 30)
+    assert (average.row.windows, average.row.interruption_h, average.row.overlap_h) == (2, 3.0, 0.0)
+    assert average.row.gap_closed == pytest.approx((18 - 6) / 15)
+    assert what_if.row.gap_closed == pytest.approx((36 - 4 - 6) / 30)
     assert average.more == pytest.approx((4 + 6 - 12) / 30)
     # over all windows: 12 h, and of what-if 18 and 12
     assert average.more_of_all == pytest.approx((18 + 12 - 24) / 30)
@@ -136,3 +150,21 @@ def test_under_load_shares_of_the_gap_are_those_by_hand():
 def test_without_load_there_is_no_gap_to_take_shares_of():
     light = [trial for trial in four_windows() if trial.episode.load == "light"]
     assert under_load(light, ["reactive"], None, [Cost()]) == []
+
+
+def test_a_policy_that_asks_models_asks_those_of_its_month_and_seed(tmp_path):
+    cluster = Cluster.pool(4)
+    table = JobTable.build([1], submit_s=[0], elapsed_s=[9], limit_s=[9], nodes=[1])
+    world = World(Scenario(cluster, workload(table, cluster)), Protocol.warm(0), (Link(),), tmp_path, Processes(1))
+    asks = plan(policies=("what-if", "holds:insure=2:by=correction"), months=("2023-02", "2023-03"))
+    files = {
+        Wanted(method, month, seed): tmp_path / f"{month}-{method}-{seed}"
+        for method in asks.methods
+        for month in asks.months
+        for seed in asks.seeds
+    }
+    for month, seed in (("2023-02", 6), ("2023-03", 5)):
+        study, names = _study(world, asks, Group(seed, asks.policies, ()), month, world.protocol, files)
+        played = [candidate.key for candidate in study.candidates]
+        assert played == ["what-if@1:1", f"holds:insure=2:by={tmp_path}/{month}-correction-{seed}@1:1"]
+        assert [names[key] for key in played] == ["what-if@1:1", "holds:insure=2:by=correction@1:1"]

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 import mirage
+from mirage.policy.cost import Cost
 from mirage.provision.chain import Link
+from mirage.provision.evaluation.candidate import Candidate, candidates
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.protocol import Protocol
-from mirage.provision.evaluation.study import Study
+from mirage.provision.evaluation.study import Study, codes_of
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.trace.table import JobTable
@@ -91,6 +93,22 @@ def test_which_jobs_are_called_alike_is_part_of_it() -> None:
     alike = key_of(["train-1", "train-2"], ["physics", "physics"])
     assert alike == key_of(["test-1", "test-1"], ["chemistry", "chemistry"])
     assert len({alike, key_of(["train", "test"], ["physics", "physics"]), key_of(["a", "a"], ["b", "c"])}) == 3
+
+
+def test_the_file_that_a_policy_names_and_the_code_that_reads_it_are_part_of_it(tmp_path: Path) -> None:
+    cluster = Cluster.pool(4)
+    table = JobTable.build([1], submit_s=[0], elapsed_s=[9], limit_s=[9], nodes=[1])
+    model = tmp_path / "model"
+
+    def key_of(content: bytes, policy: str) -> str:
+        model.write_bytes(content)
+        tried = tuple(candidates([policy], [Cost()]))
+        return Study(Scenario(cluster, workload(table, cluster)), Protocol.warm(0), (Link(),), tried).key
+
+    for policy in (str(model), f"holds:by={model}", f"holds:insure=2:by={model}"):
+        assert key_of(b"one", policy) == key_of(b"one", policy) != key_of(b"another", policy)
+    assert "mirage.learn.policies.policy_file" in codes_of(Candidate(f"holds:by={model}"))
+    assert "mirage.learn.policies.policy_file" not in codes_of(Candidate("holds"))
 
 
 @pytest.mark.slow

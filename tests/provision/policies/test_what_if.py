@@ -10,11 +10,13 @@ from views import chain, ended, jobs, view
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
-from mirage.forecast.forecaster import Forecaster
+from mirage.forecast.forecaster import Forecaster, QueueFutures
+from mirage.job_state import Ints
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Wait
 from mirage.policy.registry import make_policy
 from mirage.policy.settings import PolicySettings
+from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import Chain
 from mirage.provision.policies.slurm_estimate import SlurmEstimate
 from mirage.provision.policies.what_if import WhatIf, delays_s
@@ -179,3 +181,20 @@ def test_with_something_to_lose_either_way_a_tie_goes_to_submitting() -> None:
     assert plans[0.0].estimate["cost_now"] == plans[0.0].estimate["cost_later"] > 0
     assert [action.reason for action in plans[0.0].actions] == ["waiting-costs-less"]
     assert [action.reason for action in plans[0.05].actions] == ["waiting-gains-nothing"]
+
+
+def test_a_forecast_is_played_once_and_weighed_at_several_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = full_machine(left_s=4 * HOUR_S, ends_s=NOW + 5 * HOUR_S)
+    played: list[bytes] = []
+    play = QueueFutures.play
+
+    def counted(futures: QueueFutures, link: Chain, delays_s: Ints, until_s: int) -> StartForecast:
+        played.append(delays_s.tobytes())
+        return play(futures, link, delays_s, until_s)
+
+    monkeypatch.setattr(QueueFutures, "play", counted)
+    costs, policy = [Cost(1, 1), Cost(100, 2), Cost(1, 100)], make_policy("what-if:8")
+    plans = [policy.weighed_at(seen, seen.chain, cost) for cost in costs]
+    assert len(played) == len(set(played)) > 1
+    assert plans == [make_policy("what-if:8").weighed_at(seen, seen.chain, cost) for cost in costs]
+    assert len({plan.estimate["cost_now"] for plan in plans}) == 3

@@ -13,7 +13,10 @@ CURVES = {
     "8/transformer-pg/ppo/closed_0.25": np.array([0.1, 0.2]),
     "8/transformer-pg/ppo/closed_0.5": np.array([0.2, 0.3]),
     "8/transformer-pg/ppo/closed_0.75": np.array([0.3, 0.4]),
+    "8/transformer-pg/ppo/entropy": np.array([0.2, 0.1]),
     "8/transformer-pg/ppo/tune": np.array([0.8, 0.7]),
+    "8/transformer-pg-2023/reinforce/reward": np.array([-40.0, -30.0]),
+    "8/transformer-pg-2023/reinforce/tune": np.array([-1.0, -2.0]),
 }
 
 
@@ -23,6 +26,8 @@ def test_each_kind_of_figure_has_a_panel_of_its_own() -> None:
         ("8/transformer-pg/ppo", "reward", ["reward_h"]),
         ("8/transformer-pg/ppo", "loss", ["value_loss"]),
         ("8/transformer-pg/ppo", "gap closed", ["1 : 3", "1 : 1", "3 : 1"]),
+        ("8/transformer-pg/ppo", "entropy", ["entropy"]),
+        ("8/transformer-pg-2023/reinforce", "reward", ["reward"]),
     ]
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from mirage.forecast.limited import rows
 from mirage.learn.features.features import features_of
 from mirage.learn.features.queue_history import queue_history
 from mirage.learn.features.repeats import repeats_of
@@ -38,7 +39,8 @@ class LearnedProvisioner:
         looks: The futures of the queue, shared by all chains; None where no model reads a forecast.
 
     Attributes:
-        forecasts: Whether every model weighs futures of the queue; those of 2023 see snapshots alone.
+        forecasts: Whether futures of the queue are weighed for every size, by its model or, where it has none, by
+            ``what-if``. Models of 2023 see snapshots alone, as do those of data without forecasts.
     """
 
     def __init__(self, trained: Trained, cost: Cost, what_if: WhatIf, looks: Looks | None) -> None:
@@ -82,6 +84,8 @@ class LearnedProvisioner:
         values, names = np.zeros(0, dtype=np.float32), tuple[str, ...]()
         if part.model.inputs:
             forecast = None if self.looks is None else self.looks.forecast(view, chain)
+        view = _without_queued(view, chain)
+        if part.model.inputs:
             values, names = features_of(view, forecast)
         times = (chain.ends_s - view.now_s, chain.nodes, chain.limit_s, chain.started_s - chain.submitted_s)
         remaining_s, nodes, limit_s, wait_s = np.array(times, dtype=np.int64)[:, None]
@@ -99,6 +103,14 @@ class LearnedProvisioner:
         said = f"outside-training:{outside.words},what-if="
         actions = tuple(replace(action, reason=said + _word(action.reason)) for action in plan.actions)
         return replace(plan, actions=actions)
+
+
+def _without_queued(view: View, chain: Chain) -> View:
+    """The queue without the chain's own link, as it was in training: a link that competes does not wait for itself."""
+    if chain.queued is None:
+        return view
+    others = view.pending.id != chain.queued.job
+    return view if others.all() else replace(view, pending=rows(view.pending, others))
 
 
 def _word(reason: str) -> str:

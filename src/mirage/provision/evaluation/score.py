@@ -189,7 +189,7 @@ def score(trials: Sequence[Trial], policies: Sequence[str], costs: Sequence[Cost
         outcomes = [outcome(policy, trials, cost) for policy in policies]
         for load, members in classes(trials):
             nodes = trials[0].episode.link.nodes
-            rows += [_row(o, bounds, cost, nodes, load, members, stretches) for o in outcomes]
+            rows += [row_of(o, bounds, cost, nodes, load, members, stretches) for o in outcomes]
     return rows
 
 
@@ -224,7 +224,7 @@ def cost_ratio(cost: Cost) -> float | None:
     return cost.interruption / cost.overlap if cost.overlap else None
 
 
-def _row(
+def row_of(
     result: Outcome,
     bounds: tuple[Outcome, Outcome],
     cost: Cost,
@@ -233,6 +233,13 @@ def _row(
     members: NDArray[np.bool_],
     stretches: Stretches,
 ) -> Row:
+    """The row of some windows.
+
+    Args:
+        bounds: Of the gap: the reactive chain and the oracle.
+        load: What the windows are called.
+        members: Shape (windows,), which of them count.
+    """
     interruption, overlap = result.interruption_s / HOUR_S, result.overlap_s / HOUR_S
     costs = result.costs(cost)
     worst, best = (bound.costs(cost) for bound in bounds)
@@ -256,11 +263,11 @@ def _row(
         interruption_95=stretches.mean(interruption, members),
         overlap_95=stretches.mean(overlap, members),
         cost_95=stretches.mean(costs, members),
-        gap_closed_95=gap_interval(stretches, worst - costs, worst - best, members),
+        gap_closed_95=_gap_interval(stretches, worst - costs, worst - best, members),
     )
 
 
-def gap_interval(stretches: Stretches, closed: Floats, gap: Floats, members: NDArray[np.bool_]) -> Interval | None:
+def _gap_interval(stretches: Stretches, closed: Floats, gap: Floats, members: NDArray[np.bool_]) -> Interval | None:
     """95 % interval of the gap closed: without second thoughts no policy closes more of it than all."""
     found = stretches.ratio(closed, gap, members)
     if found is None or (closed > gap + 1e-9)[members].any():

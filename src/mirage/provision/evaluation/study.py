@@ -13,6 +13,7 @@ import numpy as np
 import mirage
 from mirage.executors.executor import Executor
 from mirage.policy.contract import Policy
+from mirage.policy.registry import policy_named_by, policy_spec
 from mirage.policy.view import Chain, View
 from mirage.provision.chain import Link
 from mirage.provision.compile_ahead import use
@@ -68,12 +69,20 @@ class Study:
             digest.update(repr(part).encode())
         digest.update(scenario.jobs.jobs.tobytes())
         digest.update(LabelBook(scenario.jobs.table).codes.tobytes())
+        modules = [__name__, discipline_spec(scenario.discipline).entry.partition(":")[0]]
         for candidate in self.candidates:
             digest.update(_content(candidate.policy) or _content(candidate.policy.partition(":")[2]))
-        entries = [candidate.spec.entry for candidate in self.candidates]
-        entries.append(discipline_spec(scenario.discipline).entry)
-        digest.update(source_digest([__name__, *(entry.partition(":")[0] for entry in entries)]).encode())
+            digest.update(_content(policy_named_by(candidate.policy) or ""))
+            modules += codes_of(candidate)
+        digest.update(source_digest(modules).encode())
         return digest.hexdigest()[:16]
+
+
+def codes_of(candidate: Candidate) -> list[str]:
+    """Modules that make a candidate, and those that make the policy it asks."""
+    asked = policy_named_by(candidate.policy)
+    specs = [candidate.spec, *([] if asked is None else [policy_spec(asked)])]
+    return [spec.entry.partition(":")[0] for spec in specs]
 
 
 def _content(named: str) -> bytes:

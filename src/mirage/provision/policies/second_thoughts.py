@@ -41,11 +41,17 @@ def _times(text: str) -> float:
     return value
 
 
+def _named(text: str) -> str:
+    if not text:
+        raise ValueError(text)
+    return text
+
+
 PARAMETERS = {
     "bank": YES_OR_NO,
     "insure": Form("TIMES", _times),
     "early": COUNT,
-    BY: Form("MODEL", str),
+    BY: Form("MODEL", _named, last=True),
     **what_if.PARAMETERS,
 }
 """What may stand after the name: ``holds:bank=yes``, ``holds:insure=20:early=5:futures=32``, ``holds:by=./model``."""
@@ -74,6 +80,11 @@ def holds(parameter: str = "", *, bank_age: bool = False, **needed: Any) -> Hold
     """
     given = read_parameters("holds", parameter, PARAMETERS)
     if BY in given:
+        if idle := sorted(set(given) & set(what_if.PARAMETERS)):
+            raise ConfigurationError(
+                f"holds:{BY}={given[BY]} decides by that model, and {', '.join(idle)} would say how what-if decides; "
+                f"leave out what is not bank, insure, early or {BY}"
+            )
         given[BY] = _rule(given[BY], PolicySettings(**needed))
     return Holds(**({"bank": bank_age} | needed | given))
 
@@ -81,11 +92,13 @@ def holds(parameter: str = "", *, bank_age: bool = False, **needed: Any) -> Hold
 def _rule(name: str, settings: PolicySettings) -> Rule:
     """The policy by which links are submitted and let go."""
     policy = make_policy(name, settings)
+    if isinstance(policy, Holds):
+        raise ConfigurationError(f"holds:{BY}={name}: that policy has second thoughts itself; use it as it is")
     if isinstance(policy, Rule) and policy.forecasts:
         return policy
     raise ConfigurationError(
         f"holds:{BY}={name}: this policy does not weigh futures of the queue, so it cannot tell what a held link would "
-        "do; name a model of a method that reads a forecast, such as correction (mirage train --help lists them)"
+        "do; name the file of a model that does, such as mirage train correction writes"
     )
 
 
@@ -117,7 +130,7 @@ class Holds(WhatIf):
         **further: Any,
     ) -> None:
         super().__init__(**further)
-        self.rule = by or self
+        self.rule = self if by is None else by
         self.keeps_age = self.forecaster.scheduler.hold_keeps_age
         self.bank, self.early_s = bank and self.keeps_age, early * MINUTE_S
         self.insured = Cost(self.cost.interruption * insure, self.cost.overlap)

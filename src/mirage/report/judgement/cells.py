@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirage.learn.training.comparison.under_load import UnderLoad
 from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.paired import Difference
 from mirage.provision.evaluation.score import Row
@@ -19,7 +18,7 @@ def markdown(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
-def both(row: Row | UnderLoad) -> str:
+def both(row: Row) -> str:
     """Interruption and overlap, hours."""
     return f"{row.interruption_h:.2f} / {row.overlap_h:.2f}"
 
@@ -29,7 +28,7 @@ def with_interval(value: float, interval: Interval | None) -> str:
     return f"{value:.2f}" if interval is None else f"{value:.2f} ({interval[0]:.2f} … {interval[1]:.2f})"
 
 
-def gap(row: Row | UnderLoad) -> str:
+def gap(row: Row) -> str:
     """Gap closed between the reactive chain and the oracle, per cent."""
     if row.gap_closed is None:
         return "–"

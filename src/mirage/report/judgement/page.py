@@ -103,7 +103,7 @@ def _under_load_words(view: View) -> str:
 
 def _loaded_windows(view: View) -> str:
     """``: 20 windows``."""
-    sizes = {one.link_nodes: one.windows for one in view.comparison.under_load}
+    sizes = {one.row.link_nodes: one.row.windows for one in view.comparison.under_load}
     return f": {sizes[view.nodes]} window{'s' if sizes[view.nodes] > 1 else ''}"
 
 

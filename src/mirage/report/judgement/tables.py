@@ -77,9 +77,9 @@ def main_cells(view: View, load: str = ALL) -> Cells:
 def under_load_cells(view: View) -> Cells:
     """What is gained in medium and heavy load together, in shares of the gap."""
     found = {
-        one.policy: one
+        one.row.policy: one
         for one in view.comparison.under_load
-        if (one.link_nodes, one.cost_ratio) == (view.nodes, view.ratio)
+        if (one.row.link_nodes, one.row.cost_ratio) == (view.nodes, view.ratio)
     }
     heads = ["", "policy", "interruption / overlap, h", "gap closed"]
     if view.against:
@@ -87,7 +87,7 @@ def under_load_cells(view: View) -> Cells:
     rows = []
     for kind, group in view.groups(found.__contains__):
         one = found[group[0]]
-        cells = [kind, named(group), both(one), gap(one)]
+        cells = [kind, named(group), both(one.row), gap(one.row)]
         if view.against:
             cells += [points(one.more, one.more_95), points(one.more_of_all, one.more_of_all_95)]
         rows.append(cells)

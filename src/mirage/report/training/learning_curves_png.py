@@ -27,6 +27,8 @@ _CLOSED = "closed_"
 """Curves named so tell the gap closed on the slice to tune on. Behind it stands what an hour of interruption costs, as
 a share of both hours."""
 
+_GAP, _REWARD = "gap closed", "reward"
+
 Panel = tuple[str, str, dict[str, NDArray[Any]]]
 """Title, what is measured, and curves by label."""
 
@@ -77,12 +79,22 @@ def panels_of(curves: Mapping[str, NDArray[Any]]) -> list[Panel]:
     for run, of_run in by_run(curves).items():
         kinds: dict[str, dict[str, NDArray[Any]]] = {}
         for name, values in of_run.items():
-            if name.startswith(_CLOSED):
-                kinds.setdefault("gap closed", {})[_ratio(float(name.removeprefix(_CLOSED)))] = values
-            elif name != "tune" or not any(other.startswith(_CLOSED) for other in of_run):  # else what is left of it
-                kinds.setdefault("reward" if name.startswith("reward") else "loss", {})[name] = values
+            kind, label = _kind(name)
+            if name != "tune" or not any(
+                _kind(other)[0] in (_GAP, _REWARD) for other in of_run
+            ):  # not what is left of it
+                kinds.setdefault(kind, {})[label] = values
         found += [(run, measured, of_kind) for measured, of_kind in kinds.items()]
     return found
+
+
+def _kind(name: str) -> tuple[str, str]:
+    """What a curve measures, and its label."""
+    if name.startswith(_CLOSED):
+        return _GAP, _ratio(float(name.removeprefix(_CLOSED)))
+    if name.startswith(_REWARD):
+        return _REWARD, name
+    return (name, name) if name == "entropy" else ("loss", name)
 
 
 def _ratio(share: float) -> str:

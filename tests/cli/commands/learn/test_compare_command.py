@@ -15,7 +15,7 @@ pytest.importorskip("matplotlib", reason="pip install mirage-hpc[plot]")
 
 BEGIN_S = 1_669_852_800  # 2022-12-01
 DAYS = 76
-POLICIES = "reactive,what-if:2,holds:by=correction:futures=2,oracle"
+POLICIES = "reactive,what-if:2,holds:by=correction,oracle"
 
 
 @pytest.fixture(scope="module")

@@ -153,7 +153,7 @@ def _check_made(policy: str, cost: Cost) -> None:
         ConfigurationError: It cannot be made, it is the oracle, which decides nothing, or it has second thoughts.
     """
     from mirage.errors import ConfigurationError
-    from mirage.policy.registry import make_policy, policy_spec
+    from mirage.policy.registry import make_policy, policy_named_by, policy_spec
     from mirage.policy.settings import PolicySettings
     from mirage.provision.evaluation.candidate import ORACLE
 
@@ -162,7 +162,7 @@ def _check_made(policy: str, cost: Cost) -> None:
     if policy_spec(policy).thinks_again:
         raise ConfigurationError(
             f"{policy} has second thoughts: it holds a link that is queued and lets it go, and a tree says submit or "
-            "wait; explain what-if, whose rule it is"
+            f"wait; explain {policy_named_by(policy) or 'what-if'}, whose rule it is"
         )
     make_policy(policy, PolicySettings(cost))
 

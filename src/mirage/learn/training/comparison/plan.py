@@ -9,7 +9,7 @@ from mirage.errors import ConfigurationError
 from mirage.learn.training.folds import month_begin_s
 from mirage.learn.training.methods import METHODS, method_named
 from mirage.policy.cost import Cost
-from mirage.policy.registry import policy_named_by
+from mirage.policy.registry import make_policy, policy_named_by, with_policy_named
 from mirage.provision.evaluation.candidate import BOUNDS, HINDSIGHT, Candidate
 from mirage.provision.evaluation.score import REACTIVE
 
@@ -66,13 +66,28 @@ class Plan:
         for policy in self.policies:
             if policy not in HINDSIGHT:
                 _ = Candidate(policy).spec
-            if (asked := method_within(policy)) is not None and asked not in self.methods:
-                raise ConfigurationError(f"{policy} asks models of {asked}; name that among the methods, too")
+            self._check_named(policy)
         for month in self.months:
             month_begin_s(month)
         for values, what in ((self.names, "method or policy"), (self.months, "month"), (self.seeds, "seed")):
             if not values or len(set(values)) < len(values):
                 raise ConfigurationError(f"a comparison needs every {what} once, got {values or 'none'}")
+
+    def _check_named(self, policy: str) -> None:
+        """See that a policy whose parameter names another can be made of it, before anything is trained."""
+        inner = None if policy in BOUNDS else policy_named_by(policy)
+        if inner is None:
+            return
+        if inner not in METHODS:
+            make_policy(policy)
+            return
+        if inner not in self.methods:
+            raise ConfigurationError(f"{policy} asks models of {inner}; name that among the methods, too")
+        if not METHODS[inner].forecast:
+            raise ConfigurationError(
+                f"{policy}: models of {inner} read no forecast, so they know nothing of held links"
+            )
+        make_policy(with_policy_named(policy, "what-if"))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -11,42 +11,28 @@ from typing import Any
 
 import numpy as np
 
-from mirage.duration import HOUR_S
 from mirage.job_state import Floats
 from mirage.policy.cost import Cost
 from mirage.provision.chain import LIGHT
 from mirage.provision.evaluation.interval import Interval, Members, Stretches
-from mirage.provision.evaluation.score import (
-    cost_ratio,
-    gap_interval,
-    loads,
-    oracle,
-    outcome,
-    reactive,
-    submissions_s,
-)
+from mirage.provision.evaluation.score import Row, loads, oracle, outcome, reactive, row_of, submissions_s
 from mirage.provision.evaluation.study import Trial
+
+LOADED = "medium and heavy"
 
 
 @dataclass(frozen=True, slots=True)
 class UnderLoad:
-    """One policy, one size of link, one cost: the windows of medium and heavy load. Means in hours.
+    """One policy, one size of link, one cost.
 
     Attributes:
-        gap_closed: Share of the gap that it closes there.
-        gap_closed_95: 95 % interval of it; None from too few windows, as are the others.
+        row: Of the windows of medium and heavy load.
         more: By what share of the gap it costs less there than the policy that all are compared with; None without one.
+        more_95: 95 % interval of it, paired by window; None from too few.
         more_of_all: The same over all windows, of light load too.
     """
 
-    policy: str
-    link_nodes: int
-    cost_ratio: float | None
-    windows: int
-    interruption_h: float
-    overlap_h: float
-    gap_closed: float
-    gap_closed_95: Interval | None
+    row: Row
     more: float | None
     more_95: Interval | None
     more_of_all: float | None
@@ -69,36 +55,20 @@ def under_load(
         costs: What hours of interruption and overlap cost.
     """
     stretches, loaded = Stretches.of(submissions_s(trials)), loads(trials) != LIGHT
-    every = np.ones_like(loaded)
+    nodes, every = trials[0].episode.link.nodes, np.ones_like(loaded)
     found = []
     for cost in costs:
-        worst, best = reactive(trials).costs(cost), oracle(trials, cost).costs(cost)
-        gap = worst - best
+        bounds = reactive(trials), oracle(trials, cost)
+        gap = bounds[0].costs(cost) - bounds[1].costs(cost)
         if gap[loaded].sum() <= 0:
             continue
         base = None if against is None else outcome(against, trials, cost).costs(cost)
         for policy in policies:
             result = outcome(policy, trials, cost)
-            costs_h = result.costs(cost)
-            less = None if base is None or policy == against else base - costs_h
-            more, more_95 = _share(stretches, less, gap, loaded)
-            more_of_all, more_of_all_95 = _share(stretches, less, gap, every)
-            found.append(
-                UnderLoad(
-                    policy=policy,
-                    link_nodes=trials[0].episode.link.nodes,
-                    cost_ratio=cost_ratio(cost),
-                    windows=stretches.windows(loaded),
-                    interruption_h=float(result.interruption_s[loaded].mean()) / HOUR_S,
-                    overlap_h=float(result.overlap_s[loaded].mean()) / HOUR_S,
-                    gap_closed=float((worst - costs_h)[loaded].sum() / gap[loaded].sum()),
-                    gap_closed_95=gap_interval(stretches, worst - costs_h, gap, loaded),
-                    more=more,
-                    more_95=more_95,
-                    more_of_all=more_of_all,
-                    more_of_all_95=more_of_all_95,
-                )
-            )
+            less = None if base is None or policy == against else base - result.costs(cost)
+            row = row_of(result, bounds, cost, nodes, LOADED, loaded, stretches)
+            shares = [_share(stretches, less, gap, members) for members in (loaded, every)]
+            found.append(UnderLoad(row, *shares[0], *shares[1]))
     return found
 
 
