@@ -184,17 +184,23 @@ def test_with_something_to_lose_either_way_a_tie_goes_to_submitting() -> None:
 
 
 def test_a_forecast_is_played_once_and_weighed_at_several_costs(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = full_machine(left_s=4 * HOUR_S, ends_s=NOW + 5 * HOUR_S)
-    played: list[bytes] = []
+    # two nodes free in 2 h, then three jobs of 4 h: submitted now the link starts an hour late at the earliest
+    waits = [
+        {"id": k, "nodes": 2, "limit_s": 4 * HOUR_S, "submit_s": NOW - 60, "eligible_s": NOW - 60} for k in range(3)
+    ]
+    runs = {"id": 50, "nodes": 2, "limit_s": DAY_S, "submit_s": 0, "start_s": NOW - 22 * HOUR_S, "width": 2}
+    left_s = 13 * HOUR_S
+    seen = view(NOW, 2, 0, running=jobs(runs), pending=jobs(*waits), chain=chain(NOW + left_s, nodes=2))
+    played: list[int] = []
     play = QueueFutures.play
 
-    def counted(futures: QueueFutures, link: Chain, delays_s: Ints, until_s: int) -> StartForecast:
-        played.append(delays_s.tobytes())
-        return play(futures, link, delays_s, until_s)
+    def counted(futures: QueueFutures, link: Chain, delays: Ints, until_s: int) -> StartForecast:
+        played.append(len(delays))
+        return play(futures, link, delays, until_s)
 
     monkeypatch.setattr(QueueFutures, "play", counted)
-    costs, policy = [Cost(1, 1), Cost(100, 2), Cost(1, 100)], make_policy("what-if:8")
-    plans = [policy.weighed_at(seen, seen.chain, cost) for cost in costs]
-    assert len(played) == len(set(played)) > 1
-    assert plans == [make_policy("what-if:8").weighed_at(seen, seen.chain, cost) for cost in costs]
-    assert len({plan.estimate["cost_now"] for plan in plans}) == 3
+    policy, every = make_policy("what-if:8:quick=no"), len(delays_s(left_s, seen.chain.step_s))
+    plans = [policy.weighed_at(seen, seen.chain, cost) for cost in (Cost(1, 1), Cost(3, 1), Cost(1, 1))]
+    assert played == [2, every]  # a few delays, as waiting may do, and then all of them
+    assert [len(plan.forecast.delays_s) for plan in plans] == [every] * 3
+    assert plans[0] == plans[2] != plans[1]
