@@ -2,6 +2,7 @@
 
     PYTHONPATH=tests/learn python benchmarks/learn/small_queue.py             # a few minutes on one core
     PYTHONPATH=tests/learn python benchmarks/learn/small_queue.py --quick     # a smoke run
+    PYTHONPATH=tests/learn python benchmarks/learn/small_queue.py --settings test --bodies perceptron --seed 1
 
 The queue is that of the tests (tests/learn/small_environment.py): a Markov chain of backlogs, solved by dynamic
 programming. Figures are the exact expected gain of a network's decisions over submitting at the end, as a share of the
@@ -30,27 +31,44 @@ from mirage.learn.reinforcement.ppo import PpoSettings
 SHARES = (0.5, 0.75, 0.9)
 DECISIONS = 200
 
+SHORT = PretrainSettings(epochs=3, rows=4096)
+SETTINGS = {
+    "table": NetworkSettings(
+        pretrain=SHORT,
+        dqn=DqnSettings(epochs=6, patience=6, steps=120, stretches=16, n_step=3, rate=2e-3, tau=0.03),
+        ppo=PpoSettings(epochs=8, patience=8, rate=2e-3, horizon=12, passes=4, entropy=0.003),
+    ),
+    "test": NetworkSettings(
+        pretrain=PretrainSettings(epochs=0),
+        dqn=DqnSettings(epochs=12, patience=12, steps=120, n_step=3, rate=2e-3, tau=0.05, quantiles=0.1),
+        ppo=PpoSettings(epochs=16, patience=16, rate=4e-3, horizon=12, passes=4, entropy=0.003, quantiles=0.1),
+    ),
+    "shipped": NetworkSettings(pretrain=SHORT),
+}
+"""Those of the table in docs/networks.md; of the tests, from scratch; and those that ship, pre-trained briefly."""
+
 
 def main() -> None:
     """Train each network, print its figures and write them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--settings", choices=SETTINGS, default="table")
+    parser.add_argument("--bodies", nargs="+", default=["perceptron", "transformer", "mixture"])
+    parser.add_argument("--ppo-rate", type=float, help="of the policy gradient, in place of that of the settings")
     parser.add_argument("-o", "--output", default="benchmarks/results/small_queue.json")
     options = parser.parse_args()
-    dqn = DqnSettings(patience=6, steps=120, stretches=16, n_step=3, rate=2e-3, tau=0.03)
-    ppo = PpoSettings(patience=8, rate=2e-3, horizon=12, passes=4, entropy=0.003)
-    settings = NetworkSettings(
-        seed=options.seed,
-        pretrain=PretrainSettings(epochs=1 if options.quick else 3, rows=4096),
-        dqn=replace(dqn, epochs=1 if options.quick else 6),
-        ppo=replace(ppo, epochs=1 if options.quick else 8),
-    )
+    settings = replace(SETTINGS[options.settings], seed=options.seed)
+    if options.ppo_rate:
+        settings = replace(settings, ppo=replace(settings.ppo, rate=options.ppo_rate))
+    if options.quick:
+        stages = {name: replace(getattr(settings, name), epochs=1) for name in ("pretrain", "dqn", "ppo")}
+        settings = replace(settings, **stages)
     windows = 60 if options.quick else 600
     data, tune = small_environment.sampled(windows, 1), small_environment.sampled(150, 2)
     found = {}
     print("network             weights  cpu-s   1:1   3:1   9:1   its rule alone         ms a decision")
-    for body in ("perceptron", "transformer", "mixture"):
+    for body in options.bodies:
         for decides in ("dqn", "ppo"):
             began = time.process_time()
             model = train_network(body, decides, data, tune, settings)
