@@ -6,8 +6,8 @@ import pytest
 from mirage.report.training.learning_curves_png import draw_learning_curves, panels_of
 
 CURVES = {
-    "8/transformer/pretrain/loss": np.array([0.3, 0.2]),
     "8/transformer/pretrain/tune": np.array([0.4, 0.3]),
+    "8/transformer/pretrain/loss": np.array([0.3, 0.2]),
     "8/transformer-pg/ppo/reward_h": np.array([-8.0, -0.5]),
     "8/transformer-pg/ppo/value_loss": np.array([5.0, 0.1]),
     "8/transformer-pg/ppo/closed_0.25": np.array([0.1, 0.2]),
@@ -23,10 +23,10 @@ CURVES = {
 def test_each_kind_of_figure_has_a_panel_of_its_own() -> None:
     assert [(title, measured, list(curves)) for title, measured, curves in panels_of(CURVES)] == [
         ("8/transformer/pretrain", "loss", ["loss", "tune"]),
-        ("8/transformer-pg/ppo", "reward", ["reward_h"]),
-        ("8/transformer-pg/ppo", "loss", ["value_loss"]),
         ("8/transformer-pg/ppo", "gap closed", ["1 : 3", "1 : 1", "3 : 1"]),
         ("8/transformer-pg/ppo", "entropy", ["entropy"]),
+        ("8/transformer-pg/ppo", "reward", ["reward_h"]),
+        ("8/transformer-pg/ppo", "loss", ["value_loss"]),
         ("8/transformer-pg-2023/reinforce", "reward", ["reward"]),
     ]
 

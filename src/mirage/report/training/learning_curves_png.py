@@ -78,7 +78,7 @@ def panels_of(curves: Mapping[str, NDArray[Any]]) -> list[Panel]:
     found = []
     for run, of_run in by_run(curves).items():
         kinds: dict[str, dict[str, NDArray[Any]]] = {}
-        for name, values in of_run.items():
+        for name, values in sorted(of_run.items()):
             kind, label = _kind(name)
             if name != "tune" or not any(
                 _kind(other)[0] in (_GAP, _REWARD) for other in of_run
