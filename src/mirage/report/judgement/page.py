@@ -96,8 +96,9 @@ def _under_load_words(view: View) -> str:
     if view.against is None:
         return said
     return (
-        f"{said} The last columns tell by how many points of the gap a policy closes more than `{view.against}`, "
-        "paired by window, and bold where the interval leaves out zero."
+        f"{said} The last columns tell by how many points of the gap of these windows a policy closes more than "
+        f"`{view.against}`: the difference in cost, paired by window, over the mean gap; bold where the interval "
+        "leaves out zero."
     )
 
 

@@ -28,7 +28,7 @@ class UnderLoad:
     Attributes:
         row: Of the windows of medium and heavy load.
         more: By what share of the gap it costs less there than the policy that all are compared with; None without one.
-        more_95: 95 % interval of it, paired by window; None from too few.
+        more_95: 95 % interval of the saving, paired by window, over the gap of these windows; None from too few.
         more_of_all: The same over all windows, of light load too.
     """
 
@@ -75,7 +75,9 @@ def under_load(
 def _share(
     stretches: Stretches, less: Floats | None, gap: Floats, members: Members
 ) -> tuple[float | None, Interval | None]:
-    """A saving as a share of the gap, and its interval."""
+    """A saving as a share of the gap of these windows, and its interval."""
     if less is None:
         return None, None
-    return float(less[members].sum() / gap[members].sum()), stretches.ratio(less, gap, members)
+    mean = float(gap[members].mean())
+    interval = stretches.ratio(less, np.ones_like(less), members)
+    return float(less[members].mean()) / mean, None if interval is None else (interval[0] / mean, interval[1] / mean)
