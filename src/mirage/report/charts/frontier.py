@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from mirage.provision.evaluation.frontier import Frontier, Point, Series
 from mirage.report.axes import Axis, Frame, rulers, ticks
 from mirage.report.charts.placing import Labels
+from mirage.report.figures import links_words
 from mirage.report.svg import WIDE, box, drawing, element, label, line, polygon, polyline, text_px, title
 from mirage.report.theme import SERIES
 
@@ -45,7 +46,7 @@ def stacked(shown: Sequence[Frontier], heading: str, told: Sequence[str], width:
 
 def _name(frontier: Frontier) -> str:
     of_load = "" if frontier.load == "all" else f", {frontier.load} load"
-    return f"Links of {frontier.link_nodes} node{'s'[: frontier.link_nodes > 1]}{of_load}"
+    return f"{links_words(frontier.link_nodes).capitalize()}{of_load}"
 
 
 def _panel(frontier: Frontier, width: float, y: float) -> tuple[list[str], float]:

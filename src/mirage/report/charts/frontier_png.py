@@ -13,6 +13,7 @@ from typing import Any
 
 from mirage.errors import ConfigurationError
 from mirage.provision.evaluation.frontier import Frontier, Point
+from mirage.report.figures import links_words
 from mirage.report.theme import LIGHT, SERIES
 from mirage.whole_file import write_whole
 
@@ -40,8 +41,7 @@ def draw_with_matplotlib(shown: Sequence[Frontier], path: str, told: str) -> Non
 
 
 def _draw(axes: Any, frontier: Frontier) -> None:
-    plural = "s" if frontier.link_nodes > 1 else ""
-    axes.set_title(f"links of {frontier.link_nodes} node{plural}, {frontier.windows} windows")
+    axes.set_title(f"{links_words(frontier.link_nodes)}, {frontier.windows} windows")
     axes.set_xlabel("overlap, h")
     axes.set_ylabel("interruption, h")
     axes.grid(color=LIGHT["faint"])

@@ -74,11 +74,6 @@ def named(group: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in group)
 
 
-def links_of(nodes: int) -> str:
-    """``links of 8 nodes``."""
-    return f"links of {nodes} node{'s' if nodes > 1 else ''}"
-
-
 def at(ratio: float | None) -> str:
     """``at 3 : 1``."""
     return "with free overlap" if ratio is None else f"at {ratio:g} : 1"

@@ -9,7 +9,8 @@ from mirage.learn.training.comparison.judge import Comparison
 from mirage.learn.training.comparison.plan import OURS, PUBLISHED, kind_of
 from mirage.provision.chain import LIGHT
 from mirage.provision.evaluation.score import ALL, REACTIVE
-from mirage.report.judgement.cells import at, both, difference, gap, links_of, markdown, percent, share
+from mirage.report.figures import links_words
+from mirage.report.judgement.cells import at, both, difference, gap, markdown, percent, share
 from mirage.report.judgement.tables import View, cheapest, real
 
 _VERDICTS = {
@@ -69,7 +70,7 @@ def best_words(view: View) -> list[str]:
 def findings(view: View) -> str:
     """A paragraph for one size of link and one ratio."""
     said = [*best_words(view), *against_words(view), *reactive_words(view)]
-    heading = f"{links_of(view.nodes).capitalize()} {at(view.ratio)}"
+    heading = f"{links_words(view.nodes).capitalize()} {at(view.ratio)}"
     return f"**{heading}.** " + " ".join(said) if said else ""
 
 
@@ -110,7 +111,7 @@ def claims_words(comparison: Comparison, nodes: int) -> str:
             f"In light load there are {one.reactive_h:.2f} h to cut, and {percent(one.without)} of reactive hand-overs "
             "have no interruption: shares say little there, and the table gives hours."
         )
-    return f"**{links_of(nodes).capitalize()}.** " + " ".join(said) if said else ""
+    return f"**{links_words(nodes).capitalize()}.** " + " ".join(said) if said else ""
 
 
 def _range_words(found: Sequence[Claim]) -> str:

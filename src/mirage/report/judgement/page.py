@@ -8,7 +8,8 @@ from typing import Any
 from mirage.learn.training.comparison.judge import Comparison
 from mirage.provision.chain import LIGHT
 from mirage.provision.evaluation.score import CLASSES
-from mirage.report.judgement.cells import at, links_of
+from mirage.report.figures import links_words
+from mirage.report.judgement.cells import at
 from mirage.report.judgement.findings import claims_table, claims_words, findings
 from mirage.report.judgement.tables import View, main_cells, month_cells, seed_cells, table, under_load_cells
 
@@ -69,12 +70,12 @@ def results_page(comparison: Comparison, provenance: dict[str, Any], pictures: d
 
 
 def _size_parts(comparison: Comparison, nodes: int, pictures: dict[int, str]) -> list[str]:
-    parts = [f"### {links_of(nodes).capitalize()}"]
+    parts = [f"### {links_words(nodes).capitalize()}"]
     for ratio in _ratios(comparison):
         view = View(comparison, nodes, ratio)
         parts += [f"**{_title(view)}**: {_windows_words(view)}", table(main_cells(view))]
     if nodes in pictures:
-        parts.append(f"![Interruption against overlap, {links_of(nodes)}]({pictures[nodes]})")
+        parts.append(f"![Interruption against overlap, {links_words(nodes)}]({pictures[nodes]})")
     return parts
 
 
@@ -133,7 +134,7 @@ def _ratios(comparison: Comparison) -> list[float | None]:
 
 
 def _title(view: View) -> str:
-    return f"{links_of(view.nodes).capitalize()} {at(view.ratio)}"
+    return f"{links_words(view.nodes).capitalize()} {at(view.ratio)}"
 
 
 def _from(view: View) -> str:

@@ -6,7 +6,8 @@ from rich.console import Console
 from rich.text import Text
 
 from mirage.learn.training.comparison.judge import Comparison
-from mirage.report.judgement.cells import at, links_of
+from mirage.report.figures import links_words
+from mirage.report.judgement.cells import at
 from mirage.report.judgement.findings import claims_words, findings
 from mirage.report.judgement.tables import View, main_cells
 from mirage.report.terminal.tables import print_table
@@ -25,7 +26,7 @@ def print_comparison(comparison: Comparison, console: Console | None = None) -> 
         for ratio in ratios:
             view = View(comparison, nodes, ratio)
             heads, rows = main_cells(view)
-            console.print(Text(f"{links_of(nodes)} {at(ratio)}", "bold"))
+            console.print(Text(f"{links_words(nodes)} {at(ratio)}", "bold"))
             plain = [[cell.replace("`", "").replace("**", "") for cell in row] for row in rows]
             styles = [_STYLES.get(row[0], "") for row in rows]
             print_table(console, [head.replace("`", "") for head in heads], plain, left=2, styles=styles)

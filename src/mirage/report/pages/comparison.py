@@ -5,8 +5,9 @@ from __future__ import annotations
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.paired import Difference
 from mirage.provision.evaluation.score import ALL, Row
+from mirage.report.figures import links_words
 from mirage.report.page import CARDS, Cell, section, table
-from mirage.report.terminal.comparison import at_cost, links_words, signed
+from mirage.report.terminal.comparison import at_cost, signed
 
 
 def comparison_sections(evaluation: Evaluation) -> list[str]:

@@ -13,6 +13,7 @@ from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.score import CLASSES, Row
 from mirage.report.charts.frontier import frontier_chart, stacked
 from mirage.report.charts.picture_file import BY_MATPLOTLIB, picture_kind, write_text
+from mirage.report.figures import links_words
 from mirage.report.page import CARDS, Cell, chart, command, page, section, table
 from mirage.report.pages.comparison import comparison_sections
 from mirage.report.theme import standalone
@@ -74,7 +75,7 @@ def _frontier_section(evaluation: Evaluation, frontier: Frontier, load: str) -> 
     columns = ["policy", *(["cost ratio"] if several else []), "interruption, h", "overlap, h"]
     columns += ["without interruption", "mean cost, h" if _in_hours(evaluation) else "mean cost", "gap closed"]
     of_load = "All loads" if load == "all" else f"{load.capitalize()} load"
-    heading = f"{of_load}, links of {frontier.link_nodes} node{'s'[: frontier.link_nodes > 1]}"
+    heading = f"{of_load}, {links_words(frontier.link_nodes)}"
     told = (
         "The grey line is every constant lead; below and left of it is better than any of them. Bars and brackets are "
         "95 % intervals, where there are enough windows."

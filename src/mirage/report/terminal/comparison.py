@@ -11,6 +11,7 @@ from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.paired import Difference
 from mirage.provision.evaluation.score import ALL, Row
+from mirage.report.figures import links_words
 from mirage.report.terminal.tables import fits, print_table
 
 _STYLES = {"better": "green", "worse": "red", "": ""}
@@ -76,11 +77,6 @@ def _month_cell(row: Row) -> str:
 def signed(mean: float, interval: Interval | None) -> str:
     """A difference with its sign, and its interval where there is one."""
     return f"{mean:+.2f}" if interval is None else f"{mean:+.2f} [{interval[0]:+.2f}, {interval[1]:+.2f}]"
-
-
-def links_words(nodes: int) -> str:
-    """``links of 8 nodes``."""
-    return f"links of {nodes} node{'s' if nodes > 1 else ''}"
 
 
 def at_cost(evaluation: Evaluation, ratio: float | None) -> str:

@@ -15,6 +15,7 @@ from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.evaluate import Progress as Told
 from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.score import CLASSES, Row
+from mirage.report.figures import links_words
 from mirage.report.terminal.comparison import print_differences, print_months
 from mirage.report.terminal.tables import fits, print_table
 
@@ -52,7 +53,7 @@ def print_evaluation(
             if rows:
                 console.print()
                 of_class = f"{load} load ({_BOUNDS[load]})" if load in _BOUNDS else "all loads"
-                title = f"links of {nodes} node{'s' if nodes > 1 else ''}, {of_class}: {rows[0].windows} windows"
+                title = f"{links_words(nodes)}, {of_class}: {rows[0].windows} windows"
                 console.print(Text(title, "bold"))
                 _print_rows(console, rows, several=len(evaluation.costs) > 1)
     if by_month:

@@ -15,7 +15,8 @@ from mirage.learn.explain.explanation import TREE, Explanation
 from mirage.learn.explain.fidelity import Fidelity, day
 from mirage.learn.training.trained import WHAT_IF
 from mirage.provision.evaluation.score import ALL, REACTIVE, Row
-from mirage.report.terminal.comparison import at_cost, links_words, print_differences, signed
+from mirage.report.figures import links_words
+from mirage.report.terminal.comparison import at_cost, print_differences, signed
 from mirage.report.terminal.tables import print_table
 
 

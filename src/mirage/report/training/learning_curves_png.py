@@ -22,7 +22,6 @@ _COLUMNS = 4
 _MOST = 24
 """Panels that are drawn at most; event files have them all."""
 
-
 _CLOSED = "closed_"
 """Curves named so tell the gap closed on the slice to tune on. Behind it stands what an hour of interruption costs, as
 a share of both hours."""
@@ -78,11 +77,10 @@ def panels_of(curves: Mapping[str, NDArray[Any]]) -> list[Panel]:
     found = []
     for run, of_run in by_run(curves).items():
         kinds: dict[str, dict[str, NDArray[Any]]] = {}
+        tune_is_told = any(_kind(name)[0] in (_GAP, _REWARD) for name in of_run)
         for name, values in sorted(of_run.items()):
             kind, label = _kind(name)
-            if name != "tune" or not any(
-                _kind(other)[0] in (_GAP, _REWARD) for other in of_run
-            ):  # not what is left of it
+            if name != "tune" or not tune_is_told:
                 kinds.setdefault(kind, {})[label] = values
         found += [(run, measured, of_kind) for measured, of_kind in kinds.items()]
     return found

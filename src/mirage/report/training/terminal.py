@@ -11,7 +11,7 @@ from rich.text import Text
 
 from mirage.learn.training.choice import Choice
 from mirage.predict.model_file import ModelCard
-from mirage.report.terminal.comparison import links_words
+from mirage.report.figures import links_words
 from mirage.report.terminal.evaluation import print_evaluation
 from mirage.report.terminal.tables import print_table
 from mirage.trace.statistics.summary import iso_utc
@@ -71,8 +71,7 @@ def print_choices(choices: Sequence[Choice], evaluation: Any, provenance: dict[s
     print_evaluation(evaluation, provenance, console, by_month=True)
     console.print()
     for choice in choices:
-        plural = "s" if choice.link_nodes > 1 else ""
-        console.print(Text(f"links of {choice.link_nodes} node{plural}: {choice.method}", "bold"), end=" ")
+        console.print(Text(f"{links_words(choice.link_nodes)}: {choice.method}", "bold"), end=" ")
         console.print(Text(f"– {choice.reason}"))
 
 
