@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.policy.view import Jobs, View
+from mirage.policy.view import View
 from mirage.sim.cluster import Limit
 
 
@@ -44,8 +44,8 @@ def with_limited(view: View, limits: Sequence[Limit]) -> View:
     if not limited.any():
         return view
     aged_s = np.where(held.eligible_s >= 0, held.eligible_s, held.submit_s)
-    waiting = replace(rows(held, limited), eligible_s=aged_s[limited])
-    return replace(view, pending=joined(view.pending, waiting), held=rows(held, ~limited))
+    waiting = replace(held[limited], eligible_s=aged_s[limited])
+    return replace(view, pending=view.pending.before(waiting), held=held[~limited])
 
 
 def _is_over(limit: Limit, view: View) -> NDArray[np.bool_]:
@@ -62,13 +62,3 @@ def _is_over(limit: Limit, view: View) -> NDArray[np.bool_]:
     if limit.nodes is not None:
         over |= nodes + held.nodes > limit.nodes
     return over
-
-
-def rows(jobs: Jobs, chosen: NDArray[np.bool_]) -> Jobs:
-    """Some of the jobs."""
-    return Jobs(*(getattr(jobs, field.name)[chosen] for field in fields(Jobs)))
-
-
-def joined(first: Jobs, behind: Jobs) -> Jobs:
-    """Jobs, and others behind them."""
-    return Jobs(*(np.concatenate([getattr(first, field.name), getattr(behind, field.name)]) for field in fields(Jobs)))

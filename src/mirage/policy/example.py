@@ -67,9 +67,9 @@ def _view(seed: int, now_s: int, chain: Chain) -> View:
         np.array([chain.submitted_s]), np.array([chain.started_s]), now_s,
     )  # fmt: skip
     if chain.started_s == _MISSING:
-        pending = _joined(pending, link)
+        pending = pending.before(link)
     elif now_s < chain.ends_s:
-        running = _joined(running, link)
+        running = running.before(link)
     none = np.zeros(0, dtype=np.int64)
     held = _jobs(none, none, LIMIT_S, none, none, now_s)
     if chain.queued is not None:
@@ -80,7 +80,7 @@ def _view(seed: int, now_s: int, chain: Chain) -> View:
         if chain.queued.held or chain.queued.begins_s > now_s:
             held = replace(link, eligible_s=np.array([_MISSING]))
         else:
-            pending = _joined(pending, link)
+            pending = pending.before(link)
     free = np.array([[NODES - int(running.width.sum()), 0]])
     return View(
         now_s=now_s,
@@ -114,10 +114,6 @@ def _jobs(ids: Ints, nodes: Ints, limit_s: int, submit_s: Ints, start_s: Ints, n
         name=ids % 6,
         account=ids % 2,
     )
-
-
-def _joined(a: Jobs, b: Jobs) -> Jobs:
-    return Jobs(**{name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in Jobs.__dataclass_fields__})
 
 
 def _ended(rng: np.random.Generator, now_s: int, n: int) -> Ended:

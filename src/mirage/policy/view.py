@@ -6,7 +6,7 @@ what is not known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
@@ -64,6 +64,15 @@ class Jobs:
 
     def __len__(self) -> int:
         return len(self.id)
+
+    def __getitem__(self, chosen: NDArray[np.bool_]) -> Self:
+        """Some of the jobs."""
+        return type(self)(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+    def before(self, others: Self) -> Self:
+        """These jobs, and others behind them."""
+        columns = [(getattr(self, field.name), getattr(others, field.name)) for field in fields(self)]
+        return type(self)(*map(np.concatenate, columns))
 
 
 @dataclass(frozen=True, slots=True)

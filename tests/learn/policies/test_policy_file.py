@@ -8,7 +8,6 @@ from made_up_hand_overs import BEGIN_S, before_and_after, made_up_hand_overs
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, ModelFileError
-from mirage.forecast.limited import rows
 from mirage.learn.policies import policy_file
 from mirage.learn.policies.looks import shared_looks
 from mirage.learn.ranges import Ranges
@@ -248,7 +247,7 @@ def test_a_link_that_competes_is_not_in_its_own_way(data, tmp_path):
     for view in queued_views():
         others = view.pending.id != view.chain.queued.job
         told += int((~others).sum())
-        alone = replace(view, pending=rows(view.pending, others))
+        alone = replace(view, pending=view.pending[others])
         own, without = (policy._seen(each, view.chain, policy.trained.parts[1])[0] for each in (view, alone))
         assert np.array_equal(own.features, without.features)
         assert np.array_equal(own.history(), without.history())

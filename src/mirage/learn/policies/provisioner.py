@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from mirage.forecast.limited import rows
 from mirage.learn.features.features import features_of
 from mirage.learn.features.queue_history import queue_history
 from mirage.learn.features.repeats import repeats_of
@@ -82,14 +81,13 @@ class LearnedProvisioner:
         assert part.model is not None
         forecast: StartForecast | None = None
         values, names = np.zeros(0, dtype=np.float32), tuple[str, ...]()
+        others = _without_queued(view, chain)
         if part.model.inputs:
             forecast = None if self.looks is None else self.looks.forecast(view, chain)
-        view = _without_queued(view, chain)
-        if part.model.inputs:
-            values, names = features_of(view, forecast)
+            values, names = features_of(others, forecast)
         times = (chain.ends_s - view.now_s, chain.nodes, chain.limit_s, chain.started_s - chain.submitted_s)
         remaining_s, nodes, limit_s, wait_s = np.array(times, dtype=np.int64)[:, None]
-        history = _history(view, chain)
+        history = _history(others, chain)
         return Seen(values[None, :], names, remaining_s, chain.step_s, nodes, limit_s, wait_s, history), forecast
 
     def _unknown_size(self, chain: Chain) -> Outside:
@@ -109,8 +107,7 @@ def _without_queued(view: View, chain: Chain) -> View:
     """The queue without the chain's own link, as it was in training: a link that competes does not wait for itself."""
     if chain.queued is None:
         return view
-    others = view.pending.id != chain.queued.job
-    return view if others.all() else replace(view, pending=rows(view.pending, others))
+    return replace(view, pending=view.pending[view.pending.id != chain.queued.job])
 
 
 def _word(reason: str) -> str:
