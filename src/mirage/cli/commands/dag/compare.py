@@ -6,13 +6,17 @@ import json
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mirage import __version__
-from mirage.cli.commands.dag.edge_case import case_option, chosen
+from mirage.cli.commands.dag.edge_case import Chosen, case_option, chosen
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.values import WORDS
+
+if TYPE_CHECKING:
+    from mirage.dag.compare.comparison import Comparison
 
 _POLICIES = (
     "fifo  fair                        rules; fifo:1 takes stages by number, fair:1 counts all jobs",
@@ -173,27 +177,28 @@ def compare(
         scene = Scene(tuple(templates), tuple(schedulers), cluster)
         drawn = write_plots(Path(plots), comparison, scene, sizes, numbers, jobs)
         click.echo(f"mirage: drawn {', '.join(str(path) for path in drawn)}", err=True)
-    if not as_json:
-        if case is not None:
-            click.echo(f"{case}: {edge_case_of(case).about}")
-        print_comparison(comparison)
+    if as_json:
+        told = {"profiles": profiles, "seeds": seeds, "case": case, "environment": environment, "batch": batch}
+        click.echo(json.dumps(_report(comparison, played, told), indent=2))
         return
-    report = {
+    if case is not None:
+        click.echo(f"{case}: {edge_case_of(case).about}")
+    print_comparison(comparison)
+
+
+def _report(comparison: Comparison, played: Chosen, told: dict[str, Any]) -> dict[str, Any]:
+    """Everything as JSON, with what was asked for."""
+    return {
         "rows": [row.to_json() for row in comparison.rows],
         "differences": [difference.to_json() for difference in comparison.differences],
-        "profiles": profiles,
-        "seeds": seeds,
-        "case": case,
-        "gap_s": None if batch else played.gap_s,
-        "batch": batch,
+        **told,
+        "gap_s": None if told["batch"] else played.gap_s,
         "moving_s": played.moving_s,
         "noise": played.noise,
-        "environment": environment,
         "episodes_reused": comparison.reused,
         "version": __version__,
         "command": shlex.join(["mirage", *sys.argv[1:]]),
     }
-    click.echo(json.dumps(report, indent=2))
 
 
 def _refuse_contradictions(weights: str | None, policies: tuple[str, ...], *, batch: bool, gap_s: float | None) -> None:
