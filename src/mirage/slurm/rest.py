@@ -14,6 +14,7 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from mirage.errors import SlurmRefused, SlurmUnreachable, shown
@@ -175,10 +176,8 @@ class RestClient(SlurmClient):
     def _looked(self, look: Callable[[RestViews], _T]) -> _T:
         """One look, with a new token where the old one has run out."""
         if self._views.token:
-            try:
+            with suppress(TokenRefused):  # it has run out: another is asked for
                 return look(self._views)
-            except TokenRefused:
-                pass
         self._views.token = self._new_token()
         return look(self._views)
 

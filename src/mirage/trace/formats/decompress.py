@@ -11,6 +11,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -100,31 +101,29 @@ def _whole_lines(data: bytes) -> bytes:
 
 
 def _zstd() -> Callable[[], Any]:
-    """The maker of zstd decompressors: the package, else Python 3.14 itself."""
-    try:
-        make = importlib.import_module("zstandard").ZstdDecompressor
-        return lambda: make().decompressobj()
-    except ImportError:
-        pass
-    try:
-        found: Callable[[], Any] = importlib.import_module("compression.zstd").ZstdDecompressor
-    except ImportError as error:
+    """The maker of zstd decompressors."""
+    module = _zstd_module()
+    if module is None:
         raise ConfigurationError(
             "the trace is compressed with zstd, which needs a package that is not installed; "
             'run: pip install "mirage-hpc[zstd]", or decompress the trace first'
-        ) from error
-    return found
+        )
+    make: Callable[[], Any] = module.ZstdDecompressor
+    return make if module.__name__.startswith("compression") else lambda: make().decompressobj()
 
 
 def _zstd_error() -> type[Exception]:
     """The error of a damaged zstd stream, where zstd can be read."""
+    module = _zstd_module()
+    return EOFError if module is None else module.ZstdError
+
+
+def _zstd_module() -> Any | None:
+    """What reads zstd: the package, else Python 3.14 itself; None where neither is there."""
     for name in ("zstandard", "compression.zstd"):
-        try:
-            error: type[Exception] = importlib.import_module(name).ZstdError
-        except ImportError:
-            continue
-        return error
-    return EOFError
+        with suppress(ImportError):
+            return importlib.import_module(name)
+    return None
 
 
 _DECOMPRESSORS: dict[bytes, Callable[[], Callable[[], Any]]] = {

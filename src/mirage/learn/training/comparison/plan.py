@@ -34,7 +34,7 @@ def kind_of(policy: str) -> str:
 
 def method_within(policy: str) -> str | None:
     """The method whose model another policy asks: ``correction`` of ``holds:by=correction``; None of most."""
-    inner = None if policy in BOUNDS else policy_named_by(policy)
+    inner = policy_named_by(policy)
     return inner if inner in METHODS else None
 
 
@@ -75,7 +75,7 @@ class Plan:
 
     def _check_named(self, policy: str) -> None:
         """See that a policy whose parameter names another can be made of it, before anything is trained."""
-        inner = None if policy in BOUNDS else policy_named_by(policy)
+        inner = policy_named_by(policy)
         if inner is None:
             return
         if inner not in METHODS:
