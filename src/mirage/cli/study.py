@@ -85,8 +85,10 @@ class ExecutorOptions:
     sbatch: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        if self.executor != "submitit" and (self.array_jobs is not None or self.sbatch):
-            raise click.UsageError("--array-jobs and --sbatch need --executor submitit")
+        if self.executor == "local" and self.array_jobs is not None:
+            raise click.UsageError("--array-jobs needs --executor submitit or hyperqueue")
+        if self.executor != "submitit" and self.sbatch:
+            raise click.UsageError("--sbatch needs --executor submitit; to HyperQueue, hq alloc add says it")
 
     def made(self, folder: Path, name: str) -> Executor:
         """Whoever does the work.
@@ -95,12 +97,25 @@ class ExecutorOptions:
             folder: Where jobs of an array get their orders, and answer; all nodes see it.
             name: Of these jobs.
         """
+        from mirage.executors.hyperqueue import TASKS, HyperQueue
         from mirage.executors.processes import Processes, available_cores
         from mirage.executors.slurm_array import JOBS, SlurmArray
 
         if self.executor == "submitit":
             return SlurmArray(folder, f"mirage-{name}", self.array_jobs or JOBS, self.sbatch)
+        if self.executor == "hyperqueue":
+            return HyperQueue(folder, f"mirage-{name}", self.array_jobs or TASKS)
         return Processes(self.workers or available_cores())
+
+    def made_in(self, resume: str | None, name: str) -> Executor:
+        """Whoever does the work whose results are kept in a folder.
+
+        Raises:
+            click.UsageError: There is no such folder, but others than this machine are to do it.
+        """
+        if self.executor != "local" and resume is None:
+            raise click.UsageError(f"--executor {self.executor} needs --resume DIR, which all nodes see")
+        return self.made(Path(resume or ".") / ".slurm", name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,23 +216,24 @@ executor_options = option_group(
     workers_option,
     click.option(
         "--executor",
-        type=click.Choice(["local", "submitit"]),
+        type=click.Choice(["local", "submitit", "hyperqueue"]),
         default="local",
         show_default=True,
-        help="Where the work is done: by processes here, or by an array of Slurm jobs that see the folder of results.",
+        help="Where the work is done: by processes here, or where the folder of results is seen, too: by an array of Slurm "
+        "jobs, or by tasks of HyperQueue.",
     ),
     click.option(
         "--array-jobs",
         type=click.IntRange(1),
         metavar="N",
-        help="Jobs of the array at most, with submitit.  [default: 8]",
+        help="Jobs of the array, or tasks of HyperQueue, at most.  [default: 8]",
     ),
     click.option(
         "--sbatch",
         multiple=True,
         callback=_pairs,
         metavar="KEY=VALUE",
-        help="An option of sbatch for them, as partition=cpu or time=1:00:00; repeatable.",
+        help="An option of sbatch for jobs of the array, as partition=cpu or time=1:00:00; repeatable.",
     ),
 )
 """``--workers``, ``--executor`` and their kin: who does the work."""

@@ -1,1 +1,1 @@
-"""Executors: independent pieces of work, done by processes of this machine or by an array of Slurm jobs."""
+"""Executors: independent pieces of work, done by processes of this machine, an array of Slurm jobs or HyperQueue."""

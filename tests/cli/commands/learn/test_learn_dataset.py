@@ -1,4 +1,4 @@
-"""``mirage learn dataset``: the same data by any number of processes, after a kill, and on an array of Slurm jobs."""
+"""``mirage learn dataset``: the same data by any number of processes, after a kill, and from a Slurm cluster."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import hyperqueue_server
 from mirage.cli import main
 from mirage.duration import DAY_S, HOUR_S
 from mirage.learn.dataset.read import read_hand_overs
@@ -66,7 +67,12 @@ def test_it_tells_what_it_made(asked, tmp_path: Path, capsys) -> None:
 
 @pytest.mark.parametrize(
     ("more", "complaint"),
-    [(["--array-jobs", "3"], "need --executor submitit"), (["--sbatch", "cpu"], "no KEY=VALUE"), ([], "--nodes N")],
+    [
+        (["--array-jobs", "3"], "needs --executor submitit or hyperqueue"),
+        (["--sbatch", "cpu"], "no KEY=VALUE"),
+        (["--sbatch", "time=10", "--executor", "hyperqueue"], "hq alloc add says it"),
+        ([], "--nodes N"),
+    ],
 )
 def test_options_that_do_not_fit_are_refused_before_anything_is_read(more, complaint, capsys) -> None:
     machine = ["-N", "8"] if more else []
@@ -80,12 +86,13 @@ def test_options_that_do_not_fit_are_refused_before_anything_is_read(more, compl
 def test_an_array_s_options_without_an_array_are_refused_everywhere(command, tmp_path: Path, capsys) -> None:
     out = [] if command == ["evaluate"] else ["-o", str(tmp_path / "out")]
     assert main([*command, "/no/such/trace", "-N", "8", "--sbatch", "time=10", *out]) == 2
-    assert "need --executor submitit" in capsys.readouterr().err
+    assert "needs --executor submitit" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
-def test_an_array_that_plays_windows_needs_a_folder_that_all_nodes_see(capsys) -> None:
-    assert main(["evaluate", "/no/such/trace", "-N", "8", "--executor", "submitit"]) == 2
+@pytest.mark.parametrize("executor", ["submitit", "hyperqueue"])
+def test_jobs_that_play_windows_need_a_folder_that_all_nodes_see(executor, capsys) -> None:
+    assert main(["evaluate", "/no/such/trace", "-N", "8", "--executor", executor]) == 2
     assert "--resume DIR" in capsys.readouterr().err
 
 
@@ -133,3 +140,25 @@ def test_an_array_of_slurm_jobs_makes_the_same_data(asked, tmp_path: Path, priva
     told = subprocess.run(["scontrol", "-o", "show", "job"], env=environment, capture_output=True, text=True).stdout
     jobs = [dict(word.partition("=")[::2] for word in line.split()) for line in told.splitlines()]
     assert [(job["JobName"], job["TimeLimit"]) for job in jobs] == [("mirage-dataset", "00:10:00")] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.real_slurm
+def test_hyperqueue_inside_a_slurm_job_makes_the_same_data(asked, tmp_path: Path, private_cluster) -> None:
+    cluster, server = private_cluster(nodes=1), tmp_path / "server"
+    environment = {**os.environ, **cluster.environment, "HQ_SERVER_DIR": str(server)}
+    here, there = tmp_path / "here", tmp_path / "there"
+    asked = [*asked, "--no-forecast"]
+    assert main([*asked, "--workers", "1", "-o", str(here)]) == 0
+    server.mkdir()
+    serves = f"exec {sys.executable} {hyperqueue_server.__file__} {server}"
+    told = ["sbatch", "--parsable", "--time=10", f"--output={tmp_path / 'server.log'}", f"--wrap={serves}"]
+    subprocess.run(told, env=environment, check=True, capture_output=True)
+    until((server / "hq-current" / "access.json").exists, 20, "a server")
+    command = [sys.executable, "-m", "mirage", *asked, "--executor", "hyperqueue", "--array-jobs", "2"]
+    done = subprocess.run([*command, "-o", str(there)], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert files(there) == files(here)
+    told = ["scontrol", "-o", "show", "job"]
+    shown = subprocess.run(told, env=environment, capture_output=True, text=True).stdout
+    assert shown.count("JobId=") == 1

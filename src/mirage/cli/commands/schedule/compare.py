@@ -58,9 +58,7 @@ def compare(
 
     Where a trial fails, the others are played to their end all the same; the exit status is 1 then.
     """
-    if where.executor != "local" and resume is None:
-        raise click.UsageError("an array of Slurm jobs needs --resume DIR, which all nodes see")
-    executor = where.made(Path(resume or ".") / ".slurm", "schedule")
+    executor = where.made_in(resume, "schedule")
     setting = played.setting()
     if report is not None:
         check_output(report)

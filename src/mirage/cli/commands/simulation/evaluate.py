@@ -86,9 +86,7 @@ def evaluate(
     known), and in hindsight oracle, the best moment to submit, and oracle-holds, the best to let go a link that was
     submitted early and held.
     """
-    if where.executor != "local" and study.resume is None:
-        raise click.UsageError("an array of Slurm jobs needs --resume DIR, which all nodes see")
-    executor = where.made(Path(study.resume or ".") / ".slurm", "evaluate")
+    executor = where.made_in(study.resume, "evaluate")
     weighed = study.costs(costs)
     simulated = machine.machine()
     _check_outputs(parquet, plot)
