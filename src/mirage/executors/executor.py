@@ -6,6 +6,7 @@ for result in Processes(4)(begin, made_of, pieces): …
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Protocol, TypeVar
 
 Made = TypeVar("Made")
@@ -31,3 +32,9 @@ class Executor(Protocol):
             MirageError: A piece failed; what others have written stays.
         """
         ...
+
+
+def dealt(pieces: Sequence[Piece], hands: int) -> list[Sequence[Piece]]:
+    """Pieces in as many parts as there are hands, alike in number; fewer where there are fewer pieces."""
+    bounds = [len(pieces) * k // hands for k in range(hands + 1)]
+    return [pieces[first:end] for first, end in pairwise(bounds) if first < end]

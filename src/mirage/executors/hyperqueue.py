@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
-
 from mirage.errors import ConfigurationError, SlurmError
-from mirage.executors.executor import Made, Piece, Result
+from mirage.executors.executor import Made, Piece, Result, dealt
 from mirage.whole_file import write_whole
 
 TASKS = 8
@@ -72,7 +70,7 @@ class HyperQueue:
         client = _client()
         self.folder.mkdir(parents=True, exist_ok=True)
         answers = Path(tempfile.mkdtemp(prefix="tasks-", dir=self.folder)).resolve()
-        parts = [[pieces[k] for k in part] for part in np.array_split(np.arange(len(pieces)), self.tasks) if len(part)]
+        parts = dealt(pieces, self.tasks)
         try:
             job = self._submitted(client, answers, [(begin, made_of, part) for part in parts])
             yield from self._as_they_end(client, job, answers, len(parts))

@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, SlurmError
-from mirage.executors.executor import Made, Piece, Result
+from mirage.executors.executor import Made, Piece, Result, dealt
 from mirage.slurm.runner import Runner, SystemRunner
 
 LONGEST_S = 4 * HOUR_S
@@ -62,7 +60,7 @@ class SlurmArray:
         if not pieces:
             return
         executor = self._executor()
-        parts = [[pieces[k] for k in part] for part in np.array_split(np.arange(len(pieces)), self.jobs) if len(part)]
+        parts = dealt(pieces, self.jobs)
         try:
             jobs = executor.map_array(do_pieces, [begin] * len(parts), [made_of] * len(parts), parts)
         except Exception as error:
