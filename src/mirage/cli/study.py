@@ -219,8 +219,8 @@ executor_options = option_group(
         type=click.Choice(["local", "submitit", "hyperqueue"]),
         default="local",
         show_default=True,
-        help="Where the work is done: by processes here, by an array of Slurm jobs, or by tasks of HyperQueue. Jobs and "
-        "tasks must see the folder of results.",
+        help="Where the work is done: by processes here, by an array of Slurm jobs, or by tasks of HyperQueue. Jobs "
+        "and tasks must see the folder of results.",
     ),
     click.option(
         "--array-jobs",
