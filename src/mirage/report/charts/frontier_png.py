@@ -5,17 +5,13 @@ Needs the extra ``plot``.
 
 from __future__ import annotations
 
-import importlib
-import io
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from mirage.errors import ConfigurationError
 from mirage.provision.evaluation.frontier import Frontier, Point
+from mirage.report.charts.picture_file import new_figure, write_figure
 from mirage.report.figures import links_words
 from mirage.report.theme import LIGHT, SERIES
-from mirage.whole_file import write_whole
 
 
 def draw_with_matplotlib(shown: Sequence[Frontier], path: str, told: str) -> None:
@@ -27,17 +23,11 @@ def draw_with_matplotlib(shown: Sequence[Frontier], path: str, told: str) -> Non
     Raises:
         ConfigurationError: matplotlib cannot write there.
     """
-    figure_module: Any = importlib.import_module("matplotlib.figure")
-    figure = figure_module.Figure(figsize=(7 * len(shown), 5), layout="constrained")
+    figure = new_figure(7 * len(shown), 5, layout="constrained")
     figure.suptitle(told, fontsize=9)
     for axes, frontier in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown):
         _draw(axes, frontier)
-    try:
-        drawn = io.BytesIO()
-        figure.savefig(drawn, dpi=150, format=Path(path).suffix[1:].lower() or "png")
-        write_whole(path, drawn.getvalue())
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"cannot draw into {path}: {error}") from error
+    write_figure(figure, path)
 
 
 def _draw(axes: Any, frontier: Frontier) -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from mirage.errors import ConfigurationError
 from mirage.whole_file import write_whole
 
 BY_MATPLOTLIB = (".png", ".pdf")
 """Kinds that the extra ``plot`` draws."""
+
+_DPI = 150
+
+_MISSING = 'needs matplotlib, which is not installed; run: pip install "mirage-hpc[plot]"'
 
 
 def picture_kind(path: str | os.PathLike[str], kinds: Sequence[str]) -> str:
@@ -30,10 +37,7 @@ def picture_kind(path: str | os.PathLike[str], kinds: Sequence[str]) -> str:
         raise ConfigurationError(f"cannot draw into {path}: its name must end in {named}")
     if kind in BY_MATPLOTLIB and importlib.util.find_spec("matplotlib") is None:
         others = " or ".join(other for other in kinds if other not in BY_MATPLOTLIB)
-        raise ConfigurationError(
-            'a bitmap needs matplotlib, which is not installed; run: pip install "mirage-hpc[plot]", or draw into a '
-            f"{others} file"
-        )
+        raise ConfigurationError(f"a bitmap {_MISSING}, or draw into a {others} file")
     return kind
 
 
@@ -47,3 +51,32 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         write_whole(path, text.encode())
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
+
+
+def new_figure(width_in: float, height_in: float, **options: Any) -> Any:
+    """An empty figure of matplotlib, in inches.
+
+    Raises:
+        ConfigurationError: matplotlib is not installed.
+    """
+    try:
+        module: Any = importlib.import_module("matplotlib.figure")
+    except ImportError as error:
+        raise ConfigurationError(f"a plot {_MISSING}") from error
+    return module.Figure(figsize=(width_in, height_in), **options)
+
+
+def write_figure(figure: Any, path: str | os.PathLike[str]) -> None:
+    """Write a figure of matplotlib; what the file's name ends in says the kind, PNG where it ends in nothing.
+
+    Raises:
+        ConfigurationError: matplotlib does not know the kind, or the file cannot be written.
+    """
+    try:
+        drawn = io.BytesIO()
+        figure.savefig(drawn, dpi=_DPI, format=Path(path).suffix[1:].lower() or "png")
+        write_whole(path, drawn.getvalue())
+    except OSError as error:
+        raise ConfigurationError(f"cannot draw into {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigurationError(f"cannot draw into {path}: {error}") from error

@@ -5,20 +5,16 @@ Needs the extra ``plot``.
 
 from __future__ import annotations
 
-import importlib
-import io
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mirage.duration import HOUR_S
-from mirage.errors import ConfigurationError
+from mirage.report.charts.picture_file import new_figure, write_figure
 from mirage.trace.statistics.occupancy import Occupancy
 from mirage.trace.statistics.summary import TraceStatistics
 from mirage.trace.statistics.utilization import covered_s
 from mirage.trace.table import JobTable
-from mirage.whole_file import write_whole
 
 _COLUMNS = 1_500
 """More means than a screen has pixels would only make the file larger."""
@@ -35,22 +31,11 @@ def plot_trace(table: JobTable, statistics: TraceStatistics, path: str) -> None:
     Raises:
         ConfigurationError: matplotlib is not installed, or cannot write this kind of picture here.
     """
-    try:
-        figure_module: Any = importlib.import_module("matplotlib.figure")
-    except ImportError as error:
-        raise ConfigurationError(
-            'a plot needs matplotlib, which is not installed; run: pip install "mirage-hpc[plot]"'
-        ) from error
-    figure = figure_module.Figure(figsize=(11, 7), layout="constrained")
+    figure = new_figure(11, 7, layout="constrained")
     over_time, waits = figure.subplots(2, 1)
     _draw_busy(over_time, table, statistics)
     _draw_waits(waits, table)
-    try:
-        drawn = io.BytesIO()
-        figure.savefig(drawn, dpi=150, format=Path(path).suffix[1:].lower() or "png")
-        write_whole(path, drawn.getvalue())
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"cannot draw into {path}: {error}") from error
+    write_figure(figure, path)
 
 
 def _draw_busy(axes: Any, table: JobTable, statistics: TraceStatistics) -> None:

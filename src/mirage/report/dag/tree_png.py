@@ -6,16 +6,13 @@ Needs the extra ``plot``.
 from __future__ import annotations
 
 import importlib
-import io
-from pathlib import Path
 from typing import Any
 
-from mirage.errors import ConfigurationError
+from mirage.report.charts.picture_file import new_figure, write_figure
 from mirage.report.dag.tree_layout import BOX_PX, PAD_PX, bends
 from mirage.report.dag.tree_sheet import LINE_PX, MARGIN_PX, SAID_LINE_PX, SAID_PX, Sheet
 from mirage.report.svg import FONT_PX
 from mirage.report.theme import LIGHT
-from mirage.whole_file import write_whole
 
 _PX_PER_INCH = 100.0
 _FONT_PT = 72 * FONT_PX / _PX_PER_INCH
@@ -27,8 +24,7 @@ def draw_with_matplotlib(sheet: Sheet, path: str, heading: str) -> None:
     Raises:
         ConfigurationError: matplotlib cannot write there.
     """
-    figure_module: Any = importlib.import_module("matplotlib.figure")
-    figure = figure_module.Figure(figsize=(sheet.width / _PX_PER_INCH, sheet.height / _PX_PER_INCH))
+    figure = new_figure(sheet.width / _PX_PER_INCH, sheet.height / _PX_PER_INCH)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, sheet.width), ylim=(sheet.height, 0))
     axes.axis("off")
@@ -43,12 +39,7 @@ def draw_with_matplotlib(sheet: Sheet, path: str, heading: str) -> None:
     for k, one in enumerate(sheet.rule):
         for x, text in zip(sheet.rule_columns, (one.about, *one.limits)):
             _text(axes, MARGIN_PX + x, sheet.rule_top + LINE_PX * k, text, weight="normal" if k else "bold")
-    try:
-        drawn = io.BytesIO()
-        figure.savefig(drawn, dpi=150, format=Path(path).suffix[1:].lower())
-        write_whole(path, drawn.getvalue())
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"cannot draw into {path}: {error}") from error
+    write_figure(figure, path)
 
 
 def _tree(axes: Any, sheet: Sheet) -> None:

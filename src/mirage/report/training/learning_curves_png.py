@@ -5,18 +5,15 @@ Needs the extra ``plot``.
 
 from __future__ import annotations
 
-import importlib
-import io
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from numpy.typing import NDArray
 
-from mirage.errors import ConfigurationError
 from mirage.learn.training.curves import by_run
+from mirage.report.charts.picture_file import new_figure, write_figure
 from mirage.report.theme import LIGHT
-from mirage.whole_file import write_whole
 
 _COLUMNS = 4
 _MOST = 24
@@ -42,16 +39,10 @@ def draw_learning_curves(curves: Mapping[str, NDArray[Any]], path: str) -> None:
     Raises:
         ConfigurationError: matplotlib is not installed, or cannot write there.
     """
-    try:
-        figure_module: Any = importlib.import_module("matplotlib.figure")
-    except ImportError as error:
-        raise ConfigurationError(
-            'a bitmap needs matplotlib, which is not installed; run: pip install "mirage-hpc[plot]"'
-        ) from error
     drawn_panels = panels_of(curves)[:_MOST]
     columns = max(min(len(drawn_panels), _COLUMNS), 1)
     rows = max(math.ceil(len(drawn_panels) / columns), 1)
-    figure = figure_module.Figure(figsize=(3.6 * columns, 2.6 * rows), layout="constrained")
+    figure = new_figure(3.6 * columns, 2.6 * rows, layout="constrained")
     places = figure.subplots(rows, columns, squeeze=False).ravel()
     for place in places[len(drawn_panels) :]:
         place.set_axis_off()
@@ -64,12 +55,7 @@ def draw_learning_curves(curves: Mapping[str, NDArray[Any]], path: str) -> None:
         for k, (name, values) in enumerate(of_panel.items()):
             place.plot(range(1, len(values) + 1), values, color=LIGHT[f"series-{k + 1}"], label=name)
         place.legend(fontsize=6)
-    try:
-        drawn = io.BytesIO()
-        figure.savefig(drawn, dpi=120, format="png")
-        write_whole(path, drawn.getvalue())
-    except OSError as error:
-        raise ConfigurationError(f"cannot draw into {path}: {error.strerror}") from error
+    write_figure(figure, path)
 
 
 def panels_of(curves: Mapping[str, NDArray[Any]]) -> list[Panel]:
