@@ -76,7 +76,7 @@ class ExecutorOptions:
     """The options of who does the work; None where nothing was said.
 
     Raises:
-        click.UsageError: Options of an array are given, but no array is asked for.
+        click.UsageError: An option is given of another executor than the one asked for.
     """
 
     workers: int | None
@@ -85,6 +85,8 @@ class ExecutorOptions:
     sbatch: Mapping[str, str]
 
     def __post_init__(self) -> None:
+        if self.executor != "local" and self.workers is not None:
+            raise click.UsageError(f"--workers are of this machine; --executor {self.executor} takes --array-jobs")
         if self.executor == "local" and self.array_jobs is not None:
             raise click.UsageError("--array-jobs needs --executor submitit or hyperqueue")
         if self.executor != "submitit" and self.sbatch:

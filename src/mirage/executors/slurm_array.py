@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any
 
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, SlurmError
+from mirage.executors.answers import Answers, answer_part
 from mirage.executors.executor import Made, Piece, Result, dealt
 from mirage.slurm.runner import Runner, SystemRunner
 
@@ -21,8 +21,8 @@ LONGEST_S = 4 * HOUR_S
 
 JOBS = 8
 
-POLL_S, POLLS_A_LOOK = 2.0, 15
-"""How often answers are looked for, and after how many times squeue is asked."""
+LOOKS_A_QUEUE = 30
+"""After how many looks at answers squeue is asked."""
 
 _ERROR = re.compile(r"^[\w.]*(?:Error|Exception|Interrupt|Refused|Infeasible)\b.*", re.MULTILINE)
 """The last line of a traceback."""
@@ -33,11 +33,12 @@ class SlurmArray:
     """Deals pieces to the jobs of an array, the same number to each.
 
     Attributes:
-        folder: Where jobs are told what to do, and answer; one that all nodes see. It is removed when all is done.
+        folder: In which jobs are told what to do, and answer; one that all nodes see.
         name: Of the jobs, in squeue.
         jobs: How many at most.
         sbatch: Further options of sbatch, by their long names: ``{"partition": "cpu", "time": "1:00:00"}``.
         sleep: Passes some seconds.
+        clock: Seconds that only grow.
         runner: Runs squeue.
     """
 
@@ -46,42 +47,40 @@ class SlurmArray:
     jobs: int = JOBS
     sbatch: Mapping[str, str] = field(default_factory=dict)
     sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
     runner: Runner = field(default_factory=SystemRunner)
 
     def __call__(
         self, begin: Callable[[Made], Callable[[Piece], Result]], made_of: Made, pieces: Sequence[Piece]
     ) -> Iterator[Result]:
-        """As ``Executor`` says, job by job. Jobs that nobody waits for any more are cancelled.
+        """As ``Executor`` says. Jobs that nobody waits for any more are cancelled.
 
         Raises:
-            ConfigurationError: submitit is absent, or there is no Slurm.
+            ConfigurationError: submitit is absent, there is no Slurm, or the folder cannot be written.
             SlurmError: sbatch refused, or a job failed; what was finished stays.
         """
         if not pieces:
             return
-        executor = self._executor()
-        parts = dealt(pieces, self.jobs)
+        submitit_executor = _submitit_executor()
+        answers = Answers.asked(self.folder, begin, made_of, pieces, self.sleep, self.clock)
         try:
-            jobs = executor.map_array(do_pieces, [begin] * len(parts), [made_of] * len(parts), parts)
-        except Exception as error:
-            raise SlurmError("the array was not submitted", str(error)) from error
+            jobs = self._submitted(submitit_executor, answers)
+        except BaseException:
+            answers.remove()
+            raise
         try:
-            yield from self._as_they_end(list(jobs))
+            yield from answers.gathered(_Watch(jobs, self.runner).all_over)
         finally:
+            answers.abandon()
             for job in jobs:
-                if not _has_answered(job):
+                if not _has_ended(job):
                     job.cancel()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        answers.remove()
 
-    def _executor(self) -> Any:
+    def _submitted(self, submitit_executor: Callable[..., Any], answers: Answers) -> list[Any]:
+        """The jobs, on their way."""
         try:
-            import submitit
-        except ImportError as error:
-            raise ConfigurationError(
-                'an array of Slurm jobs needs submitit, which is absent; run: pip install "mirage-hpc[cluster]"'
-            ) from error
-        try:
-            executor = submitit.SlurmExecutor(folder=str(self.folder))
+            executor = submitit_executor(folder=str(answers.folder))
         except RuntimeError as error:
             raise ConfigurationError(f"no Slurm is found here ({error}); run it where sbatch and srun are") from error
         logging.getLogger("submitit").setLevel(logging.ERROR)  # it warns of accounting that is not kept
@@ -92,55 +91,84 @@ class SlurmArray:
             use_srun=False,
             additional_parameters=dict(self.sbatch),
         )
-        return executor
+        parts = dealt(range(answers.n), self.jobs)
+        try:
+            return list(executor.map_array(answer_part, [str(answers.folder)] * len(parts), parts))
+        except Exception as error:
+            raise SlurmError("the array was not submitted", str(error)) from error
 
-    def _as_they_end(self, jobs: list[Any]) -> Iterator[Any]:
-        """Results of jobs, as they answer.
 
-        A job that has left the queue without an answer at two looks was killed: accounting, which could tell, is not
-        kept everywhere.
+class _Watch:
+    """Looks at jobs of an array, and now and then at the queue.
+
+    A job that has left the queue without a word at two looks was killed: accounting, which could tell, is not kept
+    everywhere.
+    """
+
+    def __init__(self, jobs: Sequence[Any], runner: Runner) -> None:
+        self._left = list(jobs)
+        self._array = jobs[0].job_id.partition("_")[0]
+        self._runner = runner
+        self._looks = 0
+        self._missed: set[str] = set()
+
+    def all_over(self) -> bool:
+        """Whether all have ended.
+
+        Raises:
+            SlurmError: One failed, or was killed.
         """
-        polls, missed = 0, set[str]()
-        while jobs:
-            answered = [job for job in jobs if _has_answered(job)]
-            for job in answered:
-                yield from _answer(job)
-            jobs = [job for job in jobs if job not in answered]
-            if not jobs or answered:
-                continue
-            self.sleep(POLL_S)
-            polls += 1
-            if polls % POLLS_A_LOOK == 0:
-                left = self._left_queue(jobs)
-                for job in jobs:
-                    if job.job_id in left & missed and not _has_answered(job):
-                        raise _failed(job, "it ended without an answer: killed, or out of time or memory")
-                missed = left
+        ended = [job for job in self._left if _has_ended(job)]
+        for job in ended:
+            _check(job)
+        self._left = [job for job in self._left if job not in ended]
+        self._looks += 1
+        if self._left and self._looks % LOOKS_A_QUEUE == 0:
+            gone = self._left_queue()
+            for job in self._left:
+                if job.job_id in gone & self._missed and not _has_ended(job):
+                    raise _failed(job, "it ended without an answer: killed, or out of time or memory")
+            self._missed = gone
+        return not self._left
 
-    def _left_queue(self, jobs: list[Any]) -> set[str]:
+    def _left_queue(self) -> set[str]:
         """The ids of jobs that squeue no longer shows; none where it cannot be asked."""
-        array = jobs[0].job_id.partition("_")[0]
-        told = self.runner.run(["squeue", "-h", "-r", "-j", array, "-o", "%i"])
+        told = self._runner.run(["squeue", "-h", "-r", "-j", self._array, "-o", "%i"])
         if told.status and "invalid job id" not in told.stderr.lower():
             return set()
-        return {job.job_id for job in jobs} - set(told.stdout.split())
+        return {job.job_id for job in self._left} - set(told.stdout.split())
 
 
-def _has_answered(job: Any) -> bool:
+def _submitit_executor() -> Callable[..., Any]:
+    """What makes submitit's executor.
+
+    Raises:
+        ConfigurationError: submitit is absent.
+    """
+    try:
+        import submitit
+    except ImportError as error:
+        raise ConfigurationError(
+            'an array of Slurm jobs needs submitit, which is absent; run: pip install "mirage-hpc[cluster]"'
+        ) from error
+    made: Callable[..., Any] = submitit.SlurmExecutor
+    return made
+
+
+def _has_ended(job: Any) -> bool:
+    """Whether a job has come to its end, well or not; one that is killed leaves no word."""
     return bool(job.paths.result_pickle.exists())
 
 
-def _answer(job: Any) -> list[Any]:
-    """Results of a job.
+def _check(job: Any) -> None:
+    """See that a job that has ended did not fail.
 
     Raises:
-        SlurmError: It failed.
+        SlurmError: It did.
     """
     failed = job.exception()
     if failed is not None:
         raise _failed(job, (_ERROR.findall(str(failed)) or [str(failed)])[-1])
-    results: list[Any] = job.result()
-    return results
 
 
 def _failed(job: Any, why: str) -> SlurmError:
@@ -148,10 +176,3 @@ def _failed(job: Any, why: str) -> SlurmError:
         f"job {job.job_id} failed: {why}; its output is in {job.paths.stderr}. Run the same command again: what is "
         "finished is kept"
     )
-
-
-def do_pieces(
-    begin: Callable[[Made], Callable[[Piece], Result]], made_of: Made, pieces: Sequence[Piece]
-) -> list[Result]:
-    """What one job of the array does."""
-    return list(map(begin(made_of), pieces))

@@ -50,7 +50,7 @@ def test_an_array_killed_and_resumed_gives_the_rows_of_this_machine(
     assert told["rows"] == here
     jobs = subprocess.run(["scontrol", "-o", "show", "job"], env=environment, capture_output=True, text=True).stdout
     assert jobs.count("JobName=mirage-schedule ") >= 3
-    assert not (kept / ".slurm").exists()
+    assert len(list((kept / ".slurm").iterdir())) == 1  # of the killed one, whose second job may still be at work
 
 
 def _lines(folder: Path) -> int:

@@ -1,0 +1,83 @@
+"""Arrays of Slurm jobs on a real slurmctld: what fails, what is killed, and what nobody waits for any more."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirage.errors import SlurmError
+from mirage.executors.slurm_array import SlurmArray
+from waiting import until
+
+pytest.importorskip("submitit", reason="pip install mirage-hpc[cluster]")
+pytestmark = [pytest.mark.slow, pytest.mark.real_slurm]
+
+
+@pytest.fixture
+def array(tmp_path: Path, private_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> SlurmArray:
+    for name, value in private_cluster(nodes=2).environment.items():
+        monkeypatch.setenv(name, value)
+    here = Path(__file__).parent
+    monkeypatch.setenv("PYTHONPATH", f"{here}{os.pathsep}{here.parent}")  # what jobs do stands in here
+    options = {"time": "10"}
+    return SlurmArray(tmp_path / "jobs", jobs=2, sbatch=options, sleep=lambda seconds: time.sleep(seconds / 10))
+
+
+def failing(at: int):
+    def work(piece: int) -> int:
+        if piece == at:
+            raise ValueError(f"{piece} cannot be halved")
+        return piece
+
+    return work
+
+
+def waiting(folder: str):
+    """What jobs do: write that they begin a piece, and wait for leave to end it."""
+    told = Path(folder)
+
+    def work(piece: int) -> int:
+        (told / f"begun-{piece}").touch()
+        until((told / f"leave-{piece}").exists, 20, "leave")
+        return piece
+
+    return work
+
+
+def states() -> dict[str, str]:
+    shown = subprocess.run(["scontrol", "-o", "show", "job"], check=True, capture_output=True, text=True).stdout
+    jobs = [dict(word.partition("=")[::2] for word in line.split()) for line in shown.splitlines()]
+    return {f"{job['ArrayJobId']}_{job['ArrayTaskId']}": job["JobState"] for job in jobs}
+
+
+def test_a_job_that_fails_tells_its_error_and_where_it_wrote(array: SlurmArray) -> None:
+    found: list[int] = []
+    with pytest.raises(SlurmError, match=r"job \d+_1 failed: ValueError: 5 cannot be halved") as error:
+        found.extend(array(failing, 5, range(6)))
+    output = str(error.value).partition("its output is in ")[2].partition(". Run the same")[0]
+    assert "Traceback" in Path(output).read_text()
+    assert {3, 4} <= set(found)  # what came before the error
+
+
+def test_a_job_that_is_killed_is_told_of(array: SlurmArray, tmp_path: Path) -> None:
+    results = array(waiting, str(tmp_path), range(2))
+    (tmp_path / "leave-0").touch()
+    assert next(results) == 0
+    until((tmp_path / "begun-1").exists, 20, "the second job")
+    subprocess.run(["scancel", "--signal=KILL", next(job for job in states() if job.endswith("_1"))], check=True)
+    with pytest.raises(SlurmError, match=r"job \d+_1 failed: it ended without an answer: killed"):
+        next(results)
+
+
+def test_jobs_that_nobody_waits_for_are_cancelled(array: SlurmArray, tmp_path: Path) -> None:
+    results = array(waiting, str(tmp_path), range(4))
+    (tmp_path / "leave-0").touch()
+    assert next(results) == 0
+    results.close()
+    until(lambda: all(state == "CANCELLED" for state in states().values()), 20, lambda: str(states()))
