@@ -53,6 +53,10 @@ class NetworkSettings:
     threads: int = 1
 
 
+_SUFFIXES = {DQN: "-dqn", PPO: "-pg", QUANTILES: ""}
+"""By what a network decides: how its method's name ends."""
+
+
 def train_network(
     body: str, decides: str, data: HandOvers, tune: HandOvers, settings: NetworkSettings | None = None
 ) -> NetworkModel:
@@ -94,7 +98,7 @@ def train_network(
         figures |= {"balance": usage.balance}
         figures |= {f"expert_{k}_weight": float(weight) for k, weight in enumerate(usage.weight)}
         figures |= {f"expert_{k}_led": float(led) for k, led in enumerate(usage.led)}
-    method = f"{'moe' if body == 'mixture' else body}-{'pg' if decides == PPO else decides}"
+    method = f"{'moe' if body == 'mixture' else body}{_SUFFIXES[decides]}"
     lead_s = int(settings.longest_lead_h * HOUR_S)
     return NetworkModel(method, decides, body, dict(settings.sizes), network, scaling, lead_s, figures, curve)
 

@@ -1,7 +1,8 @@
 """The trainings of Mirage (SC'23) as published: regression of the outcome, and REINFORCE on a linear layer.
 
 Known differences, all in favour of the published methods: what is seen is of the moment of the decision, not of the
-start of the next link, and every decision's outcome is exact.
+start of the next link, every decision's outcome is exact, and of all epochs of a regression that one is taken that is
+best on later decisions, not the last.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from mirage.learn.reinforcement.environment import SUBMIT, last_rows
 
 DISCOUNT, ENTROPY, RATE, EPISODES = 0.99, 0.1, 0.01, 32
 REWARD_AN_HOUR = 60.0
+_SURE = 500.0
+"""Logit beyond which an action is taken for sure; the exponential of a larger one would overflow."""
+
 PROBES, APART_S = 7, 8 * HOUR_S
 """Samples of a window: so many, so far apart, the last at its end."""
 
@@ -125,7 +129,8 @@ class ReinforceLearning:
         while plays.any():
             said = torch.zeros(EPISODES, 2)
             said[torch.from_numpy(plays)] = self.network.action(self._predicted(at[plays]))
-            odds = np.exp(np.diff(said.detach().numpy().astype(np.float64), axis=1)[:, 0])
+            logit = np.diff(said.detach().numpy().astype(np.float64), axis=1)[:, 0]
+            odds = np.exp(np.minimum(logit, _SURE))
             submits = (rng.random(EPISODES) < odds / (1 + odds)) | (at == self._last[at])
             rows.append(np.where(plays, at, -1))
             logits.append(said)

@@ -14,6 +14,7 @@ from mirage.executors.processes import Processes
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model import TrainingSettings
 from mirage.learn.training.folds import split
+from mirage.learn.training.methods import method_named
 from mirage.learn.training.steps import KeptSteps
 from mirage.learn.training.trained import train_part
 
@@ -63,20 +64,31 @@ def train_ahead(
         ConfigurationError: A slice is empty, the data lack what a method needs, or a package is missing.
         SlurmError: A job failed; steps that are done stay.
     """
-    if steps.folder is None or (isinstance(executor, Processes) and min(executor.workers, len(trainings)) < 2):
+    pieces = together(trainings)
+    if steps.folder is None or (isinstance(executor, Processes) and min(executor.workers, len(pieces)) < 2):
         return
-    for place in executor(_trainer, Work(data, settings, steps.folder), trainings):
-        steps.tell(place)
+    for places in executor(_trainer, Work(data, settings, steps.folder), pieces):
+        for place in places:
+            steps.tell(place)
 
 
-def _trainer(work: Work) -> Callable[[Training], str]:
-    """What does one training after another, and gives its place."""
+def together(trainings: Sequence[Training]) -> list[tuple[Training, ...]]:
+    """Trainings, those in one tuple that share the pre-training of a network: who comes second finds it done."""
+    found: dict[tuple[object, ...], list[Training]] = {}
+    for one in trainings:
+        of_same_data = (one.link_nodes, one.seed, one.until_s, one.tune_until_s)
+        found.setdefault((method_named(one.method).body or one.place, *of_same_data), []).append(one)
+    return [tuple(same) for same in found.values()]
 
-    def train(training: Training) -> str:
-        of_size = work.data[work.data.link_nodes == training.link_nodes]
-        data, tune = split(of_size, training.until_s, training.tune_until_s)
-        settings = replace(work.settings, seed=training.seed)
-        train_part(training.method, data, tune, settings, KeptSteps(work.folder).under(training.place))
-        return training.place
+
+def _trainer(work: Work) -> Callable[[tuple[Training, ...]], list[str]]:
+    """What does one training after another, and gives their places."""
+
+    def train(trainings: tuple[Training, ...]) -> list[str]:
+        for one in trainings:
+            data, tune = split(work.data[work.data.link_nodes == one.link_nodes], one.until_s, one.tune_until_s)
+            steps = KeptSteps(work.folder).under(one.place)
+            train_part(one.method, data, tune, replace(work.settings, seed=one.seed), steps)
+        return [one.place for one in trainings]
 
     return train

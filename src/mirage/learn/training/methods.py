@@ -26,6 +26,7 @@ class Method:
         summary: One line for menus.
         package: The module that it is trained with.
         forecast: Whether it reads a forecast.
+        body: Networks with one body share its pre-training; None of other methods.
     """
 
     trainer: str
@@ -33,6 +34,7 @@ class Method:
     summary: str
     package: str
     forecast: bool = False
+    body: str | None = None
 
     def train(self) -> Trainer:
         """The trainer."""
@@ -49,10 +51,12 @@ _ROOM = "mirage.learn.regression"
 
 
 def _network(name: str, summary: str) -> Method:
-    """A method that trains a network; those of 2023 see no forecast."""
+    """A method that trains a network; those of 2023 see no forecast, and have bodies of their own."""
     trainer = f"mirage.learn.reinforcement.network_methods:train_{name.replace('-', '_')}"
     model = "mirage.learn.networks.trained_network:TrainedNetwork"
-    return Method(trainer, model, summary, "torch", forecast=not name.endswith("-2023"))
+    published = name.endswith("-2023")
+    body = f"{name.partition('-')[0]}{'-2023' if published else ''}"
+    return Method(trainer, model, summary, "torch", forecast=not published, body=body)
 
 
 METHODS: dict[str, Method] = {

@@ -1,4 +1,4 @@
-"""Rolling origin: every method trained before each month, tuned on the month before it, and tested on it.
+"""Rolling origin: every method trained before each month, tuned on the last third of that, and tested on the month.
 
 Nothing is simulated for it: the outcome of every decision is in the data, so that what a model would have made of a
 window is read off at the first decision at which it submits. Only ``what-if`` has been played before, in the same

@@ -124,7 +124,7 @@ def train_models(
 
 
 def slices_before(data: HandOvers, month: str) -> Slices:
-    """What a month's models learn from: windows that were over a month before it, and the later ones to tune on."""
+    """What a month's models learn from: windows that were over before it, the last third of them to tune on."""
     begin_s = month_begin_s(month)
     return Slices(tune_since_s(data, begin_s), begin_s)
 
@@ -134,7 +134,8 @@ def _trainer(work: Work) -> Callable[[ModelGroup], int]:
 
     def train(group: ModelGroup) -> int:
         for method, path in group.models:
-            _train(work, group, method, path)
+            if not path.exists():  # it does where a job was killed and begun again
+                _train(work, group, method, path)
         shutil.rmtree(group.steps, ignore_errors=True)
         return len(group.models)
 
