@@ -40,3 +40,7 @@ def test_no_message_grows_with_the_value(refused, by):
         error = caught.value
     assert "xxxx" in str(error)
     assert len(str(error)) < 400
+
+
+def test_where_nothing_is_known_it_says_so():
+    assert str(UnknownName("chain", "x", [])) == "unknown chain 'x'. There is no chain yet."

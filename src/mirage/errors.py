@@ -88,7 +88,8 @@ class UnknownName(MirageError):
         self.kind, self.name, self.known = kind, name, sorted(known)
         near = difflib.get_close_matches(name, self.known, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"unknown {kind} {shown(name)}.{hint} Known: {', '.join(self.known)}.")
+        known_words = f"Known: {', '.join(self.known)}." if self.known else f"There is no {kind} yet."
+        super().__init__(f"unknown {kind} {shown(name)}.{hint} {known_words}")
 
 
 class SlurmError(MirageError):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mirage.cli.output import check_output, write_output
+from mirage.cli.output import as_policy, check_output, check_page, write_output
 from mirage.errors import ConfigurationError
 
 
@@ -67,3 +67,19 @@ def test_what_cannot_be_written_is_told_in_the_system_s_words(tmp_path: Path) ->
     with pytest.raises(ConfigurationError) as refused:
         write_output(tmp_path / "absent" / "x", "text")
     assert str(refused.value) == f"cannot write {tmp_path}/absent/x: No such file or directory"
+
+
+def test_a_page_has_the_name_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for allowed in ("a.HTML", "/dev/null"):
+        check_page(allowed)
+    for name, message in (("a.svg", "must end in .html"), ("gone/a.html", "there is no folder gone")):
+        with pytest.raises(ConfigurationError, match=message):
+            check_page(name)
+
+
+@pytest.mark.parametrize(
+    ("written", "named"), [("model", "./model"), ("models/m", "models/m"), ("../m", "../m"), ("/tmp/m", "/tmp/m")]
+)
+def test_a_policy_s_file_is_named_so_that_it_is_found(written: str, named: str) -> None:
+    assert as_policy(written) == named

@@ -11,6 +11,7 @@ from mirage.errors import SlurmNotAsked, SlurmRefused, SlurmUnreachable
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import Completed, SystemRunner, soft_limits
 from mirage.slurm.values import Submission
+from mirage.slurm.version import detect
 
 
 def environment_of(done: Completed) -> dict[str, str]:
@@ -90,3 +91,39 @@ def test_sbatch_s_remarks_are_kept(tmp_path: Path) -> None:
     client = SlurmClient(SystemRunner({"PATH": f"{tmp_path}:/usr/bin:/bin"}))
     assert client.submit(Submission("job.sh", directory=str(tmp_path))) == 17
     assert client.remarks == "sbatch: Your project has 3 hours left.\n"
+
+
+NO_CLUSTER = """sinfo: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host
+sinfo: error: fetch_config: DNS SRV lookup failed
+sinfo: error: _establish_config_source: failed to fetch config
+sinfo: fatal: Could not establish a configuration source
+"""
+NO_FILE = """sinfo: error: s_p_parse_file: cannot stat file /x/slurm.conf: No such file or directory, retrying in 1sec
+sinfo: error: ClusterName needs to be specified
+sinfo: fatal: Unable to process configuration file
+"""
+
+
+class Unconfigured:
+    def __init__(self, stderr: str) -> None:
+        self.stderr = stderr
+
+    def run(self, argv: list[str], **_: object) -> Completed:
+        return Completed(1, "", self.stderr)
+
+
+@pytest.mark.parametrize("stderr", [NO_CLUSTER, NO_FILE])
+def test_commands_that_know_of_no_cluster_say_where_to_run_them(stderr: str) -> None:
+    slurm = SlurmClient(Unconfigured(stderr))
+    for asked in (slurm.configuration, slurm.observe, lambda: detect(slurm.runner)):
+        with pytest.raises(SlurmNotAsked, match="knows of no cluster; run this where `sinfo` answers") as error:
+            asked()
+        assert error.value.stderr == stderr.strip()
+
+
+@pytest.mark.real_slurm
+@pytest.mark.skipif(Path("/etc/slurm/slurm.conf").exists(), reason="this machine is part of a cluster")
+def test_a_machine_without_a_cluster_is_told_from_one_whose_controller_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLURM_CONF", raising=False)
+    with pytest.raises(SlurmNotAsked, match="knows of no cluster"):
+        detect(SystemRunner())

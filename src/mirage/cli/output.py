@@ -29,6 +29,23 @@ def check_output(path: str | os.PathLike[str]) -> None:
         raise ConfigurationError(f"cannot write {path}: permission denied; name another place")
 
 
+def check_page(path: str | os.PathLike[str]) -> None:
+    """Refusal, before the work, of a page that could not be written after it, or whose name is no page's.
+
+    Raises:
+        ConfigurationError: As ``check_output`` says, or the name of a new file ends in something else than ``.html``.
+    """
+    check_output(path)
+    place = Path(path)
+    if place.suffix.lower() != ".html" and (place.is_file() or not place.exists()):
+        raise ConfigurationError(f"cannot write {path}: it is a page, so its name must end in .html")
+
+
+def as_policy(path: str) -> str:
+    """The name of a policy that is a file: with a folder before it, even where that is this one."""
+    return path if os.sep in path else f".{os.sep}{path}"
+
+
 def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
     """A file that appears only when it is complete.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mirage.cli.machine import discipline_help
-from mirage.cli.options import CostOptions, option_group, seed_option, workers_option
+from mirage.cli.options import CostOptions, Decorator, option_group, seed_option, workers_option
 from mirage.cli.values import COUNTS, DATE, LIMITED_DURATION, NUMBERS, WORDS
 from mirage.duration import DAY_S
 
@@ -157,46 +157,56 @@ _LINKS = (
         help="Time limit of a link.",
     ),
 )
-_WINDOWS = (
-    click.option(
-        "--start",
-        type=DATE,
-        metavar="DATE",
-        help="Where the first window begins, UTC.  [default: 2/3 into the trace]",
-    ),
-    click.option(
-        "--windows",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help=f"How many.  [default: {DEFAULT_WINDOWS}, or what fits]",
-    ),
-    click.option(
-        "--every",
-        type=LIMITED_DURATION,
-        default="4h",
-        show_default=True,
-        metavar="TIME",
-        help="Distance of windows.",
-    ),
-    click.option(
-        "--step",
-        type=LIMITED_DURATION,
-        metavar="TIME",
-        help="Time between decisions.  [default: 30m, 10m with published]",
-    ),
-    click.option(
-        "--protocol",
-        type=click.Choice(list(DISCIPLINE_OF)),
-        default="warm",
-        show_default=True,
-        help="warm: one replay of the whole trace; published: as in the Mirage paper, two days from an empty machine.",
-    ),
-    click.option(
-        "--discipline",
-        metavar="NAME",
-        help=f"How jobs queue: {discipline_help()}.  [default: slurm, mirage-2023 with published]",
-    ),
-)
+
+
+def _window_options(start: str, windows: str) -> tuple[Decorator[Any], ...]:
+    """The options of windows.
+
+    Args:
+        start: What the default of ``--start`` is, in words.
+        windows: What that of ``--windows`` is.
+    """
+    return (
+        click.option(
+            "--start",
+            type=DATE,
+            metavar="DATE",
+            help=f"Where the first window begins, UTC.  [default: {start}]",
+        ),
+        click.option(
+            "--windows",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help=f"How many.  [default: {windows}]",
+        ),
+        click.option(
+            "--every",
+            type=LIMITED_DURATION,
+            default="4h",
+            show_default=True,
+            metavar="TIME",
+            help="Distance of windows.",
+        ),
+        click.option(
+            "--step",
+            type=LIMITED_DURATION,
+            metavar="TIME",
+            help="Time between decisions.  [default: 30m, 10m with published]",
+        ),
+        click.option(
+            "--protocol",
+            type=click.Choice(list(DISCIPLINE_OF)),
+            default="warm",
+            show_default=True,
+            help="warm: one replay of the whole trace; published: as in the Mirage paper, two days from an empty "
+            "machine.",
+        ),
+        click.option(
+            "--discipline",
+            metavar="NAME",
+            help=f"How jobs queue: {discipline_help()}.  [default: slurm, mirage-2023 with published]",
+        ),
+    )
 
 
 def _pairs(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
@@ -240,8 +250,19 @@ executor_options = option_group(
 )
 """``--workers``, ``--executor`` and their kin: who does the work."""
 
+_WINDOWS = _window_options("2/3 into the trace", f"{DEFAULT_WINDOWS}, or what fits")
+
 window_options = option_group("asked", WindowOptions, *_LINKS, *_WINDOWS, seed_option)
 """``--link-nodes``, ``--windows`` and their kin: what is to be tried out, and when."""
+
+learnt_window_options = option_group(
+    "asked",
+    WindowOptions,
+    *_LINKS,
+    *_window_options("a week into the trace", "all up to the end of tuning, or of the last month"),
+    seed_option,
+)
+"""The same for what makes a data set on the way, by ``LearningOptions.windows``."""
 
 study_options = option_group(
     "study",

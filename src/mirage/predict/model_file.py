@@ -180,6 +180,8 @@ def _safetensors() -> Any:
 def _content(path: Path, card_only: bool = False) -> tuple[str | None, dict[str, NDArray[Any]]]:
     """The text of the header, and the arrays."""
     safetensors = _safetensors()
+    if path.is_dir():
+        raise ModelFileError(f"{path}: that is a folder, and a model is a file")
     if not path.is_file():
         raise ModelFileError(f"{path}: no such file; 'mirage train predict' makes one")
     try:

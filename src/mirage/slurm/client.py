@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mirage.errors import SlurmNotAsked, SlurmRefused, SlurmUnreachable, shown
 from mirage.slurm.options import to_argv
-from mirage.slurm.runner import Completed, Runner, SystemRunner
+from mirage.slurm.runner import Completed, Runner, SystemRunner, check_configured
 from mirage.slurm.text import machine as machine_text
 from mirage.slurm.text import sacct as sacct_text
 from mirage.slurm.text import squeue as squeue_text
@@ -250,6 +250,7 @@ class SlurmClient:
             return
         if done.status < 0:
             raise SlurmUnreachable(f"{what} was ended by signal {-done.status}", done.stderr)
+        check_configured(done, what)
         if _NEVER_SENT.search(done.stderr):
             raise SlurmNotAsked(f"{what} did not reach Slurm's controller", done.stderr)
         if _UNANSWERED.search(done.stderr):

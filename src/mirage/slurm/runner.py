@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import resource
 import subprocess
 from collections import Counter
@@ -17,6 +18,9 @@ from mirage.process import DIE_WITH_PARENT
 TIMEOUT_S = 60.0
 """slurmctld answers within its MessageTimeout (10 s by default) or never; a busy one makes clients try again."""
 
+_NO_CLUSTER = re.compile(r"a configuration source|unable to process configuration file|cannot stat file", re.IGNORECASE)
+"""What Slurm's commands write where they find no slurm.conf, and nobody who would send it."""
+
 _FIXED = {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
 _MEANT_FOR_PEOPLE = ("SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_")
 """Variables by which users bend what these commands show."""
@@ -29,6 +33,24 @@ class Completed:
     status: int
     stdout: str
     stderr: str
+
+
+def check_configured(done: Completed, what: str) -> None:
+    """See that a command knew of a cluster.
+
+    Args:
+        done: How it ended.
+        what: The command, for people.
+
+    Raises:
+        SlurmNotAsked: It did not.
+    """
+    if done.status and _NO_CLUSTER.search(done.stderr):
+        raise SlurmNotAsked(
+            f"{what} knows of no cluster; run this where `sinfo` answers, as on a login node of the cluster, or set "
+            "SLURM_CONF",
+            done.stderr,
+        )
 
 
 class Runner(Protocol):

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from mirage.errors import SlurmUnreachable, shown
-from mirage.slurm.runner import Runner
+from mirage.slurm.runner import Runner, check_configured
 
 _VERSION = re.compile(r"(\d\d)\.(\d\d)(?:\.(\d+))?")
 
@@ -38,6 +38,10 @@ def detect(runner: Runner) -> Version:
     """The version of the commands on PATH.
 
     They speak to controllers up to two releases apart.
+
+    Raises:
+        SlurmUnreachable: They know of no cluster, or tell no version.
     """
     done = runner.run(["sinfo", "--version"])
+    check_configured(done, "sinfo")
     return parse_version(done.stdout or done.stderr)

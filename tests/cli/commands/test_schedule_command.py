@@ -101,6 +101,7 @@ def test_help_names_every_scheduler() -> None:
         ([*ON_FOUR, "--later", "nan"], 1, "later_s is nan; give a number"),
         ([*ON_FOUR, "--profiles", "gone"], 1, "gone: there are no profiles"),
         (["--scheduler", "fifo", "--report", "/gone/x.html"], 1, "there is no folder"),
+        ([*ON_FOUR, "--report", "x.svg"], 1, "its name must end in .html"),
         (["--scheduler", "fifo", "--cluster", "two.toml"], 1, "there are 2 of one type; give --skip-impossible"),
         ([], 2, "--scheduler"),
     ],

@@ -271,6 +271,11 @@ def test_what_is_no_policy_is_refused(tmp_path, content, message):
         make_policy(str(path))
 
 
+def test_a_folder_is_no_policy(tmp_path):
+    with pytest.raises(ModelFileError, match="that is a folder; a policy is a file"):
+        make_policy(str(tmp_path))
+
+
 def test_a_damaged_model_is_refused(model, tmp_path):
     content = bytearray(model.read_bytes())
     content[-20] ^= 255

@@ -18,7 +18,7 @@ from mirage.errors import ConfigurationError
 from mirage.report.charts.fidelity.shares import shares_chart
 from mirage.report.charts.fidelity.slices import nodes_chart, waits_chart
 from mirage.report.charts.fidelity.wait_causes import wait_causes_chart
-from mirage.report.pages.calibration import calibration_page, check_page, write_calibration_page
+from mirage.report.pages.calibration import calibration_page, write_calibration_page
 from mirage.report.svg import NARROW, WIDE
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -214,10 +214,7 @@ def test_causes_share_a_bar() -> None:
 
 
 def test_a_report_is_a_page(tmp_path: Path) -> None:
-    check_page("a.HTML")
     write_calibration_page(SHOWN, str(tmp_path / "a.html"), "mirage calibrate jobs.csv", "0.1.0")
     assert (tmp_path / "a.html").read_text() == PAGE
-    with pytest.raises(ConfigurationError, match=r"cannot write the report to a\.svg: .* must end in \.html"):
-        check_page("a.svg")
     with pytest.raises(ConfigurationError, match=r"cannot write /no/such/folder/a\.html: No such file"):
         write_calibration_page(SHOWN, "/no/such/folder/a.html", "", "")

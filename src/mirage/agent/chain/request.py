@@ -127,7 +127,8 @@ def _script(chosen: Chosen, script: str | None, arguments: tuple[str, ...], call
         try:
             shown, name, text = script, path.name, path.read_bytes()
         except OSError as error:
-            raise ConfigurationError(f"cannot read the script {script}: {error.strerror}") from error
+            why = f"{error.strerror}; name one that exists"
+            raise ConfigurationError(f"cannot read the script {script}: {why}") from error
     _check_script(text, shown)
     return text, name
 

@@ -11,7 +11,7 @@ import click
 
 from mirage import __version__
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output, seed_option, workers_option
-from mirage.cli.output import check_output, write_output
+from mirage.cli.output import check_page, write_output
 
 if TYPE_CHECKING:
     from mirage.demo.demonstration import Demonstration
@@ -41,7 +41,7 @@ def demo(out: str, seed: int, costs: CostOptions, workers: int | None, as_json: 
     from mirage.report.terminal.demo import print_demonstration, stages
 
     cost = costs.cost()
-    check_output(out)
+    check_page(out)
     with stages() as told:
         told("loading")
         from mirage.demo.demonstration import demonstrate

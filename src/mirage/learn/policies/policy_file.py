@@ -39,6 +39,8 @@ def policy_from_file(path: str, **settings: Any) -> Policy:
         ModelFileError: There is no such file, or it holds no policy, a damaged one, or one of a newer version.
     """
     whole = Path(path).expanduser()
+    if whole.is_dir():
+        raise ModelFileError(f"{path}: that is a folder; a policy is a file")
     if not whole.is_file():
         raise ModelFileError(f"{path}: no such file; mirage train makes one, and mirage evaluate --help lists policies")
     head = _head(whole)

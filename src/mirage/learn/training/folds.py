@@ -46,8 +46,8 @@ def split(data: HandOvers, train_until_s: int, tune_until_s: int) -> tuple[HandO
     for part, name, until_s in ((train, "train", train_until_s), (tune, "tune", tune_until_s)):
         if not len(part):
             raise ConfigurationError(
-                f"no window of the data is over by {_iso(until_s)} to {name} on; windows begin "
-                f"{_iso(int(data.window_s.min()))} to {_iso(int(data.window_s.max()))}"
+                f"no window of the data is over by {iso(until_s)} to {name} on; windows begin "
+                f"{iso(int(data.window_s.min()))} to {iso(int(data.window_s.max()))}"
             )
     return train, tune
 
@@ -111,5 +111,6 @@ def check_months(months: Sequence[str]) -> None:
         )
 
 
-def _iso(time_s: int) -> str:
+def iso(time_s: int) -> str:
+    """The day of a moment, UTC: ``2023-03-01``."""
     return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%d}"

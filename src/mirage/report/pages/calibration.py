@@ -11,7 +11,6 @@ from mirage.calibration.fit import Slice
 from mirage.calibration.inferred.capacity import outages
 from mirage.calibration.result import Calibration
 from mirage.calibration.shares import PLAIN
-from mirage.errors import ConfigurationError
 from mirage.report.charts.fidelity.shares import shares_chart
 from mirage.report.charts.fidelity.slices import nodes_chart, waits_chart
 from mirage.report.charts.fidelity.wait_causes import COLOURS, wait_causes_chart
@@ -37,16 +36,6 @@ _ORDERS = (
 
 _SLICES = ("fitted", "judged")
 _SHARES = ["", *(f"{which}: {what}" for which in _SLICES for what in ("error", "rank corr.")), "mean wait", "recorded"]
-
-
-def check_page(path: str) -> None:
-    """Refusal, before the work, of a report that is no page.
-
-    Raises:
-        ConfigurationError: The name ends in something else than ``.html``.
-    """
-    if Path(path).suffix.lower() != ".html":
-        raise ConfigurationError(f"cannot write the report to {path}: it is a page, so its name must end in .html")
 
 
 def write_calibration_page(found: Calibration, path: str, made_by: str, version: str) -> None:

@@ -71,6 +71,7 @@ def test_it_tells_what_it_made(asked, tmp_path: Path, capsys) -> None:
         (["--array-jobs", "3"], "needs --executor submitit or hyperqueue"),
         (["--sbatch", "cpu"], "no KEY=VALUE"),
         (["--sbatch", "time=10", "--executor", "hyperqueue"], "hq alloc add says it"),
+        (["--workers", "4", "--executor", "submitit"], "--executor submitit takes --array-jobs"),
         ([], "--nodes N"),
     ],
 )

@@ -276,7 +276,7 @@ def test_without_a_controller_it_says_what_to_do(terminal: Terminal, words: list
     terminal.served.close()
     terminal.type(*words, status=1)
     advice, _, slurms = terminal.stderr.partition("try again later: ")
-    assert "run this where `sinfo` answers, as on a login node of the cluster, or set SLURM_CONF" in advice
+    assert "without the queue nothing can be predicted, and no controller told it; if it is down," in advice
     assert "Unable to contact slurm controller" in slurms
 
 

@@ -84,10 +84,11 @@ def test_plot(sacct, tmp_path, capsys, suffix):
     assert picture.stat().st_size > 5_000
 
 
-def test_plot_into_an_unknown_kind_is_refused(sacct, tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    assert main(["trace", "info", "--plot", str(tmp_path / "busy.docx"), sacct]) == 1
-    assert "mirage: error: cannot draw into" in capsys.readouterr().err
+@pytest.mark.parametrize("name", ["busy.docx", "busy.gif", "busy"])
+def test_plot_into_an_unknown_kind_is_refused_before_the_trace_is_read(tmp_path, capsys, name):
+    assert main(["trace", "info", "--plot", str(tmp_path / name), "/no/such/trace"]) == 1
+    assert "its name must end in .png, .pdf, .svg" in capsys.readouterr().err
+    assert not (tmp_path / name).exists()
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])

@@ -15,7 +15,7 @@ from mirage import __version__
 from mirage.cli import context as cluster
 from mirage.cli.commands.chain.list import find, row, seen_by_agent, seen_in_words
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.cli.output import check_output, write_output
+from mirage.cli.output import check_page, write_output
 
 if TYPE_CHECKING:
     from mirage.agent.model import DecisionRecord, EventRecord
@@ -107,7 +107,7 @@ def report(name: str, out: Path | None) -> None:
         links, decisions = store.links(chain.id), store.decisions(chain.id)
         events = store.events(chain.id)
     path = out or Path(f"{chain.name}.html")
-    check_output(path)
+    check_page(path)
     facts = row(chain, links, now_s)
     lines = [(event.time_s, event.link, event.kind, event.detail) for event in events]
     text = chain_page(

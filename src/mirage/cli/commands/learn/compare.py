@@ -19,7 +19,7 @@ from mirage.cli.commands.train.options import (
 )
 from mirage.cli.machine import MachineOptions, machine_options
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, option_group, trace_options
-from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, window_options
+from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, learnt_window_options
 from mirage.cli.values import LIMITED_DURATION, NUMBERS, WORDS
 from mirage.duration import format_duration
 
@@ -177,7 +177,7 @@ _compare_options = option_group(
 @click.argument("trace")
 @_compare_options
 @machine_options
-@window_options
+@learnt_window_options
 @executor_options
 @json_output
 @trace_options
@@ -204,7 +204,7 @@ def compare(
     from mirage.learn.regression.model import TrainingSettings
     from mirage.learn.training.comparison.judge import judged
     from mirage.learn.training.comparison.models import Work, train_models
-    from mirage.learn.training.comparison.play import World, play
+    from mirage.learn.training.comparison.play import World, play, windows_in
     from mirage.learn.training.methods import check_installed
     from mirage.learn.training.train import Said
     from mirage.report.judgement.folder import check_results_folder, write_results
@@ -217,6 +217,8 @@ def compare(
     check_results_folder(folder)
     begun = LearntFrom(trace, machine, asked, where, options.learning(plan.months), reading)
     begun.simulated()
+    for month in plan.months:
+        windows_in(begun.planned(), month)
     data = begun.data()
     manifest = begun.manifest()
     if options.data is not None:
@@ -229,8 +231,6 @@ def compare(
         begun.executor,
         options.play_every(begun.protocol()),
     )
-    for month in plan.months:
-        world.within(month)
     settings = TrainingSettings(threads=options.threads, trees=options.trees, epochs=options.epochs.get(EVERY))
     said = Said(Path(trace).name, int(manifest["futures"] or 0))
     with progress_bar("models") as training:

@@ -22,8 +22,8 @@ from mirage.cli.options import (
     option_group,
     trace_options,
 )
-from mirage.cli.output import check_output, write_output
-from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, window_options
+from mirage.cli.output import as_policy, check_output, write_output
+from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, learnt_window_options
 from mirage.cli.values import DATE
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ explain_options = option_group(
 @explain_options
 @cost_options()
 @machine_options
-@window_options
+@learnt_window_options
 @executor_options
 @json_output
 @trace_options
@@ -142,7 +142,7 @@ def explain(
     words = "the same windows are judged by mirage evaluate … --start {start} --windows {windows} --every {every_s}s"
     notes.append(words.format(**_held_out(begun, data, until_s)))
     print_explanation(explained, notes, plain_console())
-    click.echo(f"mirage: tree written to {asked_for.out}; name it with its path, as ./tree.txt", err=True)
+    click.echo(f"mirage: tree written, a policy too; its name is {as_policy(asked_for.out)}", err=True)
 
 
 def _check_made(policy: str, cost: Cost) -> None:

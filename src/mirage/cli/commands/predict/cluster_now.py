@@ -116,10 +116,7 @@ def told_what_to_do() -> Iterator[None]:
     try:
         yield
     except SlurmError as error:
-        advice = (
-            "without the queue nothing can be predicted, and no controller told it: run this where `sinfo` answers, "
-            "as on a login node of the cluster, or set SLURM_CONF; if it is down, try again later"
-        )
+        advice = "without the queue nothing can be predicted, and no controller told it; if it is down, try again later"
         raise type(error)(advice, str(error)) from error
 
 

@@ -10,7 +10,7 @@ import click
 
 from mirage.cli.commands.schedule.options import NAMES, PlayOptions, play_options, provenance, tell_left_out
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.cli.output import check_output, write_output
+from mirage.cli.output import check_page, write_output
 from mirage.cli.study import ExecutorOptions, executor_options
 from mirage.cli.values import WORDS
 
@@ -61,7 +61,7 @@ def compare(
     executor = where.made_in(resume, "schedule")
     setting = played.setting()
     if report is not None:
-        check_output(report)
+        check_page(report)
 
     from mirage.report.schedule.page import comparison_page
     from mirage.report.schedule.terminal import print_rows

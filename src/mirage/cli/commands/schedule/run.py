@@ -8,7 +8,7 @@ import click
 
 from mirage.cli.commands.schedule.options import NAMES, PlayOptions, play_options, provenance, tell_left_out
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.cli.output import check_output, write_output
+from mirage.cli.output import check_page, write_output
 
 
 @click.command(
@@ -40,7 +40,7 @@ def run(
     """
     setting = played.setting()
     if report is not None:
-        check_output(report)
+        check_page(report)
 
     from dataclasses import asdict
 

@@ -15,7 +15,7 @@ import click
 from mirage import __version__
 from mirage.cli.machine import SETTINGS
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
-from mirage.cli.output import check_output
+from mirage.cli.output import check_output, check_page
 from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import DATE
 from mirage.duration import DAY_S
@@ -104,12 +104,9 @@ def calibrate(
     if slurm_conf is not None and settings is not None:
         raise click.UsageError("--slurm-conf and --settings exclude each other")
     if report is not None:
-        from mirage.report.pages.calibration import check_page
-
         check_page(report)
-    for path in (out, report):
-        if path is not None:
-            check_output(path)
+    if out is not None:
+        check_output(out)
 
     asked = _Asked(fit_from, judge_from, until, out, report, as_json)
     if trace is not None:

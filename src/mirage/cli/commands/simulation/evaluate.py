@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 )
 @click.option("--by", type=click.Choice(["month"]), help="Tables by calendar month too; --json always has them.")
 @click.option("--parquet", metavar="FILE", help="Write the rows as Parquet too.")
-@click.option("--plot", metavar="FILE", help="Draw the frontier of interruption and overlap (.svg, .html, .png).")
+@click.option("--plot", metavar="FILE", help="Draw the frontier of interruption and overlap (.svg, .html, .png, .pdf).")
 @json_output
 @trace_options
 def evaluate(

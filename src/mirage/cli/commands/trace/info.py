@@ -34,7 +34,10 @@ def info(trace: str, as_json: bool, plot: str | None, reading: TraceOptions) -> 
     with the number of nodes it must have had.
     """
     if plot is not None:
+        from mirage.report.charts.picture_file import picture_kind
+
         check_output(plot)
+        picture_kind(plot, (".png", ".pdf", ".svg"))
     read = read_named_trace(trace, reading)
     statistics = describe(read.table)
     if plot is not None:

@@ -129,6 +129,13 @@ class LearntFrom:
             self._scenario = Scenario(simulated.cluster, jobs, discipline, simulated.settings)
         return self._scenario
 
+    def planned(self) -> Protocol:
+        """Which windows the data set has, or will have where it is made on the way."""
+        if self.learning.data is not None:
+            return self.protocol()
+        table = self.scenario().jobs.table
+        return self.learning.windows(self.asked, table).plan(table)
+
     def _make(self) -> None:
         """Make the data set, or what is missing of it."""
         from mirage.learn.dataset.make import make_data_set
@@ -137,10 +144,8 @@ class LearntFrom:
         from mirage.provision.evaluation.study import Study
         from mirage.report.terminal.evaluation import progress_bar
 
-        scenario = self.scenario()
-        table = scenario.jobs.table
-        asked = self.learning.windows(self.asked, table)
-        study = Study(scenario, asked.plan(table), tuple(asked.links()), (), asked.seed)
+        scenario, asked = self.scenario(), self.asked
+        study = Study(scenario, self.planned(), tuple(asked.links()), (), asked.seed)
         check_windows(scenario, study.protocol, study.links)
         with progress_bar("windows of the data set") as progress:
             made = make_data_set(Recipe(study, self.learning.futures), self.folder, self.executor, progress)

@@ -16,8 +16,8 @@ from mirage.cli.commands.train.learnt_from import LearntFrom
 from mirage.cli.commands.train.options import LearningOptions, learning_options
 from mirage.cli.machine import MachineOptions, machine_options
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
-from mirage.cli.output import check_output
-from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, window_options
+from mirage.cli.output import as_policy, check_output
+from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, learnt_window_options
 from mirage.cli.values import NUMBERS, WORDS
 from mirage.errors import ConfigurationError
 
@@ -67,7 +67,7 @@ def _command(method: str, what: str) -> click.Command:
     @click.argument("trace")
     @learning_options
     @machine_options
-    @window_options
+    @learnt_window_options
     @executor_options
     @json_output
     @trace_options
@@ -118,7 +118,7 @@ def _command(method: str, what: str) -> click.Command:
     help="Keep the windows that what-if has played there, and take over those found there.  [default: till the end]",
 )
 @machine_options
-@window_options
+@learnt_window_options
 @executor_options
 @json_output
 @trace_options
@@ -252,7 +252,7 @@ def _tell(begun: LearntFrom, trained: Trained, tried: Tried | None, steps: KeptS
         print_choices(tried.choices, tried.evaluation, provenance, console)
         console.print()
     print_trained(trained.card, console)
-    click.echo(f"mirage: policy written to {begun.learning.out}; name it with its path, as ./model", err=True)
+    click.echo(f"mirage: policy written; its name is {as_policy(begun.learning.out)}", err=True)
 
 
 def _steps(learning: LearningOptions, data: HandOvers, seed: int, plan: Any) -> KeptSteps:

@@ -12,7 +12,7 @@ from mirage.errors import ConfigurationError
 from mirage.executors.executor import Executor
 from mirage.learn.training.comparison.models import Progress, Wanted
 from mirage.learn.training.comparison.plan import Group, Plan, method_within
-from mirage.learn.training.folds import month_begin_s, shifted
+from mirage.learn.training.folds import iso, month_begin_s, shifted
 from mirage.policy.registry import with_policy_named
 from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import ORACLE_HOLDS, Candidate, candidates
@@ -49,13 +49,25 @@ class World:
         Raises:
             ConfigurationError: There are none.
         """
-        begin_s, end_s = month_begin_s(month), month_begin_s(shifted(month, 1))
-        protocol = self.protocol
-        inside = [w for w in range(protocol.windows) if begin_s <= protocol.submits_s(w) < end_s]
-        if not inside:
-            raise ConfigurationError(f"the data have no windows in {month} to test on")
+        protocol, inside = self.protocol, windows_in(self.protocol, month)
         begin_s, every_s = protocol.begin_s + inside[0] * protocol.every_s, protocol.every_s * self.every
         return replace(protocol, begin_s=begin_s, windows=-(-len(inside) // self.every), every_s=every_s)
+
+
+def windows_in(protocol: Protocol, month: str) -> list[int]:
+    """The windows whose predecessor is submitted in a month.
+
+    Raises:
+        ConfigurationError: There are none.
+    """
+    begin_s, end_s = month_begin_s(month), month_begin_s(shifted(month, 1))
+    submits_s = [protocol.submits_s(window) for window in range(protocol.windows)]
+    inside = [window for window, time_s in enumerate(submits_s) if begin_s <= time_s < end_s]
+    if not inside:
+        raise ConfigurationError(
+            f"the data have no windows in {month} to test on; they begin {iso(submits_s[0])} to {iso(submits_s[-1])}"
+        )
+    return inside
 
 
 def play(world: World, plan: Plan, models: Mapping[Wanted, Path], progress: Progress | None = None) -> Trials:
