@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pieces import SEEN, failing, waiting
 
 import hyperqueue_server
 from mirage.errors import ConfigurationError, SlurmError
@@ -23,8 +24,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subproce
     folder = tmp_path / "server"
     folder.mkdir()
     monkeypatch.setenv(SERVER, str(folder))
-    here = Path(__file__).parent
-    monkeypatch.setenv("PYTHONPATH", f"{here}{os.pathsep}{here.parent}")  # what tasks do stands in here
+    monkeypatch.setenv("PYTHONPATH", SEEN)
     with subprocess.Popen([sys.executable, hyperqueue_server.__file__, folder], stdout=subprocess.DEVNULL) as process:
         until((folder / "hq-current" / "access.json").exists, 20, "a server")
         yield process
@@ -39,27 +39,6 @@ def doubling(by: int):
 
 def total(numbers: np.ndarray):
     return lambda piece: int(numbers.sum())
-
-
-def failing(at: int):
-    def work(piece: int) -> int:
-        if piece == at:
-            raise ValueError(f"{piece} cannot be halved")
-        return piece
-
-    return work
-
-
-def waiting(folder: str):
-    """What tasks do: write that they begin a piece, and wait for leave to end it."""
-    told = Path(folder)
-
-    def work(piece: int) -> int:
-        (told / f"begun-{piece}").touch()
-        until((told / f"leave-{piece}").exists, 20, "leave")
-        return piece
-
-    return work
 
 
 def ending(_: None):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pieces import SEEN, failing, waiting
 
 from mirage.errors import SlurmError
 from mirage.executors.slurm_array import SlurmArray
@@ -23,31 +23,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.real_slurm]
 def array(tmp_path: Path, private_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> SlurmArray:
     for name, value in private_cluster(nodes=2).environment.items():
         monkeypatch.setenv(name, value)
-    here = Path(__file__).parent
-    monkeypatch.setenv("PYTHONPATH", f"{here}{os.pathsep}{here.parent}")  # what jobs do stands in here
+    monkeypatch.setenv("PYTHONPATH", SEEN)
     options = {"time": "10"}
     return SlurmArray(tmp_path / "jobs", jobs=2, sbatch=options, sleep=lambda seconds: time.sleep(seconds / 10))
-
-
-def failing(at: int):
-    def work(piece: int) -> int:
-        if piece == at:
-            raise ValueError(f"{piece} cannot be halved")
-        return piece
-
-    return work
-
-
-def waiting(folder: str):
-    """What jobs do: write that they begin a piece, and wait for leave to end it."""
-    told = Path(folder)
-
-    def work(piece: int) -> int:
-        (told / f"begun-{piece}").touch()
-        until((told / f"leave-{piece}").exists, 20, "leave")
-        return piece
-
-    return work
 
 
 def states() -> dict[str, str]:

@@ -1,0 +1,36 @@
+"""What jobs and tasks of tests do: pieces that fail, and pieces that wait for leave to end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from waiting import until
+
+HERE = Path(__file__).parent
+SEEN = f"{HERE}{os.pathsep}{HERE.parent}"
+"""PYTHONPATH with which a job finds these."""
+
+
+def failing(at: int) -> Callable[[int], int]:
+    """Gives pieces back, but one."""
+
+    def work(piece: int) -> int:
+        if piece == at:
+            raise ValueError(f"{piece} cannot be halved")
+        return piece
+
+    return work
+
+
+def waiting(folder: str) -> Callable[[int], int]:
+    """Writes that a piece is begun, and gives it back when it may."""
+    told = Path(folder)
+
+    def work(piece: int) -> int:
+        (told / f"begun-{piece}").touch()
+        until((told / f"leave-{piece}").exists, 20, "leave")
+        return piece
+
+    return work
