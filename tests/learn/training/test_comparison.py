@@ -20,6 +20,7 @@ from mirage.policy.cost import Cost
 from mirage.provision.chain import Link
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.protocol import Protocol
+from mirage.report.judgement.tables import View, main_cells
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.trace.table import JobTable
@@ -145,6 +146,18 @@ def test_under_load_shares_of_the_gap_are_those_by_hand():
     assert average.more_of_all == pytest.approx((18 + 12 - 24) / 30)
     assert (what_if.more, what_if.more_of_all_95) == (None, None)
     assert average.more_of_all_95[0] < average.more_of_all < average.more_of_all_95[1]
+
+
+def test_all_may_be_compared_with_another_policy():
+    found = judged(plan(), {2: seeds_of((0, 1))}, "average")
+    less = {one.policy: one.cost for one in found.evaluation.differences if (one.load, one.month) == ("all", "all")}
+    assert less["what-if"] == pytest.approx((18 + 12 - 24) / 8)
+    assert "average" not in less
+    loaded = {one.row.policy: one for one in found.under_load}
+    assert (loaded["average"].more, loaded["what-if"].more_of_all) == (None, pytest.approx((24 - 18 - 12) / 30))
+    assert "cost minus that of `average`" in " ".join(main_cells(View(found, 2, 1.0))[0])
+    with pytest.raises(ConfigurationError, match="cannot compare with 'lead:7'"):
+        judged(plan(), {2: seeds_of((0, 1))}, "lead:7")
 
 
 def test_without_load_there_is_no_gap_to_take_shares_of():

@@ -70,6 +70,7 @@ class CompareOptions:
     seeds: int
     cost_ratios: tuple[float, ...]
     played_every: int | None
+    against: str | None
     data: str | None
     threads: int
     trees: int
@@ -144,6 +145,11 @@ _compare_options = option_group(
         "--cost-ratios", type=NUMBERS, default="1,3", show_default=True, metavar="LIST", help="Overlap costs 1."
     ),
     click.option(
+        "--against",
+        metavar="NAME",
+        help="What all others are compared with, window by window.  [default: what-if, if it is played]",
+    ),
+    click.option(
         "--played-every",
         type=LIMITED_DURATION,
         metavar="TIME",
@@ -172,6 +178,8 @@ _compare_options = option_group(
         "mirage compare jobs.log.gz --nodes 76 --data hand-overs --months 2023-02,2023-03 -o results",
         "mirage compare jobs.csv --cluster cluster.toml --months 2024-05 --methods correction --seeds 5 -o results",
         "mirage compare jobs.csv --nodes 64 --months 2024-05 --methods none --policies what-if,holds,oracle -o results",
+        "mirage compare jobs.csv --nodes 64 --months 2024-05 --methods correction --policies holds,holds:by=correction "
+        "--against holds -o results",
     ),
 )
 @click.argument("trace")
@@ -207,12 +215,14 @@ def compare(
     from mirage.learn.training.comparison.play import World, play, windows_in
     from mirage.learn.training.methods import check_installed
     from mirage.learn.training.train import Said
+    from mirage.provision.evaluation.evaluate import compared_with
     from mirage.report.judgement.folder import check_results_folder, write_results
     from mirage.report.judgement.terminal import print_comparison
     from mirage.report.terminal.evaluation import progress_bar
 
     plan = options.plan(asked.seed)
     check_installed(plan.methods)
+    compared_with(plan.names, options.against)
     folder = Path(options.out)
     check_results_folder(folder)
     begun = LearntFrom(trace, machine, asked, where, options.learning(plan.months), reading)
@@ -237,7 +247,7 @@ def compare(
         work = Work(data, digest_of(manifest), said, settings, options.epochs)
         models = train_models(work, plan, folder / "models", begun.executor, training)
     with progress_bar("windows") as playing:
-        comparison = judged(plan, play(world, plan, models, playing))
+        comparison = judged(plan, play(world, plan, models, playing), options.against)
     provenance = _provenance(begun, plan, world)
     write_results(folder, comparison, provenance)
     if as_json:

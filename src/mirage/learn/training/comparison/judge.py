@@ -59,25 +59,30 @@ class Comparison:
         }
 
 
-def judged(plan: Plan, trials: Trials) -> Comparison:
+def judged(plan: Plan, trials: Trials, against: str | None = None) -> Comparison:
     """Judge what was played.
 
     Args:
+        plan: What was compared.
         trials: As ``play`` gives them: seed by seed.
+        against: What all are compared with; None for ``what-if``, where it was played.
+
+    Raises:
+        ConfigurationError: It is none of what was compared.
     """
     names, costs = plan.names, plan.costs
-    evaluation = assess(trials, names, costs)
+    base = compared_with(names, against)
+    evaluation = assess(trials, names, costs, against=base)
     if REACTIVE in names:
         paired = [one for of_link in trials.values() for one in differences(of_link, names, REACTIVE, costs)]
-        against = tuple(one for one in paired if (one.load, one.month) == (ALL, ALL))
+        less_reactive = tuple(one for one in paired if (one.load, one.month) == (ALL, ALL))
     else:
-        against = ()
+        less_reactive = ()
     told = [name for name in names if kind_of(name) in (PUBLISHED, OURS)]
     claimed = [claim for of_link in trials.values() for claim in claims(of_link, told, costs[0])]
     alike = {nodes: _alike(plan, nodes, trials) for nodes in trials}
-    base = compared_with(names, None)
     loaded = [one for of_link in trials.values() for one in under_load(of_link, names, base, costs)]
-    return Comparison(plan, evaluation, against, _by_seed(plan, trials), tuple(claimed), alike, tuple(loaded))
+    return Comparison(plan, evaluation, less_reactive, _by_seed(plan, trials), tuple(claimed), alike, tuple(loaded))
 
 
 def _by_seed(plan: Plan, trials: Trials) -> dict[int, tuple[Row, ...]]:
