@@ -14,7 +14,7 @@ from mirage.learn.regression.correction import forecast_waits_h, guess
 from mirage.learn.regression.forecast_columns import forecast_columns, levels_of
 from mirage.learn.regression.model import TrainingSettings, seen_in
 from mirage.learn.regression.quantile_trees import wait_of
-from mirage.learn.regression.tree_arrays import TreeArrays, all_of
+from mirage.learn.regression.tree_arrays import BATCH, TreeArrays, all_of, random_state
 from mirage.learn.rule import LEVELS, gain
 from mirage.learn.training.methods import METHODS, method_named
 from mirage.learn.training.rolling_origin import submitted_rows
@@ -140,3 +140,9 @@ def test_stopping_needs_decisions_near_the_end_of_a_link(slices):
     early = slices[0][slices[0].remaining_s > 2 * HOUR_S]
     with pytest.raises(ConfigurationError, match=r"no decision in the last 2 h of a link, .* --step of less"):
         METHODS["stopping"].train()(early, slices[1], SETTINGS, KeptSteps(None))
+
+
+def test_forests_of_no_two_seeds_share_a_step():
+    states = [random_state(seed, first) for seed in range(45) for first in range(0, 500, BATCH)]
+    assert len(set(states)) == len(states)
+    assert random_state(4_000_000_007, 0) < 2**32

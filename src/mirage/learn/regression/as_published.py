@@ -20,7 +20,7 @@ from mirage.duration import HOUR_S
 from mirage.job_state import Floats, Ints
 from mirage.learn.hand_overs import Floats32, HandOvers
 from mirage.learn.regression.model import Arrays, Flags, Seen, Steps, TrainingSettings, seen_in
-from mirage.learn.regression.tree_arrays import TreeArrays, all_of, random_forest
+from mirage.learn.regression.tree_arrays import BATCH, TreeArrays, all_of, grown
 from mirage.policy.cost import Cost
 from mirage.predict.boosted_trees import trees_as_bytes, trees_from_bytes, xgboost
 
@@ -29,9 +29,6 @@ PROBES = 7
 
 EARLIEST_H, LATEST_H = -0.5, 500.0
 """Predictions at which a link is submitted."""
-
-BATCH = 10
-"""Trees that are grown in one step."""
 
 
 class Published(ABC):
@@ -130,15 +127,12 @@ def train_published_forest(
     """
     history, x_h = _both(data, tune)
 
-    def grown(first: int) -> dict[str, NDArray[Any]]:
-        forest = random_forest(
-            n_estimators=min(BATCH, settings.trees - first), n_jobs=settings.threads, random_state=settings.seed + first
-        ).fit(history, x_h)
-        trees = [tree.tree_ for tree in forest.estimators_]
+    def some(first: int) -> dict[str, NDArray[Any]]:
+        trees = grown(history, x_h, first, settings)
         means = [tree.value[tree.children_left == -1, 0, 0] for tree in trees]
         return TreeArrays.of(trees).as_arrays() | {"means_h": np.concatenate(means).astype(np.float32)}
 
-    made = [steps.done(f"trees-{first}", partial(grown, first)) for first in range(0, settings.trees, BATCH)]
+    made = [steps.done(f"trees-{first}", partial(some, first)) for first in range(0, settings.trees, BATCH)]
     means_h = np.concatenate([part["means_h"] for part in made])
     return PublishedForest(all_of([TreeArrays.from_arrays(part) for part in made]), means_h)
 

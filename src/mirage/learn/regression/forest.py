@@ -22,11 +22,8 @@ from mirage.learn.regression.model import (
     taught,
 )
 from mirage.learn.regression.quantile_trees import log_wait, wait_of
-from mirage.learn.regression.tree_arrays import TreeArrays, all_of, random_forest
+from mirage.learn.regression.tree_arrays import BATCH, TreeArrays, all_of, grown
 from mirage.learn.rule import LEVELS
-
-BATCH = 10
-"""Trees that are grown in one step: what a power cut costs at most."""
 
 GRID = 64
 """Waits at which the leaves keep their distribution: quantiles of all waits of the training."""
@@ -121,14 +118,8 @@ def _grown(
     inputs: Floats32, target: Floats32, grid: Floats32, first: int, settings: TrainingSettings
 ) -> dict[str, NDArray[Any]]:
     """Ten trees with the distributions of their leaves."""
-    forest = random_forest(
-        n_estimators=min(BATCH, settings.trees - first),
-        min_samples_leaf=LEAST_ROWS,
-        max_features=1 / 3,
-        n_jobs=settings.threads,
-        random_state=settings.seed + first,
-    ).fit(inputs, target)
-    trees = TreeArrays.of([tree.tree_ for tree in forest.estimators_])
+    found = grown(inputs, target, first, settings, min_samples_leaf=LEAST_ROWS, max_features=1 / 3)
+    trees = TreeArrays.of(found)
     reached = trees.leaves(inputs)
     leaves = int(trees.leaf.max()) + 1
     place = np.searchsorted(grid, target)  # the first of the grid that is not below it

@@ -12,8 +12,15 @@ from numpy.typing import NDArray
 from mirage.errors import ConfigurationError
 from mirage.job_state import Ints
 from mirage.learn.hand_overs import Floats32
+from mirage.learn.regression.model import TrainingSettings
 
 LEAF = -1
+
+BATCH = 10
+"""Trees that are grown in one step: what a power cut costs at most."""
+
+_APART = 1_000_000
+"""Trees of a forest are fewer, so that no two seeds share one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,8 +124,15 @@ def all_of(parts: Sequence[TreeArrays]) -> TreeArrays:
     return TreeArrays.joined(parts, nodes, leaves)
 
 
-def random_forest(**settings: Any) -> Any:
-    """A forest of scikit-learn, where that is installed.
+def grown(inputs: Floats32, target: Floats32, first: int, settings: TrainingSettings, **options: Any) -> list[Any]:
+    """The trees of a forest from one number on, as many as are grown in one step.
+
+    Args:
+        inputs: Shape (rows, columns).
+        target: Shape (rows,).
+        first: Number of the first of them.
+        settings: How many trees there are, seed and threads.
+        options: Of scikit-learn's forest.
 
     Raises:
         ConfigurationError: The extra ``learn`` is not installed.
@@ -129,4 +143,16 @@ def random_forest(**settings: Any) -> Any:
         raise ConfigurationError(
             'forests are grown by scikit-learn, which is not installed; run: pip install "mirage-hpc[learn]"'
         ) from error
-    return RandomForestRegressor(**settings)
+    forest = RandomForestRegressor(
+        n_estimators=min(BATCH, settings.trees - first),
+        n_jobs=settings.threads,
+        random_state=random_state(settings.seed, first),
+        **options,
+    )
+    return [tree.tree_ for tree in forest.fit(inputs, target).estimators_]
+
+
+def random_state(seed: int, first: int) -> int:
+    """What is random in a step: the last digit of the seed, the number of the first tree, and far away other seeds."""
+    tens, digit = divmod(seed, BATCH)
+    return (first + digit + tens * _APART) % 2**32
