@@ -67,5 +67,14 @@ def past_arrivals(view: View) -> Arrivals:
     columns["gpus"] = WHOLE_NODE
     for name in ("gpus", "cpus", "partition"):
         columns[name][present] = np.concatenate([getattr(jobs, name) for jobs in groups[1:]])[again[present]]
-    days = int(min((view.now_s - columns["submit_s"][0]) // DAY_S, PAST_DAYS)) if len(found) else 0
-    return Arrivals(found, np.ascontiguousarray(again, dtype=np.int64), days)
+    return Arrivals(found, np.ascontiguousarray(again, dtype=np.int64), _whole_days(view, columns["submit_s"]))
+
+
+def _whole_days(view: View, submit_s: Ints) -> int:
+    """How many whole days back all that was submitted is known.
+
+    A view shows the latest ended jobs alone: before the first of them only those are known that still wait or run.
+    """
+    if not len(view.ended):
+        return 0
+    return int(min(view.now_s - submit_s[0], view.now_s - view.ended.end_s.min())) // DAY_S

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
 
 from mirage.errors import ConfigurationError
@@ -27,3 +29,10 @@ def check_packages(what: str, modules: Iterable[str]) -> None:
             f"{what} needs {', '.join(missing)}, which {'are' if len(missing) > 1 else 'is'} not installed; "
             'run: pip install "mirage-hpc[learn]"'
         )
+
+
+@cache
+def installed_version(module: str) -> str:
+    """The version of the package that a module is of; empty where it is not installed."""
+    found = packages_distributions().get(module, ())
+    return version(found[0]) if found else ""

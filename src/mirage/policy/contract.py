@@ -44,6 +44,7 @@ class PolicySpec:
             ``limits``, ``bank_age``.
         thinks_again: Whether it is asked on when its link is queued, and may hold, move, shorten or withdraw it.
         names_policy: Which value of its parameter names another policy, as ``by`` does in ``holds:by=./model``.
+        loads: Modules that decide too and that ``entry`` does not import, but finds by name.
 
     Raises:
         ConfigurationError: It needs what there is not.
@@ -55,6 +56,7 @@ class PolicySpec:
     needs: tuple[str, ...] = ()
     thinks_again: bool = False
     names_policy: str = ""
+    loads: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.needs) - set(_SETTINGS)):

@@ -34,6 +34,15 @@ FROM_FILE = PolicySpec(
     "a model that mirage train wrote, or a tree in text",
     "path of the file",
     needs=("cost", "seed", "discipline", "scheduler", "limits"),
+    loads=(
+        "mirage.learn.explain.tree_rule",
+        "mirage.learn.networks.trained_network",
+        "mirage.learn.regression.as_published",
+        "mirage.learn.regression.boosted",
+        "mirage.learn.regression.correction",
+        "mirage.learn.regression.forest",
+        "mirage.learn.regression.stopping",
+    ),
 )
 """How the policy in a file is made: the name is the parameter."""
 

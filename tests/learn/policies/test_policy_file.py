@@ -12,6 +12,7 @@ from mirage.learn.policies import policy_file
 from mirage.learn.policies.looks import shared_looks
 from mirage.learn.ranges import Ranges
 from mirage.learn.regression.model import TrainingSettings
+from mirage.learn.training.methods import METHODS
 from mirage.learn.training.rolling_origin import outside_share
 from mirage.learn.training.train import Said, Slices, train_policy
 from mirage.learn.training.trained import Part, Trained, read_trained, train_part
@@ -19,7 +20,7 @@ from mirage.policy.check import check_policy
 from mirage.policy.cost import Cost
 from mirage.policy.example import example_views, queued_views
 from mirage.policy.plan import Release, Submit, Wait
-from mirage.policy.registry import make_policy
+from mirage.policy.registry import FROM_FILE, make_policy
 from mirage.policy.settings import PolicySettings
 from mirage.policy.view import Ended, QueuedLink
 
@@ -293,3 +294,9 @@ def test_a_text_is_told_by_its_first_line(tmp_path, monkeypatch):
     path = tmp_path / "tree.txt"
     path.write_text("hedge 1\nif wait_h > 3: submit\n")
     assert make_policy(str(path), PolicySettings(Cost(3, 1))).made_of == (str(path), Cost(3, 1))
+
+
+def test_all_code_that_a_file_s_policy_may_run_is_named():
+    models = {method.model.partition(":")[0] for method in METHODS.values()}
+    texts = {entry.partition(":")[0] for entry in policy_file.TEXTS.values()}
+    assert set(FROM_FILE.loads) == models | texts

@@ -10,7 +10,7 @@ from hand_made import four_windows
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.executors.processes import Processes
-from mirage.learn.training.comparison.claims import FAILS, HOLDS, OPEN, Claim, claims
+from mirage.learn.training.comparison.claims import FAILS, HOLDS, OPEN, Claim, _capped, claims
 from mirage.learn.training.comparison.judge import judged
 from mirage.learn.training.comparison.models import Wanted
 from mirage.learn.training.comparison.plan import Group, kind_of
@@ -124,6 +124,11 @@ def test_claims_by_hand():
     assert (one.without, one.reactive_without, one.windows) == (0.5, 0.25, 4)
     assert found["average", "medium"].less == pytest.approx(3 / 5)
     assert found["reactive", "heavy"].less == 0
+
+
+def test_a_share_that_is_the_same_in_all_windows_proves_nothing():
+    assert [_capped(each) for each in ((0.0, 0.0), (1.0, 1.0), None)] == [None, None, None]
+    assert _capped((0.2, 1.3)) == (0.2, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,9 @@ def test_which_jobs_are_called_alike_is_part_of_it() -> None:
     assert len({alike, key_of(["train", "test"], ["physics", "physics"]), key_of(["a", "a"], ["b", "c"])}) == 3
 
 
-def test_the_file_that_a_policy_names_and_the_code_that_reads_it_are_part_of_it(tmp_path: Path) -> None:
+def test_the_file_that_a_policy_names_and_the_code_that_reads_it_are_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = Cluster.pool(4)
     table = JobTable.build([1], submit_s=[0], elapsed_s=[9], limit_s=[9], nodes=[1])
     model = tmp_path / "model"
@@ -105,9 +107,15 @@ def test_the_file_that_a_policy_names_and_the_code_that_reads_it_are_part_of_it(
         tried = tuple(candidates([policy], [Cost()]))
         return Study(Scenario(cluster, workload(table, cluster)), Protocol.warm(0), (Link(),), tried).key
 
-    for policy in (str(model), f"holds:by={model}", f"holds:insure=2:by={model}"):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for policy in (str(model), "~/model", f"holds:by={model}", "holds:by=~/model", f"holds:insure=2:by={model}"):
         assert key_of(b"one", policy) == key_of(b"one", policy) != key_of(b"another", policy)
-    assert "mirage.learn.policies.policy_file" in codes_of(Candidate(f"holds:by={model}"))
+    deciding = {
+        "mirage.learn.policies.policy_file",
+        "mirage.learn.regression.correction",
+        "mirage.learn.explain.tree_rule",
+    }
+    assert deciding <= set(codes_of(Candidate(f"holds:by={model}")))
     assert "mirage.learn.policies.policy_file" not in codes_of(Candidate("holds"))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from mirage.errors import UnknownName
 from mirage.learn.hand_overs import HandOvers
-from mirage.learn.packages import check_packages
+from mirage.learn.packages import check_packages, installed_version
 from mirage.learn.regression.model import Model, Steps, TrainingSettings
 
 Trainer = Callable[[HandOvers, HandOvers, TrainingSettings, Steps], Model]
@@ -116,6 +116,10 @@ METHODS: dict[str, Method] = {
 """Name → how it is trained."""
 
 
+SPLIT_BY = ("mirage.learn.training.folds", "mirage.learn.training.trained")
+"""Modules that say what a method learns from, and what is kept beside its model: as much a part of a training as it."""
+
+
 def method_named(name: str) -> Method:
     """A method by its name.
 
@@ -125,6 +129,12 @@ def method_named(name: str) -> Method:
     if name not in METHODS:
         raise UnknownName("method", name, METHODS)
     return METHODS[name]
+
+
+def versions(names: Iterable[str]) -> tuple[str, ...]:
+    """The versions of the packages that methods are trained with, numpy among them; empty for one that is absent."""
+    packages = sorted({"numpy", *(METHODS[name].package for name in names)})
+    return tuple(f"{package} {installed_version(package)}" for package in packages)
 
 
 def check_installed(names: Iterable[str]) -> None:

@@ -15,7 +15,7 @@ from mirage import __version__
 from mirage.errors import ConfigurationError
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model import Arrays
-from mirage.learn.training.methods import METHODS
+from mirage.learn.training.methods import METHODS, SPLIT_BY, versions
 from mirage.source_digest import source_digest
 from mirage.whole_file import write_whole
 
@@ -77,11 +77,11 @@ class KeptSteps:
 
 def training_key(data: HandOvers, *said: object) -> str:
     """Digest of all that determines a training: the data, what was asked for, and the code that trains."""
-    digest = hashlib.sha256(repr((__version__, np.__version__, said)).encode())
+    digest = hashlib.sha256(repr((__version__, versions(METHODS), said)).encode())
     for values in (data.window_s, data.link_nodes, data.time_s, data.outcome_s, data.features, data.snapshots):
         digest.update(np.ascontiguousarray(values).tobytes())
     trainers = {method.trainer.partition(":")[0] for method in METHODS.values()}
-    digest.update(source_digest(sorted(trainers)).encode())
+    digest.update(source_digest([*SPLIT_BY, *sorted(trainers)]).encode())
     return digest.hexdigest()[:16]
 
 

@@ -82,12 +82,12 @@ def codes_of(candidate: Candidate) -> list[str]:
     """Modules that make a candidate, and those that make the policy it asks."""
     asked = policy_named_by(candidate.policy)
     specs = [candidate.spec, *([] if asked is None else [policy_spec(asked)])]
-    return [spec.entry.partition(":")[0] for spec in specs]
+    return [module for spec in specs for module in (spec.entry.partition(":")[0], *spec.loads)]
 
 
 def _content(named: str) -> bytes:
     """What stands in the file that a policy or its parameter names, such as a model; nothing where none is named."""
-    path = Path(named) if named else None
+    path = Path(named).expanduser() if named else None
     return path.read_bytes() if path is not None and path.is_file() else b""
 
 

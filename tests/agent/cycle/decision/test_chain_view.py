@@ -25,7 +25,7 @@ def test_a_link_ends_for_its_policy_when_the_next_must_have_started() -> None:
     assert (chain.nodes, chain.step_s, chain.user, chain.partition) == (1, 36, 0, 0)
 
 
-@pytest.mark.parametrize("policy", ["reactive", "dependency"])
+@pytest.mark.parametrize("policy", ["reactive", "dependency", "singleton:2"])
 def test_who_lets_the_next_compete_at_the_end_is_told_the_end(policy: str) -> None:
     assert seen(deciding_chain(policy=policy, warmup_s=500)).ends_s == 12_600
 

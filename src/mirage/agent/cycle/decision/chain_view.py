@@ -11,7 +11,7 @@ from mirage.job_state import MISSING
 from mirage.policy.view import Chain as ChainView
 from mirage.policy.view import View
 
-AT_THE_END = ("reactive", "dependency")
+AT_THE_END = ("reactive", "dependency", "singleton")
 """Policies that let the next link compete when the present one has ended, and not a second before."""
 
 ALIVE = (LinkState.HELD, LinkState.QUEUED, LinkState.RUNNING)

@@ -22,6 +22,9 @@ LEAST_LESS, LEAST_WITHOUT = 0.17, 0.23
 HOLDS, FAILS, OPEN = "holds", "fails", "open"
 
 
+_NOTHING = 1e-9
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """What one policy did for one size of link and one load class. Means over windows, in hours.
@@ -97,8 +100,10 @@ def claims(trials: Sequence[Trial], policies: Sequence[str], cost: Cost) -> list
 
 
 def _capped(interval: Interval | None) -> Interval | None:
-    """A share is no more than one."""
-    return None if interval is None else (interval[0], min(interval[1], 1.0))
+    """A share is no more than one; where it is the same in all stretches of time, these tell nothing of its spread."""
+    if interval is None or interval[1] - interval[0] < _NOTHING:
+        return None
+    return interval[0], min(interval[1], 1.0)
 
 
 def _verdict(interval: Interval | None, least: float) -> str:

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
-import numpy as np
-
 from mirage import __version__
 from mirage.errors import ConfigurationError
 from mirage.executors.executor import Executor
@@ -18,7 +16,7 @@ from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model import TrainingSettings
 from mirage.learn.training.comparison.plan import Plan
 from mirage.learn.training.folds import month_begin_s, tune_since_s
-from mirage.learn.training.methods import METHODS
+from mirage.learn.training.methods import METHODS, SPLIT_BY, versions
 from mirage.learn.training.steps import KeptSteps
 from mirage.learn.training.train import Said, Slices, train_policy
 from mirage.source_digest import source_digest
@@ -81,9 +79,9 @@ class Work:
     def key(self, month: str, seed: int, methods: tuple[str, ...]) -> str:
         """Digest of all that determines models: the data, what was asked for, and the code of their methods."""
         entries = [entry for method in methods for entry in (METHODS[method].trainer, METHODS[method].model)]
-        code = source_digest({entry.partition(":")[0] for entry in entries})
+        code = source_digest({*SPLIT_BY, *(entry.partition(":")[0] for entry in entries)})
         settings = [self.settings_of(method, seed) for method in methods]
-        told = (month, methods, self.data_key, self.sizes, self.said, settings, code, __version__, np.__version__)
+        told = (month, methods, self.data_key, self.sizes, self.said, settings, code, __version__, versions(methods))
         return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
 
 
