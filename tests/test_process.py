@@ -13,8 +13,8 @@ from waiting import until
 
 PARENT = """
 import subprocess, sys
-from mirage.process import DIE_WITH_PARENT
-child = subprocess.Popen(["sleep", "300"], preexec_fn=DIE_WITH_PARENT)
+from mirage.process import die_with_me
+child = subprocess.Popen(["sleep", "300"], preexec_fn=die_with_me())
 print(child.pid, flush=True)
 sys.stdin.read()
 """
@@ -35,3 +35,21 @@ def test_who_comes_too_late_to_ask_ends_at_once() -> None:
     orphan = f"from mirage.process import die_with; die_with({os.getpid()} + 1); print('lives')"
     done = subprocess.run([sys.executable, "-c", orphan], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, "")
+
+
+def test_a_child_that_hung_before_it_could_ask_ends_when_its_parent_has_gone() -> None:
+    """A child enters its folder first, which may take longer than its parent lives; here it is a grandchild."""
+    late = """
+import os
+from mirage.process import die_with_me
+mortal = die_with_me()
+if os.fork() == 0:
+    if (late := os.fork()) == 0:
+        mortal()
+        print("lives", flush=True)
+        os._exit(0)
+    os._exit(os.WTERMSIG(os.waitpid(late, 0)[1]))
+os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", late], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (signal.SIGKILL, "")

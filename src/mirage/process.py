@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 
 _PR_SET_PDEATHSIG = 1
 
@@ -22,22 +23,20 @@ def _prctl() -> Callable[..., int] | None:
 _PRCTL = _prctl()
 
 
-def _ask() -> None:
-    assert _PRCTL is not None
-    _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
-DIE_WITH_PARENT: Callable[[], None] | None = _ask if _PRCTL is not None else None
-"""For ``preexec_fn``: the kernel ends the child with the thread that started it (prctl(2)); None where it cannot."""
-
-
 def die_with(parent: int) -> None:
     """End this process together with its parent; at once where that one is gone already.
+
+    The kernel ends it with the thread that started it (prctl(2)), where it can.
 
     Args:
         parent: Process number of the parent as it knew it when it started us.
     """
-    if DIE_WITH_PARENT is not None:
-        DIE_WITH_PARENT()
+    if _PRCTL is not None:
+        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_with_me() -> Callable[[], None]:
+    """For ``preexec_fn`` of a child of this process: it ends with it, however long it hung before it could ask to."""
+    return partial(die_with, os.getpid())

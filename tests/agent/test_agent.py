@@ -17,6 +17,7 @@ from mirage.agent.model import Chain, ChainSpec, ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.duration import DAY_S, HOUR_S
+from mirage.errors import SlurmUnreachable
 from mirage.job_state import MISSING, JobState
 from mirage.lab.virtual.faults import FaultySlurm
 from mirage.lab.virtual.program import Program
@@ -143,6 +144,25 @@ def test_a_job_that_can_never_be_launched_is_replaced(make) -> None:
     assert world.kinds(chain).count("let-go") == 3
     assert world.kinds(chain).count("replaced") == 1
     assert world.store.chain(chain.name).state is ChainState.ACTIVE
+
+
+@pytest.mark.parametrize("silent", ["accounting", "machine", "configuration"])
+def test_a_chain_goes_on_where_only_the_queue_answers(make, monkeypatch, silent: str) -> None:
+    world = make()
+    chain = world.add()
+    running(world, chain)
+    world.live(HOUR_S)
+
+    def refused(*_: object) -> None:
+        raise SlurmUnreachable(f"{silent} had no answer", "Connection refused")
+
+    monkeypatch.setattr(world.slurm, silent, refused)
+    world.live(10 * HOUR_S)
+    links = world.links(chain)
+    ended = [link for link in links if link.state is LinkState.ENDED]
+    assert len(ended) >= 3
+    assert all(link.signalled_s != MISSING for link in ended)
+    assert any(link.state is LinkState.RUNNING for link in links)
 
 
 def test_a_reactive_chain_waits_in_the_queue_held_by_its_predecessor(make) -> None:

@@ -141,8 +141,8 @@ def test_a_job_that_says_nothing_but_its_number() -> None:
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ({"job_state": ["RUNNING", "COMPLETING"]}, {}),
-        ({"job_state": ["COMPLETED", "COMPLETING"]}, {}),
+        ({"job_state": ["RUNNING", "COMPLETING"]}, {"completing": True}),
+        ({"job_state": ["COMPLETED", "COMPLETING"]}, {"completing": True}),
         ({"job_state": ["FAILED"]}, {"state": JobState.FAILED}),
         ({"job_state": []}, {"state": JobState.UNKNOWN}),
         (

@@ -175,7 +175,6 @@ class Agent:
                     self.on_cycle(cycle, self.monotonic() - begun_s)
                 self._sleep(self.pause_s(cycle, self.monotonic() - begun_s), sleep, stop)
         finally:
-            self.probes.close()
             self.decider.runner.close()
             if self.calibration is not None:
                 self.calibration.close()

@@ -28,6 +28,7 @@ class AgentSettings:
         sight_s: Between looks at the machine, and at accounting where no link needs it sooner.
         options_s: Between looks at the scheduler's options.
         history_s: How far back accounting is read when the agent begins.
+        longest_history_s: And then, step by step: as far as forecasts look for days to draw from.
         refusals: Submissions refused in a row until a chain is paused.
         failures: Links that failed early in a row until a chain is paused.
         quick_ends: Links that ended early in a row, with whatever exit code, until a chain is paused.
@@ -57,6 +58,7 @@ class AgentSettings:
     sight_s: int = 10 * MINUTE_S
     options_s: int = HOUR_S
     history_s: int = 2 * DAY_S
+    longest_history_s: int = 14 * DAY_S
     refusals: int = 8
     failures: int = 3
     quick_ends: int = 8

@@ -9,6 +9,7 @@ import logging
 import os
 import pwd
 import re
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 
 from mirage.errors import SlurmNotAsked, SlurmRefused, SlurmUnreachable, shown
@@ -101,8 +102,9 @@ class SlurmClient:
 
     def observe(self) -> Queue:
         """One squeue."""
-        done = self._run(squeue_text.COMMAND)
-        jobs, skipped = squeue_text.read_queue(done.stdout)
+        mark = secrets.token_hex(4)
+        done = self._run(squeue_text.command(mark))
+        jobs, skipped = squeue_text.read_queue(done.stdout, mark)
         self._warn_once("squeue", skipped)
         if skipped.count and not jobs:
             raise SlurmUnreachable(f"squeue printed {skipped.count} records that cannot be read", skipped.first)
@@ -110,14 +112,15 @@ class SlurmClient:
 
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
         """One sacct; no jobs where the site keeps no accounts."""
-        done = self.runner.run(sacct_text.command(since_s, self.everybody, self._accounting_fields))
+        mark = secrets.token_hex(4)
+        done = self.runner.run(sacct_text.command(since_s, self.everybody, self._accounting_fields, mark))
         if done.status and "Invalid field" in done.stderr and len(self._accounting_fields) > len(sacct_text.FIELDS):
             self._accounting_fields = sacct_text.FIELDS
             return self.accounting(since_s)
         if done.status and "accounting storage is disabled" in done.stderr.lower():
             return ()
         self._checked(done, "sacct")
-        jobs, skipped = sacct_text.read_accounts(done.stdout, self._accounting_fields)
+        jobs, skipped = sacct_text.read_accounts(done.stdout, self._accounting_fields, mark)
         self._warn_once("sacct", skipped)
         return jobs
 

@@ -97,6 +97,7 @@ def queued_job(record: Record) -> QueuedJob:
         exit_signal=sign,
         nodelist=text(record.get("nodes")),
         whole_nodes="none" in words(record.get("shared")),
+        completing="COMPLETING" in words(record.get("job_state")),
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from mirage.errors import SlurmNotAsked, SlurmRefused, SlurmUnreachable
-from mirage.process import DIE_WITH_PARENT
+from mirage.process import die_with_me
 
 TIMEOUT_S = 60.0
 """slurmctld answers within its MessageTimeout (10 s by default) or never; a busy one makes clients try again."""
@@ -152,10 +152,10 @@ def _cannot_run(program: str, directory: str | None, error: OSError) -> SlurmUnr
 def _before_exec(limits: Mapping[str, int]) -> Callable[[], None]:
     """What a child does before it becomes the command: die with us, and take the limits that it is to hand on."""
     wanted = [(getattr(resource, f"RLIMIT_{name}"), soft) for name, soft in limits.items()]
+    mortal = die_with_me()
 
     def prepare() -> None:
-        if DIE_WITH_PARENT is not None:
-            DIE_WITH_PARENT()
+        mortal()
         for limit, soft in wanted:
             _, hard = resource.getrlimit(limit)
             most = hard if soft == resource.RLIM_INFINITY or 0 <= hard < soft else soft

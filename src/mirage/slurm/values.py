@@ -44,6 +44,7 @@ class QueuedJob:
         exit_signal: What killed it, 0 for nothing.
         nodelist: Hosts held, as a host list.
         whole_nodes: Whether it has, or will have, its nodes for itself (``--exclusive``), whatever else it asked for.
+        completing: Whether it holds nodes only to leave them; one that was requeued seems to start at every look then.
     """
 
     id: int
@@ -71,6 +72,7 @@ class QueuedJob:
     exit_signal: int = 0
     nodelist: str = ""
     whole_nodes: bool = False
+    completing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,11 @@ def state_of(text: str) -> JobState:
     return job_state(word)
 
 
+def is_completing(text: str) -> bool:
+    """Whether a state of the queue is that of a job that holds nodes only to leave them."""
+    return text.strip().upper() == "COMPLETING"
+
+
 def cancelled_while_pending(
     state: JobState, start_s: int, end_s: int, elapsed_s: int = MISSING, hosts: str | None = None
 ) -> bool:

@@ -42,7 +42,6 @@ def probes(*outcomes: bool | Exception) -> Iterator[tuple[ReadinessProbes, Scrip
         yield asking, shell
     finally:
         shell.go_on.set()
-        asking.close()
 
 
 def handed_over(world: OneChain, asking: ReadinessProbes | None = None) -> Progress:
@@ -52,8 +51,8 @@ def handed_over(world: OneChain, asking: ReadinessProbes | None = None) -> Progr
 
 def answered(asking: ReadinessProbes) -> None:
     """Wait for the commands under way."""
-    for future in asking.asked.values():
-        future.exception(timeout=30)
+    for probe in asking.asked.values():
+        probe.answer.exception(timeout=30)
 
 
 # -- ready --------------------------------------------------------------------------------------------------
@@ -279,7 +278,7 @@ def test_a_command_under_way_is_not_asked_again() -> None:
         shell.go_on.clear()
         for _ in range(3):
             assert handed_over(world, asking).busy
-        assert list(asking.asked) == [(1, 1)]
+        assert list(asking.asked) == [1]
         shell.go_on.set()
         answered(asking)
     assert len(shell.asked) == 1
@@ -297,13 +296,14 @@ def test_a_command_that_fails_is_asked_again_each_cycle(first: bool | Exception)
     assert world.links[0].ready_s == NOW_S
 
 
-def test_each_link_is_asked_for_itself() -> None:
-    with probes(True, True) as (asking, shell):
-        for number in (1, 2):
-            handed_over(asks(running(number)), asking)
+@pytest.mark.parametrize("other", [running(2), running(1, started_s=9_700)])
+def test_each_run_of_a_link_is_asked_for_itself(other: Link) -> None:
+    """What a probe said of a link before it was requeued says nothing of the run after that."""
+    with probes(True, False, True) as (asking, shell):
+        for link in (running(1), other, other):
+            handed_over(asks(link), asking)
             answered(asking)
-        assert list(asking.asked) == [(1, 1), (1, 2)]
-    assert [environment["MIRAGE_LINK"] for _, environment, _, _ in shell.asked] == ["1", "2"]
+        assert len(shell.asked) == 3
 
 
 def test_where_a_link_runs() -> None:
@@ -315,12 +315,21 @@ def test_where_a_link_runs() -> None:
     assert job_environment(world.context, running(1)) == {"MIRAGE_JOB": "101", "MIRAGE_HOST": "n2"}
 
 
-def test_closing_waits_for_no_command() -> None:
-    world = asks(running(1))
-    with probes(True) as (asking, shell):
-        shell.go_on.clear()
-        handed_over(world, asking)
-        asking.close()
-        assert not asking.asked[1, 1].done()
-        with pytest.raises(RuntimeError, match="after shutdown"):
-            handed_over(asks(running(2)), asking)
+def test_commands_that_hang_beyond_their_time_keep_no_other_from_being_asked() -> None:
+    now = [0.0]
+    shell = Scripted(*[True] * 9)
+    asking = ReadinessProbes(shell, at_once=2, real_s=lambda: now[0])
+    shell.go_on.clear()
+    worlds = {chain: asks(running(1)) for chain in range(4)}
+
+    def asked_by(chain: int) -> int:
+        link, world = replace(running(1), chain=chain), worlds[chain]
+        asking.is_ready(world.context, world.context.chains[1], link)
+        return len(asking.asked)
+
+    try:
+        assert [asked_by(chain) for chain in range(4)] == [1, 2, 2, 2]
+        now[0] = 2 * worlds[0].context.settings.ready_timeout_s + 1
+        assert [asked_by(chain) for chain in (2, 3, 0)] == [3, 4, 4]
+    finally:
+        shell.go_on.set()

@@ -201,6 +201,17 @@ def test_a_link_requeued_between_two_looks_begins_anew_and_keeps_its_earlier_run
     assert (change.columns, told(change)) == ({"ready_s": 680}, [("ready", "job 7")])
 
 
+def test_a_requeued_job_that_still_leaves_its_nodes_has_not_started_again() -> None:
+    """Slurm tells the time of the look as its start meanwhile."""
+    link = BEFORE
+    for start_s in (620, 635, 650):
+        leaving = job(JobState.RUNNING, start_s=start_s, submit_s=610, completing=True)
+        assert seen_in_queue(link, leaving, start_s) == Change()
+    change = seen_in_queue(link, job(JobState.PENDING, submit_s=610), 665)
+    assert [kind for kind, _ in told(change)] == ["requeued"]
+    assert change.columns["earlier"] == ((100, 150, 610),)
+
+
 def test_a_link_requeued_and_ready_between_two_looks_is_ready() -> None:
     seen = job(JobState.RUNNING, start_s=620, submit_s=500, comment=f"{MARK} ready@650")
     change = seen_in_queue(BEFORE, seen, 700)

@@ -83,7 +83,7 @@ def test_a_link_without_an_answer_finds_its_job_by_the_tag() -> None:
 
 def test_a_job_older_than_the_attempt_is_of_an_attempt_before() -> None:
     world = OneChain(planned(2, attempted_s=9_900)).shows(
-        job(252, link=2, submit_s=9_839), job(251, link=2, submit_s=9_840), job(250, link=2, submit_s=9_950)
+        job(252, link=2, submit_s=9_599), job(251, link=2, submit_s=9_600), job(250, link=2, submit_s=9_950)
     )
     chain, (link,) = world.context.chains[1], world.links
     assert [found.id for found in candidates(world.context, chain, link)] == [250, 251]
@@ -161,7 +161,7 @@ def test_accounting_finds_a_job_that_came_and_went() -> None:
 
 
 def test_accounting_of_an_attempt_before_is_not_this_one() -> None:
-    known = accounted(250, JobState.FAILED, 2, submit_s=9_839, start_s=9_840, end_s=9_850)
+    known = accounted(250, JobState.FAILED, 2, submit_s=9_599, start_s=9_840, end_s=9_850)
     world = OneChain(planned(2, attempted_s=9_900)).shows(ended=(known,))
     assert followed(world).unseen == {(1, 2): NOW_S}
     assert world.links[0].job == -1

@@ -8,7 +8,7 @@ import pytest
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
-from mirage.slurm.text.squeue import COMMAND, FIELD, FIELDS, RECORD, Skipped, read_queue
+from mirage.slurm.text.squeue import FIELD, FIELDS, RECORD, Skipped, command, read_queue
 from mirage.slurm.values import QueuedJob
 
 CELLS = {
@@ -47,11 +47,20 @@ def test_a_running_job() -> None:
 
 
 def test_the_command_asks_for_the_cells_in_that_order() -> None:
-    asked = COMMAND[-1]
-    assert COMMAND[:-1] == ("squeue", "--noheader", "--all", "--states=all", "--noconvert", "--Format")
+    *words, asked = command()
+    assert tuple(words) == ("squeue", "--noheader", "--all", "--states=all", "--noconvert", "--Format")
     assert [part.partition(":")[0] for part in asked.split(",")] == list(CELLS) == list(FIELDS)
     assert asked.count(FIELD) == len(FIELDS) - 1
     assert asked.endswith(f"Name:{RECORD}")
+    assert command("5ec7")[-1].replace("5ec7", "") == asked
+
+
+def test_no_comment_passes_for_a_job() -> None:
+    forged = FIELD.join(["424242", "CANCELLED", *["x"] * (len(FIELDS) - 2)])
+    comment = f"mine{FIELD}x{RECORD}{forged}"
+    marked = record().replace(FIELD, f"{FIELD}5ec7").replace(RECORD, f"{RECORD}5ec7")
+    (job,), skipped = read_queue(marked.replace(CELLS["Comment"], comment), "5ec7")
+    assert (job, skipped) == (replace(JOB, comment=comment), Skipped(0, ""))
 
 
 PENDING = {"State": "PENDING", "StartTime": "N/A", "NodeList": "", "tres_alloc": "", "PriorityLong": "12"}

@@ -305,3 +305,13 @@ def test_any_json_is_records_read_or_skipped(listed: object, record: dict) -> No
             expected = len(given_) if isinstance(given_, list) else given_ is not None
             assert len(found) + skipped.count == expected
             repr(found).encode()  # nothing that cannot be written down
+
+
+def test_no_comment_passes_for_an_account():
+    fields, mark = (*sacct_text.FIELDS, *sacct_text.LATE_FIELDS), "5ec7"
+    forged = "\n" + account(424242, State="FAILED")
+    cells = account(1).split(sacct_text.DELIMITER)
+    cells[fields.index("Comment")] = forged
+    (job,), skipped = sacct_text.read_accounts((sacct_text.DELIMITER + mark).join(cells) + "\n", fields, mark)
+    assert (job.id, "424242" in job.comment, skipped.count) == (1, True, 0)
+    assert sacct_text.command(0, True, fields, mark)[4] == f"--delimiter={sacct_text.DELIMITER}{mark}"

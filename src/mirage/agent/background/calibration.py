@@ -19,7 +19,7 @@ from mirage.calibration.site.kept import KeptCalibration, read_kept
 from mirage.calibration.site.place import DONE, FAILED, REFUSED, SitePlace
 from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
-from mirage.process import DIE_WITH_PARENT
+from mirage.process import die_with_me
 from mirage.slurm.backend import cluster_of
 
 log = logging.getLogger("mirage.agent")
@@ -138,9 +138,10 @@ class SiteCalibration:
             (resource.RLIMIT_DATA, self.settings.calibrate_mib << 20),
         )
 
+        mortal = die_with_me()
+
         def prepare() -> None:
-            if DIE_WITH_PARENT is not None:
-                DIE_WITH_PARENT()
+            mortal()
             os.nice(NICE)
             for limit, most in limits:
                 _, hard = resource.getrlimit(limit)

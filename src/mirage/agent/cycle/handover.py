@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from mirage.agent.chain.submission import CHAIN, LINK
@@ -26,34 +29,71 @@ class Shell(Protocol):
         ...
 
 
-class ReadinessProbes:
-    """The readiness probes: ready commands in threads, so that a slow one delays nobody."""
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A ready command that was started.
 
-    def __init__(self, shell: Shell, at_once: int = 8) -> None:
-        self.shell = shell
-        self.pool = ThreadPoolExecutor(at_once, thread_name_prefix="ready")
-        self.asked: dict[tuple[int, int], Future[bool]] = {}
+    Attributes:
+        run: Number and start of the link that it asks about: a requeued link is asked about anew.
+        begun_s: Real seconds.
+    """
+
+    run: tuple[int, int]
+    begun_s: float
+    answer: Future[bool]
+
+
+class ReadinessProbes:
+    """The readiness probes: ready commands in threads, so that a slow one delays nobody.
+
+    Args:
+        shell: Runs them.
+        at_once: So many at most, but for those that hang beyond their time: a working directory on a file system that
+            does not answer is waited for without end.
+        real_s: Real seconds, from wherever.
+    """
+
+    def __init__(self, shell: Shell, at_once: int = 8, real_s: Callable[[], float] = time.monotonic) -> None:
+        self.shell, self.at_once, self.real_s = shell, at_once, real_s
+        self.asked: dict[int, Probe] = {}
 
     def is_ready(self, context: CycleContext, chain: Chain, link: Link) -> bool:
         """Whether the last command succeeded; a new one is started where none is under way."""
-        key = (link.chain, link.number)
-        future = self.asked.get(key)
-        if future is not None and not future.done():
-            return False
-        said = future is not None and future.exception() is None and future.result()
-        if said:
-            del self.asked[key]
-            return True
-        asked, spec = chain.spec.submission, chain.spec
-        environment = {**asked.environment, CHAIN: chain.name, LINK: str(link.number), **job_environment(context, link)}
-        self.asked[key] = self.pool.submit(
-            self.shell.succeeds, spec.ready_command, environment, asked.directory, context.settings.ready_timeout_s
-        )
+        run = (link.number, link.started_s)
+        probe = self.asked.get(link.chain)
+        if probe is not None and probe.run == run:
+            if not probe.answer.done():
+                return False
+            if probe.answer.exception() is None and probe.answer.result():
+                del self.asked[link.chain]
+                return True
+        timeout_s = context.settings.ready_timeout_s
+        if self._under_way(2 * timeout_s) < self.at_once:
+            asked, spec = chain.spec.submission, chain.spec
+            environment = {
+                **asked.environment,
+                CHAIN: chain.name,
+                LINK: str(link.number),
+                **job_environment(context, link),
+            }
+            answer: Future[bool] = Future()
+            work = partial(self.shell.succeeds, spec.ready_command, environment, asked.directory, timeout_s)
+            threading.Thread(target=_answer, args=(work, answer), name="ready", daemon=True).start()
+            self.asked[link.chain] = Probe(run, self.real_s(), answer)
         return False
 
-    def close(self) -> None:
-        """Stop the probes without waiting for them."""
-        self.pool.shutdown(wait=False, cancel_futures=True)
+    def _under_way(self, patience_s: float) -> int:
+        """How many commands are, without those that hang."""
+        since_s = self.real_s() - patience_s
+        return sum(not probe.answer.done() and probe.begun_s >= since_s for probe in self.asked.values())
+
+
+def _answer(work: Callable[[], bool], answer: Future[bool]) -> None:
+    """Do the work of a thread."""
+    try:
+        answer.set_result(work())
+    except BaseException as error:
+        answer.set_exception(error)
 
 
 @dataclass(frozen=True, slots=True)

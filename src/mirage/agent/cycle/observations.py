@@ -103,6 +103,8 @@ def _waiting(link: Link, job: QueuedJob, now_s: int) -> dict[str, Any]:
 
 
 def _running(link: Link, job: QueuedJob, now_s: int) -> dict[str, Any]:
+    if job.completing and link.state is LinkState.RUNNING:  # it ends, or was requeued: the next look tells which
+        return {}
     started_s = job.start_s if job.start_s != MISSING else now_s
     columns: dict[str, Any] = {"state": LinkState.RUNNING, "started_s": started_s}
     if link.state is LinkState.RUNNING and started_s > link.started_s + SAME_START_S:  # requeued between two looks

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from mirage.agent.cycle.own_jobs import Key, OwnJobs, own_jobs, tag_of
 from mirage.agent.settings import AgentSettings
+from mirage.errors import SlurmError
 from mirage.job_state import MISSING
 from mirage.policy.view import MOST_ENDED
 from mirage.slurm.backend import Backend
 from mirage.slurm.values import AccountedJob, Machine, Queue, QueuedJob
+
+log = logging.getLogger("mirage.agent")
+
+OPTIONS, MACHINE, ACCOUNTING = "the scheduler's options", "nodes and partitions", "accounting"
 
 OVERLAP_S = 600
 """Each look at accounting begins so long before the last one: records arrive late and half-filled."""
@@ -48,6 +55,8 @@ class Poller:
         self.ended: dict[int, AccountedJob] = {}
         self._machine_s = self._accounts_s = self._options_s = -1
         self._looked_for_missing = False
+        self._back_s = settings.history_s
+        self._not_before: dict[str, int] = {}
 
     def poll(self, now_s: int, store: str, *, missing_since_s: int | None) -> Snapshot:
         """One poll.
@@ -69,21 +78,61 @@ class Poller:
     def _ask_once_more(self, snapshot: Snapshot, now_s: int, store: str, missing_since_s: int | None) -> None:
         """The second command of this poll, the one most in need.
 
+        One without an answer is put off, and nothing else waits for it: the queue alone is enough to look after links.
+        Only the first look at the options tells which cluster this is.
+
+        Raises:
+            SlurmError: No options, and none are known.
+        """
+        for source, ask in self._wanted(snapshot, now_s, store, missing_since_s):
+            if now_s < self._not_before.get(source, now_s):
+                continue
+            try:
+                ask()
+            except SlurmError as error:
+                if source == OPTIONS and self.options is None:
+                    raise
+                self._not_before[source] = now_s + self.settings.sight_s
+                log.warning("no answer", extra={"detail": f"{source}: {error}"})
+            return
+
+    def _wanted(
+        self, snapshot: Snapshot, now_s: int, store: str, missing_since_s: int | None
+    ) -> Iterator[tuple[str, Callable[[], None]]]:
+        """What there is to ask, in the order of need.
+
         The options come first, for they tell which cluster this is; a missing link takes no more than every other
-        turn from what all chains need.
+        turn from what all chains need. Accounting is read back in growing steps, each no more than twice the jobs of
+        the one before: until policies have as many ended jobs as they are shown, or days as they draw from.
         """
         stale = self.machine is None or now_s - self._machine_s >= self.settings.sight_s
         if self.options is None or now_s - self._options_s >= self.settings.options_s:
-            self.options, self._options_s = self.backend.configuration(), now_s
-        elif missing_since_s is not None and not (stale and self._looked_for_missing):
-            self._looked_for_missing = True
-            self._account(snapshot, now_s, store, missing_since_s - OVERLAP_S)
-        elif stale:
-            self._looked_for_missing = False
-            self.machine, self._machine_s = self.backend.machine(), now_s
-        elif self._accounts_s < 0 or now_s - self._accounts_s >= self.settings.sight_s:
+            yield OPTIONS, partial(self._look_at_options, now_s)
+        if missing_since_s is not None and not (stale and self._looked_for_missing):
+            yield ACCOUNTING, partial(self._look_for_missing, snapshot, now_s, store, missing_since_s - OVERLAP_S)
+        if stale:
+            yield MACHINE, partial(self._look_at_machine, now_s)
+        if self._accounts_s < 0 or now_s - self._accounts_s >= self.settings.sight_s:
             since_s = now_s - self.settings.history_s if self._accounts_s < 0 else self._accounts_s - OVERLAP_S
-            self._account(snapshot, now_s, store, since_s)
+            yield ACCOUNTING, partial(self._account, snapshot, now_s, store, since_s)
+        if self._back_s < self.settings.longest_history_s and len(self.ended) < MOST_ENDED:
+            yield ACCOUNTING, partial(self._look_back, snapshot, now_s, store)
+
+    def _look_at_options(self, now_s: int) -> None:
+        self.options, self._options_s = self.backend.configuration(), now_s
+
+    def _look_at_machine(self, now_s: int) -> None:
+        self._looked_for_missing = False
+        self.machine, self._machine_s = self.backend.machine(), now_s
+
+    def _look_for_missing(self, snapshot: Snapshot, now_s: int, store: str, since_s: int) -> None:
+        self._looked_for_missing = True
+        self._account(snapshot, now_s, store, since_s)
+
+    def _look_back(self, snapshot: Snapshot, now_s: int, store: str) -> None:
+        back_s = min(2 * self._back_s, self.settings.longest_history_s)
+        self._account(snapshot, now_s, store, now_s - back_s)
+        self._back_s = back_s
 
     def _account(self, snapshot: Snapshot, now_s: int, store: str, since_s: int) -> None:
         found = self.backend.accounting(since_s)
@@ -99,7 +148,8 @@ class Poller:
                 self.ended[job.id] = job
         if self._accounts_s >= 0 or since_s <= now_s - self.settings.history_s:
             self._accounts_s = now_s
-        for old in list(self.ended)[: max(len(self.ended) - MOST_ENDED, 0)]:
+        too_many = max(len(self.ended) - MOST_ENDED, 0)
+        for old in sorted(self.ended, key=lambda job: self.ended[job].end_s)[:too_many]:
             del self.ended[old]
 
     @property

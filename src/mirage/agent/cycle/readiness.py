@@ -8,7 +8,7 @@ import signal
 import subprocess
 from collections.abc import Mapping
 
-from mirage.process import DIE_WITH_PARENT
+from mirage.process import die_with_me
 
 
 class SystemShell:
@@ -25,7 +25,7 @@ class SystemShell:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
-                preexec_fn=DIE_WITH_PARENT,
+                preexec_fn=die_with_me(),
             )
         except OSError:
             return False

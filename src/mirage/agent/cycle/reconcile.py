@@ -15,8 +15,8 @@ from mirage.job_state import MISSING
 from mirage.slurm.values import QueuedJob
 from mirage.slurm_words.states import ALIVE
 
-SLACK_S = 60
-"""The controller's clock may be so far behind ours."""
+SLACK_S = 300
+"""The controller's clock may be so far behind ours: where it is further, munge lets nobody in."""
 
 
 class Reconciler:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from mirage.process import DIE_WITH_PARENT
+from mirage.process import die_with_me
 
 log = logging.getLogger("mirage.agent")
 
@@ -39,7 +39,7 @@ class Compilation:
         try:
             self._child = subprocess.Popen(
                 COMMAND, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                preexec_fn=_nice_and_mortal, cwd="/",
+                preexec_fn=_nice_and_mortal(), cwd="/",
             )  # fmt: skip
         except OSError as error:
             self.over = True
@@ -72,7 +72,12 @@ class Compilation:
             self._child = None
 
 
-def _nice_and_mortal() -> None:
-    os.nice(NICE)
-    if DIE_WITH_PARENT is not None:
-        DIE_WITH_PARENT()
+def _nice_and_mortal() -> Callable[[], None]:
+    """What the child does first."""
+    mortal = die_with_me()
+
+    def prepare() -> None:
+        os.nice(NICE)
+        mortal()
+
+    return prepare

@@ -28,17 +28,21 @@ HISTORY_FIELDS = (
 """What a replay needs of a job; none of them is free text, so a row is a line. Priority is the one at submission, also
 of jobs that have started since (Slurm 22.05.8)."""
 
-_ROW = re.compile(rf"\n(?=[0-9]+{DELIMITER})")
-"""The end of a row: comments and submit lines hold line ends of their own, but no number and delimiter behind."""
 
-
-def command(since_s: int, everybody: bool, fields: tuple[str, ...]) -> tuple[str, ...]:
+def command(since_s: int, everybody: bool, fields: tuple[str, ...], mark: str = "") -> tuple[str, ...]:
     """The command that asks for every job alive at or after a time.
 
     The time is written as Slurm reads it, in this machine's zone.
+
+    Args:
+        since_s: The time.
+        everybody: Whether for jobs of all users.
+        fields: The columns.
+        mark: Ends every delimiter. Drawn anew for each call, nobody can have written it into a comment, and no comment
+            can pass for a row.
     """
     who = ("--allusers",) if everybody else ()
-    return ("sacct", "--noheader", "--parsable2", "--allocations", f"--delimiter={DELIMITER}", *who,
+    return ("sacct", "--noheader", "--parsable2", "--allocations", f"--delimiter={DELIMITER}{mark}", *who,
             f"--starttime={_local(since_s)}", f"--format={','.join(fields)}")  # fmt: skip
 
 
@@ -58,12 +62,16 @@ def _local(at_s: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(max(at_s, 0)))
 
 
-def read_accounts(output: str, fields: tuple[str, ...]) -> tuple[tuple[AccountedJob, ...], Skipped]:
-    """The jobs in the output, the last attempt of each, and what could not be read."""
+def read_accounts(output: str, fields: tuple[str, ...], mark: str = "") -> tuple[tuple[AccountedJob, ...], Skipped]:
+    """The jobs in the output, the last attempt of each, and what could not be read.
+
+    A row ends where a line does and a number and a delimiter follow: comments and submit lines hold line ends of their
+    own.
+    """
     known: dict[int, AccountedJob] = {}
     skipped = Skipped()
-    for row in _ROW.split(output.removesuffix("\n")):
-        cells = row.split(DELIMITER)
+    for row in re.split(rf"\n(?=[0-9]+{DELIMITER}{mark})", output.removesuffix("\n")):
+        cells = row.split(DELIMITER + mark)
         if len(cells) == len(fields) and whole_number(cells[0]) is not None:
             job = accounted_job(dict(zip(fields, cells)))
             known[job.id] = job

@@ -14,7 +14,7 @@ from mirage.slurm_words.absent import text_of
 from mirage.slurm_words.exit_status import exit_of
 from mirage.slurm_words.limits import limit_s
 from mirage.slurm_words.numbers import count_of, decimal
-from mirage.slurm_words.states import ALIVE, state_of
+from mirage.slurm_words.states import ALIVE, is_completing, state_of
 from mirage.slurm_words.timestamps import instant_s
 from mirage.slurm_words.tres import gpus_of
 
@@ -64,6 +64,7 @@ def queued_job(line: str) -> QueuedJob:
         comment=text_of(comment[1]) if comment else "",
         exit_code=code,
         exit_signal=sign,
+        completing=is_completing(row.get("JobState", "")),
         nodelist=text_of(row.get("NodeList", "")),
         whole_nodes=row.get("OverSubscribe") == "NO",
     )

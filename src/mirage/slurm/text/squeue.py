@@ -10,12 +10,12 @@ from mirage.slurm_words.absent import text_of
 from mirage.slurm_words.exit_status import exit_of_wait_status
 from mirage.slurm_words.limits import limit_s
 from mirage.slurm_words.numbers import count_of, decimal, whole_number
-from mirage.slurm_words.states import ALIVE, state_of
+from mirage.slurm_words.states import ALIVE, is_completing, state_of
 from mirage.slurm_words.timestamps import instant_s
 from mirage.slurm_words.tres import gpus_of
 
 FIELD, RECORD = "\x1f", "\x1e"
-"""Separators that nobody types into a comment: comments and job names may hold commas, bars and line ends."""
+"""How separators begin: comments and job names may hold commas, bars and line ends."""
 
 FIELDS = (
     "JobID", "State", "UserName", "Account", "Partition", "QOS", "ArrayTaskID", "Reason", "PriorityLong", "NumNodes",
@@ -23,18 +23,24 @@ FIELDS = (
     "StartTime", "EndTime", "Dependency", "exit_code", "NodeList", "Comment", "Name",
 )  # fmt: skip
 
-COMMAND = (
-    "squeue", "--noheader", "--all", "--states=all", "--noconvert", "--Format",
-    ",".join(f"{name}:{RECORD if name == FIELDS[-1] else FIELD}" for name in FIELDS),
-)  # fmt: skip
+
+def command(mark: str = "") -> tuple[str, ...]:
+    """The command that asks for every job.
+
+    Args:
+        mark: Ends every separator. Drawn anew for each call, nobody can have written it into a comment, and no comment
+            can pass for a job.
+    """
+    fields = ",".join(f"{name}:{RECORD if name == FIELDS[-1] else FIELD}{mark}" for name in FIELDS)
+    return ("squeue", "--noheader", "--all", "--states=all", "--noconvert", "--Format", fields)
 
 
-def read_queue(output: str) -> tuple[tuple[QueuedJob, ...], Skipped]:
-    """The jobs in what ``COMMAND`` printed, and what could not be read of it."""
+def read_queue(output: str, mark: str = "") -> tuple[tuple[QueuedJob, ...], Skipped]:
+    """The jobs in what ``command`` printed, and what could not be read of it."""
     jobs: list[QueuedJob] = []
     skipped, first = 0, ""
-    for record in output.split(RECORD):
-        cells = record.lstrip("\n").split(FIELD)
+    for record in output.split(RECORD + mark):
+        cells = record.lstrip("\n").split(FIELD + mark)
         if cells == [""]:
             continue
         if len(cells) != len(FIELDS) or whole_number(cells[0]) is None:
@@ -77,4 +83,5 @@ def queued_job(cells: list[str]) -> QueuedJob:
         exit_signal=sign,
         nodelist=text_of(nodelist),
         whole_nodes=shared == "NO",
+        completing=is_completing(word),
     )

@@ -1,0 +1,127 @@
+"""What the agent asks Slurm beside its queue: in the order of need, and without waiting for what does not answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mirage.agent.cycle import poller as module
+from mirage.agent.cycle.poller import Poller, Snapshot
+from mirage.agent.settings import AgentSettings
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S
+from mirage.errors import SlurmUnreachable
+from mirage.forecast.arrivals import PAST_DAYS
+from mirage.job_state import JobState
+from mirage.slurm.values import AccountedJob, Machine, Queue
+
+BEGIN_S = 100 * DAY_S
+
+
+class Cluster:
+    """A cluster on which a job ends every so often; what is down does not answer."""
+
+    user = "ada"
+
+    def __init__(self, apart_s: int = HOUR_S, *down: str) -> None:
+        self.now_s, self.apart_s, self.down = BEGIN_S, apart_s, set(down)
+        self.asked: list[Any] = []
+
+    def _answer(self, what: str, *detail: int) -> None:
+        self.asked.append((what, *detail))
+        if what in self.down:
+            raise SlurmUnreachable(f"{what}: Connection refused")
+
+    def observe(self) -> Queue:
+        return Queue(self.now_s, ())
+
+    def configuration(self) -> dict[str, str]:
+        self._answer("options")
+        return {"clustername": "polaris"}
+
+    def machine(self) -> Machine:
+        self._answer("machine")
+        return Machine((), ())
+
+    def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
+        self._answer("accounting", self.now_s - since_s)
+        ends_s = range(self.now_s // self.apart_s * self.apart_s, since_s, -self.apart_s)
+        return tuple(self.job(end_s) for end_s in ends_s)
+
+    def job(self, end_s: int) -> AccountedJob:
+        return AccountedJob(end_s // self.apart_s, JobState.COMPLETED, user="eve", start_s=end_s - 60, end_s=end_s)
+
+
+def polled(cluster: Cluster, times: int, poller: Poller | None = None, missing_since_s: int | None = None) -> Poller:
+    poller = poller or Poller(cluster, AgentSettings())
+    for _ in range(times):
+        found = poller.poll(cluster.now_s, "store", missing_since_s=missing_since_s)
+        assert isinstance(found, Snapshot)
+        cluster.now_s += MINUTE_S
+    return poller
+
+
+def test_one_more_command_a_poll_in_the_order_of_need() -> None:
+    cluster = Cluster()
+    poller = polled(cluster, 3)
+    assert cluster.asked == [("options",), ("machine",), ("accounting", 2 * DAY_S)]
+    assert poller.complete
+
+
+def test_accounting_is_read_back_as_far_as_forecasts_draw_days_from() -> None:
+    cluster = Cluster()
+    poller = polled(cluster, 9)
+    assert AgentSettings().longest_history_s == PAST_DAYS * DAY_S
+    assert cluster.asked[2:] == [("accounting", days * DAY_S) for days in (2, 4, 8, 14)]
+    assert len(poller.ended) >= 14 * 24 - 1
+    assert min(job.end_s for job in poller.ended.values()) <= BEGIN_S - 13 * DAY_S
+
+
+def test_no_further_than_policies_are_shown_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_ENDED", 60)
+    cluster = Cluster()
+    poller = polled(cluster, 9)
+    assert cluster.asked[2:] == [("accounting", 2 * DAY_S), ("accounting", 4 * DAY_S)]
+    assert sorted(job.end_s for job in poller.ended.values()) == [
+        BEGIN_S - hours * HOUR_S for hours in range(59, -1, -1)
+    ], "the latest ones, in whatever order they were read"
+
+
+@pytest.mark.parametrize("down", ["accounting", "machine"])
+def test_what_does_not_answer_is_asked_later_and_keeps_nobody_waiting(
+    down: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = Cluster(HOUR_S, down)
+    poller = polled(cluster, 10)
+    tries = [asked for asked in cluster.asked if asked[0] == down]
+    assert len(tries) == 1
+    assert len(cluster.asked) >= 3, "the others are asked"
+    assert "Connection refused" in caplog.records[0].detail
+    assert poller.complete == (down != "machine")
+    cluster.down.clear()
+    polled(cluster, 6, poller)
+    assert [asked for asked in cluster.asked if asked[0] == down][1:]
+    assert poller.complete
+    assert poller.ended
+
+
+def test_a_missing_link_is_looked_for_again_when_accounting_answers() -> None:
+    cluster = Cluster(HOUR_S, "accounting")
+    poller = polled(cluster, 2)
+    missing_s = BEGIN_S - HOUR_S
+    polled(cluster, 5, poller, missing_s)
+    assert [asked[0] for asked in cluster.asked].count("accounting") == 1
+    cluster.down.clear()
+    polled(cluster, 12, poller, missing_s)
+    assert [asked[0] for asked in cluster.asked].count("accounting") > 1
+
+
+def test_without_options_nobody_knows_which_cluster_it_is() -> None:
+    with pytest.raises(SlurmUnreachable):
+        polled(Cluster(HOUR_S, "options"), 1)
+    cluster = Cluster()
+    poller = polled(cluster, 4)
+    cluster.down.add("options")
+    cluster.now_s += 2 * HOUR_S
+    polled(cluster, 3, poller)
+    assert poller.options == {"clustername": "polaris"}
