@@ -28,6 +28,6 @@ def test_days_are_known_back_to_the_first_ended_job_that_is_shown() -> None:
         (1, 1, 60, NOW - k * DAY_S // 2 - 90, NOW - k * DAY_S // 2 - 60, NOW - k * DAY_S // 2) for k in range(5, 0, -1)
     ]
     assert past_arrivals(view(NOW, 9, 9, running=old, history=ended(*rows))).days == 2
-    assert past_arrivals(view(NOW, 9, 9, running=old)).days == 0
+    assert past_arrivals(view(NOW, 9, 9, running=old)).days == 10
     since_long = ended((1, 1, 60, NOW - 90 * DAY_S, NOW - 80 * DAY_S, NOW - 70 * DAY_S), *rows)
     assert past_arrivals(view(NOW, 9, 9, running=old, history=since_long)).days == 10

@@ -74,7 +74,9 @@ def _whole_days(view: View, submit_s: Ints) -> int:
     """How many whole days back all that was submitted is known.
 
     A view shows the latest ended jobs alone: before the first of them only those are known that still wait or run.
+    Where none has ended, they are all there is to go by.
     """
-    if not len(view.ended):
+    if not len(submit_s):
         return 0
-    return int(min(view.now_s - submit_s[0], view.now_s - view.ended.end_s.min())) // DAY_S
+    since_s = submit_s[0] if not len(view.ended) else max(submit_s[0], view.ended.end_s.min())
+    return int(view.now_s - since_s) // DAY_S
