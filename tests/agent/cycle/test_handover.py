@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -333,3 +335,18 @@ def test_commands_that_hang_beyond_their_time_keep_no_other_from_being_asked() -
         assert [asked_by(chain) for chain in (2, 3, 0)] == [3, 4, 4]
     finally:
         shell.go_on.set()
+
+
+def test_the_end_of_the_agent_waits_for_no_command() -> None:
+    hangs = """
+import time
+from types import SimpleNamespace as Some
+from mirage.agent.cycle.handover import ReadinessProbes
+asking = ReadinessProbes(Some(succeeds=lambda *_: time.sleep(600)))
+context = Some(settings=Some(ready_timeout_s=1.0), snapshot=Some(by_id={}))
+spec = Some(submission=Some(environment={}, directory="/"), ready_command="true")
+asking.is_ready(context, Some(spec=spec, name="train"), Some(chain=1, number=1, started_s=0, job=101))
+print(len(asking.asked))
+"""
+    done = subprocess.run([sys.executable, "-c", hangs], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "1\n")

@@ -227,8 +227,9 @@ def compare(
     check_results_folder(folder)
     begun = LearntFrom(trace, machine, asked, where, options.learning(plan.months), reading)
     begun.simulated()
+    planned = begun.planned()
     for month in plan.months:
-        windows_in(begun.planned(), month)
+        windows_in(planned, month)
     data = begun.data()
     manifest = begun.manifest()
     if options.data is not None:
