@@ -22,6 +22,8 @@ class AgentSettings:
             neither queue nor accounting shows its tag. Longer than any sbatch is let run.
         vanish_s: A job that the queue has forgotten and accounting does not know is believed over after so long: a
             controller that lost its last seconds does not remember it later, and a link is missing meanwhile.
+        runaway_s: The same, where accounting takes it for alive or does not answer: records come late, and the end of
+            a job can be missing from them for ever.
         wait_for_answers_s: Of real time that a cycle waits for policies; what comes later is used in the next.
         answer_s: Of real time without an answer until the fall-back decides.
         fresh_s: An answer about a view older than this is not used.
@@ -52,6 +54,7 @@ class AgentSettings:
     longest_sleep_s: int = 2 * HOUR_S
     settle_s: int = 90
     vanish_s: int = 2 * MINUTE_S
+    runaway_s: int = HOUR_S
     wait_for_answers_s: float = 2.5
     answer_s: float = 60.0
     fresh_s: int = 5 * MINUTE_S

@@ -181,13 +181,18 @@ def test_accounting_tells_how_a_forgotten_job_ended() -> None:
     assert reconciler.unseen == {}
 
 
-def test_a_job_that_accounting_takes_for_alive_is_waited_for() -> None:
-    world = OneChain(running(1), settings=SETTINGS).shows(ended=(accounted(101, JobState.RUNNING, start_s=9_000),))
+@pytest.mark.parametrize("answers", [True, False])
+@pytest.mark.parametrize("missing_s", [3_599, 3_600])
+def test_a_job_that_accounting_keeps_alive_is_waited_for_an_hour(missing_s: int, answers: bool) -> None:
+    kept = (accounted(101, JobState.RUNNING, start_s=9_000),) if answers else ()
+    world = OneChain(running(1), settings=SETTINGS).shows(ended=kept, looked_up=answers)
     reconciler = Reconciler()
-    reconciler.unseen[1, 1] = 1_000
+    reconciler.unseen[1, 1] = NOW_S - missing_s
     followed(world, reconciler)
-    assert (world.links, world.events) == ([running(1)], [])
-    assert reconciler.unseen == {(1, 1): 1_000}
+    gone = missing_s == 3_600
+    assert (world.links[0].state is LinkState.ENDED) is gone
+    assert world.events == ([(1, "vanished", "the queue knows no job 101 any more")] if gone else [])
+    assert reconciler.unseen == ({} if gone else {(1, 1): NOW_S - missing_s})
 
 
 @pytest.mark.parametrize(
@@ -201,7 +206,7 @@ def test_a_job_nobody_knows_is_given_up_after_a_while(since_s: int, looked_up: b
     followed(world, reconciler)
     assert (world.links[0].state is LinkState.ENDED) is gone
     assert reconciler.unseen == ({} if gone else {(1, 1): since_s})
-    assert world.events == ([(1, "vanished", "Slurm knows no job 101 any more")] if gone else [])
+    assert world.events == ([(1, "vanished", "the queue knows no job 101 any more")] if gone else [])
 
 
 def test_a_job_seen_again_is_not_missing_any_more() -> None:

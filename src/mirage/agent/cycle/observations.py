@@ -73,7 +73,7 @@ def seen_in_accounting(link: Link, job: AccountedJob, now_s: int) -> Change:
 
 
 def vanished(link: Link, now_s: int) -> Change:
-    """The change of a link that Slurm knows no more: it ended at its limit, or by now."""
+    """The change of a link that the queue knows no more: it ended at its limit, or by now."""
     limit_ends_s = link.started_s + link.limit_s if MISSING not in (link.started_s, link.limit_s) else MISSING
     past_limit = limit_ends_s != MISSING and limit_ends_s <= now_s
     columns = {
@@ -81,7 +81,7 @@ def vanished(link: Link, now_s: int) -> Change:
         "ended_s": limit_ends_s if past_limit else now_s,
         "outcome": JobState.TIMEOUT if past_limit else JobState.UNKNOWN,
     }
-    event = EventRecord(link.chain, link.number, now_s, "vanished", f"Slurm knows no job {link.job} any more")
+    event = EventRecord(link.chain, link.number, now_s, "vanished", f"the queue knows no job {link.job} any more")
     return Change(columns, (event,))
 
 

@@ -12,7 +12,7 @@ from mirage.agent.cycle.submit import settle
 from mirage.agent.model import Chain, Link, LinkState
 from mirage.errors import SlurmRefused
 from mirage.job_state import MISSING
-from mirage.slurm.values import QueuedJob
+from mirage.slurm.values import AccountedJob, QueuedJob
 from mirage.slurm_words.states import ALIVE
 
 SLACK_S = 300
@@ -90,10 +90,16 @@ class Reconciler:
         if link.job == MISSING:
             if chain.id not in submitting:
                 settle(context, chain, link, context.settings)
-        elif accounted is None and context.snapshot.looked_up and context.now_s - since_s >= context.settings.vanish_s:
+        elif context.now_s - since_s >= _patience_s(context, accounted):
             del self.unseen[key]
             return vanished(link, context.now_s)
         return Change()
+
+
+def _patience_s(context: CycleContext, accounted: AccountedJob | None) -> int:
+    """How long a job may be missing from the queue until it is believed over."""
+    unknown_to_all = context.snapshot.looked_up and accounted is None
+    return context.settings.vanish_s if unknown_to_all else context.settings.runaway_s
 
 
 def candidates(context: CycleContext, chain: Chain, link: Link) -> list[QueuedJob]:
