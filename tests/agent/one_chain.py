@@ -68,8 +68,8 @@ class Slurm:
             raise SlurmRefused(why)
         self.calls.append((command, job, *more))
 
-    def cancel(self, job: int) -> None:
-        self._told("cancel", job)
+    def cancel(self, job: int, *, only_pending: bool = False) -> None:
+        self._told("cancel", job, *(["only pending"] if only_pending else []))
 
     def signal(self, job: int, name: str) -> None:
         self._told("signal", job, name)

@@ -63,9 +63,9 @@ class TroubledSlurm(FaultySlurm):
         self._fail("submit", _chain(submission.options.get("comment")))
         return super().submit(submission)
 
-    def cancel(self, job: int) -> None:
+    def cancel(self, job: int, *, only_pending: bool = False) -> None:
         self._fail("cancel", self._chain_of(job))
-        super().cancel(job)
+        super().cancel(job, only_pending=only_pending)
 
     def signal(self, job: int, name: str) -> None:
         self._fail("signal", self._chain_of(job))

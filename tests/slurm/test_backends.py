@@ -175,6 +175,18 @@ def test_cancelling_is_no_error_once_a_job_has_ended(site: Site) -> None:
     assert site.job(number).state is JobState.CANCELLED
 
 
+def test_a_job_that_has_started_is_not_cancelled_with_those_that_wait(site: Site) -> None:
+    runs = site.submit()
+    waits = site.submit(dependency=f"afterany:{runs}")
+    site.until(runs, JobState.RUNNING)
+    for number in (runs, waits):
+        site.backend.cancel(number, only_pending=True)
+    site.until(waits, JobState.CANCELLED)
+    site.backend.cancel(waits, only_pending=True)
+    site.sleep(1)
+    assert site.job(runs).state is JobState.RUNNING
+
+
 def test_what_is_changed_is_seen(site: Site) -> None:
     number = site.submit()
     site.until(number, JobState.RUNNING)

@@ -46,8 +46,13 @@ class Backend(Protocol):
         """The options of slurm.conf as the controller has them, keys in lower case."""
         ...
 
-    def cancel(self, job: int) -> None:
-        """End a job wherever it stands; one that has ended already is no error."""
+    def cancel(self, job: int, *, only_pending: bool = False) -> None:
+        """End a job wherever it stands; one that has ended already is no error.
+
+        Args:
+            only_pending: Leave it alone where it does not wait any more, as ``scancel --state=PENDING`` does. Nobody
+                tells which it was: the next look at the queue does.
+        """
         ...
 
     def signal(self, job: int, name: str) -> None:

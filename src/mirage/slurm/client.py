@@ -197,9 +197,9 @@ class SlurmClient:
         """``scontrol show config``."""
         return machine_text.read_config(self._run(machine_text.CONFIG_COMMAND).stdout)
 
-    def cancel(self, job: int) -> None:
+    def cancel(self, job: int, *, only_pending: bool = False) -> None:
         """``scancel``."""
-        self._on_job(["scancel", str(job)])
+        self._on_job(["scancel", *(["--state=PENDING"] if only_pending else []), str(job)])
 
     def signal(self, job: int, name: str) -> None:
         """``scancel --signal --full``: to the batch script, its children and all steps."""

@@ -50,6 +50,13 @@ def test_held_then_free_then_running_then_over() -> None:
     assert [event.kind for event in over.events] == ["ended"]
 
 
+@pytest.mark.parametrize("completing", [True, False])
+def test_a_link_that_started_before_it_could_be_cancelled_was_not(completing: bool) -> None:
+    withdrawn = replace(HELD, cancelled_s=110)
+    change = seen_in_queue(withdrawn, job(JobState.RUNNING, start_s=109, completing=completing), 130)
+    assert change.columns.get("cancelled_s", 110) == (110 if completing else MISSING)
+
+
 def test_nothing_new_is_no_change() -> None:
     assert not seen_in_queue(RUNNING, job(JobState.RUNNING, start_s=100), 300)
     assert not seen_in_queue(HELD, job(JobState.PENDING, dependency="afterany:6(unfulfilled)"), 300)

@@ -132,7 +132,7 @@ def test_a_chain_paused_by_failures_takes_its_next_link_out_of_the_queue() -> No
     world = steered(shown(ended(2), link, held(4), chain={"failures": 2}), link)
     assert world.chain.state is ChainState.PAUSED
     assert world.events == [(0, "paused", world.chain.why), (4, "withdrawn", f"job 104: {world.chain.why}")]
-    assert world.slurm.calls == [("cancel", 104)]
+    assert world.slurm.calls == [("cancel", 104, "only pending")]
 
 
 def test_failures_are_counted_link_by_link() -> None:
@@ -160,7 +160,7 @@ def test_failures_of_a_chain_that_is_not_active_count_for_nothing(state: ChainSt
 def test_what_waits_is_withdrawn_and_what_runs_stays() -> None:
     world = shown(running(1), held(2), queued(3), chain={"state": ChainState.PAUSED, "why": "enough"})
     withdraw(world.context, world.context.chains[1])
-    assert world.slurm.calls == [("cancel", 102), ("cancel", 103)]
+    assert world.slurm.calls == [("cancel", 102, "only pending"), ("cancel", 103, "only pending")]
     assert world.events == [(2, "withdrawn", "job 102: enough"), (3, "withdrawn", "job 103: enough")]
     assert world.links == [running(1), held(2, cancelled_s=NOW_S), queued(3, cancelled_s=NOW_S)]
 
@@ -182,7 +182,7 @@ def test_nothing_is_withdrawn_twice_nor_before_its_job_is_known(link: Link) -> N
 def test_a_planned_link_whose_job_is_known_is_cancelled() -> None:
     world = shown(planned(2, job=102, attempted_s=90))
     withdraw(world.context, world.context.chains[1])
-    assert world.slurm.calls == [("cancel", 102)]
+    assert world.slurm.calls == [("cancel", 102, "only pending")]
 
 
 @pytest.mark.parametrize("other", [{"user": "eve"}, {"comment": tagged(3)}, {"comment": tagged(2, key="geese")}])
@@ -196,7 +196,7 @@ def test_a_link_that_may_not_be_cancelled_keeps_no_other_from_it() -> None:
     world = shown(held(2), queued(3), chain={"state": ChainState.PAUSED, "why": "enough"})
     world.slurm.refuses["cancel", 102] = "Access/permission denied"
     withdraw(world.context, world.chain)
-    assert world.slurm.calls == [("cancel", 103)]
+    assert world.slurm.calls == [("cancel", 103, "only pending")]
     assert world.links == [held(2), queued(3, cancelled_s=NOW_S)]
     assert world.trouble == "job 102 cannot be cancelled (enough): Access/permission denied"
     world.context.backend = Slurm()

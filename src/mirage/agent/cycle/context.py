@@ -77,10 +77,10 @@ class CycleContext:
         """Something stands in the way of this chain; it is shown wherever the chain is."""
         self.troubles.setdefault(chain.id, what)
 
-    def cancel(self, chain: Chain, job: int, why: str) -> bool:
+    def cancel(self, chain: Chain, job: int, why: str, *, only_pending: bool = False) -> bool:
         """Cancel a job; whether Slurm did not refuse, which is this chain's own trouble."""
         try:
-            self.backend.cancel(job)
+            self.backend.cancel(job, only_pending=only_pending)
         except SlurmRefused as error:
             self.trouble(chain, f"job {job} cannot be cancelled ({why}): {error}")
             return False

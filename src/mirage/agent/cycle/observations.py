@@ -107,6 +107,8 @@ def _running(link: Link, job: QueuedJob, now_s: int) -> dict[str, Any]:
         return {}
     started_s = job.start_s if job.start_s != MISSING else now_s
     columns: dict[str, Any] = {"state": LinkState.RUNNING, "started_s": started_s}
+    if link.state is not LinkState.RUNNING and not job.completing:  # it started before it could be cancelled
+        columns["cancelled_s"] = MISSING
     if link.state is LinkState.RUNNING and started_s > link.started_s + SAME_START_S:  # requeued between two looks
         columns |= _begun_anew(link, job)
     if link.released_s == MISSING:

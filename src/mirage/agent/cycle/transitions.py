@@ -35,13 +35,16 @@ def steer(context: CycleContext, chain: Chain, newly_ended: list[Link]) -> Chain
 
 
 def withdraw(context: CycleContext, chain: Chain) -> None:
-    """Cancel every waiting link of a chain, each as soon as its job is seen."""
+    """Cancel every waiting link of a chain, each as soon as its job is seen.
+
+    One that has just started is let run, but in a chain that is stopped.
+    """
     for link in context.of(chain, *WAITING):
         if link.state is LinkState.PLANNED and link.attempted_s == MISSING:
             ended = {"state": LinkState.ENDED, "outcome": JobState.CANCELLED, "ended_s": context.now_s}
             context.change_link(link, context.event(chain.id, link.number, "withdrawn", "never submitted"), **ended)
         else:
-            _cancel(context, chain, link, "withdrawn")
+            _cancel(context, chain, link, "withdrawn", only_pending=chain.state is not ChainState.STOPPING)
 
 
 def _cancel_running(context: CycleContext, chain: Chain) -> None:
@@ -51,8 +54,10 @@ def _cancel_running(context: CycleContext, chain: Chain) -> None:
             _cancel(context, chain, link, "cancelled")
 
 
-def _cancel(context: CycleContext, chain: Chain, link: Link, kind: str) -> None:
-    if link.cancelled_s == MISSING and context.job_of(chain, link) and context.cancel(chain, link.job, chain.why):
+def _cancel(context: CycleContext, chain: Chain, link: Link, kind: str, *, only_pending: bool = False) -> None:
+    if link.cancelled_s != MISSING or context.job_of(chain, link) is None:
+        return
+    if context.cancel(chain, link.job, chain.why, only_pending=only_pending):
         event = context.event(chain.id, link.number, kind, f"job {link.job}: {chain.why}")
         context.change_link(link, event, cancelled_s=context.now_s)
 

@@ -69,7 +69,7 @@ def _kept(asked: Invocation, name: str, text: str) -> str:
 
 
 def scancel(slurm: VirtualSlurm, asked: Invocation) -> str:
-    """``scancel [-s SIGNAL] [-u USER] [-n NAME] JOB…``."""
+    """``scancel [-s SIGNAL] [-u USER] [-n NAME] [-t STATE] JOB…``."""
     names = ["signal=", "user=", "me", "name=", "state=", "partition=", *_NO_MATTER["scancel"]]
     chosen, numbers = read_words(asked.words, "s:u:n:t:p:fbqv", names)
     signal = chosen.get("signal", chosen.get("s", "")).removeprefix("SIG")
@@ -78,10 +78,12 @@ def scancel(slurm: VirtualSlurm, asked: Invocation) -> str:
     if wrong := [number for number in numbers if not number.isdecimal()]:
         raise Failed(f"scancel: error: Invalid job id {wrong[0]}")
     jobs = [int(number) for number in numbers]
-    if not jobs:
-        if not {"u", "user", "me", "n", "name", "t", "state", "p", "partition"} & chosen.keys():
-            raise Failed("scancel: error: No job identification provided")
-        jobs = [job.id for job in selected(slurm, chosen, slurm.observe().jobs) if job.state in LIVE]
+    narrowed = {"u", "user", "me", "n", "name", "t", "state", "p", "partition"} & chosen.keys()
+    if not jobs and not narrowed:
+        raise Failed("scancel: error: No job identification provided")
+    if narrowed:
+        named = [job.id for job in selected(slurm, chosen, slurm.observe().jobs) if job.state in LIVE]
+        jobs = [job for job in named if job in jobs or not jobs]
     states = {job.id: job.state for job in slurm.observe().jobs} if signal else {}
     for job in jobs:
         if not signal:

@@ -198,13 +198,15 @@ class VirtualSlurm:
 
     # -- changing ---------------------------------------------------------------------------------------------
 
-    def cancel(self, job: int) -> None:
+    def cancel(self, job: int, *, only_pending: bool = False) -> None:
         """End a job of ours; one that has ended is no error."""
         self.arrive()
         own = self._mine(job, "scancel: error: Kill job error on job id {}: ")
         if own is None or own.over:
             return
         waited = self.sim.state.fate[job - 1] in (HELD, PENDING)
+        if only_pending and not waited:
+            return
         self.sim.apply(Plan((Cancel(job - 1),)))
         self._take_note()
         if waited:

@@ -66,8 +66,8 @@ class Slurm:
             raise self.trouble
         return Queue(NOW_S, self.jobs)
 
-    def cancel(self, job: int) -> None:
-        self.calls.append(("cancel", job))
+    def cancel(self, job: int, *, only_pending: bool = False) -> None:
+        self.calls.append(("cancel", job, *(["only pending"] if only_pending else [])))
 
     def update(self, job: int, changes: dict[str, str]) -> None:
         self.calls.append(("update", job, changes))

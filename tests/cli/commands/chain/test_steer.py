@@ -37,7 +37,7 @@ def test_pause_withdraws_the_waiting_job_and_resume_goes_on(type_: Type, store: 
     assert type_("chain", "pause", "serve") == (
         "", "chain serve is paused; `mirage chain resume serve` goes on\n",
     )  # fmt: skip
-    assert queue.calls == [("cancel", 103)]
+    assert queue.calls == [("cancel", 103, "only pending")]
     assert store.chain("serve").why == "paused by hand"
     assert [link.cancelled_s for link in store.links(1)] == [-1, -1, NOW_S]
     store.change_chain(1, refusals=3, failures=2, next_try_s=NOW_S + 600)
@@ -56,24 +56,41 @@ def test_pause_withdraws_the_waiting_job_and_resume_goes_on(type_: Type, store: 
 
 
 @pytest.mark.parametrize(
-    ("words", "cancelled"), [(["serve"], [103, 102]), (["--after-this-link", "serve"], [103]), (["train"], [])]
+    ("words", "cancelled"),
+    [
+        (["serve"], [("cancel", 103), ("cancel", 102)]),
+        (["--after-this-link", "serve"], [("cancel", 103, "only pending")]),
+        (["train"], []),
+    ],
 )
 def test_stop_cancels_what_waits_and_unless_told_otherwise_what_runs(
-    type_: Type, store: SqlStore, queue: Any, words: list[str], cancelled: list[int]
+    type_: Type, store: SqlStore, queue: Any, words: list[str], cancelled: list[tuple[object, ...]]
 ) -> None:
     assert type_("chain", "stop", *words) == ("", f"chain {words[-1]} is stopped\n")
-    assert queue.calls == [("cancel", job) for job in cancelled]
+    assert queue.calls == cancelled
     chain = store.chain(words[-1])
     state = ChainState.ENDING if words[0] == "--after-this-link" else ChainState.STOPPING
     assert (chain.state, chain.why, chain.stopped_s) == (state, "stopped by hand", NOW_S)
 
 
+@pytest.mark.parametrize(
+    ("words", "cancelled"), [(["pause"], False), (["stop", "--after-this-link"], False), (["stop"], True)]
+)
+def test_a_link_that_has_started_since_the_agent_looked_runs_on(
+    type_: Type, store: SqlStore, queue: Any, words: list[str], cancelled: bool
+) -> None:
+    queue.jobs = (job_of(store, 103, JobState.RUNNING),)
+    type_("chain", *words, "serve")
+    assert queue.calls == ([("cancel", 103)] if cancelled else [])
+    assert store.links(1)[-1].cancelled_s == (NOW_S if cancelled else -1)
+
+
 def test_a_chain_that_is_ending_or_stopping_can_be_stopped_once_more(type_: Type, store: SqlStore, queue: Any) -> None:
     type_("chain", "stop", "--after-this-link", "serve")
     type_("chain", "stop", "serve")
-    assert queue.calls == [("cancel", 103), ("cancel", 102)], "each once"
+    assert queue.calls == [("cancel", 103, "only pending"), ("cancel", 102)], "each once"
     type_("chain", "stop", "serve")
-    assert queue.calls == [("cancel", 103), ("cancel", 102)]
+    assert queue.calls == [("cancel", 103, "only pending"), ("cancel", 102)]
     assert store.chain("serve").state is ChainState.STOPPING
 
 

@@ -26,7 +26,7 @@ def pause(name: str) -> None:
         chain = find(store, name)
         _check_cluster(store)
         _change(store, chain, "paused", "paused by hand", "active")
-        _cancel(store, chain, LinkState.HELD, LinkState.QUEUED)
+        _cancel(store, chain, LinkState.HELD, LinkState.QUEUED, only_pending=True)
     click.echo(f"chain {chain.name} is paused; `mirage chain resume {chain.name}` goes on", err=True)
 
 
@@ -57,7 +57,7 @@ def stop(name: str, after_this_link: bool) -> None:
         from_states = ("active", "paused") if after_this_link else ("active", "paused", "ending", "stopping")
         _change(store, chain, state, "stopped by hand", *from_states)
         running = () if after_this_link else (LinkState.RUNNING,)
-        _cancel(store, chain, LinkState.HELD, LinkState.QUEUED, *running)
+        _cancel(store, chain, LinkState.HELD, LinkState.QUEUED, *running, only_pending=after_this_link)
     click.echo(f"chain {chain.name} is stopped", err=True)
 
 
@@ -75,14 +75,15 @@ def _check_cluster(store: Store) -> None:
         click.echo(f"mirage: {error}", err=True)
 
 
-def _cancel(store: Store, chain: Chain, *states: LinkState) -> None:
+def _cancel(store: Store, chain: Chain, *states: LinkState, only_pending: bool) -> None:
     """Cancel the jobs of links in some states now, each only where the queue shows that it is ours.
 
-    The agent cancels what is not seen yet, and everything where Slurm does not answer.
+    The agent may have seen a link last before it started: with ``only_pending`` such a job runs on. The agent cancels
+    what is not seen yet, and everything where Slurm does not answer.
     """
     from mirage.agent.cycle.own_jobs import is_of_link, own_jobs
     from mirage.agent.model import EventRecord
-    from mirage.job_state import MISSING
+    from mirage.job_state import MISSING, JobState
 
     now_s, slurm = int(cluster.clock()), cluster.client()
     try:
@@ -91,8 +92,10 @@ def _cancel(store: Store, chain: Chain, *states: LinkState) -> None:
             job = own.by_id.get(link.job)
             if link.state not in states or link.cancelled_s != MISSING or job is None:
                 continue
+            if only_pending and job.state is not JobState.PENDING:
+                continue
             if is_of_link(job, chain.key, link.number):
-                slurm.cancel(job.id)
+                slurm.cancel(job.id, only_pending=only_pending)
                 event = EventRecord(chain.id, link.number, now_s, "withdrawn", f"job {job.id}, by hand")
                 store.change_link(chain.id, link.number, event, cancelled_s=now_s)
     except SlurmUnreachable as error:
