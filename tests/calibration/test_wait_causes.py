@@ -70,6 +70,12 @@ def test_an_overdue_head_explains_nothing_of_those_at_their_limit_or_too_large()
     assert hours(found, 3) == {NODES: 8, ORDER: 1 / 3, UNEXPLAINED: 2 / 3}, "its own turn comes when the rest has ended"
 
 
+def test_without_time_limits_nothing_is_promised_before_jobs_have_ended() -> None:
+    told = table(("ada", 0, 0, 3, 4), ("bob", 1, 9, 1, 4), LATER, limit_h=3)
+    untold = told.with_columns(limit_s=np.full(len(told), -1))
+    assert hours(causes(untold), 1) == hours(causes(told), 1)
+
+
 def test_shares_count_jobs_that_ran_and_were_submitted_in_the_span() -> None:
     jobs = table(("ada", 0, 7, 1, 1), ("bob", 50, 52, 1, 1), ("eve", 50, 59, 0, 1), ("zoe", 90, 90, 1, 1))
     found = causes(jobs)

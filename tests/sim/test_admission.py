@@ -8,6 +8,7 @@ from audit import audit
 
 from mirage.duration import UNLIMITED_S
 from mirage.errors import ClusterError, ConfigurationError, JobRefused
+from mirage.job_state import JobState
 from mirage.sim.check import check_schedule
 from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition
 from mirage.sim.disciplines.registry import DISCIPLINES
@@ -78,7 +79,8 @@ def test_what_is_left_out_is_counted_and_dependencies_still_point_at_the_right_j
     rows = [(0, 50, 60, 1), (0, 50, 60, 9), (0, 10, 60, 1), (0, 10, 60, 1), (0, -1, 60, 1)]
     jobs = table(*rows, dependency=["", "", "afterany:j0", "afterok:j1", ""])
     work = workload(jobs, Cluster.pool(2), refuse=False)
-    assert work.left_out == {"never ran": 1, "can never run": 1}
+    assert work.left_out == {"tell no run time": 1, "can never run": 1}
+    assert work.dependencies_dropped == 0
     assert work.table.job_id.tolist() == ["j0", "j2", "j3"]
     assert work.jobs.id.tolist() == [0, 1, 2]
     assert simulate(Cluster.pool(2), work, "fcfs").start_s.tolist() == [0, 50, 0]  # j1 counts as ended
@@ -253,3 +255,56 @@ def test_one_pool_disciplines_say_so() -> None:
     for name in (name for name, spec in DISCIPLINES.items() if spec.one_pool):
         with pytest.raises(ConfigurationError, match="knows one pool of whole nodes only"):
             Simulation(GPUS, work, name)
+
+
+@pytest.mark.parametrize(
+    ("known", "reason"),
+    [
+        ({"end_s": [50], "elapsed_s": [0], "state": [JobState.CANCELLED]}, "never started"),
+        ({"elapsed_s": [0], "state": [JobState.CANCELLED]}, "never started"),
+        ({"end_s": [50]}, "never started"),
+        ({"start_s": [10], "elapsed_s": [40], "state": [JobState.RUNNING]}, "had not ended"),
+        ({"submit_s": [-1], "elapsed_s": [40]}, "tell no submission"),
+        ({"nodes": [-1], "elapsed_s": [40]}, "tell no nodes (--columns nodes==1 gives each one)"),
+        ({"nodes": [0], "elapsed_s": [40]}, "tell no nodes (--columns nodes==1 gives each one)"),
+        ({}, "tell no run time"),
+        ({"submit_s": [-1], "nodes": [-1], "end_s": [50]}, "never started"),
+        ({"start_s": [10], "end_s": [10], "state": [JobState.CANCELLED]}, None),
+        ({"end_s": [50], "elapsed_s": [40]}, None),
+        ({"elapsed_s": [0]}, None),
+    ],
+)
+def test_why_a_row_is_not_replayed(known: dict[str, list[int]], reason: str | None) -> None:
+    work = workload(JobTable.build(["j"], **{"submit_s": [0], "nodes": [1], **known}), Cluster.pool(2))
+    assert work.left_out == ({} if reason is None else {reason: 1})
+    assert len(work.jobs) == (reason is None)
+
+
+def test_a_job_cancelled_while_it_waited_keeps_no_other_from_running() -> None:
+    jobs = JobTable.build(
+        ["runs", "cancelled", "next"], submit_s=[0, 0, 0], elapsed_s=[100, 0, 10], end_s=[-1, 30, -1], nodes=[1, 2, 1],
+        limit_s=[100, 100, 10], state=[JobState.COMPLETED, JobState.CANCELLED, JobState.COMPLETED],
+    )  # fmt: skip
+    assert simulate(Cluster.pool(2), workload(jobs, Cluster.pool(2)), "fcfs").start_s.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("dependency", "start_s", "dropped"),
+    [
+        ("afterany:j0", 50, 0),
+        ("afterok:j0(unfulfilled)", 50, 0),
+        ("afterok:j0,afterany:j1", 50, 1),
+        ("singleton,afterany:j0", 50, 1),
+        ("afterany:j0?afterany:j1", 50, 1),
+        ("afterok:j0:j1", 50, 1),
+        ("after:j0+5", 0, 1),
+        ("singleton", 0, 1),
+        ("afternotok:j0", 0, 1),
+        ("afterany:gone", 0, 0),
+    ],
+)
+def test_dependencies_that_are_not_modelled_are_counted(dependency: str, start_s: int, dropped: int) -> None:
+    jobs = table((0, 50, 60, 1), (0, 70, 80, 1), (0, 10, 60, 1), dependency=["", "", dependency])
+    work = workload(jobs, Cluster.pool(3))
+    assert work.dependencies_dropped == dropped
+    assert simulate(Cluster.pool(3), work, "fcfs").start_s[2] == start_s

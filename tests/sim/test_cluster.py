@@ -48,6 +48,7 @@ def test_whole_nodes_are_a_bin_a_group_and_shared_ones_a_bin_a_node() -> None:
         ),
         ({"partitions": ()}, "a cluster needs at least one partition"),
         ({"groups": (LEFT, RIGHT, LEFT)}, "two node groups share a name: ['left', 'right', 'left']"),
+        ({"partitions": (Partition("a"), Partition("a"))}, "two partitions share a name: ['a', 'a']"),
         (
             {"partitions": (Partition("a"), Partition("b", ("left", "middle")))},
             "no node group 'middle'; there are ['left', 'right']",

@@ -9,8 +9,9 @@ that were away. And so is who could start beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,11 +85,10 @@ def wait_causes(jobs: JobTable, capacity: Capacity, priorities: Priorities, user
     times_s = np.arange(first_s // STEP_S * STEP_S, int(jobs.submit_s[-1]) + 1, STEP_S)
     there = capacity.nodes[np.maximum(np.searchsorted(capacity.times_s, times_s, side="right") - 1, 0)]
     idle = there - levels(times_s, jobs.start_s, jobs.end_s, jobs.nodes)
-    limit_ends_s = jobs.start_s + jobs.limit_s
-    waiting, running = _rows_at(times_s, jobs.submit_s, jobs.start_s), _rows_at(times_s, jobs.start_s, jobs.end_s)
+    limit_ends_s = np.where(jobs.limit_s > 0, jobs.start_s + jobs.limit_s, jobs.end_s)
     hours = np.zeros((len(jobs), len(CAUSES)))
     due_s = np.full(len(jobs), np.iinfo(np.int64).max)
-    for now_s, free, rows, others in zip(times_s.tolist(), idle.tolist(), waiting, running):
+    for now_s, free, rows, others in zip(times_s.tolist(), idle.tolist(), *_queue_at(times_s, jobs)):
         if not len(rows):
             continue
         cause = np.full(len(rows), CAUSES.index(ORDER))
@@ -105,6 +105,15 @@ def wait_causes(jobs: JobTable, capacity: Capacity, priorities: Priorities, user
                 cause[kept] = CAUSES.index(UNEXPLAINED)
         hours[rows, cause] += STEP_S / HOUR_S
     return WaitCauses(jobs, hours)
+
+
+def _queue_at(times_s: Ints, jobs: JobTable) -> tuple[Iterator[Ints], Iterator[Ints]]:
+    """For every instant the rows that wait, and those that run; found day by day, as all at once are many."""
+    days = range(0, len(times_s), DAY_S // STEP_S)
+    spans = [times_s[first : first + days.step] for first in days]
+    waiting = (_rows_at(span, jobs.submit_s, jobs.start_s) for span in spans)
+    running = (_rows_at(span, jobs.start_s, jobs.end_s) for span in spans)
+    return chain.from_iterable(waiting), chain.from_iterable(running)
 
 
 def _rows_at(times_s: Ints, from_s: Ints, until_s: Ints) -> list[Ints]:

@@ -197,9 +197,9 @@ class Cluster:
             raise ClusterError(f"a cluster needs node groups of at least one node each, got {self.groups}")
         if not self.partitions:
             raise ClusterError("a cluster needs at least one partition")
+        _check_names("node groups", [g.name for g in self.groups])
+        _check_names("partitions", [p.name for p in self.partitions])
         known = {g.name for g in self.groups}
-        if len(known) < len(self.groups):
-            raise ClusterError(f"two node groups share a name: {[g.name for g in self.groups]}")
         for name in [n for p in self.partitions for n in p.groups] + [c.group for c in self.absences()]:
             if name not in known:
                 raise ClusterError(f"no node group {name!r}; there are {sorted(known)}")
@@ -289,6 +289,11 @@ class Cluster:
         if not self.shared_nodes:
             return [(g, g.count) for g in self.groups]
         return [(g, 1) for g in self.groups for _ in range(g.count)]
+
+
+def _check_names(what: str, names: list[str]) -> None:
+    if len(set(names)) < len(names):
+        raise ClusterError(f"two {what} share a name: {names}")
 
 
 def _check_reservation(reservation: Reservation) -> None:

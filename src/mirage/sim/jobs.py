@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +28,7 @@ from mirage.trace.table import JobTable, Labels
 
 _SUCCEEDS = (JobState.COMPLETED, JobState.UNKNOWN, JobState.RUNNING, JobState.PENDING)
 _AFTER = {"after": AFTER_START, "afterany": AFTER_ANY, "afterok": AFTER_OK}
+_SEPARATOR = re.compile("[,?]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,14 @@ class Workload:
         jobs: JOB records by submit time; field ``id`` is the row here.
         table: The jobs' rows of the trace, in the same order.
         left_out: Reason → how many rows of the trace are not replayed.
+        dependencies_dropped: How many jobs wait for less than the trace tells: of a list the first counts that is of a
+            known kind, others and delays (``after:1+5``) do not.
     """
 
     jobs: Records
     table: JobTable
     left_out: dict[str, int]
+    dependencies_dropped: int = 0
 
     @property
     def users(self) -> int:
@@ -53,8 +57,8 @@ class Workload:
 def workload(table: JobTable, cluster: Cluster, *, refuse: bool = True) -> Workload:
     """Bring a trace into the simulator's form.
 
-    A job without a time limit gets its run time as limit, as studies of SWF logs do. Rows that never ran are left out:
-    there is nothing to replay.
+    A job without a time limit gets its run time as limit, as studies of SWF logs do. Rows that never ran, or of which
+    the trace does not tell how long or on how many nodes, are left out: there is nothing to replay.
 
     Args:
         table: The trace.
@@ -64,11 +68,10 @@ def workload(table: JobTable, cluster: Cluster, *, refuse: bool = True) -> Workl
     Raises:
         JobRefused: A job is larger than the machine, or asks for what no node has.
     """
-    left_out: Counter[str] = Counter()
-    runs = (table.run_s >= 0) & (table.submit_s >= 0) & (table.nodes > 0)
-    left_out["never ran"] = int(len(table) - runs.sum())
-    kept = table[runs].sorted_by_submit()
-    jobs = job_records(kept, cluster)
+    amiss = _amiss(table)
+    left_out = {reason: int(rows.sum()) for reason, rows in amiss.items() if rows.any()}
+    kept = table[~np.any(list(amiss.values()), axis=0)].sorted_by_submit()
+    jobs, dropped = _with_dependencies(job_records(kept, cluster), kept)
     reasons = misfits(jobs, cluster)
     if reasons and refuse:
         row, reason = next(iter(reasons.items()))
@@ -82,7 +85,24 @@ def workload(table: JobTable, cluster: Cluster, *, refuse: bool = True) -> Workl
         left_out["can never run"] = len(reasons)
         kept, jobs = kept[stays], jobs[stays].copy().view(np.recarray)
         renumber(jobs)
-    return Workload(jobs, kept, {k: v for k, v in left_out.items() if v})
+    return Workload(jobs, kept, left_out, dropped)
+
+
+def _amiss(table: JobTable) -> dict[str, NDArray[np.bool_]]:
+    """Reason → the rows that cannot be replayed for it, shape (n,); each row for the first reason that it has."""
+    reasons = {
+        "never started": table.never_started,
+        "had not ended": table.unfinished,
+        "tell no submission": table.submit_s < 0,
+        "tell no nodes (--columns nodes==1 gives each one)": table.nodes <= 0,
+        "tell no run time": table.run_s < 0,
+    }
+    found: dict[str, NDArray[np.bool_]] = {}
+    seen = np.zeros(len(table), dtype=bool)
+    for reason, rows in reasons.items():
+        found[reason] = rows & ~seen
+        seen |= rows
+    return found
 
 
 def renumber(jobs: Records) -> None:
@@ -111,7 +131,6 @@ def job_records(table: JobTable, cluster: Cluster) -> Records:
     jobs.qos = _index(table.qos, ["", *cluster.qos_factors])
     jobs.after = NOBODY
     jobs.failed = ~np.isin(table.state, _SUCCEEDS)
-    _set_dependencies(jobs, table)
     return jobs
 
 
@@ -159,17 +178,24 @@ def _index(labels: Labels, names: list[str]) -> Ints:
     return of_code[labels.codes]
 
 
-def _set_dependencies(jobs: Records, table: JobTable) -> None:
-    """Read ``afterany:ID`` and its kin; jobs outside the trace count as ended."""
+def _with_dependencies(jobs: Records, table: JobTable) -> tuple[Records, int]:
+    """The jobs with ``afterany:ID`` and its kin, and how many wait for less than told.
+
+    Jobs outside the trace count as ended.
+    """
     if not table.dependency.names:
-        return
+        return jobs, 0
     row_of = {str(name): row for row, name in enumerate(table.job_id)}
+    dropped = 0
     for row in np.flatnonzero(table.dependency.codes >= 0):
-        kind, _, target = table.dependency.names[table.dependency.codes[row]].partition(":")
-        target = target.split(":")[0].split("(")[0].split("+")[0]
-        if kind in _AFTER and target in row_of:
-            jobs.after[row] = row_of[target]
-            jobs.after_kind[row] = _AFTER[kind]
+        told = _SEPARATOR.split(table.dependency.names[table.dependency.codes[row]])
+        known = [(kind, ids.split(":")) for kind, _, ids in (word.partition(":") for word in told) if kind in _AFTER]
+        dropped += len(told) != 1 or len(known) != 1 or len(known[0][1]) > 1 or "+" in known[0][1][0]
+        for kind, ids in known[:1]:
+            if (target := ids[0].split("(")[0].split("+")[0]) in row_of:
+                jobs.after[row] = row_of[target]
+                jobs.after_kind[row] = _AFTER[kind]
+    return jobs, dropped
 
 
 def misfits(jobs: Records, cluster: Cluster) -> dict[int, str]:

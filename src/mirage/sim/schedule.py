@@ -49,6 +49,11 @@ class Schedule:
         waits: Ints = (self.start_s - self.table.submit_s)[started]
         return waits
 
+    @property
+    def never_started(self) -> int:
+        """Jobs that wait for ever: for jobs that wait for them, for what was not, or for nodes that do not come."""
+        return int((self.start_s == MISSING).sum())
+
     def busy_nodes(self) -> tuple[Ints, Ints]:
         """Nodes in use as a step function: (times, level from each time on)."""
         s = self.segments
@@ -68,14 +73,16 @@ class Schedule:
         return slowdown
 
     def metrics(self) -> dict[str, Any]:
-        """Jobs, waits (s), makespan from the first submission, utilisation, bounded slowdown."""
+        """Jobs that started or never did, waits (s), makespan from the first submission, utilisation, slowdown."""
         waits = self.wait_s
+        never = {"never_started": self.never_started}
         if len(waits) == 0:
-            return {"jobs": 0, "mean_wait_s": 0.0, "max_wait_s": 0, "makespan_s": 0, "utilisation": 0.0}
+            return {"jobs": 0, **never, "mean_wait_s": 0.0, "max_wait_s": 0, "makespan_s": 0, "utilisation": 0.0}
         makespan_s = int(self.end_s.max() - self.table.submit_s.min())
         used = float((self.segments.width * (self.segments.end_s - self.segments.start_s)).sum())
         return {
             "jobs": len(waits),
+            **never,
             "mean_wait_s": float(waits.mean()),
             "median_wait_s": float(np.median(waits)),
             "p95_wait_s": float(np.percentile(waits, 95)),

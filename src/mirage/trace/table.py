@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import MISSING, UNFINISHED, Ints
+from mirage.job_state import MISSING, UNFINISHED, Ints, JobState
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +117,26 @@ class JobTable:
         return replace(self, **columns)
 
     @property
+    def unfinished(self) -> NDArray[np.bool_]:
+        """Which jobs had not ended when the trace was taken, shape (n,)."""
+        return np.isin(self.state, _UNFINISHED)
+
+    @property
+    def never_started(self) -> NDArray[np.bool_]:
+        """Which jobs left the queue without having started, shape (n,): over or cancelled, without a time."""
+        left = (self.end_s >= 0) | (self.state == int(JobState.CANCELLED))
+        return np.asarray(left & (self.start_s < 0) & (self.elapsed_s <= 0) & ~self.unfinished)
+
+    @property
     def run_s(self) -> Ints:
         """Seconds run, shape (n,): end less start, else ``elapsed_s``, else ``MISSING``.
 
-        A job that has not ended has no run time yet. An end before the start tells nothing: then ``elapsed_s`` counts.
+        A job that has not ended has no run time yet, and one that never started has none. An end before the start tells
+        nothing: then ``elapsed_s`` counts.
         """
         known = (self.start_s >= 0) & (self.end_s >= self.start_s)
         run_s = np.where(known, self.end_s - self.start_s, self.elapsed_s)
-        return np.where(np.isin(self.state, _UNFINISHED), MISSING, run_s)
+        return np.where(self.unfinished | self.never_started, MISSING, run_s)
 
     @property
     def wait_s(self) -> Ints:

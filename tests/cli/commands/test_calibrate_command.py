@@ -98,6 +98,10 @@ def test_what_is_told_is_taken_and_not_inferred(trace: str, tmp_path: Path, caps
     ("words", "message"),
     [
         (["--fit-from", "1970-01-20", "--judge-from", "1970-01-25"], "a slice of 5.0 days is too short"),
+        (
+            ["--fit-from", "2030-01-01", "--judge-from", "2030-02-01", "--until", "2030-03-01"],
+            "there are no jobs that were submitted from 2030-01-01T00:00:00Z to 2030-02-01T00:00:00Z; the trace",
+        ),
         (["--qos", "/no/such.txt"], "cannot read /no/such.txt"),
         (["--slurm-conf", __file__], "tells nothing of a scheduler"),
         (["--report", "x.png"], "its name must end in .html"),
@@ -114,3 +118,11 @@ def test_a_trace_without_starts_is_refused(tmp_path: Path, capsys: pytest.Captur
     columns = "job_id=id,submit_s=submit,elapsed_s=run,nodes=nodes"
     assert main(["calibrate", str(tmp_path / "jobs.csv"), "--columns", columns]) == 1
     assert "there is nothing to calibrate with" in capsys.readouterr().err
+
+
+def test_where_nobody_waited_there_is_nothing_to_fit_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"{k},{k * 3600},{k * 3600},{k * 3600 + 1800},1,3600\n" for k in range(24 * 90))
+    (tmp_path / "jobs.csv").write_text("job_id,submit_s,start_s,end_s,nodes,limit_s\n" + rows)
+    assert main(["calibrate", str(tmp_path / "jobs.csv"), "-o", str(tmp_path / "cluster.toml")]) == 1
+    assert "no job waited of those submitted from 1970-01-15T00:00:00Z" in capsys.readouterr().err
+    assert not (tmp_path / "cluster.toml").exists()

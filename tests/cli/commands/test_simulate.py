@@ -74,6 +74,25 @@ def test_jobs_larger_than_the_machine_stop_it_or_are_left_out(swf, capsys):
     assert (report["jobs"], report["left_out"]) == (1, {"can never run": 2})
 
 
+def test_an_id_with_commas_stays_one_cell(tmp_path, capsys):
+    (tmp_path / "jobs.csv").write_text('job_id,submit_s,elapsed_s,nodes\n"7_[1,3,9%2]",0,60,1\n')
+    out = tmp_path / "schedule.csv"
+    simulated(capsys, str(tmp_path / "jobs.csv"), "--nodes", "1", "--discipline", "easy", "-o", str(out))
+    assert list(csv.reader(out.read_text().splitlines()))[1] == ["7_[1,3,9%2]", "0", "0", "60"]
+
+
+def test_jobs_that_wait_for_ever_and_for_less_than_told_are_told_of(tmp_path, capsys):
+    trace = tmp_path / "jobs.csv"
+    rows = "1,0,60,1,afterok:2\n2,0,60,1,afterok:1\n3,0,60,1,singleton\n4,0,60,1,\n"
+    trace.write_text("job_id,submit_s,elapsed_s,nodes,dependency\n" + rows)
+    report = simulated(capsys, str(trace), "--nodes", "4", "--discipline", "easy")
+    assert (report["jobs"], report["never_started"], report["dependencies_dropped"]) == (2, 2, 1)
+    assert main(["simulate", str(trace), "--nodes", "4", "--discipline", "easy"]) == 0
+    err = capsys.readouterr().err
+    assert "1 jobs wait for less than the trace tells: for one other job at most, by after, afterany or afterok" in err
+    assert "2 jobs never started: they wait for jobs that never start, or for nodes that do not come" in err
+
+
 def test_a_trace_without_a_job_to_simulate_is_an_error(tmp_path, capsys):
     for rows, told in (("", "left out: none"), ("1,0,60,2\n2,5,60,3\n", "left out: 2 that can never run")):
         path = tmp_path / "jobs.csv"

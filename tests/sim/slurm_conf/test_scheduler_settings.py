@@ -12,7 +12,10 @@ import pytest
 from mirage.duration import DAY_S, UNLIMITED_S
 from mirage.errors import ConfigurationError
 from mirage.sim.cluster import Cluster
+from mirage.sim.jobs import workload
+from mirage.sim.simulation import simulate
 from mirage.sim.slurm_conf.settings import SlurmSettings, option_lines, read_options
+from mirage.trace.table import JobTable
 
 SILENT = replace(SlurmSettings(), limit_check_s=30, consecutive=True)
 """What a slurm.conf means that says nothing."""
@@ -42,6 +45,9 @@ def conf(tmp_path: Path) -> Write:
         ("SchedulerParameters=defer, bf_interval=9 ,bf_continue", {"bf_interval_s": 9}),
         ("SchedulerParameters=bf_interval=", {}),
         ("SchedulerParameters=bf_interval", {}),
+        ("SchedulerParameters=bf_interval=-1", {"max_job_test": 0}),
+        ("SchedulerType=sched/builtin\nSchedulerParameters=bf_max_job_test=50,bf_interval=9", {"max_job_test": 0}),
+        ("SchedulerType=sched/backfill", {}),
         ("PriorityWeightAge=1000", {"weight_age": 1000}),
         ("PriorityWeightFairshare=2", {"weight_fairshare": 2}),
         ("PriorityWeightJobSize=3", {"weight_size": 3}),
@@ -75,6 +81,13 @@ def test_a_line_changes_what_it_names_and_nothing_else(conf: Write, line: str, c
         ("PriorityWeightAge=much", "{path}: priorityweightage='much' is not a whole number"),
         ("PriorityWeightQOS=1.5", "{path}: priorityweightqos='1.5' is not a whole number"),
         ("SchedulerParameters=bf_window=1d", "{path}: bf_window='1d' is not a whole number"),
+        ("SchedulerParameters=bf_window=-1", "{path}: bf_window is -60; it must be from 1 to 1099511627776"),
+        ("SchedulerParameters=bf_resolution=0", "{path}: bf_resolution is 0; it must be from 1 to 1099511627776"),
+        ("PriorityCalcPeriod=0", "{path}: calc_period is 0; it must be from 1 to 1099511627776"),
+        (
+            f"SchedulerParameters=default_queue_depth={10**20}",
+            f"{{path}}: default_queue_depth is {10**20}; it must be from 0 to 1099511627776",
+        ),
     ],
 )
 def test_a_value_that_is_no_number_is_named_with_its_file(conf: Write, line: str, message: str) -> None:
@@ -107,6 +120,23 @@ def test_an_included_file_that_is_not_there_is_named(conf: Write, tmp_path: Path
     assert str(refused.value) == (
         f"cannot read {tmp_path}/absent.conf: No such file or directory; name a readable slurm.conf"
     )
+
+
+def test_a_file_that_includes_itself_is_refused(conf: Write) -> None:
+    conf("Include slurm.conf\n", "other.conf")
+    path = conf("Include other.conf\n")
+    with pytest.raises(ConfigurationError) as refused:
+        option_lines(path)
+    assert str(refused.value) == f"{path} includes itself; take the Include out"
+
+
+def test_without_backfill_nobody_passes_the_head_of_the_queue() -> None:
+    cluster = Cluster.pool(2)
+    rows = {"submit_s": [0, 0, 0], "elapsed_s": [3600, 60, 60], "limit_s": [3600, 60, 60], "nodes": [1, 2, 1]}
+    jobs = workload(JobTable.build(["a", "b", "c"], **rows), cluster)
+    for planned, start_s in ((500, 0), (0, 3660)):
+        played = simulate(cluster, jobs, "slurm", SlurmSettings(max_job_test=planned))
+        assert played.start_s[2] == start_s
 
 
 def test_the_settings_of_the_published_cluster() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from mirage.job_state import MISSING, JobState
 from mirage.trace.formats.csv import csv_bytes
 from mirage.trace.formats.parquet import parquet_bytes
 from mirage.trace.formats.swf_write import swf_bytes
+from mirage.trace.read import read_trace
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
 
 COLUMNS = ["job_id", *INT_COLUMNS, *LABEL_COLUMNS]
@@ -74,3 +76,15 @@ def test_the_status_of_every_state(state: JobState) -> None:
     status = swf_bytes(table(state=[int(state)] * 2)).decode().splitlines()[-1].split()[10]
     unfinished = (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED, JobState.UNKNOWN)
     assert status == {JobState.COMPLETED: "1", JobState.CANCELLED: "5"}.get(state, "-1" if state in unfinished else "0")
+
+
+def test_a_parquet_file_of_others_is_read_as_a_csv_is(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the extra parquet is not installed")
+    arrow = pytest.importorskip("pyarrow")
+    states = ["CANCELLED by 3", "completed", "ON_FIRE", None]
+    parquet.write_table(arrow.table({"job_id": ["1", "2", "2", "3"], "state": states}), tmp_path / "jobs.parquet")
+    trace = read_trace(tmp_path / "jobs.parquet")
+    assert trace.table.state.tolist() == [
+        JobState.CANCELLED, JobState.COMPLETED, JobState.UNKNOWN, JobState.UNKNOWN,
+    ]  # fmt: skip
+    assert list(trace.report.notes.values()) == [1, 1], "the state that nobody knows, and the id that comes twice"

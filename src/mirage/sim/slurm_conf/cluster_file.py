@@ -216,7 +216,10 @@ def _settings(path: str | Path, table: Any) -> SlurmSettings:
     for name in _PERIODS:
         if name in found and found[name] <= 0:
             raise ConfigurationError(f'{path}: [scheduler]: {key_of(name)} must be longer than nothing; "00:00:01" is')
-    return SlurmSettings(**found)
+    try:
+        return SlurmSettings(**found)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: [scheduler]: {error}") from None
 
 
 def _cluster(path: str | Path, told: dict[str, Any]) -> Cluster:

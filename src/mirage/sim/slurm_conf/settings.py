@@ -25,7 +25,8 @@ class SlurmSettings:
         bf_interval_s: Seconds between passes of the backfill loop.
         bf_resolution_s: Reservations are widened to multiples of this.
         bf_window_s: No reservation is made beyond this.
-        max_job_test: ``bf_max_job_test``; for ``conservative``, how many jobs are planned.
+        max_job_test: ``bf_max_job_test``; for ``conservative``, how many jobs are planned. 0 for no backfill, which is
+            what ``SchedulerType=sched/builtin`` and ``bf_interval=-1`` of a slurm.conf mean.
         limit_check_s: Limits are looked at so often: a job overruns its own by less. Slurm's loop turns every 30 s
             (``PERIODIC_TIMEOUT``), which is what a slurm.conf means; studies of traces end jobs to the second.
         consecutive: Nodes that jobs share are chosen as ``select/cons_tres`` does, which a slurm.conf means; else the
@@ -85,6 +86,15 @@ class SlurmSettings:
     hold_keeps_age: bool = True
     every_pass: bool = False
 
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            if not least <= getattr(self, name) <= UNLIMITED_S:
+                between = f"must be from {least} to {UNLIMITED_S}"
+                raise ConfigurationError(f"{name.removesuffix('_s')} is {getattr(self, name)}; it {between}")
+        for name in ("half_life_s", "max_age_s"):
+            if not getattr(self, name) > 0:
+                raise ConfigurationError(f"{name.removesuffix('_s')} is {getattr(self, name)}; it must be more than 0")
+
     @classmethod
     def lonestar6(cls) -> Self:
         """Settings of TACC's Lonestar6 for the gpu-a100 queue of the published trace."""
@@ -123,6 +133,9 @@ class SlurmSettings:
             if key in _SCHEDULER_PARAMETERS and value:
                 name, unit = _SCHEDULER_PARAMETERS[key]
                 found[name] = _number(path, key, value) * unit
+        if found.get("bf_interval_s") == -1 or "builtin" in options.get("schedulertype", ""):
+            found.pop("bf_interval_s", None)
+            found["max_job_test"] = 0
         for key, name in _PRIORITY_WEIGHTS.items():
             if key in options:
                 found[name] = _number(path, key, options[key])
@@ -139,7 +152,10 @@ class SlurmSettings:
         always = "ACCRUE_ALWAYS" in options.get("priorityflags", "").upper()
         found["hold_keeps_age"] = always or not enforced & _ENFORCE_LIMITS
         found["favor_small"] = options.get("priorityfavorsmall", "no").lower() == "yes"
-        return replace(cls(), **found)  # type: ignore[arg-type]
+        try:
+            return replace(cls(), **found)  # type: ignore[arg-type]
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{path}: {error}") from None
 
     def record(self, cluster: Cluster, epoch_s: int) -> Records:
         """The SETTINGS record of a world."""
@@ -155,6 +171,12 @@ class SlurmSettings:
         setting[0] = tuple(values.values())
         return setting
 
+
+_LEAST = {
+    "bf_interval_s": 1, "bf_resolution_s": 1, "bf_window_s": 1, "calc_period_s": 1, "limit_check_s": 1,
+    "max_job_test": 0, "default_queue_depth": 0, "requeue_hold_s": 0, "turnover_s": 0,
+}  # fmt: skip
+"""The least value of whole numbers; by periods something is divided."""
 
 _SCHEDULER_PARAMETERS = {
     "bf_interval": ("bf_interval_s", 1),
@@ -187,14 +209,19 @@ def read_options(path: str | Path) -> dict[str, str]:
     return dict(option_lines(path))
 
 
-def option_lines(path: str | Path) -> list[tuple[str, str]]:
+def option_lines(path: str | Path, within: tuple[Path, ...] = ()) -> list[tuple[str, str]]:
     """Lines of ``Key=value`` of a ``slurm.conf`` in order, keys in lower case.
 
     Comments are dropped, and ``Include`` is followed.
 
+    Args:
+        within: The files that include this one.
+
     Raises:
-        ConfigurationError: A file cannot be read.
+        ConfigurationError: A file cannot be read, or includes itself.
     """
+    if Path(path).absolute() in within:
+        raise ConfigurationError(f"{path} includes itself; take the Include out")
     try:
         text = Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -203,7 +230,7 @@ def option_lines(path: str | Path) -> list[tuple[str, str]]:
     for line in text.replace("\\\n", " ").splitlines():
         plain = line.split("#", 1)[0]
         if included := _INCLUDE.match(plain):
-            options += option_lines(Path(path).parent / included[1])
+            options += option_lines(Path(path).parent / included[1], (*within, Path(path).absolute()))
         elif option := _OPTION.match(plain):
             options.append((option[1].lower(), option[2]))
     return options

@@ -14,6 +14,7 @@ import numpy as np
 
 from mirage.errors import ConfigurationError, LineError, TraceError, UnknownName
 from mirage.job_state import MISSING, Ints, JobState
+from mirage.slurm_words.states import UNHEARD_STATE, is_known_state, job_state
 from mirage.slurm_words.unicode import valid_unicode
 from mirage.trace.formats.csv import COLUMNS
 from mirage.trace.formats.plausible_times import without_impossible_times
@@ -62,6 +63,7 @@ def read_parquet(data: bytes, tally: ReadTally) -> JobTable:
     for row in np.flatnonzero(~named).tolist():
         tally.reject(row + 1, LineError("no job id", "null", "every job needs one"))
     rows = np.flatnonzero(named)
+    tally.note_repeated(table.job_id[rows].tolist())
     return without_impossible_times(table if named.all() else table[rows], rows + 1, tally)
 
 
@@ -77,7 +79,10 @@ def _column(column: Any, name: str, tally: ReadTally) -> Any:
     except (arrow.ArrowException, ValueError, MemoryError) as error:
         raise TraceError(f"{tally.path}:1: the column {name} is {column.type}: {error}") from error
     if name == "state":
-        return np.array([*(_STATES.get(word, JobState.UNKNOWN) for word in names), JobState.UNKNOWN])[codes]
+        unheard = [code for code, word in enumerate(names) if not is_known_state(word)]
+        if unheard:
+            tally.notes[UNHEARD_STATE] += int(np.isin(codes, unheard).sum())
+        return np.array([*map(job_state, names), JobState.UNKNOWN])[codes]
     if name == "job_id":
         return np.array([*names, ""], dtype=np.str_)[codes]
     return _without_empty(codes, names)

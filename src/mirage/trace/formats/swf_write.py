@@ -40,7 +40,7 @@ def swf_bytes(table: JobTable) -> bytes:
     rows[:, swf.JOB] = _job_numbers(table, header)
     rows[:, swf.SUBMIT] = np.where(table.submit_s >= 0, table.submit_s - unix_start_s, MISSING)
     rows[:, swf.WAIT] = np.maximum(table.wait_s, MISSING)
-    rows[:, swf.RUN] = np.maximum(table.run_s, MISSING)
+    rows[:, swf.RUN] = np.maximum(np.where(table.never_started, table.elapsed_s, table.run_s), MISSING)
     rows[:, swf.ALLOCATED] = processors
     rows[:, swf.REQUESTED] = processors
     rows[:, swf.TIME] = np.where(table.limit_s >= UNLIMITED_S, MISSING, table.limit_s)

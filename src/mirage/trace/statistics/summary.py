@@ -142,7 +142,6 @@ def iso_utc(instant_s: int | None) -> str | None:
 def describe(table: JobTable) -> TraceStatistics:
     """Sum up a trace; missing values are left out of each figure, not counted as zero."""
     run_s, submitted = table.run_s, table.submit_s[table.submit_s >= 0]
-    never_started = (table.end_s >= 0) & (table.start_s < 0)
     limited = (table.limit_s >= 0) & (table.limit_s < UNLIMITED_S)
     return TraceStatistics(
         jobs=len(table),
@@ -150,15 +149,15 @@ def describe(table: JobTable) -> TraceStatistics:
         first_submit_s=int(submitted.min()) if len(submitted) else None,
         last_submit_s=int(submitted.max()) if len(submitted) else None,
         wait_s=Distribution.of(table.wait_s[table.wait_s >= 0]),
-        run_s=Distribution.of(run_s[(run_s >= 0) & ~never_started]),
+        run_s=Distribution.of(run_s[run_s >= 0]),
         limit_s=Distribution.of(table.limit_s[limited]),
         unlimited=int((table.limit_s >= UNLIMITED_S).sum()),
         nodes=Distribution.of(table.nodes[table.nodes >= 0]),
         gpus=Distribution.of(table.gpus[table.gpus >= 0]),
         sizes=_sizes(table),
-        limit_use=_limit_use(run_s[limited & ~never_started], table.limit_s[limited & ~never_started]),
-        zero_duration=int(((run_s == 0) & ~never_started).sum()),
-        never_started=int(never_started.sum()),
+        limit_use=_limit_use(run_s[limited], table.limit_s[limited]),
+        zero_duration=int((run_s == 0).sum()),
+        never_started=int(table.never_started.sum()),
         states=_states(table.state),
         partitions=_by_label(table.partition),
         busy=busy_nodes(table),

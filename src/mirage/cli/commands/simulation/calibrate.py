@@ -19,6 +19,7 @@ from mirage.cli.output import check_output, check_page
 from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import DATE
 from mirage.duration import DAY_S
+from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from mirage.calibration.fit import Slice
@@ -153,6 +154,8 @@ def _calibrate(trace: str, table: JobTable, told: Told, asked: _Asked) -> None:
     check_qos(told, jobs)
     check_associations(told, jobs)
     slices = _slices(jobs, asked.fit_from, asked.judge_from, asked.until)
+    for stretch in slices:
+        _check_slice(stretch, jobs)
     site = Site.of(jobs, told.settings, slices[0].from_s, slices[0].until_s)
     site = replace(site, qos=told.qos, age_limits=told.age_limits(jobs))
     with progress_bar("replays") as progress:
@@ -172,6 +175,25 @@ def _calibrate(trace: str, table: JobTable, told: Told, asked: _Asked) -> None:
     from mirage.report.terminal.calibration import print_calibration
 
     print_calibration(found)
+
+
+def _check_slice(stretch: Slice, jobs: JobTable) -> None:
+    """See that there are jobs in a slice, and that some of them waited.
+
+    Raises:
+        ConfigurationError: There is nothing to fit to, or to judge by.
+    """
+    from mirage.trace.statistics.summary import iso_utc
+
+    there = stretch.within(jobs)
+    if (there.wait_s > 0).any():
+        return
+    amiss = "no job waited of those" if len(there) else "there are no jobs that were"
+    first, last = iso_utc(int(jobs.submit_s.min())), iso_utc(int(jobs.submit_s.max()))
+    raise ConfigurationError(
+        f"{amiss} submitted from {iso_utc(stretch.from_s)} to {iso_utc(stretch.until_s)}; the trace has jobs from "
+        f"{first} to {last}: choose --fit-from, --judge-from and --until where there was a queue"
+    )
 
 
 def _slices(jobs: JobTable, fit_from: int | None, judge_from: int | None, until: int | None) -> tuple[Slice, Slice]:

@@ -90,6 +90,7 @@ def simulate(
     if out is not None:
         write_output(out, _as_csv(schedule, _origin_s(read)))
     report = {**schedule.metrics(), **_speed(len(jobs.jobs), cpu_s), "left_out": jobs.left_out, **answering}
+    report["dependencies_dropped"] = jobs.dependencies_dropped
     if as_json:
         click.echo(json.dumps(report | _provenance(trace, discipline, simulated), indent=2))
     else:
@@ -154,6 +155,9 @@ def _as_csv(schedule: Schedule, origin_s: int) -> str:
 
     A cell is empty where a job did not start or end.
     """
+    import csv
+    import io
+
     import numpy as np
 
     from mirage.job_state import MISSING
@@ -163,7 +167,9 @@ def _as_csv(schedule: Schedule, origin_s: int) -> str:
     ids = schedule.table.job_id[order].tolist()
     columns = (schedule.table.submit_s, schedule.start_s, schedule.end_s)
     texts = [["" if t == MISSING else str(t - origin_s) for t in column[order].tolist()] for column in columns]
-    return "".join(f"{','.join(row)}\n" for row in [SCHEDULE_HEADER, *zip(ids, *texts)])
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows([SCHEDULE_HEADER, *zip(ids, *texts)])
+    return text.getvalue()
 
 
 def _print(report: dict[str, Any], jobs: Workload, discipline: str, machine: Machine) -> None:
@@ -196,3 +202,15 @@ def _print(report: dict[str, Any], jobs: Workload, discipline: str, machine: Mac
         )
     for reason, count in jobs.left_out.items():
         click.echo(f"mirage: {count:,} jobs left out: {reason}", err=True)
+    if jobs.dependencies_dropped:
+        click.echo(
+            f"mirage: {jobs.dependencies_dropped:,} jobs wait for less than the trace tells: for one other job at "
+            "most, by after, afterany or afterok, without a delay",
+            err=True,
+        )
+    if report["never_started"]:
+        click.echo(
+            f"mirage: {report['never_started']:,} jobs never started: they wait for jobs that never start, or for "
+            "nodes that do not come",
+            err=True,
+        )
