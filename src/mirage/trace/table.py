@@ -112,6 +112,15 @@ class JobTable:
         """The rows given by a slice, a mask or an index array."""
         return JobTable(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
+    def followed_by(self, other: JobTable) -> JobTable:
+        """The rows of both, those of the other behind."""
+        both: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("job_id", *INT_COLUMNS)
+        }
+        for name in LABEL_COLUMNS:
+            both[name] = Labels.of([*getattr(self, name).values(), *getattr(other, name).values()])
+        return JobTable(**both)
+
     def with_columns(self, **columns: Any) -> JobTable:
         """A copy with some columns replaced."""
         return replace(self, **columns)

@@ -80,18 +80,26 @@ def test_every_size_class_has_quantiles_of_its_own_and_an_unknown_one_those_of_a
     assert altered.quantiles_s(inputs, np.array([0.5]))[0, 0] > quantiles[0]
 
 
-def test_a_job_that_is_not_submitted_yet_is_asked_for_at_the_end_of_the_table(model):
+def test_a_job_that_is_not_submitted_yet_waits_as_its_like(model):
     now_s = int(TABLE.submit_s.max()) + 60
-    past = TABLE.submit_s < now_s
-    wanted = {"submit_s": now_s, "nodes": 16, "limit_s": 3600, "start_s": MISSING, "end_s": MISSING}
-    columns = {name: np.append(getattr(TABLE, name)[past], value) for name, value in wanted.items()}
-    labels = {
-        name: [*getattr(TABLE[past], name).values(), value] for name, value in (("partition", "slow"), ("user", "u1"))
-    }
-    table = JobTable.build([*TABLE.job_id[past], "wanted"], **columns, **labels)
-    sample = model.sample(table)
-    (low, high) = model.quantiles_s(sample.inputs[-1:], np.array([0.05, 0.95]), sample.size_class[-1:])[0]
+    job = JobTable.build(["next"], submit_s=[now_s], nodes=[16], limit_s=[3600], partition=["slow"], user=["u1"])
+    low, high = model.waits_of_next_s(TABLE, job, [0.05, 0.95])
     assert low < 10 ** (1.5 + 1.6 + 1) < high
+
+
+def test_the_next_job_is_asked_for_as_if_it_were_in_the_table(model):
+    row = int(np.argsort(TABLE.submit_s)[-3])
+    job = TABLE[[row]].with_columns(start_s=np.array([MISSING]), end_s=np.array([MISSING]))
+    others = TABLE[np.arange(len(TABLE)) != row]
+    asked_at = int(job.submit_s[0])
+    seen = others.with_columns(
+        start_s=np.where(others.start_s <= asked_at, others.start_s, MISSING),
+        end_s=np.where(others.end_s <= asked_at, others.end_s, MISSING),
+    )
+    found = model.waits_of_next_s(seen, job, [0.1, 0.5, 0.9])
+    whole = model.sample(TABLE)
+    expected = model.quantiles_s(whole.inputs[[-3]], [0.1, 0.5, 0.9], whole.size_class[[-3]])[0]
+    assert found.tolist() == expected.tolist()
 
 
 def test_a_loaded_model_says_the_same(model, path):

@@ -14,7 +14,7 @@ from mirage.job_state import Floats, Ints
 from mirage.predict.conformal import Scores, weights_of_alike
 from mirage.predict.model_file import ModelCard, TrainedOn, read_model_file, write_model_file
 from mirage.predict.waits.boosted_waits import BoostedWaits, fit_boosted_waits
-from mirage.predict.waits.features import FEATURES, LABELS, Names, names_of, waits_at_submission
+from mirage.predict.waits.features import FEATURES, LABELS, Names, names_of, rows_of_sample, waits_at_submission
 from mirage.predict.waits.rolling_origin import LEVELS, RollingForecast, RollingSettings, rolling_forecast
 from mirage.predict.waits.sample import WaitSample
 from mirage.predict.waits.score import interval_figures, point_figures
@@ -48,11 +48,25 @@ class WaitModel:
         return {name: tuple(self.card.settings["names"][name]) for name in LABELS}
 
     def sample(self, table: JobTable) -> WaitSample:
-        """Every job of a table as it was submitted, with the features that the model asks for.
-
-        To ask for the wait of a job that is not submitted yet, append it to what sacct tells of the last days.
-        """
+        """Every job of a table as it was submitted, with the features that the model asks for."""
         return waits_at_submission(table, self.names)
+
+    def waits_of_next_s(self, accounts: JobTable, job: JobTable, levels: ArrayLike) -> Floats:
+        """Quantiles of the wait of a job that is not submitted yet.
+
+        Args:
+            accounts: What sacct tells of the last days.
+            job: The job, one row: what it asks for, with the present as its submission.
+            levels: Shape (k,), from 0.025 to 0.975.
+
+        Returns:
+            Shape (k,), in seconds.
+        """
+        known = accounts[accounts.submit_s <= job.submit_s[0]].followed_by(job)
+        sample = self.sample(known)
+        row = np.flatnonzero(rows_of_sample(known) == len(known) - 1)
+        waits_s: Floats = self.quantiles_s(sample.inputs[row], levels, sample.size_class[row])[0]
+        return waits_s
 
     def quantiles_s(self, features: NDArray[np.float32], levels: ArrayLike, size_class: Ints | None = None) -> Floats:
         """Quantiles of the waits.

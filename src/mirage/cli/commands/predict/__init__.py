@@ -16,6 +16,7 @@ from mirage.duration import format_duration
 from mirage.job_state import MISSING
 
 if TYPE_CHECKING:
+    from mirage.cli.commands.predict.by_accounts import WaitsByAccounts
     from mirage.cli.commands.predict.cluster_now import ClusterNow
     from mirage.cli.commands.predict.told import Told
     from mirage.predict.start.promises import Promises
@@ -35,6 +36,7 @@ MOST_JOBS = 20
         "mirage predict --mine                    all of yours that wait",
         "mirage predict --compare train.sh        what to ask for to start sooner",
         "mirage predict --compare --nodes 1,2,4 --time 4h,8h,12h train.sh",
+        "mirage predict --waits waits.model train.sh   also by a model that was trained on accounting",
         "mirage predict --calibration             how past promises held on this cluster",
     ),
 )
@@ -45,6 +47,12 @@ MOST_JOBS = 20
     is_flag=True,
     help="Compare nodes, limits and partitions: --nodes, --time and --partition take lists then. Without lists: "
     "shorter limits, and all partitions that take the job.",
+)
+@click.option(
+    "--waits",
+    "waits_model",
+    metavar="MODEL",
+    help="A model of `mirage train predict`: what it says of the job, from accounting alone, is told as well.",
 )
 @click.option("--calibration", is_flag=True, help="Show how past promises held, by partition and size.")
 @click.option(
@@ -65,6 +73,7 @@ def predict(
     job: int | None,
     mine: bool,
     compare: bool,
+    waits_model: str | None,
     calibration: bool,
     history_s: int,
     seed: int,
@@ -82,6 +91,8 @@ def predict(
         raise click.UsageError("--job, --mine, --calibration, and a script or options of sbatch exclude each other")
     if not any(ways):
         raise click.UsageError("which job? a script or options of sbatch, --job ID, or --mine; see --help")
+    if waits_model is not None and (compare or not words):
+        raise click.UsageError("--waits tells of one job to be submitted: a script or options of sbatch")
     from mirage.predict.start.promises import Promises
 
     promises = Promises(cluster.home().promises)
@@ -89,22 +100,30 @@ def predict(
         _show_calibration(promises, history_s, as_json=as_json)
         return
     if words or compare:
-        _predict_request(promises, words, history_s, seed, comparing=compare, as_json=as_json)
+        _predict_request(promises, words, history_s, seed, waits_model, comparing=compare, as_json=as_json)
         return
     _predict_pending(promises, job, history_s, seed, as_json=as_json)
 
 
 def _predict_request(
-    promises: Promises, words: list[str], history_s: int, seed: int, *, comparing: bool, as_json: bool
+    promises: Promises,
+    words: list[str],
+    history_s: int,
+    seed: int,
+    waits_model: str | None,
+    *,
+    comparing: bool,
+    as_json: bool,
 ) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    from mirage.cli.commands.predict import comparison
+    from mirage.cli.commands.predict import by_accounts, comparison
     from mirage.cli.commands.predict.asked import read_asked, slurms_estimate
     from mirage.cli.commands.predict.cluster_now import look
     from mirage.cli.commands.predict.told import learnt, promise, tell_request
     from mirage.slurm.text.requested_size import requested_size
 
+    model = by_accounts.AccountsModel.of(waits_model) if waits_model is not None else None
     asked = read_asked(words, comparing=comparing)
     client = cluster.client()
     with ThreadPoolExecutor(1) as pool:  # both speak of the same moment
@@ -119,7 +138,8 @@ def _predict_request(
         first, offers = comparison.offers_for(now, asked, size)
         comparison.show(now, offers, first, correction, told.remarks, as_json=as_json)
         return
-    _show(now, [told], as_json=as_json, single=True)
+    waits = model.waits(now, asked, size) if model is not None else None
+    _show(now, [told], waits, as_json=as_json, single=True)
 
 
 def _predict_pending(promises: Promises, job: int | None, history_s: int, seed: int, *, as_json: bool) -> None:
@@ -138,17 +158,22 @@ def _predict_pending(promises: Promises, job: int | None, history_s: int, seed: 
     _show(now, told, as_json=as_json, single=job is not None)
 
 
-def _show(now: ClusterNow, told: Sequence[Told], *, as_json: bool, single: bool) -> None:
+def _show(
+    now: ClusterNow, told: Sequence[Told], waits: WaitsByAccounts | None = None, *, as_json: bool, single: bool
+) -> None:
     from mirage.cli.commands.predict.faithfulness import faithfulness_note, faithfulness_record
     from mirage.cli.commands.predict.told import as_record
 
     if as_json:
         simulator = faithfulness_record(now)
-        records = [{**as_record(one, now.queue.time_s), "simulator": simulator} for one in told]
+        by_accounts = {} if waits is None else {"by_accounts": waits.record()}
+        records = [{**as_record(one, now.queue.time_s), **by_accounts, "simulator": simulator} for one in told]
         click.echo(json.dumps(records[0] if single else records, indent=2))
         return
     for one in told:
         _print(now, one)
+    if waits is not None:
+        click.echo(waits.line())
     if told:
         from mirage.report.terminal.prediction import calibration_note
 

@@ -1,0 +1,103 @@
+"""What a model of queue waits says of a job, from accounting alone; and the lines that tell it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from mirage.duration import DAY_S
+from mirage.job_state import MISSING
+
+if TYPE_CHECKING:
+    from mirage.cli.commands.predict.asked import Asked
+    from mirage.cli.commands.predict.cluster_now import ClusterNow
+    from mirage.predict.waits.wait_model import WaitModel
+    from mirage.slurm.text.requested_size import RequestedSize
+    from mirage.trace.table import JobTable
+
+READ_BACK_S = 7 * DAY_S
+"""Accounts are read so far back: the slowest of a model's features forgets half in three days."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsByAccounts:
+    """Waits that a model tells.
+
+    Attributes:
+        model: Its file.
+        waits_s: Shape (levels,), quantiles of the wait.
+    """
+
+    model: str
+    waits_s: tuple[float, ...]
+
+    def record(self) -> dict[str, Any]:
+        """A JSON object, waits in seconds."""
+        from mirage.predict.start.levels import MEDIAN, SHARES, ends
+
+        ranges = {f"{share:.0%}": [self.waits_s[end] for end in ends(share)] for share in SHARES}
+        return {"model": self.model, "median": self.waits_s[MEDIAN], **ranges}
+
+    def line(self) -> str:
+        """A line for people."""
+        from mirage.predict.start.levels import MEDIAN, ends
+        from mirage.report.terminal.prediction import wait_text
+
+        middle, low, high = (wait_text(self.waits_s[k]) for k in (MEDIAN, *ends(0.8)))
+        return f"  {'accounts':<8} in {middle}, 80 % {low} ... {high}   by {self.model}, which sees no queue"
+
+
+@dataclass(frozen=True, slots=True)
+class AccountsModel:
+    """A model of queue waits, and the file that it is from."""
+
+    path: str
+    model: WaitModel
+
+    @classmethod
+    def of(cls, path: str) -> Self:
+        """The model of a file.
+
+        Raises:
+            ConfigurationError: The extra ``predict`` is not installed.
+            ModelFileError: It is absent, damaged, foreign, of another kind or newer.
+        """
+        from mirage.predict.waits.wait_model import load_wait_model
+
+        return cls(path, load_wait_model(path))
+
+    def waits(self, now: ClusterNow, asked: Asked, size: RequestedSize) -> WaitsByAccounts:
+        """The wait of a job submitted now.
+
+        Raises:
+            SlurmError: Accounting did not answer, or will not tell.
+        """
+        from mirage.predict.start.levels import LEVELS
+        from mirage.slurm_words.timestamps import LocalClock
+        from mirage.trace.formats.read_report import ReadTally
+        from mirage.trace.formats.sacct.text import read_sacct
+
+        now_s = now.queue.time_s
+        text = now.client.history(now_s - READ_BACK_S, now_s)
+        accounts = read_sacct(text.encode(), ReadTally("sacct", "skip"), LocalClock("UTC"), None)
+        waits_s = self.model.waits_of_next_s(accounts, _as_row(accounts, now, asked, size), LEVELS)
+        return WaitsByAccounts(self.path, tuple(waits_s.round().tolist()))
+
+
+def _as_row(accounts: JobTable, now: ClusterNow, asked: Asked, size: RequestedSize) -> JobTable:
+    """The job as accounting will show it; what was not said is as in its user's last job."""
+    from mirage.trace.table import JobTable
+
+    user = now.client.user
+    own = accounts[np.array([name == user for name in accounts.user.values()], dtype=bool)].sorted_by_submit()
+    last = {name: getattr(own, name).values()[-1] if len(own) else "" for name in ("account", "qos")}
+    here = [node for node in now.machine.nodes if size.partitions[0] in node.partitions]
+    cpus = size.cpus if size.cpus >= 0 else max((node.cpus for node in here), default=MISSING)
+    gpus = size.gpus if size.gpus >= 0 else max((node.gpus for node in here), default=MISSING)
+    return JobTable.build(
+        ["next"], submit_s=[now.queue.time_s], limit_s=[size.limit_s], nodes=[size.nodes],
+        cpus=[cpus * size.nodes], gpus=[gpus * size.nodes], user=[user], partition=[size.partitions[0]],
+        account=[asked.given.get("account") or last["account"]], qos=[asked.given.get("qos") or last["qos"]],
+    )  # fmt: skip
