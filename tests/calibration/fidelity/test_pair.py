@@ -11,7 +11,7 @@ from histories import MONDAY_S, history
 from mirage.calibration.fidelity.pair import Pair
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
-from mirage.job_state import MISSING
+from mirage.job_state import MISSING, JobState
 
 
 def test_jobs_meet_by_id_whatever_their_order() -> None:
@@ -60,6 +60,13 @@ def test_rows_of_one_id_meet_in_the_order_of_their_submissions() -> None:
     assert (pair.jobs.wait_s // HOUR_S).tolist() == [1, 2]
     assert (pair.wait_s // HOUR_S).tolist() == [10, 30]
     assert pair.counts.only_recorded == 1
+
+
+def test_a_submission_that_never_started_is_not_taken_for_a_later_one_of_its_id() -> None:
+    recorded = history([0, 1, 2], [-1, 5, 6], job_id=["a", "a", "b"])
+    recorded = recorded.with_columns(state=np.array([JobState.CANCELLED, JobState.COMPLETED, JobState.COMPLETED]))
+    pair = Pair.of(recorded, history([1, 2], [7, 8], job_id=["a", "b"]))
+    assert (pair.jobs.job_id.tolist(), (pair.jobs.wait_s // HOUR_S).tolist()) == (["a", "b"], [5, 6])
 
 
 def test_a_clock_of_its_own_is_told_and_undone() -> None:

@@ -135,16 +135,19 @@ def _as_table(simulated: JobTable | Schedule) -> JobTable:
 
 
 def _common(a: JobTable, b: JobTable) -> tuple[Ints, Ints]:
-    """Rows of both that are the same job: the k-th submission of an id here and the k-th there."""
+    """Rows of both that are the same job: the k-th submission of an id here and the k-th there.
+
+    Submissions that never started come last: a replay has none of them.
+    """
     code = np.unique(np.concatenate([a.job_id, b.job_id]), return_inverse=True)[1]
-    ours, theirs = _key(code[: len(a)], a.submit_s), _key(code[len(a) :], b.submit_s)
+    ours, theirs = _key(code[: len(a)], a), _key(code[len(a) :], b)
     _, here, there = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
     return here, there
 
 
-def _key(code: Ints, submit_s: Ints) -> Ints:
+def _key(code: Ints, jobs: JobTable) -> Ints:
     """A number for each row, the same for the same id and place among its submissions."""
-    order = np.lexsort((submit_s, code))
+    order = np.lexsort((jobs.submit_s, jobs.never_started, code))
     at = np.arange(len(code))
     new = np.r_[True, np.diff(code[order]) != 0] if len(code) else np.zeros(0, dtype=bool)
     place = np.empty_like(at)
