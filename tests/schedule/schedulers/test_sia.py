@@ -16,7 +16,7 @@ from mirage.schedule.rounds.job_columns import JobColumns
 from mirage.schedule.schedulers.registry import make_scheduler
 from mirage.schedule.schedulers.sia import Sia
 from mirage.schedule.schedulers.sia_plus import SiaPlus
-from mirage.schedule.speeds.arrays import Speeds, linear_speeds
+from mirage.schedule.speeds.arrays import NO_TABLE, Speeds, linear_speeds
 from mirage.schedule.speeds.profiles import read_profiles
 from mirage.schedule.workload.jobs import GpuJobs
 from mirage.schedule.workload.read import read_workload
@@ -132,6 +132,15 @@ def test_between_rounds_nobody_moves_and_a_job_that_starts_is_let_be() -> None:
         starting = set(view.jobs.id[view.jobs.status == JobStatus.STARTING].tolist())
         assert not starting & {getattr(action, "job", None) for action in plan.actions}
     assert any(view.now_s % 60 > 1e-6 for view, _ in watched.rounds)
+
+
+@pytest.mark.parametrize("scheduler", [Sia(), SiaPlus()])
+def test_jobs_run_on_the_types_that_their_model_was_measured_on(scheduler: Sia) -> None:
+    speeds = _speeds()
+    speeds.rows[:, 0], speeds.max_local[:, 0], speeds.one_gpu_rate[:, 0] = NO_TABLE, 0, 0.0  # the slow type comes first
+    log = GpuSimulation(CLUSTER, _jobs([0.0, 10.0]), scheduler, speeds=speeds, strict=True).run()
+    assert np.isfinite(log.rows.due_s).all()
+    assert all(set(log.places(k)) == {2} for k in range(len(log.segments)))
 
 
 def test_every_place_and_batch_is_learnt_once() -> None:

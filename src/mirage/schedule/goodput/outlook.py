@@ -2,7 +2,7 @@
 
 What a job has not run on is told from a type it has: throughput(N, A) = throughput(1, A) / throughput(1, B) ·
 throughput(N, B), the first two from profiles of one GPU (Sia, SOSP'23, section 3.2). A job may at most double the GPUs
-that it has run on; one that has run nowhere is offered its fewest GPUs of any type, all alike.
+that it has run on; one that has run nowhere is offered its fewest GPUs of any type it can run on, all alike.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from mirage.job_state import Floats, Ints
 from mirage.schedule.goodput.best_batch import best_batch
 from mirage.schedule.goodput.configurations import Configurations
 from mirage.schedule.goodput.experience import Experience
-from mirage.schedule.speeds.arrays import Speeds
-from mirage.schedule.speeds.law import max_local
+from mirage.schedule.speeds.arrays import NO_TABLE, Speeds
+from mirage.schedule.speeds.law import max_local, table_row
 from mirage.sim.kernel.compile import kernel
 
 BLIND = -1.0
@@ -120,18 +120,22 @@ def _goodput(
         most = 0
         fewest = min_gpus[i]
         for t in range(types):
+            if speeds.max_local[m, t] == 0:  # it was not measured there
+                continue
             if known.measured[w, t] > 0 and source < 0:
                 source = t
             allowed = min(max(2 * known.most_gpus[w], fewest), speeds.max_batch[m] // speeds.min_local[m, t])
             most = max(most, min(allowed, max(most_gpus, fewest), max_gpus[i]))
         for c in range(len(gpus)):
+            here = gpu_type[c]
+            kept[r, c] = 0.0
+            if table_row(speeds, m, here, servers[c], gpus[c]) == NO_TABLE:
+                continue
             if source < 0 or not known.square[r] > 0:
                 kept[r, c] = BLIND if gpus[c] == fewest else 0.0
                 continue
-            kept[r, c] = 0.0
             if gpus[c] < fewest or gpus[c] > most:
                 continue
-            here = gpu_type[c]
             there = here if known.measured[w, here] > 0 else source
             spread = servers[c] if here == there else -(-gpus[c] // per_server[there])
             found, _, _ = best_batch(
