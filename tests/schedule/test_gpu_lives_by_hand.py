@@ -11,7 +11,7 @@ from mirage.schedule.contract import Cancel, JobStatus, Lend, Plan, Preempt, Res
 from mirage.schedule.engine.measures import measures
 from mirage.schedule.engine.simulation import GpuSimulation
 from mirage.schedule.engine.world import Demand, LifeCosts
-from mirage.schedule.speeds.arrays import linear_speeds
+from mirage.schedule.speeds.arrays import NO_TABLE, linear_speeds
 from mirage.schedule.workload.jobs import GpuJobs
 
 TWO_SERVERS = GpuCluster((ServerGroup("a", "v100", 2, 4),))
@@ -197,8 +197,7 @@ def test_speed_changes_with_the_epoch_and_with_the_batch_at_no_cost() -> None:
 
 
 def test_job_is_not_started_where_its_model_cannot_run() -> None:
-    speeds = epochs_speeds()
-    speeds.rows[:] = -1
+    speeds = epochs_speeds()._replace(rows=np.array([[[[NO_TABLE, 0]]]]))  # on two GPUs only
     _, script = play(model_jobs(), {0: [Start(0, {0: 1})], 1: [Cancel(0)]}, speeds=speeds)
     assert [r.why for r in script.seen[1].refused] == ["the job cannot run there"]
 
@@ -282,8 +281,12 @@ def test_evictions_beyond_what_was_needed_are_counted() -> None:
 def test_scheduler_that_starts_nobody_and_jobs_that_fit_nowhere_are_said() -> None:
     with pytest.raises(PlanInfeasible, match="1 jobs wait, nothing runs, and Script starts none"):
         play(GpuJobs.linear([0], [1], [1]), {})
-    with pytest.raises(ConfigurationError, match="needs 9 GPUs and the cluster has 8"):
+    with pytest.raises(ConfigurationError, match="needs 9 GPUs and the cluster has 8 of one type"):
         play(GpuJobs.linear([0], [9], [1]), {})
+    nowhere = epochs_speeds()
+    nowhere.rows[:] = NO_TABLE
+    with pytest.raises(ConfigurationError, match="needs 1 GPUs and the cluster has 0 of one type on which it runs"):
+        play(model_jobs(), {}, speeds=nowhere)
     with pytest.raises(ConfigurationError, match="and the pool has 2; give 0 to 2"):
         play(GpuJobs.linear([0], [1], [1]), {}, TWO_POOLS, demand=[Demand(0, INFERENCE, 3)])
 

@@ -104,6 +104,22 @@ def test_jobs_that_fit_nowhere_are_refused_or_left_out(tmp_path: Path) -> None:
     assert compare([later], ["fifo"], replace(ONE_GPU, first_jobs=1)).rows[0].jobs == 1  # the other is not played
 
 
+@pytest.mark.parametrize("scheduler", ["fifo", "gavel"])
+def test_jobs_fit_on_types_that_their_model_was_measured_on(scheduler: str, tmp_path: Path) -> None:
+    pytest.importorskip("scipy", reason="pip install mirage-hpc[schedule]")
+    rows = ["name,time,application,num_replicas,batch_size,category", "a,0,toy,9,90,rigid", "b,0,toy,9,40,adaptive"]
+    workload = tmp_path / "w.csv"
+    workload.write_text("\n".join([*rows, ""]))
+    cluster = GpuCluster((ServerGroup("new", "unmeasured", 2, 8), *CLUSTER.groups))
+    setting = Setting(cluster, str(write_profiles(tmp_path / "profiles")))
+    with pytest.raises(ConfigurationError, match=r"'a' needs 9 GPUs, and there are 4 of one type.* on which toy runs"):
+        compare([str(workload)], [scheduler], setting)
+    (outcome,) = compare([str(workload)], [scheduler], replace(setting, skip_impossible=True)).outcomes
+    assert outcome.left_out == (("more than 4 GPUs needed", 1),)
+    row = outcome.row
+    assert row.gpu_h * 3600 / (row.mean_jct_s - row.mean_wait_s) == pytest.approx(4)
+
+
 def test_jobs_fit_on_servers_of_one_kind_where_a_scheduler_wants_it(tmp_path: Path) -> None:
     pytest.importorskip("scipy", reason="pip install mirage-hpc[schedule]")
     wide = _philly(tmp_path, "wide", [(0, 100, 3), (10, 50, 2)])

@@ -26,8 +26,9 @@ from mirage.schedule.engine.compiled import CompiledScheduler
 from mirage.schedule.engine.log import GpuLog
 from mirage.schedule.engine.measures import measures
 from mirage.schedule.engine.simulation import GpuSimulation
-from mirage.schedule.engine.world import Known
+from mirage.schedule.engine.world import Known, most_gpus
 from mirage.schedule.goodput.configurations import server_kinds
+from mirage.schedule.speeds.arrays import LINEAR, runs_on
 from mirage.schedule.speeds.profiles import Profiles
 from mirage.schedule.workload.jobs import ANY_POOL, GpuJobs
 from mirage.schedule.workload.read import Workload, read_any_profiles, read_workload
@@ -177,19 +178,20 @@ def read(setting: Setting, path: str, profiles: Profiles) -> Workload:
 def fitting(workload: Workload, setting: Setting) -> Workload:
     """A workload whose jobs all fit on the GPUs of one type, as no job runs on two; or on servers of one kind.
 
-    A job that can do with fewer asks for no more than there are.
+    Types on which a job's model does not run do not count. A job that can do with fewer asks for what there is.
 
     Raises:
         ConfigurationError: A job fits nowhere, and such are not to be left out.
     """
     jobs = workload.jobs
-    most, alike = _most_gpus(setting, jobs), "one type, one size and one pool" if setting.one_kind else "one type"
+    most = _most_gpus(setting, workload)
+    alike = "one type, one size and one pool" if setting.one_kind else "one type"
     impossible = jobs.min_gpus > most
     if impossible.any() and not setting.skip_impossible:
         k = int(np.flatnonzero(impossible)[0])
         raise ConfigurationError(
-            f"{workload.name}: job {jobs.name[k]!r} needs {jobs.min_gpus[k]} GPUs, and there are {most[k]} of {alike}; "
-            "give --skip-impossible to leave such jobs out, or a larger cluster"
+            f"{workload.name}: job {jobs.name[k]!r} needs {jobs.min_gpus[k]} GPUs, and there are {most[k]} of {alike}"
+            f"{_for_its_model(jobs, k)}; give --skip-impossible to leave such jobs out, or a larger cluster"
         )
     if impossible.all():
         raise ConfigurationError(
@@ -197,18 +199,23 @@ def fitting(workload: Workload, setting: Setting) -> Workload:
         )
     jobs = replace(jobs, gpus=np.minimum(jobs.gpus, most), max_gpus=np.minimum(jobs.max_gpus, most))
     kept = jobs[~impossible]
-    told = {f"more than {most.max()} GPUs needed": int(impossible.sum())} if impossible.any() else {}
+    shortfalls = np.unique(most[impossible], return_counts=True)
+    told = {f"more than {gpus} GPUs needed": int(count) for gpus, count in zip(*shortfalls, strict=True)}
     return replace(workload, jobs=kept, left_out={**workload.left_out, **told})
 
 
-def _most_gpus(setting: Setting, jobs: GpuJobs) -> Ints:
+def _for_its_model(jobs: GpuJobs, k: int) -> str:
+    return "" if jobs.model[k] == LINEAR else f" on which {jobs.models[jobs.model[k]]} runs"
+
+
+def _most_gpus(setting: Setting, workload: Workload) -> Ints:
     """The most GPUs that each job could ever have."""
-    cluster = setting.cluster
+    cluster, jobs, speeds = setting.cluster, workload.jobs, workload.profiles.speeds
     if not setting.one_kind:
-        of_type = np.bincount(cluster.gpu_type_of, cluster.gpus_of)
-        return np.full(len(jobs), int(of_type.max()), dtype=np.int64)
+        return most_gpus(cluster, jobs, speeds)
     kinds, _, servers = server_kinds(cluster.gpu_type_of, cluster.gpus_of, cluster.pool_of)
-    may_use = (jobs.pool[:, None] == ANY_POOL) | (jobs.pool[:, None] == kinds[2])
+    in_pool = (jobs.pool[:, None] == ANY_POOL) | (jobs.pool[:, None] == kinds[2])
+    may_use = in_pool & runs_on(speeds, jobs.model)[:, kinds[0]]
     most: Ints = np.where(may_use, kinds[1] * servers, 0).max(axis=1)
     return most
 

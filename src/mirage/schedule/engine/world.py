@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats
+from mirage.job_state import Floats, Ints
 from mirage.schedule.cluster import GpuCluster
 from mirage.schedule.engine.kernel.arrays import (
     CHUNK,
@@ -31,7 +31,7 @@ from mirage.schedule.engine.kernel.arrays import (
     World,
     records,
 )
-from mirage.schedule.speeds.arrays import Speeds, linear_speeds
+from mirage.schedule.speeds.arrays import Speeds, linear_speeds, runs_on
 from mirage.schedule.workload.jobs import ANY_POOL, GpuJobs
 
 Known: TypeAlias = Literal["nothing", "estimate", "run-time"]
@@ -105,8 +105,8 @@ def make_world(
     """The arrays of a world.
 
     Raises:
-        ConfigurationError: A job needs more GPUs than there are, or has no speed or run time; a demand cannot be met,
-            or jobs could run in the pool that it takes servers from.
+        ConfigurationError: A job needs more GPUs than there are of any type on which it runs, or has no speed or run
+            time; a demand cannot be met, or jobs could run in the pool that it takes servers from.
     """
     if speeds is None:
         told = cluster.type_speeds()
@@ -127,18 +127,24 @@ def make_world(
     )
 
 
+def most_gpus(cluster: GpuCluster, jobs: GpuJobs, speeds: Speeds) -> Ints:
+    """The most GPUs that each job could ever have: all of one type, of those on which its model runs."""
+    of_type = np.bincount(cluster.gpu_type_of, cluster.gpus_of).astype(np.int64)
+    most: Ints = np.where(runs_on(speeds, jobs.model), of_type, 0).max(axis=1)
+    return most
+
+
 def _job_records(cluster: GpuCluster, jobs: GpuJobs, speeds: Speeds, costs: LifeCosts) -> Records:
-    too_wide = np.flatnonzero(jobs.min_gpus > cluster.gpus)
-    if len(too_wide):
-        k = int(too_wide[0])
-        raise ConfigurationError(
-            f"job {jobs.name[k]!r} needs {jobs.min_gpus[k]} GPUs and the cluster has {cluster.gpus}; "
-            "leave it out, or give a larger cluster"
-        )
     unmeasured = np.flatnonzero(jobs.model >= len(speeds.epochs))
     if len(unmeasured):
         raise ConfigurationError(
             f"job {jobs.name[int(unmeasured[0])]!r} has a model without speeds; give the profiles of its workload"
+        )
+    most = most_gpus(cluster, jobs, speeds)
+    for k in np.flatnonzero(jobs.min_gpus > most)[:1].tolist():
+        raise ConfigurationError(
+            f"job {jobs.name[k]!r} needs {jobs.min_gpus[k]} GPUs and the cluster has {most[k]} of one type on which it "
+            "runs; leave it out, or give a larger cluster"
         )
     rows = records(JOB, len(jobs))
     rows.id = np.arange(len(jobs))

@@ -47,6 +47,13 @@ class Speeds(NamedTuple):
     grad_var: Floats  # (models, knots, epochs): variance of the gradient at the first batch
 
 
+def runs_on(speeds: Speeds, model: Ints) -> NDArray[np.bool_]:
+    """Whether jobs of these models can run on each GPU type, shape (jobs, types); under the linear law on all."""
+    measured = (speeds.rows != NO_TABLE).any(axis=(2, 3))
+    linear = np.ones((1, len(speeds.type_speed)), np.bool_)
+    return np.concatenate([measured, linear])[model]
+
+
 def linear_speeds(type_speed: Floats) -> Speeds:
     """Speeds of a world in which nothing was measured.
 
