@@ -151,6 +151,21 @@ def test_costs_of_preemption_show_in_the_figures(workload: str, capsys: pytest.C
     assert "checkpoint_s is 0.0; give a number of seconds above 0" in capsys.readouterr().err
 
 
+def test_gpu_types_without_a_measured_model_are_told_by_each_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two.toml").write_text(_cluster(1) + _cluster(1).replace("'a'", "'b'"))
+    (tmp_path / "rates.json").write_text(json.dumps({"b": {"('Toy', 1)": {"null": 1.0}}, "b_unconsolidated": {}}))
+    (tmp_path / "w.trace").write_text("Toy\tpython train.py\tdir\t-n\t0\t10\t1\t1\t-1\t0\n")
+    words = ["w.trace", "--profiles", "rates.json", "--cluster", "two.toml"]
+    said = "mirage: warning: rates.json has nothing of GPU type a, so no job of its models runs there"
+    assert main(["schedule", "run", *words, "--scheduler", "fifo"]) == 0
+    assert said in capsys.readouterr().err
+    assert main(["schedule", "compare", *words, "--schedulers", "fifo", "--workers", "1"]) == 0
+    assert said in capsys.readouterr().err
+
+
 def test_an_array_needs_a_folder(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schedule", "compare", workload, "--executor", "submitit"]) == 2
     assert "--resume DIR" in capsys.readouterr().err

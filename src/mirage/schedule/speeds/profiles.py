@@ -73,6 +73,12 @@ def read_profiles(folder: str | os.PathLike[str], cluster: GpuCluster) -> Profil
     return Profiles(names, _packed(models, _type_speed(cluster)))
 
 
+def types_in_profiles(folder: str | os.PathLike[str]) -> set[str]:
+    """The GPU types on which any model of a folder was measured."""
+    place = Path(folder)
+    return {gpu_type for name in models_in(place) for gpu_type in gpu_types_of(place / name)}
+
+
 def _type_speed(cluster: GpuCluster) -> Floats:
     return np.array(list(cluster.type_speeds().values()), dtype=np.float64)
 

@@ -42,8 +42,10 @@ def read_gavel_throughputs(path: str | os.PathLike[str], cluster: GpuCluster) ->
     table = _read_table(path)
     known = [gpu_type for gpu_type in cluster.gpu_types if gpu_type in table]
     if not known:
-        types = ", ".join(name for name in table if not name.endswith(SPREAD))
-        raise ConfigurationError(f"{path}: it has {types}; the cluster has {', '.join(cluster.gpu_types)}")
+        raise ConfigurationError(
+            f"{path}: it has {', '.join(_types(table))}; the cluster has {', '.join(cluster.gpu_types)}: name its GPU "
+            "types as the table does"
+        )
     kinds = sorted({kind for gpu_type in known for kind in table[gpu_type]})
     most_gpus = max(gpus for _, gpus in kinds)
     at = np.full((len(kinds), len(cluster.gpu_types), 2, most_gpus), NO_TABLE, dtype=np.int64)
@@ -57,6 +59,11 @@ def read_gavel_throughputs(path: str | os.PathLike[str], cluster: GpuCluster) ->
                     step_s.append(1 / rate)
     speeds = _fixed_batch_speeds(at, np.array(step_s), np.array(list(cluster.type_speeds().values())))
     return Profiles(tuple(_model_name(name, gpus) for name, gpus in kinds), speeds)
+
+
+def types_in_throughputs(path: str | os.PathLike[str]) -> set[str]:
+    """The GPU types of a table of throughputs."""
+    return set(_types(_read_table(path)))
 
 
 def read_gavel_trace(rows: list[Row], profiles: Profiles, cluster: GpuCluster) -> GpuJobs:
@@ -96,6 +103,10 @@ def _read_table(path: str | os.PathLike[str]) -> _Kinds:
         return {gpu_type: dict(_alone(kinds)) for gpu_type, kinds in told.items()}
     except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{path}: no table of throughputs ({error}); give Gavel's JSON") from error
+
+
+def _types(table: _Kinds) -> list[str]:
+    return [name for name in table if not name.endswith(SPREAD)]
 
 
 def _alone(kinds: dict[str, dict[str, Any]]) -> list[tuple[tuple[str, int], float]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mirage.errors import ConfigurationError
 from mirage.schedule.cluster import GpuCluster
-from mirage.schedule.speeds.profiles import Profiles, no_profiles, read_profiles
+from mirage.schedule.speeds.profiles import Profiles, no_profiles, read_profiles, types_in_profiles
 from mirage.schedule.workload import gavel_trace, philly_csv, sia_csv
 from mirage.schedule.workload.job_table import read_job_table
 from mirage.schedule.workload.jobs import GpuJobs
@@ -42,14 +42,24 @@ def read_any_profiles(path: str | os.PathLike[str] | None, cluster: GpuCluster) 
     """
     if path is None:
         return no_profiles(cluster)
+    if _is_folder(path):
+        return read_profiles(path, cluster)
+    return gavel_trace.read_gavel_throughputs(path, cluster)
+
+
+def unmeasured_types(path: str | os.PathLike[str], cluster: GpuCluster) -> tuple[str, ...]:
+    """The GPU types of a cluster on which none of the profiles at a path was measured."""
+    known = types_in_profiles(path) if _is_folder(path) else gavel_trace.types_in_throughputs(path)
+    return tuple(gpu_type for gpu_type in cluster.gpu_types if gpu_type not in known)
+
+
+def _is_folder(path: str | os.PathLike[str]) -> bool:
     if not Path(path).exists():
         raise ConfigurationError(
             f"{path}: there are no profiles, as there is no such path; give the folder that has one folder a model, or "
             "the JSON file of Gavel's throughputs"
         )
-    if Path(path).is_dir():
-        return read_profiles(path, cluster)
-    return gavel_trace.read_gavel_throughputs(path, cluster)
+    return Path(path).is_dir()
 
 
 def read_workload(path: str | os.PathLike[str], cluster: GpuCluster, profiles: Profiles) -> Workload:

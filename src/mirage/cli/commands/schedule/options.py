@@ -134,6 +134,19 @@ def provenance(played: PlayOptions, setting: Setting) -> dict[str, Any]:
     }
 
 
+def tell_unmeasured(setting: Setting) -> None:
+    """Say on standard error on which GPU types of the cluster no model was measured."""
+    from mirage.schedule.workload.read import unmeasured_types
+
+    unmeasured = unmeasured_types(setting.profiles, setting.cluster) if setting.profiles is not None else ()
+    if unmeasured:
+        click.echo(
+            f"mirage: warning: {setting.profiles} has nothing of GPU type {', '.join(unmeasured)}, so no job of its "
+            "models runs there; name the cluster's GPU types as the profiles do",
+            err=True,
+        )
+
+
 def tell_left_out(left_out: Iterable[tuple[str, int]], workload: str) -> None:
     """Say on standard error which jobs of a workload were not played."""
     for reason, count in left_out:

@@ -6,7 +6,14 @@ import json
 
 import click
 
-from mirage.cli.commands.schedule.options import NAMES, PlayOptions, play_options, provenance, tell_left_out
+from mirage.cli.commands.schedule.options import (
+    NAMES,
+    PlayOptions,
+    play_options,
+    provenance,
+    tell_left_out,
+    tell_unmeasured,
+)
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_page, write_output
 
@@ -41,6 +48,7 @@ def run(
     setting = played.setting()
     if report is not None:
         check_page(report)
+    tell_unmeasured(setting)
 
     from dataclasses import asdict
 
