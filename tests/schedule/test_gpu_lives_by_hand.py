@@ -1,5 +1,6 @@
 """Lives of jobs on a GPU cluster, calculated by hand."""
 
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -279,8 +280,13 @@ def test_evictions_beyond_what_was_needed_are_counted() -> None:
 
 
 def test_scheduler_that_starts_nobody_and_jobs_that_fit_nowhere_are_said() -> None:
-    with pytest.raises(PlanInfeasible, match="1 jobs wait, nothing runs, and Script starts none"):
+    with pytest.raises(PlanInfeasible, match="Script starts none of them: job '0' asks for 1 GPUs, and no plan starts"):
         play(GpuJobs.linear([0], [1], [1]), {})
+    one_gpu = replace(model_jobs(2), name=("first", "second"), models=("toy",))
+    two_gpus_only = epochs_speeds()._replace(rows=np.array([[[[NO_TABLE, 0]]]]))
+    told = "2 jobs wait, .*: job 'second' asks for 1 GPUs and has model toy, and at 3 s .* refused: the job cannot run"
+    with pytest.raises(PlanInfeasible, match=told):
+        play(one_gpu, {2: [Start(0, {0: 1})], 3: [Start(1, {0: 1})]}, speeds=two_gpus_only)
     with pytest.raises(ConfigurationError, match="needs 9 GPUs and the cluster has 8 of one type"):
         play(GpuJobs.linear([0], [9], [1]), {})
     nowhere = epochs_speeds()

@@ -21,6 +21,7 @@ from mirage.schedule.engine.kernel.arrays import (
     NEEDS_ROOM,
     PLACE,
     REACHED,
+    START,
     STUCK,
     TICK_S,
     WAKES_TOO_SOON,
@@ -119,11 +120,7 @@ class GpuSimulation:
             elif came == ASKS:
                 self._decide()
             elif came == STUCK:
-                waiting = int(clock[0]["n_pending"])
-                raise PlanInfeasible(
-                    f"at {self.now_s:.0f} s {waiting} jobs wait, nothing runs, and {self._name} starts none "
-                    "of them; let it start what fits, or leave out jobs that fit nowhere"
-                )
+                raise PlanInfeasible(self._why_stuck())
             elif came == IN_VAIN:
                 times = int(clock[0]["vain"])
                 raise PlanInfeasible(
@@ -227,6 +224,21 @@ class GpuSimulation:
             )
 
     _checked = 0
+
+    def _why_stuck(self) -> str:
+        """What to say where jobs wait for ever: of one of them, and why its last start was refused."""
+        clock, jobs = self._state.clock[0], self.jobs
+        live, decisions = self._state.live[: int(clock["n_live"])], self._state.decisions[: int(clock["n_decisions"])]
+        refused = decisions[(decisions.refused > 0) & (decisions.kind == START) & np.isin(decisions.id, live.id)]
+        k, told = int(live.id[0]), "no plan starts it; let the scheduler start what fits, or leave the job out"
+        for last in refused[-1:]:
+            k, why = int(last.id), WHY[int(last.refused)]
+            told = f"at {last.time_s:.0f} s its start was refused: {why}; mend the scheduler, or leave the job out"
+        model = f" and has model {jobs.models[jobs.model[k]]}" if jobs.model[k] in range(len(jobs.models)) else ""
+        return (
+            f"at {self.now_s:.0f} s {clock['n_pending']} jobs wait, nothing runs, and {self._name} starts none of "
+            f"them: job {jobs.name[k]!r} asks for {jobs.gpus[k]} GPUs{model}, and {told}"
+        )
 
     # -- room --------------------------------------------------------------------------------------------------------
 
