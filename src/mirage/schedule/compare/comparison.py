@@ -11,6 +11,7 @@ from mirage.errors import ConfigurationError, MirageError
 from mirage.executors.executor import Executor
 from mirage.executors.processes import Processes
 from mirage.schedule.compare.journal import Journal
+from mirage.schedule.compare.keys import keys_of
 from mirage.schedule.compare.row import Row, mean_rows
 from mirage.schedule.compare.scheduler_text import SchedulerText
 from mirage.schedule.compare.trial import Failure, Outcome, Setting, Trial, begin, read
@@ -79,12 +80,17 @@ def compare(
     named = _schedulers(schedulers)
     if not workloads:
         raise ConfigurationError("workloads: none; name each once")
+    if "-" in workloads:
+        raise ConfigurationError(
+            "-: standard input can be read once only, and every scheduler plays the workload; save it to a file, or "
+            "play it under one scheduler with mirage schedule run"
+        )
     setting = setting.under(named)
     names = dict(zip(workloads, workload_names(workloads), strict=True))
     trials = [Trial(workload, scheduler) for workload in workloads for scheduler in named]
     journal = Journal(resume_folder)
-    keys = {trial: _key(trial, setting) for trial in trials}
-    kept = {trial: journal.outcome(keys[trial], names[trial.workload]) for trial in trials}
+    keys = {} if resume_folder is None else keys_of(trials, setting)
+    kept = {trial: journal.outcome(key, names[trial.workload]) for trial, key in keys.items()}
     outcomes = {trial: outcome for trial, outcome in kept.items() if outcome is not None}
     reused = len(outcomes)
     progress(reused, len(trials))
@@ -96,7 +102,8 @@ def compare(
             if isinstance(outcome, Failure):
                 failures[trial] = outcome.error
             else:
-                journal.add(keys[trial], outcome)
+                if trial in keys:
+                    journal.add(keys[trial], outcome)
                 outcomes[trial] = replace(outcome, row=replace(outcome.row, workload=names[trial.workload]))
             progress(len(outcomes) + len(failures), len(trials))
     except (MirageError, BrokenProcessPool) as error:
@@ -136,10 +143,3 @@ def _check(trials: Sequence[Trial], setting: Setting) -> None:
     profiles = read_any_profiles(setting.profiles, setting.cluster)
     for workload in dict.fromkeys(trial.workload for trial in trials):
         read(setting, workload, profiles)
-
-
-def _key(trial: Trial, setting: Setting) -> str:
-    try:
-        return trial.key(setting)
-    except OSError as error:
-        raise ConfigurationError(f"{error.filename}: cannot be read: {error.strerror}; check the path") from error

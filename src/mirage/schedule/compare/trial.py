@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from functools import lru_cache
 
 import numpy as np
 
-import mirage
 from mirage.errors import ConfigurationError, MirageError
 from mirage.job_state import Ints
 from mirage.schedule.cluster import GpuCluster
@@ -32,7 +28,6 @@ from mirage.schedule.speeds.arrays import LINEAR, runs_on
 from mirage.schedule.speeds.profiles import Profiles
 from mirage.schedule.workload.jobs import ANY_POOL, GpuJobs
 from mirage.schedule.workload.read import Workload, read_any_profiles, read_workload
-from mirage.source_digest import source_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +78,6 @@ class Trial:
 
     workload: str
     scheduler: SchedulerText
-
-    def key(self, setting: Setting) -> str:
-        """Digest of all that determines what becomes of the trial: files, settings, and the code that plays it."""
-        entry = self.scheduler.spec.entry.partition(":")[0]
-        told = repr((mirage.__version__, _versions(), replace(setting, profiles=None), self.scheduler))
-        digest = hashlib.sha256(told.encode())
-        digest.update(Path(self.workload).read_bytes())
-        digest.update(_digest_of(setting.profiles).encode())
-        digest.update(source_digest([__name__, entry]).encode())
-        return digest.hexdigest()[:24]
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,27 +232,3 @@ def _told(error: Exception) -> str:
     where = traceback.extract_tb(error.__traceback__)[-1]
     said = " ".join(str(error).split())
     return f"{type(error).__name__}: {said} ({where.filename}:{where.lineno}); mend the scheduler, or leave it out"
-
-
-@cache
-def _versions() -> tuple[tuple[str, str], ...]:
-    """Installed versions of what figures come from: kernels, programs, interpolation."""
-    found = []
-    for package in ("numpy", "numba", "scipy"):
-        try:
-            found.append((package, version(package)))
-        except PackageNotFoundError:
-            found.append((package, "absent"))
-    return tuple(found)
-
-
-@lru_cache(maxsize=4)
-def _digest_of(profiles: str | None) -> str:
-    """Digest of a file, or of all files below a folder."""
-    digest = hashlib.sha256()
-    if profiles is not None:
-        place = Path(profiles)
-        files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
-        for file in files:
-            digest.update(file.name.encode() + file.read_bytes())
-    return digest.hexdigest()
