@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -81,6 +82,22 @@ def test_results_are_found_again_until_something_changes(workloads: list[str], t
     assert compare(workloads, ["fifo"], replace(ONE_GPU, seed=1), resume_folder=kept).reused == 0
     _philly(tmp_path, "second", [(0, 61, 1)])
     assert compare(workloads, ["fifo"], ONE_GPU, resume_folder=kept).reused == 1
+
+
+def test_results_are_played_again_where_folders_of_models_change_names(tmp_path: Path) -> None:
+    """Also where all files keep their order: ``b`` becomes ``c``, and ``a`` the new ``b``."""
+    (tmp_path / "w.csv").write_text("name,time,application,num_replicas,batch_size\nx,0,b,1,10\n")
+    profiles = tmp_path / "profiles"
+    (write_profiles(profiles) / "toy").rename(profiles / "b")
+    shutil.copytree(profiles / "b", profiles / "a")
+    (profiles / "a" / "validation-10.csv").write_text("progress,grad_sqr,grad_var\n50,1,3\n150,1,9\n")
+    setting = Setting(CLUSTER, str(profiles))
+    first = compare([str(tmp_path / "w.csv")], ["fifo"], setting, resume_folder=tmp_path)
+    (profiles / "b").rename(profiles / "c")
+    (profiles / "a").rename(profiles / "b")
+    again = compare([str(tmp_path / "w.csv")], ["fifo"], setting, resume_folder=tmp_path)
+    assert again.reused == 0
+    assert again.rows[0].mean_jct_s < first.rows[0].mean_jct_s
 
 
 def test_a_line_that_was_cut_off_is_played_again(workloads: list[str], tmp_path: Path) -> None:

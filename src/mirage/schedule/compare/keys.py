@@ -46,12 +46,13 @@ def _versions() -> tuple[tuple[str, str], ...]:
 
 
 def _digest_of(path: str) -> str:
-    """Digest of a file, or of all files below a folder."""
+    """Digest of a file, or of all files below a folder and their names there."""
     digest, place = hashlib.sha256(), Path(path)
     try:
         files = sorted(file for file in place.rglob("*") if file.is_file()) if place.is_dir() else [place]
         for file in files:
-            digest.update(file.name.encode() + file.read_bytes())
+            told = file.read_bytes()
+            digest.update(f"{file.relative_to(place)} {len(told)}\n".encode() + told)
     except OSError as error:
         raise ConfigurationError(f"{error.filename}: cannot be read: {error.strerror}; check the path") from error
     return digest.hexdigest()
