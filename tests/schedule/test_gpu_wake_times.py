@@ -1,4 +1,4 @@
-"""Times at which schedulers want to be asked again: later than now, or the simulation would never end."""
+"""Answers that are no plans, and times to be asked again: later than now, or the simulation would never end."""
 
 from __future__ import annotations
 
@@ -31,6 +31,18 @@ class Wakes:
         self.asked_s.append(view.now_s)
         starts = tuple(Start(int(job)) for job in view.jobs.id[view.jobs.pending])
         return Plan(starts, None if len(self.asked_s) > 1 else self.wake_s)
+
+
+class Silent:
+    """Answers nothing."""
+
+    def decide(self, view: View) -> None:
+        return None
+
+
+def test_what_is_no_plan_is_refused_with_the_schedulers_name() -> None:
+    with pytest.raises(ContractBroken, match=r"^Silent answers None; let decide answer a Plan"):
+        GpuSimulation(CLUSTER, JOBS, Silent()).run()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wake_s", [40.0, 12.5, -inf, nan])

@@ -131,6 +131,9 @@ def test_a_trial_that_fails_is_told_at_the_end(
     told = json.loads(capsys.readouterr().out)
     assert [row["scheduler"] for row in told["rows"]] == ["fifo"]
     assert [(one["scheduler"], one["error"][:10]) for one in told["failed"]] == [("broken", "ValueError")]
+    assert main(["schedule", "run", workload, "--scheduler", "broken", "--cluster", "four.toml"]) == 1
+    said = r"mirage: error: ValueError: out of order \(\S+test_schedule_command.py:\d+\); mend the scheduler.*\n"
+    assert re.fullmatch(said, capsys.readouterr().err)
     words[4] = "broken"  # alone, it leaves nothing but what failed
     assert main([*words, "--json", "--report", "none.html"]) == 1
     told = json.loads(capsys.readouterr().out)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
 
-from mirage.errors import ConfigurationError, MirageError
+from mirage.errors import ConfigurationError, ContractBroken, MirageError
 from mirage.job_state import Ints
 from mirage.schedule.cluster import GpuCluster
 from mirage.schedule.compare.own_costs import OwnCosts
@@ -102,8 +103,28 @@ class Failure:
     error: str
 
 
+@contextmanager
+def _told_in_one_line() -> Iterator[None]:
+    """Errors that nobody raised on purpose, and where they came up: a scheduler may come from another package."""
+    try:
+        yield
+    except MirageError:
+        raise
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        said = " ".join(str(error).split())
+        raise ContractBroken(
+            f"{type(error).__name__}: {said} ({where.filename}:{where.lineno}); mend the scheduler, or leave it out"
+        ) from error
+
+
+@_told_in_one_line()
 def play(setting: Setting, workload: Workload, scheduler: SchedulerText) -> tuple[Outcome, GpuLog]:
-    """Play a workload to its end; its measures and its log."""
+    """Play a workload to its end; its measures and its log.
+
+    Raises:
+        MirageError: It comes to no end; or the scheduler errs, and the message says where.
+    """
     known: Known = "run-time" if scheduler.spec.knows_run_s else "estimate"
     preempt = {"preempt": setting.own_costs.preempt(in_rounds="round_s" in scheduler.spec.parameters)}
 
@@ -221,14 +242,5 @@ def begin(setting: Setting) -> Callable[[Trial], tuple[Trial, Outcome | Failure]
             return trial, play(setting, workload(trial.workload), trial.scheduler)[0]
         except MirageError as error:
             return trial, Failure(str(error))
-        except Exception as error:  # a scheduler may come from another package
-            return trial, Failure(_told(error))
 
     return one
-
-
-def _told(error: Exception) -> str:
-    """An error that nobody raised on purpose, and where it came up."""
-    where = traceback.extract_tb(error.__traceback__)[-1]
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said} ({where.filename}:{where.lineno}); mend the scheduler, or leave it out"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.errors import ContractBroken, PlanInfeasible
+from mirage.errors import ContractBroken, PlanInfeasible, shown
 from mirage.schedule.cluster import GpuCluster
 from mirage.schedule.contract import Action, Event, Plan, Refusal, Scheduler, Surroundings, View
 from mirage.schedule.engine.compiled import CompiledScheduler
@@ -108,7 +108,8 @@ class GpuSimulation:
         Raises:
             PlanInfeasible: An action was refused, in strict mode; or jobs wait and the scheduler starts none of them;
                 or it takes jobs off their GPUs without end before they have gained anything there.
-            ContractBroken: The scheduler wants to be asked again at a time that is not later than now.
+            ContractBroken: The scheduler answers no plan, or wants to be asked again at a time that is not later than
+                now.
         """
         clock = self._state.clock
         limit_s = until_s if math.isinf(until_s) else math.floor(until_s / TICK_S) * TICK_S
@@ -167,6 +168,8 @@ class GpuSimulation:
         view = self._viewer.view(self._refused())
         began_s = time.process_time()
         plan = self.scheduler.decide(view)  # type: ignore[union-attr]
+        if not isinstance(plan, Plan):
+            raise ContractBroken(f"{self._name} answers {shown(plan)}; let decide answer a Plan, an empty one to wait")
         self.policy_s.append((view.now_s, len(view.jobs), time.process_time() - began_s))
         clock["happened"] = 0
         clock["n_news"] = 0
