@@ -34,6 +34,12 @@ class Told(Plain):
         self.parameter, self.cost, self.seed = parameter, cost, seed
 
 
+class Hours(Plain):
+    def __init__(self, parameter):
+        self.hours = float(parameter)
+
+
+HOURS = PolicySpec("{module}:Hours", "reads a number", "hours")
 TOLD = PolicySpec("{module}:Told", "remembers what it is told", "any text", needs=("cost", "seed"))
 NOTHING = 3
 '''
@@ -74,6 +80,13 @@ def test_a_policy_of_another_package_gets_its_parameter_and_what_it_needs(instal
     assert weighs_cost("told:4")
     made = make_policy("told:a=1:b", PolicySettings(Cost(3, 1), seed=7, discipline="easy"))
     assert (made.parameter, made.cost, made.seed) == ("a=1:b", Cost(3, 1), 7)
+
+
+def test_a_parameter_that_a_policy_of_another_package_cannot_read_is_told(install: Install) -> None:
+    install("hours_pkg", hours="hours_pkg:HOURS")
+    assert make_policy("hours:4").hours == 4
+    with pytest.raises(ConfigurationError, match="policy 'hours' takes hours, got 'x': could not convert string"):
+        make_policy("hours:x")
 
 
 @pytest.mark.parametrize(

@@ -118,4 +118,9 @@ def make_policy(name: str, settings: PolicySettings | None = None) -> Policy:
     spec = policy_spec(base)
     if parameter and not spec.parameter:
         raise ConfigurationError(f"policy {base!r} takes no parameter, got {parameter!r}")
-    return spec.make(parameter, settings or PolicySettings())
+    try:
+        return spec.make(parameter, settings or PolicySettings())
+    except ValueError as error:
+        if not parameter:
+            raise
+        raise ConfigurationError(f"policy {base!r} takes {spec.parameter}, got {parameter!r}: {error}") from error
