@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import builtins
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from itertools import chain as in_turn
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
 from mirage.errors import ContractBroken
 from mirage.job_state import MISSING
 from mirage.policy.contract import Policy
+from mirage.policy.effects import no_effects
 from mirage.policy.example import example_views, queued_views
 from mirage.policy.plan import (
     Cancel,
@@ -40,9 +37,6 @@ SECOND_THOUGHTS = (Hold, Postpone, Release, Shorten, Withdraw)
 """What can be done with a queued link."""
 
 KNOWN_ACTIONS = (Cancel, Lend, Preempt, Reclaim, Resize, Resume, Start, Submit, Wait, *SECOND_THOUGHTS)
-_LATER = 123_456_789
-_CLOCKS = {"time": _LATER, "time_ns": _LATER * 10**9, "monotonic": _LATER, "monotonic_ns": _LATER * 10**9}
-"""Clock → how far ahead it is the second time, in its own unit."""
 
 
 def check_policy(
@@ -50,10 +44,11 @@ def check_policy(
 ) -> None:
     """Ask a policy about some views and judge its answers.
 
-    Two policies are made and asked the same, the second with every clock far ahead and no file to be opened. Their
-    plans must be equal: a policy is a function of what it has been shown and of the seed it was made with. Views must
-    stay as they are. Every action must be of a known kind and say why, no link is submitted while the present one is
-    still waiting or the next one is queued, and second thoughts need a queued link.
+    Two policies are made and asked the same; the second, which finds all modules loaded, may read no clock, open no
+    file and start no process. Their plans must be equal: a policy is a function of what it has been shown and of the
+    seed it was made with. Views must stay as they are. Every action must be of a known kind and say why, one link is
+    submitted at most, and none while the present one is still waiting or the next one is queued, and second thoughts
+    need a queued link.
 
     Args:
         make: Makes the policy, each time anew and with the same seed.
@@ -68,7 +63,7 @@ def check_policy(
     asked = list(views)
     first = _answers(make(), asked)
     again = make()
-    with _later_and_without_files():
+    with no_effects():
         second = _answers(again, asked)
     for view, a, b in zip(asked, first, second):
         if repr(a) != repr(b):
@@ -100,7 +95,10 @@ def _check_plan(who: str, plan: Any, view: View) -> None:
             raise ContractBroken(f"{who} plans {action!r}, which nobody can carry out; there are {names}")
         if not action.reason:
             raise ContractBroken(f"{who} plans {action!r} without a reason; say why, as word or word:key=value,…")
-    if plan.submits and view.chain is not None and view.chain.started_s == MISSING:
+    submits = sum(isinstance(action, Submit) for action in plan.actions)
+    if submits > 1:
+        raise ContractBroken(f"{who} submits {submits} links in one plan; submit one, and the next when that one runs")
+    if submits and view.chain is not None and view.chain.started_s == MISSING:
         raise ContractBroken(
             f"{who} submits the next link while the present one, job {view.chain.predecessor}, is still waiting; "
             "wait until chain.started_s is known"
@@ -134,16 +132,3 @@ def _contents(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     return value
-
-
-@contextmanager
-def _later_and_without_files() -> Iterator[None]:
-    def ahead(clock: Callable[[], Any], by: int) -> Callable[[], Any]:
-        return lambda: clock() + by
-
-    def no_file(path: Any, *_: Any, **__: Any) -> Any:
-        raise ContractBroken(f"the policy opens {path!r} while it decides; read files when it is made")
-
-    clocks: dict[str, Any] = {name: ahead(getattr(time, name), by) for name, by in _CLOCKS.items()}
-    with patch.multiple(time, **clocks), patch.object(builtins, "open", no_file):
-        yield

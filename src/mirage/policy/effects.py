@@ -1,0 +1,86 @@
+"""Effects: clocks that are read, files that are opened, processes that are started; a decision has none of them."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from types import FrameType
+from typing import Any
+
+from mirage.errors import ContractBroken, shown
+
+EFFECTS = {
+    "open": "opens",
+    "sqlite3.connect": "opens",
+    "os.listdir": "lists",
+    "os.scandir": "lists",
+    "subprocess.Popen": "starts",
+    "os.system": "starts",
+    "os.exec": "starts",
+    "os.posix_spawn": "starts",
+    "os.fork": "forks",
+    "socket.connect": "connects",
+}
+"""Audit event of Python → what a policy does by it."""
+
+_READERS = ("time", "monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime")
+CLOCKS = {getattr(time, name) for reader in _READERS for name in (reader, f"{reader}_ns")}
+"""Functions that read a clock, beside ``now``, ``utcnow`` and ``today`` of dates."""
+
+_watched = threading.local()
+
+
+@contextmanager
+def no_effects() -> Iterator[None]:
+    """Refuse every effect of this thread while this lasts, however its function was imported.
+
+    Not seen are clocks that compiled code reads, and questions about a file that open none, as ``Path.exists``.
+
+    Raises:
+        ContractBroken: There was an effect, whatever became of the error that it met with.
+    """
+    _listen()
+    profile, _watched.found = sys.getprofile(), []
+    _watched.on = True
+    sys.setprofile(_refuse_clocks)
+    try:
+        yield
+    finally:
+        sys.setprofile(profile)
+        _watched.on = False
+        if _watched.found:
+            raise ContractBroken(_watched.found[0])
+
+
+@cache
+def _listen() -> None:
+    """Have effects told, once and for all: an audit hook cannot be taken away."""
+    sys.addaudithook(_refuse_files_and_processes)
+
+
+def _refuse_files_and_processes(event: str, args: tuple[Any, ...]) -> None:
+    if event in EFFECTS and getattr(_watched, "on", False):
+        told = shown(args[0]) if args else "itself"
+        _refuse(f"{EFFECTS[event]} {told} while it decides; do that when it is made")
+
+
+def _refuse_clocks(frame: FrameType, event: str, called: Any) -> None:
+    if event == "c_call" and _reads_a_clock(called):
+        _refuse(f"reads the clock {called.__qualname__} while it decides; its time is view.now_s")
+
+
+def _reads_a_clock(called: Any) -> bool:
+    owner = getattr(called, "__self__", None)
+    if isinstance(owner, type) and issubclass(owner, datetime.date):
+        return called.__name__ in ("now", "utcnow", "today")
+    return owner is time and called in CLOCKS
+
+
+def _refuse(what: str) -> None:
+    _watched.found.append(f"the policy {what}")
+    raise ContractBroken(_watched.found[0])
