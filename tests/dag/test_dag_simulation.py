@@ -142,6 +142,11 @@ def test_the_environment_pays_for_time_in_system_and_masks_what_may_not_be(actio
     assert -paid == pytest.approx(env.unwrapped.simulation.outcome().jct_s.sum())
 
 
+def test_the_environment_takes_a_single_template():
+    env = DagEnv(templates=generated_templates()[:1], setting=Setting(3, 4))
+    assert env.reset(seed=0)[1]["jobs"] >= 1
+
+
 def test_the_environment_refuses_what_its_masks_exclude():
     env = DagEnv(setting=Setting(5, 4), action="limit")
     with pytest.raises(ConfigurationError, match="reset"):

@@ -183,10 +183,17 @@ def test_arrivals_are_drawn_as_in_the_published_simulators():
     seen = poisson_arrivals(2, 3)
     assert seen.template[0] == SIZES.index(size) * QUERIES + query
     assert seen.arrival_ms.tolist() == [0, int(gap_ms)]
-    cannot_be = ((poisson_arrivals, {"jobs": 0}), (decima_arrivals, {"gap_s": 0}), (poisson_arrivals, {"templates": 9}))
+    cannot_be = ((poisson_arrivals, {"jobs": 0}), (decima_arrivals, {"gap_s": 0}))
     for ask, wrong in cannot_be:
         with pytest.raises(ConfigurationError):
             ask(**{"jobs": 3, "seed": 1, **wrong})
+
+
+@pytest.mark.parametrize("templates", [1, 9, 22, 23])
+def test_arrivals_are_drawn_from_any_number_of_templates(templates):
+    drawn = np.bincount(poisson_arrivals(200 * templates, 5, templates=templates).template, minlength=templates)
+    assert len(drawn) == templates
+    assert drawn == pytest.approx(200, abs=60)
 
 
 def _decima_gaps(n):

@@ -15,7 +15,7 @@ from mirage.dag.workload.edge_cases import EDGE_CASES, EdgeCase, Mix, edge_case_
 from mirage.dag.workload.generated import generated_templates
 from mirage.dag.workload.templates import JobTemplate, StageProfile
 from mirage.dag.workload.tpch import QUERIES
-from mirage.errors import ConfigurationError, UnknownName
+from mirage.errors import UnknownName
 
 USUAL = Setting(4, 40)
 
@@ -55,8 +55,7 @@ def test_one_job_of_the_largest_size_comes_before_small_ones(batch):
     assert (other.template % QUERIES == usual.template % QUERIES).all()
     assert (other.template // QUERIES).tolist() == [6, *[0] * 39]
     assert (other.arrival_ms == usual.arrival_ms).all()
-    with pytest.raises(ConfigurationError, match="no whole number of sizes"):
-        replace(USUAL, mix=Mix.LARGE_JOB, batch=True).arrivals(3, 23)
+    assert (setting.arrivals(3, 23).template == replace(USUAL, batch=batch).arrivals(3, 23).template).all()  # one size
 
 
 def test_each_case_says_its_point_and_nothing_else():

@@ -41,7 +41,7 @@ class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
     """One episode after another.
 
     Args:
-        templates: Kinds of jobs; by default the built-in ones.
+        templates: Kinds of jobs, however many, drawn from uniformly; by default the built-in ones.
         setting: Executors, jobs and the gap between arrivals.
         cluster: Everything else about the cluster.
         action: What a number of executors means: one of ``ACTIONS``.

@@ -40,23 +40,28 @@ def poisson_arrivals(jobs: int, seed: int, *, gap_s: float = GAP_S, templates: i
     """Jobs drawn uniformly, the first at 0 and the others after exponential gaps.
 
     Draws as spark-sched-sim does after ``reset(seed=seed)``, so that its episodes are met again where templates are in
-    the order of ``read_tpch``: per job the query, the size, and the gap to the next.
+    the order of ``read_tpch``: per job the query, the size, and the gap to the next. Templates that are no multiple of
+    22 queries are drawn from as one size.
 
     Raises:
-        ConfigurationError: There is no job, or the templates are no multiple of 22.
+        ConfigurationError: There is no job, or the gap cannot be.
     """
     check_jobs(jobs)
     check_gap(gap_s)
-    if templates % QUERIES:
-        raise ConfigurationError(f"{templates} templates are no whole number of sizes of {QUERIES} queries")
+    queries = queries_of(templates)
     random = np.random.Generator(np.random.PCG64(seed))
     arrival_ms, template, now_ms = np.zeros(jobs, np.int64), np.zeros(jobs, np.int64), 0.0
     for job in range(jobs):
-        query = int(random.integers(QUERIES))
-        template[job] = int(random.choice(templates // QUERIES)) * QUERIES + query
+        query = int(random.integers(queries))
+        template[job] = int(random.choice(templates // queries)) * queries + query
         arrival_ms[job] = int(now_ms)
         now_ms += random.exponential(gap_s * 1000)
     return Arrivals(arrival_ms, template)
+
+
+def queries_of(templates: int) -> int:
+    """How many of the templates are of one size: 22, and all of them where that leaves some over."""
+    return templates if templates % QUERIES else QUERIES
 
 
 def decima_arrivals(jobs: int, seed: int, *, gap_s: float = GAP_S) -> Arrivals:

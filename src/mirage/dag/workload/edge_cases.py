@@ -8,10 +8,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from mirage.dag.workload.arrivals import Arrivals
+from mirage.dag.workload.arrivals import Arrivals, queries_of
 from mirage.dag.workload.templates import JobTemplate
-from mirage.dag.workload.tpch import QUERIES
-from mirage.errors import ConfigurationError, UnknownName
+from mirage.errors import UnknownName
 
 _SPLIT_STREAM = 1
 """Beside the seed: which jobs are split is drawn apart from which jobs come."""
@@ -23,6 +22,7 @@ class Mix(StrEnum):
     Attributes:
         USUAL: As they are drawn.
         LARGE_JOB: The first one of the largest size, and all others of the smallest; the queries are those drawn.
+            Templates of one size, as those that are no multiple of 22 are, stay as they are drawn.
         SPLIT_STAGE: As they are drawn, but half of them, by chance, have their largest first stage split.
     """
 
@@ -39,11 +39,9 @@ class Mix(StrEnum):
             templates: How many templates they are drawn from, by sizes; those of ``templates`` come after them.
         """
         if self is Mix.LARGE_JOB:
-            if templates % QUERIES:
-                raise ConfigurationError(f"{templates} templates are no whole number of sizes of {QUERIES} queries")
-            query = usual.template % QUERIES
+            queries = queries_of(templates)
             first = np.arange(len(usual)) == 0
-            return replace(usual, template=query + np.where(first, templates - QUERIES, 0))
+            return replace(usual, template=usual.template % queries + np.where(first, templates - queries, 0))
         if self is Mix.SPLIT_STAGE:
             is_split = np.random.default_rng([seed, _SPLIT_STREAM]).random(len(usual)) < 0.5
             return replace(usual, template=usual.template + templates * is_split)
