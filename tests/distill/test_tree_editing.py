@@ -51,17 +51,18 @@ def test_a_number_has_its_sign():
     text = TEXT.replace("        1\n", "        -1\n")
     _, tree = edited(text, ["-1 -> 2"])
     assert [leaf.value for leaf in tree.leaves] == [3.0, 2.0, 3.0]
-    with pytest.raises(ConfigurationError, match="stands in no line"):
+    with pytest.raises(ConfigurationError, match="line 13 says '-1', and '1' is not in it"):
         edited(text, ["13: 1 -> 2"])
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("0: 3 -> 7", "stands in no line"),
-        ("3 -> 7", "stands in the lines 10, 15"),
+        ("0: 3 -> 7", "there is no line 0; the tree has 15 lines"),
+        ("99: 3 -> 7", "there is no line 99; the tree has 15 lines"),
+        ("3 -> 7", "'3' stands in the lines 10, 15; say which, as in '10: 3 -> 7'$"),
         ("work < 5min -> work < 6min", "stands in no line"),
-        ("10: jobs < 4 -> jobs < 5", "stands in no line"),
+        ("10: jobs < 4 -> jobs < 5", "line 10 says '3', and 'jobs < 4' is not in it"),
         ("work < 20min", "is no change"),
         ("jobs < 4 -> jobs < 4h", "t:12:15:"),
         ("jobs < 4 -> job < 4", "no feature named 'job'|unknown feature 'job'"),

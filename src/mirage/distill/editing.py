@@ -20,7 +20,7 @@ ARROW = "->"
 _COUNTED = re.compile(r"#\s*(under )?\d+ % (of examples|certain)(,.*)?")
 """The remarks that ``tree_text`` writes behind leaves."""
 
-_LINE = re.compile(r"(\d+)\s*:\s*(.*)")
+_LINE = re.compile(r"(\d+)\s*:\s*(.+)")
 
 
 def edited(text: str, changes: Sequence[str], source: str = "tree") -> tuple[str, Tree]:
@@ -66,19 +66,24 @@ def _changed(lines: Sequence[str], change: str, source: str) -> tuple[int, str]:
     """Which line a change is about, counted from 0, and what it says then."""
     old, arrow, new = (word.strip() for word in change.partition(ARROW))
     if not arrow or not old or not new:
-        raise ConfigurationError(f"{shown(change)} is no change; write 'work < 20min {ARROW} work < 30min'")
+        raise ConfigurationError(f"{shown(change.strip())} is no change; write 'work < 20min {ARROW} work < 30min'")
+    where = range(len(lines))
     asked = _LINE.fullmatch(old)
-    if asked is not None and 1 <= int(asked[1]) <= len(lines):
-        where, old = [int(asked[1]) - 1], asked[2].strip()
-    else:
-        where = list(range(len(lines)))
+    if asked is not None:
+        number, old = int(asked[1]), asked[2]
+        if number - 1 not in where:
+            raise ConfigurationError(f"{source}: there is no line {number}; the tree has {len(lines)} lines")
+        where = range(number - 1, number)
     found = [k for k in where if _whole_words(old).search(_said(lines[k]))]
+    if not found and asked is not None:
+        there = shown(_said(lines[where[0]]))
+        raise ConfigurationError(f"{source}: line {asked[1]} says {there}, and {shown(old)} is not in it")
     if not found:
         raise ConfigurationError(f"{source}: {shown(old)} stands in no line; write it as the tree does")
     if len(found) > 1:
         told = ", ".join(str(k + 1) for k in found[:8])
         raise ConfigurationError(
-            f"{source}: {shown(old)} stands in the lines {told}; say which, as in '{found[0] + 1}: {shown(change)}'"
+            f"{source}: {shown(old)} stands in the lines {told}; say which, as in '{found[0] + 1}: {old} {ARROW} {new}'"
         )
     line = lines[found[0]]
     said = _said(line)

@@ -65,6 +65,10 @@ def test_an_edit_shows_what_differs_and_writes_what_runs(mine, tmp_path):
     assert not (tmp_path / "bad.txt").exists()
 
 
+def test_an_edit_may_begin_with_a_negative_number(mine):
+    assert "+        0\n" in said("edit", mine, "-1 -> 0")
+
+
 def test_an_edit_that_changes_nothing_says_so(mine):
     told = CliRunner().invoke(distill, ["edit", mine, "drains_in < 35s -> drains_in < 35s"], catch_exceptions=False)
     assert (told.stdout, told.stderr) == ("", f"mirage: nothing differs: {mine} says so already\n")

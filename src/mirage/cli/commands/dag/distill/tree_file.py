@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,7 +80,15 @@ def show(tree_file: str, rules: bool) -> None:
     click.echo("\n".join(rules_of(tree)) if rules else text, nl=rules)
 
 
+class _WithChanges(click.Command):
+    """A command with words that may begin with a negative number: a blank before it, and it is no option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [f" {word}" if re.match(r"-[\d.]", word) else word for word in args])
+
+
 @click.command(
+    cls=_WithChanges,
     context_settings=CONTEXT,
     epilog=examples(
         "mirage distill edit mine.txt 'drains_in < 45s -> drains_in < 1min' -o other.txt",
