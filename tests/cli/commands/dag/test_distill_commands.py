@@ -126,6 +126,18 @@ def test_a_tuned_tree_is_written(mine, tmp_path):
     assert "drains_in" not in said("check", out)
 
 
+def test_a_tuning_shows_what_it_changed_alone(tmp_path):
+    remarked, out = tmp_path / "remarked.txt", tmp_path / "out.txt"
+    swapped = TREE[TREE.index("    if drains_in") : TREE.index("else:\n    2")]
+    remarked.write_text(TREE[: TREE.index("if not own")] + f"if own:  # mine\n    2\nelse:\n{swapped}")
+    short = ("--setting", "10/5", "--seeds", "1-2", "--numbers", "-o", str(out), "--changes")
+    assert said("tune", str(remarked), *short, "0").startswith("before: ")
+    assert out.read_text() == remarked.read_text()
+    told = said("tune", str(remarked), *short, "30")
+    assert "own" not in "".join(re.findall(r"^[-+] *\w.*", told, re.M))
+    assert "# mine" not in out.read_text()
+
+
 def test_a_tuning_refuses_what_it_cannot_do(mine, tmp_path):
     link = tmp_path / "link.txt"
     link.symlink_to(mine)

@@ -62,30 +62,28 @@ def tune(
     New questions may ask anything that is known of a stage, also what TREE does not list; with --numbers there are
     none. Each setting counts alike. What is told is how much was gained on the seeds tuned on; compare on others.
 
-    FILE always holds the best tree so far, and is another one than TREE. A command that was killed or interrupted goes
-    on when it is given again, also with more --changes.
+    FILE always holds the best tree so far, and is another one than TREE; remarks in TREE are left out where anything
+    is changed. A command that was killed or interrupted goes on when it is given again, also with more --changes.
     """
     import numpy as np
 
     from mirage.dag.distilled.tuning import shortened, tuned
     from mirage.dag.resumption import Kept
     from mirage.distill.editing import difference
-    from mirage.distill.tree_reading import tree_of
     from mirage.distill.tree_text import text_of
     from mirage.report.terminal.evaluation import progress_bar
 
-    text, tree = read(tree_file)
+    text, given = read(tree_file)
     _check_out(tree_file, out)
-    if len(tree.leaves) > leaves:
+    if len(given.leaves) > leaves:
         raise ConfigurationError(
-            f"{tree_file} has {len(tree.leaves)} leaves, and --leaves allows {leaves}; give --leaves "
-            f"{len(tree.leaves)} or more, or fit a smaller tree: mirage distill fit --leaves"
+            f"{tree_file} has {len(given.leaves)} leaves, and --leaves allows {leaves}; give --leaves "
+            f"{len(given.leaves)} or more, or fit a smaller tree: mirage distill fit --leaves"
         )
     decides = {**played.plan(), "leaves": leaves, "prune": prune, "numbers": numbers, "seed": seed}
     kept = Kept(checkpoint_of(out), _plan(text, decides))
     rng, settings = np.random.default_rng(seed), played.episodes()
-    if prune:
-        tree = shortened(tree, settings, _shorter)
+    tree = shortened(given, settings, _shorter) if prune else given
     values = _candidates(tree, settings)
     begun = None
     if kept.finished:
@@ -115,15 +113,15 @@ def tune(
             tell=better,
             keep=keep,
         )
-    after = text_of(found.tree)
-    write_output(out, after)
+    is_as_given = tree == given and found.kept == 0
+    write_output(out, text if is_as_given else text_of(found.tree))
     kept.remove()
-    before_it, after_it = (times_under(one, played, settings) for one in (tree_of(text), found.tree))
+    before_it, after_it = (times_under(one, played, settings) for one in (given, found.tree))
     if as_json:
         told = {"tree": out, "cost": found.cost, "tried": found.tried, "kept": found.kept, "case": played.case}
         click.echo(json.dumps({**told, "before": before_it, **after_it}, indent=2))
         return
-    click.echo(difference(text, after, tree_file), nl=False)
+    click.echo(difference(text_of(given), text_of(found.tree), tree_file), nl=False)
     click.echo(f"before: {times_line(before_it)}\nafter: {times_line(after_it)}")
     after_pruning = " after pruning" if prune else ""
     click.echo(f"{found.cost - 1:+.2%} on these seeds{after_pruning}; {found.kept} of {found.tried} changes kept")
