@@ -200,6 +200,13 @@ def test_rigid_jobs_of_the_linear_law_get_the_size_they_ask_for() -> None:
     assert all(sizes == {int(jobs.gpus[job])} for job, sizes in widths.items())
 
 
+def test_between_rounds_it_is_asked_only_where_a_job_has_a_model() -> None:
+    watched = Watched(Sia())
+    GpuSimulation(CLUSTER, GpuJobs.linear([0, 70], [1, 2], [300, 500]), watched, strict=True).run()
+    assert {view.now_s % 60 for view, _ in watched.rounds} == {0.0}
+    assert {view.now_s % 60 for view, _ in _run(Sia(), [0.0]).rounds} == {0.0, 15.0, 30.0, 45.0}
+
+
 @pytest.mark.parametrize("scheduler", [Sia(), SiaPlus()])
 def test_measured_jobs_keep_within_their_least_and_most_gpus(scheduler: Sia) -> None:
     jobs = _jobs([0.0, 10.0, 400.0, 500.0])

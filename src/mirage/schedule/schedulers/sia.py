@@ -113,7 +113,8 @@ class Sia:
         """
         actions = self._round(view) if self._is_round(view.now_s) else self._between(view)
         again_s = view.now_s + self.tune_s
-        return Plan(actions, wake_s=None if self._is_round(again_s) or not len(view.jobs) else again_s)
+        tunes = bool((view.jobs.model >= 0).any()) and not self._is_round(again_s)
+        return Plan(actions, wake_s=again_s if tunes else None)
 
     def _is_round(self, time_s: float) -> bool:
         return abs(time_s - round(time_s / self.round_s) * self.round_s) < _AT_ONCE_S
