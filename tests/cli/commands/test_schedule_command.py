@@ -154,6 +154,17 @@ def test_costs_of_preemption_show_in_the_figures(workload: str, capsys: pytest.C
     assert "checkpoint_s is 0.0; give a number of seconds above 0" in capsys.readouterr().err
 
 
+def test_rows_left_out_are_those_of_the_whole_file_where_only_its_first_jobs_are_played(
+    workload: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Path(workload).open("a") as file:
+        file.write("2017-01-01 00:00:20,0,1\n")
+    assert main(["schedule", "run", workload, *ON_FOUR, "--first-jobs", "1"]) == 0
+    assert re.search(r"1 job left out: .+ \(of the whole file\)\n", capsys.readouterr().err)
+    assert main(["schedule", "run", workload, *ON_FOUR]) == 0
+    assert "whole file" not in capsys.readouterr().err
+
+
 def test_gpu_types_without_a_measured_model_are_told_by_each_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -175,7 +175,10 @@ def read(setting: Setting, path: str, profiles: Profiles) -> Workload:
         MirageError: The workload cannot be read, or played under this setting.
     """
     workload = read_workload(path, setting.cluster, profiles)
-    workload = fitting(replace(workload, jobs=workload.jobs[: setting.first_jobs]), setting)
+    if setting.first_jobs is not None:
+        left_out = {f"{reason} (of the whole file)": count for reason, count in workload.left_out.items()}
+        workload = replace(workload, jobs=workload.jobs[: setting.first_jobs], left_out=left_out)
+    workload = fitting(workload, setting)
     setting.own_costs.check(workload.name, workload.jobs)
     jobs = workload.jobs
     return replace(workload, jobs=replace(jobs, submit_s=jobs.submit_s + setting.later_s))
