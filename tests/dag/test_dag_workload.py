@@ -213,6 +213,9 @@ def test_schedulers_are_named_with_their_parameters():
     assert make_scheduler("capped:0:2").parameters.tolist() == [0, 2]
     with pytest.raises(UnknownName, match="Did you mean 'capped'"):
         make_scheduler("caped")
+    for file in ("./nope", "nope.txt"):
+        with pytest.raises(ConfigurationError, match=rf"there is no file {file}; .* one of fifo, fair, "):
+            make_scheduler(file)
     with pytest.raises(ConfigurationError, match="takes A:B"):
         make_scheduler("capped:1:2:3")
     with pytest.raises(ConfigurationError, match="takes none"):

@@ -6,6 +6,7 @@ A scheduler is written as its name and parameters: ``fair``, ``capped:0.25:1.5``
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -218,11 +219,16 @@ def make_scheduler(text: str) -> Scheduler:
 
     Raises:
         UnknownName: No scheduler has that name.
-        ConfigurationError: A parameter cannot be used.
+        ConfigurationError: A parameter cannot be used, or there is no such file.
     """
     name, *given = text.split(":")
-    if name not in known_schedulers() and Path(text).is_file():
-        name, given = TREE, [text]
+    if name not in known_schedulers():
+        if Path(text).is_file():
+            name, given = TREE, [text]
+        elif os.sep in name or name.endswith(".txt"):
+            raise ConfigurationError(
+                f"there is no file {text}; name a tree's file, or one of {', '.join(known_schedulers())}"
+            )
     spec = scheduler_spec(name)
     if spec.makes:
         made = spec.load()(text, given)
