@@ -94,6 +94,8 @@ def test_a_job_table_will_do(tmp_path: Path) -> None:
     text = "id,submit,start,end\n7,100,110,160\n8,90,120,120\n9,50,60,70\n"
     with pytest.raises(TraceError, match="none of its 3 jobs can be run"):  # a schedule tells no widths
         _read(tmp_path / "s.csv", text)
+    with pytest.raises(TraceError, match=r"s\.csv: it has no jobs; check"):
+        _read(tmp_path / "s.csv", text.partition("\n")[0] + "\n")
     rows = [f"{k} {submit} 5 {run} 4 -1 -1 4 100 -1 1 1 1 1 1 -1 -1 -1" for k, submit, run in ((1, 10, 60), (2, 5, 0))]
     workload = _read(tmp_path / "s.swf", "\n".join(["; UnixStartTime: 0", *rows, ""]))
     assert workload.jobs.submit_s.tolist() == [0.0]

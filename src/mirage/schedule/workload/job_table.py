@@ -31,6 +31,8 @@ def read_job_table(path: str | os.PathLike[str]) -> tuple[GpuJobs, dict[str, int
         "no run time": table.run_s <= 0,
         "no GPU": gpus <= 0,
     }
+    if not len(table):
+        raise TraceError(f"{path}: it has no jobs; check the command that was to write it")
     bad = np.logical_or.reduce(list(reasons.values()))
     if bad.all():
         told = ", ".join(f"{int(where.sum())} {reason}" for reason, where in reasons.items() if where.any())
