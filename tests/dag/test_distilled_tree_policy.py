@@ -252,6 +252,8 @@ def test_the_shipped_tree_and_a_file_are_schedulers(tmp_path):
     mine = make_scheduler(str(file))
     assert (mine.decider, mine.name) == (shipped.decider, str(file))
     assert (mine.parameters == shipped.parameters).all()
+    file.write_text(text_of(shipped_tree()), encoding="utf-8-sig")  # as some editors save
+    assert read_tree(file) == (text_of(shipped_tree()), tree_of(text_of(shipped_tree())))
     ours, other = (simulation().run(one.decider, one.parameters_for(0)) for one in (shipped, mine))
     assert (ours.jct_s == other.jct_s).all()
     assert scheduler_of(shipped_tree(), "x").name == "x"

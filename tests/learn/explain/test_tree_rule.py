@@ -71,6 +71,10 @@ def test_an_agent_would_accept_it(written, text):
     check_policy(lambda: make_policy(path))
 
 
+def test_it_may_begin_with_a_byte_order_mark(written):
+    assert make_policy(written(f"\ufeff{PLAIN}")).tree == tree_rule_of(PLAIN)
+
+
 def test_it_says_the_way_to_its_answer_in_words(written):
     policy = make_policy(written(PLAIN))
     plans = [policy.decide(view) for view in example_views()]

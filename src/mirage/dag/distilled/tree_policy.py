@@ -85,7 +85,7 @@ def read_tree(path: Path) -> tuple[str, Tree]:
         ConfigurationError: The file cannot be read, or is no tree that scores candidates.
     """
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:
             text = file.read(MOST_BYTES + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"the tree {path} cannot be read: {error}; name a text file") from error

@@ -135,7 +135,7 @@ def _read(path: str, shown_path: str, mtime_ns: int, size: int) -> Tree:
     """A tree, read once as long as its file stays the same."""
     if size > _LONGEST_BYTES:
         raise ConfigurationError(f"{shown_path} has {size:,} bytes; a tree that people read has a few thousand")
-    return tree_rule_of(Path(path).read_text(encoding="utf-8", errors="replace"), shown_path)
+    return tree_rule_of(Path(path).read_text(encoding="utf-8-sig", errors="replace"), shown_path)
 
 
 def tree_rule_of(text: str, source: str = "tree") -> Tree:

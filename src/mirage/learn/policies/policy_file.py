@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -44,7 +45,7 @@ def policy_from_file(path: str, **settings: Any) -> Policy:
     if not whole.is_file():
         raise ModelFileError(f"{path}: no such file; mirage train makes one, and mirage evaluate --help lists policies")
     head = _head(whole)
-    first_line = head.partition(b"\n")[0]
+    first_line = head.removeprefix(BOM_UTF8).partition(b"\n")[0]
     for beginning, entry in TEXTS.items():
         if first_line.startswith(beginning.encode()):
             module, _, name = entry.partition(":")
