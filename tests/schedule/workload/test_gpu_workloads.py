@@ -162,12 +162,15 @@ def test_linear_jobs_are_put_in_order_and_checked() -> None:
     for columns, told in (
         (([1], [0], [10]), "no GPU"),
         (([1], [1], [0]), "no work"),
+        (([0], [1], [np.inf]), "its work has no end"),
         (([np.nan], [1], [1]), "submission"),
     ):
         with pytest.raises(ConfigurationError, match=told):
             GpuJobs.linear(*columns)
     with pytest.raises(ConfigurationError, match="most GPUs"):
         GpuJobs.linear([1], [4], [10], max_gpus=[2])
+    with pytest.raises(ConfigurationError, match="what a restart costs it is not a number"):
+        GpuJobs.linear([1], [4], [10], restart_s=np.inf)
 
 
 def test_the_published_workloads_are_read(shared_data: Path) -> None:

@@ -30,6 +30,9 @@ from mirage.schedule.speeds.profiles import Profiles
 from mirage.schedule.workload.jobs import ANY_POOL, GpuJobs
 from mirage.schedule.workload.read import Workload, read_any_profiles, read_workload
 
+LATEST_S = 1e10
+"""Seconds, 300 years: the engine's ticks are lost in times that are much later."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -47,7 +50,7 @@ class Setting:
         one_kind: Whether jobs must fit on servers of one GPU type, one size and one pool.
 
     Raises:
-        ConfigurationError: A number is below 0, or none.
+        ConfigurationError: A number is below 0, too large, or none.
     """
 
     cluster: GpuCluster
@@ -61,9 +64,9 @@ class Setting:
     one_kind: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("cost_spread", "later_s"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ConfigurationError(f"{name} is {getattr(self, name)}; give a number of 0 or more")
+        for name, most in (("cost_spread", math.inf), ("later_s", LATEST_S)):
+            if not 0 <= getattr(self, name) < most:
+                raise ConfigurationError(f"{name} is {getattr(self, name)}; give a number of 0 or more, below {most:g}")
 
     def under(self, schedulers: Iterable[SchedulerText]) -> Setting:
         """The setting in which all these schedulers play the same jobs: those that fit under each of them."""

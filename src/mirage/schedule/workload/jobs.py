@@ -96,7 +96,7 @@ class GpuJobs:
             name: What they are called; by default their number.
 
         Raises:
-            ConfigurationError: A job has no GPU, no work or no time of submission.
+            ConfigurationError: A job has no GPU, no work or no time of submission, or something of it has no end.
         """
         submitted = np.asarray(submit_s, dtype=np.float64)
         n = len(submitted)
@@ -131,6 +131,8 @@ def _check(jobs: GpuJobs) -> None:
         "its time of submission is not a number": ~np.isfinite(jobs.submit_s),
         "it asks for no GPU": jobs.gpus < 1,
         "it has no work": ~(jobs.work > 0),
+        "its work has no end": np.isinf(jobs.work),
+        "what a restart costs it is not a number": ~np.isfinite(jobs.restart_s),
         "its fewest GPUs are more than it asks for, or less than one": (jobs.min_gpus < 1)
         | (jobs.min_gpus > jobs.gpus),
         "its most GPUs are fewer than it asks for": jobs.max_gpus < jobs.gpus,
