@@ -146,6 +146,14 @@ def test_there_is_something_of_every_kind() -> None:
     assert unknown <= {"python", "sh", "toml", "{toctree}", "text", "", "json", "yaml", "diff", "{eval-rst}"}
 
 
+def test_every_entry_point_group_stands_in_the_table_of_extensions() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in (HOME / "src").rglob("registry.py")]
+    groups = {group for text in sources for group in re.findall(r'Registry\(\s*"[^"]+",\s*"(mirage\.\w+)"', text)}
+    assert len(groups) > 3
+    table = (HOME / "docs" / "extending.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    assert {group for group in groups if f"| `{group}` |" in table} == groups
+
+
 @pytest.mark.parametrize(("place", "line"), SHELL, ids=[f"{place}: {line}" for place, line in SHELL])
 def test_a_command_line_names_a_command_and_options_that_exist(place: str, line: str) -> None:
     try:
