@@ -29,12 +29,6 @@ def write(desk: Desk, at: int, kind: int, job_id: int, how: int, reason: int) ->
 
 
 @kernel()
-def write_start(desk: Desk, at: int, job_id: int, reason: int) -> None:
-    """Write the start of a job at the size asked for, where the engine packs it."""
-    write(desk, at, START, job_id, 0, reason)
-
-
-@kernel()
 def write_preempt(desk: Desk, at: int, job_id: int, how: int, reason: int) -> None:
     """Write a preemption."""
     write(desk, at, PREEMPT, job_id, how, reason)
