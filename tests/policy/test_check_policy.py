@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sqlite3
 import subprocess
@@ -152,6 +153,24 @@ def test_a_decision_has_no_effects(effect: Callable[[], object], message: str, s
 
     with pytest.raises(ContractBroken, match=f"the policy ({message})"):
         check_policy(deciding(decide))  # type: ignore[arg-type]
+
+
+def test_what_the_garbage_collector_calls_is_no_part_of_a_decision() -> None:
+    many: list[list[int]] = []
+
+    def decide(view: View) -> Plan:
+        many.extend([] for _ in range(10_000))
+        return Plan((Wait(reason="always"),))
+
+    def callback(phase: str, info: dict[str, int]) -> None:
+        now()
+
+    gc.callbacks.append(callback)
+    try:
+        check_policy(deciding(decide))  # type: ignore[arg-type]
+    finally:
+        gc.callbacks.remove(callback)
+    assert gc.isenabled()
 
 
 def test_the_example_views_hold_together() -> None:

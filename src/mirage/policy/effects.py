@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import sys
 import threading
 import time
@@ -45,7 +46,8 @@ def no_effects() -> Iterator[None]:
         ContractBroken: There was an effect, whatever became of the error that it met with.
     """
     _listen()
-    profile, _watched.found = sys.getprofile(), []
+    profile, collects, _watched.found = sys.getprofile(), gc.isenabled(), []
+    gc.disable()  # what the collector calls, at a time of its own, is no part of a decision
     _watched.on = True
     sys.setprofile(_refuse_clocks)
     try:
@@ -53,6 +55,8 @@ def no_effects() -> Iterator[None]:
     finally:
         sys.setprofile(profile)
         _watched.on = False
+        if collects:
+            gc.enable()
         if _watched.found:
             raise ContractBroken(_watched.found[0])
 
