@@ -227,6 +227,21 @@ def test_nothing_runs_of_one_that_was_never_started(written: PrivateCluster) -> 
     written.down()
 
 
+def test_a_directory_with_files_of_others_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "thesis.txt").write_text("precious")
+    with pytest.raises(ConfigurationError, match=f"^{tmp_path} holds files, and no private cluster; name a directory"):
+        PrivateCluster(replace(LAB, directory=tmp_path)).write()
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["log", "log/thesis.txt"]
+
+
+def test_what_others_put_beside_a_cluster_outlives_it(written: PrivateCluster) -> None:
+    theirs = written.spec.directory / "thesis.txt"
+    theirs.write_text("precious")
+    written.purge()
+    assert list(written.spec.directory.iterdir()) == [theirs]
+
+
 def test_a_fast_cluster_s_clients_run_on_its_clock(tmp_path: Path) -> None:
     cluster = PrivateCluster(LabSpec(directory=tmp_path, speed=60))
     cluster.spec.run.mkdir()

@@ -66,7 +66,7 @@ def up(directory: Path, extra: tuple[str, ...], as_json: bool, **wanted: Any) ->
 
 @lab.command(context_settings=CONTEXT, epilog=examples("mirage lab down", "mirage lab down big --purge"))
 @directory
-@click.option("--purge", is_flag=True, help="Remove the directory, too.")
+@click.option("--purge", is_flag=True, help="Remove what it wrote, too; your own files stay.")
 def down(directory: Path, purge: bool) -> None:
     """End every process of the cluster in DIRECTORY, the agent of its chains among them."""
     cluster = _there(directory)

@@ -8,7 +8,6 @@ cluster.purge()
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -44,7 +43,8 @@ class PrivateCluster:
         """Start whatever is not running, and wait until every node is idle.
 
         Raises:
-            ConfigurationError: A program is missing, a port is taken, or the directory's path is too long.
+            ConfigurationError: A program is missing, a port is taken, the directory's path is too long, or it holds
+                files of others.
             SlurmUnreachable: A daemon did not start; the end of its log is quoted.
         """
         require(self.spec)
@@ -79,9 +79,9 @@ class PrivateCluster:
         clock.forget_clock(self.spec)
 
     def purge(self) -> None:
-        """End it and remove its directory."""
+        """End it and remove what it wrote; files of others in its directory stay."""
         self.down()
-        shutil.rmtree(self.spec.directory, ignore_errors=True)
+        files.remove_files(self.spec)
 
     def kill_controller(self) -> None:
         """``kill -9`` slurmctld."""

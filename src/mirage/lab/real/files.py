@@ -6,10 +6,13 @@ import getpass
 import json
 import os
 import secrets
+import shutil
 import subprocess
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from mirage.errors import ConfigurationError
 from mirage.lab.real import packages
 from mirage.lab.real.ports import free_ports
 from mirage.lab.real.spec import NODES, LabSpec, gres_conf, slurm_conf, slurmdbd_conf
@@ -34,9 +37,17 @@ def is_written(spec: LabSpec) -> bool:
 
 
 def write_files(spec: LabSpec) -> LabSpec:
-    """Write all files; the description with its ports and its name filled in."""
+    """Write all files; the description with its ports and its name filled in.
+
+    Raises:
+        ConfigurationError: The directory holds files that are not a cluster's.
+    """
+    if spec.directory.is_dir() and any(spec.directory.iterdir()):
+        raise ConfigurationError(
+            f"{spec.directory} holds files, and no private cluster; name a directory that is new or empty"
+        )
     user = getpass.getuser()
-    for folder in (spec.etc, spec.run, spec.log, spec.state / "ctld", spec.directory / "dev"):
+    for folder in (spec.etc, spec.run, spec.log, spec.state / "ctld", spec.dev):
         folder.mkdir(parents=True, exist_ok=True)
     for folder in (spec.directory, spec.run, spec.log):
         folder.chmod(0o755)
@@ -59,6 +70,15 @@ def write_files(spec: LabSpec) -> LabSpec:
     return spec
 
 
+def remove_files(spec: LabSpec) -> None:
+    """Remove what a cluster has written, and its directory where nothing else is in it."""
+    for folder in (spec.etc, spec.run, spec.log, spec.state, spec.dev, spec.home):
+        shutil.rmtree(folder, ignore_errors=True)
+    (spec.directory / SPEC).unlink(missing_ok=True)
+    with suppress(OSError):
+        spec.directory.rmdir()
+
+
 def version() -> int:
     """The year of this machine's Slurm; 0 where it does not tell."""
     done = subprocess.run(
@@ -72,7 +92,7 @@ def _devices(spec: LabSpec) -> str:
     """Stem of the files that stand for GPUs: clones of /dev/null where we may make them, else consoles."""
     if os.getuid() != 0:
         return "/dev/tty"
-    stem = spec.directory / "dev" / "gpu"
+    stem = spec.dev / "gpu"
     for k in range(spec.gpus):
         path = Path(f"{stem}{k}")
         if not path.exists():

@@ -84,6 +84,11 @@ class LabSpec:
         return self.directory / "state"
 
     @property
+    def dev(self) -> Path:
+        """Devices that stand for GPUs."""
+        return self.directory / "dev"
+
+    @property
     def longest_socket(self) -> Path:
         """What slurmstepd of the last node listens on for the batch step of a job with a number of six digits."""
         last = self.node_names[-1]
