@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirage.duration import UNLIMITED_S, format_duration, parse_duration_s
+from mirage.duration import UNLIMITED_S, format_duration, parse_duration_s, parse_limit_s
 from mirage.errors import ConfigurationError
 
 
@@ -46,6 +46,11 @@ def test_a_duration(text: str, seconds: int) -> None:
 def test_what_is_none_is_refused_with_the_forms_there_are(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"is no duration; write it as Slurm does \(2-00:00:00"):
         parse_duration_s(text)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("0", UNLIMITED_S), ("00:00:00", UNLIMITED_S), ("30", 1_800)])
+def test_a_time_limit_of_nothing_is_none(text: str, seconds: int) -> None:
+    assert parse_limit_s(text) == seconds
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,18 @@ def parse_duration_s(text: str) -> int:
     return first * MINUTE_S + second
 
 
+def parse_limit_s(text: str) -> int:
+    """Seconds of a job's time limit: a duration, of which 0 is no limit, as sbatch reads it.
+
+    Args:
+        text: As for ``parse_duration_s``.
+
+    Raises:
+        ConfigurationError: The text is no duration.
+    """
+    return parse_duration_s(text) or UNLIMITED_S
+
+
 def format_duration(seconds: int) -> str:
     """A duration as Slurm prints it: ``2-00:00:00``, ``04:30:00``, ``UNLIMITED``."""
     if seconds >= UNLIMITED_S:

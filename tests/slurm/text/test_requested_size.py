@@ -52,6 +52,8 @@ def test_limit_and_partition_are_the_cluster_s_where_none_is_said() -> None:
     assert requested_size({}, MACHINE, shared=False).limit_s == 4 * HOUR_S
     assert requested_size({"partition": "short"}, MACHINE, shared=False).limit_s == HOUR_S
     assert requested_size({"time": "90"}, MACHINE, shared=False).limit_s == 90 * 60
+    with pytest.raises(ConfigurationError, match="a limit of UNLIMITED is too long"):
+        requested_size({"time": "0"}, MACHINE, shared=False)
 
 
 def test_of_several_partitions_those_that_take_the_limit_count() -> None:

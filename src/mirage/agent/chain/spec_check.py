@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mirage.agent.chain.tag import chain_name
 from mirage.agent.model import ChainSpec
-from mirage.duration import HOUR_S, MINUTE_S, UNLIMITED_S, format_duration, parse_duration_s
+from mirage.duration import HOUR_S, MINUTE_S, UNLIMITED_S, format_duration, parse_limit_s
 from mirage.errors import ConfigurationError, shown
 from mirage.job_state import MISSING
 from mirage.policy.cost import Cost
@@ -37,10 +37,8 @@ def limit_s(given: Chosen) -> int | None:
     text = given.get("time")
     if text is None:
         return None
-    seconds = parse_duration_s(text)
-    if seconds in (0, UNLIMITED_S):  # as sbatch reads 0
-        return UNLIMITED_S
-    return -(-seconds // MINUTE_S) * MINUTE_S
+    seconds = parse_limit_s(text)
+    return seconds if seconds == UNLIMITED_S else -(-seconds // MINUTE_S) * MINUTE_S
 
 
 def least_limit_s(given: Chosen) -> int:
@@ -50,7 +48,7 @@ def least_limit_s(given: Chosen) -> int:
         ConfigurationError: It is no duration.
     """
     least = given.get("time-min")
-    return MISSING if least is None else parse_duration_s(least)
+    return MISSING if least is None else parse_limit_s(least)
 
 
 def default_grace_s(limit: int | None) -> int:

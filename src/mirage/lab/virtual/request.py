@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from mirage.duration import DAY_S, HOUR_S, MINUTE_S, UNLIMITED_S, WEEK_S, parse_duration_s
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S, WEEK_S, parse_limit_s
 from mirage.errors import ConfigurationError, SlurmRefused
 from mirage.job_state import MISSING
 from mirage.sim.cluster import Cluster
@@ -93,7 +93,7 @@ def read_request(submission: Submission, cluster: Cluster, now_s: int, *, known:
     given = _options(submission)
     try:
         partition = _partition(given, cluster)
-        limit_s = parse_duration_s(given.get("time") or str(_default_s(cluster, partition) // MINUTE_S)) or UNLIMITED_S
+        limit_s = parse_limit_s(given.get("time") or str(_default_s(cluster, partition) // MINUTE_S))
     except ConfigurationError:
         refuse("Invalid --time specification", said=True)
     nodes, gpus, cpus = _size(given, cluster)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mirage.duration import format_duration, parse_duration_s
+from mirage.duration import format_duration, parse_limit_s
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.slurm.options import Chosen
 from mirage.slurm.values import Machine, Partition
@@ -67,7 +67,7 @@ def requested_size(given: Chosen, machine: Machine, shared: bool) -> RequestedSi
         UnknownName: There is no such partition.
     """
     places = _partitions(given.get("partition"), machine)
-    limit_s = parse_duration_s(given["time"] or "") if given.get("time") else _default_s(places[0])
+    limit_s = parse_limit_s(given["time"] or "") if given.get("time") else _default_s(places[0])
     places = _that_take(places, limit_s)
     here = [node for node in machine.nodes if places[0].name in node.partitions]
     most_cpus, most_gpus = max((n.cpus for n in here), default=1), max((n.gpus for n in here), default=0)

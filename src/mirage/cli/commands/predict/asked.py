@@ -96,14 +96,14 @@ def slurms_estimate(client: SlurmClient, asked: Asked, **instead: str) -> SlurmE
     Raises:
         SlurmRefused: Slurm would not take the job.
     """
-    from mirage.duration import parse_duration_s
+    from mirage.duration import parse_limit_s
     from mirage.slurm.text.start_estimate import read_estimate
     from mirage.slurm.values import Submission
 
     options = {**asked.chosen, **instead}
     wrapped = options.pop("wrap", None) is not None
     if options.get("time"):  # also our own form, 4h
-        options["time"] = format_duration(parse_duration_s(options["time"] or ""))
+        options["time"] = format_duration(parse_limit_s(options["time"] or ""))
     with tempfile.TemporaryDirectory(prefix="mirage-") as folder:
         script = Path(asked.script).absolute()
         if wrapped or not asked.script:

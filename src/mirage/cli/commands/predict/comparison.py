@@ -13,7 +13,7 @@ import click
 from mirage.cli.commands.predict.asked import Asked, slurms_estimate
 from mirage.cli.commands.predict.faithfulness import faithfulness_note, faithfulness_record
 from mirage.cli.commands.predict.told import corrected, utc, waits_record
-from mirage.duration import parse_duration_s
+from mirage.duration import parse_limit_s
 from mirage.errors import ConfigurationError, SlurmRefused
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def offers_for(now: ClusterNow, asked: Asked, size: RequestedSize) -> tuple[JobR
     from mirage.predict.start.offers import compare, limits_to_try
 
     places = asked.lists.get("partition") or _usable_partitions(now, asked, size)
-    limits = [parse_duration_s(text) for text in asked.lists.get("time", ())] or limits_to_try(size.limit_s)
+    limits = [parse_limit_s(text) for text in asked.lists.get("time", ())] or limits_to_try(size.limit_s)
     nodes = [_count(text) for text in asked.lists.get("nodes", ())] or [size.nodes]
     longest = {partition.name: partition.max_time_s for partition in now.machine.partitions}
     (first, *_) = now.requests(replace(size, partitions=size.partitions[:1]))
