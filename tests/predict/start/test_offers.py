@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from views import jobs, view
 
-from mirage.duration import DAY_S, HOUR_S, MINUTE_S
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S, UNLIMITED_S
 from mirage.errors import ConfigurationError
 from mirage.predict.start.levels import LEVELS
 from mirage.predict.start.offers import compare, limits_to_try
@@ -81,6 +81,7 @@ def test_requests_that_do_not_fit_are_left_out() -> None:
         (2 * HOUR_S, [7200, 6300, 5400, 3600, 1800]),
         (10 * MINUTE_S, [600, 540, 420, 300, 120]),
         (60, [60]),
+        (UNLIMITED_S, [UNLIMITED_S, 7 * DAY_S, 2 * DAY_S, DAY_S]),
     ],
 )
 def test_shorter_limits_are_what_people_write(limit_s: int, tried: list[int]) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mirage.duration import HOUR_S, MINUTE_S
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S, UNLIMITED_S
 from mirage.predict.start.predictor import JobRequest, StartPrediction, StartPredictor
 
 FRACTIONS = (1.0, 11 / 12, 3 / 4, 1 / 2, 1 / 4)
 """Limits that are tried where none are named, as shares of the asked one."""
+
+FINITE_S = (7 * DAY_S, 2 * DAY_S, DAY_S)
+"""Limits that are tried where none are named and the asked one never ends."""
 
 TIE_S = 5 * MINUTE_S
 """Starts that are expected within so long of each other are one and the same."""
@@ -32,12 +36,16 @@ class Offer:
 
     @property
     def node_hours(self) -> float:
-        """What it takes at most."""
+        """What it takes at most; endless without a limit."""
+        if self.request.limit_s >= UNLIMITED_S:
+            return math.inf
         return self.request.nodes * self.request.limit_s / HOUR_S
 
 
 def limits_to_try(limit_s: int) -> list[int]:
     """The asked limit and shorter ones, rounded to what people write; descending."""
+    if limit_s >= UNLIMITED_S:
+        return [UNLIMITED_S, *FINITE_S]
     tried = [limit_s, *(_rounded(limit_s * fraction) for fraction in FRACTIONS[1:])]
     return sorted({one for one in tried if 0 < one <= limit_s}, reverse=True)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
-from mirage.duration import DAY_S, HOUR_S, MINUTE_S, format_duration
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S, UNLIMITED_S, format_duration
 from mirage.predict.start.calibration import Calibration
 from mirage.predict.start.levels import MEDIAN, SHARES, ends
 from mirage.predict.start.offers import Offer
@@ -83,7 +83,7 @@ def print_offers(
     for offer, waits_s in zip(offers, told_s, strict=True):
         request, prediction = offer.request, offer.prediction
         band = waits_s[low], waits_s[high]
-        is_asked = request == asked
+        is_asked, has_end = request == asked, request.limit_s < UNLIMITED_S
         rows.append(
             (
                 names[request.partition] + (" *" if is_asked else ""),
@@ -91,8 +91,8 @@ def print_offers(
                 format_duration(request.limit_s),
                 ("> " if prediction.open_share else "") + wait_text(prediction.mean_s),
                 " - ".join(_wait(wait_s, prediction.look_ahead_s) for wait_s in band),
-                _wait(band[1] + request.limit_s, prediction.look_ahead_s + request.limit_s),
-                f"{offer.node_hours:.1f}",
+                _wait(band[1] + request.limit_s, prediction.look_ahead_s + request.limit_s) if has_end else "-",
+                f"{offer.node_hours:.1f}" if has_end else "-",
                 "" if is_asked else f"{offer.sooner_s / HOUR_S:+.1f} h",
             )
         )

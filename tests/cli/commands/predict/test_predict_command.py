@@ -36,6 +36,9 @@ CLUSTER = Cluster(
 )
 """Four nodes; one of them is a partition of its own, too."""
 
+ENDLESS = Cluster(CLUSTER.groups, (Partition("main", ("a", "b")),))
+"""The same nodes in one partition that takes any limit."""
+
 
 class Terminal:
     """A user's terminal beside the simulated Slurm."""
@@ -61,7 +64,11 @@ class Terminal:
 
 @pytest.fixture
 def terminal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], utc: None
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    utc: None,
 ) -> Iterator[Terminal]:
     """An hour ago a job took three nodes for eight hours, and a job of all four waits behind it.
 
@@ -77,7 +84,8 @@ def terminal(
         limit_s=[8 * HOUR_S] * 14,
         nodes=[3] * 13 + [4],
     )
-    slurm = VirtualSlurm(Simulation(CLUSTER, workload(others, CLUSTER), "slurm"), user=user_of_process())
+    machine = getattr(request, "param", CLUSTER)
+    slurm = VirtualSlurm(Simulation(machine, workload(others, machine), "slurm"), user=user_of_process())
     slurm.sleep(last_s + HOUR_S - BEGIN_S)
     with served_slurm(slurm) as served:
         monkeypatch.setenv("PATH", served.environment["PATH"])
@@ -179,6 +187,20 @@ def test_lists_of_nodes_limits_and_partitions_are_compared(terminal: Terminal) -
     assert offered == {(nodes, limit_s, "main") for nodes in (1, 2) for limit_s in hours} | fit_in_small
     assert said["offers"][0]["wait"]["mean"] == 0
     assert said["offers"][0]["limit"] == 7 * HOUR_S, "of those that start at once the one that offers most"
+
+
+@pytest.mark.parametrize("terminal", [ENDLESS], indirect=True)
+def test_a_job_without_a_limit_has_no_end_and_no_node_hours(terminal: Terminal) -> None:
+    words = ("-N", "1", "-t", "0")
+    offers = {offer["limit"]: offer for offer in terminal.json("--compare", *words)["offers"]}
+    assert offers.keys() == {"UNLIMITED", 7 * DAY_S, 2 * DAY_S, DAY_S}
+    assert (offers["UNLIMITED"]["finish"], offers["UNLIMITED"]["node_hours"]) == (None, None)
+    assert offers[DAY_S]["node_hours"] == 24
+    (marked,) = [line.split() for line in terminal.type("--compare", *words).splitlines() if " * " in line]
+    assert marked[3] == "UNLIMITED"
+    assert marked[-2:] == ["-", "-"]
+    assert terminal.json(*words)["limit"] == "UNLIMITED"
+    assert terminal.json("--job", str(terminal.submit(time="0")))["limit"] == "UNLIMITED"
 
 
 def test_partitions_are_tried_where_none_is_named(terminal: Terminal) -> None:

@@ -12,8 +12,8 @@ import click
 
 from mirage.cli.commands.predict.asked import Asked, slurms_estimate
 from mirage.cli.commands.predict.faithfulness import faithfulness_note, faithfulness_record
-from mirage.cli.commands.predict.told import corrected, utc, waits_record
-from mirage.duration import parse_limit_s
+from mirage.cli.commands.predict.told import corrected, limit_record, moments, utc, waits_record
+from mirage.duration import UNLIMITED_S, parse_limit_s
 from mirage.errors import ConfigurationError, SlurmRefused
 
 if TYPE_CHECKING:
@@ -98,21 +98,16 @@ def _record(
     offer: Offer, told_s: tuple[float, ...], corrected_by: int, names: dict[int, str], now_s: int
 ) -> dict[str, Any]:
     request, prediction = offer.request, offer.prediction
-    waits = waits_record(prediction, told_s)
+    waits, has_end = waits_record(prediction, told_s), request.limit_s < UNLIMITED_S
     return {
         "nodes": request.nodes,
-        "limit": request.limit_s,
+        "limit": limit_record(request.limit_s),
         "partition": names[request.partition],
         "wait": waits,
-        "finish": {
-            key: [utc(now_s + wait_s + request.limit_s) for wait_s in value]
-            if isinstance(value, list)
-            else utc(now_s + value + request.limit_s)
-            for key, value in waits.items()
-        },
+        "finish": moments(waits, now_s + request.limit_s) if has_end else None,
         "corrected_by": corrected_by,
         "open_share": prediction.open_share,
-        "node_hours": offer.node_hours,
+        "node_hours": offer.node_hours if has_end else None,
         "sooner": round(offer.sooner_s, 1),
         "sooner_share": offer.sooner_share,
     }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mirage.duration import UNLIMITED_S, format_duration
 from mirage.errors import StoreError
 from mirage.job_state import MISSING, JobState
 
@@ -148,13 +149,11 @@ def as_record(told: Told, now_s: int) -> Mapping[str, Any]:
         "job": told.job if told.job != MISSING else None,
         "name": told.name,
         "nodes": told.nodes,
-        "limit": told.limit_s if told.limit_s != MISSING else None,
+        "limit": limit_record(told.limit_s),
         "partition": told.partition,
         "now": utc(now_s),
         "wait": waits_record(prediction, told.told_s) if prediction else None,
-        "start": {key: _starts(value, now_s) for key, value in waits_record(prediction, told.told_s).items()}
-        if prediction
-        else None,
+        "start": moments(waits_record(prediction, told.told_s), now_s) if prediction else None,
         "open_share": prediction.open_share if prediction else None,
         "look_ahead": prediction.look_ahead_s if prediction else None,
         "slurm": {"start": utc(told.slurm_s), "wait": max(told.slurm_s - now_s, 0)}
@@ -164,6 +163,13 @@ def as_record(told: Told, now_s: int) -> Mapping[str, Any]:
         "remarks": list(told.remarks),
         "calibration": {"kept": told.kept, "corrected_by": told.corrected},
     }
+
+
+def limit_record(limit_s: int) -> int | str | None:
+    """A time limit in seconds, ``UNLIMITED`` as Slurm says it, or None where it is not known."""
+    if limit_s >= UNLIMITED_S:
+        return format_duration(limit_s)
+    return limit_s if limit_s != MISSING else None
 
 
 def waits_record(prediction: StartPrediction, told_s: Sequence[float]) -> dict[str, Any]:
@@ -181,8 +187,12 @@ def utc(at_s: float) -> str:
     return datetime.fromtimestamp(int(at_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _starts(waits_s: Any, now_s: int) -> Any:
-    return [utc(now_s + wait_s) for wait_s in waits_s] if isinstance(waits_s, list) else utc(now_s + waits_s)
+def moments(waits: Mapping[str, Any], from_s: int) -> dict[str, Any]:
+    """Waits as times, so long after a moment."""
+    return {
+        key: [utc(from_s + wait_s) for wait_s in value] if isinstance(value, list) else utc(from_s + value)
+        for key, value in waits.items()
+    }
 
 
 def pending_job(now: ClusterNow, number: int) -> QueuedJob:
