@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import stat
+import subprocess
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -225,6 +228,23 @@ def test_nothing_runs_of_one_that_was_never_started(written: PrivateCluster) -> 
     written.purge()
     assert not written.spec.directory.exists()
     written.down()
+
+
+def test_a_stranger_with_the_number_of_a_daemon_is_spared(written: PrivateCluster) -> None:
+    """Numbers of processes come round again: a daemon is known by what it was started with."""
+    with ExitStack() as ending:
+        stranger, daemon = (
+            ending.enter_context(subprocess.Popen(["sleep", "617"], env={**os.environ, **mark}))
+            for mark in ({}, {"SLURM_CONF": str(written.spec.etc / "slurm.conf")})
+        )
+        ending.callback(stranger.kill)
+        ending.callback(daemon.kill)
+        for name, process in {"n1": stranger, "n2": daemon}.items():
+            (written.spec.run / f"{name}.pid").write_text(f"{process.pid}\n")
+        assert written.running() == {"n2": daemon.pid}
+        written.down()
+        assert daemon.wait(20) < 0
+        assert stranger.poll() is None
 
 
 def test_a_directory_with_files_of_others_is_refused_and_left_as_it_is(tmp_path: Path) -> None:

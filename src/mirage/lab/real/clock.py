@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -37,7 +38,8 @@ def start_clock(spec: LabSpec) -> None:
     keep = 'echo "$FAKETIME_SHARED" > "$0.new"; mv "$0.new" "$0"; unset LD_PRELOAD; exec sleep infinity'
     keeper = subprocess.Popen(
         ["faketime", "-f", f"+0 x{spec.speed}", "sh", "-c", keep, str(shared)],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        env={**os.environ, "SLURM_CONF": str(spec.conf)}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     outlive(keeper)
     (spec.run / f"{NAME}.pid").write_text(str(keeper.pid), encoding="utf-8")

@@ -106,7 +106,7 @@ class PrivateCluster:
     @property
     def environment(self) -> dict[str, str]:
         """What a process needs in its environment to be a client, on the cluster's clock."""
-        conf = {"SLURM_CONF": str(self.spec.etc / "slurm.conf"), "PATH": PATH}
+        conf = {"SLURM_CONF": str(self.spec.conf), "PATH": PATH}
         return {**conf, **clock.clock_environment(self.spec)}
 
     @property
@@ -166,7 +166,7 @@ class PrivateCluster:
         """Slurm's REST interface, on TCP, for those who bring a token."""
         listens = f"127.0.0.1:{self.spec.port + REST}"
         allowed = {"SLURM_JWT": "daemon", "SLURMRESTD_SECURITY": "disable_user_check"}  # it is told not to run as root
-        conf = str(self.spec.etc / "slurm.conf")
+        conf = str(self.spec.conf)
         parts = ["openapi/v0.0.38", "openapi/dbv0.0.38"] if files.version() < 23 else ["slurmctld", "slurmdbd"]
         served = ",".join(parts[: 1 + self.spec.accounting])
         argv = ["slurmrestd", "-f", conf, "-a", "rest_auth/jwt", "-s", served, listens]

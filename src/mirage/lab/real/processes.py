@@ -42,10 +42,10 @@ class Processes:
     # -- by name ------------------------------------------------------------------------------------------------
 
     def pid(self, name: str) -> int | None:
-        """The number of a process that lives, by its name."""
+        """The number of a process of the cluster that lives, by its name; a stranger may have its number by now."""
         with contextlib.suppress(OSError, ValueError):
             pid = int((self.spec.run / f"{name}.pid").read_text(encoding="ascii").strip())
-            return pid if lives(pid) else None
+            return pid if lives(pid) and _mark(self.spec) in _environment(pid) else None
         return None
 
     def alive(self, name: str) -> bool:
@@ -106,16 +106,16 @@ class Processes:
 
     def _jobs(self, spared: set[int]) -> set[int]:
         """Processes of jobs and their keepers: those whose environment or open files point here."""
-        conf, logs = f"SLURM_CONF={self.spec.etc}/slurm.conf".encode(), f"{self.spec.log}/"
+        mark, logs = _mark(self.spec), f"{self.spec.log}/"
         nodes = {f"SLURMD_NODENAME={name}".encode() for name in self.spec.node_names}
         found = set()
         for entry in Path("/proc").iterdir():
             if not entry.name.isdecimal() or int(entry.name) in spared or not lives(int(entry.name)):
                 continue
             with contextlib.suppress(OSError):
-                environment = set((entry / "environ").read_bytes().split(b"\0"))
+                environment = _environment(int(entry.name))
                 keeper = (entry / "comm").read_text().strip() in _KEEPERS
-                if (conf in environment and (keeper or nodes & environment)) or (keeper and _opens(entry, logs)):
+                if (mark in environment and (keeper or nodes & environment)) or (keeper and _opens(entry, logs)):
                     found.add(int(entry.name))
         return found
 
@@ -164,6 +164,16 @@ def _stat(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
         return []
+
+
+def _mark(spec: LabSpec) -> bytes:
+    """What all processes of a cluster have in their environment."""
+    return f"SLURM_CONF={spec.conf}".encode()
+
+
+def _environment(pid: int) -> set[bytes]:
+    """What a process was started with; raises OSError where it is gone, or another user's."""
+    return set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
 
 
 def _opens(process: Path, prefix: str) -> bool:

@@ -69,6 +69,11 @@ class LabSpec:
         return self.directory / "etc"
 
     @property
+    def conf(self) -> Path:
+        """Slurm's configuration: ``SLURM_CONF`` of every process of the cluster, by which they are known."""
+        return self.etc / "slurm.conf"
+
+    @property
     def run(self) -> Path:
         """Sockets and process numbers."""
         return self.directory / "run"
