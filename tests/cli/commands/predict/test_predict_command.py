@@ -203,6 +203,17 @@ def test_a_job_without_a_limit_has_no_end_and_no_node_hours(terminal: Terminal) 
     assert terminal.json("--job", str(terminal.submit(time="0")))["limit"] == "UNLIMITED"
 
 
+def test_what_fits_nowhere_is_left_out_with_a_word(terminal: Terminal) -> None:
+    said = terminal.json("--compare", "--nodes", "1,99", "--time", "4h,3d,0", "serve.sh")
+    assert {offer["nodes"] for offer in said["offers"]} == {1}
+    assert {offer["limit"] for offer in said["offers"]} == {4 * HOUR_S}
+    assert terminal.stderr.splitlines() == [
+        f"mirage: --{value} is left out: the cluster takes no such job" for value in ("nodes=99", "time=3d", "time=0")
+    ]
+    terminal.type("--compare", "-N", "2", "-t", "1h", "--partition", "main,small")
+    assert "mirage: --partition=small is left out" in terminal.stderr
+
+
 def test_partitions_are_tried_where_none_is_named(terminal: Terminal) -> None:
     said = terminal.json("--compare", "-N", "1", "-t", "8:00:00")
     assert {offer["partition"] for offer in said["offers"]} == {"main", "small"}
@@ -276,6 +287,7 @@ def test_offers_are_told_with_corrected_ranges(terminal: Terminal) -> None:
         (["-N", "5", "serve.sh"], 1, "Node count specification invalid"),
         (["-p", "nowhere", "serve.sh"], 1, "unknown partition 'nowhere'"),
         (["-t", "3-0", "serve.sh"], 1, "a limit of 3-00:00:00 is too long: main takes 2-00:00:00 at most"),
+        (["--compare", "-p", "main,smal", "serve.sh"], 1, "unknown partition 'smal'. Did you mean 'small'?"),
         (["--compare", "--nodes", "1,many", "serve.sh"], 1, "'many' is no number of nodes"),
         (["--job", "13", "--mine"], 2, "exclude each other"),
         ([], 2, "which job?"),

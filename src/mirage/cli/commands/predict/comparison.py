@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from mirage.cli.commands.predict.asked import Asked, slurms_estimate
 from mirage.cli.commands.predict.faithfulness import faithfulness_note, faithfulness_record
 from mirage.cli.commands.predict.told import corrected, limit_record, moments, utc, waits_record
 from mirage.duration import UNLIMITED_S, parse_limit_s
-from mirage.errors import ConfigurationError, SlurmRefused
+from mirage.errors import ConfigurationError, SlurmRefused, UnknownName
 
 if TYPE_CHECKING:
     from mirage.cli.commands.predict.cluster_now import ClusterNow
@@ -33,6 +34,7 @@ def offers_for(now: ClusterNow, asked: Asked, size: RequestedSize) -> tuple[JobR
 
     Raises:
         ConfigurationError: The machine could not hold what was asked for, or a value of a list cannot be read.
+        UnknownName: There is no such partition.
     """
     from mirage.predict.start.offers import compare, limits_to_try
 
@@ -40,6 +42,9 @@ def offers_for(now: ClusterNow, asked: Asked, size: RequestedSize) -> tuple[JobR
     limits = [parse_limit_s(text) for text in asked.lists.get("time", ())] or limits_to_try(size.limit_s)
     nodes = [_count(text) for text in asked.lists.get("nodes", ())] or [size.nodes]
     longest = {partition.name: partition.max_time_s for partition in now.machine.partitions}
+    for place in places:
+        if place not in longest:
+            raise UnknownName("partition", place, longest)
     (first, *_) = now.requests(replace(size, partitions=size.partitions[:1]))
     others = [
         request
@@ -47,7 +52,23 @@ def offers_for(now: ClusterNow, asked: Asked, size: RequestedSize) -> tuple[JobR
         if limit_s <= longest[place]
         for request in now.requests(replace(size, nodes=count, limit_s=limit_s, partitions=(place,)))
     ]
-    return first, compare(now.predictor, first, others)
+    offers = compare(now.predictor, first, others)
+    _tell_left_out(now, asked, [offer.request for offer in offers])
+    return first, offers
+
+
+def _tell_left_out(now: ClusterNow, asked: Asked, offered: list[JobRequest]) -> None:
+    """Say which values of the lists are in no offer."""
+    places = now.names.codes["partition"]
+    found: dict[str, tuple[Callable[[str], int], set[int]]] = {
+        "nodes": (_count, {request.nodes for request in offered}),
+        "time": (parse_limit_s, {request.limit_s for request in offered}),
+        "partition": (places.__getitem__, {request.partition for request in offered}),
+    }
+    for name, (read, values) in found.items():
+        for text in asked.lists.get(name, ()):
+            if read(text) not in values:
+                click.echo(f"mirage: --{name}={text} is left out: the cluster takes no such job", err=True)
 
 
 def _usable_partitions(now: ClusterNow, asked: Asked, size: RequestedSize) -> list[str]:
