@@ -2,10 +2,12 @@
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
-from mirage.whole_file import write_whole
+from mirage.errors import ConfigurationError
+from mirage.whole_file import write_output, write_whole
 
 
 def test_a_failure_leaves_the_old_file_and_nothing_beside_it(tmp_path, monkeypatch):
@@ -43,3 +45,20 @@ def test_permissions_are_those_asked_for_less_the_umask(tmp_path, umask, mode, g
 def test_a_device_is_written_to_directly():
     write_whole("/dev/null", b"gone")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+@pytest.mark.parametrize(
+    ("content", "written"), [("größe", "größe".encode()), (b"\x89PNG", b"\x89PNG"), ("\ud800!", b"?!"), ("", b"")]
+)
+def test_what_is_written(content: str | bytes, written: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_text("an older and longer one")
+    write_output(str(path), content)
+    assert path.read_bytes() == written
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_cannot_be_written_is_told_in_the_system_s_words(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        write_output(tmp_path / "absent" / "x", "text")
+    assert str(refused.value) == f"cannot write {tmp_path}/absent/x: No such file or directory; name another place"

@@ -7,6 +7,8 @@ import os
 import stat
 from pathlib import Path
 
+from mirage.errors import ConfigurationError
+
 
 def write_whole(path: str | os.PathLike[str], content: bytes, mode: int = 0o666) -> None:
     """A file written beside its place and put there in one step.
@@ -37,3 +39,20 @@ def write_whole(path: str | os.PathLike[str], content: bytes, mode: int = 0o666)
         with contextlib.suppress(OSError):
             beside.unlink()
         raise
+
+
+def write_output(path: str | os.PathLike[str], content: str | bytes, mode: int = 0o666) -> None:
+    """A file that the user asked for, whole; of text, what UTF-8 cannot hold becomes a question mark.
+
+    Args:
+        path: The file, as for ``write_whole``.
+        content: All of it.
+        mode: Permissions of the file, less what the umask takes away.
+
+    Raises:
+        ConfigurationError: The file cannot be written; what was there before is untouched.
+    """
+    try:
+        write_whole(path, content.encode("utf-8", "replace") if isinstance(content, str) else content, mode)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {path}: {error.strerror}; name another place") from error

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mirage.cli.output import as_policy, check_output, check_page, write_output
+from mirage.cli.output import as_policy, check_output, check_page
 from mirage.errors import ConfigurationError
 
 
@@ -50,23 +50,6 @@ def test_a_place_that_can_be_written_is_left_as_it_is(tmp_path: Path) -> None:
     check_output(tmp_path / "new.html")
     check_output("/dev/null")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("content", "written"), [("größe", "größe".encode()), (b"\x89PNG", b"\x89PNG"), ("\ud800!", b"?!"), ("", b"")]
-)
-def test_what_is_written(content: str | bytes, written: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "out"
-    path.write_text("an older and longer one")
-    write_output(str(path), content)
-    assert path.read_bytes() == written
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_what_cannot_be_written_is_told_in_the_system_s_words(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError) as refused:
-        write_output(tmp_path / "absent" / "x", "text")
-    assert str(refused.value) == f"cannot write {tmp_path}/absent/x: No such file or directory"
 
 
 def test_a_page_has_the_name_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

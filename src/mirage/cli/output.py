@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from mirage.errors import ConfigurationError
-from mirage.whole_file import write_whole
 
 
 def check_output(path: str | os.PathLike[str]) -> None:
@@ -44,18 +43,6 @@ def check_page(path: str | os.PathLike[str]) -> None:
 def as_policy(path: str) -> str:
     """The name of a policy that is a file: with a folder before it, even where that is this one."""
     return path if os.sep in path else f".{os.sep}{path}"
-
-
-def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """A file that appears only when it is complete.
-
-    Raises:
-        ConfigurationError: The file cannot be written; what was there before is untouched.
-    """
-    try:
-        write_whole(path, content.encode("utf-8", "replace") if isinstance(content, str) else content)
-    except OSError as error:
-        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
 
 
 def checkpoint_of(out: str) -> Path | None:

@@ -55,6 +55,13 @@ def test_the_first_word_about_a_job_counts_and_the_last_about_a_script(promises:
     assert [one.made_s for _, one in promises.of("c1", OPEN)] == [NOW + 60]
 
 
+def test_a_name_that_is_no_utf_8_is_kept_as_slurm_s_commands_are_read(promises: Promises) -> None:
+    for made_s in (NOW, NOW + 60):
+        promises.add(replace(SCRIPT, name="a\udcffb", made_s=made_s))
+    assert only(promises).name == "a\ufffdb"
+    assert promises.fill_in("c1", [job(name="a\ufffdb", submit_s=NOW + 90)], NOW + 500) == 1
+
+
 def test_a_job_has_waited_from_the_promise_to_its_start(promises: Promises) -> None:
     promises.add(OF_JOB)
     assert promises.fill_in("c1", [job(JobState.PENDING, start_s=NOW + 9)], NOW + 5) == 0, "Slurm's plan is no start"

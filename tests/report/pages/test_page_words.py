@@ -325,4 +325,4 @@ def test_a_file_that_cannot_be_written(tmp_path: Any) -> None:
     path = tmp_path / "none" / "a.svg"
     with pytest.raises(ConfigurationError) as refused:
         draw_frontiers(judged(Cost(5, 1)), str(path), PROVENANCE)
-    assert str(refused.value) == f"cannot write {path}: No such file or directory"
+    assert str(refused.value) == f"cannot write {path}: No such file or directory; name another place"

@@ -223,6 +223,11 @@ def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
         write_cluster_file(tmp_path / "none" / "c.toml", FULL)
 
 
+def test_a_trace_whose_name_is_no_utf_8_can_be_told(tmp_path: Path) -> None:
+    write_cluster_file(tmp_path / "c.toml", replace(FULL, calibration={"trace": "ls\udcff.log"}))
+    assert read_cluster_file(tmp_path / "c.toml").calibration == {"trace": "ls?.log"}
+
+
 def test_a_fact_that_toml_cannot_hold_is_refused_and_the_old_file_stays(tmp_path: Path) -> None:
     path = tmp_path / "c.toml"
     write_cluster_file(path, FULL)

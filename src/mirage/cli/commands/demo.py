@@ -11,7 +11,8 @@ import click
 
 from mirage import __version__
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output, seed_option, workers_option
-from mirage.cli.output import check_page, write_output
+from mirage.cli.output import check_page
+from mirage.whole_file import write_output
 
 if TYPE_CHECKING:
     from mirage.demo.demonstration import Demonstration

@@ -13,6 +13,7 @@ from mirage.errors import StoreError
 from mirage.job_state import MISSING
 from mirage.predict.start.correction import StartCorrection
 from mirage.predict.start.promise import KEPT, OPEN, Promise, SeenJob, outcome
+from mirage.slurm_words.unicode import valid_unicode
 
 _SCHEMA = """
 create table if not exists promise (
@@ -61,7 +62,7 @@ class Promises:
             else:
                 form = [promise.user, promise.name, promise.partition, promise.nodes, promise.limit_s]
                 alike = "user = ? and name = ? and partition = ? and nodes = ? and limit_s = ?"
-                opened.execute(f"delete from promise where {same} and {alike}", [*key, *form])
+                opened.execute(f"delete from promise where {same} and {alike}", [*key, *map(_stored, form)])
             values = [_stored(getattr(promise, _ATTRIBUTE.get(name, name))) for name in _COLUMNS]
             marks = ", ".join("?" * len(_COLUMNS))
             opened.execute(f"insert into promise ({', '.join(_COLUMNS)}) values ({marks})", values)
@@ -145,6 +146,9 @@ _ATTRIBUTE = {"raw": "waits_s", "told": "told_s"}
 
 
 def _stored(value: object) -> object:
+    """A value as SQLite takes it: without lone surrogates, which a name that is no UTF-8 has."""
+    if isinstance(value, str):
+        return valid_unicode(value)
     return json.dumps(value) if isinstance(value, tuple) else value
 
 

@@ -41,18 +41,6 @@ def picture_kind(path: str | os.PathLike[str], kinds: Sequence[str]) -> str:
     return kind
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a drawing, a page or figures as text.
-
-    Raises:
-        ConfigurationError: The file cannot be written.
-    """
-    try:
-        write_whole(path, text.encode())
-    except OSError as error:
-        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
-
-
 def new_figure(width_in: float, height_in: float, **options: Any) -> Any:
     """An empty figure of matplotlib, in inches.
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from mirage.report.axes import Axis, Frame, rulers, ticks
-from mirage.report.charts.picture_file import write_text
 from mirage.report.charts.placing import Labels
 from mirage.report.svg import WIDE, box, drawing, element, label, line, polyline, text_px, title
 from mirage.report.theme import SERIES, standalone
+from mirage.whole_file import write_output
 
 LEFT_PX, RIGHT_PX, TALL_PX = 56.0, 20.0, 220.0
 HEAD_PX, TOP_PX, BOTTOM_PX = 84.0, 46.0, 52.0
@@ -30,7 +30,7 @@ def draw_frontier(rows: Sequence[Row], path: str, teacher: str) -> None:
     Raises:
         ConfigurationError: The file cannot be written.
     """
-    write_text(path, standalone(frontier_chart(rows, teacher)))
+    write_output(path, standalone(frontier_chart(rows, teacher)))
 
 
 def frontier_chart(rows: Sequence[Row], teacher: str, width: float = WIDE) -> str:

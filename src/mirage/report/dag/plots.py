@@ -9,10 +9,10 @@ from mirage.dag.compare.comparison import Comparison
 from mirage.dag.compare.trial import Scene
 from mirage.dag.setting import Setting
 from mirage.errors import ConfigurationError
-from mirage.report.charts.picture_file import write_text
 from mirage.report.dag.comparison_chart import jct_chart
 from mirage.report.dag.executors_chart import EpisodeLog, executors_chart
 from mirage.report.theme import standalone
+from mirage.whole_file import write_output
 
 SHOWN = 2
 """Schedulers whose episode is drawn: the first ones."""
@@ -62,5 +62,5 @@ def write_plots(
         heading = f"{setting.executors} executors, {setting.jobs} jobs, seed {seeds[0]}"
         pictures[f"dag-executors-{setting.executors}-{setting.jobs}.svg"] = executors_chart(logs, heading)
     for name, drawn in pictures.items():
-        write_text(folder / name, standalone(drawn))
+        write_output(folder / name, standalone(drawn))
     return [folder / name for name in pictures]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from mirage.distill.tree import Tree
-from mirage.report.charts.picture_file import BY_MATPLOTLIB, picture_kind, write_text
+from mirage.report.charts.picture_file import BY_MATPLOTLIB, picture_kind
 from mirage.report.dag.tree_layout import BOX_PX, PAD_PX, Box, bends
 from mirage.report.dag.tree_sheet import LINE_PX, MARGIN_PX, SAID_LINE_PX, SAID_PX, Sheet, sheet_of
 from mirage.report.svg import box, drawing, element, label, line, polyline
 from mirage.report.theme import standalone
+from mirage.whole_file import write_output
 
 KINDS = (".svg", *BY_MATPLOTLIB)
 """Kinds of pictures of a tree."""
@@ -29,7 +30,7 @@ def draw_tree(tree: Tree, path: str, heading: str) -> None:
 
         draw_with_matplotlib(sheet_of(tree), path, heading)
         return
-    write_text(path, standalone(tree_svg(tree, heading)))
+    write_output(path, standalone(tree_svg(tree, heading)))
 
 
 def tree_svg(tree: Tree, heading: str) -> str:

@@ -10,10 +10,10 @@ from typing import Any
 from mirage.errors import ConfigurationError
 from mirage.learn.training.comparison.judge import Comparison
 from mirage.learn.training.comparison.plan import OURS, PUBLISHED, kind_of
-from mirage.report.charts.picture_file import write_text
 from mirage.report.judgement.page import results_page
 from mirage.report.pages.frontier import draw_frontiers
 from mirage.report.pages.frontier import kind_of as check_kind
+from mirage.whole_file import write_output
 
 PICTURES = (".svg", ".png")
 
@@ -53,4 +53,4 @@ def write_results(folder: Path, comparison: Comparison, provenance: dict[str, An
         "results.md": results_page(comparison, provenance, pictures),
     }
     for name, text in texts.items():
-        write_text(folder / name, text)
+        write_output(folder / name, text)

@@ -15,13 +15,13 @@ from mirage.report.charts.fidelity.shares import shares_chart
 from mirage.report.charts.fidelity.slices import nodes_chart, waits_chart
 from mirage.report.charts.fidelity.wait_causes import COLOURS, wait_causes_chart
 from mirage.report.charts.fidelity.wait_classes import wait_classes_chart
-from mirage.report.charts.picture_file import write_text
 from mirage.report.figures import interval_words, number_words, percent_words
 from mirage.report.page import CARDS, Cell, chart, command, folded, key, page, section, table, tiles
 from mirage.report.terminal.calibration import CAUSES, hours_words, share_row, share_words, wait_rows
 from mirage.report.terminal.calibration_facts import facts
 from mirage.report.terminal.fidelity import class_table, levels_words, month_table
 from mirage.trace.statistics.summary import iso_utc
+from mirage.whole_file import write_output
 
 _HEADING = "The simulator fitted to a cluster"
 _LEVELS = ((0.1, "are close to"), (0.25, "roughly follow"), (float("inf"), "are far from"))
@@ -50,7 +50,7 @@ def write_calibration_page(found: Calibration, path: str, made_by: str, version:
     Raises:
         ConfigurationError: The file cannot be written.
     """
-    write_text(path, calibration_page(found, made_by, version))
+    write_output(path, calibration_page(found, made_by, version))
 
 
 def calibration_page(found: Calibration, made_by: str, version: str) -> str:

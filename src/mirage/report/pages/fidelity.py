@@ -10,7 +10,7 @@ from mirage.calibration.fidelity.judge import Fidelity
 from mirage.report.charts.fidelity.over_time import levels_chart, moving_average_chart, span_s
 from mirage.report.charts.fidelity.panel import MARGIN, Panel, stacked
 from mirage.report.charts.fidelity.wait_classes import wait_classes_chart
-from mirage.report.charts.picture_file import picture_kind, write_text
+from mirage.report.charts.picture_file import picture_kind
 from mirage.report.figures import interval_words, number_words, percent_words
 from mirage.report.page import chart, command, page, section, table, tiles
 from mirage.report.svg import WIDE
@@ -24,6 +24,7 @@ from mirage.report.terminal.fidelity import (
     span_words,
 )
 from mirage.report.theme import standalone
+from mirage.whole_file import write_output
 
 KINDS = (".svg", ".html")
 _HEADING = "Simulated beside recorded"
@@ -57,7 +58,7 @@ def draw_fidelity(fidelity: Fidelity, path: str, recorded: str, simulated: str, 
         text = fidelity_svg(fidelity, recorded, simulated)
     else:
         text = fidelity_page(fidelity, recorded, simulated, made_by)
-    write_text(path, text)
+    write_output(path, text)
 
 
 def fidelity_svg(fidelity: Fidelity, recorded: str, simulated: str) -> str:

@@ -12,11 +12,12 @@ from mirage.provision.evaluation.frontier import Frontier, frontiers
 from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.score import CLASSES, Row
 from mirage.report.charts.frontier import frontier_chart, stacked
-from mirage.report.charts.picture_file import BY_MATPLOTLIB, picture_kind, write_text
+from mirage.report.charts.picture_file import BY_MATPLOTLIB, picture_kind
 from mirage.report.figures import links_words
 from mirage.report.page import CARDS, Cell, chart, command, page, section, table
 from mirage.report.pages.comparison import comparison_sections
 from mirage.report.theme import standalone
+from mirage.whole_file import write_output
 
 _HEADING = "Interruption against overlap"
 KINDS = (".svg", ".html", *BY_MATPLOTLIB)
@@ -47,7 +48,7 @@ def draw_frontiers(evaluation: Evaluation, path: str, provenance: dict[str, Any]
         draw_with_matplotlib(frontiers(evaluation), path, f"{_where(provenance)}, {_dates(evaluation)}")
         return
     text = evaluation_svg(evaluation, provenance) if kind == ".svg" else evaluation_page(evaluation, provenance)
-    write_text(path, text)
+    write_output(path, text)
 
 
 def evaluation_svg(evaluation: Evaluation, provenance: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from mirage.errors import ClusterError, ConfigurationError, shown
 from mirage.sim.cluster import Cluster
 from mirage.sim.slurm_conf.settings import SlurmSettings
 from mirage.sim.slurm_conf.toml_values import hints_of, key_of, read_table, toml, toml_key, written
-from mirage.whole_file import write_whole
+from mirage.whole_file import write_output
 
 FORMAT = 1
 """The version of the form of the file, under the key ``mirage_cluster``."""
@@ -86,11 +86,7 @@ def write_cluster_file(path: str | Path, file: ClusterFile, mode: int = 0o666) -
     Raises:
         ConfigurationError: The file cannot be written, or a free fact is nothing that TOML can hold.
     """
-    text = cluster_toml(file)
-    try:
-        write_whole(path, text.encode(), mode)
-    except OSError as error:
-        raise ConfigurationError(f"cannot write {path}: {error.strerror}; name a file in a folder of yours") from error
+    write_output(path, cluster_toml(file), mode)
 
 
 def cluster_toml(file: ClusterFile) -> str:

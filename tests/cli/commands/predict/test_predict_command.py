@@ -127,6 +127,11 @@ def test_options_alone_describe_a_job(terminal: Terminal) -> None:
     assert told["slurm"]["wait"] == 0
 
 
+def test_a_job_whose_name_is_no_utf_8_is_predicted(terminal: Terminal) -> None:
+    assert terminal.type("-J", "a\udcffb", "serve.sh").splitlines()[0] == "a?b: 2 nodes for 04:00:00 in main"
+    assert "is not kept" not in terminal.stderr
+
+
 def test_the_same_question_has_the_same_answer(terminal: Terminal) -> None:
     assert terminal.json("serve.sh")["wait"] == terminal.json("serve.sh")["wait"]
 

@@ -15,7 +15,8 @@ from mirage import __version__
 from mirage.cli import context as cluster
 from mirage.cli.commands.chain.list import find, row, seen_by_agent, seen_in_words
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.cli.output import check_page, write_output
+from mirage.cli.output import check_page
+from mirage.whole_file import write_output
 
 if TYPE_CHECKING:
     from mirage.agent.model import DecisionRecord, EventRecord

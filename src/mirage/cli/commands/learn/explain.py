@@ -22,9 +22,10 @@ from mirage.cli.options import (
     option_group,
     trace_options,
 )
-from mirage.cli.output import as_policy, check_output, write_output
+from mirage.cli.output import as_policy, check_output
 from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, learnt_window_options
 from mirage.cli.values import DATE
+from mirage.whole_file import write_output
 
 if TYPE_CHECKING:
     from mirage.learn.explain.explanation import Behaviour, Explanation

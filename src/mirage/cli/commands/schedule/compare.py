@@ -17,9 +17,10 @@ from mirage.cli.commands.schedule.options import (
     tell_unmeasured,
 )
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.cli.output import check_page, write_output
+from mirage.cli.output import check_page
 from mirage.cli.study import ExecutorOptions, executor_options
 from mirage.cli.values import WORDS
+from mirage.whole_file import write_output
 
 DEFAULT_SCHEDULERS = "fifo,sjf,tiresias"
 

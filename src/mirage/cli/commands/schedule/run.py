@@ -15,7 +15,8 @@ from mirage.cli.commands.schedule.options import (
     tell_unmeasured,
 )
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.cli.output import check_page, write_output
+from mirage.cli.output import check_page
+from mirage.whole_file import write_output
 
 
 @click.command(

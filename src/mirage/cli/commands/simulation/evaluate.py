@@ -23,9 +23,10 @@ from mirage.cli.options import (
     json_output,
     trace_options,
 )
-from mirage.cli.output import check_output, write_output
+from mirage.cli.output import check_output
 from mirage.cli.study import ExecutorOptions, StudyOptions, executor_options, study_options
 from mirage.cli.trace_reading import read_named_trace
+from mirage.whole_file import write_output
 
 if TYPE_CHECKING:
     from mirage.provision.evaluation.evaluate import Evaluation

@@ -13,10 +13,11 @@ import click
 from mirage import __version__
 from mirage.cli.machine import Machine, MachineOptions, discipline_help, machine_options
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
-from mirage.cli.output import check_output, write_output
+from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import Duration
 from mirage.errors import ConfigurationError
+from mirage.whole_file import write_output
 
 if TYPE_CHECKING:
     from mirage.sim.jobs import Workload

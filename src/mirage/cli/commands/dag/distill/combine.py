@@ -8,8 +8,9 @@ import click
 
 from mirage.cli.commands.dag.distill.tree_file import read
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.cli.output import check_output, write_output
+from mirage.cli.output import check_output
 from mirage.cli.values import WORDS
+from mirage.whole_file import write_output
 
 
 @click.command(

@@ -14,9 +14,10 @@ from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_opti
 from mirage.cli.commands.dag.distill.times import by_setting, times_line
 from mirage.cli.commands.dag.distill.tree_file import fidelity_line, read
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
-from mirage.cli.output import check_output, checkpoint_of, resumable, write_output
+from mirage.cli.output import check_output, checkpoint_of, resumable
 from mirage.cli.values import WORDS
 from mirage.errors import ConfigurationError, shown
+from mirage.whole_file import write_output
 
 if TYPE_CHECKING:
     from mirage.dag.distilled.executor_rule import ExecutorRule

@@ -16,9 +16,10 @@ from mirage import __version__
 from mirage.cli.commands.dag.distill.options import EpisodeOptions
 from mirage.cli.commands.dag.distill.tree_file import SHIPPED, read, tree_argument
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.cli.output import check_output, checkpoint_of, resumable, write_output
+from mirage.cli.output import check_output, checkpoint_of, resumable
 from mirage.cli.values import WORDS
 from mirage.errors import ConfigurationError
+from mirage.whole_file import write_output
 
 if TYPE_CHECKING:
     from mirage.dag.mending.mend import Mended

@@ -13,8 +13,9 @@ from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_opti
 from mirage.cli.commands.dag.distill.times import times_line, times_under
 from mirage.cli.commands.dag.distill.tree_file import SHIPPED, read
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
-from mirage.cli.output import check_output, checkpoint_of, resumable, write_output
+from mirage.cli.output import check_output, checkpoint_of, resumable
 from mirage.errors import ConfigurationError
+from mirage.whole_file import write_output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
