@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from mirage.cli import main
+from mirage.lab.real.cluster import PrivateCluster
+from mirage.lab.real.spec import LabSpec
 
 
 @pytest.mark.parametrize(
@@ -54,3 +56,16 @@ def test_a_cluster_that_cannot_be_is_refused_before_anything_starts(
     assert main(["lab", *words]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"Error: {message}"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_another_cluster_than_the_one_that_is_there_is_refused_with_what_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    PrivateCluster(LabSpec(directory=Path("big"), nodes=2, extra=("KillWait=9",))).write()
+    words = ["--nodes", "8", "--rest", "--speed", "1", "--set", "KillWait=9", "--set", "MinJobAge=9"]
+    assert main(["lab", "up", "big", *words]) == 1
+    assert capsys.readouterr().err == (
+        "mirage: error: the cluster in big was made with other --nodes, --rest, --set; leave that out to start it "
+        "as it is, or `mirage lab down big --purge` first\n"
+    )

@@ -20,7 +20,9 @@ from mirage.errors import ConfigurationError, SlurmUnreachable
 from mirage.lab.real import packages, ports
 from mirage.lab.real.cluster import PrivateCluster
 from mirage.lab.real.ports import free_ports
+from mirage.lab.real.processes import lives
 from mirage.lab.real.spec import LabSpec, gres_conf, slurm_conf, slurmdbd_conf
+from waiting import until
 
 LAB = LabSpec(directory=Path("/lab"), nodes=2, gpus=4, cpus=8, memory_mib=1000, port=20_000)
 
@@ -241,7 +243,7 @@ def test_a_stranger_with_the_number_of_a_daemon_is_spared(written: PrivateCluste
         ending.callback(daemon.kill)
         for name, process in {"n1": stranger, "n2": daemon}.items():
             (written.spec.run / f"{name}.pid").write_text(f"{process.pid}\n")
-        assert written.running() == {"n2": daemon.pid}
+        until(lambda: written.running() == {"n2": daemon.pid}, 10, "the daemon is known")
         written.down()
         assert daemon.wait(20) < 0
         assert stranger.poll() is None
@@ -260,6 +262,39 @@ def test_what_others_put_beside_a_cluster_outlives_it(written: PrivateCluster) -
     theirs.write_text("precious")
     written.purge()
     assert list(written.spec.directory.iterdir()) == [theirs]
+
+
+MUNGED = """#!/bin/sh
+for word; do case $word in --pid-file=*) file=${word#*=};; --socket=*) touch "${word#*=}";; esac; done
+sleep 617 & echo $! > "$file"; echo $! >> "${0%munged}started"
+"""
+SLURMCTLD = """#!/bin/sh
+test "$1" = -V || { echo "fatal: no such key" >&2; exit 1; }
+"""
+
+
+def test_of_a_first_start_that_fails_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in {**dict.fromkeys(ALWAYS, "#!/bin/sh\n"), "munged": MUNGED, "slurmctld": SLURMCTLD}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    for module in ("cluster", "packages"):
+        monkeypatch.setattr(f"mirage.lab.real.{module}.PATH", f"{tmp_path}:{packages.PATH}")
+    directory = tmp_path / "lab"
+    for nodes in (1, 2):
+        wanted = PrivateCluster(LabSpec(directory=directory, nodes=nodes))
+        assert wanted.spec.nodes == nodes, "nothing is remembered"
+        with pytest.raises(SlurmUnreachable, match="fatal: no such key"):
+            wanted.up()
+        assert not directory.exists()
+    started = [int(number) for number in (tmp_path / "started").read_text().split()]
+    assert len(started) == 2
+    assert not any(map(lives, started))
+    kept = PrivateCluster(LabSpec(directory=directory, nodes=1))
+    kept.write()
+    with pytest.raises(SlurmUnreachable):
+        kept.up()
+    assert kept.spec.conf.exists(), "what stood before stays"
+    kept.down()
 
 
 def test_a_fast_cluster_s_clients_run_on_its_clock(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ import contextlib
 import json
 import os
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples, json_output
@@ -50,12 +50,13 @@ def lab() -> None:
 @click.option("--preempt", default="none", type=click.Choice(["none", "qos", "partition_prio"]), show_default=True)
 @click.option("--set", "extra", multiple=True, metavar="KEY=VALUE", help="A further line of slurm.conf.")
 @json_output
-def up(directory: Path, extra: tuple[str, ...], as_json: bool, **wanted: Any) -> None:
+def up(directory: Path, as_json: bool, **wanted: Any) -> None:
     """Start a cluster in DIRECTORY, or what is not running of the one there."""
     from mirage.lab.real.cluster import PrivateCluster
     from mirage.lab.real.spec import LabSpec
 
-    cluster = PrivateCluster(replace(LabSpec(directory=directory, **wanted), extra=extra))
+    cluster = PrivateCluster(LabSpec(directory=directory, **wanted))
+    _refuse_another(cluster.spec, directory, wanted)
     cluster.up()
     if as_json:
         click.echo(json.dumps({"directory": str(cluster.spec.directory), "environment": cluster.user_environment}))
@@ -114,6 +115,24 @@ def run(directory: Path, command: tuple[str, ...]) -> None:
         os.execvpe(command[0], list(command), environment)
     except OSError as error:
         raise click.UsageError(f"cannot run {shown(command[0])}: {error.strerror}") from None
+
+
+def _refuse_another(there: Any, directory: Path, wanted: dict[str, Any]) -> None:
+    """Refuse options of the command line that differ from the cluster that is there."""
+    from mirage.errors import ConfigurationError
+
+    ctx = click.get_current_context()
+    given = {
+        str(option.name): option.opts[0]
+        for option in ctx.command.params
+        if ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+    }
+    other = [given[name] for name in wanted if name in given and wanted[name] != getattr(there, name)]
+    if other:
+        raise ConfigurationError(
+            f"the cluster in {directory} was made with other {', '.join(other)}; leave that out to start it as it is, "
+            f"or `mirage lab down {directory} --purge` first"
+        )
 
 
 def _end_agent(cluster: Any) -> None:

@@ -42,6 +42,8 @@ class PrivateCluster:
     def up(self, patience_s: float = 120.0) -> None:
         """Start whatever is not running, and wait until every node is idle.
 
+        Of a first start that fails nothing stays: the next one may ask for another cluster.
+
         Raises:
             ConfigurationError: A program is missing, a port is taken, the directory's path is too long, or it holds
                 files of others.
@@ -49,19 +51,14 @@ class PrivateCluster:
         """
         require(self.spec)
         require_short_path(self.spec.directory, self.spec.longest_socket)
+        is_first = not files.is_written(self.spec)
         self.write()
-        self._start_clock()
-        self._start_munge()
-        if self.spec.accounting:
-            start_accounting(self.spec, self.processes, self.run, self._until)
-        self.start_controller()
-        for name in self.spec.node_names:
-            (self.spec.state / name).mkdir(exist_ok=True)
-            if not self.processes.alive(name):
-                self.processes.daemon("slurmd", "-N", name)
-        if self.spec.rest and not self.processes.alive("slurmrestd"):
-            self._start_rest()
-        self._until(self._all_idle, patience_s, "all nodes are idle", self.spec.log / "slurmctld.log")
+        try:
+            self._start_all(patience_s)
+        except BaseException:
+            if is_first:
+                self.purge()
+            raise
 
     def write(self) -> None:
         """Write the files of a cluster that has none yet."""
@@ -145,6 +142,20 @@ class PrivateCluster:
 
     # -- pieces -----------------------------------------------------------------------------------------------
 
+    def _start_all(self, patience_s: float) -> None:
+        self._start_clock()
+        self._start_munge()
+        if self.spec.accounting:
+            start_accounting(self.spec, self.processes, self.run, self._until)
+        self.start_controller()
+        for name in self.spec.node_names:
+            (self.spec.state / name).mkdir(exist_ok=True)
+            if not self.processes.alive(name):
+                self.processes.daemon("slurmd", "-N", name)
+        if self.spec.rest and not self.processes.alive("slurmrestd"):
+            self._start_rest()
+        self._until(self._all_idle, patience_s, "all nodes are idle", self.spec.log / "slurmctld.log")
+
     def _start_clock(self) -> None:
         if self.spec.speed > 1 and not self.processes.alive(clock.NAME):
             clock.start_clock(self.spec)
@@ -185,4 +196,4 @@ class PrivateCluster:
 
     def _until(self, condition: Callable[[], bool], patience_s: float, what: str, log: Path) -> None:
         if not wait_until(condition, patience_s):
-            raise SlurmUnreachable(f"waited {patience_s:g} s in vain until {what}; {log} ends with", tail(log))
+            raise SlurmUnreachable(f"waited {patience_s:g} s in vain until {what}; {log.name} ends with", tail(log))
