@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import cache
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from mirage.demo import demonstration
 from mirage.demo.demonstration import demonstrate
 from mirage.duration import DAY_S, HOUR_S
+from mirage.lab.real.processes import lives, with_children
 from mirage.policy.cost import Cost
 from mirage.provision.chain import Link
 from mirage.provision.evaluation.episode import Scenario
@@ -19,6 +22,7 @@ from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.settings import SlurmSettings
 from mirage.trace.statistics.summary import Distribution
 from mirage.trace.table import JobTable
+from waiting import until
 
 BEGIN_S = 2 * HOUR_S
 LINKS = (Link(2, 6 * HOUR_S), Link(1, 6 * HOUR_S))
@@ -92,3 +96,23 @@ def test_the_load_is_that_of_the_cluster_without_the_chains() -> None:
     assert not load.busy[6:].any()
     waits = np.array([0, 3600, 3600 + 1800 - 600])
     assert (load.jobs, load.wait_s) == (3, Distribution.of(waits)), "of what was submitted in the time shown"
+
+
+PARENT = """
+from mirage.demo.demonstration import LINKS, _run_all
+from mirage.policy.cost import Cost
+_run_all([(7, Cost(), LINKS[0].nodes, "reactive")] * 2, 2)
+"""
+
+
+def test_workers_end_with_a_parent_that_is_ended() -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT]) as parent:
+        found: set[int] = set()
+
+        def work() -> bool:
+            found.update(with_children({parent.pid}))
+            return len(found) == 4  # the parent, two workers, and what tidies up behind them
+
+        until(work, 60, "the workers run")
+        parent.terminate()
+    until(lambda: not any(map(lives, found)), 20, "they end")

@@ -6,6 +6,7 @@ The agent keeps the chains alive, as it would on a real cluster; only Slurm is s
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from mirage.demo.keep_alive import keep_alive
 from mirage.duration import DAY_S, MINUTE_S
 from mirage.job_state import Ints
 from mirage.policy.cost import Cost
+from mirage.process import die_with
 from mirage.provision.chain import Link
 from mirage.provision.chain_record import ChainRun
 from mirage.provision.evaluation.episode import Scenario
@@ -140,7 +142,8 @@ Task = tuple[int, Cost, int, str]
 def _run_all(tasks: list[Task], workers: int) -> list[ChainRun]:
     if workers <= 1:
         return [_run(task) for task in tasks]
-    with ProcessPoolExecutor(min(workers, len(tasks)), multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(tasks)), spawn, initializer=die_with, initargs=(os.getpid(),)) as pool:
         return list(pool.map(_run, tasks))
 
 
