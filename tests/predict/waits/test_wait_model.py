@@ -126,6 +126,12 @@ def test_too_few_jobs_are_refused():
         train_wait_model(TABLE[:400], "few.csv")
 
 
+def test_jobs_of_one_moment_are_refused():
+    at_once = JobTable.build(range(600), submit_s=[DAY_S] * 600, start_s=[DAY_S + 60 + k for k in range(600)])
+    with pytest.raises(ConfigurationError, match=r"within 1 s, .*; give a trace of some days"):
+        train_wait_model(at_once, "burst.csv")
+
+
 def test_a_file_without_its_trees_is_named(path, tmp_path):
     whole = read_model_file(path, "waits", 1)
     write_model_file(tmp_path / "m", whole.card, {"scores": whole.arrays["scores"]})

@@ -160,9 +160,18 @@ def hold_out(sample: WaitSample, share: float, settings: RollingSettings, progre
         share: Of the time that the sample spans.
         settings: How often trees are grown, and how.
         progress: Told how many of how many jobs are predicted.
+
+    Raises:
+        ConfigurationError: The sample spans no time.
     """
     first_s, last_s = int(sample.asked_s[0]), int(sample.asked_s[-1])
-    forecast = rolling_forecast(sample, int(last_s - share * (last_s - first_s)), settings, progress=progress)
+    begin_s = int(last_s - share * (last_s - first_s))
+    if begin_s == first_s:
+        raise ConfigurationError(
+            f"all {len(sample):,} jobs were submitted within {last_s - first_s + 1} s, so none can be predicted from "
+            "those before it; give a trace of some days"
+        )
+    forecast = rolling_forecast(sample, begin_s, settings, progress=progress)
     return HeldOut(sample, forecast, sample.started[forecast.first :])
 
 
@@ -184,8 +193,8 @@ def train_wait_model(
         progress: Told how many of how many held-out jobs are predicted.
 
     Raises:
-        ConfigurationError: Fewer than 500 jobs of the table have a submission and a start, or the extra ``predict``
-            is not installed.
+        ConfigurationError: Fewer than 500 jobs of the table have a submission and a start, all were submitted at
+            once, or the extra ``predict`` is not installed.
     """
     settings = settings or RollingSettings()
     names = names_of(table)
