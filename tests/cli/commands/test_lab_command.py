@@ -69,3 +69,16 @@ def test_another_cluster_than_the_one_that_is_there_is_refused_with_what_differs
         "mirage: error: the cluster in big was made with other --nodes, --rest, --set; leave that out to start it "
         "as it is, or `mirage lab down big --purge` first\n"
     )
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"extra": [], "colour": 1}', "\\"])
+@pytest.mark.parametrize("words", [["up"], ["status"], ["env"], ["down"], ["down", "--purge"]])
+def test_a_damaged_description_is_named_with_what_to_do(
+    text: str, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "spec.json").write_text(text)
+    assert main(["lab", *words, str(tmp_path)]) == 1
+    assert capsys.readouterr().err == (
+        f"mirage: error: {tmp_path}/spec.json describes no private cluster; end what still runs, its numbers are in "
+        f"{tmp_path}/run, and remove {tmp_path}\n"
+    )

@@ -16,19 +16,30 @@ from mirage.errors import ConfigurationError
 from mirage.lab.real import packages
 from mirage.lab.real.ports import free_ports
 from mirage.lab.real.spec import NODES, LabSpec, gres_conf, slurm_conf, slurmdbd_conf
+from mirage.whole_file import write_whole
 
 SPEC = "spec.json"
 LETTERS = "abcdefghjkmnpqrstuvwxyz"
 
 
 def read_spec(spec: LabSpec) -> LabSpec:
-    """The description of the cluster in that directory, if there is one; else the one that is given."""
+    """The description of the cluster in that directory, if there is one; else the one that is given.
+
+    Raises:
+        ConfigurationError: It is damaged.
+    """
     directory = spec.directory.resolve()
     kept = directory / SPEC
-    if kept.exists():
-        known = json.loads(kept.read_text(encoding="utf-8"))
-        spec = LabSpec(**{**known, "directory": directory, "extra": tuple(known["extra"])})
-    return replace(spec, directory=directory)
+    if not kept.exists():
+        return replace(spec, directory=directory)
+    try:
+        known = json.loads(kept.read_bytes())
+        return LabSpec(**{**known, "directory": directory, "extra": tuple(known["extra"])})
+    except (ValueError, TypeError, KeyError) as error:
+        raise ConfigurationError(
+            f"{kept} describes no private cluster; end what still runs, its numbers are in {directory / 'run'}, and "
+            f"remove {directory}"
+        ) from error
 
 
 def is_written(spec: LabSpec) -> bool:
@@ -66,7 +77,7 @@ def write_files(spec: LabSpec) -> LabSpec:
         path.touch(0o600 if file == "slurmdbd.conf" else 0o644)
         path.write_text(text, encoding="utf-8")
         path.chmod(0o600 if file == "slurmdbd.conf" else 0o644)
-    (spec.directory / SPEC).write_text(json.dumps(asdict(spec), default=str), encoding="utf-8")
+    write_whole(spec.directory / SPEC, json.dumps(asdict(spec), default=str).encode())
     return spec
 
 
