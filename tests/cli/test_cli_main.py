@@ -147,6 +147,14 @@ def test_a_broken_pipe_is_quiet(swf):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize(("words", "status"), [(["--version"], 0), (["lab", "status", "none"], 1)])
+def test_closed_streams_change_no_exit_status(closed, words, status):
+    run = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *MIRAGE, *words], capture_output=True, text=True)
+    assert run.returncode == status
+    assert "Traceback" not in run.stderr
+
+
 def test_a_full_disk_under_stdout_is_told(swf):
     with open("/dev/full", "w") as full:
         run = subprocess.run([*MIRAGE, "trace", "info", swf], stdout=full, stderr=subprocess.PIPE, text=True)

@@ -98,6 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: The words after ``mirage``; by default those of this process.
     """
+    _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a name the terminal cannot show must not end the command
     try:
@@ -125,6 +126,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _discard_stdout()
         return FAILED
     return status if isinstance(status, int) else 0
+
+
+def _open_closed_streams() -> None:
+    """Point standard output and standard error nowhere where the caller has closed them (``>&-``)."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
 
 
 def _discard_stdout() -> None:
