@@ -7,7 +7,8 @@ from typing import Any
 import click
 import pytest
 
-from mirage.cli.values import COUNTS, DATE, DURATION, LIMITED_DURATION, NUMBERS, POSITIVE_DURATION, WORDS
+from mirage.cli import main
+from mirage.cli.values import COUNTS, DATE, DURATION, LIMITED_DURATION, NUMBERS, POSITIVE_DURATION, WORDS, Number
 from mirage.duration import UNLIMITED_S
 
 pytestmark = pytest.mark.usefixtures("newfoundland")
@@ -33,6 +34,7 @@ pytestmark = pytest.mark.usefixtures("newfoundland")
         (COUNTS, "1, 20", (1, 20)),
         (COUNTS, "999999999", (999_999_999,)),
         (NUMBERS, "1,2.5,-3e1", (1.0, 2.5, -30.0)),
+        (Number(0.25), "0.25", 0.25),
     ],
 )
 def test_values_are_read(kind: click.ParamType, text: Any, value: Any) -> None:  # type: ignore[type-arg]
@@ -42,6 +44,9 @@ def test_values_are_read(kind: click.ParamType, text: Any, value: Any) -> None: 
 @pytest.mark.parametrize(
     ("kind", "text", "message"),
     [
+        (Number(0, 1), "nan", "'nan' is no finite number"),
+        (Number(min=0), "inf", "'inf' is no finite number"),
+        (Number(min=0), "-1", "-1.0 is not in the range x>=0."),
         (POSITIVE_DURATION, "0", "'0' is too short; at least 1 s"),
         (LIMITED_DURATION, "UNLIMITED", "'UNLIMITED' never ends; give a time that does"),
         (LIMITED_DURATION, "99999999d", "'99999999d' never ends; give a time that does"),
@@ -67,3 +72,18 @@ def test_what_cannot_be_read_is_quoted_with_what_can(kind: click.ParamType, text
     with pytest.raises(click.BadParameter) as refused:
         kind.convert(text, None, None)
     assert refused.value.message == message
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "predict", "trace", "-o", "model", "--hold-out", "nan"],
+        ["train", "predict", "trace", "-o", "model", "--refit-days", "nan"],
+        ["train", "decima", "--minutes", "nan"],
+        ["schedule", "run", "--later", "nan"],
+        ["schedule", "run", "--cost-spread", "nan"],
+    ],
+)
+def test_no_range_of_the_command_line_holds_nan(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert f"Invalid value for '{words[-2]}': 'nan' is no finite number" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from typing import Any
 
@@ -37,6 +38,17 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer c
         if self.limited and seconds >= UNLIMITED_S:
             self.fail(f"{shown(value)} never ends; give a time that does", param, ctx)
         return seconds
+
+
+class Number(click.FloatRange):
+    """A finite number of a range: NaN is in every one, to click."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number of the text."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{shown(value)} is no finite number", param, ctx)
+        return number
 
 
 class Date(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only

@@ -12,6 +12,7 @@ import click
 
 from mirage import __version__
 from mirage.cli.options import option_group, seed_option
+from mirage.cli.values import Number
 
 if TYPE_CHECKING:
     from mirage.schedule.compare.trial import Setting
@@ -81,14 +82,14 @@ play_options = option_group(
     ),
     click.option(
         "--later",
-        type=click.FloatRange(min=0),
+        type=Number(min=0),
         default=0.0,
         metavar="SECONDS",
         help="Submit every job so much later: does the result depend on the second?",
     ),
     click.option(
         "--cost-spread",
-        type=click.FloatRange(min=0),
+        type=Number(min=0),
         default=0.0,
         metavar="X",
         help="Coefficient of variation of what starts and restarts cost.  [default: 0, just what is expected]",

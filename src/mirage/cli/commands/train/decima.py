@@ -10,6 +10,7 @@ import click
 
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
 from mirage.cli.output import check_output, resumable
+from mirage.cli.values import Number
 from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -31,9 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--profiles", metavar="FILE", help="Measured TPC-H profiles (JSON, or .gz of it).  [default: built-in jobs]"
 )
-@click.option(
-    "--minutes", type=click.FloatRange(min=0), default=120.0, show_default=True, metavar="N", help="To spend at most."
-)
+@click.option("--minutes", type=Number(min=0), default=120.0, show_default=True, metavar="N", help="To spend at most.")
 @click.option(
     "--imitations",
     type=click.IntRange(0),

@@ -11,6 +11,7 @@ import click
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, seed_option, trace_options
 from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
+from mirage.cli.values import Number
 from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
 
@@ -28,7 +29,7 @@ from mirage.errors import ConfigurationError
 @click.option("-o", "out", required=True, metavar="MODEL", help="File to write.")
 @click.option(
     "--hold-out",
-    type=click.FloatRange(0.02, 0.5),
+    type=Number(0.02, 0.5),
     default=0.2,
     show_default=True,
     metavar="SHARE",
@@ -36,7 +37,7 @@ from mirage.errors import ConfigurationError
 )
 @click.option(
     "--refit-days",
-    type=click.FloatRange(0.25),
+    type=Number(0.25),
     default=7.0,
     show_default=True,
     metavar="DAYS",
