@@ -42,6 +42,7 @@ def test_a_cluster_that_is_not_there_is_named_with_what_starts_it(
     [
         (["up", "--nodes", "501"], "Invalid value for '--nodes': 501 is not in the range 1<=x<=500."),
         (["up", "--gpus", "-1"], "Invalid value for '--gpus': -1 is not in the range 0<=x<=16."),
+        (["up", "--port", "64001"], "Invalid value for '--port': 64001 is not in the range 0<=x<=64000."),
         (["up", "--speed", "61"], "Invalid value for '--speed': 61 is not in the range 1<=x<=60."),
         (["up", "--preempt", "a"], "Invalid value for '--preempt': 'a' is not one of 'none', 'qos', 'partition_prio'."),
         (["up", "file"], "Invalid value for '[DIRECTORY]': Directory 'file' is a file."),
@@ -63,11 +64,11 @@ def test_another_cluster_than_the_one_that_is_there_is_refused_with_what_differs
 ) -> None:
     monkeypatch.chdir(tmp_path)
     PrivateCluster(LabSpec(directory=Path("big"), nodes=2, extra=("KillWait=9",))).write()
-    words = ["--nodes", "8", "--rest", "--speed", "1", "--set", "KillWait=9", "--set", "MinJobAge=9"]
+    words = ["--nodes", "8", "--rest", "--port", "9000", "--speed", "1", "--set", "KillWait=9", "--set", "MinJobAge=9"]
     assert main(["lab", "up", "big", *words]) == 1
     assert capsys.readouterr().err == (
-        "mirage: error: the cluster in big was made with other --nodes, --rest, --set; leave that out to start it "
-        "as it is, or `mirage lab down big --purge` first\n"
+        "mirage: error: the cluster in big was made with other --nodes, --rest, --port, --set; leave that out to start "
+        "it as it is, or `mirage lab down big --purge` first\n"
     )
 
 

@@ -47,6 +47,14 @@ def lab() -> None:
 )
 @click.option("--accounting/--no-accounting", default=False, help="With MariaDB and slurmdbd.")
 @click.option("--rest/--no-rest", default=False, help="With slurmrestd.")
+@click.option(
+    "--port",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, 64_000),
+    metavar="N",
+    help="First of its ports: N to N+3, and one a node from N+101 on; 0 for free ones.",
+)
 @click.option("--preempt", default="none", type=click.Choice(["none", "qos", "partition_prio"]), show_default=True)
 @click.option("--set", "extra", multiple=True, metavar="KEY=VALUE", help="A further line of slurm.conf.")
 @json_output
