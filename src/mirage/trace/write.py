@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from mirage.errors import TraceError, UnknownName
+from mirage.errors import ConfigurationError, TraceError, UnknownName
 from mirage.trace.formats.csv import csv_bytes
 from mirage.trace.formats.parquet import parquet_bytes
 from mirage.trace.formats.swf_write import swf_bytes
@@ -34,7 +34,7 @@ def write_trace(table: JobTable, path: str | os.PathLike[str], format: str | Non
         format: ``csv``, ``parquet`` or ``swf``; by default what the name ends in.
 
     Raises:
-        UnknownName: There is no such format.
+        UnknownName, ConfigurationError: As ``format_to_write`` says.
         TraceError: The file cannot be written: the disk is full, the folder absent …
     """
     name = format_to_write(path, format)
@@ -52,10 +52,15 @@ def format_to_write(path: str | os.PathLike[str], format: str | None = None) -> 
     """The name of the format a file is to have: the one asked for, else what its name ends in.
 
     Raises:
-        UnknownName: There is no such format.
+        UnknownName: There is no format of the name that is asked for.
+        ConfigurationError: None is asked for, and the file's name ends in none.
     """
     suffixes = [suffix.removeprefix(".") for suffix in Path(path).suffixes]
     name = format or next(iter(suffixes[-2:-1] if suffixes[-1:] == ["gz"] else suffixes[-1:]), "")
+    if format is None and name not in WRITERS:
+        raise ConfigurationError(
+            f"{path}: its name tells no format to write; let it end in .{', .'.join(WRITERS)}, or name one with --to"
+        )
     if name not in WRITERS:
         raise UnknownName("format to write", name, WRITERS)
     return name

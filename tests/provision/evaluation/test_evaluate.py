@@ -204,6 +204,12 @@ def test_a_policy_that_wants_to_be_left_alone_is(busy_setting):
         (["lead:soon"], {}, ConfigurationError, "lead takes hours"),
         (["reactive:3"], {}, ConfigurationError, "takes no parameter"),
         (["reactive"], {"windows": 60}, ConfigurationError, "after the last job of the trace: .* 19 windows fit"),
+        (
+            ["reactive"],
+            {"begin_s": 2**40},
+            ConfigurationError,
+            "trace: beyond the year 9999, .*: begin earlier, or ask",
+        ),
         (["reactive"], {"windows": 0}, ConfigurationError, "at least one window"),
         (["reactive"], {"begin_s": -10 * DAY_S}, ConfigurationError, "begins before the trace"),
     ],

@@ -171,11 +171,11 @@ def check_windows(scenario: Scenario, protocol: Protocol, links: Sequence[Link])
         when = _dates(protocol.submits_s(protocol.windows - 1), first_s, last_s)
         raise ConfigurationError(
             f"the predecessor of window {protocol.windows - 1} would be submitted after the last job of the trace: "
-            f"{when}; {fitting} windows fit"
+            f"{when}; {fitting} windows fit: begin earlier, or ask for fewer"
         )
 
 
 def _dates(begin_s: int, first_s: int, last_s: int) -> str:
     from mirage.trace.statistics.summary import iso_utc
 
-    return f"{iso_utc(begin_s)}, jobs are submitted {iso_utc(first_s)} to {iso_utc(last_s)}"
+    return f"{iso_utc(begin_s) or 'beyond the year 9999'}, jobs are submitted {iso_utc(first_s)} to {iso_utc(last_s)}"

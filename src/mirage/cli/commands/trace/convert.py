@@ -56,8 +56,8 @@ def convert(trace: str, out: str, to: str | None, scale_nodes: Fraction | None, 
     CSV and Parquet hold the whole job table; SWF holds what eighteen numbers can say. OUT is replaced only
     when it is complete; a name that ends in .gz is compressed.
     """
-    format_to_write(out, to)
     check_output(out)
+    format_to_write(out, to)
     table = read_named_trace(trace, reading).table
     if scale_nodes is not None:
         table = scaled_nodes(table, scale_nodes)

@@ -76,8 +76,8 @@ def generate(
     """
     if days is not None and jobs is not None:
         raise click.UsageError("--days and --jobs exclude each other")
-    format_to_write(out, to)
     check_output(out)
+    format_to_write(out, to)
     model = _model(like, nodes, reading)
     table = generate_workload(
         model,
