@@ -119,7 +119,7 @@ def test_a_trace_that_says_next_to_nothing() -> None:
         *(f"<dim>{name}     0     -       -    -    -    -    -    -</>" for name in names),
         "",
         "<dim>states      </>COMPLETED 1, CANCELLED 1",
-        "<dim>oddities    </>none",
+        "<dim>oddities    </>never started 1",
     ]
 
 
