@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import pytest
 from toy_profiles import CLUSTER, write_profiles
 
-from mirage.errors import ConfigurationError, MirageError, SlurmError, UnknownName
+from mirage.errors import ConfigurationError, ContractBroken, MirageError, SlurmError, UnknownName
 from mirage.schedule.cluster import GpuCluster, ServerGroup
 from mirage.schedule.compare.comparison import compare
 from mirage.schedule.compare.journal import FILE
@@ -158,6 +158,21 @@ class StartsNone:
         if self.jobs == 1:
             raise ValueError("one job\nis too few")
         return Plan()
+
+
+class Unmade:
+    """A scheduler of another package that cannot be made."""
+
+    def __init__(self) -> None:
+        raise OSError("no such\nlicence")
+
+
+def test_a_scheduler_that_cannot_be_made_is_told_of_in_one_line(
+    workloads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SCHEDULERS, "unmade", SchedulerSpec(f"{__name__}:Unmade", "fails"))
+    with pytest.raises(ContractBroken, match=r"^OSError: no such licence \(.*\); mend the scheduler, or leave it out$"):
+        compare(workloads, ["unmade", "fifo"], ONE_GPU)
 
 
 def test_a_trial_that_fails_leaves_the_others_their_rows(

@@ -14,7 +14,7 @@ from mirage.schedule.compare.journal import Journal
 from mirage.schedule.compare.keys import keys_of
 from mirage.schedule.compare.row import Row, mean_rows
 from mirage.schedule.compare.scheduler_text import SchedulerText
-from mirage.schedule.compare.trial import Failure, Outcome, Setting, Trial, begin, read
+from mirage.schedule.compare.trial import Failure, Outcome, Setting, Trial, begin, read, told_in_one_line
 from mirage.schedule.workload.names import workload_names
 from mirage.schedule.workload.read import read_any_profiles
 
@@ -138,8 +138,9 @@ def _check(trials: Sequence[Trial], setting: Setting) -> None:
     """Have what is wrong with profiles, workloads and schedulers told before anything is played."""
     if not trials:
         return
-    for scheduler in dict.fromkeys(trial.scheduler for trial in trials):
-        scheduler.make()
+    with told_in_one_line():
+        for scheduler in dict.fromkeys(trial.scheduler for trial in trials):
+            scheduler.make()
     profiles = read_any_profiles(setting.profiles, setting.cluster)
     for workload in dict.fromkeys(trial.workload for trial in trials):
         read(setting, workload, profiles)

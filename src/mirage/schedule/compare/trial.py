@@ -107,7 +107,7 @@ class Failure:
 
 
 @contextmanager
-def _told_in_one_line() -> Iterator[None]:
+def told_in_one_line() -> Iterator[None]:
     """Errors that nobody raised on purpose, and where they came up: a scheduler may come from another package."""
     try:
         yield
@@ -121,7 +121,7 @@ def _told_in_one_line() -> Iterator[None]:
         ) from error
 
 
-@_told_in_one_line()
+@told_in_one_line()
 def play(setting: Setting, workload: Workload, scheduler: SchedulerText) -> tuple[Outcome, GpuLog]:
     """Play a workload to its end; its measures and its log.
 

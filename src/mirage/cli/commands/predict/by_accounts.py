@@ -35,10 +35,9 @@ class WaitsByAccounts:
 
     def record(self) -> dict[str, Any]:
         """A JSON object, waits in seconds."""
-        from mirage.predict.start.levels import MEDIAN, SHARES, ends
+        from mirage.cli.commands.predict.told import ranges_record
 
-        ranges = {f"{share:.0%}": [self.waits_s[end] for end in ends(share)] for share in SHARES}
-        return {"model": self.model, "median": self.waits_s[MEDIAN], **ranges}
+        return {"model": self.model, **ranges_record(self.waits_s)}
 
     def line(self) -> str:
         """A line for people."""

@@ -173,11 +173,15 @@ def limit_record(limit_s: int) -> int | str | None:
 
 
 def waits_record(prediction: StartPrediction, told_s: Sequence[float]) -> dict[str, Any]:
+    """Waits in seconds: the mean beside what ``ranges_record`` has."""
+    return {"mean": round(prediction.mean_s, 1), **ranges_record(told_s)}
+
+
+def ranges_record(waits_s: Sequence[float]) -> dict[str, Any]:
     """Waits in seconds: the median, and the ends of the ranges by the share that they hold."""
     from mirage.predict.start.levels import MEDIAN, SHARES, ends
 
-    ranges = {f"{share:.0%}": [told_s[end] for end in ends(share)] for share in SHARES}
-    return {"median": told_s[MEDIAN], "mean": round(prediction.mean_s, 1), **ranges}
+    return {"median": waits_s[MEDIAN], **{f"{share:.0%}": [waits_s[end] for end in ends(share)] for share in SHARES}}
 
 
 def utc(at_s: float) -> str:
