@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from functools import cache
@@ -116,3 +117,4 @@ def test_workers_end_with_a_parent_that_is_ended() -> None:
         until(work, 60, "the workers run")
         parent.terminate()
     until(lambda: not any(map(lives, found)), 20, "they end")
+    assert parent.returncode == -signal.SIGTERM, "nothing but the signal ended them"

@@ -126,16 +126,7 @@ class SlurmSettings:
         found: dict[str, float | bool] = {"limit_check_s": LIMIT_CHECK_S, "consecutive": True}
         if expires := _CREDENTIAL.search(options.get("authinfo", "")):
             found["requeue_hold_s"] = int(expires[1]) + 1
-        for word in options.get("schedulerparameters", "").split(","):
-            key, _, value = word.strip().partition("=")
-            if key == "preempt_youngest_first":
-                found["youngest_first"] = True
-            if key in _SCHEDULER_PARAMETERS and value:
-                name, unit = _SCHEDULER_PARAMETERS[key]
-                found[name] = _number(path, key, value) * unit
-        if found.get("bf_interval_s") == -1 or "builtin" in options.get("schedulertype", ""):
-            found.pop("bf_interval_s", None)
-            found["max_job_test"] = 0
+        found |= _scheduler_parameters(options, path)
         for key, name in _PRIORITY_WEIGHTS.items():
             if key in options:
                 found[name] = _number(path, key, options[key])
@@ -179,12 +170,14 @@ _LEAST = {
 """The least value of whole numbers; by periods something is divided."""
 
 _SCHEDULER_PARAMETERS = {
-    "bf_interval": ("bf_interval_s", 1),
-    "bf_resolution": ("bf_resolution_s", 1),
-    "bf_window": ("bf_window_s", MINUTE_S),
-    "bf_max_job_test": ("max_job_test", 1),
-    "default_queue_depth": ("default_queue_depth", 1),
+    "bf_interval": ("bf_interval_s", 1, 1),
+    "bf_resolution": ("bf_resolution_s", 1, 1),
+    "bf_window": ("bf_window_s", MINUTE_S, 1),
+    "bf_max_job_test": ("max_job_test", 1, 1),
+    "default_queue_depth": ("default_queue_depth", 1, 0),
 }
+"""Parameter → setting, its unit in seconds, and the least that slurmctld takes (backfill.c, job_scheduler.c)."""
+
 _PRIORITY_WEIGHTS = {
     "priorityweightage": "weight_age",
     "priorityweightfairshare": "weight_fairshare",
@@ -198,6 +191,23 @@ _ENFORCE_LIMITS = {"limits", "safe", "all"}
 _CREDENTIAL = re.compile(r"cred_expire=(\d+)", re.IGNORECASE)
 _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*$", re.IGNORECASE)
 _OPTION = re.compile(r"\s*([A-Za-z]+)\s*=\s*(\S.*?)\s*$")
+
+
+def _scheduler_parameters(options: Mapping[str, str], path: str | Path) -> dict[str, float | bool]:
+    """Settings of ``SchedulerParameters``; numbers that are too small count for nothing, as slurmctld has it."""
+    found: dict[str, float | bool] = {}
+    backfills = "builtin" not in options.get("schedulertype", "")
+    for word in options.get("schedulerparameters", "").split(","):
+        key, _, value = word.strip().partition("=")
+        if key == "preempt_youngest_first":
+            found["youngest_first"] = True
+        if key in _SCHEDULER_PARAMETERS and value:
+            name, unit, least = _SCHEDULER_PARAMETERS[key]
+            number = _number(path, key, value)
+            backfills &= (key, number) != ("bf_interval", -1)
+            if number >= least:
+                found[name] = number * unit
+    return found if backfills else found | {"max_job_test": 0}
 
 
 def read_options(path: str | Path) -> dict[str, str]:

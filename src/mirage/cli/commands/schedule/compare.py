@@ -8,14 +8,7 @@ from pathlib import Path
 
 import click
 
-from mirage.cli.commands.schedule.options import (
-    NAMES,
-    PlayOptions,
-    play_options,
-    provenance,
-    tell_left_out,
-    tell_unmeasured,
-)
+from mirage.cli.commands.schedule.options import NAMES, PlayOptions, play_options, provenance, tell_left_out
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_page
 from mirage.cli.study import ExecutorOptions, executor_options
@@ -70,7 +63,6 @@ def compare(
     setting = played.setting()
     if report is not None:
         check_page(report)
-    tell_unmeasured(setting)
 
     from mirage.report.schedule.page import comparison_page
     from mirage.report.schedule.terminal import print_rows

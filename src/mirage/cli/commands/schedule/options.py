@@ -38,7 +38,7 @@ class PlayOptions:
     seed: int
 
     def setting(self) -> Setting:
-        """Where workloads are played.
+        """Where workloads are played; GPU types on which no model was measured are told on standard error.
 
         Raises:
             ClusterError: The cluster's file cannot be used.
@@ -49,7 +49,7 @@ class PlayOptions:
         from mirage.schedule.compare.own_costs import OwnCosts
         from mirage.schedule.compare.trial import Setting
 
-        return Setting(
+        setting = Setting(
             cluster=gpu_cluster(self.cluster),
             profiles=self.profiles,
             seed=self.seed,
@@ -59,6 +59,8 @@ class PlayOptions:
             skip_impossible=self.skip_impossible,
             own_costs=OwnCosts(self.restart_s, self.save_s, self.checkpoint_s),
         )
+        _tell_unmeasured(setting)
+        return setting
 
 
 play_options = option_group(
@@ -135,8 +137,7 @@ def provenance(played: PlayOptions, setting: Setting) -> dict[str, Any]:
     }
 
 
-def tell_unmeasured(setting: Setting) -> None:
-    """Say on standard error on which GPU types of the cluster no model was measured."""
+def _tell_unmeasured(setting: Setting) -> None:
     from mirage.schedule.workload.read import unmeasured_types
 
     unmeasured = unmeasured_types(setting.profiles, setting.cluster) if setting.profiles is not None else ()

@@ -6,14 +6,7 @@ import json
 
 import click
 
-from mirage.cli.commands.schedule.options import (
-    NAMES,
-    PlayOptions,
-    play_options,
-    provenance,
-    tell_left_out,
-    tell_unmeasured,
-)
+from mirage.cli.commands.schedule.options import NAMES, PlayOptions, play_options, provenance, tell_left_out
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_page
 from mirage.whole_file import write_output
@@ -49,7 +42,6 @@ def run(
     setting = played.setting()
     if report is not None:
         check_page(report)
-    tell_unmeasured(setting)
 
     from dataclasses import asdict
 
