@@ -73,4 +73,5 @@ def _jobs(asked: Requests, done_s: np.ndarray, start_s: Any) -> Jobs:
     return Jobs(
         np.arange(n), asked.user, zero, zero, asked.nodes, zero - 1, zero - 1, asked.limit_s, asked.submit_s,
         asked.submit_s, zero + start_s, zero, done_s, zero.astype(float), name=asked.name, account=asked.account,
+        nice=zero,
     )  # fmt: skip

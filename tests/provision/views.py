@@ -14,6 +14,7 @@ def jobs(*rows: dict[str, Any]) -> Jobs:
     defaults: dict[str, Any] = {
         "user": 1, "partition": 0, "qos": 0, "nodes": 1, "gpus": -1, "cpus": 1, "limit_s": 3600, "submit_s": 0,
         "eligible_s": 0, "start_s": -1, "width": 0, "done_s": 0.0, "priority": 0.0, "name": -1, "account": -1,
+        "nice": 0,
     }  # fmt: skip
     full = [{**defaults, "id": k, **row} for k, row in enumerate(rows)]
     columns = {name: np.array([row[name] for row in full]) for name in ("id", *defaults)}

@@ -12,9 +12,9 @@ from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, PlanInfeasible
 from mirage.forecast.arrivals import Arrivals, past_arrivals
 from mirage.forecast.limited import foreseen, with_limited
+from mirage.forecast.priority_offsets import PriorityOffsets
 from mirage.forecast.rollout_kernel import Draws, leave_queue, most_arrivals, roll_out
 from mirage.forecast.run_times import RunTimes, chances, uniform
-from mirage.forecast.standings import Standings
 from mirage.forecast.use_history import History
 from mirage.job_state import MISSING, Ints
 from mirage.policy.start_forecast import StartForecast
@@ -132,9 +132,9 @@ class QueueFutures:
         )
         self._scratch = [scratch, *(self._fresh_scratch() for _ in range(1, self.threads))]
         self.keeps_age = scheduler.hold_keeps_age
-        self.standings, self.seed = Standings(view, scheduler), forecaster.seed
-        self.past.jobs.boost = self.standings.of_users(self.past.jobs.user)
-        self.seen.live.boost[waiting : len(view.pending)] = self.standings.of_users(view.pending.user[waiting:])
+        self.offsets, self.seed = PriorityOffsets(view, scheduler), forecaster.seed
+        self.past.jobs.boost = self.offsets.of_users(self.past.jobs.user)
+        self.seen.live.boost[waiting : len(view.pending)] = self.offsets.of_users(view.pending.user[waiting:])
         self._ids = np.concatenate([view.pending.id, view.running.id])
 
     def are_of(self, view: View) -> bool:
@@ -204,7 +204,7 @@ class QueueFutures:
         anchors = np.arange(len(delays_s)) % ANCHORS == 0
         anchors[-1:] = True
         link = np.repeat(_link(chain, len(self._ids) + len(self.world.jobs)), len(self.days)).view(np.recarray)
-        link.boost = self.standings.of_user(chain.user, len(self.days), self.seed)
+        link.boost = self.offsets.of_link(chain, len(self.days), self.seed)
         present = np.flatnonzero(self._ids == chain.predecessor)
         present_slot = int(present[0]) if len(present) else NOBODY
 

@@ -113,6 +113,7 @@ def _jobs(ids: Ints, nodes: Ints, limit_s: int, submit_s: Ints, start_s: Ints, n
         priority=none.astype(np.float64),
         name=ids % 6,
         account=ids % 2,
+        nice=none,
     )
 
 

@@ -39,10 +39,11 @@ class Jobs:
         start_s: Start of a running job; ``MISSING`` for a pending one.
         width: Nodes held now; 0 for a pending job.
         done_s: Run time already done, in earlier stretches too.
-        priority: As the scheduler last computed it; 0 where it has none, and while held. (Slurm shows 1 for none, and
-            no less.)
+        priority: As the scheduler last computed it; 0 where it has none, and while held. Slurm shows no less than 1:
+            for none, and where the nice leaves less.
         name: Code of the folded job name.
         account: Code of the account that the job is charged to.
+        nice: What was subtracted from the priority (``--nice``); 0 in a simulation, which shows none.
     """
 
     id: Ints
@@ -61,6 +62,7 @@ class Jobs:
     priority: NDArray[np.float64]
     name: Ints
     account: Ints
+    nice: Ints
 
     def __len__(self) -> int:
         return len(self.id)
@@ -163,6 +165,11 @@ class Chain:
         name: Code of the folded name of the links, as in ``Jobs``.
         account: Code of their account.
         queued: The next link, once it has been submitted; None before.
+        priority: Of the job of the next link as the scheduler last computed it, held by a dependency or not; 0 where
+            there is no such job, or it has none.
+        accrues_s: Since when the age in that priority counts; ``MISSING`` where it holds none.
+        qos: Code of the QOS of the links, as in ``Jobs``; ``MISSING`` where it is unknown.
+        nice: What the user subtracts from the priority of the links.
     """
 
     nodes: int
@@ -179,6 +186,10 @@ class Chain:
     name: int = -1
     account: int = -1
     queued: QueuedLink | None = None
+    priority: float = 0.0
+    accrues_s: int = -1
+    qos: int = -1
+    nice: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +200,7 @@ class View:
         pending: Jobs that compete for nodes; of a provisioner's view the first ``MOST_PENDING``.
         held: Jobs that do not compete now: held, waiting for a time or for another job, or over a limit of their user.
         chain: The chain to decide about; None for policies of the whole cluster.
+        qos_factor: By code of the QOS, its priority over the largest, 0 … 1; empty where it is unknown.
         phase_s: Seconds since the ten-minute pass of ``mirage-2023``; 0 elsewhere, as no Slurm tells it.
     """
 
@@ -200,3 +212,4 @@ class View:
     ended: Ended
     chain: Chain | None = None
     phase_s: int = 0
+    qos_factor: tuple[float, ...] = ()

@@ -55,10 +55,11 @@ class Backend(Protocol):
         """
         ...
 
-    def signal(self, job: int, name: str) -> None:
-        """Send a signal (``USR2``) to the batch script and to all its steps.
+    def signal(self, job: int | Sequence[int], name: str) -> None:
+        """Send a signal (``USR2``) to the batch script and to all steps of a job that runs, or of several.
 
-        A job that has ended is no error.
+        One client command. A job that has ended, or waits, is no error. A refusal says that at least one of the others
+        has not been signalled.
         """
         ...
 

@@ -142,6 +142,15 @@ class SlurmClient:
         """
         return self._run(["sacctmgr", "--parsable2", "show", "qos", f"format={','.join(_QOS_COLUMNS)}"]).stdout
 
+    def default_qos(self) -> str:
+        """The QOS of this user's jobs that name none; empty where accounting has no word of it.
+
+        Raises:
+            SlurmRefused: The site keeps no accounts, or will not tell.
+        """
+        words = ["sacctmgr", "--parsable2", "--noheader", "show", "assoc", f"user={self.user}", "format=DefaultQOS"]
+        return next(filter(None, self._run(words).stdout.splitlines()), "")
+
     def associations(self, cluster: str) -> str:
         """Text of ``sacctmgr -P show assoc``: accounts and their users, with limits on jobs that gather age.
 
@@ -201,9 +210,13 @@ class SlurmClient:
         """``scancel``."""
         self._on_job(["scancel", *(["--state=PENDING"] if only_pending else []), str(job)])
 
-    def signal(self, job: int, name: str) -> None:
-        """``scancel --signal --full``: to the batch script, its children and all steps."""
-        self._on_job(["scancel", f"--signal={name}", "--full", str(job)])
+    def signal(self, job: int | Sequence[int], name: str) -> None:
+        """``scancel --signal --full``: to the batch script, its children and all steps.
+
+        Without ``--state=RUNNING`` a job that was just requeued keeps scancel busy for 95 s (22.05.8).
+        """
+        jobs = [str(job)] if isinstance(job, int) else map(str, job)
+        self._on_job(["scancel", f"--signal={name}", "--full", "--state=RUNNING", *jobs])
 
     def update(self, job: int | Sequence[int], changes: Mapping[str, str]) -> None:
         """``scontrol update``."""
@@ -238,7 +251,8 @@ class SlurmClient:
 
     def _on_job(self, argv: Sequence[str]) -> None:
         done = self.runner.run(argv)
-        if done.status == 0 or _GONE.search(done.stderr):
+        each = [line for line in done.stderr.splitlines() if "job id" in line] or [done.stderr]
+        if done.status == 0 or all(map(_GONE.search, each)):
             return
         self._checked(done, argv[0])
 

@@ -82,6 +82,7 @@ def queued_job(record: Record) -> QueuedJob:
         array=tasks if state is JobState.PENDING else "",
         reason=text(record.get("state_reason")),
         priority=number_or(record.get("priority"), 0.0),
+        nice=round(number_or(record.get("nice"), 0.0)),
         nodes=nodes,
         cpus=count(record.get("cpus"), 1),
         gpus=gpus_of(tres, text(record.get("tres_per_node")), nodes),

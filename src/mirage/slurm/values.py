@@ -31,7 +31,9 @@ class QueuedJob:
         id: The number that ``scancel`` and ``scontrol`` take.
         array: Task expression of an array that still waits as one (``4-9%4``); empty otherwise.
         reason: Why it waits, in Slurm's words.
-        priority: As Slurm last computed it.
+        priority: As Slurm last computed it, a job that waits for another one too; 0 of one on hold. Slurm shows no less
+            than 1 of all others, however large their nice is.
+        nice: What the user, or an operator, has subtracted from the priority (``--nice``).
         nodes: Requested while pending, held while running.
         cpus: In all.
         gpus: In all, 0 for none.
@@ -57,6 +59,7 @@ class QueuedJob:
     array: str = ""
     reason: str = ""
     priority: float = 0.0
+    nice: int = 0
     nodes: int = 1
     cpus: int = 1
     gpus: int = 0

@@ -207,9 +207,10 @@ class _Columns:
             "cpus": lambda job: self._a_node(job, max(job.cpus, 1)),
             "limit_s": lambda job: _limit(job.limit_s, default_s.get(_first(job.partition), DAY_S)),
             "submit_s": lambda job: job.submit_s,
-            "priority": lambda job: job.priority if job.priority > 1 else 0.0,
+            "priority": lambda job: job.priority if job.priority > 1 or job.nice > 0 else 0.0,
             "name": self.names.name_of,
             "account": self.names.account_of,
+            "nice": lambda job: job.nice,
             **further,
         }
         kinds = {name: np.float64 if name in ("done_s", "priority") else np.int64 for name in columns}

@@ -40,6 +40,12 @@ def count_of(text: str, otherwise: int = 0) -> int:
         return otherwise
 
 
+def signed(text: str) -> int:
+    """An integer with or without a sign; 0 for any other text."""
+    number = whole_number(text.strip().removeprefix("-")) or 0
+    return -number if text.strip().startswith("-") else number
+
+
 def decimal(text: str) -> float:
     """A number; 0 where there is none."""
     try:

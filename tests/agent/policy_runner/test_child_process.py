@@ -129,7 +129,7 @@ AGENT = """
     from mirage.policy.view import Chain, Ended, Jobs, Nodes, View
 
     if __name__ == "__main__":
-        no_jobs = [np.zeros(0, np.int64)] * 16
+        no_jobs = [np.zeros(0, np.int64)] * 17
         nodes = Nodes(True, np.zeros((1, 2), np.int64), np.zeros((1, 2), np.int64), np.ones((1, 1), bool))
         view = View(0, nodes, Jobs(*no_jobs), Jobs(*no_jobs), Jobs(*no_jobs), Ended.nothing())
         runner = ChildProcess()

@@ -13,7 +13,8 @@ from mirage.slurm.values import QueuedJob
 
 CELLS = {
     "JobID": "17", "State": "RUNNING", "UserName": "ada", "Account": "lab", "Partition": "gpu", "QOS": "high",
-    "ArrayTaskID": "N/A", "Reason": "None", "PriorityLong": "4031", "NumNodes": "2", "NumCPUs": "128",
+    "ArrayTaskID": "N/A", "Reason": "None", "PriorityLong": "4031", "Nice": "-30",
+    "NumNodes": "2", "NumCPUs": "128",
     "tres-alloc": "cpu=128,mem=1T,node=2,gres/gpu=16", "tres-per-node": "gres:gpu:8", "OverSubscribe": "NO",
     "TimeLimit": "2-00:00:00", "SubmitTime": "1795209000", "EligibleTime": "1795209001", "AccrueTime": "1795209002",
     "StartTime": "1795209060", "EndTime": "1795381860", "Dependency": "(null)",
@@ -22,9 +23,10 @@ CELLS = {
 }  # fmt: skip
 
 JOB = QueuedJob(
-    17, JobState.RUNNING, name="train, again", user="ada", account="lab", partition="gpu", qos="high", priority=4031.0,
-    nodes=2, cpus=128, gpus=16, limit_s=172_800, submit_s=1795209000, eligible_s=1795209001, accrues_s=1795209002,
-    start_s=1795209060, end_s=1795381860, comment="mirage:x:1", nodelist="n[1-2]", whole_nodes=True,
+    17, JobState.RUNNING, name="train, again", user="ada", account="lab", partition="gpu", qos="high",
+    priority=4031.0, nice=-30, nodes=2, cpus=128, gpus=16, limit_s=172_800, submit_s=1795209000,
+    eligible_s=1795209001, accrues_s=1795209002, start_s=1795209060, end_s=1795381860, comment="mirage:x:1",
+    nodelist="n[1-2]", whole_nodes=True,
 )  # fmt: skip
 
 
@@ -89,6 +91,8 @@ WAITS = replace(JOB, state=JobState.PENDING, start_s=MISSING, end_s=MISSING, nod
         ({"NumNodes": "?"}, {"nodes": 1, "gpus": 8}),
         ({"NumCPUs": "1K"}, {"cpus": 1024}),
         ({"PriorityLong": "many"}, {"priority": 0.0}),
+        ({"Nice": "500"}, {"nice": 500}),
+        ({"Nice": "N/A"}, {"nice": 0}),
         ({"OverSubscribe": "YES"}, {"whole_nodes": False}),
         ({"Account": "(null)", "QOS": "N/A", "Comment": "(null)"}, {"account": "", "qos": "", "comment": ""}),
         ({"Comment": " a, b|c\nd "}, {"comment": "a, b|c\nd"}),

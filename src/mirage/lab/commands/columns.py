@@ -80,6 +80,7 @@ _QUEUE: dict[str, Column] = {
     "reason": ("REASON", lambda job, form: job.reason or "None"),
     "prioritylong": ("PRIORITY", lambda job, form: str(int(job.priority))),
     "priority": ("PRIORITY", lambda job, form: f"{job.priority / 2**32:.14f}"),
+    "nice": ("NICE", lambda job, form: str(job.nice)),
     "numnodes": ("NODES", lambda job, form: str(job.nodes)),
     "numcpus": ("CPUS", lambda job, form: str(job.cpus)),
     "tres-alloc": ("TRES_ALLOC", lambda job, form: tres(job.nodes, job.cpus, job.gpus)),
@@ -109,7 +110,8 @@ QUEUE = _QUEUE | {"jobarrayid": _QUEUE["jobid"]}
 QUEUE_LETTERS = {
     "i": "jobid", "A": "jobid", "F": "jobid", "T": "state", "t": "statecompact", "u": "username", "a": "account",
     "P": "partition", "q": "qos", "K": "arraytaskid", "r": "reason", "Q": "prioritylong", "p": "priority",
-    "D": "numnodes", "C": "numcpus", "b": "tres-per-node", "h": "oversubscribe", "l": "timelimit", "M": "timeused",
+    "y": "nice", "D": "numnodes", "C": "numcpus", "b": "tres-per-node", "h": "oversubscribe", "l": "timelimit",
+    "M": "timeused",
     "L": "timeleft", "V": "submittime", "S": "starttime", "e": "endtime", "E": "dependency", "N": "nodelist",
     "R": "reasonlist", "k": "comment", "j": "name",
 }  # fmt: skip
@@ -236,7 +238,7 @@ def node_line(node: Node) -> str:
 def job_line(job: QueuedJob, form: Form) -> str:
     """As ``scontrol show job``."""
     return (
-        f"JobId={job.id} JobName={job.name} UserId={job.user}(0) Priority={int(job.priority)} Nice=0 "
+        f"JobId={job.id} JobName={job.name} UserId={job.user}(0) Priority={int(job.priority)} Nice={job.nice} "
         f"Account={job.account} QOS={job.qos} JobState={job.state.name} Reason={job.reason or 'None'} "
         f"Dependency={job.dependency or '(null)'} ExitCode={job.exit_code}:{job.exit_signal} "
         f"RunTime={format_duration(_ran_s(job, form))} TimeLimit={format_duration(job.limit_s)} "

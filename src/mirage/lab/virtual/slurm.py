@@ -212,9 +212,13 @@ class VirtualSlurm:
         if waited:
             own.end(JobState.CANCELLED, self.now_s)
 
-    def signal(self, job: int, name: str) -> None:
+    def signal(self, job: int | Sequence[int], name: str) -> None:
         """A job that leaves on it begins its checkpoint; one that does not care ends of a deadly one."""
         self.arrive()
+        for number in [job] if isinstance(job, int) else job:
+            self._signal(number, name)
+
+    def _signal(self, job: int, name: str) -> None:
         own = self._mine(job, "scancel: error: Kill job error on job id {}: ")
         name = name.removeprefix("SIG")
         if own is None or own.over or self.sim.state.fate[job - 1] != RUNNING:

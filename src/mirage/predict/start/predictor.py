@@ -27,6 +27,8 @@ class JobRequest:
         gpus: Per node; −1 where it takes whole nodes.
         cpus: Per node; −1 where it takes whole nodes.
         user: Code of the user.
+        qos: Code of the QOS; −1 where it is unknown.
+        nice: What the user subtracts from its priority.
     """
 
     nodes: int
@@ -35,6 +37,8 @@ class JobRequest:
     gpus: int = -1
     cpus: int = -1
     user: int = 0
+    qos: int = -1
+    nice: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +130,8 @@ class StartPredictor:
             partition=request.partition,
             gpus=request.gpus,
             cpus=request.cpus,
+            qos=request.qos,
+            nice=request.nice,
         )
         forecast = self._queue.play(chain, np.zeros(1, dtype=np.int64), now_s + self.look_ahead_s)
         return StartPrediction(now_s, forecast.waits_s[:, 0], self.look_ahead_s)

@@ -66,26 +66,42 @@ def job_records(jobs: Jobs, first_id: int) -> Records:
     return made
 
 
-def standing(jobs: Jobs, view: View, settings: SlurmSettings) -> NDArray[np.float64]:
-    """What a job's priority holds beyond age, size and partition: fair-share, QOS, nice; 0 where it is not known.
+def priority_offsets(jobs: Jobs, view: View, settings: SlurmSettings) -> NDArray[np.float64]:
+    """What each priority holds beyond age, size and partition: fair-share, QOS, nice.
 
     A view shows priorities, not the accounts behind them; what is left over is taken to stay as it is. Nothing is left
-    over of WFP's score.
+    over of WFP's score. 0 where the priority is not known.
+    """
+    computed_s = np.where(jobs.start_s >= 0, jobs.start_s, view.now_s)
+    age_s = computed_s - jobs.eligible_s
+    return offsets_of(jobs.priority, view, settings, age_s, jobs.partition, jobs.nodes, jobs.gpus, jobs.cpus)
+
+
+def offsets_of(
+    priority: Any, view: View, settings: SlurmSettings, age_s: Any, partition: Any, nodes: Any, gpus: Any, cpus: Any
+) -> NDArray[np.float64]:
+    """What is left of priorities without the factors of age, size and partition.
+
+    Args:
+        priority: Shape (jobs,), as the scheduler computed it; 0 where it is not known.
+        age_s: How long each had gathered age then.
+        partition: Code of the partition.
+        nodes: Nodes of a job.
+        gpus: Per node; −1 where a job takes whole nodes.
+        cpus: Per node.
     """
     if settings.priority == "wfp":
-        return np.zeros(len(jobs))
-    computed_s = np.where(jobs.start_s >= 0, jobs.start_s, view.now_s)
-    age = np.clip((computed_s - jobs.eligible_s) / settings.max_age_s, 0.0, 1.0)
-    size = jobs.nodes / view.nodes.total
+        return np.zeros(len(priority))
+    age = np.clip(age_s / settings.max_age_s, 0.0, 1.0)
+    size = nodes / view.nodes.total
     if not view.nodes.pools:
         cpus_of = view.nodes.capacity[:, 1]
         most = np.array([cpus_of[allowed].max(initial=0) for allowed in view.nodes.allowed])
-        cpus = jobs.nodes * np.where(jobs.gpus < 0, most[jobs.partition], jobs.cpus)
-        size = (size + cpus / max(cpus_of.sum(), 1)) / 2
+        size = (size + nodes * np.where(gpus < 0, most[partition], cpus) / max(cpus_of.sum(), 1)) / 2
     if settings.favor_small:
         size = 1.0 - size
     model = settings.weight_age * age + settings.weight_size * size + settings.weight_partition
-    return np.where(jobs.priority > 0, jobs.priority - model, 0.0)
+    return np.where(priority > 0, priority - model, 0.0)
 
 
 def revive(
@@ -119,7 +135,7 @@ def revive(
     state.allowed[:] = view.nodes.allowed[:, rows_in_use(view)]  # a partition may have lost all its nodes
     scratch = make_scratch(world, slots, spec.scratch_rows)
     waiting = job_records(pending, 0)
-    waiting.boost = standing(pending, view, settings)
+    waiting.boost = priority_offsets(pending, view, settings)
     _seat(world, state, scratch, waiting, np.ascontiguousarray(pending.eligible_s))
     _run(world, state, scratch, job_records(running, len(pending)), np.ascontiguousarray(running.start_s))
     state.clock[0].priority_at_s = view.now_s

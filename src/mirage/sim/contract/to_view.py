@@ -116,7 +116,7 @@ def _jobs(state: State, labels: JobLabels, slots: Any, now_s: int, whole: bool, 
 
 
 def _columns(counts: Any, fractions: Any) -> Jobs:
-    whole = tuple(_frozen(counts))
+    whole = (*_frozen(counts), _frozen(np.zeros(counts.shape[1], dtype=np.int64)))  # the last is nice
     return Jobs(*whole[:12], *_frozen(fractions), *whole[12:])
 
 

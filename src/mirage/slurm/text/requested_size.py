@@ -9,10 +9,13 @@ from mirage.duration import format_duration, parse_limit_s
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.slurm.options import Chosen
 from mirage.slurm.values import Machine, Partition
-from mirage.slurm_words.numbers import count_of
+from mirage.slurm_words.numbers import count_of, signed
 from mirage.slurm_words.tres import gres_gpus_per_node
 
 WHOLE = -1
+
+DEFAULT_NICE = 100
+"""Of ``--nice`` without a number (sbatch(1))."""
 
 NOT_WEIGHED = {
     "array": "it is an array: this is its first task",
@@ -27,7 +30,7 @@ NOT_WEIGHED = {
     "mem": "memory is not weighed",
     "mem-per-cpu": "memory is not weighed",
     "mem-per-gpu": "memory is not weighed",
-    "qos": "the limits and the priority of its QOS are not weighed",
+    "qos": "the limits of its QOS are not weighed",
 }
 """Options that a forecast from the queue cannot take into account, and what it does instead."""
 
@@ -44,6 +47,8 @@ class RequestedSize:
         gpus: A node; −1 where the job gets its nodes for itself.
         cpus: A node; −1 where the job gets its nodes for itself.
         remarks: What is asked for and not weighed, in words.
+        qos: Its QOS; empty for the user's default.
+        nice: What the user subtracts from its priority.
     """
 
     nodes: int
@@ -52,6 +57,8 @@ class RequestedSize:
     gpus: int = WHOLE
     cpus: int = WHOLE
     remarks: tuple[str, ...] = ()
+    qos: str = ""
+    nice: int = 0
 
 
 def requested_size(given: Chosen, machine: Machine, shared: bool) -> RequestedSize:
@@ -81,7 +88,14 @@ def requested_size(given: Chosen, machine: Machine, shared: bool) -> RequestedSi
         WHOLE if alone else -(-gpus // nodes),
         WHOLE if alone else max(-(-cpus // nodes), 1),
         tuple(remarks),
+        given.get("qos") or "",
+        _nice(given),
     )
+
+
+def _nice(given: Chosen) -> int:
+    """What is subtracted from the priority; 100 where the option names no number, as sbatch has it."""
+    return signed(given["nice"] or str(DEFAULT_NICE)) if "nice" in given else 0
 
 
 def _counts(given: Chosen, most_cpus: int, most_gpus: int) -> tuple[int, int, int]:

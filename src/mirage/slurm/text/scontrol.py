@@ -13,7 +13,7 @@ from mirage.slurm.values import Node, QueuedJob
 from mirage.slurm_words.absent import text_of
 from mirage.slurm_words.exit_status import exit_of
 from mirage.slurm_words.limits import limit_s
-from mirage.slurm_words.numbers import count_of, decimal
+from mirage.slurm_words.numbers import count_of, decimal, signed
 from mirage.slurm_words.states import ALIVE, is_completing, state_of
 from mirage.slurm_words.timestamps import instant_s
 from mirage.slurm_words.tres import gpus_of
@@ -51,6 +51,7 @@ def queued_job(line: str) -> QueuedJob:
         array=_tasks(row) if state is JobState.PENDING else "",
         reason=text_of(row.get("Reason", "")),
         priority=decimal(row.get("Priority", "0")),
+        nice=signed(row.get("Nice", "0")),
         nodes=nodes,
         cpus=count_of(row.get("NumCPUs", "1"), 1),
         gpus=gpus_of(tres, row.get("TresPerNode", ""), nodes),

@@ -9,7 +9,7 @@ from mirage.slurm.values import QueuedJob, Skipped
 from mirage.slurm_words.absent import text_of
 from mirage.slurm_words.exit_status import exit_of_wait_status
 from mirage.slurm_words.limits import limit_s
-from mirage.slurm_words.numbers import count_of, decimal, whole_number
+from mirage.slurm_words.numbers import count_of, decimal, signed, whole_number
 from mirage.slurm_words.states import ALIVE, is_completing, state_of
 from mirage.slurm_words.timestamps import instant_s
 from mirage.slurm_words.tres import gpus_of
@@ -18,9 +18,9 @@ FIELD, RECORD = "\x1f", "\x1e"
 """How separators begin: comments and job names may hold commas, bars and line ends."""
 
 FIELDS = (
-    "JobID", "State", "UserName", "Account", "Partition", "QOS", "ArrayTaskID", "Reason", "PriorityLong", "NumNodes",
-    "NumCPUs", "tres-alloc", "tres-per-node", "OverSubscribe", "TimeLimit", "SubmitTime", "EligibleTime", "AccrueTime",
-    "StartTime", "EndTime", "Dependency", "exit_code", "NodeList", "Comment", "Name",
+    "JobID", "State", "UserName", "Account", "Partition", "QOS", "ArrayTaskID", "Reason", "PriorityLong", "Nice",
+    "NumNodes", "NumCPUs", "tres-alloc", "tres-per-node", "OverSubscribe", "TimeLimit", "SubmitTime", "EligibleTime",
+    "AccrueTime", "StartTime", "EndTime", "Dependency", "exit_code", "NodeList", "Comment", "Name",
 )  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def read_queue(output: str, mark: str = "") -> tuple[tuple[QueuedJob, ...], Skip
 
 def queued_job(cells: list[str]) -> QueuedJob:
     """A job from its cells, in the order of ``FIELDS``."""
-    (number, word, user, account, partition, qos, array, reason, priority, nodes, cpus, tres, gres, shared, limit,
+    (number, word, user, account, partition, qos, array, reason, priority, nice, nodes, cpus, tres, gres, shared, limit,
      submit, eligible, accrues, start, end, dependency, exit_status, nodelist, comment, name) = cells  # fmt: skip
     state, width = state_of(word), count_of(nodes, 1)
     code, sign = exit_of_wait_status(count_of(exit_status))
@@ -68,6 +68,7 @@ def queued_job(cells: list[str]) -> QueuedJob:
         array=text_of(array) if state is JobState.PENDING and not array.isdecimal() else "",
         reason=sys.intern(text_of(reason)),
         priority=decimal(priority),
+        nice=signed(nice),
         nodes=width,
         cpus=count_of(cpus, 1),
         gpus=gpus_of(tres, text_of(gres), width),

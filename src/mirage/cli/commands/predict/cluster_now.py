@@ -6,11 +6,11 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mirage.errors import SlurmError
-from mirage.job_state import JobState
+from mirage.errors import ConfigurationError, SlurmError
+from mirage.job_state import MISSING, JobState
 
 if TYPE_CHECKING:
     from mirage.policy.view import View
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from mirage.slurm.text.requested_size import RequestedSize
     from mirage.slurm.values import AccountedJob, Machine, Queue, QueuedJob
     from mirage.slurm.view import Names
+
+NORMAL = "normal"
+"""The QOS of jobs that name none, where an association has no default of its own."""
 
 MOST_THREADS = 4
 """Futures are played by so many threads at most: a login node is shared."""
@@ -31,7 +34,8 @@ class ClusterNow:
     Attributes:
         options: Of slurm.conf, keys in lower case.
         accounted: Jobs of the last days; none where accounting did not answer.
-        remarks: What could not be seen, in words.
+        remarks: What could not be observed, in words.
+        default_qos: Of this user's jobs that name none.
     """
 
     client: SlurmClient
@@ -43,6 +47,7 @@ class ClusterNow:
     view: View
     predictor: StartPredictor
     remarks: tuple[str, ...] = field(default=())
+    default_qos: str = NORMAL
 
     @property
     def name(self) -> str:
@@ -63,8 +68,10 @@ class ClusterNow:
         from mirage.predict.start.predictor import JobRequest
 
         user, code = self.names.code("user", self.client.user), self.names.codes["partition"]
+        qos = self.names.code("qos", size.qos or self.default_qos) if self.view.qos_factor else MISSING
         return [
-            JobRequest(size.nodes, size.limit_s, code[place], size.gpus, size.cpus, user) for place in size.partitions
+            JobRequest(size.nodes, size.limit_s, code[place], size.gpus, size.cpus, user, qos, size.nice)
+            for place in size.partitions
         ]
 
     def mine(self) -> list[QueuedJob]:
@@ -90,11 +97,34 @@ def look(client: SlurmClient, history_s: int, *, seed: int) -> ClusterNow:
         options, machine, queue, accounted, remarks = asked.result()
     names = Names()
     view = view_of(queue, machine, accounted, names, options)
-    settings = SlurmSettings.from_options(options, "scontrol show config")
+    settings, default_qos = SlurmSettings.from_options(options, "scontrol show config"), NORMAL
+    if settings.weight_qos > 0.0:
+        try:
+            default_qos = client.default_qos() or NORMAL
+            view = replace(view, qos_factor=qos_factors(client, names))
+        except (SlurmError, ConfigurationError) as error:
+            remarks += (
+                f"accounting shows no priorities of QOS, so yours is taken for that of your other jobs: {error}",
+            )
     predictor = StartPredictor(view, settings, seed=seed, threads=min(MOST_THREADS, len(os.sched_getaffinity(0))))
     if not len(view.ended):
         remarks += ("accounting tells of no job that has ended: every job is taken to run until its limit",)
-    return ClusterNow(client, options, machine, queue, accounted, names, view, predictor, remarks)
+    return ClusterNow(client, options, machine, queue, accounted, names, view, predictor, remarks, default_qos)
+
+
+def qos_factors(client: SlurmClient, names: Names) -> tuple[float, ...]:
+    """By code of the QOS, its priority over the largest, as Slurm normalizes it.
+
+    Raises:
+        ConfigurationError: What sacctmgr printed cannot be read.
+        SlurmError: It had no answer.
+    """
+    from mirage.sim.slurm_conf.qos import qos_table
+
+    factors = qos_table(client.qos(), "sacctmgr show qos").factors
+    most = max(*factors.values(), 1.0)
+    by_code = {names.code("qos", name): factor / most for name, factor in factors.items()}
+    return tuple(by_code.get(code, 0.0) for code in range(len(names.codes["qos"])))
 
 
 def _ask(

@@ -1,4 +1,4 @@
-"""Standings of jobs yet to come: those of the user where they are seen, else what the user has used tells."""
+"""Priority offsets of jobs yet to come: those of the user's jobs in view, else what the user has used shows."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from views import ended, jobs, view
+from views import chain, ended, jobs, view
 
 from mirage.duration import DAY_S, HOUR_S
-from mirage.forecast.standings import Standings, ranks
+from mirage.forecast.priority_offsets import PriorityOffsets, ranks
 from mirage.job_state import Ints
-from mirage.policy.view import View
+from mirage.policy.view import Chain, View
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
@@ -39,8 +39,13 @@ def line(used_h: list[float], priorities: dict[int, float]) -> View:
     return view(NOW, 4, 0, pending=pending, history=history)
 
 
+def link_of(user: int, **known: object) -> Chain:
+    """The chain of a user, whose next link takes a node."""
+    return replace(chain(NOW + DAY_S), user=user, **known)
+
+
 def of(seen: View, *users: int, settings: SlurmSettings = FAIR) -> list[float]:
-    return Standings(seen, settings).of_users(np.array(users)).tolist()
+    return PriorityOffsets(seen, settings).of_users(np.array(users)).tolist()
 
 
 def test_a_user_whose_jobs_wait_stands_where_they_do() -> None:
@@ -76,12 +81,48 @@ def test_where_priorities_do_not_weigh_users_all_stand_alike() -> None:
 
 
 def test_a_guess_varies_from_future_to_future_and_what_is_known_does_not() -> None:
-    seen = Standings(line([60, 50, 40, 30, 20, 10], {0: 100.0, 1: 260.0, 3: 380.0, 4: 500.0}), FAIR)
-    guessed = seen.of_user(2, 64, seed=1)
+    seen = PriorityOffsets(line([60, 50, 40, 30, 20, 10], {0: 100.0, 1: 260.0, 3: 380.0, 4: 500.0}), FAIR)
+    guessed = seen.of_link(link_of(2), 64, seed=1)
     assert len(np.unique(guessed)) == 4, "as many as users are off the line, each by so much"
     assert np.ptp(guessed) < 100
-    assert np.ptp(seen.of_user(1, 64, seed=1)) == 0
-    assert (seen.of_user(2, 64, seed=1) == guessed).all()
+    assert np.ptp(seen.of_link(link_of(1), 64, seed=1)) == 0
+    assert (seen.of_link(link_of(2), 64, seed=1) == guessed).all()
+
+
+BULK = tuple({"user": 1, "priority": 1.0, "nice": 900, "submit_s": NOW, "eligible_s": NOW} for _ in range(9))
+
+
+@pytest.mark.parametrize("settings", [FAIR, SlurmSettings(weight_age=100.0)])
+def test_a_link_has_the_priority_of_its_own_job_whatever_else_its_user_has(settings: SlurmSettings) -> None:
+    seen = view(NOW, 4, 0, pending=jobs(*BULK, waits(1, 40.0), waits(2, 70.0)))
+    offsets = PriorityOffsets(seen, settings)
+    assert set(offsets.of_link(link_of(1, priority=350.0), 8, seed=1)) == {350.0}
+    half = settings.max_age_s / 2
+    aged = link_of(1, priority=350.0, accrues_s=round(NOW - half))
+    assert offsets.of_link(aged, 1, seed=1) == pytest.approx([350.0 - settings.weight_age / 2])
+
+
+@pytest.mark.parametrize(("nice", "offset"), [(0, 200.0), (30, 170.0), (-5, 205.0)])
+def test_without_a_job_a_link_shares_all_but_nice_with_its_user_s_jobs(nice: int, offset: float) -> None:
+    niced = waits(1, 120.0) | {"nice": 80}
+    seen = view(NOW, 4, 0, pending=jobs(*BULK, niced, niced, waits(1, 200.0), waits(2, 700.0), waits(2, 650.0)))
+    assert PriorityOffsets(seen, FAIR).of_link(link_of(1, nice=nice), 2, seed=1).tolist() == [offset] * 2
+
+
+def test_of_a_user_whose_jobs_all_show_the_least_priority_nothing_is_known() -> None:
+    seen = view(NOW, 4, 0, pending=jobs(*BULK, waits(2, 700.0), waits(3, 500.0)))
+    alike = SlurmSettings(weight_age=100.0)
+    assert PriorityOffsets(seen, alike).of_link(link_of(1), 1, seed=1).tolist() == [600.0], "the median of the others"
+
+
+def test_jobs_of_another_qos_count_as_far_as_it_is_known_how_far_apart_they_are() -> None:
+    weighed = SlurmSettings(weight_qos=1000.0, weight_fairshare=10.0)
+    low = [waits(1, 150.0) | {"qos": 2}] * 5
+    seen = view(NOW, 4, 0, pending=jobs(*low, waits(1, 640.0) | {"qos": 1}, waits(2, 90.0) | {"qos": 2}))
+    assert PriorityOffsets(seen, weighed).of_link(link_of(1, qos=1), 1, seed=1).tolist() == [640.0]
+    unlike = view(NOW, 4, 0, pending=jobs(*low, waits(2, 90.0) | {"qos": 2}))
+    known = replace(unlike, qos_factor=(0.0, 0.6, 0.1))
+    assert PriorityOffsets(known, weighed).of_link(link_of(1, qos=1), 1, seed=1) == pytest.approx([650.0])
 
 
 def test_usage_fades_and_accounts_come_first() -> None:

@@ -1,7 +1,7 @@
-"""Standings: what jobs yet to be submitted will have in their priority beyond age, size and partition.
+"""Priority offsets: what a job's priority holds beyond age, size and partition.
 
-Fair-share is most of it. Priorities tell it of users whose jobs wait or run. Of all others only what they have used is
-known, so they stand where that puts them: less used, further ahead, as far as those whose standing is known tell.
+Fair-share is most of it. Priorities show it for users whose jobs wait or run. Of all others only what they have used is
+known, so their offset follows from that: the less used, the higher, as the known offsets show.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from numpy.typing import NDArray
 
 from mirage.forecast.run_times import uniform
 from mirage.job_state import MISSING, Floats, Ints
-from mirage.policy.view import View
-from mirage.sim.contract.from_view import standing
+from mirage.policy.view import Chain, View
+from mirage.sim.contract.from_view import offsets_of, priority_offsets
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 ENOUGH = 4
-"""From so many users on whose standing is known the slope is theirs; below it is that of fair-tree's even ranks."""
+"""With so many known users the slope is theirs; with fewer it is that of fair-tree's even ranks."""
 
 MOST_KNOWN = 100
 """Users that the line is laid through at most."""
 
 
-class Standings:
-    """Standings by user, as one view tells them.
+class PriorityOffsets:
+    """Priority offsets by user, as one view shows them.
 
-    Where priorities weigh neither fair-share nor QOS, and are not those of a record, users do not differ, and all stand
-    where the median does.
+    Where priorities weigh neither fair-share nor QOS, and are not those of a record, users do not differ, and all have
+    the median.
 
     Args:
         view: The queue.
@@ -34,23 +34,32 @@ class Standings:
     """
 
     def __init__(self, view: View, settings: SlurmSettings) -> None:
-        told = [(jobs.user, standing(jobs, view, settings), jobs.priority > 0) for jobs in (view.running, view.pending)]
-        seen = np.concatenate([value[has] for _, value, has in told])
-        self.typical = float(np.median(seen)) if len(seen) else 0.0
+        self.view, self.settings = view, settings
+        both = (view.running, view.pending)  # the priority of a job that waits is of just now: it comes last
+        user, qos, nice = (np.concatenate([getattr(jobs, name) for jobs in both]) for name in ("user", "qos", "nice"))
+        priority: Floats = np.concatenate([jobs.priority for jobs in both])
+        value: Floats = np.concatenate([priority_offsets(jobs, view, settings) for jobs in both])
+        has = priority > 0
+        self.typical = float(np.median(value[has])) if has.any() else 0.0
         self.known: dict[int, float] = {}
         self.spread: Floats = np.zeros(1)
         self._rank: Ints = np.zeros(1, dtype=np.int64)
         self._line = (0.0, self.typical)
+        exact = has & ~((nice > 0) & (priority <= 1.0))  # Slurm shows 1 wherever nice leaves less than that
+        waits = np.arange(len(user)) >= len(view.running)
+        self._user, self._qos, self._waits = user[exact], qos[exact], waits[exact]
+        self._shared: Floats = (value + nice)[exact]
         recorded = settings.recorded_priority is not None
-        if settings.weight_fairshare > 0.0 or settings.weight_qos > 0.0 or recorded:
-            for user, value, has in told:  # of one who has both, the jobs that wait: their priority is of just now
-                self.known.update(medians(user[has], value[has]))
+        self._users_differ = settings.weight_fairshare > 0.0 or settings.weight_qos > 0.0 or recorded
+        if self._users_differ:
+            for part in (has & ~waits, has & waits):
+                self.known.update(medians(user[part], value[part]))
         if settings.weight_fairshare > 0.0 and self.known:
             self._rank = ranks(view, settings.half_life_s)
             self._lay_line(settings.weight_fairshare)
 
     def of_users(self, users: Ints) -> Floats:
-        """Shape (jobs,): the standings of jobs of such users."""
+        """Shape (jobs,): the offsets of jobs of such users, alike to those that they have in the queue."""
         slope, base = self._line
         rank = self._rank[np.minimum(users, len(self._rank) - 1)].astype(np.float64)
         found: Floats = base + slope * rank
@@ -61,16 +70,49 @@ class Standings:
             np.copyto(found, own, where=~np.isnan(own))
         return found
 
-    def of_user(self, user: int, futures: int, seed: int) -> Floats:
-        """Shape (futures,): that of one user's job in every future; it varies where it can only be guessed."""
-        found = np.repeat(self.of_users(np.array([user])), futures)
-        if user not in self.known:
-            drawn = uniform(seed, np.arange(futures, dtype=np.uint64), np.full(futures, user, dtype=np.uint64), 5)
+    def of_link(self, chain: Chain, futures: int, seed: int) -> Floats:
+        """Shape (futures,): the offset of the next link of a chain.
+
+        The link's own, where its job is in the queue and has a priority. Else that of its request: what it shares with
+        the user's other jobs, but neither their nice nor their QOS. It varies where it can only be guessed.
+        """
+        if chain.priority > 0:
+            return np.repeat(self._own(chain), futures)
+        if (shared := self._shared_with_user(chain)) is not None:
+            return np.repeat(shared - chain.nice, futures)
+        found = np.repeat(self.of_users(np.array([chain.user])), futures) - chain.nice
+        if chain.user not in self.known:
+            drawn = uniform(seed, np.arange(futures, dtype=np.uint64), np.full(futures, chain.user, np.uint64), 5)
             found += self.spread[(drawn * len(self.spread)).astype(np.int64)]
         return found
 
+    def _own(self, chain: Chain) -> Floats:
+        """Shape (1,): the offset in the priority that the job of the next link has."""
+        age_s = 0 if chain.accrues_s == MISSING else max(self.view.now_s - chain.accrues_s, 0)
+        row = (np.array([number]) for number in (age_s, chain.partition, chain.nodes, chain.gpus, chain.cpus))
+        return offsets_of(np.array([chain.priority]), self.view, self.settings, *row)
+
+    def _shared_with_user(self, chain: Chain) -> float | None:
+        """The offset without nice of the user's jobs, in the QOS of the chain; None where none of them shows it.
+
+        Jobs that wait count before those that run, whose priority is of their start. Jobs of another QOS count where it
+        is known how far apart the two are, or where QOS does not matter.
+        """
+        if not self._users_differ:
+            return float(np.median(self._shared)) if len(self._shared) else None
+        mine = self._user == chain.user
+        shared, factor = self._shared, np.array(self.view.qos_factor)
+        if chain.qos != MISSING and self.settings.weight_qos > 0.0:
+            alike = mine & (self._qos == chain.qos)
+            if alike.any() or max(int(self._qos[mine].max(initial=0)), chain.qos) >= len(factor):
+                mine = alike
+            else:
+                shared = shared + self.settings.weight_qos * (factor[chain.qos] - factor[self._qos])
+        mine = mine & self._waits if (mine & self._waits).any() else mine
+        return float(np.median(shared[mine])) if mine.any() else None
+
     def _lay_line(self, weight: float) -> None:
-        """Lay a line through known standings by rank, which outliers do not bend (Theil, Sen), and see what is left."""
+        """Lay a line through known offsets by rank, which outliers do not bend (Theil, Sen), and see what is left."""
         users = np.array(list(self.known)[-MOST_KNOWN:])
         rank, value = self._rank[users].astype(np.float64), np.array([self.known[user] for user in users])
         slope = weight / max(int(self._rank.max()), 1)
