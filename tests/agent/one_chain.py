@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -71,8 +72,9 @@ class Slurm:
     def cancel(self, job: int, *, only_pending: bool = False) -> None:
         self._told("cancel", job, *(["only pending"] if only_pending else []))
 
-    def signal(self, job: int, name: str) -> None:
-        self._told("signal", job, name)
+    def signal(self, job: int | Sequence[int], name: str) -> None:
+        for number in [job] if isinstance(job, int) else job:
+            self._told("signal", number, name)
 
     def release(self, job: int) -> None:
         self._told("release", job)

@@ -75,7 +75,7 @@ class World:
         self.slurm.sleep(100)
         (folder / "job.sh").write_text("#!/bin/sh\n#SBATCH -N 1\n")
         submission = Submission(str(folder / "job.sh"), {"time": "1:00:00", "nodes": "1"})
-        spec = {"submission": submission, "policy": f"fickle:{word}", "grace_s": 60, **spec}
+        spec = {"submission": submission, "policy": f"fickle:{word}", "grace_s": 60, "least_life": 0.0, **spec}
         self.chain: Chain = store.add_chain("train", ChainSpec(**spec), 100)
         self.agent = self.new_agent()
         self.live(200)

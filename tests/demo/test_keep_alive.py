@@ -34,27 +34,27 @@ def test_a_reactive_chain_asks_when_its_link_has_ended() -> None:
     run = lived("reactive", 5.25)
     assert (run.link, run.begin_s, run.until_s) == (LINK, 0, 18_900)
     assert [(link.number, link.submitted_s, link.started_s, link.ends_s) for link in run.links] == [
-        (0, 0, 0, 7_200), (1, 7_200, 10_800, 18_000), (2, 18_000, 18_000, 25_200), (3, 18_900, -1, -1),
+        (0, 0, 0, 7_130), (1, 7_130, 10_730, 17_860), (2, 17_860, 17_860, 25_060), (3, 18_900, -1, -1),
     ]  # fmt: skip
     assert [link.job for link in run.links] == [4, 5, 6, 7], "jobs of others come first"
-    assert run.hand_overs == (HandOver(0, 7_200, 3_600, following=1), HandOver(1, 18_000, 0, following=2))
+    assert run.hand_overs == (HandOver(0, 7_130, 3_600, following=1), HandOver(1, 17_860, 0, following=2))
     assert (run.interruption_s, run.overlap_s, run.cost(Cost(3, 1))) == (3_600, 0, 3.0)
 
 
 def test_a_chain_with_a_lead_asks_ahead_and_ends_the_older_link_once_the_next_has_started() -> None:
     run = lived("lead:1", 4.25)
     assert [(link.submitted_s, link.started_s, link.ends_s) for link in run.links[:3]] == [
-        (0, 0, 7_140), (1_800, 10_740, 12_660), (12_540, 12_540, 14_460),
+        (0, 0, 7_130), (1_800, 10_730, 12_660), (12_410, 12_410, 14_460),
     ]  # fmt: skip
-    assert run.links[0].ends_s == 7_200 - 120 + 60, "told two minutes before its limit, it left within one"
+    assert run.links[0].ends_s == 7_200 - 120 - 10 + 60, "signalled before its limit, it left within a minute"
     asked, again, _ = [decision for decision in run.decisions if decision.submits]
     assert (asked.now_s, asked.link, asked.remaining_s, asked.reason) == (1_800, 0, 5_400, "lead-reached")
-    assert asked.estimate == {"remaining_s": 3_600.0, "lead_s": 3_600.0}, "less what the agent takes to notice"
-    assert (again.now_s, again.link) == (12_540, 1)
+    assert asked.estimate == {"remaining_s": 3_480.0, "lead_s": 3_600.0}, "less grace and what the agent takes"
+    assert (again.now_s, again.link) == (12_410, 1)
     assert run.hand_overs == (
-        HandOver(0, 7_140, 3_600, following=1),
-        HandOver(1, 12_660, -120, following=2, overlap_s=120),
-        HandOver(2, 14_460, -120, following=3, overlap_s=120),
+        HandOver(0, 7_130, 3_600, following=1),
+        HandOver(1, 12_660, -250, following=2, overlap_s=250),
+        HandOver(2, 14_460, -370, following=3, overlap_s=370),
     )
 
 

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 
 from mirage.agent.background.calibration import SiteCalibration
 from mirage.agent.background.promised_starts import PromisedStarts
+from mirage.agent.cycle.brakes import pause_if_spent
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.decision.decide import Decider
+from mirage.agent.cycle.decision.own_waits import judge_forecast
 from mirage.agent.cycle.decision.second_thoughts import let_go_early
 from mirage.agent.cycle.decision.withdrawal import finish_withdrawal
-from mirage.agent.cycle.handover import Progress, ReadinessProbes, Shell, hand_over, next_last_call_s
+from mirage.agent.cycle.handover import Progress, ReadinessProbes, Shell, hand_over, note_end, send_signals
 from mirage.agent.cycle.poller import Poller
 from mirage.agent.cycle.reconcile import Reconciler
 from mirage.agent.cycle.submit import Submissions
@@ -45,6 +47,9 @@ JUMP_S = 60
 
 UNANSWERED = 2
 """After so many chains without an answer from Slurm, one after another, squeue is asked whether anybody is there."""
+
+MARGIN_S, RECENT_CYCLES = 10, 20
+"""A signal is sent so much earlier, and by the longest of so many cycles: the next one may take as long."""
 
 FOR_ALL = (LeaseHeld, StoreGone, WrongCluster)
 """Troubles that end the agent."""
@@ -107,6 +112,7 @@ class Agent:
         self.promised, self.calibration = promised, calibration
         self.troubles = 0
         self._took_s: deque[float] = deque([0.0, 0.0], maxlen=3)
+        self._cycles_s: deque[float] = deque([0.0], maxlen=RECENT_CYCLES)
         self._last: tuple[float, float] | None = None
         self._renewed_s = -1.0
 
@@ -123,6 +129,7 @@ class Agent:
         try:
             self._renew()
             cycle = self._cycle(now_s)
+            self._cycles_s.append(max(self.clock() - now_s, 0.0))
         except FOR_ALL:
             raise
         except (SlurmError, StoreError) as error:
@@ -211,7 +218,8 @@ class Agent:
             self.store.bind(cluster)
         self.store.saw_queue(now_s)
         self.store.backup_if_due(now_s)
-        context = CycleContext(self.store, self.backend, self.settings, now_s, snapshot, chains, links)
+        margin_s = MARGIN_S + round(max(self._cycles_s))
+        context = CycleContext(self.store, self.backend, self.settings, now_s, snapshot, chains, links, {}, margin_s)
         turn = self.turns.begin(chains, now_s)
         self.submissions.forget(chains)
         trouble = self._attend_all(context, turn)
@@ -223,8 +231,7 @@ class Agent:
         for number in turn:
             chain = context.chains[number]
             decided = self.poller.complete and number not in self.decider.open
-            call_s = next_last_call_s(context, chain)
-            self.turns.end(chain, now_s, decided and not context.of(chain, LinkState.QUEUED), call_s)
+            self.turns.end(chain, now_s, decided and not context.of(chain, LinkState.QUEUED))
         if self.promised is not None:
             self.promised.look(self.poller.options, snapshot.queue, self.poller.ended.values())
         if self.calibration is not None:
@@ -257,16 +264,25 @@ class Agent:
                 log.exception("fault", extra={"chain": chain.name})
                 self._stumbled(context, number, f"a fault of Mirage: {type(error).__name__}: {error}")
             self._note_trouble(context, number)
+        for number, why in send_signals(context, context.signals).items():
+            self._stumbled(context, number, why)
+        for number in {chain.id for chain, _ in context.signals}:
+            self._note_trouble(context, number)
         return ""
 
     def _attend(self, context: CycleContext, chain: Chain) -> Progress:
         """Update one chain from the snapshot, and do what is to be done about it."""
-        before = {link.number for link in context.links.get(chain.id, ()) if link.state is LinkState.ENDED}
+        before = {link.number: link.state for link in context.links.get(chain.id, ())}
         self.reconciler.follow(context, chain, self.submissions.under_way.keys())
+        for link in context.of(chain, LinkState.RUNNING):
+            if before.get(link.number) in (LinkState.HELD, LinkState.QUEUED):
+                chain = judge_forecast(context, chain, link)
         let_go_early(context, chain)
         finish_withdrawal(context, chain)
-        ended = [link for link in context.of(chain, LinkState.ENDED) if link.number not in before]
-        chain = steer(context, chain, ended)
+        ended = [x for x in context.of(chain, LinkState.ENDED) if before.get(x.number) is not LinkState.ENDED]
+        for link in ended:
+            note_end(context, chain, link)
+        chain = pause_if_spent(context, steer(context, chain, ended))
         if chain.state is ChainState.ACTIVE or chain.id in self.submissions.under_way:
             self.submissions.submit_planned(context, chain)
         progress = Progress()

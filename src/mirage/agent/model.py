@@ -60,6 +60,11 @@ class ChainSpec:
         bank_age: Whether a link may be submitted early only to gather age while it is held.
         least_limit_s: No link is given a shorter time limit (sbatch's ``--time-min``); ``MISSING`` where the user
             names none.
+        slurm_warning_s: So long before its limit Slurm itself signals a link's batch script (``--signal=B:``), which
+            needs no agent; 0 for not: the user asks Slurm for a signal of their own, or wants none.
+        least_life: Share of a link's limit in which the next one is not released, unless links waited as long of late.
+        links_a_day: How many links may start within 24 hours until the chain is paused; 0 for a number by their limit.
+        never_two: Whether a link may only start once Slurm reports that the one before it has ended.
     """
 
     submission: Submission
@@ -78,6 +83,10 @@ class ChainSpec:
     request_id: str = ""
     bank_age: bool = False
     least_limit_s: int = MISSING
+    slurm_warning_s: int = 0
+    least_life: float = 0.25
+    links_a_day: int = 0
+    never_two: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +104,8 @@ class Chain:
         trouble: What stands in its way now, in words; empty for nothing.
         quick_ends: Links that ended by themselves soon after their start, in a row, whatever their exit code.
         stopped_s: When it was decided that no link follows; ``MISSING`` before.
+        wrong_forecasts: Forecasts of its policy that were wrong, in a row.
+        resumed_s: When its user resumed it last; ``MISSING`` for never.
     """
 
     id: int
@@ -111,6 +122,8 @@ class Chain:
     trouble: str = ""
     quick_ends: int = 0
     stopped_s: int = MISSING
+    wrong_forecasts: int = 0
+    resumed_s: int = MISSING
 
 
 @dataclass(frozen=True, slots=True)

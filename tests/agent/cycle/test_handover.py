@@ -12,12 +12,24 @@ from threading import Event
 import pytest
 from one_chain import NOW_S, OneChain, Slurm, held, job, planned, queued, running, shown, tagged
 
-from mirage.agent.cycle.handover import Progress, ReadinessProbes, hand_over, job_environment
-from mirage.agent.model import ChainState, Link
+from mirage.agent.cycle.handover import (
+    Progress,
+    ReadinessProbes,
+    hand_over,
+    is_untold,
+    job_environment,
+    note_end,
+    send_signals,
+)
+from mirage.agent.model import ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.duration import UNLIMITED_S
+from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.slurm.values import QueuedJob, Submission
+
+CALL_S = 9_000 + 3_600 - 120
+"""The latest moment of the signal to a link that runs as those of ``running`` do."""
 
 
 class Scripted:
@@ -47,8 +59,11 @@ def probes(*outcomes: bool | Exception) -> Iterator[tuple[ReadinessProbes, Scrip
 
 
 def handed_over(world: OneChain, asking: ReadinessProbes | None = None) -> Progress:
-    """A hand-over of a chain without a ready command needs no probes."""
-    return hand_over(world.context, world.context.chains[1], asking)
+    """A step of a hand-over with the signals that follow from it; one without a ready command needs no probes."""
+    progress = hand_over(world.context, world.context.chains[1], asking)
+    wanted, world.context.signals = world.context.signals, []
+    assert send_signals(world.context, wanted) == {}
+    return progress
 
 
 def answered(asking: ReadinessProbes) -> None:
@@ -70,7 +85,7 @@ def test_nothing_is_handed_over_where_nothing_runs(links: tuple[Link, ...], busy
 @pytest.mark.parametrize(("warmup_s", "ready_s"), [(0, 9_000), (999, 9_999), (1_000, 10_000), (1_001, -1)])
 def test_a_link_is_ready_after_its_warm_up(warmup_s: int, ready_s: int) -> None:
     world = OneChain(running(1, started_s=9_000), warmup_s=warmup_s)
-    assert handed_over(world) == (Progress(True, 9_000 + warmup_s) if ready_s < 0 else Progress())
+    assert handed_over(world) == (Progress(True, 9_000 + warmup_s) if ready_s < 0 else Progress(False, CALL_S))
     assert world.links == [running(1, started_s=9_000, ready_s=ready_s)]
     assert world.events == ([(1, "ready", "")] if ready_s >= 0 else [])
     assert world.slurm.calls == []
@@ -78,7 +93,7 @@ def test_a_link_is_ready_after_its_warm_up(warmup_s: int, ready_s: int) -> None:
 
 def test_a_link_that_is_ready_stays_so() -> None:
     world = OneChain(running(1, ready_s=9_100), warmup_s=5_000)
-    assert handed_over(world) == Progress()
+    assert handed_over(world) == Progress(False, CALL_S)
     assert world.events == []
 
 
@@ -108,7 +123,7 @@ def test_ready_and_told_in_one_cycle() -> None:
 @pytest.mark.parametrize(("signalled_s", "over"), [(NOW_S - 119, False), (NOW_S - 120, True), (NOW_S - 121, True)])
 def test_a_link_is_ended_when_its_grace_is_over(signalled_s: int, over: bool) -> None:
     world = shown(running(1, signalled_s=signalled_s), running(2, ready_s=9_500), grace_s=120)
-    assert handed_over(world) == Progress(True, -1 if over else signalled_s + 120)
+    assert handed_over(world) == Progress(True, CALL_S if over else signalled_s + 120)
     assert world.slurm.calls == ([("cancel", 101)] if over else [])
     assert world.events == ([(1, "ended-by-us", "job 101, grace of 120 s over")] if over else [])
     assert world.links[0].cancelled_s == (NOW_S if over else -1)
@@ -196,7 +211,7 @@ OTHERS = [{"user": "eve"}, {"comment": tagged(2)}, {"comment": tagged(1, store="
 def test_nothing_is_sent_to_a_number_that_is_somebody_else_s_now(other: dict[str, str], signalled_s: int) -> None:
     world = OneChain(running(1, signalled_s=signalled_s), running(2, ready_s=9_500))
     world.shows(replace(job(101, link=1), **other), job(102, link=2))
-    assert handed_over(world) == Progress(True)
+    assert handed_over(world) == Progress(True, CALL_S)
     assert (world.slurm.calls, world.events) == ([], [])
 
 
@@ -206,25 +221,104 @@ LAST_CALL = {"started_s": NOW_S - 3_480, "limit_s": 3_600}
 """A link whose grace of two minutes before its limit begins now."""
 
 
-@pytest.mark.parametrize("next_", [queued(2), running(2, started_s=9_990)])
-def test_a_followed_link_is_told_its_grace_before_its_limit_and_not_ended(next_: Link) -> None:
-    world = shown(running(1, **LAST_CALL, ready_s=7_000), next_, ready_by_job=True)
-    world.context.now_s -= 1
-    assert handed_over(world) == Progress(True, NOW_S), "looked at again on the second"
+@pytest.mark.parametrize("next_", [(), (held(2),), (queued(2),), (running(2, started_s=9_990),)])
+@pytest.mark.parametrize("margin_s", [0, 25])
+def test_every_link_is_signalled_its_grace_before_its_limit_and_not_ended(
+    next_: tuple[Link, ...], margin_s: int
+) -> None:
+    world = shown(running(1, **LAST_CALL, ready_s=7_000), *next_, ready_by_job=True)
+    world.context.margin_s = margin_s
+    world.context.now_s -= 1 + margin_s
+    assert handed_over(world).next_s == NOW_S - margin_s, "looked at again on the second"
     assert world.slurm.calls == []
-    world.context.now_s = NOW_S
-    assert handed_over(world).busy
+    world.context.now_s = NOW_S - margin_s
+    handed_over(world)
     assert world.slurm.calls == [("signal", 101, "USR2")]
     world.context.now_s += 300  # a site may let jobs run beyond their limits
-    assert handed_over(world).busy
+    handed_over(world)
     assert world.slurm.calls == [("signal", 101, "USR2")]
+
+
+def test_one_command_signals_the_links_of_all_chains() -> None:
+    world = shown(running(1, **LAST_CALL, ready_s=7_000))
+    other = world.beside(2, running(1, job=201), key="hind")
+    sent: list[tuple[object, str]] = []
+    world.slurm.signal = lambda jobs, name: sent.append((jobs, name))  # type: ignore[method-assign]
+    both = [(world.chain, world.links[0]), (other, world.context.links[2][0])]
+    assert send_signals(world.context, both) == {}
+    assert sent == [([101, 201], "USR2")]
+    assert {link.signalled_s for row in world.context.links.values() for link in row} == {NOW_S}
+
+
+def test_a_signal_that_fails_for_one_chain_reaches_the_others() -> None:
+    world = shown(running(1, **LAST_CALL, ready_s=7_000))
+    rows = [(world.chain, world.links[0])]
+    for number in (2, 3, 4):
+        chain = world.beside(number, running(1, job=100 * number), key=f"hind{number}")
+        rows.append((chain, world.context.links[number][0]))
+    sent: list[int] = []
+
+    def signal(jobs: int | list[int], name: str) -> None:
+        if isinstance(jobs, list):
+            raise SlurmRefused("at least one")
+        if (error := {200: SlurmUnreachable("no answer"), 300: KeyError("surprise")}.get(jobs)) is not None:
+            raise error
+        sent.append(jobs)
+
+    world.slurm.signal = signal  # type: ignore[method-assign, assignment]
+    failed = send_signals(world.context, rows)
+    assert (sent, sorted(failed)) == ([101, 400], [2, 3])
+    assert "no answer" in failed[2]
+    assert "a fault of Mirage: KeyError" in failed[3]
+    assert [row[0].signalled_s for row in world.context.links.values()] == [NOW_S, -1, -1, NOW_S]
+
+
+def test_a_job_that_is_suspended_is_signalled_when_it_runs_again() -> None:
+    world = OneChain(running(1, **LAST_CALL, ready_s=7_000))
+    world.shows(replace(job(101, link=1), state=JobState.SUSPENDED))
+    handed_over(world)
+    assert (world.slurm.calls, world.links[0].signalled_s) == ([], -1)
+    assert "job 101 is suspended" in world.trouble
+
+
+TIMED_OUT = {"state": LinkState.ENDED, "outcome": JobState.TIMEOUT, "started_s": 1_000, "limit_s": 3_600}
+
+
+@pytest.mark.parametrize(
+    ("known", "spec", "event"),
+    [
+        ({}, {}, ("untold", "job 101 reached its limit without a signal of the agent")),
+        (
+            {"signalled_s": 4_486},
+            {},
+            ("untold", "job 101 reached its limit 114 s after its signal, of a grace of 120 s"),
+        ),
+        ({"signalled_s": 4_485}, {}, None),
+        ({}, {"signal": ""}, None),
+        ({"outcome": JobState.COMPLETED}, {}, None),
+        (
+            {},
+            {"slurm_warning_s": 120},
+            (
+                "signalled-by-slurm",
+                "job 101 reached its limit without a signal of the agent; Slurm's own --signal has reached its batch "
+                "script",
+            ),
+        ),
+    ],
+)
+def test_a_limit_that_ends_a_link_without_a_signal_in_time_is_written_down(
+    known: dict[str, object], spec: dict[str, object], event: tuple[str, str] | None
+) -> None:
+    world = OneChain(replace(running(1), **(TIMED_OUT | known)), **spec)
+    note_end(world.context, world.chain, world.links[0])
+    assert world.events == ([(1, *event)] if event else [])
+    assert is_untold(world.chain, world.links[0]) == (event is not None and event[0] == "untold")
 
 
 @pytest.mark.parametrize(
     ("links", "spec"),
     [
-        ((running(1, **LAST_CALL, ready_s=7_000),), {}),
-        ((running(1, **LAST_CALL, ready_s=7_000), held(2)), {}),
         ((running(1, **LAST_CALL, ready_s=7_000), queued(2)), {"signal": ""}),
         ((running(1, started_s=9_000, limit_s=-1, ready_s=9_000), queued(2)), {}),
         ((running(1, started_s=9_000, limit_s=UNLIMITED_S, ready_s=9_000), queued(2)), {}),

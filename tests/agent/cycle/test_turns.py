@@ -174,9 +174,9 @@ def test_a_moment_that_matters_is_known_however_slow_the_controller_is() -> None
     turns.begin({1: one, 2: two}, 1_000)
     assert turns.next_moment_s() == math.inf
     turns.progress(1, Progress(True, 1_250))
-    turns.end(one, 1_000, True, last_call_s=1_200)
-    turns.end(two, 1_000, True, last_call_s=999)
-    assert turns.next_moment_s() == 1_200, "1,000 and before is over"
+    turns.end(one, 1_000, True)
+    turns.end(two, 1_000, True)
+    assert turns.next_moment_s() == 1_250
     turns.stumbled(1)
-    turns.end(one, 1_000, True, last_call_s=1_200)
+    turns.end(one, 1_000, True)
     assert turns.next_moment_s() == math.inf, "who stumbles has its own pace"

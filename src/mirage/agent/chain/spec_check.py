@@ -56,6 +56,47 @@ def default_grace_s(limit: int | None) -> int:
     return GRACE_S if limit is None else min(GRACE_S, limit // GRACE_SHARE)
 
 
+DEFAULT_POLICY = "what-if"
+
+AT_THE_END = ("reactive", "dependency", "singleton")
+"""Policies under which the next link competes when the present one has ended, and not a second before."""
+
+
+def policy_name(named: str | None, *, never_two: bool) -> str:
+    """The policy of a chain.
+
+    Args:
+        named: By the user; None for the default.
+        never_two: Whether a link may only start once Slurm reports the end of the one before.
+
+    Raises:
+        ConfigurationError: The policy would let two links run at once.
+    """
+    if not never_two:
+        return DEFAULT_POLICY if named is None else named
+    if named is not None and named.partition(":")[0] not in AT_THE_END:
+        raise ConfigurationError(
+            f"--policy {named} may start the next job before the last one has ended, which --never-two rules out; "
+            f"leave one of them out, or choose from {', '.join(AT_THE_END)}"
+        )
+    return "dependency" if named is None else named
+
+
+LONGEST_WARNING_S = 65_535
+"""sbatch takes no longer time of ``--signal``."""
+
+
+def slurm_warning_s(given: Chosen, signal: str, grace_s: int) -> int:
+    """How long before its limit Slurm itself is to signal a link; 0 where it is not to.
+
+    It is not where the user asks Slurm for a signal of their own, where the chain sends none, and without a limit.
+    """
+    limit = limit_s(given)
+    if "signal" in given or not signal or (limit is not None and limit >= UNLIMITED_S):
+        return 0
+    return min(grace_s, LONGEST_WARNING_S, *([] if limit is None else [limit // 2]))
+
+
 def signal_name(text: str) -> str:
     """A signal as scancel takes it, empty for none.
 

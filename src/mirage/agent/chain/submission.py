@@ -40,6 +40,8 @@ def link_submission(chain: Chain, store: str, number: int, previous_job: int, ho
         own[PREVIOUS_JOB] = str(previous_job)
     if hold:
         options["dependency"] = f"afterany:{previous_job}"
+    if spec.slurm_warning_s:
+        options["signal"] = f"B:{spec.signal}@{spec.slurm_warning_s}"
     options["comment"] = str(replace(tag, rest=options.get("comment") or ""))
     options |= _export(options.get("export") or asked.environment.get("SBATCH_EXPORT", ""), own)
     return replace(asked, script=script, options=options, environment={**asked.environment, **own})

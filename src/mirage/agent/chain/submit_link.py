@@ -54,7 +54,7 @@ def begin_attempt(store: Store, chain: Chain, link: Link, previous: Link | None,
     """Write down that a link is about to be submitted; None where somebody has done so already."""
     if not store.attempt(chain.id, link.number, now_s):
         return None
-    held = previous is not None and previous.state is LinkState.RUNNING
+    held = previous is not None and (previous.state is LinkState.RUNNING or chain.spec.never_two)
     known = store.identity().identity
     job = previous.job if previous is not None else MISSING
     return Attempt(link, link_submission(chain, known, link.number, job, held), held)

@@ -26,6 +26,8 @@ class CycleContext:
     Attributes:
         links: Links of every chain that matter, by chain id, in order: those that have not ended and the last that did.
         troubles: What stands in the way of a chain in this cycle, by chain id, in words.
+        margin_s: How much earlier than needed a signal is sent.
+        signals: Links to be signalled at the end of this cycle.
     """
 
     store: Store
@@ -36,6 +38,8 @@ class CycleContext:
     chains: dict[int, Chain]
     links: dict[int, list[Link]] = field(default_factory=dict)
     troubles: dict[int, str] = field(default_factory=dict)
+    margin_s: int = 0
+    signals: list[tuple[Chain, Link]] = field(default_factory=list)
 
     def event(self, chain: int, link: int, kind: str, detail: str = "") -> EventRecord:
         """Something that happens now."""

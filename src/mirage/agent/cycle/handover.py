@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -12,13 +14,24 @@ from typing import Protocol
 
 from mirage.agent.chain.submission import CHAIN, LINK
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.model import Chain, ChainState, EventRecord, Link, LinkState
+from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.duration import UNLIMITED_S
-from mirage.errors import SlurmRefused
-from mirage.job_state import MISSING
+from mirage.errors import SlurmRefused, SlurmUnreachable
+from mirage.job_state import MISSING, JobState
 from mirage.slurm_words.hostlist import expand_hosts
 
+log = logging.getLogger("mirage.agent")
+
 HOST, JOB = "MIRAGE_HOST", "MIRAGE_JOB"
+
+AWAY_AFTER = 2
+"""After so many commands without an answer, one after another, the controller is away."""
+
+LATE_S = 5
+"""A signal that comes so much less than the grace before the limit is in time."""
+
+SIGNALS_A_COMMAND = 100
+"""Jobs signalled by one command at most: fifty take an eighth of a second (3,000 jobs in the queue, Slurm 22.05.8)."""
 
 
 class Shell(Protocol):
@@ -119,9 +132,9 @@ def job_environment(context: CycleContext, link: Link) -> dict[str, str]:
 def hand_over(context: CycleContext, chain: Chain, probes: ReadinessProbes) -> Progress:
     """One step of a chain's hand-over.
 
-    A link is told to leave when the next is ready, and in any case its grace before its own limit where the next one
-    has been released: whoever is ended by the limit alone has lost what it had not saved. (A grace as long as the limit
-    itself counts as half of it.)
+    A link is signalled when the next one is ready, and in any case its grace before its own limit, whether another link
+    follows or not: a link that is ended by its limit alone loses what it has not saved. The signals of a cycle are
+    collected, and ``send_signals`` sends them.
     """
     running = context.of(chain, LinkState.RUNNING)
     released = context.of(chain, LinkState.QUEUED)
@@ -131,37 +144,59 @@ def hand_over(context: CycleContext, chain: Chain, probes: ReadinessProbes) -> P
     if newest.ready_s == MISSING:
         newest = _with_readiness(context, chain, newest, probes)
     ending = chain.state is ChainState.ENDING and chain.spec.until_s != MISSING and context.now_s >= chain.spec.until_s
-    told = running if ending else running[:-1] if newest.ready_s != MISSING else []
-    leaving = {link.number for link in told}
+    vacating = running if ending else running[:-1] if newest.ready_s != MISSING else []
+    leaving = {link.number for link in vacating}
     moments = [newest.started_s + chain.spec.warmup_s] if newest.ready_s == MISSING else []
     for link in running:
         link = next(known for known in context.links[chain.id] if known.number == link.number)
-        followed = bool(released) or link.number != newest.number
-        if link.number in leaving or (followed and chain.spec.signal and context.now_s >= last_call_s(chain, link)):
+        call_s = last_call_s(context, chain, link)
+        if link.number in leaving or (chain.spec.signal and context.now_s >= call_s):
             moments.append(_end_previous(context, chain, link, cancel=link.number in leaving))
-        elif followed:
-            moments.append(last_call_s(chain, link))
+        elif chain.spec.signal:
+            moments.append(call_s)
     busy = len(running) > 1 or newest.ready_s == MISSING or bool(released)
     return Progress(busy, min((at_s for at_s in moments if at_s > context.now_s), default=MISSING))
 
 
-def last_call_s(chain: Chain, link: Link) -> int:
-    """When a link is to be told at the latest that its limit ends it."""
-    return _limit_ends_s(link) - min(chain.spec.grace_s, link.limit_s // 2)
+def grace_s(chain: Chain, link: Link) -> int:
+    """The time from the signal to the end of a link; at most half of its limit."""
+    return min(chain.spec.grace_s, max(link.limit_s // 2, 0)) if chain.spec.signal else 0
 
 
-def next_last_call_s(context: CycleContext, chain: Chain) -> int:
-    """When a link with a released successor is to be told that its limit ends it; ``MISSING`` for none.
+def last_call_s(context: CycleContext, chain: Chain, link: Link) -> int:
+    """The latest moment of a link's signal: its grace before its limit, and the margin that a cycle takes."""
+    return limit_ends_s(link) - grace_s(chain, link) - context.margin_s
 
-    To be asked behind the decisions of a cycle, which release.
+
+def is_untold(chain: Chain, link: Link) -> bool:
+    """Whether the limit has ended a link without a signal its grace before.
+
+    Slurm's own signal counts, where the link was submitted with one: it needs no agent.
     """
-    running = context.of(chain, LinkState.RUNNING)
-    followed = running if context.of(chain, LinkState.QUEUED) else running[:-1]
-    calls_s = [last_call_s(chain, link) for link in followed if link.signalled_s == MISSING and chain.spec.signal]
-    return min((at_s for at_s in calls_s if at_s > context.now_s), default=MISSING)
+    return bool(chain.spec.signal) and not chain.spec.slurm_warning_s and _is_signalled_late(chain, link)
 
 
-def _limit_ends_s(link: Link) -> int:
+def note_end(context: CycleContext, chain: Chain, link: Link) -> None:
+    """Write into the chain's log that the agent has not signalled a link in time before its limit has ended it."""
+    if not chain.spec.signal or not _is_signalled_late(chain, link):
+        return
+    came = "without a signal of the agent"
+    if link.signalled_s != MISSING:
+        came = f"{limit_ends_s(link) - link.signalled_s} s after its signal, of a grace of {grace_s(chain, link)} s"
+    kind, detail = "untold", f"job {link.job} reached its limit {came}"
+    if chain.spec.slurm_warning_s:
+        kind, detail = "signalled-by-slurm", f"{detail}; Slurm's own --signal has reached its batch script"
+    context.change_link(link, context.event(chain.id, link.number, kind, detail))
+
+
+def _is_signalled_late(chain: Chain, link: Link) -> bool:
+    if link.outcome is not JobState.TIMEOUT or link.started_s == MISSING:
+        return False
+    due_s = limit_ends_s(link) - grace_s(chain, link) + LATE_S
+    return link.signalled_s == MISSING or link.signalled_s > due_s
+
+
+def limit_ends_s(link: Link) -> int:
     """When the limit ends a link; never where it has none."""
     return link.started_s + link.limit_s if 0 < link.limit_s < UNLIMITED_S else UNLIMITED_S
 
@@ -179,17 +214,26 @@ def _with_readiness(context: CycleContext, chain: Chain, link: Link, probes: Rea
 
 
 def _end_previous(context: CycleContext, chain: Chain, link: Link, *, cancel: bool) -> int:
-    """Signal the previous link, and end it when its grace is over; when that is, ``MISSING`` where it is done.
+    """Have the previous link signalled, and end it when its grace is over.
 
-    The signal is sent before it is written down: killed in between, the agent sends it twice, which a checkpoint
-    survives; the other way round the link would be ended without having been told.
+    Returns:
+        When its grace is over, ``MISSING`` where nothing is left to do.
     """
-    spec = chain.spec
-    if context.job_of(chain, link) is None:  # it has gone, or the number is somebody else's now
+    spec, job = chain.spec, context.job_of(chain, link)
+    if job is None:  # it has gone, or its number belongs to another job now
         return MISSING
-    if link.signalled_s == MISSING:
-        link = context.change_link(link, _signal(context, chain, link), signalled_s=context.now_s)
+    if job.state is JobState.SUSPENDED:
+        context.trouble(chain, f"job {job.id} is suspended, where no signal reaches it; it gets one when it runs again")
+        return MISSING
     grace_s = spec.grace_s if spec.signal else 0
+    if link.signalled_s == MISSING:
+        if grace_s:
+            context.signals.append((chain, link))
+            return context.now_s + grace_s if cancel else MISSING
+        send_signals(context, [(chain, link)])
+        link = next(known for known in context.links[chain.id] if known.number == link.number)
+        if link.signalled_s == MISSING:
+            return MISSING
     ends_s = link.signalled_s + grace_s
     if not cancel or link.cancelled_s != MISSING:
         return MISSING
@@ -201,13 +245,65 @@ def _end_previous(context: CycleContext, chain: Chain, link: Link, *, cancel: bo
     return MISSING
 
 
-def _signal(context: CycleContext, chain: Chain, link: Link) -> EventRecord:
-    """The event of a signal; one that Slurm refuses does not keep the next link from taking over."""
-    name = chain.spec.signal
-    try:
-        if name:
+def send_signals(context: CycleContext, wanted: Sequence[tuple[Chain, Link]]) -> dict[int, str]:
+    """Signal links, all that get the same signal by one command.
+
+    Any signal makes ``scancel`` read the whole queue (22.05.8), once a command. It is sent before it is written down:
+    killed in between, the agent sends it twice, which a checkpoint survives; the other way round a link would be ended
+    without a signal. One that Slurm refuses does not keep the next link from taking over.
+
+    Returns:
+        What kept signals from being sent, by chain, in words: they are sent in a later cycle.
+    """
+    by_name: dict[str, list[tuple[Chain, Link]]] = {}
+    for chain, link in wanted:
+        by_name.setdefault(chain.spec.signal, []).append((chain, link))
+    unsent: dict[int, str] = {}
+    for name, row in by_name.items():
+        for first in range(0, len(row), SIGNALS_A_COMMAND):
+            part = row[first : first + SIGNALS_A_COMMAND]
+            refused: dict[int, str] = {}
+            if name:
+                refused, failed = _send(context, name, part)
+                unsent |= failed
+            for chain, link in part:
+                if chain.id in unsent:
+                    continue
+                event = context.event(chain.id, link.number, "signalled", f"{name or 'no signal'} to job {link.job}")
+                if chain.id in refused:
+                    context.trouble(chain, f"{name} cannot be sent to job {link.job}: {refused[chain.id]}")
+                    event = context.event(chain.id, link.number, "signal-refused", refused[chain.id])
+                context.change_link(link, event, signalled_s=context.now_s)
+    return unsent
+
+
+def _send(
+    context: CycleContext, name: str, part: Sequence[tuple[Chain, Link]]
+) -> tuple[dict[int, str], dict[int, str]]:
+    """Send a signal; what was refused, and what failed, by chain.
+
+    Where a command for several fails, each is sent on its own: the trouble of one chain reaches no other. After two
+    without an answer, one after another, the controller is away, and the others are not tried.
+    """
+    refused: dict[int, str] = {}
+    failed: dict[int, str] = {}
+    with contextlib.suppress(Exception):
+        context.backend.signal([link.job for _, link in part], name)
+        return refused, failed
+    unanswered = 0
+    for chain, link in part:
+        if unanswered >= AWAY_AFTER:
+            failed[chain.id] = "Slurm did not answer about other chains"
+            continue
+        try:
             context.backend.signal(link.job, name)
-    except SlurmRefused as error:
-        context.trouble(chain, f"{name} cannot be sent to job {link.job}: {error}")
-        return context.event(chain.id, link.number, "signal-refused", str(error))
-    return context.event(chain.id, link.number, "signalled", f"{name or 'no signal'} to job {link.job}")
+            unanswered = 0
+        except SlurmRefused as error:
+            refused[chain.id], unanswered = str(error), 0
+        except SlurmUnreachable as error:
+            failed[chain.id] = str(error)
+            unanswered += 1
+        except Exception as error:
+            log.exception("fault", extra={"chain": chain.name})
+            failed[chain.id] = f"a fault of Mirage: {type(error).__name__}: {error}"
+    return refused, failed

@@ -38,7 +38,10 @@ class Reconciler:
             jobs = candidates(context, chain, link)
             change = self._change(context, chain, link, jobs, submitting)
             if change:
-                link = context.change_link(link, *change.events, **change.columns)
+                before, link = link.state, context.change_link(link, *change.events, **change.columns)
+                if (before, link.state) == (LinkState.HELD, LinkState.QUEUED) and context.of(chain, LinkState.RUNNING):
+                    detail = f"job {link.job}: its dependency is cleared, and this agent has no record of doing it"
+                    context.change_link(link, context.event(chain.id, link.number, "released-elsewhere", detail))
             cancel_doubles(context, chain, link, jobs)
             job = context.job_of(chain, link)
             if job is not None and held_by_slurm(job):

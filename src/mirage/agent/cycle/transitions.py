@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mirage.agent.cycle.brakes import count_end
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.cycle.quick_ends import count_end
 from mirage.agent.model import Chain, ChainState, Link, LinkState, next_link
 from mirage.job_state import MISSING, JobState
 
@@ -11,6 +11,9 @@ WAITING = (LinkState.PLANNED, LinkState.HELD, LinkState.QUEUED)
 
 AT_THE_LIMIT_S = 180
 """An exit so close before the limit is a drain, not the end of the work."""
+
+SLURM_EARLY_S = 60
+"""Slurm sends the signal of ``--signal`` up to so much earlier (sbatch(1))."""
 
 
 def steer(context: CycleContext, chain: Chain, newly_ended: list[Link]) -> Chain:
@@ -101,10 +104,11 @@ def _is_last(chain: Chain, link: Link) -> bool:
 def _done_by_exit(chain: Chain, links: list[Link]) -> str:
     if not chain.spec.until_done:
         return ""
+    drain_s = max(AT_THE_LIMIT_S, chain.spec.slurm_warning_s + SLURM_EARLY_S)
     for link in links:
         if link.state is LinkState.ENDED and link.outcome is JobState.COMPLETED and link.signalled_s == MISSING:
             early = MISSING in (link.started_s, link.limit_s) or (
-                link.ended_s < link.started_s + link.limit_s - AT_THE_LIMIT_S
+                link.ended_s < link.started_s + link.limit_s - drain_s
             )
             if early:
                 return f"link {link.number} ended by itself with exit code 0"

@@ -51,12 +51,11 @@ class Turns:
         """Note that a chain could not do what was to be done."""
         self.stumbles[chain] += 1
 
-    def end(self, chain: Chain, now_s: int, settled: bool, last_call_s: int = MISSING) -> None:
+    def end(self, chain: Chain, now_s: int, settled: bool) -> None:
         """Give a chain its next turn.
 
         Args:
             settled: Whether no question about it is open, and none of its links, perhaps released just now, waits.
-            last_call_s: When a link of it is to be told at the latest that its limit ends it.
         """
         progress = self._progress.get(chain.id, Progress())
         self.moments_s.pop(chain.id, None)
@@ -68,8 +67,9 @@ class Turns:
         busy = progress.busy or (not settled and chain.state is ChainState.ACTIVE)
         (self._busy.add if busy else self._busy.discard)(chain.id)
         moments = [grid(now_s, self.settings.busy_poll_s if busy else self.settings.poll_s)]
-        self.moments_s[chain.id] = [at_s for at_s in (progress.next_s, last_call_s) if at_s > now_s]
-        moments += [at_s for at_s in (progress.next_s, last_call_s) if at_s != MISSING]
+        if progress.next_s != MISSING:
+            self.moments_s[chain.id] = [progress.next_s]
+            moments.append(progress.next_s)
         if chain.state is ChainState.ACTIVE:
             moments += [at_s for at_s in (chain.next_look_s, chain.next_try_s) if at_s > now_s]
         self.due_s[chain.id] = max(min(moments), now_s + 1)

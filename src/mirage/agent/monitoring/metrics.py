@@ -143,6 +143,8 @@ class Metrics(Collector):
         yield _counter("decisions", "What policies chose, and why", told, "reason", "choice")
         thought = {(kind,): float(self._happened[kind]) for kind in SECOND_THOUGHTS}
         yield _counter("second_thoughts", "Changes of links that were queued", thought, "kind")
+        untold = {(): float(self._happened["untold"])}
+        yield _counter("links_untold", "Links that their limit ended without a signal in time", untold)
         refused = sum(self._happened[kind] for kind in ("refused", "release-refused", "thought-refused"))
         yield _counter("submissions_refused", "Submissions and releases that Slurm refused", {(): refused})
 

@@ -22,7 +22,7 @@ log = logging.getLogger("mirage.agent")
 RETRY_S = 5 * MINUTE_S
 """Between a backup that failed and the next try."""
 
-NEWEST = "0004"
+NEWEST = "0005"
 """Version of the tables in ``schema``."""
 
 _MIGRATION_LOCK = 7_241_920_346  # any number, the same in every agent

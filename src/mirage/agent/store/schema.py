@@ -33,6 +33,8 @@ chains = Table(
     Column("trouble", Text, nullable=False, default=""),
     Column("quick_ends", Integer, nullable=False, default=0),
     Column("stopped_s", BigInteger, nullable=False, default=-1),
+    Column("wrong_forecasts", Integer, nullable=False, default=0),
+    Column("resumed_s", BigInteger, nullable=False, default=-1),
 )
 
 links = Table(

@@ -13,14 +13,14 @@ from mirage.policy.view import Chain
 
 def seen(world: OneChain) -> Chain:
     deciding = Deciding(world)
-    return chain_view(world.context, world.chain, world.links[-2], deciding.view(world.context))
+    return chain_view(world.context, world.chain, world.links[-2], world.links[-1], deciding.view(world.context))
 
 
 def test_a_link_ends_for_its_policy_when_the_next_must_have_started() -> None:
     world = deciding_chain(warmup_s=500)
     assert notice_s(world.context, world.links[0]) == 2 * 15 + 36
     chain = seen(world)
-    assert chain.ends_s == 9_000 + 3_600 - 500 - 66
+    assert chain.ends_s == 9_000 + 3_600 - 120 - 500 - 66
     assert (chain.predecessor, chain.submitted_s, chain.started_s, chain.limit_s) == (101, 50, 9_000, 3_600)
     assert (chain.nodes, chain.step_s, chain.user, chain.partition) == (1, 36, 0, 0)
 

@@ -19,7 +19,8 @@ def decided(costs: tuple[float, float], left_s: int = 2_000) -> tuple[Plan, View
     deciding = Deciding(waits_s=range(10, 1_210, 10))
     context = deciding.world.context
     view = deciding.view(context)
-    form = replace(chain_view(context, deciding.world.chain, deciding.world.links[0], view), ends_s=NOW_S + left_s)
+    form = chain_view(context, deciding.world.chain, *deciding.world.links[:2], view)
+    form = replace(form, ends_s=NOW_S + left_s)
     plan = decide_by_recent_waits(view, form, *costs)
     assert view.chain is None
     return plan, replace(view, chain=form)

@@ -5,32 +5,35 @@ from __future__ import annotations
 from statistics import median
 from typing import Any
 
+from mirage.agent.chain.spec_check import AT_THE_END
 from mirage.agent.cycle.context import CycleContext
+from mirage.agent.cycle.handover import grace_s
 from mirage.agent.model import Chain, Link, LinkState
 from mirage.job_state import MISSING
 from mirage.policy.view import Chain as ChainView
 from mirage.policy.view import View
 
-AT_THE_END = ("reactive", "dependency", "singleton")
-"""Policies that let the next link compete when the present one has ended, and not a second before."""
-
 ALIVE = (LinkState.HELD, LinkState.QUEUED, LinkState.RUNNING)
 """A link of these may have been shortened; the next ones have the limit of the longest."""
 
-_FROM_JOB = ("user", "partition", "gpus", "cpus", "name", "account")
+_FROM_JOB = ("user", "partition", "gpus", "cpus", "name", "account", "nice")
 
 
-def chain_view(context: CycleContext, chain: Chain, present: Link, view: View) -> ChainView:
+def chain_view(context: CycleContext, chain: Chain, present: Link, waiting: Link, view: View) -> ChainView:
     """The chain for its policy.
 
-    The running link ends, for the policy, when the next must have *started*: earlier than its limit by the time that
-    the next one takes to load, and by what the agent takes to see a start, to see readiness and to decide.
+    The running link ends, for the policy, when the next must have *started*: earlier than its limit by its grace, by
+    the time that the next one takes to load, and by what the agent takes to observe that and to decide.
+
+    Args:
+        waiting: The next link, held or queued: the priority that Slurm has computed for its job is its own.
     """
     job = context.snapshot.by_id[present.job]
+    following = context.job_of(chain, waiting)
     mine = view.running.id == present.job
     ends_s = present.started_s + present.limit_s
     if chain.spec.policy.partition(":")[0] not in AT_THE_END:
-        ends_s -= load_time_s(context, chain) + notice_s(context, present)
+        ends_s -= grace_s(chain, present) + load_time_s(context, chain) + notice_s(context, present)
     known: dict[str, Any] = {name: int(getattr(view.running, name)[mine][0]) for name in _FROM_JOB if mine.any()}
     return ChainView(
         nodes=job.nodes,
@@ -40,12 +43,14 @@ def chain_view(context: CycleContext, chain: Chain, present: Link, view: View) -
         started_s=present.started_s,
         ends_s=max(ends_s, present.started_s),
         step_s=context.settings.interval_s(present.limit_s),
+        priority=following.priority if following is not None else 0.0,
+        accrues_s=following.accrues_s if following is not None else MISSING,
         **known,
     )
 
 
 def notice_s(context: CycleContext, present: Link) -> int:
-    """What the agent takes to see that a link has started, to see that it is ready, and to decide once more."""
+    """What the agent takes to observe that a link has started, that it is ready, and to decide once more."""
     return 2 * context.settings.busy_poll_s + context.settings.interval_s(present.limit_s)
 
 

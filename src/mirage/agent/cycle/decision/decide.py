@@ -16,6 +16,8 @@ from functools import cache
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.decision.chain_view import chain_view, summary
 from mirage.agent.cycle.decision.fallback import NAME, decide_by_recent_waits
+from mirage.agent.cycle.decision.own_waits import DISTRUSTED, braked, by_own_waits, earliest_release_s
+from mirage.agent.cycle.decision.own_waits import NAME as OWN_WAITS
 from mirage.agent.cycle.decision.release import release
 from mirage.agent.cycle.decision.second_thoughts import AWAY, WITHDRAW, think
 from mirage.agent.cycle.decision.undecided import SecondThoughts, Undecided, undecided
@@ -123,7 +125,7 @@ class Decider:
             chain, case = context.chains[number], cases[number]
             spec = chain.spec
             request = PolicyRequest(spec.policy, spec.interruption_cost, spec.overlap_cost, spec.bank_age)
-            form = replace(chain_view(context, chain, case.present, view), queued=case.queued)
+            form = replace(chain_view(context, chain, case.present, case.waiting, view), queued=case.queued)
             self.asked += 1
             questions.append(Question(number, request, form, self.asked))
             self.open[number] = Open(self.asked, case.about, context.now_s, self.real_s(), saw)
@@ -149,8 +151,22 @@ class Decider:
             return self._fall_back(context, chain, case, view(), f"policy-failed:{answer.failure}")
         if self.failing.pop(chain.id, None) is not None:
             log.info("policy answers again", extra={"chain": chain.name})
-        reason = "; ".join(action.reason for action in answer.plan.actions if action.reason)
-        return Made(chain, case, answer.plan, reason, chain.spec.policy, asked.saw, asked.asked_s)
+        plan, decided_by = answer.plan, chain.spec.policy
+        if chain.wrong_forecasts >= DISTRUSTED and case.queued is None:
+            form = chain_view(context, chain, case.present, case.waiting, view())
+            plan = by_own_waits(plan, form, context.links[chain.id], context.now_s)
+            decided_by = f"{OWN_WAITS} for {chain.spec.policy}"
+        plan = self._braked(context, chain, case, plan, view)
+        return Made(chain, case, plan, _reason(plan), decided_by, asked.saw, asked.asked_s)
+
+    def _braked(
+        self, context: CycleContext, chain: Chain, case: Undecided, plan: Plan, view: Callable[[], View]
+    ) -> Plan:
+        """A plan about a link that was never released, without a release too early in the present link's life."""
+        if case.queued is not None or not plan.submits or not chain.spec.least_life:
+            return plan
+        ends_s = chain_view(context, chain, case.present, case.waiting, view()).ends_s
+        return braked(plan, context.now_s, earliest_release_s(chain, case.present, context.links[chain.id], ends_s))
 
     def _without_answer(
         self, context: CycleContext, cases: Mapping[int, Undecided], view: Callable[[], View]
@@ -168,11 +184,11 @@ class Decider:
         return made
 
     def _fall_back(self, context: CycleContext, chain: Chain, case: Undecided, view: View, why: str) -> Made:
-        form = chain_view(context, chain, case.present, view)
+        form = chain_view(context, chain, case.present, case.waiting, view)
         plan = decide_by_recent_waits(view, form, chain.spec.interruption_cost, chain.spec.overlap_cost)
-        said = "; ".join(action.reason for action in plan.actions if action.reason)
+        plan = self._braked(context, chain, case, plan, lambda: view)
         decided_by, saw = f"{NAME} for {chain.spec.policy}", summary(view)
-        return Made(chain, case, plan, f"{said}; {why}", decided_by, saw, context.now_s)
+        return Made(chain, case, plan, f"{_reason(plan)}; {why}", decided_by, saw, context.now_s)
 
     def _note_failure(self, chain: Chain, why: str) -> None:
         if chain.id not in self.failing:
@@ -236,6 +252,11 @@ def schedule_next_look(context: CycleContext, made: Made) -> None:
 def _on_grid(time_s: int, step_s: int) -> int:
     """The last multiple of a step before a time: chains that are looked at together cost one look at the queue."""
     return time_s // step_s * step_s
+
+
+def _reason(plan: Plan) -> str:
+    """The reasons of a plan's actions."""
+    return "; ".join(action.reason for action in plan.actions if action.reason)
 
 
 def _record(context: CycleContext, made: Made, thought: str) -> DecisionRecord:

@@ -54,9 +54,10 @@ def undecided(context: CycleContext, chain: Chain, thoughts: SecondThoughts) -> 
     """What is to be decided about a chain, if anything.
 
     While two links run, a hand-over is under way: a third is not let loose before that is over, and a link whose
-    successor is to take over at once is not thought about again.
+    successor is to take over at once is not thought about again. In a chain that never holds two, Slurm alone releases
+    a link: its dependency is on the end of the one before.
     """
-    if chain.state is not ChainState.ACTIVE:
+    if chain.state is not ChainState.ACTIVE or chain.spec.never_two:
         return None
     running, waiting = context.of(chain, LinkState.RUNNING), context.of(chain, LinkState.HELD, LinkState.QUEUED)
     if len(running) != 1 or not waiting or MISSING in (running[0].limit_s, waiting[-1].job):

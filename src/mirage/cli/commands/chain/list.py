@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mirage.agent.store.protocol import Store
 
 COLUMNS = (
-    "chain", "state", "policy", "link", "job", "link_state", "left", "next", "interrupted", "overlap", "why",
+    "chain", "state", "policy", "link", "job", "link_state", "left", "next", "interrupted", "overlap", "untold", "why",
 )  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def list_(everything: bool, parsable2: bool, noheader: bool, columns: str | None
     """Show chains: the link that runs, what is left of it, the next one, what was lost, and what is the matter.
 
     INTERRUPTED is the time in which no link served, from the end of one until the next was ready; OVERLAP the time in
-    which two held nodes.
+    which two held nodes; UNTOLD counts the links that their limit ended without a signal in time.
     """
     chosen = columns.split(",") if columns else list(COLUMNS)
     if unknown := [name for name in chosen if name not in COLUMNS]:
@@ -94,6 +94,7 @@ def seen_in_words(seen: Mapping[str, Any]) -> str:
 def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
     """A chain as one JSON object: times in seconds."""
     from mirage.agent.chain.history import chain_run
+    from mirage.agent.cycle.handover import is_untold
     from mirage.job_state import MISSING
     from mirage.slurm_words.reasons import in_words
 
@@ -116,6 +117,7 @@ def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
         "next": following[-1].state.value if following else None,
         "interrupted": run.interruption_s,
         "overlap": run.overlap_s,
+        "untold": sum(is_untold(chain, link) for link in links),
     }
 
 

@@ -113,7 +113,7 @@ def _change(store: Store, chain: Chain, state: str, why: str, *only_from: str) -
     event = EventRecord(chain.id, 0, now_s, {"active": "resumed"}.get(state, state), why)
     columns: dict[str, Any] = {"trouble": ""}
     if state == "active":
-        columns |= {"refusals": 0, "failures": 0, "quick_ends": 0, "next_try_s": 0}
+        columns |= {"refusals": 0, "failures": 0, "quick_ends": 0, "next_try_s": 0, "resumed_s": now_s}
     if state in ("ending", "stopping"):
         columns["stopped_s"] = now_s
     store.change_chain(chain.id, event, state=ChainState(state), why=why, **columns)

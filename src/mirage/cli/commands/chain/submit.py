@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from mirage.agent.store.sql_store import SqlStore
     from mirage.policy.cost import Cost
 
+CONSTANT_LEADS = ("lead", "saia", "sml")
+"""Policies that release by the user's own figure, whatever the queue."""
+
+LEAST_LIFE = 0.25
+"""A misled forecast spends four times the links that the limit needs at most."""
+
 UNKNOWN = 75
 """Exit status where it is not known whether a job was submitted (EX_TEMPFAIL of sysexits.h)."""
 
@@ -45,7 +51,26 @@ UNKNOWN = 75
 @click.option("--links", metavar="N", type=click.IntRange(1), default=None, help="At most so many jobs.")
 @click.option("--until-done", is_flag=True, help="Until a job ends by itself with exit code 0, or `mirage link done`.")
 @click.option("--chain", "name", metavar="NAME", help="Name of the chain. [default: the job's and four letters]")
-@click.option("--policy", default="what-if", show_default=True, metavar="NAME", help="When to ask for the next job.")
+@click.option("--policy", metavar="NAME", help="When to request the next job. [default: what-if]")
+@click.option(
+    "--never-two",
+    is_flag=True,
+    help="Start the next job only once Slurm reports the end of the one before: never two at once, and a wait between.",
+)
+@click.option(
+    "--least-life",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Share of a job's time limit in which the next one is not released, unless jobs of the chain have waited as "
+    "long of late. [default: 0.25; 0 for policies of a constant lead]",
+)
+@click.option(
+    "--links-a-day",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Jobs that may start within 24 hours until the chain is paused. [default: three times what their time limit "
+    "needs, and 5]",
+)
 @cost_options(interruption=1.0, overlap=1.0)
 @click.option(
     "--bank-age",
@@ -61,7 +86,7 @@ UNKNOWN = 75
     default="USR2",
     show_default=True,
     metavar="SIG",
-    help="Sent to the previous job when the next is ready; none for none.",
+    help="Sent to the previous job when the next is ready, and to each job its grace before its limit; none for none.",
 )
 @click.option(
     "--grace",
@@ -121,7 +146,15 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
 
 def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) -> ChainSpec:
     """The specification of the chain, checked before anything is submitted."""
-    from mirage.agent.chain.spec_check import check_spec, default_grace_s, least_limit_s, limit_s, signal_name
+    from mirage.agent.chain.spec_check import (
+        check_spec,
+        default_grace_s,
+        least_limit_s,
+        limit_s,
+        policy_name,
+        signal_name,
+        slurm_warning_s,
+    )
     from mirage.agent.model import ChainSpec
     from mirage.policy.registry import lasting_name
 
@@ -129,22 +162,30 @@ def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) ->
         raise ConfigurationError("--ready-command is empty; give a command, or leave the option out")
     has_end = words["lasting"] is not None or words["links"] is not None or words["until_done"]
     grace_s = words["grace"] if words["grace"] is not None else default_grace_s(limit_s(request.given))
+    policy = policy_name(words["policy"], never_two=words["never_two"])
+    signal, least_life = signal_name(words["signal_previous"]), words["least_life"]
+    if least_life is None:
+        least_life = 0.0 if policy.partition(":")[0] in CONSTANT_LEADS else LEAST_LIFE
     spec = ChainSpec(
         request.submission,
         until_s=now_s + words["lasting"] if words["lasting"] else MISSING,
         links=words["links"] or 0,
         until_done=words["until_done"] or not has_end,
-        policy=lasting_name(words["policy"]),
+        policy=lasting_name(policy),
         interruption_cost=cost.interruption,
         overlap_cost=cost.overlap,
         ready_command=words["ready_command"] or "",
         ready_by_job=words["ready_by_job"],
         warmup_s=words["warmup"],
-        signal=signal_name(words["signal_previous"]),
+        signal=signal,
         grace_s=grace_s,
         request_id=words["request_id"],
         bank_age=words["bank_age"],
         least_limit_s=least_limit_s(request.given),
+        slurm_warning_s=slurm_warning_s(request.given, signal, grace_s),
+        least_life=least_life,
+        links_a_day=words["links_a_day"] or 0,
+        never_two=words["never_two"],
     )
     check_spec(spec, request.given, Path(request.submission.directory), has_end=has_end, name=words["name"] or "")
     return spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from one_chain import NOW_S, OneChain, ended
 
-from mirage.agent.cycle.quick_ends import BROKEN, count_end, pause
+from mirage.agent.cycle.brakes import BROKEN, count_end, pause
 from mirage.agent.cycle.submit import clock_of
 from mirage.agent.model import ChainState, Link
 from mirage.agent.settings import AgentSettings

@@ -1,16 +1,57 @@
-"""The brake on a chain whose links end at once: each submission waits longer, then the chain is paused.
+"""Brakes on a chain: links that end at once, and more links in a day than it may use.
 
-Without it a job that cannot run, or has nothing to do, would be submitted every minute for ever.
+A job that cannot run, or has nothing to do, would be submitted every minute without end: each submission waits longer,
+then the chain is paused. So is a chain that uses more links than its user has agreed to, whatever the reason.
 """
 
 from __future__ import annotations
 
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.submit import clock_of
-from mirage.agent.model import Chain, ChainState, Link
+from mirage.agent.model import Chain, ChainState, Link, LinkState
+from mirage.duration import DAY_S, UNLIMITED_S
 from mirage.job_state import MISSING, JobState
 
 BROKEN = frozenset({JobState.FAILED, JobState.OUT_OF_MEMORY, JobState.BOOT_FAIL, JobState.NODE_FAIL, JobState.DEADLINE})
+
+
+LINKS_A_DAY, SPARE_LINKS = 3, 5
+"""A chain may use three times the links that its limit needs in a day, and five more."""
+
+_NO_FAULT = frozenset({JobState.PREEMPTED, JobState.NODE_FAIL, JobState.BOOT_FAIL})
+"""A link that follows one of these replaces it, and does not count."""
+
+
+def links_a_day(chain: Chain, limit_s: int) -> int:
+    """The links that may start within 24 hours: as the user says, else by their limit."""
+    if chain.spec.links_a_day:
+        return chain.spec.links_a_day
+    needed = -(-DAY_S // limit_s) if 0 < limit_s < UNLIMITED_S else 1
+    return LINKS_A_DAY * needed + SPARE_LINKS
+
+
+def pause_if_spent(context: CycleContext, chain: Chain) -> Chain:
+    """The chain, paused where another link would be more than it may use in a day."""
+    planned = [link for link in context.of(chain, LinkState.PLANNED) if link.attempted_s == MISSING]
+    if not planned or chain.state is not ChainState.ACTIVE:
+        return chain
+    links = context.links[chain.id]
+    limit_s = max((link.limit_s for link in links), default=MISSING)
+    most = links_a_day(chain, limit_s)
+    if planned[0].number <= most:  # it has not used so many links since it was made
+        return chain
+    since_s = max(context.now_s - DAY_S, chain.resumed_s)
+    used, before = 0, JobState.UNKNOWN
+    for link in context.store.links(chain.id):
+        used += since_s < link.started_s and before not in _NO_FAULT
+        before = link.outcome
+    if used < most:
+        return chain
+    why = (
+        f"{used} links have started within 24 hours, and {most} may (--links-a-day); see `mirage chain explain "
+        f"{chain.name}` for the cause, then `mirage chain resume {chain.name}` allows as many again"
+    )
+    return pause(context, chain, why)
 
 
 def count_end(context: CycleContext, chain: Chain, link: Link) -> Chain:
