@@ -103,7 +103,7 @@ class Chain:
         next_look_s: The policy need not be asked before.
         trouble: What stands in its way now, in words; empty for nothing.
         quick_ends: Links that ended by themselves soon after their start, in a row, whatever their exit code.
-        stopped_s: When it was decided that no link follows; ``MISSING`` before.
+        stopped_s: From when on no link was wanted; ``MISSING`` while one is.
         wrong_forecasts: Forecasts of its policy that were wrong, in a row.
         resumed_s: When its user resumed it last; ``MISSING`` for never.
     """

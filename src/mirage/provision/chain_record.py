@@ -85,7 +85,11 @@ class ChainRun:
     """What became of a chain between its first submission and the horizon.
 
     It is interrupted while no link serves: from the end of one until the next is ready. It is held twice while two
-    links hold nodes, whether the second serves or still loads. The wait for the first link is neither.
+    links hold nodes, whether the second serves or still loads. The wait for the first link is neither, and neither is
+    what comes after the last link that was wanted.
+
+    Attributes:
+        stopped_s: From when on no link was wanted; ``MISSING`` while one is.
     """
 
     link: Link
@@ -93,6 +97,7 @@ class ChainRun:
     until_s: int
     links: tuple[LinkRecord, ...]
     decisions: tuple[Decision, ...]
+    stopped_s: int = MISSING
 
     @property
     def hand_overs(self) -> tuple[HandOver, ...]:
@@ -109,14 +114,17 @@ class ChainRun:
                 continue
             if following is not None and following.started_s != MISSING:
                 x_s = max(following.started_s - covered_s, following.started_s - following.ends_s)
-                gap_s = following.serves_s - covered_s
+                gap_s = self._wanted_until_s(following.serves_s) - covered_s
                 overlap_s = max(-x_s, 0)
-                found.append(
-                    HandOver(last.number, covered_s, gap_s if gap_s > 0 else x_s, False, following.number, overlap_s)
-                )
+                lost_s = gap_s if gap_s > 0 else min(x_s, 0)
+                found.append(HandOver(last.number, covered_s, lost_s, False, following.number, overlap_s))
             elif covered_s < self.until_s:
                 found.append(HandOver(last.number, covered_s, self.until_s - covered_s, open=True))
         return tuple(found)
+
+    def _wanted_until_s(self, instant_s: int) -> int:
+        """An instant, or the earlier one from which on no link was wanted."""
+        return instant_s if self.stopped_s == MISSING else min(instant_s, self.stopped_s)
 
     @property
     def started(self) -> tuple[LinkRecord, ...]:

@@ -56,7 +56,7 @@ def test_no_more_links_than_asked_for(asked: int, links: int) -> None:
 def test_a_chain_ends_at_its_time(until_s: int, state: str) -> None:
     world = steered(shown(running(1), queued(2), until_s=until_s))
     assert world.chain.state == state
-    assert world.chain.stopped_s == (NOW_S if state == "ending" else MISSING)
+    assert world.chain.stopped_s == (until_s if state == "ending" else MISSING)
     if state == "ending":
         assert world.chain.why == "its time is over"
         assert world.events == [(0, "ending", "its time is over"), (2, "withdrawn", "job 102: its time is over")]
@@ -71,9 +71,18 @@ def test_a_job_that_says_it_is_done_ends_the_chain_and_every_other_job_of_it() -
     assert [link.cancelled_s for link in world.links] == [NOW_S, MISSING, NOW_S, NOW_S]
 
 
+def test_a_job_that_said_it_is_done_and_has_ended_ends_the_chain_with_itself() -> None:
+    assert steered(OneChain(ended(1), ended(2, finished=True))).chain.stopped_s == 8_600
+
+
+def test_an_end_by_a_clock_that_is_ahead_is_not_in_the_future() -> None:
+    assert steered(OneChain(ended(1, ended_s=NOW_S + 9), links=1)).chain.stopped_s == NOW_S
+
+
 def test_the_last_link_ends_the_chain_and_nothing_is_left() -> None:
     world = steered(OneChain(ended(1), ended(2), links=2))
     assert (world.chain.state, world.chain.why) == (ChainState.DONE, "all 2 links have run")
+    assert world.chain.stopped_s == 8_600, "its end, not the poll that found it"
     assert world.events == [(0, "ending", "all 2 links have run"), (0, "done", "all 2 links have run")]
 
 
@@ -116,6 +125,7 @@ def test_an_exit_with_0_well_before_the_limit_ends_a_chain_that_asked_for_it(
     assert world.chain.state == state
     if state == "done":
         assert world.chain.why == "link 1 ended by itself with exit code 0"
+        assert world.chain.stopped_s == link.ended_s
 
 
 def test_the_work_is_done_though_the_last_link_runs_on() -> None:

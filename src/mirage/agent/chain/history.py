@@ -42,7 +42,8 @@ def chain_run(
     begin_s = min([_first_s(record) for record in records[:1]], default=chain.created_s)
     limit_s = max((link.limit_s for link in ran), default=0)
     form = LinkForm(nodes or nodes_asked(chain.spec), max(limit_s, 1))
-    return ChainRun(form, begin_s, max(_until_s(chain, records, now_s), begin_s), records, tuple(told))
+    until_s = max(_until_s(chain, records, now_s), begin_s)
+    return ChainRun(form, begin_s, until_s, records, tuple(told), chain.stopped_s)
 
 
 def _records(link: Link, now_s: int, loads: bool) -> list[LinkRecord]:

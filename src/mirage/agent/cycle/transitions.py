@@ -19,9 +19,9 @@ SLURM_EARLY_S = 60
 def steer(context: CycleContext, chain: Chain, newly_ended: list[Link]) -> Chain:
     """The chain after links have ended: its next link is planned, or it winds up."""
     if chain.state is ChainState.ACTIVE and (end := _finished(context, chain)):
-        state, why = end
+        state, why, stopped_s = end
         event = context.event(chain.id, 0, "ending", why)
-        chain = context.change_chain(chain, event, state=state, why=why, stopped_s=context.now_s)
+        chain = context.change_chain(chain, event, state=state, why=why, stopped_s=min(stopped_s, context.now_s))
     if chain.state is ChainState.ACTIVE:
         for link in newly_ended:
             chain = count_end(context, chain, link)
@@ -81,18 +81,22 @@ def _is_past_end(context: CycleContext, chain: Chain) -> bool:
     return chain.spec.until_s != MISSING and context.now_s >= chain.spec.until_s
 
 
-def _finished(context: CycleContext, chain: Chain) -> tuple[ChainState, str] | None:
-    """How a chain ends that gets no further link, and why; None while it gets one."""
+def _finished(context: CycleContext, chain: Chain) -> tuple[ChainState, str, int] | None:
+    """How a chain ends that gets no further link, why, and from when on; None while it gets one.
+
+    The instant is that of the cause, which may be a poll ago: a chain that wants no link is not interrupted.
+    """
     links = context.links.get(chain.id, [])
     for link in links:
         if link.finished:
-            return ChainState.STOPPING, f"link {link.number} said that the work is done"
-    if why := _done_by_exit(chain, links):
-        return ChainState.STOPPING, why
+            ended_s = link.ended_s if link.state is LinkState.ENDED else context.now_s
+            return ChainState.STOPPING, f"link {link.number} said that the work is done", ended_s
+    if (done := _done_by_exit(chain, links)) is not None:
+        return ChainState.STOPPING, f"link {done.number} ended by itself with exit code 0", done.ended_s
     if _is_past_end(context, chain):
-        return ChainState.ENDING, "its time is over"
+        return ChainState.ENDING, "its time is over", chain.spec.until_s
     if links and chain.spec.links and _is_last(chain, links[-1]):
-        return ChainState.ENDING, f"all {chain.spec.links} links have run"
+        return ChainState.ENDING, f"all {chain.spec.links} links have run", links[-1].ended_s
     return None
 
 
@@ -101,9 +105,10 @@ def _is_last(chain: Chain, link: Link) -> bool:
     return link.state is LinkState.ENDED and next_link(chain.id, link).place > chain.spec.links
 
 
-def _done_by_exit(chain: Chain, links: list[Link]) -> str:
+def _done_by_exit(chain: Chain, links: list[Link]) -> Link | None:
+    """The link whose exit ends the chain; None where there is none."""
     if not chain.spec.until_done:
-        return ""
+        return None
     drain_s = max(AT_THE_LIMIT_S, chain.spec.slurm_warning_s + SLURM_EARLY_S)
     for link in links:
         if link.state is LinkState.ENDED and link.outcome is JobState.COMPLETED and link.signalled_s == MISSING:
@@ -111,5 +116,5 @@ def _done_by_exit(chain: Chain, links: list[Link]) -> str:
                 link.ended_s < link.started_s + link.limit_s - drain_s
             )
             if early:
-                return f"link {link.number} ended by itself with exit code 0"
-    return ""
+                return link
+    return None
