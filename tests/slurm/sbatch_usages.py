@@ -195,6 +195,8 @@ SCRIPTS = [
     ),
     Usage(shown="`#SBATCH` with a tab", script=script("#SBATCH\t-t\t3")),
     Usage(shown="`#SLURM`, the older word", script=script("#SLURM -t 3")),
+    Usage(shown="a backslash that ends an `#SBATCH` line", script=script("#SBATCH -t 3 \\", "#SBATCH -J next\\")),
+    Usage(shown="an empty word in `#SBATCH`", script=script("#SBATCH -t 3 '' -J rest")),
     Usage(shown="`#PBS -N`", script=script("#PBS -N pbs")),
     Usage(shown="`#SBATCH` twice: the later counts", script=script("#SBATCH -t 3", "#SBATCH -t 4")),
     Usage(

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from mirage.errors import ConfigurationError
-from mirage.slurm.text.batch_script import _read, directives, without
+from mirage.slurm.text.batch_script import _read, directives, ignored, without
 
 
 def test_directives_count_up_to_the_first_command() -> None:
@@ -35,6 +35,13 @@ LINES = [
     ('-J pre"mid dle"post', ["-J", "premid dlepost"]),
     ('-J "say \\"hi\\""', ["-J", 'say "hi"']),
     ("-t 3 \f-N 1\v", ["-t", "3", "-N", "1"]),
+    (" -N2 \\", ["-N2"]),
+    (" -J cut\\", ["-J", "cut"]),
+    (" -N2 \\  ", ["-N2"]),
+    (" -N2 \\ -t 9 # minutes", ["-N2"]),
+    (" -t 4 '' -J rest", ["-t", "4"]),
+    (" -J n#o \\", ["-J", "n"]),
+    (" -J end\\\\", ["-J", "end\\"]),
 ]
 """What stands behind ``#SBATCH``, and its words."""
 
@@ -42,6 +49,21 @@ LINES = [
 @pytest.mark.parametrize(("line", "words"), LINES)
 def test_words_of_a_line(line: str, words: list[str]) -> None:
     assert [word for line in _read(f"#!/bin/sh\n#SBATCH{line}\n".encode()) for word in line.words] == words
+
+
+def test_what_is_ignored_is_said_with_its_line() -> None:
+    script = b"#!/bin/sh\n" + b"".join(f"#SBATCH{line}\n".encode() for line, _ in LINES) + b"-t 5\n#SBATCH -t 6 \\\n"
+    continues = "a backslash continues no #SBATCH line; sbatch reads the next line only where #SBATCH begins it"
+    first = 2 + [line for line, _ in LINES].index(" -N2 \\")
+    assert ignored(script) == (
+        f"line {first} of the script, '#SBATCH -N2 \\\\': {continues}",
+        f"line {first + 1} of the script, '#SBATCH -J cut\\\\': {continues}",
+        f"line {first + 2} of the script, '#SBATCH -N2 \\\\  ': {continues}",
+        f"line {first + 3} of the script, '#SBATCH -N2 \\\\ -t 9 # minutes': sbatch reads no further than an empty "
+        "word, and ignores '\\\\ -t 9 # minutes'",
+        f"line {first + 4} of the script, \"#SBATCH -t 4 '' -J rest\": sbatch reads no further than an empty word, and "
+        "ignores \"'' -J rest\"",
+    )
 
 
 def test_only_lines_that_begin_with_it_count() -> None:

@@ -12,7 +12,7 @@ from mirage.agent.chain.kept_environment import KEEP_OUT, kept_environment, kept
 from mirage.agent.chain.submission import CHAIN, LINK, PREVIOUS_JOB, TAG
 from mirage.errors import ConfigurationError
 from mirage.slurm.options import VARIABLES, Chosen, from_environment
-from mirage.slurm.text.batch_script import directives
+from mirage.slurm.text.batch_script import directives, ignored
 from mirage.slurm.values import Submission
 
 NOT_FOR_CHAINS = {
@@ -98,7 +98,7 @@ def read_request(options: Chosen, script: str | None, arguments: tuple[str, ...]
         remarks.append(f"{KEEP_OUT} keeps these from the jobs: {', '.join(secret)}")
     kept.setdefault(_UMASK, f"{caller.umask:04o}")
     submission = Submission("", chosen, arguments, kept, str(caller.directory), dict(caller.limits))
-    return Request(submission, text, name, given, tuple(remarks))
+    return Request(submission, text, name, given, (*remarks, *ignored(text)))
 
 
 def _check_for_chain(given: Chosen, environment: Mapping[str, str]) -> None:

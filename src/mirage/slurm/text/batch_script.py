@@ -1,7 +1,8 @@
 """Batch scripts as sbatch reads them: the options in ``#SBATCH`` lines, up to the first command.
 
 A line counts where it begins with ``#SBATCH`` in the first column. Words end at white space; quotes of either kind and
-backslashes (inside quotes too) keep it; ``#`` begins a remark wherever it is not quoted.
+backslashes (inside quotes too) keep it; ``#`` begins a remark wherever it is not quoted. An empty word ends the line
+(``""``, or a backslash at its end, which continues no line): sbatch reads no further, and does not say so (22.05.8).
 """
 
 from __future__ import annotations
@@ -31,11 +32,15 @@ class Directive:
         number: Of the line, from 1.
         text: The whole line.
         words: Behind ``#SBATCH``.
+        unread: The rest of the line, from its first empty word on.
+        continued: Whether a backslash ends it, but for a remark.
     """
 
     number: int
     text: str
     words: tuple[str, ...]
+    unread: str = ""
+    continued: bool = False
 
 
 def directives(script: bytes) -> Chosen:
@@ -56,6 +61,20 @@ def directives(script: bytes) -> Chosen:
             raise _wrong(line, f"Invalid directive found in batch script: {rest}")
         chosen |= options
     return chosen
+
+
+def ignored(script: bytes) -> tuple[str, ...]:
+    """Remarks on what sbatch ignores silently in the ``#SBATCH`` lines of a script."""
+    found = []
+    for line in _read(script):
+        if line.continued:
+            why = "a backslash continues no #SBATCH line; sbatch reads the next line only where #SBATCH begins it"
+        elif line.unread:
+            why = f"sbatch reads no further than an empty word, and ignores {shown(line.unread)}"
+        else:
+            continue
+        found.append(f"{_place(line)}: {why}")
+    return tuple(found)
 
 
 def without(script: bytes, names: Collection[str]) -> bytes:
@@ -82,29 +101,40 @@ def _read(script: bytes) -> Iterator[Directive]:
         magic = next((begin for begin in MAGIC if text.startswith(begin)), "")
         if magic:
             try:
-                yield Directive(number, text, tuple(_words(text.removeprefix(magic))))
+                yield _directive(number, text, text.removeprefix(magic))
             except ConfigurationError as error:
                 raise _wrong(Directive(number, text, ()), str(error)) from error
         elif (plain := text.strip(_SPACE)) and not plain.startswith("#"):
             return
 
 
-def _words(text: str) -> Iterator[str]:
-    """The words of a line behind ``#SBATCH``.
+def _directive(number: int, line: str, text: str) -> Directive:
+    """The line whose text behind ``#SBATCH`` is given.
 
     Raises:
         ConfigurationError: A quote without its fellow, or a colon on its own.
     """
+    words: list[str] = []
     place = 0
     while True:
         while place < len(text) and text[place] in _SPACE:
             place += 1
         if place == len(text) or text[place] == "#":
-            return
+            return Directive(number, line, tuple(words), continued=_is_continued(text[:place]))
         if text[place] == ":":
             raise ConfigurationError("Unexpected `:`")
-        word, place = _word(text, place)
-        yield word
+        word, end = _word(text, place)
+        if not word:
+            unread = text[place:].rstrip(_SPACE)
+            return Directive(number, line, tuple(words), unread, continued=unread == "\\")
+        words.append(word)
+        place = end
+
+
+def _is_continued(text: str) -> bool:
+    """Whether a text ends in a backslash that none before it escapes."""
+    plain = text.rstrip(_SPACE)
+    return (len(plain) - len(plain.rstrip("\\"))) % 2 == 1
 
 
 def _word(text: str, place: int) -> tuple[str, int]:
@@ -123,7 +153,7 @@ def _word(text: str, place: int) -> tuple[str, int]:
         elif not quote and letter in "\"'":
             quote = letter
         elif not quote and letter == "#":
-            return "".join(word), len(text)
+            return "".join(word), place
         else:
             word.append(letter)
         place += 1
@@ -137,4 +167,8 @@ def _quoted(word: str) -> str:
 
 
 def _wrong(line: Directive, why: str) -> ConfigurationError:
-    return ConfigurationError(f"line {line.number} of the script, {shown(line.text)}: {why}")
+    return ConfigurationError(f"{_place(line)}: {why}")
+
+
+def _place(line: Directive) -> str:
+    return f"line {line.number} of the script, {shown(line.text)}"
