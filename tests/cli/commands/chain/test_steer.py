@@ -9,6 +9,7 @@ import pytest
 
 from mirage.agent.chain.tag import Tag
 from mirage.agent.model import ChainState
+from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import SqlStore
 from mirage.errors import SlurmUnreachable
 from mirage.job_state import JobState
@@ -35,13 +36,13 @@ def job_of(of: SqlStore, number: int, state: JobState, user: str = "ada", **tag:
 
 def test_pause_withdraws_the_waiting_job_and_resume_goes_on(type_: Type, store: SqlStore, queue: Any) -> None:
     assert type_("chain", "pause", "serve") == (
-        "", "chain serve is paused; `mirage chain resume serve` goes on\n",
+        "", "chain serve is paused: job 102 runs to its end, none follows until `mirage chain resume serve`\n",
     )  # fmt: skip
     assert queue.calls == [("cancel", 103, "only pending")]
     assert store.chain("serve").why == "paused by hand"
     assert [link.cancelled_s for link in store.links(1)] == [-1, -1, NOW_S]
     store.change_chain(1, refusals=3, failures=2, next_try_s=NOW_S + 600)
-    assert type_("chain", "resume", "serve") == ("", "chain serve goes on with the agent's next look\n")
+    assert type_("chain", "resume", "serve") == ("", "chain serve resumes with the agent's next poll\n")
     chain = store.chain("serve")
     assert (chain.state, chain.why, chain.refusals, chain.failures, chain.next_try_s) == (
         ChainState.ACTIVE,
@@ -56,17 +57,22 @@ def test_pause_withdraws_the_waiting_job_and_resume_goes_on(type_: Type, store: 
 
 
 @pytest.mark.parametrize(
-    ("words", "cancelled"),
+    ("words", "cancelled", "said"),
     [
-        (["serve"], [("cancel", 103), ("cancel", 102)]),
-        (["--after-this-link", "serve"], [("cancel", 103, "only pending")]),
-        (["train"], []),
+        (["serve"], [("cancel", 103), ("cancel", 102)], "stopping: jobs 102 and 103 are cancelled"),
+        (
+            ["--after-this-link", "serve"],
+            [("cancel", 103, "only pending")],
+            "ending: job 102 runs to its end, none follows",
+        ),
+        (["train"], [], "stopping: the queue shows no job of it"),
+        (["--after-this-link", "train"], [], "ending: no job of it runs, none follows"),
     ],
 )
 def test_stop_cancels_what_waits_and_unless_told_otherwise_what_runs(
-    type_: Type, store: SqlStore, queue: Any, words: list[str], cancelled: list[tuple[object, ...]]
+    type_: Type, store: SqlStore, queue: Any, words: list[str], cancelled: list[tuple[object, ...]], said: str
 ) -> None:
-    assert type_("chain", "stop", *words) == ("", f"chain {words[-1]} is stopped\n")
+    assert type_("chain", "stop", *words) == ("", f"chain {words[-1]} is {said}\n")
     assert queue.calls == cancelled
     chain = store.chain(words[-1])
     state = ChainState.ENDING if words[0] == "--after-this-link" else ChainState.STOPPING
@@ -117,9 +123,49 @@ def test_where_slurm_does_not_answer_the_agent_cancels(type_: Type, store: SqlSt
     assert type_("chain", "stop", "serve")[1].splitlines() == [
         "mirage: squeue did not answer",
         "mirage: squeue did not answer; the agent cancels the jobs when Slurm answers again",
-        "chain serve is stopped",
+        "chain serve is stopping: jobs 102 and 103 are cancelled by the agent",
     ]
     assert (queue.calls, store.chain("serve").state) == ([], ChainState.STOPPING)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pause"], "paused: jobs 102 and 103 run to their ends, none follows until `mirage chain resume serve`"),
+        (["stop", "--after-this-link"], "ending: jobs 102 and 103 run to their ends, none follows"),
+    ],
+)
+def test_a_job_that_runs_on_is_named_whatever_the_agent_has_observed(
+    type_: Type, store: SqlStore, queue: Any, words: list[str], said: str
+) -> None:
+    queue.jobs = (job_of(store, 102, JobState.RUNNING), job_of(store, 103, JobState.RUNNING))
+    assert type_("chain", *words, "serve")[1] == f"chain serve is {said}\n"
+
+
+def test_a_pause_without_an_answer_names_the_job_that_ran_last(type_: Type, store: SqlStore, queue: Any) -> None:
+    queue.trouble = SlurmUnreachable("squeue did not answer")
+    said = type_("chain", "pause", "serve")[1].splitlines()[-1]
+    assert said == "chain serve is paused: job 102 runs to its end, none follows until `mirage chain resume serve`"
+
+
+def test_to_wait_for_the_end_takes_an_agent(
+    type_: Type, store: SqlStore, queue: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = type_("chain", "stop", "--wait", "serve", status=1)[1]
+    assert "chain serve cannot be done while no agent runs; mirage agent start, then repeat this command" in said
+    store.take_lease(holder_name(), NOW_S, 300)
+    waited = []
+
+    def end(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            store.change_chain(1, state=ChainState.DONE)
+
+    monkeypatch.setattr("mirage.cli.commands.chain.steer.time.sleep", end)
+    assert type_("chain", "stop", "--wait", "serve")[1].splitlines() == [
+        "chain serve is stopping: jobs 102 and 103 are cancelled", "chain serve is done",
+    ]  # fmt: skip
+    assert len(waited) == 3
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +17,22 @@ if TYPE_CHECKING:
     from mirage.agent.model import Chain, LinkState
     from mirage.agent.store.protocol import Store
 
+WAIT_S = 1.0
+"""Real seconds between two readings of the store by ``mirage chain stop --wait``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """The jobs of a chain after those of some links were cancelled.
+
+    Attributes:
+        cancelled: Those cancelled now or before.
+        running: The others that run, as the queue shows them; as the agent observed them, where Slurm does not answer.
+    """
+
+    cancelled: tuple[int, ...]
+    running: tuple[int, ...]
+
 
 @click.command(context_settings=CONTEXT, epilog=examples("mirage chain pause train-k3f9"))
 @click.argument("name")
@@ -26,8 +44,11 @@ def pause(name: str) -> None:
         chain = find(store, name)
         _check_cluster(store)
         _change(store, chain, "paused", "paused by hand", "active")
-        _cancel(store, chain, LinkState.HELD, LinkState.QUEUED, only_pending=True)
-    click.echo(f"chain {chain.name} is paused; `mirage chain resume {chain.name}` goes on", err=True)
+        jobs = _cancel(store, chain, LinkState.HELD, LinkState.QUEUED, only_pending=True)
+    click.echo(
+        f"chain {chain.name} is paused: {_run_out(jobs)}, none follows until `mirage chain resume {chain.name}`",
+        err=True,
+    )
 
 
 @click.command(context_settings=CONTEXT, epilog=examples("mirage chain resume train-k3f9"))
@@ -37,17 +58,23 @@ def resume(name: str) -> None:
     with cluster.store() as store:
         chain = find(store, name)
         _change(store, chain, "active", "", "paused")
-    click.echo(f"chain {chain.name} goes on with the agent's next look", err=True)
+    click.echo(f"chain {chain.name} resumes with the agent's next poll", err=True)
 
 
 @click.command(
     context_settings=CONTEXT,
-    epilog=examples("mirage chain stop train-k3f9", "mirage chain stop --after-this-link serve"),
+    epilog=examples(
+        "mirage chain stop train-k3f9", "mirage chain stop --after-this-link serve", "mirage chain stop --wait serve"
+    ),
 )
 @click.argument("name")
 @click.option("--after-this-link", is_flag=True, help="Let the job that runs come to its end.")
-def stop(name: str, after_this_link: bool) -> None:
-    """End chain NAME: cancel its jobs and submit no more."""
+@click.option("--wait", is_flag=True, help="Return once the chain is done: all its jobs have ended.")
+def stop(name: str, after_this_link: bool, wait: bool) -> None:
+    """End chain NAME: cancel its jobs and submit no more.
+
+    The chain is done once the agent has observed the end of its jobs; --wait waits for that.
+    """
     from mirage.agent.model import LinkState
 
     with cluster.store() as store:
@@ -57,8 +84,51 @@ def stop(name: str, after_this_link: bool) -> None:
         from_states = ("active", "paused") if after_this_link else ("active", "paused", "ending", "stopping")
         _change(store, chain, state, "stopped by hand", *from_states)
         running = () if after_this_link else (LinkState.RUNNING,)
-        _cancel(store, chain, LinkState.HELD, LinkState.QUEUED, *running, only_pending=after_this_link)
-    click.echo(f"chain {chain.name} is stopped", err=True)
+        jobs = _cancel(store, chain, LinkState.HELD, LinkState.QUEUED, *running, only_pending=after_this_link)
+        if after_this_link:
+            click.echo(f"chain {chain.name} is ending: {_run_out(jobs)}, none follows", err=True)
+        else:
+            click.echo(f"chain {chain.name} is stopping: {_stopped(jobs)}", err=True)
+        if wait:
+            _wait_until_done(store, chain)
+
+
+def _run_out(jobs: Jobs) -> str:
+    """What becomes of the jobs that run where only those that wait are cancelled."""
+    if not jobs.running:
+        return "no job of it runs"
+    return f"{_named(jobs.running)} {'runs to its end' if len(jobs.running) == 1 else 'run to their ends'}"
+
+
+def _stopped(jobs: Jobs) -> str:
+    """What becomes of the jobs where all are cancelled."""
+    if jobs.running:
+        return f"{_named(jobs.running)} {'is' if len(jobs.running) == 1 else 'are'} cancelled by the agent"
+    if not jobs.cancelled:
+        return "the queue shows no job of it"
+    return f"{_named(jobs.cancelled)} {'is' if len(jobs.cancelled) == 1 else 'are'} cancelled"
+
+
+def _named(jobs: tuple[int, ...]) -> str:
+    return f"job {jobs[0]}" if len(jobs) == 1 else f"jobs {' and '.join(map(str, jobs))}"
+
+
+def _wait_until_done(store: Store, chain: Chain) -> None:
+    """Wait until a chain is done, which takes an agent.
+
+    Raises:
+        ConfigurationError: No agent runs.
+    """
+    from mirage.agent.model import ChainState
+    from mirage.agent.service import running_agent
+
+    while store.chain(chain.name).state is not ChainState.DONE:
+        if running_agent(store, cluster.clock()) is None:
+            raise ConfigurationError(
+                f"chain {chain.name} cannot be done while no agent runs; mirage agent start, then repeat this command"
+            )
+        time.sleep(WAIT_S)
+    click.echo(f"chain {chain.name} is done", err=True)
 
 
 def _check_cluster(store: Store) -> None:
@@ -75,31 +145,39 @@ def _check_cluster(store: Store) -> None:
         click.echo(f"mirage: {error}", err=True)
 
 
-def _cancel(store: Store, chain: Chain, *states: LinkState, only_pending: bool) -> None:
+def _cancel(store: Store, chain: Chain, *states: LinkState, only_pending: bool) -> Jobs:
     """Cancel the jobs of links in some states now, each only where the queue shows that it is ours.
 
-    The agent may have seen a link last before it started: with ``only_pending`` such a job runs on. The agent cancels
-    what is not seen yet, and everything where Slurm does not answer.
+    The agent may have observed a link last before it started: with ``only_pending`` such a job runs on. The agent
+    cancels what the queue does not show yet, and everything where Slurm does not answer.
     """
     from mirage.agent.cycle.own_jobs import is_of_link, own_jobs
-    from mirage.agent.model import EventRecord
+    from mirage.agent.model import EventRecord, LinkState
     from mirage.job_state import MISSING, JobState
+    from mirage.slurm_words.states import ALIVE
 
     now_s, slurm = int(cluster.clock()), cluster.client()
+    links = [link for link in store.links(chain.id) if link.state is not LinkState.ENDED and link.job != MISSING]
+    cancelled = [link.job for link in links if link.cancelled_s != MISSING]
+    running = []
     try:
         own = own_jobs(slurm.observe().jobs, slurm.user, store.identity().identity)
-        for link in reversed(store.links(chain.id)):  # what waits first: the end of what runs would let it start
+        for link in reversed(links):  # what waits first: the end of what runs would let it start
             job = own.by_id.get(link.job)
-            if link.state not in states or link.cancelled_s != MISSING or job is None:
+            if link.cancelled_s != MISSING or job is None or not is_of_link(job, chain.key, link.number):
                 continue
-            if only_pending and job.state is not JobState.PENDING:
-                continue
-            if is_of_link(job, chain.key, link.number):
+            if link.state in states and not (only_pending and job.state is not JobState.PENDING):
                 slurm.cancel(job.id, only_pending=only_pending)
                 event = EventRecord(chain.id, link.number, now_s, "withdrawn", f"job {job.id}, by hand")
                 store.change_link(chain.id, link.number, event, cancelled_s=now_s)
+                cancelled.append(job.id)
+            elif job.state in ALIVE:
+                running.append(job.id)
     except SlurmUnreachable as error:
         click.echo(f"mirage: {error}; the agent cancels the jobs when Slurm answers again", err=True)
+        left = [link for link in links if link.state is LinkState.RUNNING or not only_pending]
+        running = [link.job for link in left if link.job not in cancelled]
+    return Jobs(tuple(sorted(cancelled)), tuple(sorted(running)))
 
 
 def _change(store: Store, chain: Chain, state: str, why: str, *only_from: str) -> None:
