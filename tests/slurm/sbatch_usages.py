@@ -328,7 +328,7 @@ OURS_ALONE = [
     Usage(("-N", "1", ":", "-N", "1"), because="a chain is made of jobs of one component"),
     Usage(
         ("-t", "0"),
-        because="a job without a limit never hands over; give `--links`, `--for` or `--until-done`",
+        because="a job without a limit never hands over; give `--links`, `--for`, `--until` or `--until-done`",
     ),
     Usage(
         ("-D", "nowhere"), because="sbatch starts the job elsewhere where the folder is missing, and so would each link"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mirage.errors import ConfigurationError, LineError
 from mirage.job_state import MISSING
-from mirage.slurm_words.timestamps import LocalClock, instant_s
+from mirage.slurm_words.timestamps import LocalClock, instant_s, next_instant_s
 
 
 def test_known_instants():
@@ -100,3 +100,54 @@ def test_what_is_no_time_says_how_to_write_one():
 @pytest.mark.usefixtures("newfoundland")
 def test_an_instant_in_this_machine_s_zone(text: str, expected: float) -> None:
     assert instant_s(text) == expected
+
+
+NOW_S = 1_795_255_200
+"""2026-11-21 06:30 in Newfoundland, where summer time ended on the first."""
+
+
+@pytest.mark.parametrize(
+    ("text", "later_s"),
+    [
+        ("noon", 5.5 * 3600),
+        ("Midnight", 17.5 * 3600),
+        ("fika", 8.5 * 3600),
+        ("teatime", 9.5 * 3600),
+        ("tomorrow", 17.5 * 3600),
+        ("today", -6.5 * 3600),
+        ("2026-11-22", 17.5 * 3600),
+        ("2026-11-21T07:00", 1_800),
+        ("2026-11-21 07:00:05", 1_805),
+        ("2026-11-21T10:00:00Z", 0),
+        ("2026-11-21t12:00:00+01:00", 3_600),
+        ("2026-10-31", -(21 * 24 + 6.5 + 1) * 3600),
+    ],
+)
+@pytest.mark.usefixtures("newfoundland")
+def test_a_time_as_sbatch_s_begin_takes_it(text: str, later_s: float) -> None:
+    assert next_instant_s(text, NOW_S) - NOW_S == later_s
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "soon", "elevenses", "20261121", "2026-13-01", "2026-W47", "11/22/26", "now+1year", "9999999", "-1", "12:60"],
+)
+def test_what_is_no_time_for_begin(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"is no time; write it as 2026-01-31T12:00"):
+        next_instant_s(text, NOW_S)
+
+
+@pytest.mark.real_slurm
+@pytest.mark.slow
+def test_the_real_sbatch_reads_the_same_times(private_cluster, tmp_path) -> None:
+    cluster = private_cluster(nodes=1, gpus=0)
+    texts = ["noon", "teatime", "fika", "midnight", "tomorrow", "2099-01-31", "2099-01-31T12:34",
+             "2099-01-31T12:34:56", "23:59:58", "00:01", "now+3days", "now+2hours", "now+1week", "now+90"]  # fmt: skip
+    for text in texts:
+        job = cluster.run("sbatch", "--parsable", "-o", "/dev/null", f"--begin={text}", "--wrap=true").strip()
+        shown = dict(
+            word.split("=", 1) for word in cluster.run("scontrol", "show", "job", "-o", job).split() if "=" in word
+        )
+        now_s = instant_s(shown["SubmitTime"])
+        assert abs(next_instant_s(text, now_s) - instant_s(shown["StartTime"])) <= 1, (text, shown["StartTime"])
+        cluster.run("scancel", job)

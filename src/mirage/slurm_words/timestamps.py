@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S, WEEK_S
 from mirage.errors import ConfigurationError, LineError, shown
 from mirage.job_state import MISSING
 from mirage.slurm_words.absent import is_absent
@@ -14,6 +16,12 @@ from mirage.slurm_words.numbers import whole_number
 LATEST_S = 4_102_444_800
 """2100-01-01: no job of a trace is submitted, starts or ends later. A date beyond is a mistake, and would make every
 step through the weeks of a trace an endless one."""
+
+_UNIT_S = {"second": 1, "minute": MINUTE_S, "hour": HOUR_S, "day": DAY_S, "week": WEEK_S, "": 1}
+_FROM_NOW = re.compile(r"now(?:\+(\d{1,9})([a-z]*?)s?)?")
+_TIME_OF_DAY = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?", re.ASCII)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d)?(?:z|[+-]\d\d:\d\d)?)?", re.ASCII)
+_NAMED_HOURS = {"midnight": "00:00", "noon": "12:00", "fika": "15:00", "teatime": "16:00"}
 
 _MINUTE_END = 16
 """``2023-03-09T12:48`` has 16 characters."""
@@ -88,3 +96,40 @@ def instant_s(text: str) -> int:
         return int(time.mktime(time.strptime(word[:19], "%Y-%m-%dT%H:%M:%S")))
     except (ValueError, OverflowError):
         return MISSING
+
+
+def next_instant_s(text: str, now_s: int) -> int:
+    """Seconds since 1970 of a time as ``sbatch --begin`` takes it, in this machine's zone.
+
+    ``now+2hours``, ``16:30`` (the next one), ``noon``, ``tomorrow``, ``2026-01-31``, ``2026-01-31T12:00:05``, also with
+    an offset from UTC. The forms ``MMDDYY`` and ``MM/DD/YY`` are not read: their order differs between countries.
+
+    Raises:
+        ConfigurationError: It is none of these.
+    """
+    word = text.strip().lower()
+    there = time.localtime(now_s)
+    from_now = _FROM_NOW.fullmatch(word)
+    if from_now is not None and (from_now[2] or "") in _UNIT_S:
+        return now_s + int(from_now[1] or 0) * _UNIT_S[from_now[2] or ""]
+    if word in ("today", "tomorrow"):
+        return _local_s(there, int(word == "tomorrow"), 0, 0, 0)
+    of_day = _TIME_OF_DAY.fullmatch(_NAMED_HOURS.get(word, word))
+    if of_day is not None:
+        hour, minute, second = (int(part or 0) for part in of_day.groups())
+        if hour < 24 and minute < 60 and second < 60:
+            today_s = _local_s(there, 0, hour, minute, second)
+            return today_s if today_s >= now_s else _local_s(there, 1, hour, minute, second)
+    try:
+        if _DATE.fullmatch(word):
+            return int(datetime.fromisoformat(word.upper()).timestamp())
+    except (ValueError, OverflowError):
+        pass
+    raise ConfigurationError(
+        f"{shown(text)} is no time; write it as 2026-01-31T12:00, 2026-01-31, 16:30, tomorrow or now+3days"
+    )
+
+
+def _local_s(day: time.struct_time, later: int, hour: int, minute: int, second: int) -> int:
+    """A time of a day, or of one so many days later, in this machine's zone."""
+    return int(time.mktime((day.tm_year, day.tm_mon, day.tm_mday + later, hour, minute, second, 0, 0, -1)))

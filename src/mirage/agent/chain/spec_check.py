@@ -144,7 +144,7 @@ def check_spec(spec: ChainSpec, given: Chosen, directory: Path, *, has_end: bool
         if not has_end:
             raise ConfigurationError(
                 f"the time limit {given['time']} never ends, so no job would ever hand over to a next one; give a "
-                "limit with -t, or say with --links, --for or --until-done what the chain is for"
+                "limit with -t, or say with --links, --for, --until or --until-done what the chain is for"
             )
         return
     _check_times(spec, limit, f"the time limit {given['time']}")

@@ -5,14 +5,12 @@ Refusals are those of a cluster with ``EnforcePartLimits=ALL``; on others sbatch
 
 from __future__ import annotations
 
-import re
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from mirage.duration import DAY_S, HOUR_S, MINUTE_S, WEEK_S, parse_limit_s
+from mirage.duration import HOUR_S, MINUTE_S, parse_limit_s
 from mirage.errors import ConfigurationError, SlurmRefused
 from mirage.job_state import MISSING
 from mirage.sim.cluster import Cluster
@@ -20,15 +18,11 @@ from mirage.sim.kernel.arrays import AFTER_ANY, AFTER_OK, AFTER_START, NOBODY, W
 from mirage.slurm.text.batch_script import directives
 from mirage.slurm.values import Submission
 from mirage.slurm_words.numbers import count_of
-from mirage.slurm_words.timestamps import instant_s
+from mirage.slurm_words.timestamps import instant_s, next_instant_s
 from mirage.slurm_words.tres import gres_gpus_per_node
 
 DEFAULT_TIME_S = HOUR_S
 AFTER = {"after": AFTER_START, "afterany": AFTER_ANY, "afterok": AFTER_OK}
-
-_UNIT_S = {"second": 1, "minute": MINUTE_S, "hour": HOUR_S, "day": DAY_S, "week": WEEK_S, "": 1}
-_FROM_NOW = re.compile(r"now(?:\+(\d+)([a-z]*?)s?)?", re.IGNORECASE)
-_TIME_OF_DAY = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?")
 
 INVALID_PARTITION = "Invalid partition name specified"
 INVALID_LIMIT = "Requested time limit is invalid (missing or exceeds some limit)"
@@ -145,16 +139,10 @@ def read_begin(text: str, now_s: int) -> int:
     Raises:
         SlurmRefused: It is none of these.
     """
-    if from_now := _FROM_NOW.fullmatch(text.strip()):
-        unit = (from_now[2] or "").lower()
-        if unit in _UNIT_S:
-            return now_s + int(from_now[1] or 0) * _UNIT_S[unit]
-    of_day = _TIME_OF_DAY.fullmatch(text.strip())
-    if of_day and int(of_day[1]) < 24 and int(of_day[2]) < 60 and int(of_day[3] or 0) < 60:
-        there = time.localtime(now_s)
-        passed_s = there.tm_hour * HOUR_S + there.tm_min * MINUTE_S + there.tm_sec
-        ahead_s = int(of_day[1]) * HOUR_S + int(of_day[2]) * MINUTE_S + int(of_day[3] or 0) - passed_s
-        return now_s + ahead_s % DAY_S
+    try:
+        return next_instant_s(text, now_s)
+    except ConfigurationError:  # sacct also takes a number
+        pass
     found_s = instant_s(text)
     if found_s == MISSING:
         refuse("Invalid --begin specification", said=True)

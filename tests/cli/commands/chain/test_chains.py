@@ -281,6 +281,70 @@ def test_a_short_link_has_a_short_grace(terminal: Terminal) -> None:
             assert store.chains()[-1].spec.grace_s == grace_s
 
 
+def test_a_chain_without_an_end_says_how_to_end_it(terminal: Terminal) -> None:
+    job = terminal.type("submit", "--parsable", "--chain", "serve", "--no-agent", "serve.sh")
+    assert job.strip().isdecimal()
+    assert terminal.stderr.splitlines() == [
+        "chain serve has no end: jobs follow one another until one exits with 0 well before its limit, or `mirage "
+        "chain stop serve`; --links, --for, --until or --until-done say when it ends",
+        "chain serve",
+    ]
+    terminal.type("submit", "--dry-run", "--chain", "other", "serve.sh")
+    assert terminal.stderr.count("chain other has no end") == 1
+    for end in (["--links", "2"], ["--for", "1d"], ["--until", "now+1day"], ["--until-done"], ["-Q"]):
+        terminal.type("submit", *end, "--no-agent", "serve.sh")
+        assert "has no end" not in terminal.stderr
+
+
+def test_a_chain_lives_until_a_date(terminal: Terminal) -> None:
+    at_s = terminal.served.slurm.clock()
+    noon = time.strftime("%Y-%m-%dT12:00", time.localtime(at_s + 2 * DAY_S))
+    terminal.type("submit", "--until", noon, "--no-agent", "serve.sh")
+    with cluster.store() as store:
+        assert store.chains()[-1].spec.until_s == int(time.mktime(time.strptime(noon, "%Y-%m-%dT%H:%M")))
+    terminal.type("submit", "--until", "now+3days", "--no-agent", "serve.sh")
+    with cluster.store() as store:
+        assert store.chains()[-1].spec.until_s == int(at_s) + 3 * DAY_S
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ("--until 2001-02-03", 1, "--until 2001-02-03: 2001-02-03T00:00:00 has passed"),
+        ("--until now", 1, "has passed; give a time that is still to come"),
+        ("--until soon", 1, "--until 'soon' is no time; write it as 2026-01-31T12:00"),
+        ("--until tomorrow --for 2d", 2, "--for and --until both say when the chain ends; give one of them"),
+    ],
+)
+def test_a_date_that_no_chain_can_live_until_is_refused(terminal: Terminal, words: str, status: int, said: str) -> None:
+    assert terminal.type("submit", "--no-agent", *words.split(), "serve.sh", status=status) == ""
+    assert said in terminal.stderr
+    assert terminal.served.slurm.own == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ("--links 3", "--links after serve.sh goes"),
+        ("a --policy=average -t 5 --time=5 -N2 -t", "--policy=average, -t, --time=5, -N2 after serve.sh go"),
+        ("--epochs 90 -l - -1 --tim=5 t -Z -pretrained --links-of=2", ""),
+        ("-- --links 3", ""),
+        ("--epochs -- --links 3", ""),
+    ],
+)
+def test_an_option_after_the_script_is_the_script_s_with_a_remark(
+    terminal: Terminal, arguments: str, named: str
+) -> None:
+    words = ("submit", "--links", "2", "--no-agent", "--parsable")
+    number = terminal.type(*words, "serve.sh", *arguments.split()).strip()
+    remarks = [line for line in terminal.stderr.splitlines() if "serve.sh" in line]
+    assert len(remarks) == bool(named)
+    assert all(line.startswith(named) and "before serve.sh to give" in line for line in remarks)
+    assert terminal.served.slurm.own[int(number)].submission.arguments == tuple(arguments.split())
+    terminal.type(*words, "--", "serve.sh", *arguments.split())
+    assert "serve.sh" not in terminal.stderr
+
+
 def test_doctor_reads_the_simulated_site(terminal: Terminal) -> None:
     findings = {finding["what"]: finding["level"] for finding in json.loads(terminal.type("doctor", "--json"))}
     assert findings["version"] == "ok"

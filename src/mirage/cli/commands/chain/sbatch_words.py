@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,39 @@ class LikeSbatch(click.Command):
         ours, theirs = split_words(args, {name: not option.is_flag for name, option in flags.items()})
         ctx.meta["sbatch"] = theirs
         return super().parse_args(ctx, ours)
+
+
+def misplaced(ctx: click.Context, script: str | None, arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """A remark on arguments of the script that have the form of an option of ``mirage submit`` or of sbatch.
+
+    None on what follows ``--``, by which the user says what it is.
+    """
+    before = ctx.meta["sbatch"][: -len(arguments) - 1]
+    if script is None or "--" in before:
+        return ()
+    ours = {name for option in ctx.command.params if isinstance(option, click.Option) for name in option.opts}
+    theirs = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    found = list(dict.fromkeys(word for word in theirs if _is_option(word, ours)))
+    if not found:
+        return ()
+    goes, them = ("go", "them") if len(found) > 1 else ("goes", "it")
+    return (
+        f"{', '.join(found)} after {script} {goes} to the script, as with sbatch; place {them} before {script} to give "
+        f"{them} to the submission",
+    )
+
+
+def _is_option(word: str, ours: Collection[str]) -> bool:
+    """Whether a word has the form of an option: ``--links``, ``--time=5``, ``-t``, ``-t5``."""
+    from mirage.slurm.options import LETTERS, OPTIONS, Value
+
+    name = word.partition("=")[0]
+    if name.startswith("--"):
+        return name in ours or name[2:] in OPTIONS
+    letter = LETTERS.get(word[1:2]) if word[:1] == "-" else None
+    return word in ours or (
+        letter is not None and (len(word) == 2 or (letter.value is Value.NEEDED and word[2:3].isdecimal()))
+    )
 
 
 def split_words(words: list[str], ours: dict[str, bool]) -> tuple[list[str], list[str]]:

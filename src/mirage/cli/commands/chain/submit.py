@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli import context as cluster
-from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller
+from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller, misplaced
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
 from mirage.cli.values import DURATION, POSITIVE_DURATION
 from mirage.errors import ConfigurationError, MirageError, SlurmNotAsked, SlurmUnreachable
@@ -43,11 +44,17 @@ UNKNOWN = 75
         "mirage submit -p gpu -N 2 --gpus-per-node=8 -t 48:00:00 --until-done train.sh --epochs 90",
         "mirage submit --for 14d --interruption-cost 5 --ready-command 'curl -sf $MIRAGE_HOST:8000/health' serve.sh",
         "mirage submit --links 10 --policy lead:4 -t 1-0 --signal-previous USR1 --grace 5m job.sh",
+        "mirage submit --until 2026-12-24T18:00 serve.sh",
         "mirage submit --request-id run-7 train.sh   # asked again, it prints the same job",
         "mirage submit --dry-run train.sh",
     ),
 )
 @click.option("--for", "lasting", type=POSITIVE_DURATION, metavar="TIME", help="Keep it alive for so long: 14d, 36h.")
+@click.option(
+    "--until",
+    metavar="DATE",
+    help="Keep it alive until then: 2026-01-31, 2026-01-31T18:00, 18:00, tomorrow, now+3days; local time.",
+)
 @click.option("--links", metavar="N", type=click.IntRange(1), default=None, help="At most so many jobs.")
 @click.option("--until-done", is_flag=True, help="Until a job ends by itself with exit code 0, or `mirage link done`.")
 @click.option("--chain", "name", metavar="NAME", help="Name of the chain. [default: the job's and four letters]")
@@ -125,13 +132,15 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
         ctx.exit(status)
     words["quiet"] = "quiet" in options
     request = read_request(options, script, arguments, caller())
-    _note(words, *request.remarks)
+    _note(words, *request.remarks, *misplaced(ctx, script, arguments))
     now_s = int(cluster.clock())
     spec = _spec(words, costs.cost(), request, now_s)
     if words["dry_run"]:
         from mirage.cli.commands.chain.dry_run import show
 
-        show(request, spec, words["name"] or _new_name(words, request), as_json=words["as_json"])
+        name = words["name"] or _new_name(words, request)
+        show(request, spec, name, as_json=words["as_json"])
+        _note(words, *_endless(words, name))
         return
     with cluster.store() as store:
         name, job = _submitted(words, store, request, spec, now_s)
@@ -160,7 +169,7 @@ def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) ->
 
     if words["ready_command"] is not None and not words["ready_command"].strip():
         raise ConfigurationError("--ready-command is empty; give a command, or leave the option out")
-    has_end = words["lasting"] is not None or words["links"] is not None or words["until_done"]
+    has_end = _has_end(words)
     grace_s = words["grace"] if words["grace"] is not None else default_grace_s(limit_s(request.given))
     policy = policy_name(words["policy"], never_two=words["never_two"])
     signal, least_life = signal_name(words["signal_previous"]), words["least_life"]
@@ -168,7 +177,7 @@ def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) ->
         least_life = 0.0 if policy.partition(":")[0] in CONSTANT_LEADS else LEAST_LIFE
     spec = ChainSpec(
         request.submission,
-        until_s=now_s + words["lasting"] if words["lasting"] else MISSING,
+        until_s=_until_s(words, now_s),
         links=words["links"] or 0,
         until_done=words["until_done"] or not has_end,
         policy=lasting_name(policy),
@@ -189,6 +198,44 @@ def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) ->
     )
     check_spec(spec, request.given, Path(request.submission.directory), has_end=has_end, name=words["name"] or "")
     return spec
+
+
+def _has_end(words: Mapping[str, Any]) -> bool:
+    """Whether the user says when the chain is over."""
+    return words["until_done"] or any(words[name] is not None for name in ("lasting", "until", "links"))
+
+
+def _until_s(words: Mapping[str, Any], now_s: int) -> int:
+    """The instant after which no link starts; ``MISSING`` for none.
+
+    Raises:
+        ConfigurationError: ``--until`` names no time, or one that has passed.
+    """
+    from mirage.slurm_words.timestamps import next_instant_s
+
+    lasting_s, until = words["lasting"], words["until"]
+    if until is None:
+        return now_s + lasting_s if lasting_s else MISSING
+    if lasting_s is not None:
+        raise click.UsageError("--for and --until both say when the chain ends; give one of them")
+    try:
+        until_s = next_instant_s(until, now_s)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"--until {error}") from error
+    if until_s <= now_s:
+        instant = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(until_s))
+        raise ConfigurationError(f"--until {until}: {instant} has passed; give a time that is still to come")
+    return until_s
+
+
+def _endless(words: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """A remark on a chain of which the user has not said when it ends."""
+    if _has_end(words):
+        return ()
+    return (
+        f"chain {name} has no end: jobs follow one another until one exits with 0 well before its limit, or "
+        f"`mirage chain stop {name}`; --links, --for, --until or --until-done say when it ends",
+    )
 
 
 def _new_name(words: Mapping[str, Any], request: Request) -> str:
@@ -229,7 +276,7 @@ def _submitted(
             err=True,
         )
         return name, MISSING
-    _note(words, *slurm.remarks.splitlines())
+    _note(words, *slurm.remarks.splitlines(), *_endless(words, name))
     return name, job
 
 
