@@ -51,6 +51,9 @@ class Notebook:
         self.rows[link.chain, link.number] = link
         self.told += events
 
+    def events(self, chain: int, *, last: int | None = None) -> list[EventRecord]:
+        return [event for event in self.told if event.chain == chain]
+
     def add_decisions(self, decisions: list[DecisionRecord]) -> None:
         self.decided += decisions
 

@@ -169,7 +169,7 @@ NOT_WITH_CHAINS = {
 }
 
 EXPORT = frozenset({"env SLURM_EXPORT_ENV"})
-EXPORT_BECAUSE = "its `SLURM_EXPORT_ENV` names `MIRAGE_CHAIN`, `MIRAGE_LINK` and `MIRAGE_TAG` too"
+EXPORT_BECAUSE = "its `SLURM_EXPORT_ENV` names `MIRAGE_CHAIN`, `MIRAGE_LINK`, `MIRAGE_TAG` and `MIRAGE_READY_AFTER` too"
 
 SCRIPTS = [
     Usage(shown="a script with the arguments `'a b' \"'\" '' '*'`", arguments=("a b", "'", "", "*", "--links")),

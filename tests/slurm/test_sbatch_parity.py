@@ -47,7 +47,7 @@ _OWN_VARIABLES = """
 OWN_VARIABLES = frozenset(_OWN_VARIABLES.split())
 """Variables that are each job's own: its number, its process, its node, its GPU."""
 
-LINK_VARIABLES = frozenset({"MIRAGE_CHAIN", "MIRAGE_LINK", "MIRAGE_TAG"})
+LINK_VARIABLES = frozenset({"MIRAGE_CHAIN", "MIRAGE_LINK", "MIRAGE_TAG", "MIRAGE_READY_AFTER"})
 """Variables that the jobs of a chain have beside those of sbatch's."""
 
 SLACK_S = 30
@@ -261,7 +261,7 @@ def check_own(usage: Usage, theirs: Attempt, ours: Attempt) -> None:
         assert Path(a["Command"]).name.split(" ")[0] == Path(b["Command"]).name.split(" ")[0]
     seen = variables(ours)
     if seen and "--export-file=vars" not in usage.words:
-        assert (seen["MIRAGE_CHAIN"], seen["MIRAGE_LINK"]) == (tag.chain, "1")
+        assert (seen["MIRAGE_CHAIN"], seen["MIRAGE_LINK"], seen["MIRAGE_READY_AFTER"]) == (tag.chain, "1", "0")
 
 
 @pytest.mark.parametrize("usage", BOTH_REFUSE, ids=lambda usage: usage.title)

@@ -87,6 +87,7 @@ HERE = {
     "SLURM_CONF": "/c",
     "MIRAGE_CHAIN": "outer",
     "MIRAGE_TAG": "outer",
+    "MIRAGE_READY_AFTER": "60",
 }
 
 

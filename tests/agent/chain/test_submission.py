@@ -37,18 +37,27 @@ def test_the_job_is_told_who_it_is() -> None:
     told = composed(environment={"HOME": "/home/ada"}).environment
     assert told == {
         "HOME": "/home/ada", "MIRAGE_CHAIN": "train", "MIRAGE_LINK": "2", "MIRAGE_TAG": "mirage:train:2:safe.deer",
-        "MIRAGE_PREVIOUS_JOB": "17",
+        "MIRAGE_PREVIOUS_JOB": "17", "MIRAGE_READY_AFTER": "0",
     }  # fmt: skip
     assert "MIRAGE_PREVIOUS_JOB" not in composed(1, MISSING, hold=False).environment
+
+
+@pytest.mark.parametrize(
+    ("spec", "after"),
+    [({}, "0"), ({"warmup_s": 600}, "600"), ({"ready_by_job": True}, None), ({"ready_command": "true"}, None)],
+)
+def test_a_job_knows_whether_its_word_about_readiness_counts(spec: dict[str, object], after: str | None) -> None:
+    chain = Chain(1, "train", ChainSpec(Submission("job.sh"), **spec), 0, key="deer")
+    assert link_submission(chain, "safe", 1, MISSING, False).environment.get("MIRAGE_READY_AFTER") == after
 
 
 @pytest.mark.parametrize(
     ("export", "expected"),
     [
         ("ALL", "ALL"),
-        ("PATH,HOME", "PATH,HOME,MIRAGE_CHAIN,MIRAGE_LINK,MIRAGE_TAG,MIRAGE_PREVIOUS_JOB"),
-        ("ALL,X=1", "ALL,X=1,MIRAGE_CHAIN,MIRAGE_LINK,MIRAGE_TAG,MIRAGE_PREVIOUS_JOB"),
-        ("NONE", "MIRAGE_CHAIN,MIRAGE_LINK,MIRAGE_TAG,MIRAGE_PREVIOUS_JOB"),
+        ("PATH,HOME", "PATH,HOME,MIRAGE_CHAIN,MIRAGE_LINK,MIRAGE_TAG,MIRAGE_READY_AFTER,MIRAGE_PREVIOUS_JOB"),
+        ("ALL,X=1", "ALL,X=1,MIRAGE_CHAIN,MIRAGE_LINK,MIRAGE_TAG,MIRAGE_READY_AFTER,MIRAGE_PREVIOUS_JOB"),
+        ("NONE", "MIRAGE_CHAIN,MIRAGE_LINK,MIRAGE_TAG,MIRAGE_READY_AFTER,MIRAGE_PREVIOUS_JOB"),
     ],
 )
 def test_the_job_is_told_whatever_the_user_exports(export: str, expected: str) -> None:

@@ -32,6 +32,33 @@ def accounted(number: int, state: JobState, link: int = 0, **known: object) -> A
     return AccountedJob(number, state, user=USER, comment=comment, **{"submit_s": 50, **known})
 
 
+# -- a word that does not count ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("link", "words", "spec", "ignored"),
+    [
+        (running(1, ready_s=9_000), "ready@9001", {}, True),
+        (running(1, ready_s=9_600), "ready@9700", {"warmup_s": 600}, True),
+        (running(1, ready_s=9_100), "ready@9100", {"warmup_s": 600}, False),  # before the warm-up was over
+        (running(1, ready_s=9_000), "ready@8000", {}, False),  # of a run before a requeue
+        (running(1, ready_s=9_000), "done", {}, False),
+        (running(1), "ready@9001", {}, False),
+        (running(1, ready_s=9_001), "ready@9002", {"ready_by_job": True}, False),
+        (running(1, ready_s=9_001), "ready@9002", {"ready_command": "true"}, False),
+    ],
+)
+def test_a_word_that_does_not_count_is_logged_once(
+    link: Link, words: str, spec: dict[str, object], ignored: bool
+) -> None:
+    world = OneChain(link, **spec).shows(job(101, JobState.RUNNING, 1, start_s=9_000, limit_s=3_600, words=words))
+    reconciler = followed(world)
+    followed(world, reconciler)
+    followed(world)  # another agent
+    why = "job 101 said it, but the chain was submitted without --ready-by-job and does not wait for that"
+    assert [event for event in world.events if event[1] == "ready-ignored"] == [(1, "ready-ignored", why)] * ignored
+
+
 # -- followed -----------------------------------------------------------------------------------------------
 
 

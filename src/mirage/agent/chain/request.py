@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mirage.agent.chain.kept_environment import KEEP_OUT, kept_environment, kept_out
-from mirage.agent.chain.submission import CHAIN, LINK, PREVIOUS_JOB, TAG
+from mirage.agent.chain.submission import CHAIN, LINK, PREVIOUS_JOB, READY_AFTER, TAG
 from mirage.errors import ConfigurationError
 from mirage.slurm.options import VARIABLES, Chosen, from_environment
 from mirage.slurm.text.batch_script import directives, ignored
@@ -29,6 +29,9 @@ WRAPPED = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{}\n"
 
 FROM_STANDARD_INPUT = "sbatch"
 """sbatch's name for a script, and so for its job, that comes from standard input."""
+
+_OF_A_LINK = (CHAIN, LINK, PREVIOUS_JOB, TAG, READY_AFTER)
+"""Variables of a job of a chain, which another chain that it submits does not inherit."""
 
 _WAIT, _UMASK = "SBATCH_WAIT", "SLURM_UMASK"
 
@@ -82,7 +85,7 @@ def read_request(options: Chosen, script: str | None, arguments: tuple[str, ...]
     """
     chosen = dict(options)
     text, name = _script(chosen, script, arguments, caller)
-    environment = {k: v for k, v in caller.environment.items() if k not in (CHAIN, LINK, PREVIOUS_JOB, TAG)}
+    environment = {k: v for k, v in caller.environment.items() if k not in _OF_A_LINK}
     remarks = []
     if environment.pop(_WAIT, None) is not None:
         remarks.append(f"{_WAIT} has no effect: {NOT_FOR_CHAINS['wait']}")

@@ -10,6 +10,9 @@ from mirage.job_state import MISSING
 from mirage.slurm.values import Submission
 
 CHAIN, LINK, PREVIOUS_JOB, TAG = "MIRAGE_CHAIN", "MIRAGE_LINK", "MIRAGE_PREVIOUS_JOB", "MIRAGE_TAG"
+READY_AFTER = "MIRAGE_READY_AFTER"
+"""Seconds from a job's start on after which its word that it is ready does not count; not set where it always does."""
+
 FIRST_LINK_ONLY = ("dependency", "begin", "deadline")
 """Options that a user means for the beginning of the chain, not for each of its links.
 
@@ -32,6 +35,8 @@ def link_submission(chain: Chain, store: str, number: int, previous_job: int, ho
     options, script = dict(asked.options), asked.script
     tag = Tag(chain.name, number, store, chain.key)
     own = {CHAIN: chain.name, LINK: str(number), TAG: str(tag)}
+    if not (spec.ready_by_job or spec.ready_command):
+        own[READY_AFTER] = str(spec.warmup_s)
     if number > 1:
         script = spec.later_script or script
         for name in (*FIRST_LINK_ONLY, "verbose"):

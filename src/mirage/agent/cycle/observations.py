@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mirage.agent.chain.tag import Tag, parse_tag
-from mirage.agent.model import EventRecord, Link, LinkState
+from mirage.agent.model import ChainSpec, EventRecord, Link, LinkState
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.values import AccountedJob, QueuedJob
 from mirage.slurm_words.reasons import in_words, is_usual
@@ -135,6 +135,19 @@ def _said(link: Link, tag: Tag | None, columns: dict[str, Any], now_s: int) -> d
     if tag is not None and ready_s == MISSING != started_s and tag.ready_s >= started_s - CLOCKS_DIFFER_S:
         said["ready_s"] = min(max(tag.ready_s, started_s), max(now_s, started_s))
     return said
+
+
+def ignored_word(link: Link, job: QueuedJob, spec: ChainSpec) -> str:
+    """The event of a job that says that it is ready where that does not count; empty where it does or says nothing.
+
+    Without ``--ready-by-job`` a link is ready after its warm-up; only an earlier word counts.
+    """
+    tag = parse_tag(job.comment)
+    if spec.ready_by_job or spec.ready_command or tag is None or link.ready_s == MISSING:
+        return ""
+    if link.state is not LinkState.RUNNING or tag.ready_s <= link.ready_s:
+        return ""
+    return f"job {job.id} said it, but the chain was submitted without --ready-by-job and does not wait for that"
 
 
 def _over(link: Link, job: QueuedJob | AccountedJob, now_s: int) -> dict[str, Any]:

@@ -6,7 +6,14 @@ from collections import Counter
 from collections.abc import Collection
 
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.cycle.observations import Change, held_by_slurm, seen_in_accounting, seen_in_queue, vanished
+from mirage.agent.cycle.observations import (
+    Change,
+    held_by_slurm,
+    ignored_word,
+    seen_in_accounting,
+    seen_in_queue,
+    vanished,
+)
 from mirage.agent.cycle.own_jobs import is_of_link
 from mirage.agent.cycle.submit import settle
 from mirage.agent.model import Chain, Link, LinkState
@@ -25,6 +32,7 @@ class Reconciler:
     def __init__(self) -> None:
         self.unseen: dict[tuple[int, int], int] = {}
         self.releases: Counter[tuple[int, int]] = Counter()
+        self.ignored: set[tuple[int, int]] = set()
 
     def follow(self, context: CycleContext, chain: Chain, submitting: Collection[int] = ()) -> None:
         """Bring the open links of a chain up to date.
@@ -46,6 +54,8 @@ class Reconciler:
             job = context.job_of(chain, link)
             if job is not None and held_by_slurm(job):
                 self._release_held(context, chain, link, job)
+            if job is not None and (word := ignored_word(link, job, chain.spec)):
+                self._note_ignored(context, link, word)
 
     def missing_since_s(self, links: list[Link]) -> int | None:
         """Submission time of the oldest open link not seen last time; None where all were."""
@@ -54,6 +64,16 @@ class Reconciler:
             return None
         times = [link.attempted_s for link in links if (link.chain, link.number) in self.unseen]
         return min(times)
+
+    def _note_ignored(self, context: CycleContext, link: Link, word: str) -> None:
+        """Write once, also over a restart of the agent, that a link's word about its readiness does not count."""
+        key = (link.chain, link.number)
+        if key in self.ignored:
+            return
+        self.ignored.add(key)
+        event = context.event(*key, "ready-ignored", word)
+        if not any((known.link, known.kind) == (link.number, event.kind) for known in context.store.events(link.chain)):
+            context.change_link(link, event)
 
     def _release_held(self, context: CycleContext, chain: Chain, link: Link, job: QueuedJob) -> None:
         """Release a job that Slurm could not launch and holds; cancel it after some tries."""

@@ -42,6 +42,23 @@ def test_a_job_says_its_word_in_its_own_comment(type_: Type, inside: Any, word: 
     assert inside.calls == [("update", 102, {"Comment": said})]
 
 
+@pytest.mark.parametrize(
+    ("after", "when"), [("0", "from its start on"), ("5400", "01:30:00 after its start (--warmup)"), (None, "")]
+)
+def test_a_word_that_does_not_count_is_answered_with_a_remark(
+    type_: Type, inside: Any, monkeypatch: pytest.MonkeyPatch, after: str | None, when: str
+) -> None:
+    if after is not None:
+        monkeypatch.setenv("MIRAGE_READY_AFTER", after)
+    remark = (
+        f"mirage: `mirage link ready` is ignored: chain serve takes each job to be ready {when}; submit it with "
+        "--ready-by-job, so that it waits for this word\n"
+    )
+    assert type_("link", "ready") == ("", remark if when else "")
+    assert inside.calls == [("update", 102, {"Comment": f"{OURS} ready@{NOW_S}"})]
+    assert type_("link", "done") == ("", "")
+
+
 def test_a_job_that_is_done_ends_every_later_job_of_its_chain_and_no_other(type_: Type, inside: Any) -> None:
     def later(number: int, state: JobState = JobState.PENDING, user: str = "ada", comment: str = "") -> QueuedJob:
         return QueuedJob(number, state, user=user, comment=comment or f"mirage:serve:{number - 100}:safe.deer")

@@ -29,10 +29,12 @@ def link() -> None:
 def ready() -> None:
     """Say that this job can take over: the previous one is then told to leave.
 
-    Submit the chain with --ready-by-job, so that it waits for this word.
+    Submit the chain with --ready-by-job, so that it waits for this word. Without it, a remark says that the word does
+    not count.
     """
     _, tag = _own()
     _write(tag.saying(ready_s=int(cluster.clock())))
+    _remark(tag)
 
 
 @link.command(context_settings=CONTEXT, epilog=examples("mirage link done"))
@@ -50,6 +52,21 @@ def done() -> None:
             continue
         if (other.store, other.key) == (tag.store, tag.key) and other.link > tag.link:
             slurm.cancel(job.id)
+
+
+def _remark(tag: Tag) -> None:
+    """Say where the word of this job does not count: its chain does not wait for it."""
+    from mirage.agent.chain.submission import READY_AFTER
+    from mirage.duration import format_duration
+
+    after = os.environ.get(READY_AFTER, "")
+    if after.isdecimal():
+        when = f"{format_duration(int(after))} after its start (--warmup)" if int(after) else "from its start on"
+        click.echo(
+            f"mirage: `mirage link ready` is ignored: chain {tag.chain} takes each job to be ready {when}; submit it "
+            "with --ready-by-job, so that it waits for this word",
+            err=True,
+        )
 
 
 def _own() -> tuple[QueuedJob | None, Tag]:
