@@ -43,7 +43,7 @@ def accounted(number: int, state: JobState, link: int = 0, **known: object) -> A
         (running(1, ready_s=9_100), "ready@9100", {"warmup_s": 600}, False),  # before the warm-up was over
         (running(1, ready_s=9_000), "ready@8000", {}, False),  # of a run before a requeue
         (running(1, ready_s=9_000), "done", {}, False),
-        (running(1), "ready@9001", {}, False),
+        (running(1), "ready@9001", {}, True),
         (running(1, ready_s=9_001), "ready@9002", {"ready_by_job": True}, False),
         (running(1, ready_s=9_001), "ready@9002", {"ready_command": "true"}, False),
     ],
@@ -57,6 +57,25 @@ def test_a_word_that_does_not_count_is_logged_once(
     followed(world)  # another agent
     why = "job 101 said it, but the chain was submitted without --ready-by-job and does not wait for that"
     assert [event for event in world.events if event[1] == "ready-ignored"] == [(1, "ready-ignored", why)] * ignored
+
+
+@pytest.mark.parametrize(
+    ("words", "spec", "ready_s"),
+    [
+        ("ready@9004", {}, 9_000),
+        ("ready@9100", {"warmup_s": 600}, 9_100),
+        ("ready@9700", {"warmup_s": 600}, 9_600),
+        ("ready@9700", {"ready_by_job": True}, 9_700),
+        ("ready@9700", {"ready_command": "false"}, 9_700),
+    ],
+)
+def test_a_word_from_before_the_first_poll_counts_no_more_than_a_later_one(
+    words: str, spec: dict[str, object], ready_s: int
+) -> None:
+    world = OneChain(queued(1), **spec).shows(job(101, JobState.RUNNING, 1, start_s=9_000, words=words))
+    followed(world)
+    assert world.links[0].ready_s == ready_s
+    assert ("ready-ignored" in [kind for _, kind, _ in world.events]) == (ready_s in (9_000, 9_600))
 
 
 # -- followed -----------------------------------------------------------------------------------------------

@@ -37,8 +37,12 @@ class Change:
         return bool(self.columns or self.events)
 
 
-def seen_in_queue(link: Link, job: QueuedJob, now_s: int) -> Change:
-    """The change of a link that the queue shows."""
+def seen_in_queue(link: Link, job: QueuedJob, now_s: int, spec: ChainSpec | None = None) -> Change:
+    """The change of a link that the queue shows.
+
+    Args:
+        spec: Of its chain: without ``--ready-by-job`` a word after the warm-up does not count.
+    """
     columns: dict[str, Any] = {}
     if link.job != job.id:
         columns |= {"job": job.id, "submitted_s": job.submit_s if job.submit_s != MISSING else now_s}
@@ -56,19 +60,23 @@ def seen_in_queue(link: Link, job: QueuedJob, now_s: int) -> Change:
         reason = ""
     if reason != link.reason:
         columns["reason"] = reason
-    columns |= _said(link, parse_tag(job.comment), columns, now_s)
+    columns |= _said(link, parse_tag(job.comment), columns, now_s, spec)
     return Change(columns, _events(link, columns, now_s, f"job {job.id}" + (f": {job.reason}" if job.reason else "")))
 
 
-def seen_in_accounting(link: Link, job: AccountedJob, now_s: int) -> Change:
-    """The change of a link that only accounting knows; none while it counts as alive."""
+def seen_in_accounting(link: Link, job: AccountedJob, now_s: int, spec: ChainSpec | None = None) -> Change:
+    """The change of a link that only accounting knows; none while it counts as alive.
+
+    Args:
+        spec: As for the queue.
+    """
     if job.state in ALIVE:
         return Change()
     columns: dict[str, Any] = {} if link.job == job.id else {"job": job.id, "submitted_s": job.submit_s}
     if job.limit_s != MISSING:
         columns["limit_s"] = job.limit_s
     columns |= _over(link, job, now_s)
-    columns |= _said(link, parse_tag(job.comment), columns, now_s)
+    columns |= _said(link, parse_tag(job.comment), columns, now_s, spec)
     return Change(columns, _events(link, columns, now_s, f"job {job.id}, by accounting"))
 
 
@@ -123,7 +131,12 @@ def _begun_anew(link: Link, job: QueuedJob) -> dict[str, Any]:
     return {"ready_s": MISSING, "signalled_s": MISSING, "earlier": (*link.earlier, run)}
 
 
-def _said(link: Link, tag: Tag | None, columns: dict[str, Any], now_s: int) -> dict[str, Any]:
+def _waits_for_word(spec: ChainSpec) -> bool:
+    """Whether the word of a job about its readiness counts however late it comes."""
+    return spec.ready_by_job or bool(spec.ready_command)
+
+
+def _said(link: Link, tag: Tag | None, columns: dict[str, Any], now_s: int, spec: ChainSpec | None) -> dict[str, Any]:
     """The columns that follow from what the job has said of itself in its comment.
 
     A word from before the last start is of an earlier run: the comment outlives a requeue.
@@ -133,7 +146,10 @@ def _said(link: Link, tag: Tag | None, columns: dict[str, Any], now_s: int) -> d
         said["finished"] = True
     started_s, ready_s = columns.get("started_s", link.started_s), columns.get("ready_s", link.ready_s)
     if tag is not None and ready_s == MISSING != started_s and tag.ready_s >= started_s - CLOCKS_DIFFER_S:
-        said["ready_s"] = min(max(tag.ready_s, started_s), max(now_s, started_s))
+        at_s = min(max(tag.ready_s, started_s), max(now_s, started_s))
+        if spec is not None and not _waits_for_word(spec):
+            at_s = min(at_s, started_s + spec.warmup_s)
+        said["ready_s"] = at_s
     return said
 
 
@@ -143,7 +159,7 @@ def ignored_word(link: Link, job: QueuedJob, spec: ChainSpec) -> str:
     Without ``--ready-by-job`` a link is ready after its warm-up; only an earlier word counts.
     """
     tag = parse_tag(job.comment)
-    if spec.ready_by_job or spec.ready_command or tag is None or link.ready_s == MISSING:
+    if _waits_for_word(spec) or tag is None or link.ready_s == MISSING:
         return ""
     if link.state is not LinkState.RUNNING or tag.ready_s <= link.ready_s:
         return ""

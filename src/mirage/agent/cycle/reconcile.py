@@ -98,7 +98,7 @@ class Reconciler:
         job = context.job_of(chain, link) if link.job != MISSING else (jobs[0] if jobs else None)
         if job is not None:
             self.unseen.pop(key, None)
-            return seen_in_queue(link, job, context.now_s)
+            return seen_in_queue(link, job, context.now_s, chain.spec)
         accounted = context.snapshot.accounted.get(link.job) if link.job != MISSING else None
         if accounted is not None and not is_of_link(accounted, chain.key, link.number):
             accounted = None
@@ -108,7 +108,7 @@ class Reconciler:
                 accounted = None
         if accounted is not None and accounted.state not in ALIVE:
             self.unseen.pop(key, None)
-            return seen_in_accounting(link, accounted, context.now_s)
+            return seen_in_accounting(link, accounted, context.now_s, chain.spec)
         since_s = self.unseen.setdefault(key, context.now_s)
         if link.job == MISSING:
             if chain.id not in submitting:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -149,3 +150,57 @@ def test_an_hour_without_an_agent(private_cluster, tmp_path: Path) -> None:
         terminate(agent)
     assert set(map(len, fast.jobs("alone").values())) == {1}
     assert json.loads(fast.mirage("chain", "list", "--json"))[0]["interrupted"] <= 120
+
+
+ENDING = """#!/bin/bash
+#SBATCH -N1 -o /dev/null
+sleep $1
+if [ "$MIRAGE_LINK" -ge 2 ]; then case "$2" in done) {mirage} link done;; 0) exit 0;; esac; fi
+exit 1
+"""
+"""A job of some seconds, of which the second says or shows by its exit code that the work is done."""
+
+
+def test_the_account_of_a_finished_chain_is_that_of_its_jobs(shell: Shell) -> None:
+    """However the chain ends, and however late the agent's poll finds that out: here up to half a minute later."""
+    shell.script("end.sh", ENDING.format(mirage=f"{sys.executable} -m mirage"))
+    common = ("--policy", "reactive", "--no-agent", "--signal-previous", "none")
+    ends = {
+        "links": ("-t", "2", "--links", "2", "end.sh", "12", "1"),
+        "exit": ("-t", "5", "--until-done", "end.sh", "14", "0"),
+        "done": ("-t", "5", "end.sh", "13", "done"),
+        "time": ("-t", "5", "--for", "40s", "end.sh", "300", "1"),
+    }
+    for name, words in ends.items():
+        shell.mirage("submit", "--chain", name, *common, *words)
+    agent = shell.agent("--poll", "30")
+    try:
+        shell.until(lambda: {row["state"] for row in shell.rows().values()} == {"done"}, 150, "all are done")
+    finally:
+        terminate(agent)
+    rows = shell.rows()
+    for name in ends:
+        found = shell.found(name)
+        runs = sorted(
+            (job.start_s, job.end_s) for jobs in found.values() for job in jobs if job.end_s > job.start_s > 0
+        )
+        gaps_s = sum(max(later[0] - before[1], 0) for before, later in pairwise(runs))
+        assert abs(rows[name]["interrupted"] - gaps_s) <= 2, (name, rows[name], runs)
+        assert len(runs) == (1 if name == "time" else 2)
+
+
+def test_a_word_that_does_not_count_is_answered_in_the_job_and_in_the_log(shell: Shell) -> None:
+    shell.script(
+        "word.sh", f"#!/bin/bash\n#SBATCH -t 2 -o word.txt\nsleep 4; {sys.executable} -m mirage link ready\nsleep 100\n"
+    )
+    shell.mirage("submit", "--chain", "word", "--policy", "reactive", "--links", "1", "--no-agent", "word.sh")
+    agent = shell.agent()
+    try:
+        shell.until(lambda: "ready-ignored" in shell.kinds("word"), 25, "the word is in the log")
+        assert "`mirage link ready` is ignored: chain word" in (shell.folder / "word.txt").read_text()
+        shell.mirage("chain", "stop", "--wait", "word")
+        job = shell.found("word")[1][0].id
+        assert shell.stderr.splitlines() == [f"chain word is stopping: job {job} is cancelled", "chain word is done"]
+    finally:
+        terminate(agent)
+    assert (shell.kinds("word").count("ready-ignored"), shell.row("word")["state"]) == (1, "done")
