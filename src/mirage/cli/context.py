@@ -38,15 +38,43 @@ def _warn(text: str) -> None:
 
 
 @contextmanager
-def store() -> Iterator[SqlStore]:
-    """The store, opened for one command."""
-    from mirage.agent.store.sql_store import open_store
+def store(*, to_read: bool = False) -> Iterator[SqlStore]:
+    """The store, opened for one command.
 
-    opened = open_store(home().store_url)
+    Args:
+        to_read: Whether the command only reads: a store that cannot be written is then read as it is, with a warning.
+    """
+    from mirage.agent.store.sql_store import open_store, open_to_read
+
+    url = home().store_url
+    opened = open_to_read(url) if to_read else open_store(url)
+    if opened.unwritable:
+        _warn(f"the store is only read: {opened.unwritable}")
     try:
         yield opened
     finally:
         opened.close()
+
+
+def check_cluster(opened: SqlStore, timeout_s: float | None = None) -> None:
+    """See that Slurm's commands speak to the cluster of the store's chains, if they speak at all.
+
+    Args:
+        timeout_s: After which it does not matter any more.
+
+    Raises:
+        WrongCluster: They speak to another.
+    """
+    from mirage.errors import SlurmError
+    from mirage.slurm.backend import cluster_of
+
+    if not opened.identity().cluster:
+        return
+    try:
+        found = cluster_of(client(timeout_s).configuration())
+    except SlurmError:  # which cluster it is is not known, so nothing is wrong
+        return
+    opened.check_cluster(found)
 
 
 def client(timeout_s: float | None = None) -> SlurmClient:

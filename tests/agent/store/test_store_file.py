@@ -9,11 +9,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from read_only import as_other_user, full_disk, read_only
 
 from mirage.agent.model import ChainSpec, EventRecord
 from mirage.agent.store.backup import back_up
 from mirage.agent.store.chain_file import KeptChain, keep_chain, kept_chains
-from mirage.agent.store.sql_store import SqlStore, open_store
+from mirage.agent.store.sql_store import SqlStore, open_store, open_to_read
 from mirage.errors import StoreError, StoreGone
 from mirage.slurm.values import Submission
 
@@ -159,3 +160,82 @@ def test_what_was_open_to_others_is_closed(path: Path) -> None:
     finally:
         os.umask(before)
     assert modes == {"store.db": 0o600, "store.db-wal": 0o600, "store.db-shm": 0o600}
+
+
+# -- read where nothing can be written -------------------------------------------------------------------------
+
+
+def names(store: SqlStore) -> list[str]:
+    return [chain.name for chain in store.chains()]
+
+
+def url_in(folder: Path) -> str:
+    return f"sqlite:///{folder}/store.db"
+
+
+def test_a_store_that_can_be_written_is_opened_as_ever(store: SqlStore, path: Path) -> None:
+    with closing(open_to_read(url_in(path.parent))) as found:
+        assert (found.unwritable, names(found)) == ("", ["train"])
+        found.add_chain("next", SPEC, 5)
+
+
+@pytest.mark.parametrize("alive", [False, True])
+def test_a_store_on_a_read_only_file_system_is_read(tmp_path: Path, alive: bool) -> None:
+    """Also the changes of a writer that lives, which are not in the file itself."""
+    folder = tmp_path / "home"
+    writer = open_store(url_in(folder))
+    writer.add_chain("train", SPEC, 100)
+    if not alive:
+        writer.close()
+    with read_only(folder, tmp_path / "seen") as seen:
+        with pytest.raises(StoreError, match="Read-only file system"):
+            open_store(url_in(seen))
+        with closing(open_to_read(url_in(seen))) as found:
+            assert "Read-only file system" in found.unwritable
+            assert names(found) == ["train"]
+            writer.add_chain("next", SPEC, 101)
+            assert names(found) == ["train", "next"]
+            with pytest.raises(StoreError, match=r"readonly|read-only"):
+                found.change_chain(1, refusals=1)
+    writer.close()
+
+
+def test_a_store_on_a_full_disk_is_read(store: SqlStore, path: Path, tmp_path: Path) -> None:
+    store.close()
+    with full_disk(path.parent, tmp_path / "full") as full:
+        with pytest.raises(StoreError, match=r"disk (I/O|is full)"):
+            open_store(url_in(full))
+        with closing(open_to_read(url_in(full))) as found:
+            assert names(found) == ["train"]
+
+
+@pytest.mark.parametrize("alive", [False, True])
+def test_a_store_of_another_user_is_read_where_that_user_allows_it(open_folder: Path, alive: bool) -> None:
+    with closing(open_store(url_in(open_folder))) as writer:
+        writer.add_chain("train", SPEC, 100)
+        if not alive:
+            writer.close()
+        for file in open_folder.iterdir():
+            file.chmod(0o644)
+        open_folder.chmod(0o755)
+        with as_other_user(), closing(open_to_read(url_in(open_folder))) as found:
+            assert "Permission denied" in found.unwritable
+            assert names(found) == ["train"]
+
+
+@pytest.mark.parametrize("spoil", ["UPDATE alembic_version SET version_num = '0001'", "DROP TABLE alembic_version"])
+def test_a_store_of_another_version_is_not_read(store: SqlStore, path: Path, tmp_path: Path, spoil: str) -> None:
+    with store.engine.begin() as connection:
+        connection.exec_driver_sql(spoil)
+    store.close()
+    with (
+        read_only(path.parent, tmp_path.with_name(f"{tmp_path.name}-seen")) as seen,
+        pytest.raises(StoreError, match="Read-only file system"),
+    ):
+        open_to_read(url_in(seen))
+
+
+def test_a_store_that_is_not_there_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    with read_only(tmp_path / "home", tmp_path / "seen") as seen, pytest.raises(StoreError, match="Read-only file sys"):
+        open_to_read(url_in(seen))

@@ -155,3 +155,21 @@ def test_a_time_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setenv("MIRAGE_CALIBRATE_EVERY", "soon")
     assert main(["agent", "run"]) == 2
     assert "--calibrate-every" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["--systemd"], ["--slurm-job"]])
+def test_none_is_started_for_the_chains_of_another_cluster(
+    store: SqlStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+) -> None:
+    monkeypatch.setattr(cluster, "client", lambda *_: Slurm())
+    store.bind("lab@head:6817")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    assert main(["agent", "start", *words]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "live on the cluster lab@head:6817, and Slurm's commands speak to c1@head:6817 here" in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == before, "no log of an agent"

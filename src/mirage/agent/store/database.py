@@ -103,6 +103,20 @@ class Database:
                 )
             upgrade(connection)
 
+    def check_version(self) -> None:
+        """See that the tables are those of this version, which only a store that can be written can be brought to.
+
+        Raises:
+            StoreError: They are not.
+        """
+        with self._reading() as connection:
+            present = version_of(connection)
+        if present != NEWEST:
+            raise StoreError(
+                f"the store {self.engine.url} is of version {present or 'none'}, and this Mirage reads {NEWEST}; run a "
+                "command of the same version, or one that may write there"
+            )
+
     # -- transactions ---------------------------------------------------------------------------------------
 
     @contextmanager

@@ -23,10 +23,13 @@ SHARED_DISKS = re.compile(r"nfs|lustre|gpfs|beegfs|panfs|ceph|cifs|smb|afs|9p|gl
 """File systems that several hosts see at once, by the beginning of their type's name."""
 
 
-def make_engine(url: str | URL) -> Engine:
+def make_engine(url: str | URL, *, reads_only: bool = False) -> Engine:
     """An engine whose transactions are real ones, tables included; no connection is made yet.
 
     A connection whose ``info["writes"]`` is set begins with the right to write.
+
+    Args:
+        reads_only: Whether an SQLite file is only read, and never made.
 
     Raises:
         ConfigurationError: The URL is none, or of a data base we do not speak to.
@@ -41,7 +44,9 @@ def make_engine(url: str | URL) -> Engine:
             raise ConfigurationError(
                 f"{shown(redacted)} is neither sqlite:///path/to/file nor postgresql://user@host/database"
             )
-        return _sqlite(parsed) if parsed.get_backend_name() == "sqlite" else _postgresql(parsed)
+        if parsed.get_backend_name() == "postgresql":
+            return _postgresql(parsed)
+        return _sqlite_to_read(parsed) if reads_only else _sqlite(parsed)
     except (ArgumentError, NoSuchModuleError) as error:
         raise ConfigurationError(f"{shown(redacted)} is no data base URL; write sqlite:///path/to/file") from error
     except ModuleNotFoundError as error:
@@ -85,6 +90,14 @@ def _sqlite(url: URL) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.info.get("writes") else "BEGIN")
 
     return engine
+
+
+def _sqlite_to_read(url: URL) -> Engine:
+    """An engine for a file that cannot be written; every transaction finds out anew how it can be read."""
+    path = path_of(url)
+    if path is None:
+        raise ConfigurationError(f"{shown(str(url))} is no file that could be read")
+    return sa.create_engine(url, creator=StoreFile.of(path).reader(BUSY_S), poolclass=sa.NullPool)
 
 
 def journal_mode(path: Path, mounts: str | None = None) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.engine import URL, Connection, Engine, make_url
 
 from mirage.agent.model import (
     Chain,
@@ -26,7 +26,8 @@ from mirage.agent.store.engine import make_engine
 from mirage.agent.store.identity import OF_CHAIN, random_letters
 from mirage.agent.store.rows import chain_of, decision_of, link_of, row_of, settable, spec_from_json, spec_to_json
 from mirage.agent.store.schema import chains, decisions, events, lease, links, store
-from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName, WrongCluster, shown
+from mirage.agent.store.store_file import path_of
+from mirage.errors import ConfigurationError, LeaseHeld, StoreError, StoreGone, UnknownName, WrongCluster, shown
 from mirage.job_state import MISSING
 
 RECENT_LINKS = 3
@@ -51,11 +52,38 @@ def open_store(url: str | URL) -> SqlStore:
     return store
 
 
-class SqlStore(Database):
-    """A store in a database; every public method is one transaction."""
+def open_to_read(url: str | URL) -> SqlStore:
+    """Open a store; where its file cannot be written, without the right to write (``SqlStore.unwritable``).
 
-    def __init__(self, engine: Engine) -> None:
+    Raises:
+        StoreError: It cannot be read either, or is of another version.
+        ConfigurationError: The URL is none.
+    """
+    try:
+        return open_store(url)
+    except StoreGone:
+        raise
+    except StoreError as error:
+        if path_of(make_url(url)) is None:
+            raise
+        try:
+            store = SqlStore(make_engine(url, reads_only=True), unwritable=str(error))
+            store.check_version()
+        except StoreError:
+            raise error from None
+        return store
+
+
+class SqlStore(Database):
+    """A store in a database; every public method is one transaction.
+
+    Attributes:
+        unwritable: Why it is only read; empty where it can be written.
+    """
+
+    def __init__(self, engine: Engine, unwritable: str = "") -> None:
         super().__init__(engine)
+        self.unwritable = unwritable
         self._specs: dict[int, ChainSpec] = {}
 
     # -- identity ---------------------------------------------------------------------------------------------
@@ -71,6 +99,13 @@ class SqlStore(Database):
         with self._writing() as connection:
             connection.execute(store.update().where(store.c.cluster == "").values(cluster=cluster))
             known = connection.execute(sa.select(store.c.cluster)).scalar_one()
+        self._refuse_other(known, cluster)
+
+    def check_cluster(self, cluster: str) -> None:
+        """Refuse another cluster than the one of the chains; none where the store is not bound."""
+        self._refuse_other(self.identity().cluster or cluster, cluster)
+
+    def _refuse_other(self, known: str, cluster: str) -> None:
         if known != cluster:
             raise WrongCluster(
                 f"the chains of {self.engine.url} live on the cluster {known}, and Slurm's commands speak to {cluster} "

@@ -63,6 +63,19 @@ class StoreFile:
             ) from error
         return cls(path, (found.st_dev, found.st_ino))
 
+    @classmethod
+    def of(cls, path: Path) -> StoreFile:
+        """The file that is there.
+
+        Raises:
+            StoreError: There is none.
+        """
+        try:
+            found = os.stat(path)
+        except OSError as error:
+            raise StoreError(f"cannot read the store {path}: {error.strerror}") from error
+        return cls(path, (found.st_dev, found.st_ino))
+
     def check(self) -> None:
         """See that the path still leads to the file that was opened.
 
@@ -88,6 +101,37 @@ class StoreFile:
             )
 
         return connect
+
+    def reader(self, patience_s: float) -> Callable[[], sqlite3.Connection]:
+        """Makes connections that never write, on a read-only file system or a full disk as well.
+
+        A WAL database is read through its index in shared memory, which a reader makes where no writer has
+        (https://sqlite.org/wal.html#readonly). Where it cannot, the file alone is read if all changes are in it.
+        """
+
+        def connect() -> sqlite3.Connection:
+            self.check()
+            try:
+                return self._read("mode=ro", patience_s)
+            except sqlite3.OperationalError:
+                log = self.path.with_name(f"{self.path.name}-wal")
+                if log.exists() and log.stat().st_size:
+                    raise
+                return self._read("mode=ro&immutable=1", patience_s)
+
+        return connect
+
+    def _read(self, how: str, patience_s: float) -> sqlite3.Connection:
+        """A connection that has read the database's schema."""
+        connection = sqlite3.connect(
+            f"file:{quote(str(self.path))}?{how}", uri=True, timeout=patience_s, check_same_thread=False
+        )
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master").close()
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
 
 
 def refuse_anew(path: Path, how: str) -> None:

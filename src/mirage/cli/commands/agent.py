@@ -152,12 +152,17 @@ def run(
 @click.option("--slurm-job", is_flag=True, help="As a small Slurm job that queues its own follower.")
 @click.argument("sbatch_options", nargs=-1, type=click.UNPROCESSED)
 def start(systemd: bool, slurm_job: bool, sbatch_options: tuple[str, ...]) -> None:
-    """Start the agent where none runs; words after -- are options for sbatch with --slurm-job."""
+    """Start the agent where none runs; words after -- are options for sbatch with --slurm-job.
+
+    It is not started where Slurm's commands speak to another cluster than the one of the chains.
+    """
     from mirage.agent import service
 
     home = cluster.home()
     with cluster.store() as store:
         found = service.running_agent(store, cluster.clock())
+        if found is None:
+            cluster.check_cluster(store)
     if found is not None:
         click.echo(f"an agent runs already on {found.host}, process {found.pid}", err=True)
     elif systemd:

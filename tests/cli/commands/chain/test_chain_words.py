@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from read_only import read_only
 
 from mirage.agent.model import DecisionRecord
 from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import SqlStore
+from mirage.errors import SlurmUnreachable
 
 Type = Callable[..., tuple[str, str]]
 
@@ -201,3 +204,37 @@ def test_second_thoughts_are_told(type_: Type, store: SqlStore) -> None:
     shown = type_("chain", "show", "serve")[0].splitlines()
     assert shown[-1] == "next job shortened, released again 2026-09-21T14:12:20: crowded:wait_s=900"
     assert json.loads(type_("chain", "show", "serve", "--json")[0])["second_thought"]["thought"] == "shorten,release"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["list"], "serve  active"), (["show", "serve"], "interrupted 00:30:00"), (["log", "serve"], "job 101 on n1"),
+     (["explain", "serve"], "lead-reached"), (["list", "--json"], '"chain": "train"')],
+)  # fmt: skip
+def test_chains_are_shown_where_nothing_can_be_written(
+    type_: Type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+) -> None:
+    with read_only(tmp_path / "home", tmp_path / "seen") as seen:
+        monkeypatch.setenv("MIRAGE_HOME", str(seen))
+        out, err = type_("chain", *words)
+        assert said in out
+        line = err.splitlines()[0]
+        assert line.startswith("mirage: warning: the store is only read: cannot open the store")
+        assert "Read-only file system" in line
+        assert "Read-only file system" in type_("chain", "pause", "serve", status=1)[1]
+
+
+@pytest.mark.parametrize("words", [[], ["--json"], ["-P"]])
+def test_list_warns_where_slurm_s_commands_speak_to_another_cluster(
+    type_: Type, store: SqlStore, slurm: Any, words: list[str]
+) -> None:
+    store.bind("c1@head:6817")
+    assert "cluster" not in type_("chain", "list", *words)[1]
+    store.rebind("lab@head:6817")
+    out, err = type_("chain", "list", *words)
+    assert "serve" in out
+    (line,) = (line for line in err.splitlines() if "cluster" in line)
+    assert line.startswith("mirage: warning: the chains of sqlite:///")
+    assert "live on the cluster lab@head:6817, and Slurm's commands speak to c1@head:6817 here" in line
+    slurm.trouble = SlurmUnreachable("no answer")
+    assert "cluster" not in type_("chain", "list", *words)[1]

@@ -11,15 +11,19 @@ import click
 
 from mirage.cli import context as cluster
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.errors import ConfigurationError, shown
+from mirage.errors import ConfigurationError, WrongCluster, shown
 
 if TYPE_CHECKING:
     from mirage.agent.model import Chain, Link
     from mirage.agent.store.protocol import Store
+    from mirage.agent.store.sql_store import SqlStore
 
 COLUMNS = (
     "chain", "state", "policy", "link", "job", "link_state", "left", "next", "interrupted", "overlap", "untold", "why",
 )  # fmt: skip
+
+PATIENCE_S = 2.0
+"""Real seconds that a controller has to name its cluster: chains are listed all the same."""
 
 
 def find(store: Store, name: str) -> Chain:
@@ -56,7 +60,8 @@ def list_(everything: bool, parsable2: bool, noheader: bool, columns: str | None
     if unknown := [name for name in chosen if name not in COLUMNS]:
         raise click.UsageError(f"there is no column {shown(unknown[0])}; there are {', '.join(COLUMNS)}")
     now_s = int(cluster.clock())
-    with cluster.store() as store:
+    with cluster.store(to_read=True) as store:
+        _warn_of_another_cluster(store)
         found = [c for c in store.chains() if everything or c.state.value != "done" or as_json]
         seen = seen_by_agent(store, now_s)
         rows = [row(chain, store.links(chain.id), now_s) | seen for chain in found]
@@ -71,6 +76,14 @@ def list_(everything: bool, parsable2: bool, noheader: bool, columns: str | None
         click.echo("|".join(line) if parsable2 else plain)
     if rows and not (parsable2 or noheader):
         click.echo(seen_in_words(seen), err=True)
+
+
+def _warn_of_another_cluster(store: SqlStore) -> None:
+    """Print a line where Slurm's commands speak to another cluster than the one of the chains."""
+    try:
+        cluster.check_cluster(store, PATIENCE_S)
+    except WrongCluster as error:
+        click.echo(f"mirage: warning: {error}", err=True)
 
 
 def seen_by_agent(store: Store, now_s: int) -> dict[str, Any]:

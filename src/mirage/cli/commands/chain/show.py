@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def show(name: str, as_json: bool) -> None:
     """Show the links of chain NAME over time, what was lost between them, and what is next."""
     now_s = int(cluster.clock())
-    with cluster.store() as store:
+    with cluster.store(to_read=True) as store:
         chain = find(store, name)
         links, decisions = store.links(chain.id), store.decisions(chain.id)
         seen = seen_by_agent(store, now_s)
@@ -61,7 +61,7 @@ def show(name: str, as_json: bool) -> None:
 @json_output
 def log(name: str, follow: bool, as_json: bool) -> None:
     """Print what happened to chain NAME, a line an event."""
-    with cluster.store() as store:
+    with cluster.store(to_read=True) as store:
         chain = find(store, name)
         shown = 0
         while True:
@@ -82,7 +82,7 @@ def log(name: str, follow: bool, as_json: bool) -> None:
 @json_output
 def explain(name: str, last: int, as_json: bool) -> None:
     """Show what the last decisions about chain NAME saw, expected and chose, and why."""
-    with cluster.store() as store:
+    with cluster.store(to_read=True) as store:
         chain = find(store, name)
         decisions = store.decisions(chain.id, last=last)
     if as_json:
@@ -103,7 +103,7 @@ def report(name: str, out: Path | None) -> None:
     from mirage.report.pages.chain import chain_page
 
     now_s = int(cluster.clock())
-    with cluster.store() as store:
+    with cluster.store(to_read=True) as store:
         chain = find(store, name)
         links, decisions = store.links(chain.id), store.decisions(chain.id)
         events = store.events(chain.id)
