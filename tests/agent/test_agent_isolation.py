@@ -223,7 +223,7 @@ def test_two_chains_unanswered_and_squeue_too_are_a_controller_that_is_away(
     cycle = world.agent.cycle()
     assert "no answer from Slurm" in cycle.trouble
     assert world.backend.tried == ["c1", "c2", "c3"], "the fourth is not tried: it would wait as long"
-    assert world.agent.pause_s(cycle, 0.0) == 120
+    assert 15 <= world.agent.pause_s(cycle, 0.0) <= 20
     assert world.chain(4).trouble == ""
 
 
@@ -263,6 +263,155 @@ def test_slurm_of_another_cluster_ends_the_agent(store: SqlStore, script: Path) 
         world.agent.run(world.slurm.sleep, lambda: False)
     assert world.backend.tried == []
     assert store.lease() is None, "given back"
+
+
+# -- outages ------------------------------------------------------------------------------------------------
+
+
+def polls(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The times of the polls of the queue from now on."""
+    at_s: list[float] = []
+    observe = FaultySlurm.observe
+
+    def noted(slurm: FaultySlurm) -> Queue:
+        at_s.append(slurm.clock())
+        return observe(slurm)
+
+    monkeypatch.setattr(FaultySlurm, "observe", noted)
+    return at_s
+
+
+@pytest.mark.parametrize("silent_s", [60, 180, 601, 7_213])
+def test_after_a_silence_of_slurm_the_agent_works_again_within_twenty_seconds(
+    store: SqlStore, script: Path, monkeypatch: pytest.MonkeyPatch, silent_s: int
+) -> None:
+    world = World(store, script, 3)
+    world.live(600)
+    polled, before = polls(monkeypatch), world.slurm.commands
+    world.slurm.restart_controller(silent_s)
+    back_s = world.slurm.clock() + silent_s
+    world.live(silent_s)
+    tries = world.slurm.commands - before
+    assert tries <= silent_s / 15 + 2, "a command every fifteen seconds at most"
+    assert len([at_s for at_s in polled if at_s < back_s]) <= silent_s / 600 + 2, "and nearly all of them small ones"
+    if world.slurm.clock() < back_s + 20:
+        world.live(20)
+    assert min(at_s for at_s in polled if at_s >= back_s) <= back_s + 20
+    assert store.identity().polled_s >= back_s
+    assert world.agent.outages.current is None
+
+
+def test_agents_do_not_return_in_the_same_second(store: SqlStore, script: Path) -> None:
+    world, pauses = World(store, script, 1), set()
+    world.slurm.unreachable = True
+    for k in range(20):
+        agent = world.new_agent("me")
+        agent.outages.spread = world.new_agent(f"login1:{k}:7").outages.spread
+        pauses.add(agent.pause_s(agent.cycle(), 0.0))
+    assert len(pauses) == 20
+    assert 15 <= min(pauses) < 16.5 < 18.5 < max(pauses) <= 20
+
+
+def test_a_controller_that_answers_probes_but_no_poll_is_polled_ever_more_rarely(
+    store: SqlStore, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, at_s = World(store, script, 3), []
+    world.live(600)
+
+    def busy(slurm: FaultySlurm) -> Queue:
+        at_s.append(slurm.clock())
+        raise SlurmUnreachable("squeue did not answer within 60 s")
+
+    with monkeypatch.context() as overloaded:
+        overloaded.setattr(FaultySlurm, "observe", busy)
+        world.live(7_200)
+    gaps = [after - before for before, after in pairwise(at_s)]
+    assert gaps[0] <= 20
+    assert gaps[-1] >= 450
+    assert len(at_s) < 20
+    assert world.agent.outages.current is not None
+    world.live(600)
+    assert world.agent.outages.current is None
+
+
+def test_a_site_without_the_small_command_is_polled_every_ten_minutes(
+    store: SqlStore, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(store, script, 3)
+    world.live(600)
+
+    def wrapped(slurm: FaultySlurm) -> None:
+        raise UNANSWERED
+
+    monkeypatch.setattr(FaultySlurm, "probe", wrapped)
+    world.slurm.restart_controller(300)
+    world.live(300)
+    assert world.agent.outages.current is not None
+    world.live(620)
+    assert world.agent.outages.current is None
+
+
+@pytest.mark.parametrize("method", ["take_lease", "saw_queue"])
+def test_after_a_full_disk_the_agent_works_again_within_twenty_seconds(
+    store: SqlStore, script: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    world = World(store, script, 3)
+    world.live(600)
+    since_s, tried, before = store.identity().polled_s, [], world.slurm.commands
+
+    def full(*_: object) -> None:
+        tried.append(world.slurm.clock())
+        raise StoreError("the disk is full")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(store, method, full)
+        world.live(1_800)
+        assert max(after - before for before, after in pairwise(tried)) <= 20
+        assert world.slurm.commands - before <= (0 if method == "take_lease" else 1_800 / 15 + 20)
+        outage = world.agent.outages.current
+        assert outage is not None
+        assert (outage.source, outage.detail) == ("store", "the disk is full")
+        assert since_s <= outage.since_s <= since_s + 60
+    freed_s = int(world.slurm.clock())
+    world.live(1)
+    assert store.identity().polled_s >= freed_s
+    assert world.agent.outages.current is None
+
+
+def test_a_chain_that_had_no_answer_has_a_turn_at_the_first_poll_after_the_outage(
+    store: SqlStore, script: Path, faults: dict[str, Exception]
+) -> None:
+    world = World(store, script, 3)
+    faults |= {"c1": UNANSWERED, "c2": REFUSED}
+    world.live(1_300)
+    turns, now_s = world.agent.turns, world.slurm.clock()
+    assert min(turns.stumbles[1], turns.stumbles[2]) > 4
+    assert min(turns.due_s[1], turns.due_s[2]) - now_s > 200
+    due_s = turns.due_s[2]
+    world.agent.poller._not_before["accounting"] = int(world.slurm.clock()) + 600
+    world.slurm.unreachable = True
+    world.agent.cycle()
+    world.slurm.unreachable = False
+    faults.clear()
+    world.agent.cycle()
+    assert turns.stumbles[1] == 0
+    assert (turns.stumbles[2] > 4, turns.due_s[2]) == (True, due_s), "a refusal is no silence"
+    assert world.agent.poller._not_before == {}
+    assert world.chain(1).trouble == ""
+
+
+def test_an_outage_is_logged_when_it_begins_and_when_it_is_over(
+    store: SqlStore, script: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "mirage.agent")
+    world = World(store, script, 1)
+    world.live(600)
+    caplog.clear()
+    world.slurm.restart_controller(900)
+    world.live(960)
+    lines = [(record.msg, record.detail) for record in caplog.records if record.msg.startswith("outage")]
+    assert [event for event, _ in lines] == ["outage", "outage-over"]
+    assert all(detail.startswith("no contact with slurmctld since ") for _, detail in lines)
 
 
 # -- turns and the lease ------------------------------------------------------------------------------------
@@ -317,9 +466,15 @@ def test_a_store_away_while_asleep_is_waited_for(
     def away(*_: object) -> None:
         raise StoreError("the disk is full")
 
-    monkeypatch.setattr(store, "take_lease", away)
-    world.agent._sleep(600, world.slurm.sleep, lambda: False)
-    assert [record.detail for record in caplog.records] == ["the disk is full"] * 9
+    world.agent.cycle()
+    since_s = int(world.slurm.clock())
+    with monkeypatch.context() as full:
+        full.setattr(store, "take_lease", away)
+        world.agent._sleep(600, world.slurm.sleep, lambda: False)
+        assert world.slurm.clock() == since_s + 60, "the first renewal that fails ends the sleep"
+        assert world.agent.cycle().outage_since_s == since_s
+    assert world.agent.cycle().trouble == ""
+    assert [record.msg for record in caplog.records if record.levelname == "WARNING"] == ["outage"]
 
 
 def test_the_lease_is_renewed_between_chains_that_take_long(

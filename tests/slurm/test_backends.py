@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from mirage.duration import DAY_S
-from mirage.errors import SlurmRefused
+from mirage.errors import SlurmError, SlurmNotAsked, SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING, JobState
 from mirage.lab.commands.server import served_slurm
 from mirage.lab.virtual.slurm import VirtualSlurm
@@ -19,7 +20,8 @@ from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
 from mirage.slurm.backend import Backend
 from mirage.slurm.client import SlurmClient
-from mirage.slurm.runner import SystemRunner
+from mirage.slurm.queue_source import ScontrolClient
+from mirage.slurm.runner import Completed, SystemRunner
 from mirage.slurm.values import QueuedJob, Submission
 from mirage.trace.table import JobTable
 
@@ -109,6 +111,13 @@ def test_the_machine_and_its_options(site: Site) -> None:
     options = site.backend.configuration()
     assert options["schedulertype"] == "sched/backfill"
     assert "bf_interval" in options["schedulerparameters"]
+
+
+def test_a_probe_is_answered_where_no_job_has_the_number_of_its_query(site: Site) -> None:
+    for _ in range(2):
+        with suppress(SlurmRefused):
+            site.backend.probe()
+        site.submit()
 
 
 def test_a_job_waits_for_another_until_its_dependency_is_cleared(site: Site) -> None:
@@ -231,3 +240,41 @@ def test_a_refusal_comes_in_slurm_s_words(site: Site, options: dict[str, str], w
 def test_a_job_nobody_knows_cannot_be_changed(site: Site) -> None:
     with pytest.raises(SlurmRefused, match="Invalid job id specified"):
         site.backend.update(987_654, {"TimeLimit": "5"})
+
+
+UP = Completed(0, "Slurmctld(primary) at vm is UP\n", "")
+STANDBY = Completed(0, "Slurmctld(primary) at h1 is DOWN\nSlurmctld(backup) at h2 is UP\n", "")
+DOWN = Completed(1, "Slurmctld(primary) at vm is DOWN\n*****\n** RESTORE SLURMCTLD DAEMON TO SERVICE **\n*****\n", "")
+NO_JOB = Completed(1, "", "slurm_load_jobs error: Invalid job id specified\n")
+IN_STANDBY = Completed(1, "", "slurm_load_jobs error: Slurm backup controller in standby mode\n")
+NO_CONTACT = Completed(1, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n")
+NO_CLUSTER = Completed(1, "", "scontrol: fatal: Could not establish a configuration source\n")
+
+
+@pytest.mark.parametrize(
+    ("ping", "job", "error", "count"),
+    [
+        (UP, NO_JOB, SlurmRefused, 2),
+        (UP, Completed(0, "1\n", ""), None, 2),
+        (STANDBY, IN_STANDBY, SlurmUnreachable, 2),
+        (UP, NO_CONTACT, SlurmNotAsked, 2),
+        (DOWN, NO_JOB, SlurmUnreachable, 1),
+        (NO_CLUSTER, NO_JOB, SlurmNotAsked, 1),
+    ],
+)
+@pytest.mark.parametrize("source", [SlurmClient, ScontrolClient])
+def test_a_probe_of_slurm_s_commands(
+    source: type[SlurmClient], ping: Completed, job: Completed, error: type[Exception] | None, count: int
+) -> None:
+    """The answers are those of Slurm 22.05.8, but for a standby's, which are those of its sources."""
+    given: list[list[str]] = []
+
+    class Recorded(SystemRunner):
+        def run(self, argv: Sequence[str], **_: object) -> Completed:
+            given.append(list(argv))
+            return ping if argv[1] == "ping" else job
+
+    with nullcontext() if error is None else pytest.raises(SlurmError) as caught:
+        source(Recorded()).probe()
+    assert error is None or type(caught.value) is error
+    assert len(given) == count

@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -196,9 +197,44 @@ def test_odd_answers_are_skipped_with_a_count_or_refused(
         ).observe()
 
 
+@pytest.mark.parametrize(
+    ("pings", "is_up"),
+    [
+        ([{"hostname": "h1", "ping": "DOWN"}, {"hostname": "h2", "ping": "UP", "mode": "backup1"}], True),
+        ([{"hostname": "h1", "pinged": "UP", "responding": True}], True),
+        ([{"hostname": "h1", "ping": "DOWN"}], False),
+        ([], False),
+        ("UP", False),
+    ],
+)
+def test_a_ping_is_answered_where_a_controller_is_up(
+    serve: Callable[[Answers], RestViews], pings: object, is_up: bool
+) -> None:
+    paths = (200, json.dumps({"paths": {"/slurm/v0.0.38/jobs": {}}}))
+    views = serve({"/openapi/v3": paths, "/slurm/v0.0.38/ping": (200, json.dumps({"pings": pings}))})
+    with nullcontext() if is_up else pytest.raises(SlurmUnreachable, match="no controller that is up"):
+        views.ping()
+
+
 @pytest.mark.real_slurm
 @pytest.mark.slow
-def test_a_real_slurmrestd_tells_what_squeue_tells(private_cluster: Callable[..., object], tmp_path: Path) -> None:
+def test_a_real_slurmrestd_tells_whether_the_controller_lives(private_cluster: Callable[..., object]) -> None:
+    cluster = private_cluster(nodes=1, rest=True)
+    environment = {"MIRAGE_QUEUE": cluster.rest_url, "USER": getpass.getuser(), "SLURM_JWT": cluster.token()}
+    client = client_from(environment, SystemRunner(cluster.environment), time.time)
+    client.probe()
+    cluster.kill_controller()
+    with pytest.raises(SlurmUnreachable):
+        client.probe()
+    cluster.start_controller()
+    client.probe()
+
+
+@pytest.mark.real_slurm
+@pytest.mark.slow
+def test_a_real_slurmrestd_tells_tells_what_squeue_tells(
+    private_cluster: Callable[..., object], tmp_path: Path
+) -> None:
     cluster = private_cluster(nodes=2, rest=True)
     views = RestViews(cluster.rest_url, user=getpass.getuser(), token=cluster.token(), clock=time.time)
     commands = SlurmClient(SystemRunner(cluster.environment))

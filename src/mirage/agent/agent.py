@@ -11,7 +11,9 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import replace
+from pathlib import Path
+from random import Random
 
 from mirage.agent.background.calibration import SiteCalibration
 from mirage.agent.background.promised_starts import PromisedStarts
@@ -27,7 +29,8 @@ from mirage.agent.cycle.reconcile import Reconciler
 from mirage.agent.cycle.submit import Submissions
 from mirage.agent.cycle.transitions import steer
 from mirage.agent.cycle.turns import Turns
-from mirage.agent.model import Chain, ChainState, Link, LinkState
+from mirage.agent.model import Chain, ChainState, Cycle, Link, LinkState
+from mirage.agent.monitoring.outage import SLURM, STORE, OutageWatch
 from mirage.agent.policy_runner.in_process import InProcess
 from mirage.agent.policy_runner.question import PolicyRunner
 from mirage.agent.settings import AgentSettings
@@ -55,23 +58,6 @@ FOR_ALL = (LeaseHeld, StoreGone, WrongCluster)
 """Troubles that end the agent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cycle:
-    """The result of one cycle.
-
-    Attributes:
-        chains: Chains looked after.
-        busy: Whether a hand-over is under way, so that the next look should come soon.
-        put_off: Questions to policies that are open.
-        trouble: What Slurm or the store said, if the cycle could not be completed.
-    """
-
-    chains: int = 0
-    busy: bool = False
-    put_off: int = 0
-    trouble: str = ""
-
-
 class Agent:
     """The agent of a store, which keeps all its chains alive.
 
@@ -84,6 +70,7 @@ class Agent:
         on_cycle: Hears of every cycle and how long it took, for metrics.
         promised: Where outcomes of promised starts are filled in; None for nowhere.
         calibration: What keeps the calibration of this cluster fresh; None for nothing.
+        state_file: Where commands find the present outage; None for nowhere.
     """
 
     def __init__(
@@ -101,6 +88,7 @@ class Agent:
         on_cycle: Callable[[Cycle, float], None] | None = None,
         promised: PromisedStarts | None = None,
         calibration: SiteCalibration | None = None,
+        state_file: Path | None = None,
     ) -> None:
         self.store, self.backend, self.clock, self.monotonic = store, backend, clock, monotonic
         self.holder, self.settings = holder, settings or AgentSettings()
@@ -110,14 +98,14 @@ class Agent:
         self.turns, self.submissions = Turns(self.settings), submissions or Submissions()
         self.names, self.on_cycle = Names(), on_cycle
         self.promised, self.calibration = promised, calibration
-        self.troubles = 0
+        self.outages = OutageWatch(self.settings, holder, state_file, Random(holder).random)
         self._took_s: deque[float] = deque([0.0, 0.0], maxlen=3)
         self._cycles_s: deque[float] = deque([0.0], maxlen=RECENT_CYCLES)
         self._last: tuple[float, float] | None = None
-        self._renewed_s = -1.0
+        self._renewed_s = self._tried_s = -1.0
 
     def cycle(self) -> Cycle:
-        """One poll and all that follows from it; trouble with Slurm or the disk is logged.
+        """One poll and all that follows from it; where Slurm or the store does not answer, an outage begins.
 
         Raises:
             LeaseHeld: Another agent looks after this store.
@@ -128,21 +116,27 @@ class Agent:
         self._notice_jumps(now_s)
         try:
             self._renew()
-            cycle = self._cycle(now_s)
+            self._probe()
+            cycle, source = self._cycle(now_s), SLURM
             self._cycles_s.append(max(self.clock() - now_s, 0.0))
         except FOR_ALL:
             raise
         except (SlurmError, StoreError) as error:
-            self.troubles += 1
-            log.warning("trouble", extra={"detail": str(error), "in_a_row": self.troubles})
-            return Cycle(trouble=str(error))
-        self.troubles = self.troubles + 1 if cycle.trouble else 0
-        return cycle
+            cycle, source = Cycle(trouble=str(error)), STORE if isinstance(error, StoreError) else SLURM
+        if not cycle.trouble:
+            self.outages.end(now_s)
+            return cycle
+        self.outages.begin(source, cycle.trouble, now_s)
+        assert self.outages.current is not None
+        return replace(cycle, outage_since_s=self.outages.current.since_s)
 
     def pause_s(self, cycle: Cycle, took_s: float) -> float:
-        """The pause until the next cycle: until a chain's turn, longer the slower the controller answers."""
+        """The pause until the next cycle: until a chain's turn, longer the slower the controller answers.
+
+        In an outage it is short: the next cycle begins with one small command, or one small write.
+        """
         if cycle.trouble:
-            return min(self.settings.poll_s * 2.0 ** min(self.troubles, 8), self.settings.longest_poll_s)
+            return self.outages.pause_s()
         self._took_s.append(took_s)  # one slow answer is an accident; several are a busy controller
         now_s = self.clock()
         pause_s = max(self.turns.next_s(now_s) - now_s, 10 * min(self._took_s))
@@ -189,7 +183,10 @@ class Agent:
                 self.store.drop_lease(self.holder)
 
     def _sleep(self, seconds: float, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:
-        """Sleep, and renew the lease meanwhile: it must outlive the longest sleep."""
+        """Sleep, and renew the lease meanwhile: it must outlive the longest sleep.
+
+        A store that cannot be written ends the sleep: the next cycle finds the outage.
+        """
         left_s = seconds
         while not stop():
             sleep(min(left_s, self.settings.lease_s / 4))
@@ -200,22 +197,49 @@ class Agent:
                 self._renew()
             except FOR_ALL:
                 raise
-            except StoreError as error:
-                log.warning("trouble", extra={"detail": str(error)})
+            except StoreError:
+                return
 
     def _renew(self) -> None:
-        """Take the lease, or keep it."""
+        """Take the lease, or renew it."""
         self.store.take_lease(self.holder, self.clock(), self.settings.lease_s)
         self._renewed_s = self.monotonic()
+        self.outages.contact(STORE, int(self.clock()))
+
+    def _probe(self) -> None:
+        """In an outage of Slurm, run one small command before the poll.
+
+        The queue is polled in full once in ``longest_poll_s`` all the same: a site may not allow the small command.
+
+        Raises:
+            SlurmUnreachable: It had no answer.
+        """
+        outage = self.outages.current
+        if outage is None or outage.source != SLURM:
+            return
+        if self.monotonic() - self._tried_s < self.settings.longest_poll_s:
+            try:
+                self.backend.probe()
+            except SlurmRefused:
+                pass  # an answer
+            except SlurmUnreachable:
+                self.outages.probes_answered = 0
+                raise
+            self.outages.probes_answered += 1
+        self.poller.forget_silence()
 
     def _cycle(self, now_s: int) -> Cycle:
         chains = {chain.id: chain for chain in self.store.chains(alive=True)}
         links = group(link for link in self.store.links(open=True) if link.chain in chains)
         open_links = [link for row in links.values() for link in row if link.state is not LinkState.ENDED]
         known = self.store.identity()
+        self._tried_s = self.monotonic()
         snapshot = self.poller.poll(now_s, known.identity, missing_since_s=self.reconciler.missing_since_s(open_links))
         if chains and known.cluster != (cluster := cluster_of(self.poller.options or {})):
             self.store.bind(cluster)
+        self.outages.contact(SLURM, now_s)
+        if self.outages.current is not None:
+            self.turns.forget_silence()
         self.store.saw_queue(now_s)
         self.store.backup_if_due(now_s)
         margin_s = MARGIN_S + round(max(self._cycles_s))
@@ -232,6 +256,8 @@ class Agent:
             chain = context.chains[number]
             decided = self.poller.complete and number not in self.decider.open
             self.turns.end(chain, now_s, decided and not context.of(chain, LinkState.QUEUED))
+        if trouble:
+            self.turns.interrupted(turn)
         if self.promised is not None:
             self.promised.look(self.poller.options, snapshot.queue, self.poller.ended.values())
         if self.calibration is not None:
@@ -250,7 +276,7 @@ class Agent:
                 unanswered = 0
             except SlurmUnreachable as error:
                 unanswered += 1
-                self._stumbled(context, number, str(error))
+                self._stumbled(context, number, str(error), unanswered=True)
                 if unanswered >= UNANSWERED:
                     if (away := self._controller_is_away()) is not None:
                         return away
@@ -310,9 +336,9 @@ class Agent:
             log.exception("fault", extra={"detail": "in decisions; links follow by their dependency meanwhile"})
             return 0
 
-    def _stumbled(self, context: CycleContext, number: int, what: str) -> None:
+    def _stumbled(self, context: CycleContext, number: int, what: str, *, unanswered: bool = False) -> None:
         context.troubles[number] = what
-        self.turns.stumbled(number)
+        self.turns.stumbled(number, unanswered=unanswered)
 
     def _note_trouble(self, context: CycleContext, number: int) -> None:
         """Write down what stands in the way of a chain, once when it begins and once when it is over."""

@@ -203,6 +203,25 @@ class StoreIdentity:
 
 
 @dataclass(frozen=True, slots=True)
+class Cycle:
+    """The result of one cycle.
+
+    Attributes:
+        chains: Chains looked after.
+        busy: Whether a hand-over is under way, so that the next poll should come soon.
+        put_off: Questions to policies that are open.
+        trouble: The error of Slurm or of the store, if the cycle could not be completed.
+        outage_since_s: The last contact before the present outage; ``MISSING`` where there is none.
+    """
+
+    chains: int = 0
+    busy: bool = False
+    put_off: int = 0
+    trouble: str = ""
+    outage_since_s: int = MISSING
+
+
+@dataclass(frozen=True, slots=True)
 class DecisionRecord:
     """A decision of a policy about a chain, with what it saw.
 

@@ -56,6 +56,11 @@ class Home:
         return self.folder / "agent.log"
 
     @property
+    def agent_state(self) -> Path:
+        """The file in which the agent writes its present outage."""
+        return self.folder / "agent.state"
+
+    @property
     def promises(self) -> Path:
         """The file of what ``mirage predict`` has said, and of what became of it."""
         return self.folder / "promises.db"

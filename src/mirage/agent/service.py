@@ -45,8 +45,14 @@ class RunningAgent:
 
 def running_agent(store: Store, now_s: float) -> RunningAgent | None:
     """The agent that looks after a store, if one lives."""
+    found = last_agent(store)
+    return found if found is not None and found.until_s >= now_s else None
+
+
+def last_agent(store: Store) -> RunningAgent | None:
+    """The agent that had the lease last, unless it certainly runs no more; its lease may have run out."""
     held = store.lease()
-    if held is None or held[1] < now_s or is_gone(held[0]):
+    if held is None or is_gone(held[0]):
         return None
     host, pid, _ = [*held[0].rsplit(":", 2), "", ""][:3]
     return RunningAgent(held[0], host, int(pid) if pid.isdecimal() else 0, host == socket.gethostname(), held[1])

@@ -14,7 +14,9 @@ class AgentSettings:
     Attributes:
         poll_s: Between looks at the queue; a site of thousands of users asks for no more.
         busy_poll_s: While a hand-over is under way, or a question to a policy is open.
-        longest_poll_s: However slow or silent the controller is.
+        longest_poll_s: However slow the controller is.
+        probe_s: Between tries while Slurm does not answer or the store cannot be written, less up to a fourth of it
+            at random.
         decide_s: Between decisions about one chain, unless the policy says that it may sleep longer.
         looks_a_link: A link is looked at, and decided about, so often at least in the time of its limit.
         longest_sleep_s: However long the policy would sleep: forecasts grow stale.
@@ -49,6 +51,7 @@ class AgentSettings:
     poll_s: int = MINUTE_S
     busy_poll_s: int = 15
     longest_poll_s: int = 10 * MINUTE_S
+    probe_s: int = 20
     decide_s: int = 5 * MINUTE_S
     looks_a_link: int = 100
     longest_sleep_s: int = 2 * HOUR_S

@@ -31,6 +31,10 @@ class Backend(Protocol):
         """Every job the controller knows, those that ended lately among them. One client command."""
         ...
 
+    def probe(self) -> None:
+        """Get an answer from the controller, at the least cost to it; a refusal is one."""
+        ...
+
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
         """Jobs that were alive at or after ``since_s``; empty where the site keeps no accounts.
 

@@ -61,7 +61,10 @@ class SlurmClient:
 
     Attributes:
         remarks: What sbatch wrote beside the number of the job last submitted: warnings, words of the site.
+        one_job: The query of a single job, for a probe.
     """
+
+    one_job: Sequence[str] = ("squeue", "--noheader", "--jobs=1", "--format=%i")
 
     def __init__(
         self,
@@ -109,6 +112,17 @@ class SlurmClient:
         if skipped.count and not jobs:
             raise SlurmUnreachable(f"squeue printed {skipped.count} records that cannot be read", skipped.first)
         return Queue(int(self.clock()) if self.clock is not None else 0, jobs)
+
+    def probe(self) -> None:
+        """``scontrol ping``, which a dead slurmctld ends at once, then a query of one job.
+
+        A controller in standby answers the first, but not the second. The job need not exist.
+        """
+        done = self.runner.run(["scontrol", "ping"])
+        check_configured(done, "scontrol ping")
+        if " is UP" not in done.stdout:
+            raise SlurmUnreachable("scontrol ping found no controller that is up", done.stdout or done.stderr)
+        self._run(self.one_job)
 
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
         """One sacct; no jobs where the site keeps no accounts."""

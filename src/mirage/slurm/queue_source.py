@@ -21,6 +21,8 @@ SOURCES = ("squeue", "scontrol", "http://HOST:PORT of slurmrestd")
 class ScontrolClient(SlurmClient):
     """A cluster seen through ``scontrol show``, where squeue or sinfo is restricted."""
 
+    one_job = ("scontrol", "--oneliner", "show", "job", "1")
+
     def observe(self) -> Queue:
         """``scontrol show job``."""
         jobs = scontrol_text.read_jobs(self._run(scontrol_text.JOBS_COMMAND).stdout)

@@ -67,6 +67,17 @@ class RestViews:
         jobs = self._read("slurm", "jobs", json_values.queued_job, "job_id")
         return Queue(int(self.clock()), jobs)
 
+    def ping(self) -> None:
+        """Get an answer from the controller through slurmrestd.
+
+        Raises:
+            SlurmUnreachable: slurmrestd or the controller does not answer.
+        """
+        pings = self._get("slurm", "ping").get("pings")
+        found = [one for one in (pings if isinstance(pings, list) else []) if isinstance(one, Mapping)]
+        if not any("UP" in (one.get("ping"), one.get("pinged")) for one in found):
+            raise SlurmUnreachable(f"{self.url} found no controller that is up", shown(pings))
+
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
         """Jobs that were alive at or after a time."""
         return self._read("slurmdb", f"jobs?start_time={since_s}", json_values.accounted_job, "job_id")
@@ -165,6 +176,10 @@ class RestClient(SlurmClient):
     def machine(self) -> Machine:
         """Nodes and partitions."""
         return self._looked(RestViews.machine)
+
+    def probe(self) -> None:
+        """One ping of the controller through slurmrestd."""
+        self._looked(RestViews.ping)
 
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
         """Jobs alive at or after a time; asked of sacct where slurmrestd serves no accounts."""

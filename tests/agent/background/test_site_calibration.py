@@ -20,9 +20,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from small_slurm import BEGIN_S, small_slurm
 
-from mirage.agent.agent import Agent, Cycle
+from mirage.agent.agent import Agent
 from mirage.agent.background.calibration import COMMAND, ONE_THREAD, SiteCalibration
-from mirage.agent.model import ChainSpec
+from mirage.agent.model import ChainSpec, Cycle
 from mirage.agent.monitoring.metrics import Metrics
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import SqlStore

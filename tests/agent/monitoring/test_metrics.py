@@ -11,8 +11,7 @@ import pytest
 from postgres import free_port
 from prometheus_client.parser import text_string_to_metric_families
 
-from mirage.agent.agent import Cycle
-from mirage.agent.model import ChainSpec, ChainState, DecisionRecord, EventRecord, Link, LinkState
+from mirage.agent.model import ChainSpec, ChainState, Cycle, DecisionRecord, EventRecord, Link, LinkState
 from mirage.agent.monitoring.metrics import Metrics
 from mirage.agent.store.sql_store import SqlStore
 from mirage.errors import ConfigurationError
@@ -119,6 +118,12 @@ def test_trouble_leaves_what_was_known(store: SqlStore, metrics: Metrics) -> Non
     changed = {name for name, value in read(metrics.text()).items() if before[name] != value}
     assert changed == {"mirage_troubles_total", "mirage_cycle_seconds", "mirage_longest_cycle_seconds"}
     assert read(metrics.text())["mirage_troubles_total"] == 2
+
+
+def test_an_outage_is_timed_from_the_last_contact(store: SqlStore, metrics: Metrics) -> None:
+    for cycle, outage_s in ((Cycle(), 0), (Cycle(trouble="no answer", outage_since_s=NOW_S - 250), 250), (Cycle(), 0)):
+        metrics.record_cycle(cycle, 0.1)
+        assert read(metrics.text())["mirage_outage_seconds"] == outage_s
 
 
 def test_a_lease_of_somebody_else_or_of_the_past_is_not_held(store: SqlStore, metrics: Metrics) -> None:

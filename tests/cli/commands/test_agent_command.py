@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +15,10 @@ import pytest
 from mirage.agent.agent import Agent
 from mirage.agent.chain.keep import keep_new_chain
 from mirage.agent.model import ChainSpec
+from mirage.agent.monitoring.outage import STORE, OutageWatch
 from mirage.agent.paths import private_folder
+from mirage.agent.settings import AgentSettings
+from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.cli import context as cluster
 from mirage.cli import main
@@ -38,7 +43,9 @@ def test_where_none_runs(store: SqlStore, tmp_path: Path, capsys: pytest.Capture
     assert main(["agent", "status"]) == 1
     assert capsys.readouterr().out == f"no agent runs; 1 chains of {url} wait for one: mirage agent start\n"
     assert main(["agent", "status", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out) == {"agent": None, "chains": 1, "store": url}
+    assert json.loads(capsys.readouterr().out) == {
+        "agent": None, "chains": 1, "store": url, "outage_since": None, "outage": None,
+    }  # fmt: skip
     assert main(["agent", "stop"]) == 0
     assert capsys.readouterr() == ("", "no agent runs\n")
 
@@ -54,6 +61,25 @@ def test_where_one_runs_on_another_host(store: SqlStore, tmp_path: Path, capsys:
     assert capsys.readouterr() == ("", "an agent runs already on login7, process 4242\n")
     assert main(["agent", "stop"]) == 1
     assert capsys.readouterr() == ("", "mirage: error: the agent runs on login7 (process 4242); stop it there\n")
+
+
+def test_an_agent_that_cannot_renew_its_lease_shows_its_outage(
+    store: SqlStore, capsys: pytest.CaptureFixture[str], utc: None
+) -> None:
+    holder, url = holder_name(), store.engine.url
+    store.take_lease(holder, NOW_S - 900, 240)
+    watched = OutageWatch(AgentSettings(), holder, cluster.home().agent_state, lambda: 0.0)
+    watched.contact(STORE, NOW_S - 900)
+    watched.begin(STORE, "the disk is full", NOW_S - 300)
+    words = "the agent cannot write the store since 2026-09-21T13:58:20 (00:15:00 ago): the disk is full"
+    assert main(["agent", "status"]) == 0
+    process = f"process {os.getpid()} on {socket.gethostname()} looks after 1 chains of {url}"
+    assert capsys.readouterr().out.splitlines() == [process, words]
+    assert main(["agent", "status", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["agent"]["pid"], facts["outage_since"], facts["outage"]) == (os.getpid(), NOW_S - 900, words)
+    watched.end(NOW_S)
+    assert main(["agent", "status"]) == 1, "without an outage a lease that has run out is no agent"
 
 
 def test_a_lease_that_has_run_out_is_no_agent(store: SqlStore, capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,6 +75,10 @@ class Poller:
         self._ask_once_more(snapshot, now_s, store, missing_since_s)
         return snapshot
 
+    def forget_silence(self) -> None:
+        """Request again at once what had no answer before an outage."""
+        self._not_before.clear()
+
     def _ask_once_more(self, snapshot: Snapshot, now_s: int, store: str, missing_since_s: int | None) -> None:
         """The second command of this poll, the one most in need.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from mirage.agent.cycle.handover import Progress
 from mirage.agent.model import Chain, ChainState
@@ -26,6 +26,7 @@ class Turns:
         self.stumbles: Counter[int] = Counter()
         self._progress: dict[int, Progress] = {}
         self._busy: set[int] = set()
+        self._unanswered: set[int] = set()
 
     @property
     def busy(self) -> bool:
@@ -38,6 +39,7 @@ class Turns:
             del self.due_s[gone], self.stumbles[gone]
             self.moments_s.pop(gone, None)
         self._busy &= chains.keys()
+        self._unanswered &= chains.keys()
         self._progress.clear()
         latest_s = now_s + self.settings.longest_poll_s  # a turn beyond is of a clock that was set back
         return [number for number in chains if not now_s < self.due_s.get(number, 0) <= latest_s]
@@ -46,10 +48,29 @@ class Turns:
         """Note what a chain's hand-over is at; it had no trouble with it."""
         self._progress[chain] = progress
         del self.stumbles[chain]
+        self._unanswered.discard(chain)
 
-    def stumbled(self, chain: int) -> None:
-        """Note that a chain could not do what was to be done."""
+    def stumbled(self, chain: int, *, unanswered: bool = False) -> None:
+        """Note that a chain could not do what was to be done.
+
+        Args:
+            unanswered: Whether Slurm did not answer, which an outage explains.
+        """
         self.stumbles[chain] += 1
+        (self._unanswered.add if unanswered else self._unanswered.discard)(chain)
+
+    def interrupted(self, chains: Iterable[int]) -> None:
+        """Note that an outage cut the turn of chains short: they have it again at the next poll."""
+        for chain in chains:
+            self.due_s.pop(chain, None)
+            self.moments_s.pop(chain, None)
+
+    def forget_silence(self) -> None:
+        """Give chains whose last command had no answer a turn at once, without their back-off."""
+        self.interrupted(self._unanswered)
+        for chain in self._unanswered:
+            del self.stumbles[chain]
+        self._unanswered.clear()
 
     def end(self, chain: Chain, now_s: int, settled: bool) -> None:
         """Give a chain its next turn.

@@ -13,13 +13,13 @@ from prometheus_client.registry import Collector
 
 from mirage.agent.background.calibration import OUTCOMES
 from mirage.agent.chain.history import chain_run
-from mirage.agent.model import Chain, ChainState, Link, LinkState
+from mirage.agent.model import Chain, ChainState, Cycle, Link, LinkState
 from mirage.duration import HOUR_S, UNLIMITED_S
 from mirage.errors import ConfigurationError, StoreError
+from mirage.job_state import MISSING
 from mirage.slurm_words.reasons import is_usual
 
 if TYPE_CHECKING:
-    from mirage.agent.agent import Cycle
     from mirage.agent.background.calibration import SiteCalibration
     from mirage.agent.store.protocol import Store
 
@@ -53,7 +53,7 @@ class Metrics(Collector):
         self.calibration = calibration
         self.store, self.runner, self.clock, self.holder = store, runner, clock, holder
         self.troubles = self.put_off = 0
-        self.took_s = self.longest_s = self.last_s = 0.0
+        self.took_s = self.longest_s = self.last_s = self.outage_s = 0.0
         self._last_decision = self._last_event = 0
         self._decided: Counter[tuple[str, bool]] = Counter()
         self._happened: Counter[str] = Counter()
@@ -66,6 +66,8 @@ class Metrics(Collector):
         """Record a cycle; where Slurm or the store had trouble, the chains stay as known."""
         self.took_s, self.put_off = took_s, self.put_off + cycle.put_off
         self.longest_s = max(self.longest_s, took_s)
+        since_s = cycle.outage_since_s
+        self.outage_s = max(self.clock() - since_s, 0.0) if since_s != MISSING else 0.0
         try:
             if not cycle.trouble:
                 now_s = self.clock()
@@ -120,6 +122,9 @@ class Metrics(Collector):
         ran = {(name,): float(count) for name, count in (getattr(self.runner, "count", None) or {}).items()}
         yield _counter("slurm_commands", "Slurm commands run", ran, "command")
         yield _counter("troubles", "Cycles cut short by Slurm or the store", {(): self.troubles})
+        yield _gauge(
+            "outage_seconds", "Time since Slurm or the store last answered; 0 while both do", {(): self.outage_s}
+        )
         yield _counter("decisions_put_off", "Decisions there was no time for", {(): self.put_off})
         yield _gauge("cycle_seconds", "How long the last cycle took", {(): self.took_s})
         yield _gauge("longest_cycle_seconds", "How long the longest cycle took", {(): self.longest_s})

@@ -136,6 +136,7 @@ def run(
             on_cycle=metrics.record_cycle,
             promised=PromisedStarts(cluster.home().promises),
             calibration=calibration,
+            state_file=cluster.home().agent_state,
         )
         if standby:
             watched.stand_by(stopping.sleep, stopping.arrived)
@@ -278,22 +279,29 @@ def rebind() -> None:
 @json_output
 @click.pass_context
 def status(ctx: click.Context, as_json: bool) -> None:
-    """Say where the agent runs; exit status 1 where none does."""
+    """Print where the agent runs and its present outage; exit status 1 where none runs."""
     from mirage.agent import service
+    from mirage.agent.monitoring.outage import known_outage
 
     now_s = cluster.clock()
     with cluster.store() as store:
-        found = service.running_agent(store, now_s)
+        outage = known_outage(store, cluster.home().agent_state, now_s)
+        found = service.last_agent(store) if outage is not None else service.running_agent(store, now_s)
         alive = len(store.chains(alive=True))
         url = str(store.engine.url)
     if as_json:
         facts = (
             None if found is None else {"host": found.host, "pid": found.pid, "lease_s": round(found.until_s - now_s)}
         )
-        click.echo(json.dumps({"agent": facts, "chains": alive, "store": url}))
+        since_s, words = (outage.since_s, outage.in_words(now_s)) if outage is not None else (None, None)
+        click.echo(
+            json.dumps({"agent": facts, "chains": alive, "store": url, "outage_since": since_s, "outage": words})
+        )
     elif found is None:
         click.echo(f"no agent runs; {alive} chains of {url} wait for one: mirage agent start")
     else:
         click.echo(f"process {found.pid} on {found.host} looks after {alive} chains of {url}")
+        if outage is not None:
+            click.echo(outage.in_words(now_s))
     if found is None:
         ctx.exit(1)

@@ -117,6 +117,10 @@ class VirtualSlurm:
         self.arrive()
         return self.showing.queue(self.min_job_age_s)
 
+    def probe(self) -> None:
+        """As any other command, and nothing is shown."""
+        self.arrive()
+
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
         """Every job alive since, of the trace and ours."""
         self.arrive()

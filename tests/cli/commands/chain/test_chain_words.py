@@ -11,8 +11,11 @@ import pytest
 from read_only import read_only
 
 from mirage.agent.model import DecisionRecord
+from mirage.agent.monitoring.outage import SLURM, STORE, OutageWatch
+from mirage.agent.settings import AgentSettings
 from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import SqlStore
+from mirage.cli import context as cluster
 from mirage.errors import SlurmUnreachable
 
 Type = Callable[..., tuple[str, str]]
@@ -39,6 +42,22 @@ def test_list_says_when_the_agent_last_looked(type_: Type, store: SqlStore) -> N
     assert type_("chain", "list", "-P")[1] == type_("chain", "list", "-n")[1] == ""
     seen = [(one["as_of"], one["agent"]) for one in json.loads(type_("chain", "list", "--json")[0])]
     assert seen == [(NOW_S - 60, True)] * 3
+
+
+@pytest.mark.parametrize("words", [("chain", "list"), ("chain", "show", "serve")])
+def test_an_outage_is_shown_with_its_beginning(type_: Type, store: SqlStore, words: tuple[str, ...]) -> None:
+    store.saw_queue(NOW_S - 240)
+    store.take_lease(holder_name(), NOW_S - 240, 240)
+    watched = OutageWatch(AgentSettings(), holder_name(), cluster.home().agent_state, lambda: 0.0)
+    for source in (STORE, SLURM):
+        watched.contact(source, NOW_S - 240)
+    assert type_(*words)[1] == "as of 2026-09-21T14:09:20\n"
+    watched.begin(SLURM, "squeue had no answer from Slurm", NOW_S - 200)
+    outage = "no contact with slurmctld since 2026-09-21T14:09:20 (00:04:00 ago): squeue had no answer from Slurm"
+    assert type_(*words)[1] == f"as of 2026-09-21T14:09:20; {outage}\n"
+    shown = json.loads(type_(*words, "--json")[0])
+    one = shown[0] if isinstance(shown, list) else shown
+    assert (one["outage_since"], one["outage"], one["agent"]) == (NOW_S - 240, outage, True)
 
 
 def test_list_tells_what_is_the_matter(type_: Type, store: SqlStore) -> None:
@@ -78,7 +97,7 @@ def test_list_as_json_has_every_chain_and_plain_seconds(type_: Type) -> None:
     assert serve == {
         "chain": "serve", "state": "active", "why": "", "policy": "lead:2", "link": 2, "job": 102,
         "link_state": "running", "left": 4_400, "next": "held", "interrupted": 1_800, "overlap": 0, "as_of": None,
-        "agent": False,
+        "agent": False, "outage_since": None, "outage": None,
     }  # fmt: skip
     assert (train["job"], train["link_state"], train["left"], train["next"]) == (None, "planned", None, None)
     assert (old["chain"], old["state"], old["why"]) == ("train-old", "done", "3 links ran")

@@ -87,12 +87,19 @@ def _warn_of_another_cluster(store: SqlStore) -> None:
 
 
 def seen_by_agent(store: Store, now_s: int) -> dict[str, Any]:
-    """When an agent has last looked at the queue, and whether one runs."""
+    """When an agent has last polled the queue, whether one runs, and its outage."""
+    from mirage.agent.monitoring.outage import known_outage
     from mirage.agent.service import running_agent
     from mirage.job_state import MISSING
 
     polled_s = store.identity().polled_s
-    return {"as_of": polled_s if polled_s != MISSING else None, "agent": running_agent(store, now_s) is not None}
+    outage = known_outage(store, cluster.home().agent_state, now_s)
+    return {
+        "as_of": polled_s if polled_s != MISSING else None,
+        "agent": outage is not None or running_agent(store, now_s) is not None,
+        "outage_since": outage.since_s if outage is not None else None,
+        "outage": outage.in_words(now_s) if outage is not None else None,
+    }
 
 
 def seen_in_words(seen: Mapping[str, Any]) -> str:
@@ -101,6 +108,8 @@ def seen_in_words(seen: Mapping[str, Any]) -> str:
         as_of = "not looked at yet"
     else:
         as_of = "as of " + time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(seen["as_of"]))
+    if seen["outage"] is not None:
+        return f"{as_of}; {seen['outage']}"
     return as_of if seen["agent"] else f"{as_of}; no agent runs: mirage agent start"
 
 
