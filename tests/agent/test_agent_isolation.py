@@ -225,6 +225,8 @@ def test_two_chains_unanswered_and_squeue_too_are_a_controller_that_is_away(
     assert world.backend.tried == ["c1", "c2", "c3"], "the fourth is not tried: it would wait as long"
     assert 15 <= world.agent.pause_s(cycle, 0.0) <= 20
     assert world.chain(4).trouble == ""
+    alive = {chain.id: chain for chain in store.chains(alive=True)}
+    assert world.agent.turns.begin(alive, BEGIN_S + 1) == [1, 2, 3, 4], "at the next poll, not on the grid"
 
 
 def test_two_chains_unanswered_while_squeue_answers_are_their_own_trouble(store: SqlStore, script: Path) -> None:

@@ -180,3 +180,27 @@ def test_a_moment_that_matters_is_known_however_slow_the_controller_is() -> None
     turns.stumbled(1)
     turns.end(one, 1_000, True)
     assert turns.next_moment_s() == math.inf, "who stumbles has its own pace"
+
+
+def test_turns_that_an_outage_cut_short_are_due_again_and_leave_no_moment() -> None:
+    turns = Turns(SETTINGS)
+    turn(turns, NOW_S, chain(1), Progress(True, 1_009))
+    turns.interrupted([1, 2])
+    assert turns.next_moment_s() == math.inf
+    assert turns.begin(chains(), NOW_S + 1) == [1]
+
+
+def test_only_back_offs_of_silence_are_forgotten() -> None:
+    turns = Turns(SETTINGS)
+    for number in turns.begin(chains(4), NOW_S):
+        for _ in range(3):
+            turns.stumbled(number, unanswered=True)
+    turns.stumbled(2)  # refused
+    turns.progress(3, CALM)
+    for number in (1, 2, 3, 4):
+        turns.end(chain(number), NOW_S, True)
+    three = {number: chain(number) for number in (1, 2, 3)}
+    assert turns.begin(three, NOW_S + 1) == []
+    turns.forget_silence()
+    assert turns.begin(three, NOW_S + 1) == [1]
+    assert dict(turns.stumbles) == {2: 4}
