@@ -216,6 +216,18 @@ def test_a_ping_is_answered_where_a_controller_is_up(
         views.ping()
 
 
+def test_a_ping_without_a_controller_is_no_refusal(serve: Callable[[Answers], RestViews]) -> None:
+    """As slurmrestd 22.05.8 answers while slurmctld is dead."""
+    paths = (200, json.dumps({"paths": {"/slurm/v0.0.38/jobs": {}}}))
+    error = {"description": "slurmctld config is unable to load", "error_number": -1, "source": "slurm_load_ctl_conf"}
+    views = serve({"/openapi/v3": paths, "/slurm/v0.0.38/ping": (500, json.dumps({"errors": [error]}))})
+    with pytest.raises(SlurmUnreachable, match="unable to load"):
+        views.ping()
+    views.token = "stale"
+    with pytest.raises(SlurmRefused, match="is the token still good"):
+        views.ping()
+
+
 @pytest.mark.real_slurm
 @pytest.mark.slow
 def test_a_real_slurmrestd_tells_whether_the_controller_lives(private_cluster: Callable[..., object]) -> None:

@@ -73,7 +73,12 @@ class RestViews:
         Raises:
             SlurmUnreachable: slurmrestd or the controller does not answer.
         """
-        pings = self._get("slurm", "ping").get("pings")
+        try:
+            pings = self._get("slurm", "ping").get("pings")
+        except TokenRefused:
+            raise
+        except SlurmRefused as error:  # slurmrestd answers, with a 500 where it finds no controller (22.05.8)
+            raise SlurmUnreachable("slurmrestd answered no ping", str(error)) from error
         found = [one for one in (pings if isinstance(pings, list) else []) if isinstance(one, Mapping)]
         if not any("UP" in (one.get("ping"), one.get("pinged")) for one in found):
             raise SlurmUnreachable(f"{self.url} found no controller that is up", shown(pings))
