@@ -13,13 +13,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from postgres import free_port
 
-from mirage.agent.endpoint import KINDS, live_link, render, write_if_changed
+from mirage.agent.chain.tag import Tag
+from mirage.agent.endpoint import KINDS, Endpoint, Port, live_job, numbers_of, render, write_if_changed
 from mirage.agent.model import Link, LinkState
 from mirage.errors import ConfigurationError
+from mirage.job_state import JobState
+from mirage.slurm.values import QueuedJob
 from waiting import terminate
 
 PATHS = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
@@ -148,24 +152,72 @@ def test_what_cannot_be_a_proxy_or_a_host_is_refused() -> None:
         assert "[fe80::1]:80" in render(kind, "train", "[fe80::1]", 80)
 
 
-def link(number: int, state: LinkState, ready_s: int = -1) -> Link:
-    return Link(1, number, state, job=number, ready_s=ready_s)
+KEY = "deer"
+RUNS = JobState.RUNNING
+
+
+def link(number: int, state: LinkState, ready_s: int = -1, started_s: int = 4) -> Link:
+    return Link(1, number, state, job=100 + number, ready_s=ready_s, started_s=started_s)
+
+
+def job(link: int, state: JobState = RUNS, **known: Any) -> QueuedJob:
+    comment = str(Tag("train", link, "safestre", known.pop("key", KEY)))
+    return QueuedJob(100 + link, state, **{"comment": comment, "start_s": 4, "nodelist": f"n{link}", **known})
+
+
+RUNNING, HELD, ENDED = LinkState.RUNNING, LinkState.HELD, LinkState.ENDED
 
 
 @pytest.mark.parametrize(
-    ("links", "number"),
+    ("links", "jobs", "live"),
     [
-        ([], None),
-        ([link(1, LinkState.ENDED, 5), link(2, LinkState.QUEUED)], None),
-        ([link(1, LinkState.RUNNING)], 1),
-        ([link(1, LinkState.RUNNING, 5), link(2, LinkState.RUNNING)], 1),
-        ([link(1, LinkState.RUNNING, 5), link(2, LinkState.RUNNING, 9), link(3, LinkState.HELD)], 2),
-        ([link(1, LinkState.RUNNING), link(2, LinkState.RUNNING)], 1),
+        ([], [], None),
+        ([link(1, ENDED, 5), link(2, LinkState.QUEUED)], [job(2, JobState.PENDING)], None),
+        ([link(1, RUNNING)], [job(1)], 101),
+        ([link(1, RUNNING, 5), link(2, RUNNING)], [job(1), job(2)], 101),
+        ([link(1, RUNNING, 5), link(2, RUNNING, 9), link(3, HELD)], [job(1), job(2)], 102),
+        ([link(1, RUNNING), link(2, RUNNING)], [job(1), job(2)], 101),
+        # Slurm decides what runs, and the store may be late:
+        ([link(1, RUNNING, 5), link(2, RUNNING, 9)], [job(1), job(2, JobState.NODE_FAIL)], 101),
+        ([link(1, RUNNING, 5), link(2, RUNNING, 9)], [job(1), job(2, completing=True)], 101),
+        ([link(1, RUNNING, 5), link(2, RUNNING, 9)], [job(1), job(2, JobState.SUSPENDED)], 101),
+        ([link(1, RUNNING, 5), link(2, RUNNING, 9)], [job(1)], 101),
+        ([link(1, RUNNING, 5), link(2, HELD)], [job(1, JobState.TIMEOUT), job(2)], 102),
+        ([link(1, RUNNING, 5)], [], None),
+        ([link(1, RUNNING, 5)], [job(1, nodelist="")], None),
+        ([link(1, RUNNING, 5)], [job(1, key="feed")], None),
+        ([link(1, RUNNING), link(2, RUNNING, 9)], [job(1), job(2, start_s=60)], 101),  # requeued: not ready again
     ],
 )
-def test_the_live_link_is_the_newest_that_is_ready(links: list[Link], number: int | None) -> None:
-    found = live_link(links)
-    assert (found and found.number) == number
+def test_the_live_job_is_that_of_the_newest_link_that_is_ready(
+    links: list[Link], jobs: list[QueuedJob], live: int | None
+) -> None:
+    found = live_job(links, {one.id: one for one in jobs}, KEY)
+    assert (found and found.id) == live
+
+
+def test_jobs_that_can_be_live_now_or_next_are_queried() -> None:
+    links = [link(1, ENDED), link(2, RUNNING), link(3, HELD), Link(1, 4)]
+    assert numbers_of(links) == [102, 103]
+
+
+@pytest.mark.parametrize(("text", "port"), [("8000", 8000), ("20000+JOB%20000", 20_017), ("1+JOB%7", 6)])
+def test_a_port_is_fixed_or_derived_from_the_number_of_the_job(text: str, port: int) -> None:
+    assert Port.parse(text).of(40_017) == port
+    assert str(Port.parse(text)) == text
+
+
+@pytest.mark.parametrize("text", ["0", "65536", "", "80+JOB", "80+JOB%0", "60000+JOB%5537", "JOB%8", "-1", "8٠"])
+def test_what_can_be_no_port_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="is no port; give one from 1 to 65535"):
+        Port.parse(text)
+
+
+def test_a_job_on_several_nodes_serves_on_the_first() -> None:
+    endpoint = Endpoint("train", "haproxy", Port.parse("10+JOB%10"), Path("up"))
+    assert "server live n09:13 " in endpoint.text(job(3, nodelist="n[09-11,20]"))
+    assert endpoint.target(job(3, nodelist="n[09-11,20]")) == "points to n09:13"
+    assert (endpoint.text(None), endpoint.target(None)) == ("backend train\n", "points nowhere")
 
 
 def test_unchanged_text_is_not_written_again(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
             found.until(job.id, *(set(JobState) - {JobState.PENDING, JobState.RUNNING}))
     elif request.param == "commands":
         with served_slurm(simulated()) as served:
-            client = SlurmClient(SystemRunner(served.environment), clock=served.slurm.clock)
+            client = SlurmClient(SystemRunner(served.environment), clock=served.slurm.clock, user=served.slurm.user)
             yield Site(client, lambda seconds: served.slurm.sleep(10 * seconds), str(script))
     else:
         slurm = simulated()
@@ -98,6 +98,19 @@ def test_a_job_is_seen_as_it_was_asked_for(site: Site) -> None:
     assert job.nodelist == "n1"
     assert job.submit_s <= job.eligible_s <= job.start_s
     assert job.end_s == job.start_s + 420
+
+
+@pytest.mark.parametrize("site", SITES[1:], indirect=True)
+def test_some_jobs_alone_are_as_the_whole_queue_shows_them(site: Site) -> None:
+    first = site.submit()
+    second = site.submit(dependency=f"afterany:{first}")
+    site.until(first, JobState.RUNNING)
+    assert isinstance(site.backend, SlurmClient)
+    for numbers in ([first], [first, second], [first, 424_242]):
+        found = {job.id: (job.state, job.nodelist, job.user) for job in site.backend.observe_jobs(numbers)}
+        shown = [site.job(number) for number in numbers if number != 424_242]
+        assert found == {job.id: (job.state, job.nodelist, job.user) for job in shown}
+    assert site.backend.observe_jobs([424_242]) == site.backend.observe_jobs([]) == ()
 
 
 def test_the_machine_and_its_options(site: Site) -> None:

@@ -282,3 +282,7 @@ def test_a_real_slurmrestd_tells_tells_what_squeue_tells(
             assert getattr(job, name) == getattr(by_text[job.id], name), name
     assert by_scontrol.machine().nodes == commands.machine().nodes
     assert [part.name for part in by_scontrol.machine().partitions] == [p.name for p in commands.machine().partitions]
+    for client in (by_token, by_scontrol):
+        for numbers in ([first], [first, second], [first, 424_242], [424_242], []):
+            found = {job.id: job.state for job in client.observe_jobs(numbers)}
+            assert found == {number: by_text[number].state for number in numbers if number != 424_242}

@@ -16,6 +16,7 @@ from pathlib import Path
 from random import Random
 
 from mirage.agent.background.calibration import SiteCalibration
+from mirage.agent.background.endpoints import InstalledEndpoints
 from mirage.agent.background.promised_starts import PromisedStarts
 from mirage.agent.cycle.brakes import pause_if_spent
 from mirage.agent.cycle.context import CycleContext
@@ -71,6 +72,7 @@ class Agent:
         promised: Where outcomes of promised starts are filled in; None for nowhere.
         calibration: What keeps the calibration of this cluster fresh; None for nothing.
         state_file: Where commands find the present outage; None for nowhere.
+        endpoints: The files of proxies that follow chains; None for none.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Agent:
         promised: PromisedStarts | None = None,
         calibration: SiteCalibration | None = None,
         state_file: Path | None = None,
+        endpoints: InstalledEndpoints | None = None,
     ) -> None:
         self.store, self.backend, self.clock, self.monotonic = store, backend, clock, monotonic
         self.holder, self.settings = holder, settings or AgentSettings()
@@ -97,7 +100,7 @@ class Agent:
         self.decider = Decider(real_s, runner or InProcess())
         self.turns, self.submissions = Turns(self.settings), submissions or Submissions()
         self.names, self.on_cycle = Names(), on_cycle
-        self.promised, self.calibration = promised, calibration
+        self.promised, self.calibration, self.endpoints = promised, calibration, endpoints
         self.outages = OutageWatch(self.settings, holder, state_file, Random(holder).random)
         self._took_s: deque[float] = deque([0.0, 0.0], maxlen=3)
         self._cycles_s: deque[float] = deque([0.0], maxlen=RECENT_CYCLES)
@@ -179,6 +182,8 @@ class Agent:
             self.decider.runner.close()
             if self.calibration is not None:
                 self.calibration.close()
+            if self.endpoints is not None:
+                self.endpoints.close()
             with contextlib.suppress(StoreGone):
                 self.store.drop_lease(self.holder)
 
@@ -247,6 +252,8 @@ class Agent:
         turn = self.turns.begin(chains, now_s)
         self.submissions.forget(chains)
         trouble = self._attend_all(context, turn)
+        if self.endpoints is not None:
+            self.endpoints.refresh(context)
         open_questions = 0
         self.decider.runner.prepare([c.spec.policy for c in chains.values() if c.state is ChainState.ACTIVE])
         if self.poller.complete and not trouble:

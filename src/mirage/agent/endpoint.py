@@ -1,4 +1,4 @@
-"""The upstream file of a proxy, which follows a chain's live link."""
+"""The upstream file of a proxy, which follows a chain's live job."""
 
 from __future__ import annotations
 
@@ -6,23 +6,123 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from mirage.agent.cycle.observations import SAME_START_S
+from mirage.agent.cycle.own_jobs import is_of_link
 from mirage.agent.model import Link, LinkState
 from mirage.errors import ConfigurationError, shown
-from mirage.job_state import MISSING
+from mirage.job_state import MISSING, JobState
+from mirage.slurm.values import QueuedJob
+from mirage.slurm_words.hostlist import expand_hosts
 
 KINDS = ("nginx", "haproxy", "traefik")
 NOWHERE = "127.0.0.1:9"
 """The discard port, for nginx, which will not have an upstream without a server."""
 
+RELOAD_S = 60.0
+"""Real seconds that a reload command may take."""
 
-def live_link(links: Sequence[Link]) -> Link | None:
-    """The link that serves now: the newest that is ready, else the oldest that runs."""
-    running = [link for link in links if link.state is LinkState.RUNNING]
-    ready = [link for link in running if link.ready_s != MISSING]
-    return ready[-1] if ready else next(iter(running), None)
+_PORT = re.compile(r"(\d{1,5})(?:\+JOB%(\d{1,5}))?", re.ASCII)
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """The port on which a job of a chain serves: fixed, or derived from the number of the job.
+
+    Attributes:
+        base: The port of a job whose number is a multiple of the span.
+        span: Number of ports from the base on; 1 for a fixed port.
+    """
+
+    base: int
+    span: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Port:
+        """The port in a text: ``8000``, or ``20000+JOB%20000``.
+
+        Raises:
+            ConfigurationError: It is neither, or a port would lie outside 1 to 65535.
+        """
+        found = _PORT.fullmatch(text)
+        port = cls(int(found[1]), int(found[2] or 1)) if found is not None else cls(0)
+        if not 1 <= port.base <= port.base + port.span - 1 <= 65_535:
+            raise ConfigurationError(
+                f"{shown(text)} is no port; give one from 1 to 65535, or BASE+JOB%SPAN, as 20000+JOB%20000"
+            )
+        return port
+
+    def of(self, job: int) -> int:
+        """The port of a job, by its number."""
+        return self.base + job % self.span
+
+    def __str__(self) -> str:
+        return str(self.base) if self.span == 1 else f"{self.base}+JOB%{self.span}"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A proxy's file that is to follow a chain.
+
+    Attributes:
+        chain: Its name.
+        kind: One of ``KINDS``.
+        reload: Shell command that makes the proxy read the file again; empty for none.
+    """
+
+    chain: str
+    kind: str
+    port: Port
+    file: Path
+    reload: str = ""
+
+    def text(self, job: QueuedJob | None) -> str:
+        """The text of the file while a job is live, or none."""
+        return render(self.kind, self.chain, host_of(job), self.port.of(job.id) if job is not None else 0)
+
+    def target(self, job: QueuedJob | None) -> str:
+        """The target of the file, for people."""
+        host = host_of(job)
+        return f"points to {host}:{self.port.of(job.id)}" if job is not None and host else "points nowhere"
+
+
+def host_of(job: QueuedJob | None) -> str | None:
+    """The first host of a job, on which its batch script runs; None without a job, or without hosts."""
+    hosts = expand_hosts(job.nodelist) if job is not None and job.nodelist else []
+    return hosts[0] if hosts else None
+
+
+def numbers_of(links: Sequence[Link]) -> list[int]:
+    """Numbers of the jobs that may be live, now or next."""
+    return [link.job for link in links if link.job != MISSING and link.state is not LinkState.ENDED]
+
+
+def live_job(links: Sequence[Link], jobs: Mapping[int, QueuedJob], key: str) -> QueuedJob | None:
+    """The job that serves now: of the newest link that is ready, else of the oldest that runs.
+
+    Slurm decides which jobs run, whatever the store records: an agent may be late, or dead. The readiness of a run
+    before a requeue does not count.
+
+    Args:
+        links: Of the chain, in order.
+        jobs: Jobs of our user in the queue, by number.
+        key: The random letters of the chain.
+    """
+    serving = [
+        (link, jobs[link.job])
+        for link in links
+        if link.job in jobs and is_of_link(jobs[link.job], key, link.number) and _serves(jobs[link.job])
+    ]
+    ready = [job for link, job in serving if link.ready_s != MISSING and job.start_s <= link.started_s + SAME_START_S]
+    return ready[-1] if ready else next((job for _, job in serving), None)
+
+
+def _serves(job: QueuedJob) -> bool:
+    return job.state is JobState.RUNNING and not job.completing and bool(job.nodelist)
 
 
 def render(kind: str, chain: str, host: str | None, port: int) -> str:
@@ -39,7 +139,7 @@ def render(kind: str, chain: str, host: str | None, port: int) -> str:
     Raises:
         ConfigurationError: The kind is unknown, or the host is none.
     """
-    if host is not None and not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]", host):
+    if host is not None and not _HOST.fullmatch(host):
         raise ConfigurationError(f"{shown(host)} is no host that can stand in a proxy's file")
     if kind == "nginx":
         return f"upstream {chain} {{\n    server {f'{host}:{port}' if host else NOWHERE + ' down'};\n}}\n"

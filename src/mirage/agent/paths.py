@@ -37,7 +37,7 @@ class Home:
         folder = folder_of(environment)
         try:
             private_folder(folder)
-            close_to_others(folder / "chains", folder / "agent.log")
+            close_to_others(folder / "chains", folder / "endpoints", folder / "agent.log")
         except OSError as error:
             raise StoreError(f"cannot make {folder}: {error.strerror}; name another folder with MIRAGE_HOME") from error
         return cls(folder, environment.get("MIRAGE_STORE") or f"sqlite:///{folder.resolve()}/store.db")
@@ -69,6 +69,11 @@ class Home:
     def calibrations(self) -> Path:
         """The folder of what ``mirage calibrate --site`` has found, by cluster."""
         return self.folder / CALIBRATIONS
+
+    @property
+    def endpoints(self) -> Path:
+        """The folder of the endpoints that the agent follows."""
+        return self.folder / "endpoints"
 
     def open_log(self) -> BinaryIO:
         """The log file, opened for more lines; nobody else may read it.

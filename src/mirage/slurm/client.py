@@ -18,7 +18,7 @@ from mirage.slurm.runner import Completed, Runner, SystemRunner, check_configure
 from mirage.slurm.text import machine as machine_text
 from mirage.slurm.text import sacct as sacct_text
 from mirage.slurm.text import squeue as squeue_text
-from mirage.slurm.values import AccountedJob, Machine, Queue, Skipped, Submission
+from mirage.slurm.values import AccountedJob, Machine, Queue, QueuedJob, Skipped, Submission
 
 log = logging.getLogger("mirage.slurm")
 
@@ -47,7 +47,7 @@ _ACCRUAL = (
 )
 """Where sacctmgr shows limits on jobs that gather age: what, the columns that name it, those of the limits."""
 
-_GONE = re.compile(r"invalid job id|already (completing or )?completed|job/step already|not running", re.IGNORECASE)
+GONE = re.compile(r"invalid job id|already (completing or )?completed|job/step already|not running", re.IGNORECASE)
 
 
 class SlurmClient:
@@ -123,6 +123,25 @@ class SlurmClient:
         if " is UP" not in done.stdout:
             raise SlurmUnreachable("scontrol ping found no controller that is up", done.stdout or done.stderr)
         self._run(self.one_job)
+
+    def observe_jobs(self, numbers: Sequence[int]) -> tuple[QueuedJob, ...]:
+        """Some of this user's jobs; without those that the controller does not know.
+
+        One squeue, for which slurmctld looks up one job, or goes through the jobs of one user where there are several
+        numbers; for the whole queue it packs every job of the cluster.
+        """
+        if not numbers:
+            return ()
+        mark = secrets.token_hex(4)
+        chosen = (f"--user={self.user}", f"--jobs={','.join(map(str, numbers))}")
+        done = self.runner.run((*squeue_text.command(mark), *chosen))
+        if done.status and GONE.search(done.stderr):
+            return ()
+        self._checked(done, "squeue")
+        jobs, skipped = squeue_text.read_queue(done.stdout, mark)
+        if skipped.count:
+            raise SlurmUnreachable(f"squeue printed {skipped.count} records that cannot be read", skipped.first)
+        return tuple(job for job in jobs if job.user == self.user and job.id in numbers)
 
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
         """One sacct; no jobs where the site keeps no accounts."""
@@ -266,7 +285,7 @@ class SlurmClient:
     def _on_job(self, argv: Sequence[str]) -> None:
         done = self.runner.run(argv)
         each = [line for line in done.stderr.splitlines() if "job id" in line] or [done.stderr]
-        if done.status == 0 or all(map(_GONE.search, each)):
+        if done.status == 0 or all(map(GONE.search, each)):
             return
         self._checked(done, argv[0])
 

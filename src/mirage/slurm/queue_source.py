@@ -5,14 +5,14 @@ Whatever is looked at, jobs are submitted and changed by Slurm's commands: they 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from mirage.errors import UnknownName
-from mirage.slurm.client import SlurmClient
+from mirage.slurm.client import GONE, SlurmClient
 from mirage.slurm.runner import Runner
 from mirage.slurm.text import machine as machine_text
 from mirage.slurm.text import scontrol as scontrol_text
-from mirage.slurm.values import Machine, Queue
+from mirage.slurm.values import Machine, Queue, QueuedJob
 
 VARIABLE = "MIRAGE_QUEUE"
 SOURCES = ("squeue", "scontrol", "http://HOST:PORT of slurmrestd")
@@ -27,6 +27,16 @@ class ScontrolClient(SlurmClient):
         """``scontrol show job``."""
         jobs = scontrol_text.read_jobs(self._run(scontrol_text.JOBS_COMMAND).stdout)
         return Queue(int(self.clock()) if self.clock is not None else 0, jobs)
+
+    def observe_jobs(self, numbers: Sequence[int]) -> tuple[QueuedJob, ...]:
+        """One ``scontrol show job`` a number, for each of which slurmctld looks up one job."""
+        found: list[QueuedJob] = []
+        for number in numbers:
+            done = self.runner.run((*scontrol_text.JOBS_COMMAND, str(number)))
+            if not (done.status and GONE.search(done.stderr)):
+                self._checked(done, "scontrol show job")
+                found += scontrol_text.read_jobs(done.stdout)
+        return tuple(job for job in found if job.user == self.user and job.id in numbers)
 
     def machine(self) -> Machine:
         """``scontrol show node`` and ``scontrol show partition``."""

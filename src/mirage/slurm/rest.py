@@ -13,15 +13,16 @@ import logging
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from mirage.errors import SlurmRefused, SlurmUnreachable, shown
 from mirage.slurm import json as json_values
-from mirage.slurm.client import SlurmClient
+from mirage.slurm.client import GONE, SlurmClient
 from mirage.slurm.runner import Runner
-from mirage.slurm.values import AccountedJob, Machine, Queue
+from mirage.slurm.values import AccountedJob, Machine, Queue, QueuedJob
 
 log = logging.getLogger("mirage.slurm")
 
@@ -83,6 +84,15 @@ class RestViews:
         if not any("UP" in (one.get("ping"), one.get("pinged")) for one in found):
             raise SlurmUnreachable(f"{self.url} found no controller that is up", shown(pings))
 
+    def job(self, number: int) -> tuple[QueuedJob, ...]:
+        """The job of a number; none where the controller does not know it."""
+        try:
+            return self._read("slurm", f"job/{number}", json_values.queued_job, "job_id", "jobs")
+        except SlurmRefused as error:
+            if GONE.search(error.stderr):
+                return ()
+            raise
+
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
         """Jobs that were alive at or after a time."""
         return self._read("slurmdb", f"jobs?start_time={since_s}", json_values.accounted_job, "job_id")
@@ -112,13 +122,13 @@ class RestViews:
         return answer
 
     def _read(
-        self, part: str, what: str, read: Callable[[Mapping[str, Any]], json_values.Read], key: str
+        self, part: str, what: str, read: Callable[[Mapping[str, Any]], json_values.Read], key: str, listed_as: str = ""
     ) -> tuple[json_values.Read, ...]:
         """The records of an answer; those that cannot be read are logged.
 
         Where nothing else came, the answer cannot be read.
         """
-        listed = self._get(part, what).get(what.partition("?")[0])
+        listed = self._get(part, what).get(listed_as or what.partition("?")[0])
         found, skipped = json_values.records(listed, read, key)
         if skipped.count:
             log.warning("records of slurmrestd skipped", extra={"count": skipped.count, "detail": skipped.first})
@@ -177,6 +187,13 @@ class RestClient(SlurmClient):
     def observe(self) -> Queue:
         """Every job the controller knows."""
         return self._looked(RestViews.observe)
+
+    def observe_jobs(self, numbers: Sequence[int]) -> tuple[QueuedJob, ...]:
+        """Some of this user's jobs, one request a number; without those that the controller does not know."""
+        found: list[QueuedJob] = []
+        for number in numbers:
+            found += self._looked(partial(RestViews.job, number=number))
+        return tuple(job for job in found if job.user == self.user and job.id in numbers)
 
     def machine(self) -> Machine:
         """Nodes and partitions."""

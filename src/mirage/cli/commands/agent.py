@@ -94,6 +94,7 @@ def run(
 
     from mirage.agent.agent import Agent
     from mirage.agent.background.calibration import SiteCalibration
+    from mirage.agent.background.endpoints import InstalledEndpoints
     from mirage.agent.background.promised_starts import PromisedStarts
     from mirage.agent.cycle.readiness import SystemShell
     from mirage.agent.cycle.submit import Submissions
@@ -137,6 +138,7 @@ def run(
             promised=PromisedStarts(cluster.home().promises),
             calibration=calibration,
             state_file=cluster.home().agent_state,
+            endpoints=InstalledEndpoints(cluster.home(), SystemShell(), real_s),
         )
         if standby:
             watched.stand_by(stopping.sleep, stopping.arrived)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,9 @@ class Slurm:
         if self.trouble is not None:
             raise self.trouble
         return Queue(NOW_S, self.jobs)
+
+    def observe_jobs(self, numbers: Sequence[int]) -> tuple[QueuedJob, ...]:
+        return tuple(job for job in self.observe().jobs if job.id in numbers)
 
     def cancel(self, job: int, *, only_pending: bool = False) -> None:
         self.calls.append(("cancel", job, *(["only pending"] if only_pending else [])))

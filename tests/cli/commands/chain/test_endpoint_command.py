@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mirage.agent.endpoint import NOWHERE
+from mirage.agent.model import ChainState, EventRecord, LinkState
+from mirage.agent.store.sql_store import SqlStore
+from mirage.cli import context as cluster
+from mirage.cli.commands.chain import endpoint_watch
+from mirage.errors import SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.slurm.values import QueuedJob
 
 Type = Callable[..., tuple[str, str]]
+
+NO_PORT = "is no port; give one from 1 to 65535, or BASE+JOB%SPAN, as 20000+JOB%20000"
 
 
 @pytest.mark.parametrize(
@@ -36,7 +47,7 @@ def test_an_endpoint_in_a_file_is_written_once_and_what_follows_it_is_run(
     slurm.jobs = (QueuedJob(102, JobState.RUNNING, nodelist="gpu07"),)
     words = ["endpoint", "serve", "--port", "80", "-o", "up.conf", "--reload"]
     assert type_(*words, "cp up.conf seen; false") == (
-        "", "serve is at gpu07\nmirage: 'cp up.conf seen; false' failed\n",
+        "", "serve points to gpu07:80\nmirage: 'cp up.conf seen; false' failed\n",
     )  # fmt: skip
     assert (tmp_path / "seen").read_text() == (tmp_path / "up.conf").read_text()
     assert type_(*words, "false") == ("", "")
@@ -46,10 +57,201 @@ def test_an_endpoint_in_a_file_is_written_once_and_what_follows_it_is_run(
     ("words", "message"),
     [
         (["--port", "80", "--watch"], "Error: --watch needs -o FILE"),
-        (["--port", "0"], "Error: Invalid value for '--port': 0 is not in the range 1<=x<=65535."),
+        (["--port", "0"], f"Error: Invalid value for '--port': '0' {NO_PORT}"),
+        (["--port", "9+JOB%65528"], f"Error: Invalid value for '--port': '9+JOB%65528' {NO_PORT}"),
+        (["--port", "9+JOB%0"], f"Error: Invalid value for '--port': '9+JOB%0' {NO_PORT}"),
+        (["--port", "80", "--install"], "Error: --install needs -o FILE"),
+        (["--port", "80", "--install", "--watch"], "Error: give one of --install, --uninstall, --list and --watch"),
         (["--port", "80", "--every", "-1"], "Error: Invalid value for '--every': -1 is not in the range x>=1."),
         ([], "Error: Missing option '--port'."),
     ],
 )
 def test_an_endpoint_that_cannot_be_is_refused(type_: Type, words: list[str], message: str) -> None:
     assert type_("endpoint", "serve", *words, status=2)[1].splitlines()[-1] == message
+
+
+def test_a_port_may_be_derived_from_the_number_of_the_job(type_: Type, slurm: Any) -> None:
+    slurm.jobs = (QueuedJob(102, JobState.RUNNING, nodelist="gpu07"),)
+    assert "server gpu07:20002;" in type_("endpoint", "serve", "--port", "20000+JOB%50")[0]
+
+
+class Scenario:
+    """The pauses of a watch, in each of which the next step takes place; the clock advances meanwhile."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, file: Path) -> None:
+        self.file, self.steps = file, list[Callable[[], object]]()
+        self.pauses: list[float] = []
+        self.texts: list[str] = []
+        self.now_s = cluster.clock()
+        patch.setattr(cluster, "clock", lambda: self.now_s)
+        patch.setattr(endpoint_watch, "sleep", self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.pauses.append(seconds)
+        self.texts.append(self.file.read_text() if self.file.exists() else "")
+        self.steps.pop(0)()
+
+    def nothing(self) -> None:
+        pass
+
+
+@pytest.fixture
+def scenario(store: SqlStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Scenario:
+    return Scenario(monkeypatch, tmp_path / "up.conf")
+
+
+WATCH = ("endpoint", "serve", "--port", "80", "-o", "up.conf", "--watch")
+DONE = {"state": ChainState.DONE, "why": "3 links ran"}
+
+
+def at(host: str, number: int = 102) -> tuple[QueuedJob, ...]:
+    return (QueuedJob(number, JobState.RUNNING, nodelist=host),)
+
+
+def test_a_watch_survives_silence_and_retains_the_target(
+    type_: Type, slurm: Any, store: SqlStore, scenario: Scenario
+) -> None:
+    slurm.jobs = at("gpu07")
+    silence = SlurmUnreachable("squeue had no answer from Slurm", "timed out")
+    scenario.steps = [
+        lambda: setattr(slurm, "trouble", silence), *[scenario.nothing] * 5,
+        lambda: (setattr(slurm, "trouble", None), setattr(slurm, "jobs", at("gpu08"))),
+        lambda: setattr(slurm, "jobs", ()),
+        lambda: store.change_chain(1, **DONE),
+    ]  # fmt: skip
+    _, said = type_(*WATCH)
+    assert scenario.pauses == [5, 10, 20, 30, 30, 30, 30, 5, 5]
+    assert ["gpu07" in text for text in scenario.texts] == [True] * 7 + [False] * 2
+    assert "gpu08:80" in scenario.texts[7]
+    assert NOWHERE in scenario.texts[8]
+    lost, back = f"contact lost since {INSTANT}", "contact is back after 155 s"
+    assert said.splitlines() == [
+        "serve points to gpu07:80",
+        f"mirage: {lost}: squeue had no answer from Slurm: timed out; {scenario.file} stays as it is "
+        "(points to gpu07:80), and queries continue",
+        f"mirage: {back}",
+        "serve points to gpu08:80",
+        "serve points nowhere",
+        f"mirage: chain serve is done (3 links ran); {scenario.file} points nowhere now",
+    ]
+
+
+INSTANT = "2026-09-21T14:13:20"
+
+
+def test_a_watch_ends_where_its_chain_is_removed(type_: Type, slurm: Any, store: SqlStore, scenario: Scenario) -> None:
+    slurm.jobs = at("gpu07")
+    scenario.steps = [lambda: (store.change_chain(1, **DONE), store.remove_chain(1))]
+    _, said = type_(*WATCH)
+    assert said.splitlines()[-1] == f"mirage: chain serve was removed; {scenario.file} points nowhere now"
+    assert NOWHERE in scenario.file.read_text()
+
+
+def test_a_store_that_is_away_ends_no_watch_and_hides_no_end_of_a_job(
+    type_: Type, slurm: Any, store: SqlStore, scenario: Scenario, tmp_path: Path
+) -> None:
+    slurm.jobs = at("gpu07")
+    home = tmp_path / "home"
+
+    def away() -> None:
+        (home / "store.db").rename(home / "aside")
+
+    scenario.steps = [
+        away, scenario.nothing, lambda: setattr(slurm, "jobs", ()),
+        lambda: (home / "aside").rename(home / "store.db"),
+        lambda: store.change_chain(1, **DONE),
+    ]  # fmt: skip
+    _, said = type_(*WATCH)
+    assert [NOWHERE in text for text in scenario.texts] == [False, False, False, True, True]
+    assert "was deleted" in said
+    assert "contact is back" in said
+    assert said.count("contact") == 2
+    assert "is done" in said
+
+
+def test_another_store_in_its_place_has_removed_no_chain(
+    type_: Type, slurm: Any, store: SqlStore, scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm.jobs = at("gpu07")
+    mine, other = tmp_path / "home", tmp_path / "other"
+    scenario.steps = [
+        lambda: (mine.rename(tmp_path / "aside"), cluster.home(), store_at(mine)),
+        lambda: (mine.rename(other), (tmp_path / "aside").rename(mine)),
+        lambda: store.change_chain(1, **DONE),
+    ]
+    _, said = type_(*WATCH)
+    assert "gpu07" in scenario.texts[1]
+    assert "was removed" not in said
+    assert "another" in said
+    assert "is done" in said
+
+
+def store_at(folder: Path) -> None:
+    """An empty store."""
+    from contextlib import closing
+
+    from mirage.agent.store.sql_store import open_store
+
+    with closing(open_store(f"sqlite:///{folder}/store.db")):
+        pass
+
+
+def test_a_reload_that_fails_is_run_again_and_reported_once(
+    type_: Type, slurm: Any, store: SqlStore, scenario: Scenario, tmp_path: Path
+) -> None:
+    slurm.jobs = at("gpu07")
+    scenario.steps = [
+        scenario.nothing, lambda: (tmp_path / "works").touch(), scenario.nothing, lambda: store.change_chain(1, **DONE)
+    ]  # fmt: skip
+    command = "test -e works && echo x >> reloads"
+    _, said = type_(*WATCH, "--reload", command)
+    assert said.count("failed") == 1
+    assert (tmp_path / "reloads").read_text() == "x\nx\n", "once for gpu07, once for the end"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_watch_without_an_error(
+    type_: Type, slurm: Any, scenario: Scenario, number: signal.Signals
+) -> None:
+    slurm.jobs = at("gpu07")
+    scenario.steps = [lambda: os.kill(os.getpid(), number)]
+    before = signal.getsignal(number)
+    _, said = type_(*WATCH)
+    assert said.splitlines()[-1] == f"mirage: ended by {number.name}; up.conf stays as it is"
+    assert "gpu07:80" in scenario.file.read_text()
+    assert signal.getsignal(number) is before
+
+
+def test_a_link_that_the_store_does_not_know_to_run_is_followed(type_: Type, slurm: Any, store: SqlStore) -> None:
+    """No agent has looked since link 2 ended and link 3 started."""
+    slurm.jobs = (QueuedJob(102, JobState.NODE_FAIL, nodelist="gpu07"), QueuedJob(103, JobState.RUNNING, nodelist="n3"))
+    assert "server n3:80;" in type_("endpoint", "serve", "--port", "80")[0]
+    assert store.links(1)[2].state is LinkState.HELD
+
+
+def test_endpoints_are_installed_listed_and_removed(type_: Type, slurm: Any, store: SqlStore, tmp_path: Path) -> None:
+    words = ("endpoint", "ser", "--port", "80", "-o", "up.conf", "--reload", "true", "--install")
+    said = type_(*words)[1]
+    assert f"the agent writes {tmp_path}/up.conf from its next cycle on" in said
+    assert "no agent runs" in said
+    type_(*words)
+    store.change_chain(1, EventRecord(1, 2, 5, "endpoint", f"{tmp_path}/up.conf points to gpu07:80"))
+    (row,) = json.loads(type_("endpoint", "--list", "--json")[0])
+    assert row == {
+        "chain": "serve", "kind": "nginx", "port": "80", "file": f"{tmp_path}/up.conf", "reload": "true",
+        "state": "points to gpu07:80",
+    }  # fmt: skip
+    assert type_("endpoint", "--list")[0].splitlines()[1].split()[:4] == ["serve", "nginx", "80", f"{tmp_path}/up.conf"]
+    other = type_("endpoint", "train", "--port", "80", "-o", "up.conf", "--install", status=1)[1]
+    assert "follows chain serve already; mirage endpoint serve --uninstall ends that" in other
+    assert "the agent follows no endpoint of 'train'; it follows those of serve" in type_(
+        "endpoint", "train", "--uninstall", status=1
+    )[1]  # fmt: skip
+    assert "follows" in type_("endpoint", "serve", "--uninstall")[1]
+    assert json.loads(type_("endpoint", "--list", "--json")[0]) == []
+
+
+def test_a_folder_that_is_absent_is_reported_at_once(type_: Type, tmp_path: Path) -> None:
+    said = type_("endpoint", "serve", "--port", "80", "-o", "no/up.conf", "--install", status=1)[1]
+    assert f"the folder {tmp_path}/no is absent or not writable" in said

@@ -1,31 +1,61 @@
-"""``mirage endpoint``: the upstream file of a proxy, kept pointing at the live link."""
+"""``mirage endpoint``: the upstream file of a proxy, which follows the live job of a chain."""
 
 from __future__ import annotations
 
-import time
+import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mirage.cli import context as cluster
 from mirage.cli.commands.chain.list import find
-from mirage.cli.options import CONTEXT, examples
-from mirage.errors import shown
+from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.errors import ConfigurationError, UnknownName, shown
+
+if TYPE_CHECKING:
+    from mirage.agent.endpoint import Endpoint, Port
+    from mirage.agent.store.sql_store import SqlStore
+
+
+class PortOption(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
+    """A port, or an expression of the job's number."""
+
+    name = "port"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Port:
+        """The port of the text."""
+        from mirage.agent.endpoint import Port
+
+        try:
+            return Port.parse(str(value))
+        except ConfigurationError as error:
+            self.fail(str(error), param, ctx)
 
 
 @click.command(
     context_settings=CONTEXT,
     epilog=examples(
         "mirage endpoint serve --port 8000",
-        "mirage endpoint serve --kind haproxy --port 8000 -o serve.cfg --watch --reload 'systemctl reload haproxy'",
+        "mirage endpoint serve --port 8000 -o serve.conf --reload 'nginx -s reload' --install",
+        "mirage endpoint serve --kind haproxy --port 20000+JOB%20000 -o serve.cfg --watch",
+        "mirage endpoint --list",
     ),
 )
-@click.argument("name")
-@click.option("--port", type=click.IntRange(1, 65_535), required=True, help="On which every job of the chain serves.")
+@click.argument("name", required=False)
+@click.option(
+    "--port",
+    type=PortOption(),
+    metavar="PORT",
+    help="On which every job of the chain serves: a number, or BASE+JOB%SPAN of the job's own.",
+)
 @click.option("--kind", type=click.Choice(["nginx", "haproxy", "traefik"]), default="nginx", show_default=True)
 @click.option("-o", "out", type=click.Path(path_type=Path), help="Write it there, in one step. [default: print it]")
-@click.option("--watch", is_flag=True, help="Keep it up to date until Ctrl-C.")
 @click.option("--reload", "reload_", metavar="CMD", help="Run this whenever the file has changed.")
+@click.option("--install", is_flag=True, help="The agent keeps the file up to date, as long as it runs.")
+@click.option("--uninstall", is_flag=True, help="The agent leaves the files of NAME, or the one of -o, as they are.")
+@click.option("--list", "listed", is_flag=True, help="Print the files that the agent keeps up to date.")
+@click.option("--watch", is_flag=True, help="Keep it up to date in the foreground, until Ctrl-C or the chain's end.")
 @click.option(
     "--every",
     "every_s",
@@ -33,35 +63,126 @@ from mirage.errors import shown
     default=5,
     show_default=True,
     metavar="S",
-    help="With --watch: between looks.",
+    help="With --watch: between queries.",
 )
-def endpoint(name: str, port: int, kind: str, out: Path | None, watch: bool, reload_: str | None, every_s: int) -> None:
+@json_output
+def endpoint(
+    name: str | None,
+    port: Port | None,
+    kind: str,
+    out: Path | None,
+    reload_: str | None,
+    install: bool,
+    uninstall: bool,
+    listed: bool,
+    watch: bool,
+    every_s: int,
+    as_json: bool,
+) -> None:
     """Write where the live job of chain NAME serves, as a proxy reads it.
 
     While no job is live the file points nowhere, and the proxy answers that the service is unavailable.
     """
-    import os
+    from mirage.agent.endpoint import Endpoint
+    from mirage.cli.commands.chain.endpoint_watch import Follower, Watch, ended_by_signal
 
-    from mirage.agent.cycle.readiness import SystemShell
-    from mirage.agent.endpoint import live_link, render, write_if_changed
-    from mirage.slurm_words.hostlist import expand_hosts
-
-    if watch and out is None:
-        raise click.UsageError("--watch needs -o FILE")
-    slurm = cluster.client()
+    if sum((install, uninstall, listed, watch)) > 1:
+        raise click.UsageError("give one of --install, --uninstall, --list and --watch")
+    if listed:
+        _print_installed(as_json)
+        return
+    if name is None:
+        raise click.UsageError("Missing argument 'NAME'.")
+    if uninstall:
+        _uninstall(name, out)
+        return
+    if port is None:
+        raise click.UsageError("Missing option '--port'.")
+    if (watch or install) and out is None:
+        raise click.UsageError(f"--{'watch' if watch else 'install'} needs -o FILE")
     with cluster.store() as store:
         chain = find(store, name)
-        while True:
-            live = live_link(store.links(chain.id))
-            hosts = [job.nodelist for job in slurm.observe().jobs if live is not None and job.id == live.job]
-            host = expand_hosts(hosts[0])[0] if hosts and hosts[0] else None
-            text = render(kind, chain.name, host, port)
+        wanted = Endpoint(chain.name, kind, port, (out or Path("-")).absolute(), reload_ or "")
+        if install:
+            _install(store, wanted)
+            return
+        if not watch:
+            follower = Follower(chain, wanted)
+            follower.links = store.links(chain.id)
+            follower.query_slurm()
             if out is None:
-                click.echo(text, nl=False)
-            elif write_if_changed(out, text):
-                click.echo(f"{chain.name} is at {host or 'no host'}", err=True)
-                if reload_ and not SystemShell().succeeds(reload_, os.environ, ".", 60.0):
-                    click.echo(f"mirage: {shown(reload_)} failed", err=True)
-            if not watch:
-                return
-            time.sleep(every_s)
+                click.echo(wanted.text(follower.job), nl=False)
+            else:
+                follower.write()
+            return
+    with ended_by_signal() as arrived:  # the store is opened anew: one that is lost for a while comes back as another
+        Watch(chain, wanted, every_s).run()
+    if arrived:
+        click.echo(f"mirage: ended by {arrived[0]}; {out} stays as it is", err=True)
+
+
+def _install(store: SqlStore, wanted: Endpoint) -> None:
+    """Persist an endpoint for the agent."""
+    from mirage.agent.background.endpoints import install_endpoint
+    from mirage.agent.service import running_agent
+
+    install_endpoint(cluster.home(), wanted)
+    found = running_agent(store, cluster.clock())
+    who = f"the agent on {found.host} (process {found.pid})" if found else "the agent"
+    click.echo(f"{who} writes {wanted.file} from its next cycle on", err=True)
+    if found is None:
+        click.echo("mirage: warning: no agent runs; start it with `mirage agent start`", err=True)
+
+
+def _uninstall(name: str, out: Path | None) -> None:
+    """Remove endpoints of the agent; their chain may be gone."""
+    from mirage.agent.background.endpoints import installed_endpoints, uninstall_endpoints
+
+    home = cluster.home()
+    removed = uninstall_endpoints(home, name, out.absolute() if out else None)
+    if not removed:
+        known = sorted({one.chain for one in installed_endpoints(home)[0]})
+        what = f"no endpoint of {shown(name)}" + (f" in {out}" if out else "")
+        raise ConfigurationError(f"the agent follows {what}; it follows those of {', '.join(known) or 'no chain'}")
+    for file in removed:
+        click.echo(f"the agent follows {file} no longer; the file stays as it is", err=True)
+
+
+def _print_installed(as_json: bool) -> None:
+    """Print the endpoints that the agent follows."""
+    from mirage.agent.background.endpoints import installed_endpoints
+
+    found, unread = installed_endpoints(cluster.home())
+    with cluster.store() as store:
+        rows = [_row(store, one) for one in found]
+    for path, why in unread.items():
+        click.echo(f"mirage: warning: {path}: {why}; remove it, and install the endpoint again", err=True)
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    lines = [[str(cell) for cell in row.values()] for row in rows]
+    lines = [["CHAIN", "KIND", "PORT", "FILE", "RELOAD", "STATE"], *lines]
+    widths = [max(len(line[k]) for line in lines) for k in range(6)]
+    for line in lines:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
+
+
+def _row(store: SqlStore, one: Endpoint) -> dict[str, str]:
+    """An endpoint and the last that the agent has reported of it."""
+    try:
+        events = store.events(store.chain(one.chain).id)
+        own = [event for event in events if event.kind.startswith("endpoint") and str(one.file) in event.detail]
+        last = own[-1] if own else None
+        state = f"{last.kind.removeprefix('endpoint-')}: {last.detail}" if last else "not written yet"
+        if last is not None and last.kind == "endpoint":
+            state = last.detail.removeprefix(f"{one.file} ")
+    except UnknownName:
+        state = "no such chain: points nowhere"
+    return {
+        "chain": one.chain,
+        "kind": one.kind,
+        "port": str(one.port),
+        "file": str(one.file),
+        "reload": one.reload or "-",
+        "state": state,
+    }

@@ -1,0 +1,269 @@
+"""Endpoints that the agent looks after: it writes the files of proxies itself, in its cycle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from mirage.agent.cycle.context import CycleContext
+from mirage.agent.cycle.handover import Shell
+from mirage.agent.endpoint import RELOAD_S, Endpoint, Port, live_job, render, write_if_changed
+from mirage.agent.model import ChainState, EventRecord
+from mirage.agent.paths import Home, private_folder
+from mirage.errors import ConfigurationError, StoreError, UnknownName, shown
+from mirage.slurm.values import QueuedJob
+from mirage.whole_file import write_whole
+
+log = logging.getLogger("mirage.agent")
+
+CHECK_S = 60.0
+"""Real seconds after which a file that needs no change is compared again: another program may have written it."""
+
+FIRST_RETRY_S, LONGEST_RETRY_S = 5.0, 300.0
+"""Real seconds until the next attempt after trouble; the time doubles with each attempt."""
+
+HANGS_S = 30.0
+"""Real seconds that writing a file may take beyond the time of the reload command, until it is reported."""
+
+
+def install_endpoint(home: Home, endpoint: Endpoint) -> None:
+    """Persist an endpoint, which the agent follows from its next cycle on.
+
+    Raises:
+        ConfigurationError: The file belongs to another chain, or cannot be written.
+    """
+    path = _path(home, endpoint.file)
+    for known in installed_endpoints(home)[0]:
+        if known.file == endpoint.file and known.chain != endpoint.chain:
+            raise ConfigurationError(
+                f"{known.file} follows chain {known.chain} already; mirage endpoint {known.chain} --uninstall ends that"
+            )
+    if not os.access(endpoint.file.parent, os.W_OK | os.X_OK):
+        raise ConfigurationError(
+            f"cannot write {endpoint.file}: the folder {endpoint.file.parent} is absent or not writable for this "
+            "user; make it, or name another file"
+        )
+    text = json.dumps(
+        {
+            "chain": endpoint.chain,
+            "kind": endpoint.kind,
+            "port": str(endpoint.port),
+            "file": str(endpoint.file),
+            "reload": endpoint.reload,
+        },
+        indent=1,
+    )
+    try:
+        private_folder(path.parent)
+        write_whole(path, text.encode(), 0o600)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {path}: {error.strerror}; name another MIRAGE_HOME") from error
+
+
+def uninstall_endpoints(home: Home, chain: str, file: Path | None = None) -> list[Path]:
+    """Remove the endpoints of a chain, or the one of a file; the files of those removed, which stay as they are."""
+    removed = []
+    for known in installed_endpoints(home)[0]:
+        if known.chain == chain and file in (None, known.file):
+            _path(home, known.file).unlink(missing_ok=True)
+            removed.append(known.file)
+    return removed
+
+
+def installed_endpoints(home: Home) -> tuple[list[Endpoint], dict[Path, str]]:
+    """The endpoints in the agent's folder by chain and file, and the files that cannot be read with the reason."""
+    found, unread = [], {}
+    for path in sorted(home.endpoints.glob("*.json")):
+        try:
+            row = json.loads(path.read_bytes())
+            endpoint = Endpoint(
+                row["chain"], row["kind"], Port.parse(row["port"]), Path(row["file"]), str(row["reload"])
+            )
+            render(endpoint.kind, endpoint.chain, None, 1)
+            found.append(endpoint)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            unread[path] = str(error.strerror)
+        except (ValueError, KeyError, TypeError, ConfigurationError) as error:
+            unread[path] = f"it describes no endpoint ({type(error).__name__}: {error})"
+    return sorted(found, key=lambda endpoint: (endpoint.chain, endpoint.file)), unread
+
+
+def _path(home: Home, file: Path) -> Path:
+    return home.endpoints / f"{hashlib.blake2b(os.fsencode(file), digest_size=8).hexdigest()}.json"
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What is known of one endpoint.
+
+    Attributes:
+        text: Of the last attempt to write the file.
+        work: The attempt under way, in a thread of its own.
+        begun_s: Its start, real seconds; of the last one where none is under way.
+        reloaded: Whether the reload command has succeeded since the file changed, and since the agent began: one that
+            was killed between the two may have left it undone.
+        failures: Attempts in a row that failed.
+        trouble: What was reported last; empty for nothing.
+        reported: The target that was reported last.
+    """
+
+    text: str = ""
+    work: Future[str] | None = None
+    begun_s: float = 0.0
+    reloaded: bool = False
+    failures: int = 0
+    trouble: str = ""
+    target: str = ""
+    link: int = 0
+    reported: str = ""
+
+
+class InstalledEndpoints:
+    """The endpoints that the agent follows.
+
+    A file is written, and its proxy reloaded, in a thread: neither a folder that hangs nor a reload command delays the
+    cycle. Trouble is an event of the chain, and tried again; other chains, and other endpoints, do not notice.
+
+    Args:
+        home: The agent's folder, which holds the endpoints.
+        shell: Runs reload commands, in ``/`` with the agent's environment.
+        real_s: Real seconds that only grow.
+        reload_s: Real seconds that a reload command may take.
+    """
+
+    def __init__(self, home: Home, shell: Shell, real_s: Callable[[], float], reload_s: float = RELOAD_S) -> None:
+        self.home, self.shell, self.real_s, self.reload_s = home, shell, real_s, reload_s
+        self._progress: dict[Endpoint, _Progress] = {}
+        self._unread: dict[Path, str] = {}
+
+    def refresh(self, context: CycleContext) -> None:
+        """Bring every file up to date with what this cycle observed, as far as no earlier attempt is under way.
+
+        Raises:
+            StoreError: An event cannot be written.
+        """
+        try:
+            endpoints, unread = installed_endpoints(self.home)
+        except OSError as error:
+            endpoints, unread = list(self._progress), {self.home.endpoints: str(error.strerror)}
+        for path, why in unread.items():
+            if self._unread.get(path) != why:
+                log.warning("trouble", extra={"detail": f"{path}: {why}; remove it, and install the endpoint again"})
+        self._unread = unread
+        for gone in self._progress.keys() - endpoints:
+            del self._progress[gone]
+        for endpoint in endpoints:
+            try:
+                self._follow(context, endpoint, self._progress.setdefault(endpoint, _Progress()))
+            except StoreError:
+                raise
+            except Exception as error:
+                log.exception("fault", extra={"chain": endpoint.chain, "detail": f"in the endpoint {endpoint.file}"})
+                fault = f"a fault of Mirage: {type(error).__name__}: {error}"
+                self._note_trouble(context, endpoint, self._progress[endpoint], fault)
+
+    def close(self, patience_s: float = 2.0) -> None:
+        """Wait a moment for files that are being written; threads that hang end with the process."""
+        end_s = self.real_s() + patience_s
+        for progress in self._progress.values():
+            if progress.work is not None:
+                wait_s = max(end_s - self.real_s(), 0.0)
+                done = threading.Event()
+                progress.work.add_done_callback(lambda _, done=done: done.set())  # type: ignore[misc]
+                done.wait(wait_s)
+
+    def _follow(self, context: CycleContext, endpoint: Endpoint, progress: _Progress) -> None:
+        now_s = self.real_s()
+        if progress.work is not None and not self._collect(context, endpoint, progress, now_s):
+            return
+        link, job = _live(context, endpoint.chain)
+        text = endpoint.text(job)
+        if progress.failures:
+            pause_s = min(FIRST_RETRY_S * 2 ** min(progress.failures - 1, 10), LONGEST_RETRY_S)
+        else:
+            pause_s = CHECK_S
+        if text == progress.text and now_s - progress.begun_s < pause_s:
+            return
+        progress.text, progress.target, progress.link = text, endpoint.target(job), link
+        progress.begun_s, progress.work = now_s, Future()
+        work = partial(self._apply, endpoint, text, progress)
+        threading.Thread(target=_answer, args=(work, progress.work), name="endpoint", daemon=True).start()
+
+    def _apply(self, endpoint: Endpoint, text: str, progress: _Progress) -> str:
+        """Write the file and reload the proxy; what went wrong, empty for nothing. Runs in a thread."""
+        try:
+            if write_if_changed(endpoint.file, text):
+                progress.reloaded = False
+        except ConfigurationError as error:
+            return str(error)
+        due = bool(endpoint.reload) and not progress.reloaded
+        if due and not self.shell.succeeds(endpoint.reload, os.environ, "/", self.reload_s):
+            words = f"{shown(endpoint.reload)} failed, or took longer than {self.reload_s:g} s"
+            return f"{endpoint.file} is written, but {words}"
+        progress.reloaded = True
+        return ""
+
+    def _collect(self, context: CycleContext, endpoint: Endpoint, progress: _Progress, now_s: float) -> bool:
+        """Report how an attempt ended; False while it is under way."""
+        assert progress.work is not None
+        if not progress.work.done():
+            if now_s - progress.begun_s > self.reload_s + HANGS_S:
+                hangs = f"{endpoint.file} is not written after {now_s - progress.begun_s:.0f} s: does its folder hang?"
+                self._note_trouble(context, endpoint, progress, progress.trouble or hangs)
+            return False
+        trouble, progress.work = progress.work.result(), None
+        progress.failures = progress.failures + 1 if trouble else 0
+        self._note_trouble(context, endpoint, progress, trouble)
+        if not trouble and progress.reported != progress.target:
+            progress.reported = progress.target
+            _report(context, endpoint, progress.link, "endpoint", progress.target)
+        return True
+
+    def _note_trouble(self, context: CycleContext, endpoint: Endpoint, progress: _Progress, trouble: str) -> None:
+        """Report trouble when it begins or changes, and when it is over."""
+        if trouble == progress.trouble:
+            return
+        kind = "endpoint-trouble" if trouble else "endpoint-trouble-over"
+        progress.trouble = trouble
+        _report(context, endpoint, 0, kind, trouble)
+
+
+def _live(context: CycleContext, chain: str) -> tuple[int, QueuedJob | None]:
+    """The link and the job that serve now; 0 and None where none does, or there is no such chain any more."""
+    known = next((one for one in context.chains.values() if one.name == chain), None)
+    if known is None or known.state is ChainState.DONE:
+        return 0, None
+    links = context.links.get(known.id, [])
+    job = live_job(links, context.snapshot.by_id, known.key)
+    return next((link.number for link in links if job is not None and link.job == job.id), 0), job
+
+
+def _report(context: CycleContext, endpoint: Endpoint, link: int, kind: str, detail: str) -> None:
+    """An event of the chain, where there is one, and a line of the agent's log."""
+    if str(endpoint.file) not in detail:
+        detail = f"{endpoint.file} {detail}".strip()
+    level = logging.WARNING if kind == "endpoint-trouble" else logging.INFO
+    log.log(level, kind, extra={"chain": endpoint.chain, "link": link, "detail": detail})
+    try:
+        known = context.store.chain(endpoint.chain)
+    except UnknownName:
+        return
+    context.store.change_chain(known.id, EventRecord(known.id, link, context.now_s, kind, detail))
+
+
+def _answer(work: Callable[[], str], answer: Future[str]) -> None:
+    """Do the work of a thread."""
+    try:
+        answer.set_result(work())
+    except BaseException as error:
+        answer.set_result(f"a fault of Mirage: {type(error).__name__}: {error}")
