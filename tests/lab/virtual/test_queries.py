@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from small_slurm import BEGIN_S, FOUR_JOBS, job_of, small_slurm, submit, trace
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
+from mirage.lab.virtual.faults import FaultySlurm
 from mirage.lab.virtual.program import Program
 from mirage.lab.virtual.slurm import VirtualSlurm
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
@@ -125,6 +127,39 @@ def test_a_job_that_would_take_its_user_over_a_limit_says_so(folder: Path) -> No
         assert {job.id: job.reason for job in waiting} == reasons
         assert all(is_blocked(job, queue.time_s) for job in waiting)
         assert all(in_words(job.reason) != job.reason for job in waiting), "it is said in words"
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_job_that_waits_for_another_shows_the_priority_of_a_free_one_without_age(folder: Path, shared: bool) -> None:
+    """So does squeue of Slurm 22.05.8: ``--nice=300``, a QOS, a partition, the size and fair-share are in it."""
+    cluster = Cluster(
+        (NodeGroup("node", 4, 8, 64),), (Partition("low"), Partition("high", job_factor=5.0)), shared, {"a": 2, "b": 1}
+    )
+    weights = {"weight_fairshare": 1000.0, "weight_size": 700.0, "weight_partition": 500.0, "weight_qos": 300.0}
+    settings = SlurmSettings(
+        weight_age=9000.0, max_age_s=36_000, weight_gpus=90.0, weight_cpus=40.0, calc_period_s=60, **weights
+    )
+    table = trace(
+        submit_s=[0, 10, 210], elapsed_s=[200, 60, 9000], limit_s=[200, 60, 9000], nodes=[3, 1, 3],
+        user=["ada", "me", "bob"], state=[3, 3, 3],
+    )  # fmt: skip
+    simulation = Simulation(cluster, workload(table, cluster), "slurm", settings, begin_s=BEGIN_S)
+    slurm = FaultySlurm(simulation, lambda _: Program())
+    slurm.sleep(300)
+    options = {"nodes": "2", "partition": "high", "qos": "b", "nice": "30", "gpus_per_node": "3", "cpus_per_task": "5"}
+    submit(slurm, folder / "job.sh", nodes="1", time="100")
+    slurm.sleep(1)
+    waits = ({}, {"dependency": "afterany:4"}, {"begin": "now+9000"}, {"hold": None})
+    jobs = [submit(slurm, folder / "job.sh", **options, **wait) for wait in waits]
+    slurm.sleep(1)
+    free, after, begins, held = [job_of(slurm, number).priority for number in jobs]
+    assert after == free == begins > 500 + 150 + 350 - 30
+    assert held == 0.0
+    slurm.sleep(600)
+    free_later, after_later, begins_later, held_later = [job_of(slurm, number).priority for number in jobs]
+    assert 9000 * 500 / 36_000 <= free_later - after_later <= 9000 * 602 / 36_000, "the free one has age"
+    assert begins_later == after_later == after - 250, "of four users, one less has used more than the user"
+    assert held_later == 0.0
 
 
 def test_a_whole_node_job_has_all_that_its_nodes_have(folder: Path) -> None:

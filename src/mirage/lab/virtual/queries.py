@@ -13,6 +13,7 @@ from mirage.lab.virtual.job import VirtualJob
 from mirage.lab.virtual.node_names import NodeNames, hostlist
 from mirage.lab.virtual.request import DEFAULT_TIME_S, Wait
 from mirage.sim.contract.to_view import limits_reached
+from mirage.sim.disciplines.registry import DISCIPLINES
 from mirage.sim.kernel.arrays import (
     AFTER_OK,
     BY_CANCEL,
@@ -22,6 +23,7 @@ from mirage.sim.kernel.arrays import (
     HELD,
     NEVER_S,
     NOBODY,
+    WHOLE_NODE,
     Records,
 )
 from mirage.sim.kernel.resources.amounts import MEMORY
@@ -132,7 +134,7 @@ class Queries:
             id=number,
             state=JobState.PENDING,
             reason=reason,
-            priority=0.0 if own and own.held else max(job["priority"], 1.0),
+            priority=0.0 if own and own.held else max(shown_priority(self.sim, job), 1.0),
             eligible_s=eligible_s,
             accrues_s=job["eligible_s"] if job["eligible_s"] < NEVER_S else MISSING,
             start_s=job["begin_s"] if reason == "BeginTime" else planned_s,
@@ -306,7 +308,7 @@ class Queries:
 
 
 _ASKED = ("id", "user", "partition", "qos", "nodes", "gpus", "cpus", "limit_s", "submit_s")
-_SHOWN = (*_ASKED, "after", "after_kind", "begin_s", "priority", "planned_s", "eligible_s", "start_s", "width")
+_SHOWN = (*_ASKED, "boost", "after", "after_kind", "begin_s", "priority", "planned_s", "eligible_s", "start_s", "width")
 
 
 def _rows(live: Records, slots: Any) -> Iterator[dict[str, Any]]:
@@ -314,6 +316,44 @@ def _rows(live: Records, slots: Any) -> Iterator[dict[str, Any]]:
     some = live[slots]
     for values in zip(*(some[name].tolist() for name in _SHOWN)):
         yield dict(zip(_SHOWN, values))
+
+
+def shown_priority(sim: Simulation, job: Mapping[str, Any]) -> float:
+    """The priority of a job that waits; squeue shows one of a job that does not compete, too.
+
+    Slurm 22.05.8 computes the priority of a job that waits for another job or for a time as that of any other, anew
+    every ``PriorityCalcPeriod``; its age counts for nothing meanwhile.
+
+    Args:
+        job: Its columns, by name.
+    """
+    settings, world, place = sim.settings, sim.world, job["partition"]
+    competes = sim.state.fate[job["id"]] != HELD
+    if competes or sim.spec != DISCIPLINES["slurm"] or settings.priority != "multifactor":
+        return float(job["priority"])
+    whole = job["gpus"] == WHOLE_NODE
+    counted = job["nodes"] * (world.of_node[place] if whole else np.array([max(job["gpus"], 0), job["cpus"]]))
+    size = job["nodes"] / world.settings[0].nodes
+    if sim.cluster.shared_nodes:
+        size = (size + counted[1] / world.settings[0].cpus) / 2
+    gpus, cpus = counted / np.maximum(world.of_partition[place], 1)
+    return float(int(
+        settings.weight_partition * world.partition_factor[place]
+        + settings.weight_qos * world.qos_factor[job["qos"]]
+        + settings.weight_size * (1.0 - size if settings.favor_small else size)
+        + settings.weight_gpus * gpus
+        + settings.weight_cpus * cpus
+        + settings.weight_fairshare * _fair_share(sim, job["user"])
+        + job["boost"]
+    ))  # fmt: skip
+
+
+def _fair_share(sim: Simulation, user: int) -> float:
+    """The fair-tree factor of a user: the share of users that come after, accounts first."""
+    account, usage = sim.world.user_account, sim.state.usage
+    used = np.bincount(account, usage)[account]
+    after = (used > used[user]) | ((account == account[user]) & (usage >= usage[user]))
+    return float(after.mean())
 
 
 def _gone(own: VirtualJob, showing: Queries) -> QueuedJob:
