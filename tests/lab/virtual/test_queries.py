@@ -160,6 +160,8 @@ def test_a_job_that_waits_for_another_shows_the_priority_of_a_free_one_without_a
     assert 9000 * 500 / 36_000 <= free_later - after_later <= 9000 * 602 / 36_000, "the free one has age"
     assert begins_later == after_later == after - 250, "of four users, one less has used more than the user"
     assert held_later == 0.0
+    slurm.update(jobs[0], {"Dependency": "afterany:4"})
+    assert job_of(slurm, jobs[0]).priority == free_later, "held again it has the age that it had"
 
 
 def test_a_whole_node_job_has_all_that_its_nodes_have(folder: Path) -> None:

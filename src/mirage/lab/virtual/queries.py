@@ -322,7 +322,7 @@ def shown_priority(sim: Simulation, job: Mapping[str, Any]) -> float:
     """The priority of a job that waits; squeue shows one of a job that does not compete, too.
 
     Slurm 22.05.8 computes the priority of a job that waits for another job or for a time as that of any other, anew
-    every ``PriorityCalcPeriod``; its age counts for nothing meanwhile.
+    every ``PriorityCalcPeriod``; it has an age only where it competed before, and was let keep it.
 
     Args:
         job: Its columns, by name.
@@ -336,9 +336,11 @@ def shown_priority(sim: Simulation, job: Mapping[str, Any]) -> float:
     size = job["nodes"] / world.settings[0].nodes
     if sim.cluster.shared_nodes:
         size = (size + counted[1] / world.settings[0].cpus) / 2
+    aged_s = max(int(sim.state.clock[0].priority_at_s) - job["eligible_s"], 0)
     gpus, cpus = counted / np.maximum(world.of_partition[place], 1)
     return float(int(
-        settings.weight_partition * world.partition_factor[place]
+        settings.weight_age * min(aged_s / settings.max_age_s, 1.0)
+        + settings.weight_partition * world.partition_factor[place]
         + settings.weight_qos * world.qos_factor[job["qos"]]
         + settings.weight_size * (1.0 - size if settings.favor_small else size)
         + settings.weight_gpus * gpus
