@@ -5,12 +5,13 @@
     python benchmarks/agent/ends_of_links.py --only '*/2m/*' --only 'what-if/20m/*'
 
 Chains run side by side in one private cluster per clock: limits of 2 and 5 min on a clock twice as fast, of 20 min on
-one 20 times as fast, of 48 h on one 400 times as fast. Every service serves on after the signal until it is ended; the
-variant ``leaves`` ends at the signal. A predecessor is *in time* where the signal reached it at least its grace before
-its limit, less the tolerance: 5 s of the cluster's clock or 2 real seconds, whichever is longer. Graces that are not
-shorter than half of the limit are left out, and graces of 20 s beside limits of 20 min and more, which are shorter than
-the tolerance there. In chains of the variant ``http`` each job serves requests, and a client follows the file that
-``mirage endpoint`` writes; it repeats a failed request once.
+one 20 times as fast, of 48 h on one 400 times as fast. Every service loads, is ready, and serves on after the signal
+until it is ended; the variant ``leaves`` ends at the signal, and ``at-once`` is ready from its start. A predecessor is
+*in time* where the signal reached it at least its grace before its limit, less the tolerance: 5 s of the cluster's
+clock or 2 real seconds, whichever is longer. Graces that are not shorter than half of the limit are left out, and
+graces of 20 s beside limits of 20 min and more, which are shorter than the tolerance there. In chains of the variant
+``http`` each job serves requests, and a client follows the file that ``mirage endpoint`` writes; it repeats a failed
+request once.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ trap 'say term' TERM
 say start
 {server}
 end=$((SECONDS + {load_s})); while (( SECONDS < end )); do sleep {beat_s} & wait $!; say beat; done
-say ready; {mirage} link ready > /dev/null 2>&1 &
+say ready; {ready}
 while true; do say beat; sleep {beat_s} & wait $!; done
 """
 
@@ -89,6 +90,8 @@ class Case:
     @property
     def load_s(self) -> int:
         """How long a service loads before it is ready."""
+        if self.variant == "at-once":
+            return 0
         return min(max(self.limit_s // 24, 5), 600)
 
     @property
@@ -127,9 +130,11 @@ def labs(options: argparse.Namespace) -> list[Lab]:
     brief += [Case(policy, 300, 20, 3) for policy in five if not options.quick]
     brief += [Case("what-if", 120, 20, 6, "leaves"), Case("lead", 300, 120, 3, "leaves")]
     brief += [Case(policy, 120, 20, 6, "http") for policy in ("what-if", "lead")]
+    brief += [Case("what-if", 120, 20, 6, "at-once"), Case("what-if", 300, 120, 3, "at-once")]
     found = [Lab("x2", 2, 240 if options.quick else 330, brief)]
     if not options.quick:
         middle = [Case(policy, 1200, grace_s, 5) for grace_s in (120, 480) for policy in five]
+        middle.append(Case("what-if", 1200, 480, 5, "at-once"))
         long = [Case(policy, 48 * 3600, grace_s, 2) for grace_s in (480, 3600) for policy in five]
         found += [Lab("x20", 20, 320, middle), Lab("x400", 400, 540, long)]
     if options.only:
@@ -249,8 +254,9 @@ class Run:
                     self._submit(case, FIRST_PORT + k)
                 ended = self._await_end()
                 lost = {name: client.stop() for name, client in self.clients.items()}
-                for case in self.lab.cases:
-                    self.mirage("chain", "stop", case.chain)
+                for row in json.loads(self.mirage("chain", "list", "--json")):
+                    if row["state"] != "done":
+                        self.mirage("chain", "stop", row["chain"])
                 time.sleep(6)
                 shown = {
                     case.name: json.loads(self.mirage("chain", "show", case.chain, "--json")) for case in self.lab.cases
@@ -271,14 +277,16 @@ class Run:
         script = self.folder / f"{case.chain}.sh"
         script.write_text(
             SERVICE.format(
-                log=self.folder / f"{case.chain}.log", mirage=" ".join(MIRAGE), load_s=case.load_s,
-                beat_s=self.lab.speed, at_signal="exit 0" if case.variant == "leaves" else ":",
+                log=self.folder / f"{case.chain}.log", load_s=case.load_s, beat_s=self.lab.speed,
+                ready="" if case.variant == "at-once" else f"{' '.join(MIRAGE)} link ready > /dev/null 2>&1 &",
+                at_signal="exit 0" if case.variant == "leaves" else ":",
                 server=SERVER.format(port=port) if case.variant == "http" else "",
             )
         )  # fmt: skip
+        readiness = ["--warmup", f"{case.load_s}s", *([] if case.variant == "at-once" else ["--ready-by-job"])]
         self.mirage(
-            "submit", "--chain", case.chain, "--policy", case.policy_word, "--links", str(case.links), "--ready-by-job",
-            "--warmup", f"{case.load_s}s", "--grace", f"{case.grace_s}s", "--no-agent", "-N1", "--exclusive",
+            "submit", "--chain", case.chain, "--policy", case.policy_word, "--links", str(case.links), *readiness,
+            "--grace", f"{case.grace_s}s", "--no-agent", "-N1", "--exclusive",
             "-t", str(case.limit_s // 60), "-o", "/dev/null", str(script),
         )  # fmt: skip
         if case.variant == "http":
