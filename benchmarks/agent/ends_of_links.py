@@ -254,9 +254,8 @@ class Run:
                     self._submit(case, FIRST_PORT + k)
                 ended = self._await_end()
                 lost = {name: client.stop() for name, client in self.clients.items()}
-                for row in json.loads(self.mirage("chain", "list", "--json")):
-                    if row["state"] != "done":
-                        self.mirage("chain", "stop", row["chain"])
+                for case in self.lab.cases:
+                    self._stop(case)
                 time.sleep(6)
                 shown = {
                     case.name: json.loads(self.mirage("chain", "show", case.chain, "--json")) for case in self.lab.cases
@@ -291,6 +290,13 @@ class Run:
         )  # fmt: skip
         if case.variant == "http":
             self.clients[case.name] = Client(case, port, self.folder, self.environment, self.lab.speed)
+
+    def _stop(self, case: Case) -> None:
+        """Stop a chain, unless its last link has ended already."""
+        words = [*MIRAGE, "chain", "stop", case.chain]
+        done = subprocess.run(words, env=self.environment, cwd=self.folder, capture_output=True, text=True)
+        if done.returncode and json.loads(self.mirage("chain", "show", case.chain, "--json"))["state"] != "done":
+            raise SystemExit(f"mirage chain stop {case.chain}: {done.stderr}")
 
     def _await_end(self) -> dict[str, set[int]]:
         """The links of each chain that had ended when all were at their last link, or patience was over."""
