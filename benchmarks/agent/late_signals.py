@@ -38,12 +38,27 @@ SCHEDULER = (
     "partition_job_depth=1000,sched_interval=2,batch_sched_delay=0"
 )
 
+SUBMITTER = "import late_signals; late_signals.submit_chains({words!r}, {chains}, {over_s})"
+
 SERVICE = """#!/bin/bash
 say() {{ echo "$MIRAGE_CHAIN $MIRAGE_LINK $1 $EPOCHREALTIME" >> {log}; }}
 trap 'say warned' USR2
 say start
 while true; do sleep 100000 & wait $!; done
 """
+
+
+def submit_chains(words: list[str], chains: int, over_s: float) -> None:
+    """Run ``mirage submit`` once a chain, evenly over a time; runs in a process of its own."""
+    from mirage.cli import main as command_line
+
+    begun_s = time.monotonic()
+    for number in range(chains):
+        time.sleep(max(begun_s + over_s * number / chains - time.monotonic(), 0))
+        if status := command_line(["submit", "--chain", f"c{number + 1}", *words]):
+            raise SystemExit(status)
+        if (number + 1) % 100 == 0:
+            print(f"{number + 1} chains submitted after {time.monotonic() - begun_s:.0f} s", file=sys.stderr)
 
 
 def cpu_s(pid: int) -> tuple[float, float]:
@@ -152,10 +167,13 @@ class Run:
                 self.agent.wait(60)
         users = {user: count - users_before.get(user, 0) for user, count in users_after.items()}
         commands = Counter(self.counts.read_text().split()) if self.counts.exists() else Counter()
+        served = more(before, after)
+        if not commands["sbatch"]:  # it is run with the PATH of the user who submitted
+            commands["sbatch"] = int(served["REQUEST_SUBMIT_BATCH_JOB"]["count"]) - self.options.chains
         return {
             "chains": self.options.chains, "pending": self.options.pending, **self._lateness(),
             "cpu": self._cpu(), "commands": dict(commands.most_common()), "rpcs_by_user": users,
-            "rpcs": more(before, after), "one_signal": self._cost_of_signals(),
+            "rpcs": served, "one_signal": self._cost_of_signals(),
         }  # fmt: skip
 
     def _fill_queue(self) -> None:
@@ -178,25 +196,21 @@ class Run:
             list(pool.map(lambda _: self.cluster.run(*words), range(self.options.pending + 1)))
 
     def _submit_all(self) -> None:
+        """Submit the chains from one process, which runs the command line over and over, paced over some minutes."""
         options = self.options
         script = self.folder / "service.sh"
         script.write_text(SERVICE.format(log=self.log))
         lead_h = (options.limit_min - options.released_after_min) / 60
-
-        def submit(number: int) -> None:
-            words = ["submit", "--chain", f"c{number}", "--policy", f"lead:{lead_h:.4f}", "--links", "9", "--no-agent",
-                     "--grace", f"{options.grace_s}s", "-p", "chains", "-n1", "--mem=1", "-t", str(options.limit_min),
-                     "-o", "/dev/null", str(script)]  # fmt: skip
-            done = subprocess.run(
-                [*MIRAGE, *words], env=self.environment, cwd=self.folder, capture_output=True, text=True
-            )
-            if done.returncode:
-                raise SystemExit(f"mirage submit of chain c{number}: {done.stderr}")
-            if number % 100 == 0:
-                print(f"chain {number} submitted", file=sys.stderr)
-
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(submit, range(1, options.chains + 1)))
+        words = ["--policy", f"lead:{lead_h:.4f}", "--links", "9", "--no-agent", "--grace", f"{options.grace_s}s",
+                 "-p", "chains", "-n1", "--mem=1", "-t", str(options.limit_min), "-o", "/dev/null",
+                 str(script)]  # fmt: skip
+        child = SUBMITTER.format(words=words, chains=options.chains, over_s=60 * options.spread_min)
+        environment = {**self.environment, "PYTHONPATH": f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"}
+        done = subprocess.run(
+            [sys.executable, "-c", child], env=environment, cwd=self.folder, stdout=subprocess.DEVNULL
+        )
+        if done.returncode:
+            raise SystemExit(f"the chains were not submitted: status {done.returncode}")
 
     def _await(self, phase: str, is_over: Any) -> None:
         """Wait until the services' logs show that a phase is over, or patience is."""
@@ -269,6 +283,7 @@ def main() -> None:
     parser.add_argument("--pending", type=int, default=3000, help="jobs of others that wait")
     parser.add_argument("--limit-min", type=int, default=60, help="time limit of a link, minutes")
     parser.add_argument("--released-after-min", type=float, default=5.0, help="when the next link is released")
+    parser.add_argument("--spread-min", type=float, default=4.0, help="over which the chains are submitted, minutes")
     parser.add_argument("--grace-s", type=int, default=30)
     parser.add_argument("--nodes", type=int, default=4, help="slurmd processes on which the chains run")
     parser.add_argument("--patience-min", type=float, default=10.0, help="for each phase, minutes")
