@@ -57,8 +57,6 @@ def submit_chains(words: list[str], chains: int, over_s: float) -> None:
         time.sleep(max(begun_s + over_s * number / chains - time.monotonic(), 0))
         if status := command_line(["submit", "--chain", f"c{number + 1}", *words]):
             raise SystemExit(status)
-        if (number + 1) % 100 == 0:
-            print(f"{number + 1} chains submitted after {time.monotonic() - begun_s:.0f} s", file=sys.stderr)
 
 
 def cpu_s(pid: int) -> tuple[float, float]:
@@ -206,11 +204,13 @@ class Run:
                  str(script)]  # fmt: skip
         child = SUBMITTER.format(words=words, chains=options.chains, over_s=60 * options.spread_min)
         environment = {**self.environment, "PYTHONPATH": f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"}
-        done = subprocess.run(
-            [sys.executable, "-c", child], env=environment, cwd=self.folder, stdout=subprocess.DEVNULL
-        )
+        errors = self.folder / "submit.log"
+        with errors.open("w") as log:
+            done = subprocess.run(
+                [sys.executable, "-c", child], env=environment, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=log
+            )
         if done.returncode:
-            raise SystemExit(f"the chains were not submitted: status {done.returncode}")
+            raise SystemExit(f"the chains were not submitted, status {done.returncode}: {errors.read_text()[-2000:]}")
 
     def _await(self, phase: str, is_over: Any) -> None:
         """Wait until the services' logs show that a phase is over, or patience is."""
