@@ -236,11 +236,20 @@ class Run:
         self.clients: dict[str, Client] = {}
 
     def mirage(self, *words: str) -> str:
-        """Run a command of Mirage; its output."""
-        done = subprocess.run([*MIRAGE, *words], env=self.environment, cwd=self.folder, capture_output=True, text=True)
-        if done.returncode:
-            raise SystemExit(f"mirage {' '.join(words)}: {done.stderr}")
-        return done.stdout
+        """Run a command of Mirage; its output.
+
+        On a fast clock a command gives up waiting for the store within some real milliseconds, so it is repeated.
+        """
+        for _ in range(5):
+            done = subprocess.run(
+                [*MIRAGE, *words], env=self.environment, cwd=self.folder, capture_output=True, text=True
+            )
+            if not done.returncode:
+                return done.stdout
+            if "database is locked" not in done.stderr:
+                break
+            time.sleep(1)
+        raise SystemExit(f"mirage {' '.join(words)}: {done.stderr}")
 
     def measure(self) -> dict[str, Any]:
         """Run the chains to their end, or until patience is over; what their logs say."""
@@ -284,7 +293,7 @@ class Run:
         )  # fmt: skip
         readiness = ["--warmup", f"{case.load_s}s", *([] if case.variant == "at-once" else ["--ready-by-job"])]
         self.mirage(
-            "submit", "--chain", case.chain, "--policy", case.policy_word, "--links", str(case.links), *readiness,
+            "submit", "--chain", case.chain, "--request-id", case.chain, "--policy", case.policy_word, "--links", str(case.links), *readiness,
             "--grace", f"{case.grace_s}s", "--no-agent", "-N1", "--exclusive",
             "-t", str(case.limit_s // 60), "-o", "/dev/null", str(script),
         )  # fmt: skip
@@ -293,10 +302,11 @@ class Run:
 
     def _stop(self, case: Case) -> None:
         """Stop a chain, unless its last link has ended already."""
-        words = [*MIRAGE, "chain", "stop", case.chain]
-        done = subprocess.run(words, env=self.environment, cwd=self.folder, capture_output=True, text=True)
-        if done.returncode and json.loads(self.mirage("chain", "show", case.chain, "--json"))["state"] != "done":
-            raise SystemExit(f"mirage chain stop {case.chain}: {done.stderr}")
+        try:
+            self.mirage("chain", "stop", case.chain)
+        except SystemExit:
+            if json.loads(self.mirage("chain", "show", case.chain, "--json"))["state"] != "done":
+                raise
 
     def _await_end(self) -> dict[str, set[int]]:
         """The links of each chain that had ended when all were at their last link, or patience was over."""
