@@ -1,7 +1,7 @@
 """Warnings before the end of links on a real slurmctld, judged by the log that the services write themselves.
 
-    python benchmarks/agent/ends_of_links.py -o ends-of-links.json            # about 20 minutes
-    python benchmarks/agent/ends_of_links.py --quick                          # about 5 minutes
+    python benchmarks/agent/ends_of_links.py -o ends-of-links.json            # about 25 minutes
+    python benchmarks/agent/ends_of_links.py --quick                          # about 6 minutes
     python benchmarks/agent/ends_of_links.py --only '*/2m/*' --only 'what-if/20m/*'
 
 Chains run side by side in one private cluster per clock: limits of 2 and 5 min on a clock twice as fast, of 20 min on
@@ -293,8 +293,8 @@ class Run:
         )  # fmt: skip
         readiness = ["--warmup", f"{case.load_s}s", *([] if case.variant == "at-once" else ["--ready-by-job"])]
         self.mirage(
-            "submit", "--chain", case.chain, "--request-id", case.chain, "--policy", case.policy_word, "--links", str(case.links), *readiness,
-            "--grace", f"{case.grace_s}s", "--no-agent", "-N1", "--exclusive",
+            "submit", "--chain", case.chain, "--request-id", case.chain, "--policy", case.policy_word, *readiness,
+            "--links", str(case.links), "--grace", f"{case.grace_s}s", "--no-agent", "-N1", "--exclusive",
             "-t", str(case.limit_s // 60), "-o", "/dev/null", str(script),
         )  # fmt: skip
         if case.variant == "http":
@@ -416,7 +416,7 @@ def table(found: dict[str, Any]) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="limits of 2 and 5 min alone, about 5 minutes")
+    parser.add_argument("--quick", action="store_true", help="limits of 2 and 5 min alone, about 6 minutes")
     parser.add_argument("--only", action="append", metavar="PATTERN", help="chains: POLICY/LIMIT/GRACE/VARIANT")
     parser.add_argument("--work", type=Path, help="work in this folder and leave the logs there")
     parser.add_argument("-o", "--output", type=Path)
