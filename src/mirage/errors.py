@@ -14,7 +14,8 @@
     ├── StoreError          the agent's store cannot be opened, read or written
     │   ├── LeaseHeld           another agent looks after this store
     │   ├── WrongCluster        the chains of this store live on another cluster
-    │   └── StoreGone           the store's file was deleted or replaced: an agent ends, and no empty one is made
+    │   ├── StoreGone           the store's file was deleted, moved or replaced: an agent ends, no empty one is made
+    │   └── ScriptGone          the copy of a chain's script is not in the agent's folder
     ├── ModelFileError      a model file cannot be read, or holds another model: names the file and the remedy
     └── ContractBroken      a check_* function found a plug-in or a schedule doing what it must not
 
@@ -130,7 +131,11 @@ class WrongCluster(StoreError):
 
 
 class StoreGone(StoreError):
-    """The file of a store was deleted, or another took its place; an agent of it must end."""
+    """The file of a store was deleted or moved, or another took its place; an agent of it must end."""
+
+
+class ScriptGone(StoreError):
+    """The copy of a chain's script is not in the agent's folder; no other chain is concerned."""
 
 
 class LineError(ValueError):

@@ -73,6 +73,7 @@ class Agent:
         calibration: What keeps the calibration of this cluster fresh; None for nothing.
         state_file: Where commands find the present outage; None for nowhere.
         endpoints: The files of proxies that follow chains; None for none.
+        folder: The agent's folder, with the copies of scripts; None for that of each chain's submission.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Agent:
         calibration: SiteCalibration | None = None,
         state_file: Path | None = None,
         endpoints: InstalledEndpoints | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.store, self.backend, self.clock, self.monotonic = store, backend, clock, monotonic
         self.holder, self.settings = holder, settings or AgentSettings()
@@ -101,6 +103,7 @@ class Agent:
         self.turns, self.submissions = Turns(self.settings), submissions or Submissions()
         self.names, self.on_cycle = Names(), on_cycle
         self.promised, self.calibration, self.endpoints = promised, calibration, endpoints
+        self.folder = folder
         self.outages = OutageWatch(self.settings, holder, state_file, Random(holder).random)
         self._took_s: deque[float] = deque([0.0, 0.0], maxlen=3)
         self._cycles_s: deque[float] = deque([0.0], maxlen=RECENT_CYCLES)
@@ -248,7 +251,17 @@ class Agent:
         self.store.saw_queue(now_s)
         self.store.backup_if_due(now_s)
         margin_s = MARGIN_S + round(max(self._cycles_s))
-        context = CycleContext(self.store, self.backend, self.settings, now_s, snapshot, chains, links, {}, margin_s)
+        context = CycleContext(
+            self.store,
+            self.backend,
+            self.settings,
+            now_s,
+            snapshot,
+            chains,
+            links,
+            margin_s=margin_s,
+            folder=self.folder,
+        )
         turn = self.turns.begin(chains, now_s)
         self.submissions.forget(chains)
         trouble = self._attend_all(context, turn)

@@ -56,6 +56,7 @@ class ChainSpec:
         signal: Sent to the previous link when the next is ready; empty for none.
         grace_s: Between that signal and the end of the previous link.
         later_script: Copy of the script for all links but the first, where it differs; empty where it does not.
+            Relative to the agent's folder, as that of the submission.
         request_id: Key of the request that made the chain, so that a repeated one makes no second; empty for none.
         bank_age: Whether a link may be submitted early only to gather age while it is held.
         least_limit_s: No link is given a shorter time limit (sbatch's ``--time-min``); ``MISSING`` where the user
@@ -65,6 +66,8 @@ class ChainSpec:
         least_life: Share of a link's limit in which the next one is not released, unless links waited as long of late.
         links_a_day: How many links may start within 24 hours until the chain is paused; 0 for a number by their limit.
         never_two: Whether a link may only start once Slurm reports that the one before it has ended.
+        folder: The agent's folder when the chain was submitted, from which the paths of both scripts lead; empty where
+            the scripts are no copies of ours.
     """
 
     submission: Submission
@@ -87,6 +90,7 @@ class ChainSpec:
     least_life: float = 0.25
     links_a_day: int = 0
     never_two: bool = False
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class Home:
         Raises:
             StoreError: The folder cannot be made.
         """
-        folder = folder_of(environment)
+        folder = folder_of(environment).absolute()
         try:
             private_folder(folder)
             close_to_others(folder / "chains", folder / "endpoints", folder / "agent.log")
@@ -97,7 +97,7 @@ class Home:
         shutil.rmtree(self.chain_folder(chain), ignore_errors=True)
 
     def spool(self, chain: str, name: str, text: bytes) -> Path:
-        """Our own copy of a chain's script, which its links run.
+        """Our own copy of a chain's script, which its links run; its path from the folder, which may be moved.
 
         Args:
             name: Of the copy in the chain's folder, ``script/job.sh``.
@@ -113,7 +113,7 @@ class Home:
             write_whole(path, text, 0o700)
         except OSError as error:
             raise StoreError(f"cannot keep a copy of the script in {folder}: {error.strerror}") from error
-        return path
+        return path.relative_to(self.folder)
 
 
 def folder_of(environment: Mapping[str, str]) -> Path:

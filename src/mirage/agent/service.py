@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirage.agent.paths import Home
+from mirage.agent.paths import Home, folder_of
 from mirage.agent.store.lease import holder_name, is_gone
 from mirage.agent.store.protocol import Store
 from mirage.errors import ConfigurationError, StoreError
@@ -102,15 +102,19 @@ def stop(found: RunningAgent, patience_s: float = 30.0) -> None:
 
 
 def systemd_unit(environment: Mapping[str, str]) -> str:
-    """A user unit that keeps the agent running.
+    """A user unit that keeps the agent running, as long as the agent's folder is in its place.
 
-    A shell starts it: systemd itself starts no program with a quote or a backslash in its path.
+    A shell starts it: systemd itself starts no program with a quote or a backslash in its path. Where the folder was
+    moved, an agent that is started again would make an empty one.
     """
+    folder = str(folder_of(environment).absolute())
+    present = [] if "\n" in folder else [f"ConditionPathIsDirectory={folder.replace('%', '%%')}"]
     kept = [f"Environment={_quoted(f'{name}={environment[name]}')}" for name in sorted(environment) if _is_needed(name)]
     return "\n".join(
         (
             "[Unit]",
             "Description=Mirage keeps chains of Slurm jobs alive",
+            *present,
             "",
             "[Service]",
             f'ExecStart=/bin/sh -c "exec \\"$$0\\" \\"$$@\\"" {_quoted(sys.executable, "$")} -m mirage agent run',
@@ -139,7 +143,7 @@ def _quoted(text: str, doubled: str = "") -> str:
 
 
 def install_unit(environment: Mapping[str, str]) -> Path:
-    """Write the unit, enable it and start it.
+    """Write the unit, enable it and start it, anew where it runs already: with the environment of another folder.
 
     Only its owner may read it: it may hold a password of the store.
 
@@ -152,7 +156,7 @@ def install_unit(environment: Mapping[str, str]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     unit = folder / UNIT
     write_whole(unit, systemd_unit(environment).encode(), 0o600)
-    for words in (("daemon-reload",), ("enable", "--now", UNIT)):
+    for words in (("daemon-reload",), ("enable", UNIT), ("restart", UNIT)):
         done = subprocess.run(["systemctl", "--user", *words], capture_output=True, text=True, check=False)
         if done.returncode:
             raise ConfigurationError(
@@ -167,6 +171,10 @@ FOLLOWING_JOB = """#!/bin/sh
 #SBATCH --nodes=1 --ntasks=1 --dependency=singleton --signal=B:TERM@60 --open-mode=append
 # An agent that is a job itself: its follower is queued at once, and may start when this one has ended.
 {exports}
+if [ ! -d {folder} ]; then
+  echo "the agent's folder" {folder} "was moved or deleted: MIRAGE_HOME=FOLDER mirage agent start --slurm-job" >&2
+  exit 1
+fi
 sbatch {options} "$0.sh"
 exec {python} -m mirage agent run
 """
@@ -183,7 +191,12 @@ def following_job(home: Home, environment: Mapping[str, str], options: Sequence[
         f"export {name}={shlex.quote(environment[name])}" for name in sorted(environment) if _is_needed(name)
     )
     path = home.folder / "agent-job.sh"
-    text = FOLLOWING_JOB.format(exports=exports, options=shlex.join(options), python=shlex.quote(sys.executable))
+    words = {
+        "options": shlex.join(options),
+        "python": shlex.quote(sys.executable),
+        "folder": shlex.quote(str(home.folder)),
+    }
+    text = FOLLOWING_JOB.format(exports=exports, **words)
     write_whole(path, text.replace('"$0.sh"', shlex.quote(str(path))).encode(), 0o700)
     return path
 

@@ -97,4 +97,4 @@ def test_banked_age_reaches_the_policy_and_is_kept() -> None:
     assert settings_for(PolicyRequest("reactive", 1.0, 1.0, bank_age=True), {}).bank_age
     assert not settings_for(PolicyRequest("reactive", 1.0, 1.0), {}).bank_age
     spec = ChainSpec(Submission("job.sh"), bank_age=True, least_limit_s=600)
-    assert spec_from_json(spec_to_json(spec)) == spec
+    assert spec_from_json(spec_to_json(spec), "train") == spec

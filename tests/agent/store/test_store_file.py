@@ -56,7 +56,7 @@ def every_write(store: SqlStore) -> list[object]:
 def test_a_deleted_store_is_not_written_and_not_made_anew(store: SqlStore, path: Path) -> None:
     delete(path)
     for call in every_write(store):
-        with pytest.raises(StoreGone, match=r"store\.db was deleted; `mirage agent recover` puts it back"):
+        with pytest.raises(StoreGone, match=r"store\.db was deleted or moved; where it was deleted, `mirage agent"):
             call()
     assert list(path.parent.iterdir()) == []
 

@@ -72,7 +72,8 @@ def with_scripts(home: Home, request: Request, spec: ChainSpec, name: str) -> Ch
     first = home.spool(name, f"{FIRST}/{request.script_name}", request.script)
     text = without(request.script, FIRST_LINK_ONLY)
     later = home.spool(name, f"{LATER}/{request.script_name}", text) if text != request.script else ""
-    return replace(spec, submission=replace(request.submission, script=str(first)), later_script=str(later))
+    submission = replace(request.submission, script=str(first))
+    return replace(spec, submission=submission, later_script=str(later), folder=str(home.folder))
 
 
 def name_for(job_name: str, request_id: str = "") -> str:

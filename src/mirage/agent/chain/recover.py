@@ -94,7 +94,7 @@ def recover(home: Home, slurm: Backend, now_s: int, from_backup: int | None = No
         if backup is not None:
             copy_store(backup.path, part)
         with closing(open_store(url.set(database=str(part)))) as store:
-            mine, unknown = _of_this_store(store, [one for one in kept if one.place == str(path)], backup is not None)
+            mine, unknown = _of_this_store(store, [one for one in kept if one.is_of(path)], backup is not None)
             chains, strays = _rebuild(store, mine, slurm, now_s)
         into_one_file(part)
         aside = _move_aside(path, "replaced" if from_backup is not None and not damage(path) else "damaged")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+from mirage.agent.chain.keep import folder_of_scripts
 from mirage.agent.chain.tag import Tag
 from mirage.agent.model import Chain
 from mirage.job_state import MISSING
@@ -13,6 +15,7 @@ CHAIN, LINK, PREVIOUS_JOB, TAG = "MIRAGE_CHAIN", "MIRAGE_LINK", "MIRAGE_PREVIOUS
 READY_AFTER = "MIRAGE_READY_AFTER"
 """Seconds from a job's start on after which its word that it is ready does not count; not set where it always does."""
 
+HOME = "MIRAGE_HOME"
 FIRST_LINK_ONLY = ("dependency", "begin", "deadline")
 """Options that a user means for the beginning of the chain, not for each of its links.
 
@@ -23,13 +26,19 @@ mean none.
 _NOTHING = frozenset({"none", "nil"})
 
 
-def link_submission(chain: Chain, store: str, number: int, previous_job: int, hold: bool) -> Submission:
+def link_submission(
+    chain: Chain, store: str, number: int, previous_job: int, hold: bool, folder: Path | None = None
+) -> Submission:
     """The submission of a link.
 
     Args:
         store: Identity of the chain's store.
         previous_job: ``MISSING`` for the first link.
         hold: Whether it is to wait for the end of the previous one.
+        folder: The agent's folder now; None for that of the chain's submission.
+
+    Raises:
+        ScriptGone: The copy of the script is not there.
     """
     spec, asked = chain.spec, chain.spec.submission
     options, script = dict(asked.options), asked.script
@@ -41,6 +50,11 @@ def link_submission(chain: Chain, store: str, number: int, previous_job: int, ho
         script = spec.later_script or script
         for name in (*FIRST_LINK_ONLY, "verbose"):
             options.pop(name, None)
+    if spec.folder:
+        found = folder_of_scripts(chain, script, folder)
+        script = str(found / script)
+        if Path(asked.environment.get(HOME, "")) == Path(spec.folder):
+            own[HOME] = str(found)
     if previous_job != MISSING:
         own[PREVIOUS_JOB] = str(previous_job)
     if hold:
@@ -48,7 +62,8 @@ def link_submission(chain: Chain, store: str, number: int, previous_job: int, ho
     if spec.slurm_warning_s:
         options["signal"] = f"B:{spec.signal}@{spec.slurm_warning_s}"
     options["comment"] = str(replace(tag, rest=options.get("comment") or ""))
-    options |= _export(options.get("export") or asked.environment.get("SBATCH_EXPORT", ""), own)
+    exported = {name: value for name, value in own.items() if name != HOME}
+    options |= _export(options.get("export") or asked.environment.get("SBATCH_EXPORT", ""), exported)
     return replace(asked, script=script, options=options, environment={**asked.environment, **own})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mirage.agent.chain.submission import link_submission
@@ -50,14 +51,22 @@ def submit_link(store: Store, backend: Backend, chain: Chain, link: Link, previo
     return job
 
 
-def begin_attempt(store: Store, chain: Chain, link: Link, previous: Link | None, now_s: int) -> Attempt | None:
-    """Write down that a link is about to be submitted; None where somebody has done so already."""
-    if not store.attempt(chain.id, link.number, now_s):
-        return None
+def begin_attempt(
+    store: Store, chain: Chain, link: Link, previous: Link | None, now_s: int, folder: Path | None = None
+) -> Attempt | None:
+    """Write down that a link is about to be submitted; None where somebody has done so already.
+
+    Args:
+        folder: The agent's folder now; None for that of the chain's submission.
+
+    Raises:
+        ScriptGone: The copy of the script is not there; the link is as before.
+    """
     held = previous is not None and (previous.state is LinkState.RUNNING or chain.spec.never_two)
     known = store.identity().identity
     job = previous.job if previous is not None else MISSING
-    return Attempt(link, link_submission(chain, known, link.number, job, held), held)
+    submission = link_submission(chain, known, link.number, job, held, folder)
+    return Attempt(link, submission, held) if store.attempt(chain.id, link.number, now_s) else None
 
 
 def attempt_refused(store: Store, attempt: Attempt) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from mirage.agent.cycle.own_jobs import is_of_link
@@ -28,6 +29,7 @@ class CycleContext:
         troubles: What stands in the way of a chain in this cycle, by chain id, in words.
         margin_s: How much earlier than needed a signal is sent.
         signals: Links to be signalled at the end of this cycle.
+        folder: The agent's folder; None for that of each chain's submission.
     """
 
     store: Store
@@ -40,6 +42,7 @@ class CycleContext:
     troubles: dict[int, str] = field(default_factory=dict)
     margin_s: int = 0
     signals: list[tuple[Chain, Link]] = field(default_factory=list)
+    folder: Path | None = None
 
     def event(self, chain: int, link: int, kind: str, detail: str = "") -> EventRecord:
         """Something that happens now."""

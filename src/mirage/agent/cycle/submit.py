@@ -19,7 +19,7 @@ from mirage.agent.chain.submit_link import Attempt, attempt_accepted, attempt_re
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
-from mirage.errors import SlurmNotAsked, SlurmRefused, SlurmUnreachable
+from mirage.errors import ScriptGone, SlurmNotAsked, SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING
 from mirage.slurm.backend import Backend
 
@@ -53,7 +53,12 @@ class Submissions:
             if context.now_s < chain.next_try_s:
                 context.trouble(chain, chain.trouble)
                 continue
-            attempt = begin_attempt(context.store, chain, link, previous_of(context, link), context.now_s)
+            previous = previous_of(context, link)
+            try:
+                attempt = begin_attempt(context.store, chain, link, previous, context.now_s, context.folder)
+            except ScriptGone as error:  # at every poll: as soon as it is back, the link is submitted
+                context.trouble(chain, str(error))
+                continue
             refresh(context, link)
             if attempt is not None:
                 self.under_way[chain.id] = (attempt, self._start(context.backend, attempt))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from pathlib import PurePath
 from typing import Any
 
 import sqlalchemy as sa
@@ -60,8 +61,13 @@ def spec_to_json(spec: ChainSpec) -> dict[str, Any]:
     return dataclasses.asdict(spec)
 
 
-def spec_from_json(text: dict[str, Any]) -> ChainSpec:
+def spec_from_json(text: dict[str, Any], chain: str) -> ChainSpec:
     """The specification; fields of other versions of Mirage are left out.
+
+    Earlier versions wrote the absolute paths of the scripts' copies: they become paths from the agent's folder of then.
+
+    Args:
+        chain: Its name.
 
     Raises:
         KeyError: There is no submission, or a part of it is missing.
@@ -69,4 +75,20 @@ def spec_from_json(text: dict[str, Any]) -> ChainSpec:
     known = {field.name for field in dataclasses.fields(ChainSpec)}
     asked = text["submission"]
     submission = Submission(**{**asked, "arguments": tuple(asked["arguments"])})
-    return ChainSpec(**{**{k: v for k, v in text.items() if k in known}, "submission": submission})
+    spec = ChainSpec(**{**{k: v for k, v in text.items() if k in known}, "submission": submission})
+    return spec if spec.folder else _from_folder(spec, chain)
+
+
+def _from_folder(spec: ChainSpec, chain: str) -> ChainSpec:
+    """A specification with absolute paths of copies in ``FOLDER/chains/NAME``, as paths from that folder."""
+    parts = PurePath(spec.submission.script).parts
+    ends = [k for k in range(1, len(parts) - 2) if parts[k : k + 2] == ("chains", chain)]
+    if not ends or not PurePath(spec.submission.script).is_absolute():
+        return spec
+    folder = PurePath(*parts[: ends[-1]])
+    later = PurePath(spec.later_script)
+    if spec.later_script and not later.is_relative_to(folder):
+        return spec
+    submission = dataclasses.replace(spec.submission, script=str(PurePath(*parts[ends[-1] :])))
+    later_script = str(later.relative_to(folder)) if spec.later_script else ""
+    return dataclasses.replace(spec, submission=submission, later_script=later_script, folder=str(folder))

@@ -177,9 +177,9 @@ class SqlStore(Database):
             rows = [dict(row._mapping) for row in connection.execute(asked)]
             new = [row["id"] for row in rows if row["id"] not in self._specs]
             if new:  # what the user asked for never changes, and is large: read once
-                wanted = sa.select(chains.c.id, chains.c.spec).where(chains.c.id.in_(new))
-                for number, spec in connection.execute(wanted):
-                    self._specs[number] = spec_from_json(spec)
+                wanted = sa.select(chains.c.id, chains.c.name, chains.c.spec).where(chains.c.id.in_(new))
+                for number, name, spec in connection.execute(wanted):
+                    self._specs[number] = spec_from_json(spec, name)
         return [chain_of(row, self._specs[row["id"]]) for row in rows]
 
     def chain(self, name: str) -> Chain:

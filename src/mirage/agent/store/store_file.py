@@ -80,12 +80,15 @@ class StoreFile:
         """See that the path still leads to the file that was opened.
 
         Raises:
-            StoreGone: It was deleted, or another file took its place.
+            StoreGone: It was deleted or moved, or another file took its place.
         """
         try:
             found = os.stat(self.path)
         except FileNotFoundError as error:
-            raise StoreGone(f"the store {self.path} was deleted; {PUT_BACK}") from error
+            raise StoreGone(
+                f"the store {self.path} was deleted or moved; where it was deleted, {PUT_BACK}; where its folder was "
+                "moved: MIRAGE_HOME=FOLDER mirage agent start"
+            ) from error
         except OSError as error:
             raise StoreError(f"the store {self.path} cannot be reached: {error.strerror}; try again") from error
         if (found.st_dev, found.st_ino) != self.identity:
@@ -153,6 +156,6 @@ def refuse_anew(path: Path, how: str) -> None:
 def remains(path: Path) -> str:
     """What tells that a store has been at this path, in words; empty where nothing does."""
     backups = [found.name for found in path.parent.glob(f"{path.name}.backup-[0-9]")]
-    chains = [kept.name for kept in kept_chains(path.parent)[0] if kept.place == str(path)]
+    chains = [kept.name for kept in kept_chains(path.parent)[0] if kept.is_of(path)]
     words = [f"its backups ({', '.join(sorted(backups))})"] if backups else []
     return " and ".join(words + ([f"the files of its chains ({', '.join(chains)})"] if chains else []))

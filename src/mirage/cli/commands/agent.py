@@ -139,6 +139,7 @@ def run(
             calibration=calibration,
             state_file=cluster.home().agent_state,
             endpoints=InstalledEndpoints(cluster.home(), SystemShell(), real_s),
+            folder=cluster.home().folder,
         )
         if standby:
             watched.stand_by(stopping.sleep, stopping.arrived)
@@ -209,6 +210,7 @@ def recover(from_backup: int | None, as_json: bool) -> None:
     slurm = cluster.client()
     slurm.everybody = False  # our own jobs are enough, and months of everybody's would be many
     done = rebuild(cluster.home(), slurm, int(cluster.clock()), from_backup)
+    folder = cluster.home().folder
     if as_json:
         click.echo(json.dumps(_facts(done), indent=2))
         return
@@ -218,7 +220,9 @@ def recover(from_backup: int | None, as_json: bool) -> None:
         jobs = [f"link {link.number} {link.state.value} (job {link.job})" for link in one.links if _is_open(link)]
         lost = f"; nothing is known of links {', '.join(map(str, one.lost))}" if one.lost else ""
         spec = one.chain.spec
-        scripts = [path for path in (spec.submission.script, spec.later_script) if path and not os.path.exists(path)]
+        copies = [path for path in (spec.submission.script, spec.later_script) if path]
+        paths = [str(folder / path) for path in copies] if spec.folder else copies
+        scripts = [path for path in paths if not os.path.exists(path)]
         gone = f"; put its script back: {', '.join(scripts)}" if scripts and one.chain.state.value != "done" else ""
         click.echo(f"{one.chain.name}  {one.chain.state.value}  {', '.join(jobs) or 'no job in the queue'}{lost}{gone}")
     for name, why in done.unknown:

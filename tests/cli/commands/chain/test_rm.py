@@ -31,7 +31,7 @@ def rows(store: SqlStore) -> set[int]:
 
 
 def with_files(name: str) -> Path:
-    return cluster.home().spool(name, "job.sh", b"#!/bin/sh\n").parent
+    return cluster.home().folder / cluster.home().spool(name, "job.sh", b"#!/bin/sh\n").parent
 
 
 def test_a_chain_that_is_done_goes_with_its_folder_and_its_name_is_free(type_: Type, store: SqlStore) -> None:
