@@ -24,6 +24,7 @@ CONF = (
     "PriorityCalcPeriod=1\nPriorityMaxAge=1-0\nPriorityWeightAge=1000\nPriorityWeightFairShare=2000\n"
     "PriorityWeightJobSize=100\nPriorityWeightPartition=5000\nPriorityWeightQOS=10000\n"
     "PriorityWeightTRES=GRES/gpu=1000\nAccountingStorageEnforce=associations,limits,qos\n"
+    "AccountingStorageType=accounting_storage/slurmdbd\n"
 )
 """The slurm.conf of the cluster whose ``scontrol show config`` is among the data."""
 
@@ -85,6 +86,12 @@ def test_sprio_says_the_weights_whatever_the_file_says(shared_data: Path, tmp_pa
     found = read_told(str(tmp_path / "slurm.conf"), sprio=weights)
     assert (found.settings.weight_age, found.settings.bf_interval_s) == (1000, 1)
     assert found.by.endswith(f"weights {weights}")
+
+
+def test_weights_that_slurmctld_ignores_are_none_though_sprio_prints_them(shared_data: Path, tmp_path: Path) -> None:
+    (tmp_path / "slurm.conf").write_text(CONF.replace("accounting_storage/slurmdbd", "accounting_storage/none"))
+    settings = read_told(str(tmp_path / "slurm.conf"), sprio=str(shared_data / "slurm-fixtures/sprio.w.txt")).settings
+    assert (settings.weight_age, settings.weight_fairshare, settings.weight_partition) == (0, 0, 5000)
 
 
 def test_a_told_limit_on_jobs_of_a_user_is_not_inferred(qos: str) -> None:

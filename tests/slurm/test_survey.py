@@ -19,6 +19,9 @@ ORDINARY = {
 }  # fmt: skip
 
 
+WITH_ACCOUNTS = {"accountingstoragetype": "accounting_storage/slurmdbd"}
+
+
 class Site:
     """A site that answers what it is told to."""
 
@@ -94,8 +97,18 @@ def test_a_default_limit_is_a_limit(partitions: list[Partition], value: str, adv
 @pytest.mark.parametrize(
     ("options", "what", "level", "value"),
     [
-        ({}, "age", "ok", "no PriorityFlags"),
-        ({"priorityflags": "ACCRUE_ALWAYS"}, "age", "warn", "ACCRUE_ALWAYS"),
+        (WITH_ACCOUNTS, "age", "ok", "no PriorityFlags"),
+        (WITH_ACCOUNTS | {"priorityflags": "ACCRUE_ALWAYS"}, "age", "warn", "ACCRUE_ALWAYS"),
+        ({}, "age", "warn", "counts for nothing without slurmdbd, nor does fair-share (measured on 22.05.8)"),
+        (
+            {"accountingstoragetype": ""},
+            "age",
+            "warn",
+            "counts for nothing without slurmdbd, nor does fair-share (measured on 22.05.8)",
+        ),
+        ({"priorityflags": "ACCRUE_ALWAYS"}, "second thoughts", "ok", "a held link keeps its priority"),
+        ({"prioritytype": "priority/basic"}, "age", "ok", "priority/basic"),
+        (WITH_ACCOUNTS | {"prioritytype": "priority/basic"}, "age", "ok", "priority/basic"),
         ({"schedulerparameters": "bf_window=60,bf_interval=7"}, "backfill", "ok", "plans 60 min ahead, every 7 s"),
         ({"schedulertype": "sched/builtin"}, "backfill", "warn", "sched/builtin"),
         ({"minjobage": "60 sec"}, "MinJobAge", "warn", "60 s"),
@@ -120,11 +133,16 @@ def test_what_a_setting_means(options: dict[str, str], what: str, level: str, va
 )
 def test_what_holds_are_worth_beside_fair_share(age: str, share: str, level: str, advice: str) -> None:
     options = {"prioritytype": "priority/multifactor", "priorityweightage": age, "priorityweightfairshare": share}
-    told = found(Site(**options, prioritymaxage="14-00:00:00"))["holds"]
+    told = found(Site(**options, **WITH_ACCOUNTS, prioritymaxage="14-00:00:00"))["holds"]
     assert (told.level, told.value) == (
         level, f"PriorityWeightAge={int(age):,} after 14-00:00:00, PriorityWeightFairshare={int(share):,}",
     )  # fmt: skip
     assert advice in told.advice
+
+
+def test_without_slurmdbd_the_weights_of_holds_are_ignored() -> None:
+    told = found(Site(prioritytype="priority/multifactor", priorityweightage="7000", priorityweightfairshare="4000"))
+    assert told["holds"].value == "PriorityWeightAge=7,000 and PriorityWeightFairshare=4,000 are ignored"
 
 
 def test_without_weights_nothing_is_said_of_holds() -> None:
@@ -132,21 +150,28 @@ def test_without_weights_nothing_is_said_of_holds() -> None:
     assert "holds" not in found(Site(prioritytype="priority/basic", priorityweightage="0"))
 
 
-KEPT, WITH_ACCOUNTS = "measured on 22.05.8", {"accountingstoragetype": "accounting_storage/slurmdbd"}
-LIMITED = {"accountingstorageenforce": "associations,limits,qos"}
+KEPT = "measured on 22.05.8"
+LIMITED = WITH_ACCOUNTS | {"accountingstorageenforce": "associations,limits,qos"}
 
 
 @pytest.mark.parametrize(
     ("options", "version", "limits", "level", "value", "advice"),
     [
-        ({}, "22.05.8", None, "ok", KEPT, "none, since there are no accounts"),
+        ({}, "22.05.8", None, "ok", "a held link keeps its priority", "only loses its turn"),
         (WITH_ACCOUNTS, "22.05.2", None, "ok", KEPT, "not known, sacctmgr does not tell"),
         (WITH_ACCOUNTS, "22.05.8", (), "ok", KEPT, "none that sacctmgr shows"),
         (WITH_ACCOUNTS, "22.05.8", tuple(f"qos q{k} GrpJobsAccrue=1" for k in range(6)), "ok", KEPT, "=1 and 2 more"),
-        ({}, "25.11.7", None, "warn", "is not known for 25.11.7", "compare AccrueTime before and after"),
-        ({"prioritytype": "priority/basic"}, "22.05.8", None, "ok", "no job has an age here", "only loses its turn"),
+        (WITH_ACCOUNTS, "25.11.7", None, "warn", "is not known for 25.11.7", "compare AccrueTime before and after"),
+        (
+            {"prioritytype": "priority/basic"},
+            "22.05.8",
+            None,
+            "ok",
+            "a held link keeps its priority",
+            "only loses its turn",
+        ),
         (LIMITED, "22.05.8", None, "warn", "age begins anew", "AccountingStorageEnforce=associations,limits,qos: "),
-        (LIMITED | WITH_ACCOUNTS, "22.05.8", ("assoc x ada MaxJobsAccrue=2",), "warn", "anew", "ada MaxJobsAccrue=2"),
+        (LIMITED, "22.05.8", ("assoc x ada MaxJobsAccrue=2",), "warn", "anew", "ada MaxJobsAccrue=2"),
         (
             LIMITED | {"priorityflags": "accrue_always"},
             "22.05.8",
@@ -156,14 +181,21 @@ LIMITED = {"accountingstorageenforce": "associations,limits,qos"}
             "costs no age",
         ),
         (
-            {"accountingstorageenforce": "associations"},
+            WITH_ACCOUNTS | {"accountingstorageenforce": "associations"},
             "22.05.8",
             None,
             "ok",
             KEPT,
-            "none, since there are no accounts",
+            "not known, sacctmgr does not tell",
         ),
-        ({"priorityflags": "accrue_always"}, "25.11.7", None, "ok", "held jobs gain age here", "costs no age"),
+        (
+            WITH_ACCOUNTS | {"priorityflags": "accrue_always"},
+            "25.11.7",
+            None,
+            "ok",
+            "held jobs gain age here",
+            "costs no age",
+        ),
     ],
 )
 def test_what_is_known_and_not_known_of_second_thoughts(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from mirage.sim.cluster import Limit
 from mirage.sim.slurm_conf.associations import Association, age_limits, read_associations
 from mirage.sim.slurm_conf.priority_weights import with_priority_weights
 from mirage.sim.slurm_conf.qos import QosTable, read_qos
-from mirage.sim.slurm_conf.settings import SlurmSettings, read_options
+from mirage.sim.slurm_conf.settings import SlurmSettings, ignored_weights, read_options
 from mirage.trace.table import JobTable
 
 _OF_A_SCHEDULER = ("schedulertype", "schedulerparameters", "prioritytype", "selecttype", "clustername")
@@ -63,15 +63,17 @@ def read_told(
     Raises:
         ConfigurationError: A file cannot be read, or is something else.
     """
-    found, by = SlurmSettings(), "Slurm's defaults"
+    found, by, ignored = SlurmSettings(), "Slurm's defaults", dict[str, float]()
     if slurm_conf is not None:
         options = read_options(slurm_conf)
         _check_scheduler(slurm_conf, options)
         found, by = SlurmSettings.from_options(options, slurm_conf), slurm_conf
+        ignored = dict.fromkeys(ignored_weights(options), 0.0)
     elif settings == "lonestar6":
         found, by = SlurmSettings.lonestar6(), settings
     if sprio is not None:
         found, by = with_priority_weights(found, sprio), f"{by}, weights {sprio}"
+        found = replace(found, **ignored)  # type: ignore[arg-type]
     accounts = () if associations is None else read_associations(associations)
     return Told(found, by, None if qos is None else read_qos(qos), qos or "", accounts, associations or "")
 

@@ -53,7 +53,7 @@ def survey(slurm: SlurmClient) -> list[Finding]:
     found.append(Finding(OK, "controller", value, "the chains of a store belong to this cluster and to no other"))
     found += [check(options) for check in _CHECKS]
     found.append(_second_thoughts(slurm, version, options))
-    if "priorityweightage" in options and not options.get("prioritytype", "").endswith("basic"):
+    if "priorityweightage" in options and not _is_basic(options):
         found.append(_age_against_fair_share(options))
     found.append(_limits(machine))
     found.append(_accounting(slurm, options, queue.time_s))
@@ -70,8 +70,25 @@ def _controllers(options: Mapping[str, str]) -> str:
     return f"{', '.join(hosts) or 'unknown host'}, port {options.get('slurmctldport', 'unknown')}"
 
 
-def _flags(options: Mapping[str, str]) -> Finding:
+def _is_basic(options: Mapping[str, str]) -> bool:
+    return options.get("prioritytype", "").lower().endswith("basic")
+
+
+def _has_slurmdbd(options: Mapping[str, str]) -> bool:
+    return options.get("accountingstoragetype", "").lower().endswith("slurmdbd")
+
+
+def _age(options: Mapping[str, str]) -> Finding:
+    """Whether jobs gain priority by age, and from when on."""
     flags = options.get("priorityflags", "")
+    if _is_basic(options):
+        advice = "no job has an age: priority is the order of submission, also of jobs that a dependency holds"
+        return Finding(OK, "age", options["prioritytype"], advice)
+    if not _has_slurmdbd(options):
+        value = f"counts for nothing without slurmdbd, nor does fair-share (measured on {MEASURED})"
+        return Finding(
+            WARN, "age", value, "slurmctld ignores PriorityWeightAge and PriorityWeightFairshare, as do forecasts"
+        )
     if "ACCRUE_ALWAYS" in flags.upper():
         return Finding(
             WARN, "age", flags, "jobs held by a dependency gain priority by age, too: waiting costs less than elsewhere"
@@ -82,9 +99,8 @@ def _flags(options: Mapping[str, str]) -> Finding:
 def _second_thoughts(slurm: SlurmClient, version: Version, options: Mapping[str, str]) -> Finding:
     """Whether a link that competes can be held again, and be let loose, without losing its age."""
     what = "second thoughts"
-    kind = options.get("prioritytype", "")
-    if kind.endswith("basic"):
-        return Finding(OK, what, f"{kind}: no job has an age here", "a link that is held again only loses its turn")
+    if _is_basic(options) or not _has_slurmdbd(options):
+        return Finding(OK, what, "a held link keeps its priority", "a link that is held again only loses its turn")
     if "ACCRUE_ALWAYS" in options.get("priorityflags", "").upper():
         return Finding(OK, what, "held jobs gain age here, ACCRUE_ALWAYS", "so holding a link again costs no age")
     enforced = options.get("accountingstorageenforce", "").lower()
@@ -106,6 +122,9 @@ def _age_against_fair_share(options: Mapping[str, str]) -> Finding:
     age, share = (_weight(options, key) for key in ("priorityweightage", "priorityweightfairshare"))
     oldest = options.get("prioritymaxage", "7-00:00:00")
     value = f"PriorityWeightAge={age:,} after {oldest}, PriorityWeightFairshare={share:,}"
+    if not _has_slurmdbd(options):
+        value = f"PriorityWeightAge={age:,} and PriorityWeightFairshare={share:,} are ignored"
+        return Finding(WARN, what, value, "a link that is submitted early only comes before its equals")
     if age == 0:
         advice = "no job gains by its age: a link that is submitted early only comes before its equals"
         return Finding(WARN, what, value, advice)
@@ -169,7 +188,7 @@ def _preemption(options: Mapping[str, str]) -> Finding:
     )
 
 
-_CHECKS: tuple[Callable[[Mapping[str, str]], Finding], ...] = (_flags, _backfill, _memory, _preemption)
+_CHECKS: tuple[Callable[[Mapping[str, str]], Finding], ...] = (_age, _backfill, _memory, _preemption)
 
 
 def _limits(machine: Machine) -> Finding:

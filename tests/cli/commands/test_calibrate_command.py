@@ -79,7 +79,10 @@ def test_what_is_told_is_taken_and_not_inferred(trace: str, tmp_path: Path, caps
     head, *rows = Path(trace).read_text().splitlines()
     named, conf, qos, out = (tmp_path / name for name in ("jobs.csv", "slurm.conf", "qos.txt", "cluster.toml"))
     named.write_text("\n".join([f"{head},qos", *(f"{row},normal" for row in rows)]))
-    conf.write_text("Configuration data as of today\nPriorityType = priority/multifactor\nPriorityWeightAge = 640\n")
+    conf.write_text(
+        "Configuration data as of today\nPriorityType = priority/multifactor\nPriorityWeightAge = 640\n"
+        + "AccountingStorageType = accounting_storage/slurmdbd\n"
+    )
     qos.write_text("Name|Priority|Preempt|MaxJobsPU\nnormal|0||3\n")
     words = ["--columns", f"{MAP},qos=qos", "--slurm-conf", str(conf), "--qos", str(qos), "-o", str(out)]
     assert main(["calibrate", str(named), *words]) == 0

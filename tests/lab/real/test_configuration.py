@@ -132,10 +132,15 @@ def test_what_depends_on_the_place_and_the_port() -> None:
                 "AccountingStorageTRES": "gres/gpu",
             },
         ),
+        ({"enforce": "associations"}, {}),
     ],
 )  # fmt: skip
 def test_what_a_description_changes_and_nothing_else(spec: dict[str, Any], expected: dict[str, str | None]) -> None:
     assert changed(**spec) == expected
+
+
+def test_accounting_enforces_what_is_asked_for() -> None:
+    assert changed(accounting=True, enforce="associations")["AccountingStorageEnforce"] == "associations"
 
 
 def test_a_cluster_without_gpus_names_none() -> None:

@@ -20,6 +20,9 @@ from mirage.trace.table import JobTable
 SILENT = replace(SlurmSettings(), limit_check_s=30, consecutive=True)
 """What a slurm.conf means that says nothing."""
 
+SLURMDBD = "AccountingStorageType=accounting_storage/slurmdbd"
+"""Without it slurmctld ignores the weights of age and fair-share."""
+
 Write = Callable[..., Path]
 
 
@@ -52,8 +55,12 @@ def conf(tmp_path: Path) -> Write:
         ),
         ("SchedulerType=sched/backfill", {}),
         ("SchedulerParameters=bf_window=-1,bf_resolution=0,bf_interval=0,bf_max_job_test=0,default_queue_depth=-1", {}),
-        ("PriorityWeightAge=1000", {"weight_age": 1000}),
-        ("PriorityWeightFairshare=2", {"weight_fairshare": 2}),
+        (f"{SLURMDBD}\nPriorityWeightAge=1000", {"weight_age": 1000}),
+        (f"{SLURMDBD}\nPriorityWeightFairshare=2", {"weight_fairshare": 2}),
+        (f"{SLURMDBD}\nPriorityType=priority/basic\nPriorityWeightAge=1\nPriorityWeightTRES=CPU=7", {}),
+        ("PriorityType=priority/basic\nPriorityWeightQOS=1\nPriorityWeightPartition=2\nPriorityWeightJobSize=3", {}),
+        ("PriorityWeightAge=1000\nPriorityWeightFairshare=2", {}),
+        ("AccountingStorageType=accounting_storage/none\nPriorityWeightAge=1\nPriorityWeightQOS=5", {"weight_qos": 5}),
         ("PriorityWeightJobSize=3", {"weight_size": 3}),
         ("PriorityWeightPartition=4", {"weight_partition": 4}),
         ("PriorityWeightQOS=5", {"weight_qos": 5}),

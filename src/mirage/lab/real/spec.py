@@ -25,7 +25,10 @@ class LabSpec:
     Attributes:
         directory: Everything it writes is in here.
         port: First of the ports it uses: +0 … +3 and one a node from +100; 0 to look for free ones.
-        accounting: Whether to run MariaDB and slurmdbd, with the QOS ``low``, ``normal`` and ``high``.
+        accounting: Whether to run MariaDB and slurmdbd, with the QOS ``low``, ``normal`` and ``high``. Without them
+            slurmctld ignores the weights of age and fair-share.
+        enforce: ``AccountingStorageEnforce``, with accounting; with ``limits`` age begins anew when a held job is
+            released.
         rest: Whether to run slurmrestd.
         speed: Seconds that pass in the cluster in one second outside.
         preempt: ``none``, ``qos`` or ``partition_prio``.
@@ -42,6 +45,7 @@ class LabSpec:
     memory_mib: int = 512_000
     port: int = 0
     accounting: bool = False
+    enforce: str = "associations,limits,qos"
     rest: bool = False
     speed: int = 1
     preempt: str = "none"
@@ -216,7 +220,7 @@ def _accounting(spec: LabSpec) -> list[str]:
         "AccountingStorageHost=localhost",
         f"AccountingStoragePort={spec.port + DATABASE_DAEMON}",
         f"AccountingStoragePass={spec.run}/munge.sock",
-        "AccountingStorageEnforce=associations,limits,qos",
+        f"AccountingStorageEnforce={spec.enforce}",
         "AccountingStoreFlags=job_comment",
         *(["AccountingStorageTRES=gres/gpu"] if spec.gpus else []),
     ]

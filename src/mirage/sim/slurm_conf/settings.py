@@ -143,6 +143,7 @@ class SlurmSettings:
         always = "ACCRUE_ALWAYS" in options.get("priorityflags", "").upper()
         found["hold_keeps_age"] = always or not enforced & _ENFORCE_LIMITS
         found["favor_small"] = options.get("priorityfavorsmall", "no").lower() == "yes"
+        found |= dict.fromkeys(ignored_weights(options), 0.0)
         try:
             return replace(cls(), **found)  # type: ignore[arg-type]
         except ConfigurationError as error:
@@ -191,6 +192,22 @@ _ENFORCE_LIMITS = {"limits", "safe", "all"}
 _CREDENTIAL = re.compile(r"cred_expire=(\d+)", re.IGNORECASE)
 _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*$", re.IGNORECASE)
 _OPTION = re.compile(r"\s*([A-Za-z]+)\s*=\s*(\S.*?)\s*$")
+
+
+def ignored_weights(options: Mapping[str, str]) -> tuple[str, ...]:
+    """The settings of weights that slurmctld ignores: all of priority/basic, two without slurmdbd.
+
+    Without ``AccountingStorageType=accounting_storage/slurmdbd``, which is not the default, priority/multifactor logs
+    that age and fair-share are ignored, and both factors stay 0 (measured on 22.05.8). ``scontrol show config`` and
+    ``sprio -w`` show their weights all the same.
+
+    Args:
+        options: Keys in lower case.
+    """
+    if options.get("prioritytype", "").lower().endswith("basic"):
+        return (*_PRIORITY_WEIGHTS.values(), *_TRES_WEIGHTS.values())
+    with_slurmdbd = options.get("accountingstoragetype", "").lower().endswith("slurmdbd")
+    return () if with_slurmdbd else ("weight_age", "weight_fairshare")
 
 
 def _scheduler_parameters(options: Mapping[str, str], path: str | Path) -> dict[str, float | bool]:
