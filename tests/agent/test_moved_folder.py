@@ -77,7 +77,7 @@ def test_jobs_are_given_the_folder_where_it_is(home: Home) -> None:
     now = moved(home)
     link = link_submission(chain, "safe", 1, MISSING, False, now.folder)
     assert link.environment["MIRAGE_HOME"] == str(now.folder)
-    assert link.options["export"] == "MIRAGE_HOME,MIRAGE_CHAIN,MIRAGE_LINK,MIRAGE_TAG"
+    assert link.options["export"] == "MIRAGE_HOME,MIRAGE_CHAIN,MIRAGE_LINK,MIRAGE_TAG,MIRAGE_READY_AFTER"
 
 
 def test_absolute_paths_of_earlier_versions_lead_to_the_new_place(home: Home) -> None:

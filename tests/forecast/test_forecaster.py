@@ -259,3 +259,16 @@ def test_a_link_that_competes_counts_once() -> None:
     assert loses.forecast(competes, delays).starts_s.tolist() == [[NOW + 2 * HOUR_S, NOW + 5 * HOUR_S]] * 2
     # held for four hours, it lets two of the three go first, and comes before the last of them
     assert plays.forecast(competes, delays).starts_s.tolist() == [[NOW + 2 * HOUR_S, NOW + 4 * HOUR_S]] * 2
+
+
+def test_a_link_of_a_higher_tier_comes_first_whatever_the_priorities() -> None:
+    low = [
+        {"nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 60, "priority": 900.0, "partition": 1, "id": k}
+        for k in range(3)
+    ]
+    seen = replace(full_machine(left_s=2 * HOUR_S), pending=jobs(*low), chain=chain(NOW + 2 * DAY_S, nodes=2))
+    both = replace(seen, nodes=replace(seen.nodes, allowed=np.ones((2, 1), dtype=np.bool_)))
+    plays = Forecaster(2, scheduler=SlurmSettings(weight_partition=10.0))
+    assert plays.forecast(both, NOW_ONLY).starts_s.tolist() == [[NOW + 5 * HOUR_S]] * 2
+    tiered = replace(both, tiers=(9, 1))
+    assert plays.forecast(tiered, NOW_ONLY).starts_s.tolist() == [[NOW + 2 * HOUR_S]] * 2

@@ -201,6 +201,8 @@ class View:
         held: Jobs that do not compete now: held, waiting for a time or for another job, or over a limit of their user.
         chain: The chain to decide about; None for policies of the whole cluster.
         qos_factor: By code of the QOS, its priority over the largest, 0 … 1; empty where it is unknown.
+        tiers: By code of the partition, its ``PriorityTier``: jobs of a higher one come first, whatever their
+            priorities; empty where all are equal.
         phase_s: Seconds since the ten-minute pass of ``mirage-2023``; 0 elsewhere, as no Slurm tells it.
     """
 
@@ -213,3 +215,4 @@ class View:
     chain: Chain | None = None
     phase_s: int = 0
     qos_factor: tuple[float, ...] = ()
+    tiers: tuple[int, ...] = ()

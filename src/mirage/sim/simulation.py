@@ -302,7 +302,9 @@ class Simulation:
         phase_s = (self.now_s - int(self.world.settings["epoch_s"][0])) % TEN_MINUTES_S if self.spec.minutes else 0
         logged = int(self.state.clock["n_log"][0])
         self.ended = self.ended.caught_up(self.past, self.state.log, logged, self.in_past + logged, self.labels)
-        return observe(self.world, self.state, self.ended.ended(), self.labels, chain, phase_s)
+        tiers = tuple(partition.tier for partition in self.cluster.partitions) if self.spec.tiers else ()
+        tiers = tiers if len(set(tiers)) > 1 else ()
+        return observe(self.world, self.state, self.ended.ended(), self.labels, chain, phase_s, tiers)
 
     def apply(self, plan: Plan) -> None:
         """Check and apply a plan, action by action.

@@ -81,7 +81,14 @@ def view_of(
         running=columns.running(running),
         held=columns.held(held),
         ended=ended_of(ended, names),
+        tiers=tiers_of(machine, known),
     )
+
+
+def tiers_of(machine: Machine, known: Mapping[str, int]) -> tuple[int, ...]:
+    """By code of the partition, its tier; none where all are equal."""
+    tiers = {known[partition.name]: partition.priority_tier for partition in machine.partitions}
+    return tuple(tiers.get(code, 1) for code in range(len(known))) if len(set(tiers.values())) > 1 else ()
 
 
 def in_order(pending: Iterable[QueuedJob], machine: Machine) -> list[QueuedJob]:

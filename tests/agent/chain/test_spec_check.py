@@ -14,7 +14,9 @@ from mirage.agent.chain.spec_check import (
     default_grace_s,
     least_limit_s,
     limit_s,
+    policy_name,
     signal_name,
+    slurm_warning_s,
 )
 from mirage.agent.model import ChainSpec
 from mirage.agent.policy_runner.question import PolicyRequest, settings_for
@@ -98,3 +100,29 @@ def test_banked_age_reaches_the_policy_and_is_kept() -> None:
     assert not settings_for(PolicyRequest("reactive", 1.0, 1.0), {}).bank_age
     spec = ChainSpec(Submission("job.sh"), bank_age=True, least_limit_s=600)
     assert spec_from_json(spec_to_json(spec), "train") == spec
+
+
+@pytest.mark.parametrize(
+    ("given", "signal", "grace_s", "warning_s"),
+    [
+        ({"time": "60"}, "USR2", 120, 120),
+        ({}, "USR2", 120, 120),
+        ({"time": "2"}, "USR2", 100, 60),  # at most half of the limit
+        ({"time": "60", "signal": "B:TERM@30"}, "USR2", 120, 0),  # the user has one of their own
+        ({"time": "60"}, "", 120, 0),
+        ({"time": "UNLIMITED"}, "USR2", 120, 0),
+        ({"time": "3-0"}, "USR2", 100_000, 65_535),
+    ],
+)
+def test_slurm_s_own_signal_comes_the_grace_before_the_limit(
+    given: dict[str, str], signal: str, grace_s: int, warning_s: int
+) -> None:
+    assert slurm_warning_s(given, signal, grace_s) == warning_s
+
+
+def test_a_chain_that_is_never_to_hold_two_takes_a_policy_that_never_does() -> None:
+    assert policy_name(None, never_two=False) == "what-if"
+    assert policy_name(None, never_two=True) == "dependency"
+    assert policy_name("singleton:2", never_two=True) == "singleton:2"
+    with pytest.raises(ConfigurationError, match=r"--policy lead:4 may start .* choose from reactive, dependency"):
+        policy_name("lead:4", never_two=True)

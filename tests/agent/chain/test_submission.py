@@ -33,6 +33,17 @@ def test_what_the_user_waits_for_holds_the_first_link_only() -> None:
     assert "begin" not in later
 
 
+def test_slurm_itself_is_to_signal_a_link_where_the_chain_says_so() -> None:
+    def signal(**spec: object) -> str | None:
+        asked = Submission("job.sh", {"time": "60"})
+        chain = Chain(1, "train", ChainSpec(asked, **spec), 0, key="deer")
+        return link_submission(chain, "safe", 2, 17, hold=True).options.get("signal")
+
+    assert signal(slurm_warning_s=120) == "B:USR2@120"
+    assert signal(slurm_warning_s=30, signal="10") == "B:10@30"
+    assert signal() is None
+
+
 def test_the_job_is_told_who_it_is() -> None:
     told = composed(environment={"HOME": "/home/ada"}).environment
     assert told == {

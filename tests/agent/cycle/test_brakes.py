@@ -1,15 +1,15 @@
-"""The brake on chains whose links end at once: counted, slowed down, paused, and calm again."""
+"""Brakes on chains: links that end at once are counted and slowed down, and a day has a budget of links."""
 
 from __future__ import annotations
 
 import pytest
-from one_chain import NOW_S, OneChain, ended
+from one_chain import NOW_S, OneChain, ended, planned
 
-from mirage.agent.cycle.brakes import BROKEN, count_end, pause
+from mirage.agent.cycle.brakes import BROKEN, count_end, links_a_day, pause, pause_if_spent
 from mirage.agent.cycle.submit import clock_of
 from mirage.agent.model import ChainState, Link
 from mirage.agent.settings import AgentSettings
-from mirage.duration import UNLIMITED_S
+from mirage.duration import DAY_S, UNLIMITED_S
 from mirage.job_state import MISSING, JobState
 
 
@@ -137,3 +137,38 @@ def test_a_pause_says_why() -> None:
     assert pause(world.context, world.context.chains[1], "the user's wish") == world.chain
     assert (world.chain.state, world.chain.why) == (ChainState.PAUSED, "the user's wish")
     assert world.events == [(0, "paused", "the user's wish")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "limit_s", "most"),
+    [(0, 48 * 3_600, 8), (0, 1_500, 3 * 58 + 5), (0, MISSING, 8), (0, UNLIMITED_S, 8), (7, 1_500, 7)],
+)
+def test_a_day_s_budget_of_links_follows_from_their_limit(asked: int, limit_s: int, most: int) -> None:
+    assert links_a_day(OneChain(links_a_day=asked).chain, limit_s) == most
+
+
+def started(*ages_s: int, outcome: JobState = JobState.TIMEOUT, **known: object) -> OneChain:
+    """A chain whose links started so long ago, and whose next is to be submitted at a late hour."""
+    now_s = 10 * DAY_S
+    links = [ended(k, outcome, started_s=now_s - age_s, limit_s=1_500) for k, age_s in enumerate(ages_s, 1)]
+    world = OneChain(*links, planned(len(links) + 1), links_a_day=3, chain=known)
+    world.context.now_s = now_s
+    world.store.links = lambda chain: world.links  # type: ignore[attr-defined]
+    return world
+
+
+@pytest.mark.parametrize(
+    ("world", "paused"),
+    [
+        (started(9_000, 6_000), False),
+        (started(9_000, 6_000, 3_000), True),
+        (started(DAY_S + 1, 9_000, 6_000), False),
+        (started(DAY_S + 1, 9_000, 6_000, 3_000), True),
+        (started(12_000, 9_000, 6_000, 3_000, resumed_s=10 * DAY_S - 8_000), False),
+        (started(12_000, 9_000, 6_000, 3_000, outcome=JobState.PREEMPTED), False),  # each replaces one that was lost
+    ],
+)
+def test_a_chain_that_has_spent_its_links_is_paused(world: OneChain, paused: bool) -> None:
+    pause_if_spent(world.context, world.chain)
+    assert world.chain.state is (ChainState.PAUSED if paused else ChainState.ACTIVE)
+    assert ("3 may (--links-a-day)" in world.chain.why) == paused

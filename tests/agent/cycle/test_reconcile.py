@@ -330,3 +330,21 @@ def test_a_job_that_can_neither_be_released_nor_cancelled_is_tried_again() -> No
     assert followed(world).releases == {(1, 1): 1}
     assert (world.links, world.events) == ([queued(1, reason=HELD_UP.reason)], [WAITS])
     assert world.trouble == "job 101 cannot be cancelled (job 101: launch failed requeued held): neither"
+
+
+@pytest.mark.parametrize("before", [running(1), ended(1)])
+def test_a_link_that_someone_else_releases_leaves_a_line_in_the_log(before: Link) -> None:
+    world = OneChain(before, held(2)).shows(job(101, JobState.RUNNING, link=1), job(102, link=2, eligible_s=9_990))
+    followed(world)
+    assert world.links[1].state is LinkState.QUEUED
+    released = [kind for link, kind, _ in world.events if link == 2]
+    assert released == (["released-elsewhere"] if before.state is LinkState.RUNNING else [])
+
+
+@pytest.mark.parametrize(("reason", "noted"), [("JobHeldAdmin", True), ("JobHeldUser", True), ("Dependency", False)])
+def test_a_hold_is_noticed_while_a_link_still_waits_for_the_one_before(reason: str, noted: bool) -> None:
+    waits = job(102, link=2, dependency="afterany:101(unfulfilled)", reason=reason, priority=0.0)
+    world = OneChain(running(1), held(2)).shows(job(101, JobState.RUNNING, link=1), waits)
+    followed(world)
+    assert (world.links[1].state, world.links[1].reason) == (LinkState.HELD, reason if noted else "")
+    assert [kind for link, kind, _ in world.events if link == 2] == (["waits"] if noted else [])

@@ -120,6 +120,7 @@ def test_a_file_that_cannot_be_read_is_no_state(file: Path, text: str) -> None:
         (ELSEWHERE, -900, NOW_S - 241, False),
         (f"{socket.gethostname()}:4194304:1", 100, NOW_S, False),  # it is dead
     ],
+    ids=["here", "here without its lease", "elsewhere", "elsewhere of late", "elsewhere too long ago", "dead"],
 )
 def test_whose_outage_counts(
     store: SqlStore, file: Path, holder: str, lease_s: int, written_s: int, is_known: bool

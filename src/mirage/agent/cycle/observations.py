@@ -22,6 +22,9 @@ CLOCKS_DIFFER_S = 30
 RAN = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.TIMEOUT, JobState.OUT_OF_MEMORY, JobState.NODE_FAIL})
 """How a job ends that has run, be it for less than a second; one cancelled in the queue is given a start, too."""
 
+ON_HOLD = "JobHeld"
+"""How Slurm's reasons for a user's or an administrator's hold begin: such a link cannot start when its turn comes."""
+
 _HELD_BY_SLURM = re.compile(r"requeued[ _]held|JobHoldMaxRequeue", re.IGNORECASE)
 """Reasons that squeue gives for a job which Slurm, not a person, has put on hold."""
 
@@ -55,7 +58,8 @@ def seen_in_queue(link: Link, job: QueuedJob, now_s: int, spec: ChainSpec | None
             columns |= _running(link, job, now_s)
     else:
         columns |= _over(link, job, now_s)
-    reason = job.reason if job.state is JobState.PENDING and not job.dependency else ""
+    waits = job.state is JobState.PENDING and (not job.dependency or job.reason.startswith(ON_HOLD))
+    reason = job.reason if waits else ""
     if reason == "BeginTime" and link.begins_s > now_s:  # we have put it off
         reason = ""
     if reason != link.reason:

@@ -7,6 +7,7 @@ assume.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,8 @@ def cluster_of(view: View) -> Cluster:
     else:
         groups = {b: NodeGroup(f"node{b}", 1, *map(int, view.nodes.capacity[b])) for b in rows}
     partitions = [
-        Partition(f"partition{p}", tuple(groups[b].name for b in rows if allowed[b]))
-        for p, allowed in enumerate(view.nodes.allowed)
+        Partition(f"partition{p}", tuple(groups[b].name for b in rows if allowed[b]), tier=tier)
+        for p, (allowed, tier) in enumerate(zip(view.nodes.allowed, view.tiers or repeat(1)))
     ]
     return Cluster(tuple(groups.values()), tuple(partitions), shared_nodes=not view.nodes.pools)
 

@@ -33,7 +33,13 @@ _present = _values_of(CLOCK, "now_s", "queue_head", "n_pending", "n_running", "n
 
 
 def observe(
-    world: World, state: State, ended: Ended, labels: JobLabels, chain: Chain | None = None, phase_s: int = 0
+    world: World,
+    state: State,
+    ended: Ended,
+    labels: JobLabels,
+    chain: Chain | None = None,
+    phase_s: int = 0,
+    tiers: tuple[int, ...] = (),
 ) -> View:
     """What a policy may know of a simulation now, which stays what it was.
 
@@ -42,6 +48,7 @@ def observe(
         labels: Names and accounts of the jobs.
         chain: The chain to decide about.
         phase_s: As in ``View``.
+        tiers: As in ``View``.
     """
     now_s, head, n_pending, n_running, n_held, _ = _present(state.clock.item())
     waiting, held = state.queue[head : head + n_pending], state.held[:n_held]
@@ -67,6 +74,7 @@ def observe(
         ended=ended,
         chain=chain,
         phase_s=phase_s,
+        tiers=tiers,
     )
 
 

@@ -28,9 +28,9 @@ def test_list(type_: Type) -> None:
     out, err = type_("chain", "list")
     assert err == "not looked at yet; no agent runs: mirage agent start\n"
     assert out.splitlines() == [
-        "CHAIN  STATE   POLICY  LINK  JOB  LINK_STATE  LEFT      NEXT  INTERRUPTED  OVERLAP   WHY",
-        "serve  active  lead:2  2     102  running     01:13:20  held  00:30:00     00:00:00",
-        "train  active  lead:2  0     -    planned     -         -     00:00:00     00:00:00",
+        "CHAIN  STATE   POLICY  LINK  JOB  LINK_STATE  LEFT      NEXT  INTERRUPTED  OVERLAP   UNTOLD  WHY",
+        "serve  active  lead:2  2     102  running     01:13:20  held  00:30:00     00:00:00  1",
+        "train  active  lead:2  0     -    planned     -         -     00:00:00     00:00:00  0",
     ]
 
 
@@ -88,7 +88,7 @@ def test_list_of_a_column_that_there_is_not(type_: Type) -> None:
     _, err = type_("chain", "list", "-o", "chain,node", status=2)
     assert err.splitlines()[-1] == (
         "Error: there is no column 'node'; there are chain, state, policy, link, job, link_state, left, next, "
-        "interrupted, overlap, why"
+        "interrupted, overlap, untold, why"
     )
 
 
@@ -96,8 +96,8 @@ def test_list_as_json_has_every_chain_and_plain_seconds(type_: Type) -> None:
     serve, train, old = json.loads(type_("chain", "list", "--json")[0])
     assert serve == {
         "chain": "serve", "state": "active", "why": "", "policy": "lead:2", "link": 2, "job": 102,
-        "link_state": "running", "left": 4_400, "next": "held", "interrupted": 1_800, "overlap": 0, "as_of": None,
-        "agent": False, "outage_since": None, "outage": None,
+        "link_state": "running", "left": 4_400, "next": "held", "interrupted": 1_800, "overlap": 0, "untold": 1,
+        "as_of": None, "agent": False, "outage_since": None, "outage": None,
     }  # fmt: skip
     assert (train["job"], train["link_state"], train["left"], train["next"]) == (None, "planned", None, None)
     assert (old["chain"], old["state"], old["why"]) == ("train-old", "done", "3 links ran")

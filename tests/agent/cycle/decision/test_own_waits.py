@@ -1,0 +1,133 @@
+"""Brakes on a misled forecast: the least life of a link, and the chain's own waits in place of wrong forecasts."""
+
+from __future__ import annotations
+
+import pytest
+from asked_policies import SUBMIT, WAIT, Deciding, deciding_chain, pair
+from one_chain import OneChain, ended, held, running
+
+from mirage.agent.cycle.decision.own_waits import earliest_release_s, judge_forecast, own_waits_s
+from mirage.agent.model import DecisionRecord, Link
+from mirage.job_state import MISSING
+from mirage.policy.plan import Plan, Submit
+
+LIMIT_S = 3_600
+
+
+def waited(number: int, wait_s: int) -> Link:
+    return ended(number, released_s=4_000, started_s=4_000 + wait_s)
+
+
+@pytest.mark.parametrize(
+    ("waits_s", "least_life", "earliest_s"),
+    [
+        ([], 0.25, 9_900),  # a fourth of its hour
+        ([10], 0.25, 9_900),
+        ([10, 2_500], 0.25, 12_400 - 2_500),
+        ([10, 3_000], 0.25, 12_400 - 3_000),  # links have waited as long as that: it may be released sooner
+        ([3_000], 0.5, 12_400 - 3_000),
+        ([10], 0.5, 10_800),
+        ([10], 0.0, 9_000),
+        ([], 1.0, 12_400),  # never later than the end
+    ],
+)
+def test_a_link_is_not_released_in_the_first_part_of_the_present_one_s_life(
+    waits_s: list[int], least_life: float, earliest_s: int
+) -> None:
+    before = [waited(number, wait_s) for number, wait_s in enumerate(waits_s, 1)]
+    present = running(3, released_s=MISSING)
+    world = OneChain(*before, present, held(4), least_life=least_life)
+    assert earliest_release_s(world.chain, present, world.links, ends_s=12_400) == earliest_s
+
+
+def test_a_wait_counts_from_the_release_to_the_start() -> None:
+    assert own_waits_s([waited(1, 70), running(2, released_s=8_400), held(3)]) == [70, 600]
+
+
+@pytest.mark.parametrize(("at_s", "released"), [(9_899, False), (9_900, True)])
+def test_a_plan_that_submits_too_early_waits_until_the_least_life_is_over(at_s: int, released: bool) -> None:
+    present = running(1, ready_s=9_000, released_s=8_990)
+    deciding = Deciding(deciding_chain(present, held(2), policy="what-if"))
+    world = deciding.world
+    world.context.now_s = at_s
+    deciding.cycle()
+    deciding.runner.say(SUBMIT)
+    deciding.cycle()
+    assert deciding.decided == [(1, "what-if", released)]
+    (record,) = world.store.decided
+    assert record.reason == ("now" if released else "least-life:now")
+    assert [call[0] for call in world.slurm.calls] == (["update"] if released else [])
+    if not released:
+        assert world.chain.next_look_s == 9_900
+
+
+def forecast(
+    low_s: float, high_s: float, *, at_s: int = 8_000, thought: str = "", submits: bool = True
+) -> DecisionRecord:
+    estimate = {"wait_p05_s": low_s, "wait_p50_s": (low_s + high_s) / 2, "wait_p95_s": high_s}
+    return DecisionRecord(1, 1, at_s, "what-if", submits, "now", estimate, {}, thought)
+
+
+class Judged(OneChain):
+    """A chain whose second link was released at 8,000 and has started at 9,000."""
+
+    def __init__(self, *decisions: DecisionRecord, wrong: int = 0) -> None:
+        super().__init__(running(1), running(2, submitted_s=500), chain={"wrong_forecasts": wrong}, policy="what-if")
+        self.store.decisions = lambda chain, last=None: list(decisions)  # type: ignore[attr-defined]
+        judge_forecast(self.context, self.chain, self.links[1])
+
+
+@pytest.mark.parametrize(
+    ("low_s", "high_s", "right"),
+    [
+        (0, 100, True),  # an hour's link: a quarter of an hour off is near enough
+        (0, 99, False),
+        (1_900, 9_000, True),
+        (1_901, 9_000, False),
+        (36_000, 36_000, False),
+    ],
+)
+def test_a_wait_far_outside_of_its_forecast_is_counted(low_s: float, high_s: float, right: bool) -> None:
+    world = Judged(forecast(low_s, high_s), wrong=1)
+    assert world.chain.wrong_forecasts == (0 if right else 2)
+    assert [kind for _, kind, _ in world.events] == ([] if right else ["forecast-wrong"])
+    if not right:
+        assert "own waits decide in place of what-if" in world.events[0][2]
+
+
+@pytest.mark.parametrize(
+    "decisions",
+    [
+        [],
+        [forecast(36_000, 36_000, at_s=400)],  # of a link before it
+        [forecast(36_000, 36_000, submits=False)],
+        [forecast(36_000, 36_000), forecast(0, 1, at_s=8_100, thought="hold", submits=False)],
+        [DecisionRecord(1, 1, 8_000, "lead:1", True, "lead-reached", {"lead_s": 3_600.0}, {})],
+    ],
+)
+def test_without_a_forecast_of_this_release_nothing_is_judged(decisions: list[DecisionRecord]) -> None:
+    world = Judged(*decisions, wrong=1)
+    assert (world.chain.wrong_forecasts, world.events) == (1, [])
+
+
+@pytest.mark.parametrize(("wrong", "decides"), [(1, "what-if"), (2, "own waits for what-if")])
+def test_after_two_wrong_forecasts_the_chain_s_own_waits_decide(wrong: int, decides: str) -> None:
+    links = (waited(1, 300), running(2, ready_s=9_000, released_s=8_990), held(3))
+    deciding = Deciding(OneChain(*links, policy="what-if", chain={"wrong_forecasts": wrong}).shows())
+    world = deciding.world.shows(*pair(2))
+    world.context.now_s = 11_000
+    deciding.cycle()
+    deciding.runner.say(Plan((Submit(reason="too-late-even-now"),), {"wait_p05_s": 5.0}))
+    deciding.cycle()
+    (record,) = world.store.decided
+    assert (record.policy, record.submits) == (decides, wrong < 2)
+    if wrong < 2:
+        return
+    ends_s = 9_000 + LIMIT_S - 120 - 66
+    assert world.chain.next_look_s <= ends_s - 300, "the longest of its own waits ahead of the end"
+    assert record.estimate["wait_p05_s"] == 5.0, "the forecast is recorded, to be judged"
+    deciding.cycle(ends_s - 300 - 11_000)
+    deciding.runner.say(WAIT)
+    deciding.cycle()
+    assert world.store.decided[-1].submits
+    assert world.store.decided[-1].reason == "own-waits:lead-reached"
