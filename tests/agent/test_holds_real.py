@@ -28,6 +28,11 @@ PARTITIONS = (
 )
 """Two chains, each with two nodes and with other jobs of its own, go on side by side."""
 
+BY_AGE = (
+    "PriorityWeightAge=1000000", "PriorityWeightFairshare=0", "PriorityWeightQOS=0", "PriorityWeightPartition=9000000",
+)  # fmt: skip
+"""In a partition age decides, 11 points a second; it needs slurmdbd, and no limits that are enforced."""
+
 SERVE = """#!/bin/bash
 #SBATCH -o /dev/null --exclusive -t 150
 echo "$1 $MIRAGE_LINK starts" >> service.log
@@ -41,7 +46,10 @@ def shell(private_cluster: Any, tmp_path: Path) -> Shell:
         pytest.skip("submitting for a second user needs root")
     for _ in compile_ahead(["engine", "what-if", "slurm"], processes=1):
         pass  # on this clock it would take hours
-    slurm = private_cluster(nodes=4, gpus=0, speed=20, cred_expire_s=600, min_job_age_s=360_000, extra=PARTITIONS)
+    slurm = private_cluster(
+        nodes=4, gpus=0, speed=20, cred_expire_s=600, min_job_age_s=360_000, accounting=True, enforce="",
+        extra=(*PARTITIONS, *BY_AGE),
+    )  # fmt: skip
     shell = Shell(opened(slurm), tmp_path)
     shell.script("serve.sh", SERVE)
     return shell
@@ -136,7 +144,8 @@ def test_it_holds_and_lets_go_as_the_queue_of_others_changes_and_a_held_link_kee
     right.first_ends()
     ran = right.link(2, runs, "as soon as the first link is over it is its turn")
     assert (ran.id, ran.accrues_s) == (banked.id, banked.accrues_s)
-    right.job(late[1], competes, "it came before a job that has competed all the time")
+    waits = right.job(late[1], competes, "it came before a job that has competed all the time")
+    assert ran.priority > waits.priority, "by its age"
 
     left.cancel(*urgent)
     left.first_ends()

@@ -141,6 +141,7 @@ def test_what_a_description_changes_and_nothing_else(spec: dict[str, Any], expec
 
 def test_accounting_enforces_what_is_asked_for() -> None:
     assert changed(accounting=True, enforce="associations")["AccountingStorageEnforce"] == "associations"
+    assert "AccountingStorageEnforce" not in changed(accounting=True, enforce="")
 
 
 def test_a_cluster_without_gpus_names_none() -> None:

@@ -27,8 +27,8 @@ class LabSpec:
         port: First of the ports it uses: +0 … +3 and one a node from +100; 0 to look for free ones.
         accounting: Whether to run MariaDB and slurmdbd, with the QOS ``low``, ``normal`` and ``high``. Without them
             slurmctld ignores the weights of age and fair-share.
-        enforce: ``AccountingStorageEnforce``, with accounting; with ``limits`` age begins anew when a held job is
-            released.
+        enforce: ``AccountingStorageEnforce``, with accounting; empty for nothing. With ``limits`` age begins anew when
+            a held job is released.
         rest: Whether to run slurmrestd.
         speed: Seconds that pass in the cluster in one second outside.
         preempt: ``none``, ``qos`` or ``partition_prio``.
@@ -220,7 +220,7 @@ def _accounting(spec: LabSpec) -> list[str]:
         "AccountingStorageHost=localhost",
         f"AccountingStoragePort={spec.port + DATABASE_DAEMON}",
         f"AccountingStoragePass={spec.run}/munge.sock",
-        f"AccountingStorageEnforce={spec.enforce}",
+        *([f"AccountingStorageEnforce={spec.enforce}"] if spec.enforce else []),
         "AccountingStoreFlags=job_comment",
         *(["AccountingStorageTRES=gres/gpu"] if spec.gpus else []),
     ]
