@@ -234,6 +234,8 @@ class Run:
         self.lab, self.folder = lab, folder
         self.environment = {**os.environ, **cluster.user_environment}
         self.clients: dict[str, Client] = {}
+        self.agent: subprocess.Popen[bytes]
+        self.agent_ends: list[int] = []
 
     def mirage(self, *words: str) -> str:
         """Run a command of Mirage; its output.
@@ -253,33 +255,41 @@ class Run:
 
     def measure(self) -> dict[str, Any]:
         """Run the chains to their end, or until patience is over; what their logs say."""
-        with (self.folder / "agent.log").open("w") as log:
-            agent = subprocess.Popen(
-                [*MIRAGE, "agent", "run", "--command-timeout", str(60 * self.lab.speed), "--calibrate-every", "0"],
-                env=self.environment, cwd=self.folder, stderr=log,
-            )  # fmt: skip
-            try:
-                for k, case in enumerate(self.lab.cases):
-                    self._submit(case, FIRST_PORT + k)
-                ended = self._await_end()
-                lost = {name: client.stop() for name, client in self.clients.items()}
-                for case in self.lab.cases:
-                    self._stop(case)
-                time.sleep(6)
-                shown = {
-                    case.name: json.loads(self.mirage("chain", "show", case.chain, "--json")) for case in self.lab.cases
-                }
-                events = {case.name: self._events(case) for case in self.lab.cases}
-            finally:
-                for client in self.clients.values():
-                    client.watcher.poll() is None and client.watcher.kill()
-                agent.terminate()
-                agent.wait(60)
+        self._start_agent()
+        try:
+            for k, case in enumerate(self.lab.cases):
+                self._submit(case, FIRST_PORT + k)
+            ended = self._await_end()
+            lost = {name: client.stop() for name, client in self.clients.items()}
+            for case in self.lab.cases:
+                self._stop(case)
+            time.sleep(6)
+            self._revive_agent()
+            shown = {c.name: json.loads(self.mirage("chain", "show", c.chain, "--json")) for c in self.lab.cases}
+            events = {case.name: self._events(case) for case in self.lab.cases}
+        finally:
+            for client in self.clients.values():
+                if client.watcher.poll() is None:
+                    client.watcher.kill()
+            self.agent.terminate()
+            self.agent.wait(60)
         return {
             case.name: self._figures(case, ended[case.name], shown[case.name], events[case.name])
             | ({"requests": lost[case.name]} if case.name in lost else {})
             for case in self.lab.cases
         }
+
+    def _start_agent(self) -> None:
+        words = ["agent", "run", "--command-timeout", str(60 * self.lab.speed), "--calibrate-every", "0"]
+        with (self.folder / "agent.log").open("a") as log:
+            self.agent = subprocess.Popen([*MIRAGE, *words], env=self.environment, cwd=self.folder, stderr=log)
+
+    def _revive_agent(self) -> None:
+        """Start the agent again where it has ended: an account without an agent would say nothing of it."""
+        if self.agent.poll() is not None:
+            self.agent_ends.append(self.agent.returncode)
+            print(f"{self.lab.name}: the agent ended with status {self.agent.returncode}", file=sys.stderr)
+            self._start_agent()
 
     def _submit(self, case: Case, port: int) -> None:
         script = self.folder / f"{case.chain}.sh"
@@ -313,6 +323,7 @@ class Run:
         until_s = time.monotonic() + self.lab.patience_s
         while True:
             time.sleep(5)
+            self._revive_agent()
             rows = {row["chain"]: row for row in json.loads(self.mirage("chain", "list", "--json"))}
             at_end = [rows[c.chain]["state"] == "done" or rows[c.chain]["link"] == c.links for c in self.lab.cases]
             print(f"{self.lab.name}: {sum(at_end)} of {len(at_end)} chains at their last link", file=sys.stderr)
@@ -360,13 +371,15 @@ def run_lab(lab: Lab, folder: Path) -> dict[str, Any]:
     cluster = PrivateCluster(spec)
     cluster.up()
     try:
-        chains = Run(cluster, folder, lab).measure()
+        run = Run(cluster, folder, lab)
+        chains = run.measure()
     finally:
         cluster.purge()
     return {
         "speed": lab.speed,
         "tolerance_s": lab.tolerance_s,
         "took_s": round(time.monotonic() - begun_s),
+        "agent_ends": run.agent_ends,
         "chains": chains,
     }
 
@@ -439,6 +452,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         f"{totals['in_time']} of {totals['hand_overs']} predecessors in time, {totals['warned']} warned at all; "
         f"the worst {totals['worst_margin_s']} s against its grace (never warned counts as at its limit)"
     )
+    for name, lab in found.items():
+        if lab["agent_ends"]:
+            print(f"{name}: the agent ended and was started again, statuses {lab['agent_ends']}")
     for key, by_chain in totals["account_differences_s"].items():
         worst = max(by_chain, key=lambda name: abs(by_chain[name]))
         print(f"{key}, agent minus log: sum {sum(by_chain.values())} s, the most {by_chain[worst]} s ({worst})")
