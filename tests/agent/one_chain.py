@@ -72,8 +72,9 @@ class Slurm:
             raise SlurmRefused(why)
         self.calls.append((command, job, *more))
 
-    def cancel(self, job: int, *, only_pending: bool = False) -> None:
-        self._told("cancel", job, *(["only pending"] if only_pending else []))
+    def cancel(self, job: int | Sequence[int], *, only_pending: bool = False) -> None:
+        for number in [job] if isinstance(job, int) else job:
+            self._told("cancel", number, *(["only pending"] if only_pending else []))
 
     def signal(self, job: int | Sequence[int], name: str) -> None:
         for number in [job] if isinstance(job, int) else job:

@@ -63,12 +63,14 @@ class TroubledSlurm(FaultySlurm):
         self._fail("submit", _chain(submission.options.get("comment")))
         return super().submit(submission)
 
-    def cancel(self, job: int, *, only_pending: bool = False) -> None:
-        self._fail("cancel", self._chain_of(job))
+    def cancel(self, job: Any, *, only_pending: bool = False) -> None:
+        for one in [job] if isinstance(job, int) else list(job):
+            self._fail("cancel", self._chain_of(one))
         super().cancel(job, only_pending=only_pending)
 
-    def signal(self, job: int, name: str) -> None:
-        self._fail("signal", self._chain_of(job))
+    def signal(self, job: Any, name: str) -> None:
+        for one in [job] if isinstance(job, int) else list(job):
+            self._fail("signal", self._chain_of(one))
         super().signal(job, name)
 
     def update(self, job: Any, changes: Mapping[str, str]) -> None:

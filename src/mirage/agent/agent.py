@@ -24,7 +24,7 @@ from mirage.agent.cycle.decision.decide import Decider
 from mirage.agent.cycle.decision.own_waits import judge_forecast
 from mirage.agent.cycle.decision.second_thoughts import let_go_early
 from mirage.agent.cycle.decision.withdrawal import finish_withdrawal
-from mirage.agent.cycle.handover import Progress, ReadinessProbes, Shell, hand_over, note_end, send_signals
+from mirage.agent.cycle.handover import Progress, ReadinessProbes, Shell, end_links, hand_over, note_end, send_signals
 from mirage.agent.cycle.poller import Poller
 from mirage.agent.cycle.reconcile import Reconciler
 from mirage.agent.cycle.submit import Submissions
@@ -107,6 +107,7 @@ class Agent:
         self.outages = OutageWatch(self.settings, holder, state_file, Random(holder).random)
         self._took_s: deque[float] = deque([0.0, 0.0], maxlen=3)
         self._cycles_s: deque[float] = deque([0.0], maxlen=RECENT_CYCLES)
+        self._answered_s = 0.0
         self._last: tuple[float, float] | None = None
         self._renewed_s = self._tried_s = -1.0
 
@@ -140,6 +141,9 @@ class Agent:
         """The pause until the next cycle: until a chain's turn, longer the slower the controller answers.
 
         In an outage it is short: the next cycle begins with one small command, or one small write.
+
+        Args:
+            took_s: What the poll of this cycle took; commands of ours that follow it say nothing of the controller.
         """
         if cycle.trouble:
             return self.outages.pause_s()
@@ -180,7 +184,7 @@ class Agent:
                 cycle = self.cycle()
                 if self.on_cycle is not None:
                     self.on_cycle(cycle, self.monotonic() - begun_s)
-                self._sleep(self.pause_s(cycle, self.monotonic() - begun_s), sleep, stop)
+                self._sleep(self.pause_s(cycle, self._answered_s), sleep, stop)
         finally:
             self.decider.runner.close()
             if self.calibration is not None:
@@ -242,9 +246,11 @@ class Agent:
         open_links = [link for row in links.values() for link in row if link.state is not LinkState.ENDED]
         known = self.store.identity()
         self._tried_s = self.monotonic()
+        begun_s = self.monotonic()
         snapshot = self.poller.poll(now_s, known.identity, missing_since_s=self.reconciler.missing_since_s(open_links))
         if chains and known.cluster != (cluster := cluster_of(self.poller.options or {})):
             self.store.bind(cluster)
+        self._answered_s = self.monotonic() - begun_s
         self.outages.contact(SLURM, now_s)
         if self.outages.current is not None:
             self.turns.forget_silence()
@@ -310,9 +316,10 @@ class Agent:
                 log.exception("fault", extra={"chain": chain.name})
                 self._stumbled(context, number, f"a fault of Mirage: {type(error).__name__}: {error}")
             self._note_trouble(context, number)
-        for number, why in send_signals(context, context.signals).items():
+        unsent = send_signals(context, context.signals) | end_links(context, context.endings)
+        for number, why in unsent.items():
             self._stumbled(context, number, why)
-        for number in {chain.id for chain, _ in context.signals}:
+        for number in {chain.id for chain, _ in (*context.signals, *context.endings)}:
             self._note_trouble(context, number)
         return ""
 

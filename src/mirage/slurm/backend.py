@@ -50,8 +50,10 @@ class Backend(Protocol):
         """The options of slurm.conf as the controller has them, keys in lower case."""
         ...
 
-    def cancel(self, job: int, *, only_pending: bool = False) -> None:
-        """End a job wherever it stands; one that has ended already is no error.
+    def cancel(self, job: int | Sequence[int], *, only_pending: bool = False) -> None:
+        """End a job wherever it stands, or several; one that has ended already is no error.
+
+        One client command. A refusal says that at least one of them was not cancelled.
 
         Args:
             only_pending: Leave it alone where it does not wait any more, as ``scancel --state=PENDING`` does. Nobody

@@ -239,9 +239,10 @@ class SlurmClient:
         """``scontrol show config``."""
         return machine_text.read_config(self._run(machine_text.CONFIG_COMMAND).stdout)
 
-    def cancel(self, job: int, *, only_pending: bool = False) -> None:
+    def cancel(self, job: int | Sequence[int], *, only_pending: bool = False) -> None:
         """``scancel``."""
-        self._on_job(["scancel", *(["--state=PENDING"] if only_pending else []), str(job)])
+        jobs = [str(job)] if isinstance(job, int) else map(str, job)
+        self._on_job(["scancel", *(["--state=PENDING"] if only_pending else []), *jobs])
 
     def signal(self, job: int | Sequence[int], name: str) -> None:
         """``scancel --signal --full``: to the batch script, its children and all steps.

@@ -15,6 +15,7 @@ from one_chain import NOW_S, OneChain, Slurm, held, job, planned, queued, runnin
 from mirage.agent.cycle.handover import (
     Progress,
     ReadinessProbes,
+    end_links,
     hand_over,
     is_untold,
     job_environment,
@@ -61,8 +62,9 @@ def probes(*outcomes: bool | Exception) -> Iterator[tuple[ReadinessProbes, Scrip
 def handed_over(world: OneChain, asking: ReadinessProbes | None = None) -> Progress:
     """A step of a hand-over with the signals that follow from it; one without a ready command needs no probes."""
     progress = hand_over(world.context, world.context.chains[1], asking)
-    wanted, world.context.signals = world.context.signals, []
-    assert send_signals(world.context, wanted) == {}
+    context = world.context
+    assert send_signals(context, context.signals) == end_links(context, context.endings) == {}
+    context.signals, context.endings = [], []
     return progress
 
 
@@ -258,12 +260,12 @@ def test_a_signal_that_fails_for_one_chain_reaches_the_others() -> None:
         rows.append((chain, world.context.links[number][0]))
     sent: list[int] = []
 
-    def signal(jobs: int | list[int], name: str) -> None:
-        if isinstance(jobs, list):
+    def signal(jobs: list[int], name: str) -> None:
+        if len(jobs) > 1:
             raise SlurmRefused("at least one")
-        if (error := {200: SlurmUnreachable("no answer"), 300: KeyError("surprise")}.get(jobs)) is not None:
+        if (error := {200: SlurmUnreachable("no answer"), 300: KeyError("surprise")}.get(jobs[0])) is not None:
             raise error
-        sent.append(jobs)
+        sent.extend(jobs)
 
     world.slurm.signal = signal  # type: ignore[method-assign, assignment]
     failed = send_signals(world.context, rows)

@@ -29,6 +29,7 @@ class CycleContext:
         troubles: What stands in the way of a chain in this cycle, by chain id, in words.
         margin_s: How much earlier than needed a signal is sent.
         signals: Links to be signalled at the end of this cycle.
+        endings: Links to be ended then, their grace being over.
         folder: The agent's folder; None for that of each chain's submission.
     """
 
@@ -42,6 +43,7 @@ class CycleContext:
     troubles: dict[int, str] = field(default_factory=dict)
     margin_s: int = 0
     signals: list[tuple[Chain, Link]] = field(default_factory=list)
+    endings: list[tuple[Chain, Link]] = field(default_factory=list)
     folder: Path | None = None
 
     def event(self, chain: int, link: int, kind: str, detail: str = "") -> EventRecord:

@@ -30,8 +30,8 @@ AWAY_AFTER = 2
 LATE_S = 5
 """A signal that comes so much less than the grace before the limit is in time."""
 
-SIGNALS_A_COMMAND = 100
-"""Jobs signalled by one command at most: fifty take an eighth of a second (3,000 jobs in the queue, Slurm 22.05.8)."""
+JOBS_A_COMMAND = 100
+"""Jobs of one command at most: to signal fifty takes an eighth of a second (3,000 jobs in the queue, Slurm 22.05.8)."""
 
 
 class Shell(Protocol):
@@ -133,8 +133,8 @@ def hand_over(context: CycleContext, chain: Chain, probes: ReadinessProbes) -> P
     """One step of a chain's hand-over.
 
     A link is signalled when the next one is ready, and in any case its grace before its own limit, whether another link
-    follows or not: a link that is ended by its limit alone loses what it has not saved. The signals of a cycle are
-    collected, and ``send_signals`` sends them.
+    follows or not: a link that is ended by its limit alone loses what it has not saved. What is to be sent is
+    collected, for ``send_signals`` and ``end_links`` at the end of the cycle.
     """
     running = context.of(chain, LinkState.RUNNING)
     released = context.of(chain, LinkState.QUEUED)
@@ -239,9 +239,7 @@ def _end_previous(context: CycleContext, chain: Chain, link: Link, *, cancel: bo
         return MISSING
     if context.now_s < ends_s:
         return ends_s
-    if context.cancel(chain, link.job, "its grace is over"):
-        event = context.event(chain.id, link.number, "ended-by-us", f"job {link.job}, grace of {grace_s} s over")
-        context.change_link(link, event, cancelled_s=context.now_s)
+    context.endings.append((chain, link))
     return MISSING
 
 
@@ -260,50 +258,67 @@ def send_signals(context: CycleContext, wanted: Sequence[tuple[Chain, Link]]) ->
         by_name.setdefault(chain.spec.signal, []).append((chain, link))
     unsent: dict[int, str] = {}
     for name, row in by_name.items():
-        for first in range(0, len(row), SIGNALS_A_COMMAND):
-            part = row[first : first + SIGNALS_A_COMMAND]
-            refused: dict[int, str] = {}
-            if name:
-                refused, failed = _send(context, name, part)
-                unsent |= failed
-            for chain, link in part:
-                if chain.id in unsent:
-                    continue
-                event = context.event(chain.id, link.number, "signalled", f"{name or 'no signal'} to job {link.job}")
-                if chain.id in refused:
-                    context.trouble(chain, f"{name} cannot be sent to job {link.job}: {refused[chain.id]}")
-                    event = context.event(chain.id, link.number, "signal-refused", refused[chain.id])
-                context.change_link(link, event, signalled_s=context.now_s)
+        refused: dict[int, str] = {}
+        if name:
+            refused, failed = _send(row, partial(context.backend.signal, name=name))
+            unsent |= failed
+        for chain, link in row:
+            if chain.id in unsent:
+                continue
+            event = context.event(chain.id, link.number, "signalled", f"{name or 'no signal'} to job {link.job}")
+            if chain.id in refused:
+                context.trouble(chain, f"{name} cannot be sent to job {link.job}: {refused[chain.id]}")
+                event = context.event(chain.id, link.number, "signal-refused", refused[chain.id])
+            context.change_link(link, event, signalled_s=context.now_s)
     return unsent
 
 
+def end_links(context: CycleContext, wanted: Sequence[tuple[Chain, Link]]) -> dict[int, str]:
+    """End links whose grace is over, all by one command.
+
+    Returns:
+        What kept links from being ended, by chain, in words: they are ended in a later cycle.
+    """
+    refused, failed = _send(wanted, context.backend.cancel)
+    for chain, link in wanted:
+        if chain.id in refused:
+            context.trouble(chain, f"job {link.job} cannot be cancelled (its grace is over): {refused[chain.id]}")
+        elif chain.id not in failed:
+            grace_s = chain.spec.grace_s if chain.spec.signal else 0
+            event = context.event(chain.id, link.number, "ended-by-us", f"job {link.job}, grace of {grace_s} s over")
+            context.change_link(link, event, cancelled_s=context.now_s)
+    return failed
+
+
 def _send(
-    context: CycleContext, name: str, part: Sequence[tuple[Chain, Link]]
+    wanted: Sequence[tuple[Chain, Link]], send: Callable[[Sequence[int]], None]
 ) -> tuple[dict[int, str], dict[int, str]]:
-    """Send a signal; what was refused, and what failed, by chain.
+    """Send something to the jobs of links; what was refused, and what failed, by chain.
 
     Where a command for several fails, each is sent on its own: the trouble of one chain reaches no other. After two
     without an answer, one after another, the controller is away, and the others are not tried.
     """
     refused: dict[int, str] = {}
     failed: dict[int, str] = {}
-    with contextlib.suppress(Exception):
-        context.backend.signal([link.job for _, link in part], name)
-        return refused, failed
-    unanswered = 0
-    for chain, link in part:
-        if unanswered >= AWAY_AFTER:
-            failed[chain.id] = "Slurm did not answer about other chains"
+    for first in range(0, len(wanted), JOBS_A_COMMAND):
+        part = wanted[first : first + JOBS_A_COMMAND]
+        with contextlib.suppress(Exception):
+            send([link.job for _, link in part])
             continue
-        try:
-            context.backend.signal(link.job, name)
-            unanswered = 0
-        except SlurmRefused as error:
-            refused[chain.id], unanswered = str(error), 0
-        except SlurmUnreachable as error:
-            failed[chain.id] = str(error)
-            unanswered += 1
-        except Exception as error:
-            log.exception("fault", extra={"chain": chain.name})
-            failed[chain.id] = f"a fault of Mirage: {type(error).__name__}: {error}"
+        unanswered = 0
+        for chain, link in part:
+            if unanswered >= AWAY_AFTER:
+                failed[chain.id] = "Slurm did not answer about other chains"
+                continue
+            try:
+                send([link.job])
+                unanswered = 0
+            except SlurmRefused as error:
+                refused[chain.id], unanswered = str(error), 0
+            except SlurmUnreachable as error:
+                failed[chain.id] = str(error)
+                unanswered += 1
+            except Exception as error:
+                log.exception("fault", extra={"chain": chain.name})
+                failed[chain.id] = f"a fault of Mirage: {type(error).__name__}: {error}"
     return refused, failed

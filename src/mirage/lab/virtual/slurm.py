@@ -202,9 +202,13 @@ class VirtualSlurm:
 
     # -- changing ---------------------------------------------------------------------------------------------
 
-    def cancel(self, job: int, *, only_pending: bool = False) -> None:
-        """End a job of ours; one that has ended is no error."""
+    def cancel(self, job: int | Sequence[int], *, only_pending: bool = False) -> None:
+        """End jobs of ours; one that has ended is no error."""
         self.arrive()
+        for number in [job] if isinstance(job, int) else job:
+            self._cancel(number, only_pending)
+
+    def _cancel(self, job: int, only_pending: bool) -> None:
         own = self._mine(job, "scancel: error: Kill job error on job id {}: ")
         if own is None or own.over:
             return
