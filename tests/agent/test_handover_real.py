@@ -59,7 +59,7 @@ def words(shell: Shell) -> dict[tuple[int, str], int]:
 def test_nobody_is_told_to_leave_before_the_next_has_said_that_it_is_ready(shell: Shell) -> None:
     shell.script("load.sh", loads(6))
     shell.submit(
-        "loads", "-t", "2", "--policy", "lead:0.028", "--ready-by-job", "--links", "3", "--grace", "5s", "load.sh"
+        "loads", "-t", "5", "--policy", "lead:0.075", "--ready-by-job", "--links", "3", "--grace", "5s", "load.sh"
     )
     agent = shell.agent()
     shell.until(lambda: (2, "told") in words(shell), 150, "the second link leaves for the third")
@@ -99,6 +99,66 @@ def test_whoever_has_a_released_successor_is_told_before_its_own_limit(shell: Sh
     shell.until(lambda: (2, "start") in words(shell), 40, "the second follows on the node that is free now")
     terminate(agent)
     shell.mirage("chain", "stop", "waits")
+
+
+@pytest.mark.parametrize("by", ["the agent", "Slurm itself"])
+def test_a_lone_link_is_signalled_its_grace_before_its_limit(shell: Shell, by: str) -> None:
+    """No link follows; without an agent the signal is Slurm's own, up to a minute earlier than the grace asks for."""
+    shell.script("alone.sh", loads(0))
+    shell.submit("alone", "-t", "2", "--policy", "reactive", "--grace", "30s", "--links", "1", "alone.sh")
+    agent = shell.agent() if by == "the agent" else None
+    shell.until(lambda: (1, "told") in words(shell), 150, f"{by} signals the link")
+    said = words(shell)
+    assert 120 - 30 - 60 <= said[1, "told"] - said[1, "start"] <= 120 - 30 + 2
+    if agent is not None:
+        shell.until(lambda: "signalled" in shell.kinds("alone"), 60, "and the agent's own signal is in the log")
+        terminate(agent)
+        assert shell.row("alone")["untold"] == 0
+    shell.mirage("chain", "stop", "alone")
+
+
+def test_never_two_links_hold_nodes_at_once(shell: Shell) -> None:
+    """Slurm ends a job up to half a minute later than its limit; the next one starts when it has."""
+    shell.script("stays.sh", "#!/bin/bash\n#SBATCH -o /dev/null\ntrap '' USR2\nwhile true; do sleep 0.2; done\n")
+    shell.submit("one", "-t", "1", "--never-two", "--links", "2", "--grace", "15s", "stays.sh")
+    agent = shell.agent()
+    shell.until(lambda: JobState.RUNNING in shell.jobs("one").get(2, []), 180, "the second link runs")
+    terminate(agent)
+    found = shell.found("one")
+    (first,), (second,) = found[1], found[2]
+    assert first.state is JobState.TIMEOUT
+    assert first.end_s > first.start_s + 60, "Slurm has ended it later than its limit"
+    assert second.start_s >= first.end_s
+    assert shell.row("one")["overlap"] == 0
+    shell.mirage("chain", "stop", "one")
+
+
+def test_a_link_is_not_succeeded_in_the_first_part_of_its_life(shell: Shell) -> None:
+    """The policy wants the next link at once, and it would start at once."""
+    shell.script("load.sh", loads(0))
+    shell.submit("burns", "-t", "2", "--policy", "lead:0.03", "--least-life", "0.4", "--grace", "5s", "load.sh")
+    agent = shell.agent()
+    shell.until(lambda: (2, "start") in words(shell), 110, "the second link starts")
+    terminate(agent)
+    said = words(shell)
+    assert 48 <= said[2, "start"] - said[1, "start"] <= 80
+    assert "least-life:lead-reached" in shell.mirage("chain", "explain", "burns", "-n", "50")
+    shell.mirage("chain", "stop", "burns")
+
+
+def test_what_others_do_to_a_held_link_leaves_a_line_in_the_log(shell: Shell) -> None:
+    shell.script("load.sh", loads(0))
+    shell.submit("others", "-t", "5", "--policy", "reactive", "--ready-by-job", "load.sh")
+    agent = shell.agent()
+    shell.until(lambda: 2 in shell.jobs("others"), 60, "the next link is held")
+    (job,) = shell.found("others")[2]
+    shell.cluster.run("scontrol", "hold", str(job.id))
+    shell.until(lambda: "held" in shell.row("others")["why"], 30, "the hold is noticed while the link waits")
+    shell.cluster.run("scontrol", "release", str(job.id))
+    shell.cluster.run("scontrol", "update", f"JobId={job.id}", "Dependency=")
+    shell.until(lambda: "released-elsewhere" in shell.kinds("others"), 30, "and so is the release")
+    terminate(agent)
+    shell.mirage("chain", "stop", "others")
 
 
 def test_a_requeue_between_two_looks_is_seen_and_accounted_for(shell: Shell) -> None:
