@@ -174,6 +174,7 @@ class Queries:
             "account": (own.request.account if own else self._label(self._accounts, job["id"], "")) or ACCOUNT,
             "partition": self.partitions[place],
             "qos": self.qos[job["qos"]] or "normal",
+            "nice": own.request.nice if own else 0,
             "nodes": nodes,
             "cpus": nodes * (group.cpus if whole else job["cpus"]),
             "gpus": nodes * (group.gpus if whole else job["gpus"]),
