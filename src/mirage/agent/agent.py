@@ -245,8 +245,7 @@ class Agent:
         links = group(link for link in self.store.links(open=True) if link.chain in chains)
         open_links = [link for row in links.values() for link in row if link.state is not LinkState.ENDED]
         known = self.store.identity()
-        self._tried_s = self.monotonic()
-        begun_s = self.monotonic()
+        self._tried_s = begun_s = self.monotonic()
         snapshot = self.poller.poll(now_s, known.identity, missing_since_s=self.reconciler.missing_since_s(open_links))
         if chains and known.cluster != (cluster := cluster_of(self.poller.options or {})):
             self.store.bind(cluster)
