@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -289,15 +289,39 @@ class Agent:
             self.calibration.look(self.poller.options, now_s)
         return Cycle(len(chains), self.turns.busy, open_questions, trouble)
 
-    def _attend_all(self, context: CycleContext, turn: Iterable[int]) -> str:
-        """Attend to the chains whose turn it is; what keeps all of them from going on, if anything."""
+    def _attend_all(self, context: CycleContext, turn: Sequence[int]) -> str:
+        """Attend to the chains whose turn it is; what keeps all of them from going on, if anything.
+
+        Signals are sent before anything is submitted: an sbatch takes as long as many signals in one command.
+        """
+        attended: dict[int, Progress] = {}
+
+        def attend(chain: Chain) -> None:
+            attended[chain.id] = self._attend(context, chain)
+
+        def submit(chain: Chain) -> None:
+            if chain.id in attended:
+                self.turns.progress(chain.id, self._submit(context, chain, attended[chain.id]))
+
+        away = self._for_each(context, turn, attend)
+        if not away:
+            unsent = send_signals(context, context.signals) | end_links(context, context.endings)
+            for number, why in unsent.items():
+                attended.pop(number, None)
+                self._stumbled(context, number, why, unanswered=True)
+            away = self._for_each(context, turn, submit)
+        for number in turn:
+            self._note_trouble(context, number)
+        return away
+
+    def _for_each(self, context: CycleContext, turn: Sequence[int], do: Callable[[Chain], None]) -> str:
+        """Do something about each of some chains; what keeps all of them from going on, if anything."""
         unanswered = 0
         for number in turn:
-            chain = context.chains[number]
             if self.monotonic() - self._renewed_s > self.settings.lease_s / 4:
                 self._renew()
             try:
-                self.turns.progress(number, self._attend(context, chain))
+                do(context.chains[number])
                 unanswered = 0
             except SlurmUnreachable as error:
                 unanswered += 1
@@ -312,18 +336,12 @@ class Agent:
             except StoreError:
                 raise
             except Exception as error:
-                log.exception("fault", extra={"chain": chain.name})
+                log.exception("fault", extra={"chain": context.chains[number].name})
                 self._stumbled(context, number, f"a fault of Mirage: {type(error).__name__}: {error}")
-            self._note_trouble(context, number)
-        unsent = send_signals(context, context.signals) | end_links(context, context.endings)
-        for number, why in unsent.items():
-            self._stumbled(context, number, why)
-        for number in {chain.id for chain, _ in (*context.signals, *context.endings)}:
-            self._note_trouble(context, number)
         return ""
 
     def _attend(self, context: CycleContext, chain: Chain) -> Progress:
-        """Update one chain from the snapshot, and do what is to be done about it."""
+        """Update one chain from the snapshot, and do what is to be done about its links."""
         before = {link.number: link.state for link in context.links.get(chain.id, ())}
         self.reconciler.follow(context, chain, self.submissions.under_way.keys())
         for link in context.of(chain, LinkState.RUNNING):
@@ -335,14 +353,16 @@ class Agent:
         for link in ended:
             note_end(context, chain, link)
         chain = pause_if_spent(context, steer(context, chain, ended))
+        return Progress() if chain.state is ChainState.DONE else hand_over(context, chain, self.probes)
+
+    def _submit(self, context: CycleContext, chain: Chain, progress: Progress) -> Progress:
+        """Submit the planned link of a chain, if there is one; what the chain's hand-over is at then."""
         if chain.state is ChainState.ACTIVE or chain.id in self.submissions.under_way:
             self.submissions.submit_planned(context, chain)
-        progress = Progress()
-        if chain.state is not ChainState.DONE:
-            progress = hand_over(context, chain, self.probes)
-        fresh = any(link.attempted_s == MISSING for link in context.of(chain, LinkState.PLANNED))
-        waits = fresh and context.now_s < chain.next_try_s
-        return Progress(progress.busy or (bool(context.of(chain, LinkState.PLANNED)) and not waits), progress.next_s)
+        planned = context.of(chain, LinkState.PLANNED)
+        waits = any(link.attempted_s == MISSING for link in planned) and context.now_s < chain.next_try_s
+        queued = chain.state is not ChainState.DONE and bool(context.of(chain, LinkState.QUEUED))
+        return Progress(progress.busy or queued or (bool(planned) and not waits), progress.next_s)
 
     def _controller_is_away(self) -> str | None:
         """What squeue says where it has no answer either; None where it has one, and the chains alone had none."""
