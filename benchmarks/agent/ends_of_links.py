@@ -321,10 +321,17 @@ class Run:
     def _await_end(self) -> dict[str, set[int]]:
         """The links of each chain that had ended when all were at their last link, or patience was over."""
         until_s = time.monotonic() + self.lab.patience_s
+        last_s: dict[str, float] = {}
         while True:
             time.sleep(5)
             self._revive_agent()
             rows = {row["chain"]: row for row in json.loads(self.mirage("chain", "list", "--json"))}
+            for case in self.lab.cases:  # behind the last hand-over a client has nothing to count
+                if rows[case.chain]["link"] == case.links:
+                    last_s.setdefault(case.name, time.monotonic())
+                    over_s = last_s[case.name] + (case.grace_s + 20) / self.lab.speed
+                    if case.name in self.clients and time.monotonic() > over_s:
+                        self.clients[case.name].over.set()
             at_end = [rows[c.chain]["state"] == "done" or rows[c.chain]["link"] == c.links for c in self.lab.cases]
             print(f"{self.lab.name}: {sum(at_end)} of {len(at_end)} chains at their last link", file=sys.stderr)
             if time.monotonic() < until_s and not all(at_end):
