@@ -326,7 +326,7 @@ class Run:
             time.sleep(5)
             self._revive_agent()
             rows = {row["chain"]: row for row in json.loads(self.mirage("chain", "list", "--json"))}
-            for case in self.lab.cases:  # behind the last hand-over a client has nothing to count
+            for case in self.lab.cases:  # after the last hand-over a client has nothing to count
                 if rows[case.chain]["link"] == case.links:
                     last_s.setdefault(case.name, time.monotonic())
                     over_s = last_s[case.name] + (case.grace_s + 20) / self.lab.speed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from asked_policies import SUBMIT, WAIT, Deciding, deciding_chain, pair
 from one_chain import OneChain, ended, held, running
@@ -59,6 +61,17 @@ def test_a_plan_that_submits_too_early_waits_until_the_least_life_is_over(at_s: 
     assert [call[0] for call in world.slurm.calls] == (["update"] if released else [])
     if not released:
         assert world.chain.next_look_s == 9_900
+
+
+def test_a_lead_that_is_braked_is_decided_about_as_often_as_others() -> None:
+    present = running(1, ready_s=9_000, released_s=8_990)
+    deciding = Deciding(deciding_chain(present, held(2), policy="average"))
+    deciding.world.context.now_s = 9_100
+    deciding.cycle()
+    deciding.runner.say(replace(SUBMIT, estimate={"remaining_s": 3_000.0, "lead_s": 50_000.0}))
+    deciding.cycle()
+    assert deciding.world.store.decided[0].reason == "least-life:now"
+    assert deciding.world.chain.next_look_s == 9_900
 
 
 def forecast(

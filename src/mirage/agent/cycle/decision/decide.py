@@ -244,7 +244,7 @@ def schedule_next_look(context: CycleContext, made: Made) -> None:
     next_s = max([context.now_s + interval_s, *until_s])
     next_s = _on_grid(min(next_s, context.now_s + context.settings.longest_sleep_s), min(interval_s, poll_s))
     left_s = estimate.get("remaining_s", math.inf) - estimate.get("lead_s", 0.0)
-    if "lead_s" in estimate and math.isfinite(left_s):
+    if "lead_s" in estimate and 0 < left_s < math.inf:  # a lead that is reached already was braked
         next_s = min(next_s, made.asked_s + int(left_s))
     context.change_chain(chain, next_look_s=max(next_s, context.now_s + 1))
 
