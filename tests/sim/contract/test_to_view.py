@@ -55,6 +55,7 @@ def expected(sim: Simulation, held: bool, job_id: int) -> dict[str, float]:
         "priority": job.priority if job.priority > 1 and not held else 0.0,
         "name": book.names[name.partition("_")[0]] if name else MISSING,
         "account": book.accounts[account] if account else MISSING,
+        "nice": 0,
     }
 
 
