@@ -44,12 +44,12 @@ def test_a_reactive_chain_asks_when_its_link_has_ended() -> None:
 def test_a_chain_with_a_lead_asks_ahead_and_ends_the_older_link_once_the_next_has_started() -> None:
     run = lived("lead:1", 4.25)
     assert [(link.submitted_s, link.started_s, link.ends_s) for link in run.links[:3]] == [
-        (0, 0, 7_130), (1_800, 10_730, 12_660), (12_410, 12_410, 14_460),
+        (0, 0, 7_130), (1_680, 10_730, 12_660), (12_410, 12_410, 14_460),
     ]  # fmt: skip
     assert run.links[0].ends_s == 7_200 - 120 - 10 + 60, "signalled before its limit, it left within a minute"
     asked, again, _ = [decision for decision in run.decisions if decision.submits]
-    assert (asked.now_s, asked.link, asked.remaining_s, asked.reason) == (1_800, 0, 5_400, "lead-reached")
-    assert asked.estimate == {"remaining_s": 3_480.0, "lead_s": 3_600.0}, "less grace and what the agent takes"
+    assert (asked.now_s, asked.link, asked.remaining_s, asked.reason) == (1_680, 0, 5_520, "lead-reached")
+    assert asked.estimate == {"remaining_s": 3_600.0, "lead_s": 3_600.0}, "less grace and what the agent takes"
     assert (again.now_s, again.link) == (12_410, 1)
     assert run.hand_overs == (
         HandOver(0, 7_130, 3_600, following=1),

@@ -24,7 +24,16 @@ from mirage.agent.cycle.decision.decide import Decider
 from mirage.agent.cycle.decision.own_waits import judge_forecast
 from mirage.agent.cycle.decision.second_thoughts import let_go_early
 from mirage.agent.cycle.decision.withdrawal import finish_withdrawal
-from mirage.agent.cycle.handover import Progress, ReadinessProbes, Shell, end_links, hand_over, note_end, send_signals
+from mirage.agent.cycle.handover import (
+    Progress,
+    ReadinessProbes,
+    Shell,
+    end_links,
+    hand_over,
+    next_last_call_s,
+    note_end,
+    send_signals,
+)
 from mirage.agent.cycle.poller import Poller
 from mirage.agent.cycle.reconcile import Reconciler
 from mirage.agent.cycle.submit import Submissions
@@ -280,7 +289,8 @@ class Agent:
         for number in turn:
             chain = context.chains[number]
             decided = self.poller.complete and number not in self.decider.open
-            self.turns.end(chain, now_s, decided and not context.of(chain, LinkState.QUEUED))
+            call_s = next_last_call_s(context, chain)
+            self.turns.end(chain, now_s, decided and not context.of(chain, LinkState.QUEUED), call_s)
         if trouble:
             self.turns.interrupted(turn)
         if self.promised is not None:
@@ -305,10 +315,16 @@ class Agent:
 
         away = self._for_each(context, turn, attend)
         if not away:
-            unsent = send_signals(context, context.signals) | end_links(context, context.endings)
+            if context.signals or context.endings:
+                self._renew()
+            unsent = send_signals(context, context.signals)
+            unsent |= end_links(context, [one for one in context.endings if one[0].id not in unsent])
             for number, why in unsent.items():
                 attended.pop(number, None)
                 self._stumbled(context, number, why, unanswered=True)
+            if context.unanswered >= UNANSWERED:
+                away = self._controller_is_away() or ""
+        if not away:
             away = self._for_each(context, turn, submit)
         for number in turn:
             self._note_trouble(context, number)

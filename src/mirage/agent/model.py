@@ -63,7 +63,8 @@ class ChainSpec:
             names none.
         slurm_warning_s: So long before its limit Slurm itself signals a link's batch script (``--signal=B:``), which
             needs no agent; 0 for not: the user asks Slurm for a signal of their own, or wants none.
-        least_life: Share of a link's limit in which the next one is not released, unless links waited as long of late.
+        least_life: Share of a link's limit in which the next one is not released, unless links waited as long of late;
+            ``MISSING`` for what its policy needs.
         links_a_day: How many links may start within 24 hours until the chain is paused; 0 for a number by their limit.
         never_two: Whether a link may only start once Slurm reports that the one before it has ended.
         folder: The agent's folder when the chain was submitted, from which the paths of both scripts lead; empty where
@@ -87,7 +88,7 @@ class ChainSpec:
     bank_age: bool = False
     least_limit_s: int = MISSING
     slurm_warning_s: int = 0
-    least_life: float = 0.25
+    least_life: float = MISSING
     links_a_day: int = 0
     never_two: bool = False
     folder: str = ""

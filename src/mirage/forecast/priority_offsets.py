@@ -107,7 +107,8 @@ class PriorityOffsets:
             if alike.any() or max(int(self._qos[mine].max(initial=0)), chain.qos) >= len(factor):
                 mine = alike
             else:
-                shared = shared + self.settings.weight_qos * (factor[chain.qos] - factor[self._qos])
+                shared = shared.copy()
+                shared[mine] += self.settings.weight_qos * (factor[chain.qos] - factor[self._qos[mine]])
         mine = mine & self._waits if (mine & self._waits).any() else mine
         return float(np.median(shared[mine])) if mine.any() else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from one_chain import NOW_S, OneChain, ended, planned
+from one_chain import NOW_S, OneChain, ended, planned, running
 
 from mirage.agent.cycle.brakes import BROKEN, count_end, links_a_day, pause, pause_if_spent
 from mirage.agent.cycle.submit import clock_of
@@ -171,4 +171,17 @@ def started(*ages_s: int, outcome: JobState = JobState.TIMEOUT, **known: object)
 def test_a_chain_that_has_spent_its_links_is_paused(world: OneChain, paused: bool) -> None:
     pause_if_spent(world.context, world.chain)
     assert world.chain.state is (ChainState.PAUSED if paused else ChainState.ACTIVE)
-    assert ("3 may (--links-a-day)" in world.chain.why) == paused
+    assert ("3 links have started within 24 hours" in world.chain.why) == paused
+
+
+def test_while_a_link_runs_a_spent_chain_waits_until_one_may_start_again() -> None:
+    world = started(20_000, 6_000)
+    last = running(3, started_s=10 * DAY_S - 600, limit_s=1_500)
+    world.context.links[1].insert(2, last)
+    world.store.rows[1, 3] = last
+    world.context.links[1][3] = planned(4)
+    world.store.rows[1, 4] = planned(4)
+    pause_if_spent(world.context, world.chain)
+    assert world.chain.state is ChainState.ACTIVE
+    assert world.chain.next_try_s == 11 * DAY_S - 20_000, "when the first of the three is a day ago"
+    assert "3 links have started within 24 hours" in world.trouble

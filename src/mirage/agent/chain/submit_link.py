@@ -10,7 +10,7 @@ from mirage.agent.chain.submission import link_submission
 from mirage.agent.model import Chain, EventRecord, Link, LinkState
 from mirage.agent.store.protocol import Store
 from mirage.errors import SlurmNotAsked, SlurmRefused
-from mirage.job_state import MISSING
+from mirage.job_state import MISSING, JobState
 from mirage.slurm.backend import Backend
 from mirage.slurm.values import Submission
 
@@ -62,11 +62,17 @@ def begin_attempt(
     Raises:
         ScriptGone: The copy of the script is not there; the link is as before.
     """
-    held = previous is not None and (previous.state is LinkState.RUNNING or chain.spec.never_two)
+    held = previous is not None and _may_run(chain, previous)
     known = store.identity().identity
     job = previous.job if previous is not None else MISSING
     submission = link_submission(chain, known, link.number, job, held, folder)
     return Attempt(link, submission, held) if store.attempt(chain.id, link.number, now_s) else None
+
+
+def _may_run(chain: Chain, previous: Link) -> bool:
+    """Whether a link may still run; one that has only vanished may, for a chain that never holds two."""
+    vanished = previous.state is LinkState.ENDED and previous.outcome is JobState.UNKNOWN
+    return previous.state is LinkState.RUNNING or (chain.spec.never_two and vanished)
 
 
 def attempt_refused(store: Store, attempt: Attempt) -> None:

@@ -31,7 +31,7 @@ def links_a_day(chain: Chain, limit_s: int) -> int:
 
 
 def pause_if_spent(context: CycleContext, chain: Chain) -> Chain:
-    """The chain, paused where another link would be more than it may use in a day."""
+    """The chain; where another link would be more than a day's, it waits while one runs, then it is paused."""
     planned = [link for link in context.of(chain, LinkState.PLANNED) if link.attempted_s == MISSING]
     if not planned or chain.state is not ChainState.ACTIVE:
         return chain
@@ -41,15 +41,21 @@ def pause_if_spent(context: CycleContext, chain: Chain) -> Chain:
     if planned[0].number <= most:  # it has not used so many links since it was made
         return chain
     since_s = max(context.now_s - DAY_S, chain.resumed_s)
-    used, before = 0, JobState.UNKNOWN
+    used_s, before = list[int](), JobState.UNKNOWN
     for link in context.store.links(chain.id):
-        used += since_s < link.started_s and before not in _NO_FAULT
+        if since_s < link.started_s and before not in _NO_FAULT:
+            used_s.append(link.started_s)
         before = link.outcome
-    if used < most:
+    if len(used_s) < most:
         return chain
-    why = (
-        f"{used} links have started within 24 hours, and {most} may (--links-a-day); see `mirage chain explain "
-        f"{chain.name}` for the cause, then `mirage chain resume {chain.name}` allows as many again"
+    why = f"{len(used_s)} links have started within 24 hours, as many as may (--links-a-day)"
+    if context.of(chain, LinkState.RUNNING):
+        next_s = used_s[-most] + DAY_S
+        context.trouble(chain, f"{why}; the next is submitted after {clock_of(next_s)}")
+        return context.change_chain(chain, next_try_s=next_s) if chain.next_try_s != next_s else chain
+    why += (
+        f"; see `mirage chain explain {chain.name}` for the cause, then `mirage chain resume {chain.name}` allows as "
+        "many again"
     )
     return pause(context, chain, why)
 

@@ -30,6 +30,7 @@ class CycleContext:
         margin_s: How much earlier than needed a signal is sent.
         signals: Links to be signalled at the end of this cycle.
         endings: Links to be ended then, their grace being over.
+        unanswered: Commands about them that had no answer, one after another.
         folder: The agent's folder; None for that of each chain's submission.
     """
 
@@ -44,6 +45,7 @@ class CycleContext:
     margin_s: int = 0
     signals: list[tuple[Chain, Link]] = field(default_factory=list)
     endings: list[tuple[Chain, Link]] = field(default_factory=list)
+    unanswered: int = 0
     folder: Path | None = None
 
     def event(self, chain: int, link: int, kind: str, detail: str = "") -> EventRecord:

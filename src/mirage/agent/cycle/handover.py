@@ -27,6 +27,12 @@ HOST, JOB = "MIRAGE_HOST", "MIRAGE_JOB"
 AWAY_AFTER = 2
 """After so many commands without an answer, one after another, the controller is away."""
 
+LONGEST_MARGIN_S = 60
+"""However slow a cycle was, a signal is not sent earlier than by this, nor by a tenth of the limit."""
+
+KILLED_LATER_S = 120
+"""Slurm looks for limits every half minute, and gives a job ``KillWait`` to end."""
+
 LATE_S = 5
 """A signal that comes so much less than the grace before the limit is in time."""
 
@@ -164,8 +170,20 @@ def grace_s(chain: Chain, link: Link) -> int:
 
 
 def last_call_s(context: CycleContext, chain: Chain, link: Link) -> int:
-    """The latest moment of a link's signal: its grace before its limit, and the margin that a cycle takes."""
-    return limit_ends_s(link) - grace_s(chain, link) - context.margin_s
+    """The latest moment of a link's signal: its grace before its limit, and the margin that a cycle takes.
+
+    Slurm's own word for the end counts where it is later: the time in which a job was suspended is no part of its run.
+    """
+    job = context.job_of(chain, link)
+    ends_s = limit_ends_s(link) if job is None else max(limit_ends_s(link), job.end_s)
+    return ends_s - grace_s(chain, link) - min(context.margin_s, LONGEST_MARGIN_S, max(link.limit_s // 10, 0))
+
+
+def next_last_call_s(context: CycleContext, chain: Chain) -> int:
+    """The earliest moment at which a link is still to be signalled before its limit; ``MISSING`` for none."""
+    running = context.of(chain, LinkState.RUNNING) if chain.spec.signal else []
+    calls_s = [last_call_s(context, chain, link) for link in running if link.signalled_s == MISSING]
+    return min(calls_s, default=MISSING)
 
 
 def is_untold(chain: Chain, link: Link) -> bool:
@@ -182,7 +200,9 @@ def note_end(context: CycleContext, chain: Chain, link: Link) -> None:
         return
     came = "without a signal of the agent"
     if link.signalled_s != MISSING:
-        came = f"{limit_ends_s(link) - link.signalled_s} s after its signal, of a grace of {grace_s(chain, link)} s"
+        came = (
+            f"{_ended_by_limit_s(link) - link.signalled_s} s after its signal, of a grace of {grace_s(chain, link)} s"
+        )
     kind, detail = "untold", f"job {link.job} reached its limit {came}"
     if chain.spec.slurm_warning_s:
         kind, detail = "signalled-by-slurm", f"{detail}; Slurm's own --signal has reached its batch script"
@@ -192,8 +212,13 @@ def note_end(context: CycleContext, chain: Chain, link: Link) -> None:
 def _is_signalled_late(chain: Chain, link: Link) -> bool:
     if link.outcome is not JobState.TIMEOUT or link.started_s == MISSING:
         return False
-    due_s = limit_ends_s(link) - grace_s(chain, link) + LATE_S
+    due_s = _ended_by_limit_s(link) - grace_s(chain, link) + LATE_S
     return link.signalled_s == MISSING or link.signalled_s > due_s
+
+
+def _ended_by_limit_s(link: Link) -> int:
+    """When its limit has ended a link: later than it says, where the job was suspended meanwhile."""
+    return max(limit_ends_s(link), link.ended_s - KILLED_LATER_S)
 
 
 def limit_ends_s(link: Link) -> int:
@@ -226,15 +251,11 @@ def _end_previous(context: CycleContext, chain: Chain, link: Link, *, cancel: bo
         context.trouble(chain, f"job {job.id} is suspended, where no signal reaches it; it gets one when it runs again")
         return MISSING
     grace_s = spec.grace_s if spec.signal else 0
-    if link.signalled_s == MISSING:
-        if grace_s:
-            context.signals.append((chain, link))
-            return context.now_s + grace_s if cancel else MISSING
-        send_signals(context, [(chain, link)])
-        link = next(known for known in context.links[chain.id] if known.number == link.number)
-        if link.signalled_s == MISSING:
-            return MISSING
-    ends_s = link.signalled_s + grace_s
+    signalled_s = link.signalled_s
+    if signalled_s == MISSING:
+        context.signals.append((chain, link))
+        signalled_s = context.now_s
+    ends_s = signalled_s + grace_s
     if not cancel or link.cancelled_s != MISSING:
         return MISSING
     if context.now_s < ends_s:
@@ -260,7 +281,7 @@ def send_signals(context: CycleContext, wanted: Sequence[tuple[Chain, Link]]) ->
     for name, row in by_name.items():
         refused: dict[int, str] = {}
         if name:
-            refused, failed = _send(row, partial(context.backend.signal, name=name))
+            refused, failed = _send(context, row, partial(context.backend.signal, name=name))
             unsent |= failed
         for chain, link in row:
             if chain.id in unsent:
@@ -279,8 +300,9 @@ def end_links(context: CycleContext, wanted: Sequence[tuple[Chain, Link]]) -> di
     Returns:
         What kept links from being ended, by chain, in words: they are ended in a later cycle.
     """
-    refused, failed = _send(wanted, context.backend.cancel)
+    refused, failed = _send(context, wanted, context.backend.cancel)
     for chain, link in wanted:
+        link = next(known for known in context.links[chain.id] if known.number == link.number)
         if chain.id in refused:
             context.trouble(chain, f"job {link.job} cannot be cancelled (its grace is over): {refused[chain.id]}")
         elif chain.id not in failed:
@@ -291,7 +313,7 @@ def end_links(context: CycleContext, wanted: Sequence[tuple[Chain, Link]]) -> di
 
 
 def _send(
-    wanted: Sequence[tuple[Chain, Link]], send: Callable[[Sequence[int]], None]
+    context: CycleContext, wanted: Sequence[tuple[Chain, Link]], send: Callable[[Sequence[int]], None]
 ) -> tuple[dict[int, str], dict[int, str]]:
     """Send something to the jobs of links; what was refused, and what failed, by chain.
 
@@ -302,22 +324,22 @@ def _send(
     failed: dict[int, str] = {}
     for first in range(0, len(wanted), JOBS_A_COMMAND):
         part = wanted[first : first + JOBS_A_COMMAND]
-        with contextlib.suppress(Exception):
-            send([link.job for _, link in part])
-            continue
-        unanswered = 0
+        if context.unanswered < AWAY_AFTER:
+            with contextlib.suppress(Exception):  # each on its own shows whose trouble it is
+                send([link.job for _, link in part])
+                continue
         for chain, link in part:
-            if unanswered >= AWAY_AFTER:
+            if context.unanswered >= AWAY_AFTER:
                 failed[chain.id] = "Slurm did not answer about other chains"
                 continue
             try:
                 send([link.job])
-                unanswered = 0
+                context.unanswered = 0
             except SlurmRefused as error:
-                refused[chain.id], unanswered = str(error), 0
+                refused[chain.id], context.unanswered = str(error), 0
             except SlurmUnreachable as error:
                 failed[chain.id] = str(error)
-                unanswered += 1
+                context.unanswered += 1
             except Exception as error:
                 log.exception("fault", extra={"chain": chain.name})
                 failed[chain.id] = f"a fault of Mirage: {type(error).__name__}: {error}"

@@ -15,6 +15,9 @@ from mirage.agent.model import Chain, ChainState
 from mirage.agent.settings import AgentSettings
 from mirage.job_state import MISSING
 
+SOON = 4
+"""A signal that is due and could not be sent is tried again soon so many times."""
+
 
 class Turns:
     """The next turn of every chain, by its number in the store."""
@@ -72,18 +75,24 @@ class Turns:
             del self.stumbles[chain]
         self._unanswered.clear()
 
-    def end(self, chain: Chain, now_s: int, settled: bool) -> None:
+    def end(self, chain: Chain, now_s: int, settled: bool, call_s: int = MISSING) -> None:
         """Give a chain its next turn.
 
         Args:
             settled: Whether no question about it is open, and none of its links, perhaps released just now, waits.
+            call_s: When a link of it is to be signalled before its limit: a chain in trouble has a turn then, too.
         """
         progress = self._progress.get(chain.id, Progress())
         self.moments_s.pop(chain.id, None)
         if self.stumbles[chain.id]:
             pause_s = self.settings.poll_s * 2.0 ** min(self.stumbles[chain.id] - 1, 8)
             self._busy.discard(chain.id)
-            self.due_s[chain.id] = grid(now_s, min(pause_s, self.settings.longest_poll_s))
+            due_s = grid(now_s, min(pause_s, self.settings.longest_poll_s))
+            if call_s > now_s:
+                self.moments_s[chain.id], due_s = [call_s], min(due_s, call_s)
+            elif call_s != MISSING and self.stumbles[chain.id] <= SOON:
+                due_s = grid(now_s, self.settings.busy_poll_s)
+            self.due_s[chain.id] = due_s
             return
         busy = progress.busy or (not settled and chain.state is ChainState.ACTIVE)
         (self._busy.add if busy else self._busy.discard)(chain.id)

@@ -8,7 +8,7 @@ import pytest
 from asked_policies import SUBMIT, WAIT, Deciding, deciding_chain, pair
 from one_chain import OneChain, ended, held, running
 
-from mirage.agent.cycle.decision.own_waits import earliest_release_s, judge_forecast, own_waits_s
+from mirage.agent.cycle.decision.own_waits import earliest_release_s, judge_forecast, least_life, own_waits_s
 from mirage.agent.model import DecisionRecord, Link
 from mirage.job_state import MISSING
 from mirage.policy.plan import Plan, Submit
@@ -39,11 +39,18 @@ def test_a_link_is_not_released_in_the_first_part_of_the_present_one_s_life(
     before = [waited(number, wait_s) for number, wait_s in enumerate(waits_s, 1)]
     present = running(3, released_s=MISSING)
     world = OneChain(*before, present, held(4), least_life=least_life)
-    assert earliest_release_s(world.chain, present, world.links, ends_s=12_400) == earliest_s
+    assert earliest_release_s(world.chain, present, own_waits_s(world.links), ends_s=12_400) == earliest_s
+
+
+@pytest.mark.parametrize(("policy", "share"), [("what-if", 0.25), ("holds", 0.25), ("lead:4", 0.0), ("saia", 0.0)])
+def test_a_policy_of_a_constant_lead_has_no_least_life_unless_the_user_names_one(policy: str, share: float) -> None:
+    assert least_life(OneChain(policy=policy).chain) == share
+    assert least_life(OneChain(policy=policy, least_life=0.5).chain) == 0.5
 
 
 def test_a_wait_counts_from_the_release_to_the_start() -> None:
-    assert own_waits_s([waited(1, 70), running(2, released_s=8_400), held(3)]) == [70, 600]
+    requeued = running(4, released_s=100, earlier=((450, 460, 8_000),))
+    assert own_waits_s([waited(1, 70), running(2, released_s=8_400), held(3), requeued]) == [70, 600, 350]
 
 
 @pytest.mark.parametrize(("at_s", "released"), [(9_899, False), (9_900, True)])
@@ -85,7 +92,12 @@ class Judged(OneChain):
     """A chain whose second link was released at 8,000 and has started at 9,000."""
 
     def __init__(self, *decisions: DecisionRecord, wrong: int = 0) -> None:
-        super().__init__(running(1), running(2, submitted_s=500), chain={"wrong_forecasts": wrong}, policy="what-if")
+        super().__init__(
+            running(1),
+            running(2, submitted_s=500, released_s=8_000),
+            chain={"wrong_forecasts": wrong},
+            policy="what-if",
+        )
         self.store.decisions = lambda chain, last=None: list(decisions)  # type: ignore[attr-defined]
         judge_forecast(self.context, self.chain, self.links[1])
 
@@ -97,7 +109,8 @@ class Judged(OneChain):
         (0, 99, False),
         (1_900, 9_000, True),
         (1_901, 9_000, False),
-        (36_000, 36_000, False),
+        (3_000, 3_600, False),
+        (0, 3_600, True),  # futures are played up to the limit: what lies beyond is not known
     ],
 )
 def test_a_wait_far_outside_of_its_forecast_is_counted(low_s: float, high_s: float, right: bool) -> None:
@@ -112,7 +125,7 @@ def test_a_wait_far_outside_of_its_forecast_is_counted(low_s: float, high_s: flo
     "decisions",
     [
         [],
-        [forecast(36_000, 36_000, at_s=400)],  # of a link before it
+        [forecast(36_000, 36_000, at_s=7_900)],  # refused by Slurm, or of a link before it
         [forecast(36_000, 36_000, submits=False)],
         [forecast(36_000, 36_000), forecast(0, 1, at_s=8_100, thought="hold", submits=False)],
         [DecisionRecord(1, 1, 8_000, "lead:1", True, "lead-reached", {"lead_s": 3_600.0}, {})],

@@ -16,7 +16,7 @@ from functools import cache
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.decision.chain_view import chain_view, summary
 from mirage.agent.cycle.decision.fallback import NAME, decide_by_recent_waits
-from mirage.agent.cycle.decision.own_waits import DISTRUSTED, braked, by_own_waits, earliest_release_s
+from mirage.agent.cycle.decision.own_waits import DISTRUSTED, braked, by_own_waits, earliest_release_s, own_waits_s
 from mirage.agent.cycle.decision.own_waits import NAME as OWN_WAITS
 from mirage.agent.cycle.decision.release import release
 from mirage.agent.cycle.decision.second_thoughts import AWAY, WITHDRAW, think
@@ -152,7 +152,7 @@ class Decider:
         if self.failing.pop(chain.id, None) is not None:
             log.info("policy answers again", extra={"chain": chain.name})
         plan, decided_by = answer.plan, chain.spec.policy
-        if chain.wrong_forecasts >= DISTRUSTED and case.queued is None:
+        if chain.wrong_forecasts >= DISTRUSTED and not self.thoughts.has(chain.spec.policy):
             form = chain_view(context, chain, case.present, case.waiting, view())
             plan = by_own_waits(plan, form, context.links[chain.id], context.now_s)
             decided_by = f"{OWN_WAITS} for {chain.spec.policy}"
@@ -163,10 +163,11 @@ class Decider:
         self, context: CycleContext, chain: Chain, case: Undecided, plan: Plan, view: Callable[[], View]
     ) -> Plan:
         """A plan about a link that was never released, without a release too early in the present link's life."""
-        if case.queued is not None or not plan.submits or not chain.spec.least_life:
+        if case.queued is not None or not plan.submits:
             return plan
         ends_s = chain_view(context, chain, case.present, case.waiting, view()).ends_s
-        return braked(plan, context.now_s, earliest_release_s(chain, case.present, context.links[chain.id], ends_s))
+        waits_s = [] if self.thoughts.has(chain.spec.policy) else own_waits_s(context.links[chain.id])
+        return braked(plan, context.now_s, earliest_release_s(chain, case.present, waits_s, ends_s))
 
     def _without_answer(
         self, context: CycleContext, cases: Mapping[int, Undecided], view: Callable[[], View]

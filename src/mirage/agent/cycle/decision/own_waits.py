@@ -7,6 +7,7 @@ chain have waited so long of late. And where two forecasts in a row were wrong, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -19,6 +20,12 @@ from mirage.policy.view import Chain as ChainView
 
 NAME = "own waits"
 
+CONSTANT_LEADS = ("lead", "saia", "sml")
+"""Policies that release by the user's own figure, whatever the queue: they have no least life unless one is named."""
+
+LEAST_LIFE = 0.25
+"""A misled forecast spends four times the links that the limit needs at most."""
+
 DISTRUSTED = 2
 """After so many wrong forecasts in a row a chain goes by its own waits."""
 
@@ -30,21 +37,29 @@ _MOVED = ("hold", "postpone", "shorten", "withdraw")
 
 
 def own_waits_s(links: Sequence[Link]) -> list[int]:
-    """What the links of a chain that have started waited since their release, in order."""
-    return [link.started_s - link.released_s for link in links if MISSING not in (link.started_s, link.released_s)]
+    """What the links of a chain that have started waited from their release to their first start, in order."""
+    first_s = [(link.earlier[0][0] if link.earlier else link.started_s, link.released_s) for link in links]
+    return [started_s - released_s for started_s, released_s in first_s if MISSING not in (started_s, released_s)]
 
 
-def earliest_release_s(chain: Chain, present: Link, links: Sequence[Link], ends_s: int) -> int:
+def least_life(chain: Chain) -> float:
+    """The share of a link's limit in which the next one is not released."""
+    if chain.spec.least_life != MISSING:
+        return chain.spec.least_life
+    return 0.0 if chain.spec.policy.partition(":")[0] in CONSTANT_LEADS else LEAST_LIFE
+
+
+def earliest_release_s(chain: Chain, present: Link, waits_s: Sequence[int], ends_s: int) -> int:
     """The earliest moment at which the next link may be released.
 
     Args:
-        links: Of the chain, the latest ones.
+        waits_s: Of the chain's latest links; none where its policy has held them meanwhile.
         ends_s: When the present link ends for its policy.
     """
     if not 0 < present.limit_s < UNLIMITED_S:
         return present.started_s
-    least_life_s = round(chain.spec.least_life * present.limit_s)
-    return min(present.started_s + least_life_s, ends_s - max(own_waits_s(links), default=0))
+    least_life_s = round(least_life(chain) * present.limit_s)
+    return min(present.started_s + least_life_s, ends_s - max(waits_s, default=0))
 
 
 def braked(plan: Plan, now_s: int, earliest_s: int) -> Plan:
@@ -71,18 +86,20 @@ def by_own_waits(plan: Plan, form: ChainView, links: Sequence[Link], now_s: int)
 
 def judge_forecast(context: CycleContext, chain: Chain, link: Link) -> Chain:
     """Compare what a link has waited with what was forecast as it was released, and count wrong forecasts in a row."""
-    released = _release_of(context.store.decisions(chain.id, last=8), link)
+    released = None if link.earlier else _release_of(context.store.decisions(chain.id, last=8), link)
     if released is None or not {"wait_p05_s", "wait_p95_s"} <= released.estimate.keys():
         return chain
     waited_s = link.started_s - released.time_s
     low_s, high_s = released.estimate["wait_p05_s"], released.estimate["wait_p95_s"]
     slack_s = max(min(FAR_OFF_S, round(FAR_OFF_SHARE * link.limit_s)), MINUTE_S)
+    high_s = high_s if high_s < link.limit_s else math.inf  # futures are played to the limit, and no further
     if low_s - slack_s <= waited_s <= high_s + slack_s:
         return context.change_chain(chain, wrong_forecasts=0) if chain.wrong_forecasts else chain
     wrong = chain.wrong_forecasts + 1
+    high = f"to {format_duration(round(high_s))}" if math.isfinite(high_s) else "and more"
     detail = (
-        f"job {link.job} waited {format_duration(waited_s)}, forecast {format_duration(round(low_s))} to "
-        f"{format_duration(round(high_s))}; wrong {wrong} times in a row"
+        f"job {link.job} waited {format_duration(waited_s)}, forecast {format_duration(round(low_s))} {high}; wrong "
+        f"{wrong} times in a row"
     )
     if wrong >= DISTRUSTED:
         detail += f": {NAME} decide in place of {chain.spec.policy} until a forecast is right"
@@ -93,8 +110,8 @@ def judge_forecast(context: CycleContext, chain: Chain, link: Link) -> Chain:
 def _release_of(decisions: Sequence[DecisionRecord], link: Link) -> DecisionRecord | None:
     """The decision that released a link; None where Slurm did, or where a second thought has moved the link since."""
     for decision in reversed(decisions):
-        if any(thought in decision.thought for thought in _MOVED) or decision.time_s < link.submitted_s:
+        if any(thought in decision.thought for thought in _MOVED):
             return None
-        if decision.submits and decision.time_s <= link.started_s:
+        if decision.submits and decision.time_s == link.released_s:
             return decision
     return None

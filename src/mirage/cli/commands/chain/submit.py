@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from mirage.agent.store.sql_store import SqlStore
     from mirage.policy.cost import Cost
 
-CONSTANT_LEADS = ("lead", "saia", "sml")
-"""Policies that release by the user's own figure, whatever the queue."""
-
-LEAST_LIFE = 0.25
-"""A misled forecast spends four times the links that the limit needs at most."""
-
 UNKNOWN = 75
 """Exit status where it is not known whether a job was submitted (EX_TEMPFAIL of sysexits.h)."""
 
@@ -172,9 +166,7 @@ def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) ->
     has_end = _has_end(words)
     grace_s = words["grace"] if words["grace"] is not None else default_grace_s(limit_s(request.given))
     policy = policy_name(words["policy"], never_two=words["never_two"])
-    signal, least_life = signal_name(words["signal_previous"]), words["least_life"]
-    if least_life is None:
-        least_life = 0.0 if policy.partition(":")[0] in CONSTANT_LEADS else LEAST_LIFE
+    signal = signal_name(words["signal_previous"])
     spec = ChainSpec(
         request.submission,
         until_s=_until_s(words, now_s),
@@ -192,7 +184,7 @@ def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) ->
         bank_age=words["bank_age"],
         least_limit_s=least_limit_s(request.given),
         slurm_warning_s=slurm_warning_s(request.given, signal, grace_s),
-        least_life=least_life,
+        least_life=words["least_life"] if words["least_life"] is not None else MISSING,
         links_a_day=words["links_a_day"] or 0,
         never_two=words["never_two"],
     )
