@@ -153,10 +153,10 @@ def test_what_others_do_to_a_held_link_leaves_a_line_in_the_log(shell: Shell) ->
     shell.until(lambda: 2 in shell.jobs("others"), 60, "the next link is held")
     (job,) = shell.found("others")[2]
     shell.cluster.run("scontrol", "hold", str(job.id))
-    shell.until(lambda: "held" in shell.row("others")["why"], 30, "the hold is noticed while the link waits")
+    shell.until(lambda: "held" in shell.row("others")["why"], 90, "the hold is noticed while the link waits")
     shell.cluster.run("scontrol", "release", str(job.id))
     shell.cluster.run("scontrol", "update", f"JobId={job.id}", "Dependency=")
-    shell.until(lambda: "released-elsewhere" in shell.kinds("others"), 30, "and so is the release")
+    shell.until(lambda: "released-elsewhere" in shell.kinds("others"), 90, "and so is the release")
     terminate(agent)
     shell.mirage("chain", "stop", "others")
 

@@ -53,7 +53,7 @@ def test_one_chain_s_trouble_is_its_own(shell: Shell) -> None:
     lost = Shell(shell.cluster, gone, home=Path(shell.environment["MIRAGE_HOME"]))
     lost.submit("lost", *short)
     shutil.rmtree(gone)
-    change_spec(shell, "signal", signal="NOSUCH", grace_s=5)
+    change_spec(shell, "signal", signal="NOSUCH", grace_s=5, slurm_warning_s=0)
     change_spec(shell, "policy", policy="lead:abc")
     change_spec(shell, "refused", submission={"options": {"partition": "nowhere", "time": "2"}})
     agent = shell.agent()
