@@ -62,7 +62,7 @@ class Chain:
             environment=self.environment,
             directory=str(folder),
         )
-        spec = {"policy": "lead:24", "grace_s": 10, **spec}
+        spec = {"policy": "lead:24", "grace_s": 10, "least_life": 0.0, **spec}
         self.store: SqlStore = open_store(self.url)
         chain = self.store.add_chain(name, ChainSpec(submission, **spec), int(time.time()))
         self.id, self.key = chain.id, chain.key
