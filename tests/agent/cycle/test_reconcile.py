@@ -332,13 +332,26 @@ def test_a_job_that_can_neither_be_released_nor_cancelled_is_tried_again() -> No
     assert world.trouble == "job 101 cannot be cancelled (job 101: launch failed requeued held): neither"
 
 
-@pytest.mark.parametrize("before", [running(1), ended(1)])
-def test_a_link_that_someone_else_releases_leaves_a_line_in_the_log(before: Link) -> None:
-    world = OneChain(before, held(2)).shows(job(101, JobState.RUNNING, link=1), job(102, link=2, eligible_s=9_990))
+@pytest.mark.parametrize("starts", [False, True], ids=["it waits", "it starts at once"])
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        (job(101, JobState.RUNNING, link=1), ["released-elsewhere"]),
+        (job(101, JobState.RUNNING, link=1, completing=True), []),
+        (job(101, JobState.COMPLETED, link=1), []),
+        (None, []),
+    ],
+    ids=["runs", "completes", "over", "purged"],
+)
+def test_a_link_that_someone_else_releases_leaves_a_line_in_the_log(
+    starts: bool, first: QueuedJob | None, said: list[str]
+) -> None:
+    world = OneChain(running(1), held(2))
+    released = job(102, JobState.RUNNING if starts else JobState.PENDING, link=2, eligible_s=9_990)
+    world.shows(*([first] if first else []), released)
     followed(world)
-    assert world.links[1].state is LinkState.QUEUED
-    released = [kind for link, kind, _ in world.events if link == 2]
-    assert released == (["released-elsewhere"] if before.state is LinkState.RUNNING else [])
+    assert world.links[1].state is (LinkState.RUNNING if starts else LinkState.QUEUED)
+    assert [kind for link, kind, _ in world.events if link == 2 and kind != "started"] == said
 
 
 @pytest.mark.parametrize(("reason", "noted"), [("JobHeldAdmin", True), ("JobHeldUser", True), ("Dependency", False)])

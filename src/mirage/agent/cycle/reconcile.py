@@ -18,7 +18,7 @@ from mirage.agent.cycle.own_jobs import is_of_link
 from mirage.agent.cycle.submit import settle
 from mirage.agent.model import Chain, Link, LinkState
 from mirage.errors import SlurmRefused
-from mirage.job_state import MISSING
+from mirage.job_state import MISSING, JobState
 from mirage.slurm.values import AccountedJob, QueuedJob
 from mirage.slurm_words.states import ALIVE
 
@@ -47,7 +47,8 @@ class Reconciler:
             change = self._change(context, chain, link, jobs, submitting)
             if change:
                 before, link = link.state, context.change_link(link, *change.events, **change.columns)
-                if (before, link.state) == (LinkState.HELD, LinkState.QUEUED) and context.of(chain, LinkState.RUNNING):
+                left = before is LinkState.HELD and link.state in (LinkState.QUEUED, LinkState.RUNNING)
+                if left and _another_runs(context, chain, link):
                     detail = f"job {link.job}: its dependency is cleared, and this agent has no record of doing it"
                     context.change_link(link, context.event(chain.id, link.number, "released-elsewhere", detail))
             cancel_doubles(context, chain, link, jobs)
@@ -117,6 +118,12 @@ class Reconciler:
             del self.unseen[key]
             return vanished(link, context.now_s)
         return Change()
+
+
+def _another_runs(context: CycleContext, chain: Chain, link: Link) -> bool:
+    """Whether the queue shows another link of the chain that runs: the dependency of this one cannot be met."""
+    jobs = [context.job_of(chain, other) for other in context.of(chain, LinkState.RUNNING) if other.number != link.number]
+    return any(job is not None and job.state is JobState.RUNNING and not job.completing for job in jobs)
 
 
 def _patience_s(context: CycleContext, accounted: AccountedJob | None) -> int:
