@@ -1,15 +1,15 @@
 """Warnings before the end of links on a real slurmctld, judged by the log that the services write themselves.
 
-    python benchmarks/agent/ends_of_links.py -o ends-of-links.json            # about 25 minutes
+    python benchmarks/agent/ends_of_links.py -o ends-of-links.json            # about 35 minutes
     python benchmarks/agent/ends_of_links.py --quick                          # about 6 minutes
     python benchmarks/agent/ends_of_links.py --only '*/2m/*' --only 'what-if/20m/*'
 
 Chains run side by side in one private cluster per clock: limits of 2 and 5 min on a clock twice as fast, of 20 min on
-one 20 times as fast, of 48 h on one 400 times as fast. Every service loads, is ready, and serves on after the signal
-until it is ended; the variant ``leaves`` ends at the signal, and ``at-once`` is ready from its start. A predecessor is
-*in time* where the signal reached it at least its grace before its limit, less the tolerance: 5 s of the cluster's
-clock or 2 real seconds, whichever is longer. Graces that are not shorter than half of the limit are left out, and
-graces of 20 s beside limits of 20 min and more, which are shorter than the tolerance there. In chains of the variant
+one 20 times as fast, of 48 h on one 200 times as fast. Every service loads, is ready once ``mirage link ready`` has
+returned, and serves on after the signal until Slurm ends it; the variant ``leaves`` ends at the signal, and ``at-once``
+is ready from its start. A predecessor is *in time* where the signal reached it at least its grace before its limit,
+less the tolerance: 5 s of the cluster's clock or 2 real seconds, whichever is longer. Graces that are not shorter than
+half of the limit are left out, and graces of 20 s beside limits of 20 min and more, which are shorter than the tolerance there. In chains of the variant
 ``http`` each job serves requests, and a client follows the file that ``mirage endpoint`` writes; it repeats a failed
 request once.
 """
@@ -47,11 +47,11 @@ FIRST_PORT = 21_000
 SERVICE = """#!/bin/bash
 say() {{ echo "$MIRAGE_LINK $1 $EPOCHREALTIME" >> {log}; }}
 trap 'say warned; {at_signal}' USR2
-trap 'say term' TERM
+trap 'say term; exit 0' TERM
 say start
 {server}
 end=$((SECONDS + {load_s})); while (( SECONDS < end )); do sleep {beat_s} & wait $!; say beat; done
-say ready; {ready}
+{ready}say ready
 while true; do say beat; sleep {beat_s} & wait $!; done
 """
 
@@ -136,7 +136,7 @@ def labs(options: argparse.Namespace) -> list[Lab]:
         middle = [Case(policy, 1200, grace_s, 5) for grace_s in (120, 480) for policy in five]
         middle.append(Case("what-if", 1200, 480, 5, "at-once"))
         long = [Case(policy, 48 * 3600, grace_s, 2) for grace_s in (480, 3600) for policy in five]
-        found += [Lab("x20", 20, 320, middle), Lab("x400", 400, 540, long)]
+        found += [Lab("x20", 20, 320, middle), Lab("x200", 200, 1080, long)]
     if options.only:
         found = [replace(lab, cases=[case for case in lab.cases if is_chosen(case, options.only)]) for lab in found]
     return [lab for lab in found if lab.cases]
@@ -296,7 +296,7 @@ class Run:
         script.write_text(
             SERVICE.format(
                 log=self.folder / f"{case.chain}.log", load_s=case.load_s, beat_s=self.lab.speed,
-                ready="" if case.variant == "at-once" else f"{' '.join(MIRAGE)} link ready > /dev/null 2>&1 &",
+                ready="" if case.variant == "at-once" else f"{' '.join(MIRAGE)} link ready > /dev/null 2>&1; ",
                 at_signal="exit 0" if case.variant == "leaves" else ":",
                 server=SERVER.format(port=port) if case.variant == "http" else "",
             )
@@ -405,6 +405,11 @@ def figures(found: dict[str, Any]) -> dict[str, Any]:
         }
         for key in ("interrupted", "overlap")
     }  # fmt: skip
+    chains = [(lab["tolerance_s"], name, chain) for lab in found.values() for name, chain in lab["chains"].items()]
+    equal = sum(
+        all(abs(differences[key][name]) <= tolerance_s * max(len(chain["hand_overs"]), 1) for key in differences)
+        for tolerance_s, name, chain in chains
+    )
     requests: Counter[str] = Counter()
     for lab in found.values():
         for chain in lab["chains"].values():
@@ -412,7 +417,8 @@ def figures(found: dict[str, Any]) -> dict[str, Any]:
     return {
         "hand_overs": len(every), "warned": sum(one["warned"] for one in every),
         "in_time": sum(one["in_time"] for one in every), "worst_margin_s": min(margins, default=None),
-        "account_differences_s": differences, "requests": dict(requests),
+        "chains": len(chains), "equal_accounts": equal, "account_differences_s": differences,
+        "requests": dict(requests),
     }  # fmt: skip
 
 
@@ -465,6 +471,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for key, by_chain in totals["account_differences_s"].items():
         worst = max(by_chain, key=lambda name: abs(by_chain[name]))
         print(f"{key}, agent minus log: sum {sum(by_chain.values())} s, the most {by_chain[worst]} s ({worst})")
+    print(f"accounts of {totals['equal_accounts']} of {totals['chains']} chains within the tolerance a hand-over")
     if totals["requests"]:
         print(f"requests: {totals['requests']}")
 

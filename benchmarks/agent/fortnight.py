@@ -66,11 +66,8 @@ MOST_LINKS = 3
 MEMORY = Path("/dev/shm")
 """The store lies in memory: a fortnight is tens of thousands of transactions."""
 
-SETTINGS = AgentSettings(
-    poll_s=30 * MINUTE_S, busy_poll_s=45, decide_s=30 * MINUTE_S, looks_a_link=50, longest_sleep_s=DAY_S, lease_s=DAY_S,
-    calibrate_every_s=0,
-)  # fmt: skip
-"""Fewer looks than on a cluster while nothing is under way: a fortnight is to pass in half a minute."""
+SETTINGS = AgentSettings(lease_s=DAY_S, calibrate_every_s=0)
+"""Those of every agent, but for a lease that outlives the jumps of the virtual clock, and no calibrations beside."""
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,9 @@ class Reconciler:
 
 def _another_runs(context: CycleContext, chain: Chain, link: Link) -> bool:
     """Whether the queue shows another link of the chain that runs: the dependency of this one cannot be met."""
-    jobs = [context.job_of(chain, other) for other in context.of(chain, LinkState.RUNNING) if other.number != link.number]
+    jobs = [
+        context.job_of(chain, other) for other in context.of(chain, LinkState.RUNNING) if other.number != link.number
+    ]
     return any(job is not None and job.state is JobState.RUNNING and not job.completing for job in jobs)
 
 
