@@ -1,1 +1,1 @@
-"""Executors: independent pieces of work, done by processes of this machine, an array of Slurm jobs or HyperQueue."""
+"""Executors: independent pieces of work in local processes, Slurm arrays or HyperQueue."""

@@ -1,4 +1,4 @@
-"""A folder through which work elsewhere is told of and answered, piece by piece; one that all machines see."""
+"""A shared folder through which remote jobs receive pieces of work and return results."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from mirage.executors.executor import Made, Piece, Result
 from mirage.whole_file import write_whole
 
 POLL_S = 1.0
-"""How often answers are looked for."""
+"""Interval between two polls for results."""
 
 PATIENCE_S = 90.0
-"""How long an answer may be on its way: file systems of networks show new files late."""
+"""Time a result may take to appear: network file systems show new files late."""
 
 GONE_S = 900.0
-"""After how long without a sign whoever waits is taken to be gone: killed, or its machine lost."""
+"""Time without a heartbeat after which the caller counts as gone: killed, or its machine lost."""
 
 _CALL, _TOLD, _WAITED_FOR, _BEGUN, _ANSWER = "call-", "told", "waited-for", ".begun", ".answer"
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What is done elsewhere for one call of an executor.
+    """The remote work of one call of an executor.
 
     Attributes:
-        folder: Of this call alone.
-        n: How many pieces there are.
-        sleep: Passes some seconds.
-        clock: Seconds that only grow.
+        folder: Folder of this call only.
+        n: Number of pieces.
+        sleep: Sleeps for a number of seconds.
+        clock: A monotonic clock, in seconds.
     """
 
     folder: Path
@@ -54,18 +54,18 @@ class Answers:
         sleep: Callable[[float], None],
         clock: Callable[[], float],
     ) -> Self:
-        """A new folder that says what is to be done.
+        """Creates a new folder that holds the work of one call.
 
         Args:
-            around: The folder in which it is made.
-            begin: As ``Executor`` says.
-            made_of: The same.
-            pieces: The same.
-            sleep: Passes some seconds.
-            clock: Seconds that only grow.
+            around: The folder in which the new one is created.
+            begin: See ``Executor``.
+            made_of: See ``Executor``.
+            pieces: See ``Executor``.
+            sleep: Sleeps for a number of seconds.
+            clock: A monotonic clock, in seconds.
 
         Raises:
-            ConfigurationError: It cannot be written.
+            ConfigurationError: The folder cannot be written.
         """
         try:
             around.mkdir(parents=True, exist_ok=True)
@@ -73,24 +73,24 @@ class Answers:
             write_whole(folder / _TOLD, pickle.dumps((begin, made_of, list(pieces))))
             (folder / _WAITED_FOR).touch()
         except OSError as error:
-            raise ConfigurationError(f"cannot write what is to be done into {around}: {error.strerror}") from error
+            raise ConfigurationError(f"cannot write the work to {around}: {error.strerror}") from error
         return cls(folder, len(pieces), sleep, clock)
 
     def gathered(self, all_over: Callable[[], bool]) -> Iterator[Any]:
-        """The result of each piece, as it is answered.
+        """Yields the result of each piece as it arrives.
 
         Args:
-            all_over: Looks whether all who do the work have ended; raises what they failed with.
+            all_over: Returns whether all jobs have ended; raises the error they failed with.
 
         Raises:
-            SlurmError: They failed, or ended without all answers; those that had come were handed over before.
+            SlurmError: The jobs failed, or ended without all results; results that had arrived were yielded before.
         """
         awaited, over_s = set(range(self.n)), None
         while awaited:
             (self.folder / _WAITED_FOR).touch()
             failed: SlurmError | None = None
             try:
-                is_over = all_over()  # before a look at the answers: who has ended has answered
+                is_over = all_over()  # before reading results: a job that has ended has written its results
             except SlurmError as error:
                 failed, is_over = error, True
             for k in sorted(awaited & self._answered()):
@@ -102,20 +102,20 @@ class Answers:
                 over_s = self.clock() if over_s is None else over_s
                 if self.clock() - over_s > PATIENCE_S:
                     raise SlurmError(
-                        f"all have ended, but {len(awaited)} of {self.n} pieces are not answered in {self.folder}: "
-                        "they were cancelled, or that folder is not the same there. Run the same command again: what "
-                        "is finished is kept"
+                        f"all jobs or tasks have ended, but {len(awaited)} of {self.n} pieces have no result in "
+                        f"{self.folder}: they were cancelled, or the folder is not shared with them. Run the same "
+                        "command again: finished work is stored"
                     )
             if awaited:
                 self.sleep(POLL_S)
 
     def abandon(self) -> None:
-        """Nobody waits any more: who works for this ends before the next piece."""
+        """Removes the heartbeat: jobs of this call end before their next piece."""
         with suppress(OSError):
             (self.folder / _WAITED_FOR).unlink()
 
     def remove(self) -> None:
-        """Remove the folder, and beside it those of calls that nobody waits for any more."""
+        """Removes the folder, and those of calls that have lost their caller."""
         now_s = _touched_s(self.folder / _TOLD)
         shutil.rmtree(self.folder, ignore_errors=True)
         for other in self.folder.parent.glob(f"{_CALL}*"):
@@ -125,7 +125,7 @@ class Answers:
             self.folder.parent.rmdir()
 
     def answer(self, part: Sequence[int]) -> None:
-        """Do some pieces, by number, elsewhere; those that are answered already are not done again."""
+        """Does some pieces, by number, in a remote job; pieces that have a result are skipped."""
         begin, made_of, pieces = pickle.loads((self.folder / _TOLD).read_bytes())
         work: Callable[[Any], Any] | None = None
         for k in part:
@@ -140,18 +140,18 @@ class Answers:
         return self.folder / f"{k}{_ANSWER}"
 
     def _answered(self) -> set[int]:
-        """Numbers of the pieces that are answered."""
+        """Numbers of the pieces that have a result."""
         return {int(path.stem) for path in self.folder.glob(f"[0-9]*{_ANSWER}")}
 
 
 def _touched_s(path: Path) -> float:
-    """Now, as the file system tells it: clocks of machines differ, and that is one for all."""
+    """The present time of the file system; clocks of machines differ, and this one is shared."""
     path.touch()
     return path.stat().st_mtime
 
 
 def _is_waited_for(folder: Path, now_s: float) -> bool:
-    """Whether somebody waits for the answers in a folder."""
+    """Whether a caller still waits for the results in a folder."""
     try:
         return now_s - (folder / _WAITED_FOR).stat().st_mtime < GONE_S
     except FileNotFoundError:
@@ -159,5 +159,5 @@ def _is_waited_for(folder: Path, now_s: float) -> bool:
 
 
 def answer_part(folder: str, part: Sequence[int]) -> None:
-    """Do some pieces of a call: what a job or a task runs."""
+    """Does some pieces of a call: the function that a job or a task runs."""
     Answers(Path(folder), 0).answer(part)

@@ -1,4 +1,4 @@
-"""What an executor is: whoever does independent pieces of work.
+"""The interface of executors, which run independent pieces of work.
 
 for result in Processes(4)(begin, made_of, pieces): …
 """
@@ -15,26 +15,26 @@ Result = TypeVar("Result")
 
 
 class Executor(Protocol):
-    """Does pieces of work somewhere."""
+    """Runs pieces of work."""
 
     def __call__(
         self, begin: Callable[[Made], Callable[[Piece], Result]], made_of: Made, pieces: Sequence[Piece]
     ) -> Iterator[Result]:
-        """Do pieces and hand over the result of each when it is done, in any order.
+        """Does pieces and yields the result of each when it is done, in any order.
 
         Args:
-            begin: Called once in each process or job; makes the function that does one piece after another. A function
-                of a module: the others are told its name.
-            made_of: What it is called with.
-            pieces: Handed out in this order.
+            begin: Called once in each process or job; returns the function that does one piece after another. It must
+                be a function of a module: processes and jobs receive its name.
+            made_of: The argument of ``begin``.
+            pieces: Started in this order.
 
         Raises:
-            MirageError: A piece failed; what others have written stays.
+            MirageError: A piece failed; results that were written stay.
         """
         ...
 
 
 def dealt(pieces: Sequence[Piece], hands: int) -> list[Sequence[Piece]]:
-    """Pieces in as many parts as there are hands, alike in number; fewer where there are fewer pieces."""
+    """Splits pieces into at most ``hands`` parts of nearly equal size, none of them empty."""
     bounds = [len(pieces) * k // hands for k in range(hands + 1)]
     return [pieces[first:end] for first, end in pairwise(bounds) if first < end]

@@ -1,4 +1,7 @@
-"""Tasks of HyperQueue as an executor, for sites that forbid big arrays: Slurm sees only the workers of HyperQueue."""
+"""HyperQueue tasks as an executor, for sites that forbid big arrays.
+
+Slurm sees only the workers of HyperQueue.
+"""
 
 from __future__ import annotations
 
@@ -18,25 +21,25 @@ from mirage.executors.executor import Made, Piece, Result, dealt
 TASKS = 8
 
 SERVER = "HQ_SERVER_DIR"
-"""The variable by which HyperQueue's own commands, too, are told the folder of their server."""
+"""The environment variable that names the server's folder; HyperQueue's own commands read it, too."""
 
 _PASSED_ON = ("MIRAGE_", "NUMBA_", "PYTHON", "XDG_CACHE_HOME", "LD_LIBRARY_PATH")
-"""How variables begin that tasks get; the others are those of HyperQueue's worker."""
+"""Prefixes of the variables that tasks inherit; the others are those of HyperQueue's worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class HyperQueue:
-    """Deals pieces to the tasks of one HyperQueue job, the same number to each.
+    """Distributes pieces evenly over the tasks of one HyperQueue job.
 
-    A task whose worker ends with its allocation is begun again by HyperQueue on another, and goes on from the piece
-    that it was at.
+    When a worker ends with its allocation, HyperQueue restarts its task on another one; the task resumes with the
+    piece that it had not finished.
 
     Attributes:
-        folder: In which tasks are told what to do, and answer; one that all workers see.
-        name: Of the job, in ``hq job list``.
-        tasks: How many at most.
-        sleep: Passes some seconds.
-        clock: Seconds that only grow.
+        folder: Holds the work and the results; all workers must share it.
+        name: Name of the job in ``hq job list``.
+        tasks: Largest number of tasks.
+        sleep: Sleeps for a number of seconds.
+        clock: A monotonic clock, in seconds.
     """
 
     folder: Path
@@ -48,11 +51,13 @@ class HyperQueue:
     def __call__(
         self, begin: Callable[[Made], Callable[[Piece], Result]], made_of: Made, pieces: Sequence[Piece]
     ) -> Iterator[Result]:
-        """As ``Executor`` says. Tasks that nobody waits for any more end before their next piece.
+        """Does pieces in tasks; see ``Executor``.
+
+        Once the caller stops waiting, tasks end before their next piece.
 
         Raises:
-            ConfigurationError: hyperqueue is absent, no server answers, or the folder cannot be written.
-            SlurmError: A task failed, or the server is gone; what was finished stays.
+            ConfigurationError: hyperqueue is not installed, no server answers, or the folder cannot be written.
+            SlurmError: A task failed, or the server is gone; finished results stay.
         """
         if not pieces:
             return
@@ -70,7 +75,7 @@ class HyperQueue:
         answers.remove()
 
     def _submitted(self, client: Any, answers: Answers) -> Any:
-        """The job, on its way."""
+        """Submits the job and returns it."""
         from hyperqueue import Job
 
         passed_on = {name: value for name, value in os.environ.items() if name.startswith(_PASSED_ON)}
@@ -82,14 +87,14 @@ class HyperQueue:
 
 
 class _Told(Exception):
-    """Ends the wait for a job as soon as its state is told: the bindings tell it to those alone who wait."""
+    """Ends the wait for a job at its first report: only the waiting call receives the state."""
 
 
 def _all_over(client: Any, job: Any) -> bool:
     """Whether all tasks of a job have ended.
 
     Raises:
-        SlurmError: One failed, or the server does not answer.
+        SlurmError: A task failed, or the server does not answer.
     """
     told: dict[str, Any] = {}
 
@@ -105,7 +110,7 @@ def _all_over(client: Any, job: Any) -> bool:
 
 
 def _raise_failed(client: Any, job: Any) -> NoReturn:
-    """Tell of the first task that failed.
+    """Raises the error of the first task that failed.
 
     Raises:
         SlurmError: Always.
@@ -114,15 +119,15 @@ def _raise_failed(client: Any, job: Any) -> NoReturn:
     why = failed.error.strip().splitlines()[-1]
     raise SlurmError(
         f"task {job.id}@{task} of HyperQueue failed: {why}; its output is in {failed.stderr}. Run the same command "
-        "again: what is finished is kept"
+        "again: finished work is stored"
     )
 
 
 def _asked(question: Callable[..., Any], *arguments: Any) -> Any:
-    """What the server answers.
+    """Returns the server's answer to a call.
 
     Raises:
-        SlurmError: It does not.
+        SlurmError: The server does not answer.
     """
     try:
         return question(*arguments)
@@ -130,35 +135,35 @@ def _asked(question: Callable[..., Any], *arguments: Any) -> Any:
         raise
     except Exception as error:
         raise SlurmError(
-            f"the server of HyperQueue does not answer: {_first_lines(error)}; see that it runs (hq server info), and "
-            "run the same command again: what is finished is kept"
+            f"the HyperQueue server does not answer: {_first_lines(error)}; check that it runs (hq server info), and "
+            "run the same command again: finished work is stored"
         ) from error
 
 
 def _client() -> Any:
-    """A client of the server that HyperQueue's own commands would ask.
+    """A client of the server that HyperQueue's own commands would use.
 
     Raises:
-        ConfigurationError: hyperqueue is absent, or no server answers.
+        ConfigurationError: hyperqueue is not installed, or no server answers.
     """
     try:
         from hyperqueue import Client
         from hyperqueue.task.function import PythonEnv
     except ImportError as error:
         raise ConfigurationError(
-            "tasks of HyperQueue need its Python package in the version of its server, and it is absent; "
-            "run: pip install hyperqueue==VERSION, as hq --version tells it"
+            "HyperQueue tasks need its Python package in the version of its server, which is not installed; "
+            "run: pip install hyperqueue==VERSION, with the version that hq --version prints"
         ) from error
     try:
         return Client(os.environ.get(SERVER), python_env=PythonEnv(sys.executable))
     except Exception as error:
         raise ConfigurationError(
-            f"no server of HyperQueue answers ({_first_lines(error)}); start one (hq server start), have it ask for "
-            f"workers (hq alloc add slurm), and name its folder in {SERVER} if it is not ~/.hq-server"
+            f"no HyperQueue server answers ({_first_lines(error)}); start one (hq server start), let it allocate "
+            f"workers (hq alloc add slurm), and set {SERVER} to its folder if that is not ~/.hq-server"
         ) from error
 
 
 def _first_lines(error: Exception) -> str:
-    """An error of the bindings in a line, without the stack behind it."""
+    """An error of the bindings in one line, without its stack trace."""
     told = str(error).partition("Stack backtrace:")[0]
     return " ".join(told.replace("Caused by:", "").split()).rstrip(".")

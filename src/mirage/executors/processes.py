@@ -13,15 +13,15 @@ from typing import Any
 from mirage.executors.executor import Made, Piece, Result
 
 _work: Callable[[Any], Any] | None = None
-"""What this worker process does with a piece; it keeps what it began with from piece to piece."""
+"""The function that does pieces in this worker process; its state persists from piece to piece."""
 
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """Deals pieces one by one to processes that end with this one.
+    """Distributes pieces one by one over local processes, which end together with this one.
 
     Attributes:
-        workers: How many; with one, this process works.
+        workers: Number of processes; with one, this process does the work.
     """
 
     workers: int = 1
@@ -29,13 +29,13 @@ class Processes:
     def __call__(
         self, begin: Callable[[Made], Callable[[Piece], Result]], made_of: Made, pieces: Sequence[Piece]
     ) -> Iterator[Result]:
-        """As ``Executor`` says."""
+        """Does pieces in processes; see ``Executor``."""
         workers = min(self.workers, len(pieces))
         if workers <= 1:
             if pieces:
                 yield from map(begin(made_of), pieces)
             return
-        context = multiprocessing.get_context("spawn")  # a fork would copy whatever threads the caller has
+        context = multiprocessing.get_context("spawn")  # a fork would copy the caller's threads
         pool = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(begin, made_of))
         try:
             for done in as_completed([pool.submit(_do, piece) for piece in pieces]):
@@ -45,7 +45,7 @@ class Processes:
 
 
 def available_cores() -> int:
-    """How many cores this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -56,7 +56,7 @@ def _begin(begin: Callable[[Any], Callable[[Any], Any]], made_of: Any) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this worker when its parent is gone, however that one ended: nobody would hand it another piece."""
+    """Ends this worker when its parent has ended, in whichever way."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

@@ -1,4 +1,4 @@
-"""An array of Slurm jobs as an executor, through submitit."""
+"""A Slurm job array as an executor, through submitit."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mirage.executors.executor import Made, Piece, Result, dealt
 from mirage.slurm.runner import Runner, SystemRunner
 
 LONGEST_S = 4 * HOUR_S
-"""Time limit of a job where none is said."""
+"""Time limit of a job by default."""
 
 JOBS = 8
 
 LOOKS_A_QUEUE = 30
-"""After how many looks at answers squeue is asked."""
+"""Number of polls for results between two calls of squeue."""
 
 _ERROR = re.compile(r"^[\w.]*(?:Error|Exception|Interrupt|Refused|Infeasible)\b.*", re.MULTILINE)
 """The last line of a traceback."""
@@ -30,15 +30,15 @@ _ERROR = re.compile(r"^[\w.]*(?:Error|Exception|Interrupt|Refused|Infeasible)\b.
 
 @dataclass(frozen=True, slots=True)
 class SlurmArray:
-    """Deals pieces to the jobs of an array, the same number to each.
+    """Distributes pieces evenly over the jobs of an array.
 
     Attributes:
-        folder: In which jobs are told what to do, and answer; one that all nodes see.
-        name: Of the jobs, in squeue.
-        jobs: How many at most.
+        folder: Holds the work and the results; all nodes must share it.
+        name: Name of the jobs in squeue.
+        jobs: Largest number of jobs.
         sbatch: Further options of sbatch, by their long names: ``{"partition": "cpu", "time": "1:00:00"}``.
-        sleep: Passes some seconds.
-        clock: Seconds that only grow.
+        sleep: Sleeps for a number of seconds.
+        clock: A monotonic clock, in seconds.
         runner: Runs squeue.
     """
 
@@ -53,11 +53,11 @@ class SlurmArray:
     def __call__(
         self, begin: Callable[[Made], Callable[[Piece], Result]], made_of: Made, pieces: Sequence[Piece]
     ) -> Iterator[Result]:
-        """As ``Executor`` says. Jobs that nobody waits for any more are cancelled.
+        """Does pieces in jobs; see ``Executor``. If the caller stops waiting, jobs are cancelled.
 
         Raises:
-            ConfigurationError: submitit is absent, there is no Slurm, or the folder cannot be written.
-            SlurmError: sbatch refused, or a job failed; what was finished stays.
+            ConfigurationError: submitit or Slurm is not installed, or the folder cannot be written.
+            SlurmError: sbatch refused the array, or a job failed; finished results stay.
         """
         if not pieces:
             return
@@ -78,12 +78,12 @@ class SlurmArray:
         answers.remove()
 
     def _submitted(self, submitit_executor: Callable[..., Any], answers: Answers) -> list[Any]:
-        """The jobs, on their way."""
+        """Submits the array and returns its jobs."""
         try:
             executor = submitit_executor(folder=str(answers.folder))
         except RuntimeError as error:
-            raise ConfigurationError(f"no Slurm is found here ({error}); run it where sbatch and srun are") from error
-        logging.getLogger("submitit").setLevel(logging.ERROR)  # it warns of accounting that is not kept
+            raise ConfigurationError(f"no Slurm is found here ({error}); run this where sbatch and srun are") from error
+        logging.getLogger("submitit").setLevel(logging.ERROR)  # it warns where Slurm has no accounting
         executor.update_parameters(
             job_name=self.name,
             time=LONGEST_S // 60,
@@ -99,10 +99,10 @@ class SlurmArray:
 
 
 class _Watch:
-    """Looks at jobs of an array, and now and then at the queue.
+    """Polls the jobs of an array, and squeue at longer intervals.
 
-    A job that has left the queue without a word at two looks was killed: accounting, which could tell, is not kept
-    everywhere.
+    A job without a result that is missing from squeue at two polls in a row was killed. Accounting is not used, as not
+    every site has it.
     """
 
     def __init__(self, jobs: Sequence[Any], runner: Runner) -> None:
@@ -113,10 +113,10 @@ class _Watch:
         self._missed: set[str] = set()
 
     def all_over(self) -> bool:
-        """Whether all have ended.
+        """Whether all jobs have ended.
 
         Raises:
-            SlurmError: One failed, or was killed.
+            SlurmError: A job failed, or was killed.
         """
         ended = [job for job in self._left if _has_ended(job)]
         for job in ended:
@@ -127,12 +127,12 @@ class _Watch:
             gone = self._left_queue()
             for job in self._left:
                 if job.job_id in gone & self._missed and not _has_ended(job):
-                    raise _failed(job, "it ended without an answer: killed, or out of time or memory")
+                    raise _failed(job, "it ended without a result: killed, or out of time or memory")
             self._missed = gone
         return not self._left
 
     def _left_queue(self) -> set[str]:
-        """The ids of jobs that squeue no longer shows; none where it cannot be asked."""
+        """Ids of jobs that squeue no longer shows; none where squeue fails."""
         told = self._runner.run(["squeue", "-h", "-r", "-j", self._array, "-o", "%i"])
         if told.status and "invalid job id" not in told.stderr.lower():
             return set()
@@ -140,31 +140,31 @@ class _Watch:
 
 
 def _submitit_executor() -> Callable[..., Any]:
-    """What makes submitit's executor.
+    """The class of submitit's executor.
 
     Raises:
-        ConfigurationError: submitit is absent.
+        ConfigurationError: submitit is not installed.
     """
     try:
         import submitit
     except ImportError as error:
         raise ConfigurationError(
-            'an array of Slurm jobs needs submitit, which is absent; run: pip install "mirage-hpc[cluster]"'
+            'an array of Slurm jobs needs submitit, which is not installed; run: pip install "mirage-hpc[cluster]"'
         ) from error
     made: Callable[..., Any] = submitit.SlurmExecutor
     return made
 
 
 def _has_ended(job: Any) -> bool:
-    """Whether a job has come to its end, well or not; one that is killed leaves no word."""
+    """Whether a job has written a result or an error; a job that is killed writes neither."""
     return bool(job.paths.result_pickle.exists())
 
 
 def _check(job: Any) -> None:
-    """See that a job that has ended did not fail.
+    """Checks that a job that has ended did not fail.
 
     Raises:
-        SlurmError: It did.
+        SlurmError: The job failed.
     """
     failed = job.exception()
     if failed is not None:
@@ -173,6 +173,6 @@ def _check(job: Any) -> None:
 
 def _failed(job: Any, why: str) -> SlurmError:
     return SlurmError(
-        f"job {job.job_id} failed: {why}; its output is in {job.paths.stderr}. Run the same command again: what is "
-        "finished is kept"
+        f"job {job.job_id} failed: {why}; its output is in {job.paths.stderr}. Run the same command again: finished "
+        "work is stored"
     )

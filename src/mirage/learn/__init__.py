@@ -1,1 +1,1 @@
-"""What can be learnt about hand-overs? Data sets by forking, models, training, and the policies made of them."""
+"""What can be learnt about hand-overs? Data sets, models, training, and learned policies."""

@@ -1,4 +1,4 @@
-"""Hand-overs: decisions that could have been taken, what was seen at each, and what submitting there led to."""
+"""Hand-overs: possible decisions, the inputs at each, and the outcome of submitting there."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from mirage.job_state import Ints
 Floats32 = NDArray[np.float32]
 
 HISTORY = 144
-"""Snapshots that a network sees: 24 hours, one every ten minutes (Mirage, SC'23)."""
+"""Snapshots that a network reads: 24 hours, one every ten minutes (Mirage, SC'23)."""
 
 QUEUE_COLUMNS = 34
-"""Columns of a snapshot that tell of the queue; eight more tell of the chain."""
+"""Columns of a snapshot that describe the queue; eight more describe the chain."""
 
 COLUMNS = QUEUE_COLUMNS + 8
 """Columns of a snapshot: those of the queue, then limit (min), nodes, wait (s) and elapsed run (s) of the present link,
-then the same of the next one, which has neither waited nor run (Mirage, SC'23)."""
+then the same four of the next one, which has neither waited nor run (Mirage, SC'23)."""
 
 
 ROW_COLUMNS = ("window_s", "link_nodes", "link_limit_s", "wait_s", "time_s", "remaining_s", "outcome_s")
-"""Columns of hand-overs that are whole numbers, one a row."""
+"""Integer columns of hand-overs, one value a row."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HandOvers:
-    """Decisions about hand-overs, n rows, by size of link, window and time.
+    """Decisions about hand-overs, n rows, ordered by link size, window and time.
 
-    A *window* is one hand-over: a present link of a size, from its start to its end. Its last decision is at the end.
+    A *window* is one hand-over: a present link of one size, from its start to its end. Its last decision is at the end.
 
     Attributes:
-        window_s: Shape (n,): when the window's present link was submitted.
+        window_s: Shape (n,): submission of the window's present link.
         link_nodes: Shape (n,): size of the links.
         link_limit_s: Shape (n,): time limit of the links.
-        wait_s: Shape (n,): how long the present link had waited.
-        time_s: Shape (n,): when the decision was to be taken.
-        remaining_s: Shape (n,): from then to the end of the present link; 0 in a window's last row.
+        wait_s: Shape (n,): wait of the present link.
+        time_s: Shape (n,): time of the decision.
+        remaining_s: Shape (n,): time from the decision to the end of the present link; 0 in a window's last row.
         outcome_s: Shape (n,): start of the next link minus end of the present one if submitted then; positive where
             the chain is interrupted, negative where links overlap.
-        features: Shape (n, features), what a model of few numbers sees, in the order of ``names``; NaN for what is
-            not known.
+        features: Shape (n, features): the input of a model of few numbers, in the order of ``names``; NaN where
+            unknown.
         names: Names of the features.
         snapshots: Shape (m, ``QUEUE_COLUMNS``): the queue every ten minutes.
-        last: Shape (n,): row of ``snapshots`` that shows the queue at the decision; the ``HISTORY`` − 1 rows before
-            it are the 24 hours that led there.
-        repeats: Shape (n, repeats), how much users repeat themselves; None where the data tell nothing of it.
+        last: Shape (n,): row of ``snapshots`` that shows the queue at the decision; with the ``HISTORY`` − 1 rows
+            before it, it covers the last 24 hours.
+        repeats: Shape (n, repeats): how often users repeat their requests; None where the data do not have it.
     """
 
     window_s: Ints
@@ -69,14 +69,14 @@ class HandOvers:
         return len(self.time_s)
 
     def __getitem__(self, rows: NDArray[np.bool_] | Ints | slice) -> Self:
-        """Some of the rows; snapshots are shared."""
+        """Selects rows; snapshots are shared."""
         values = {name: getattr(self, name)[rows] for name in (*ROW_COLUMNS, "features")}
         repeats = None if self.repeats is None else self.repeats[rows]
         return type(self)(**values, names=self.names, snapshots=self.snapshots, last=self.last[rows], repeats=repeats)
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Several together, row after row; their features must be the same ones.
+        """Concatenates several data sets, row after row; all must have the same features.
 
         Raises:
             ValueError: There are none, or their features differ.
@@ -93,7 +93,7 @@ class HandOvers:
 
     @property
     def tells_repeats(self) -> bool:
-        """Whether some decision tells how much users repeat themselves."""
+        """Whether some decision knows how often users repeat their requests."""
         return self.repeats is not None and bool(np.isfinite(self.repeats).any())
 
     def column(self, name: str) -> Floats32:
@@ -102,9 +102,10 @@ class HandOvers:
         return found
 
     def history(self, rows: Ints) -> Floats32:
-        """Shape (rows, ``HISTORY``, ``COLUMNS``): the 24 hours before some decisions, as ``mirage-2023`` lays them out.
+        """Shape (rows, ``HISTORY``, ``COLUMNS``): the 24 hours before some decisions.
 
-        In earlier snapshots the present link has run for as much less, and waited where it did not run yet.
+        The layout is that of ``mirage-2023``. In earlier snapshots the elapsed run of the present link is shorter by
+        the time between; before its start, its wait is.
         """
         found = np.zeros((len(rows), HISTORY, COLUMNS), dtype=np.float32)
         back = np.arange(1 - HISTORY, 1)
@@ -119,19 +120,19 @@ class HandOvers:
         return found
 
     def windows(self) -> Ints:
-        """Shape (windows + 1,): window k is rows ``edges[k]`` to before ``edges[k + 1]``."""
+        """Shape (windows + 1,): window k has the rows ``edges[k]`` to ``edges[k + 1] - 1``."""
         changes = (np.diff(self.window_s) != 0) | (np.diff(self.link_nodes) != 0)
         edges: Ints = np.concatenate([[0], np.flatnonzero(changes) + 1, [len(self)]]).astype(np.int64)
         return edges
 
 
 def chain_columns(nodes: Ints, limit_s: Ints, wait_s: Ints, elapsed_s: Ints, step_s: int = 600) -> Floats32:
-    """Shape (rows, ``HISTORY``, 8): what snapshots tell of the chain, over the 24 hours before a decision.
+    """Shape (rows, ``HISTORY``, 8): the chain's columns in the 24 hours before a decision.
 
     Args:
-        wait_s: How long the present link had waited when it started.
-        elapsed_s: How long it has run at the decision.
-        step_s: Between snapshots.
+        wait_s: Wait of the present link before its start.
+        elapsed_s: Elapsed run of the present link at the decision.
+        step_s: Time between two snapshots.
     """
     back_s = np.arange(1 - HISTORY, 1) * step_s
     ran_s = elapsed_s[:, None] + back_s

@@ -1,4 +1,4 @@
-"""The packages that learning needs: what is missing is said before the work, and all of it at once."""
+"""Checks that the packages learning needs are installed, all at once and before the work."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from importlib.util import find_spec
 from mirage.errors import ConfigurationError
 
 NAMES = {"sklearn": "scikit-learn", "torch": "PyTorch", "xgboost": "XGBoost"}
-"""What people call a package, where that is not the name of its module."""
+"""Common names of packages whose modules have other names."""
 
 
 def check_packages(what: str, modules: Iterable[str]) -> None:
-    """See that packages of the extra ``learn`` are installed; none is imported.
+    """Checks that packages of the extra ``learn`` are installed, without importing them.
 
     Args:
-        what: What needs them.
+        what: What needs them, for the message.
         modules: Names of their modules.
 
     Raises:
-        ConfigurationError: One is not.
+        ConfigurationError: A package is missing.
     """
     missing = [NAMES.get(module, module) for module in sorted(set(modules)) if find_spec(module) is None]
     if missing:
@@ -33,6 +33,6 @@ def check_packages(what: str, modules: Iterable[str]) -> None:
 
 @cache
 def installed_version(module: str) -> str:
-    """The version of the package that a module is of; empty where it is not installed."""
+    """The version of the package that provides a module; empty where it is not installed."""
     found = packages_distributions().get(module, ())
     return version(found[0]) if found else ""

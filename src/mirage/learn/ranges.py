@@ -1,4 +1,4 @@
-"""Ranges of what a model was trained on, and what lies outside: there it has learnt nothing."""
+"""Ranges of the inputs a model was trained on, and inputs outside of them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from mirage.job_state import Floats
 
 BEYOND = 0.1
-"""How far beyond the range, as a share of its width, a feature of a queue may lie: one that is a little longer than any
-before is no other world."""
+"""Distance beyond the range at which a queue feature is still accepted, as a share of the range's width: a queue a
+little longer than any before is not a different world."""
 
 REPEATS_BEYOND = 1.0
-"""How far shares of repeats may lie: as far again as the cluster's own lay apart in training. On Lonestar6, December to
-February, those of a month lie up to 0.8 beyond the range of the other months."""
+"""The same distance for shares of repeats: as far again as the cluster's own shares were apart in training. On
+Lonestar6, December to February, the shares of one month lie up to 0.8 beyond the range of the other months."""
 
 
 class Outside(NamedTuple):
@@ -25,9 +25,9 @@ class Outside(NamedTuple):
 
     Attributes:
         feature: Its name.
-        value: What it is.
-        bound: The nearest that was seen in training; NaN where it never had a value there.
-        allowed: The nearest at which the model would have decided; None where there is nothing in between.
+        value: Its value.
+        bound: The nearest value in training; NaN where the feature never had a value there.
+        allowed: The nearest value at which the model would have decided; None where there is nothing in between.
     """
 
     feature: str
@@ -37,21 +37,21 @@ class Outside(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The feature and its values, as reasons of plans have it."""
+        """The feature and its values, in the form that plan reasons use."""
         said = f"feature={self.feature},value={self.value:g},trained={self.bound:g}"
         return said if self.allowed is None else f"{said},allowed={self.allowed:g}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranges:
-    """Least and largest value of every feature in training.
+    """Smallest and largest value of every feature in training.
 
     Attributes:
-        names: Of the features.
+        names: Names of the features.
         low: Shape (features,); NaN where a feature never had a value.
         high: Shape (features,).
         may_lack: Shape (features,), whether a feature sometimes had no value.
-        beyond: How far beyond its range a feature may lie, as a share of the width.
+        beyond: Distance beyond its range at which a feature is accepted, as a share of the width.
     """
 
     names: tuple[str, ...]
@@ -62,12 +62,12 @@ class Ranges:
 
     @classmethod
     def of(cls, values: NDArray[np.float32], names: tuple[str, ...], beyond: float = BEYOND) -> Self:
-        """Those of the rows that a model was trained on.
+        """Ranges of the rows that a model was trained on.
 
         Args:
-            values: Shape (n, features), n > 0; NaN for what is not known.
-            names: Of the features.
-            beyond: As in the attributes.
+            values: Shape (n, features), n > 0; NaN where unknown.
+            names: Names of the features.
+            beyond: See the attributes.
         """
         known = np.isfinite(values)
         low = np.where(known, values, np.inf).min(axis=0)
@@ -82,16 +82,16 @@ class Ranges:
         )
 
     def outside(self, values: NDArray[np.float32]) -> Outside | None:
-        """The feature that lies furthest outside, by the width of its range; None where all lie inside.
+        """The feature furthest outside its range, relative to its width; None if all lie inside.
 
         Args:
-            values: Shape (features,), in the order of ``names``; NaN for what is not known.
+            values: Shape (features,), in the order of ``names``; NaN where unknown.
         """
         values = values.astype(np.float64)
         width = np.maximum(self.high - self.low, np.abs(self.high) * 1e-6 + 1e-9)
         excess = np.maximum(self.low - values, values - self.high) / width
         excess = np.where(np.isnan(values), np.where(self.may_lack, -1.0, np.inf), excess)
-        excess = np.where(np.isnan(excess), np.inf, excess)  # a value where none was ever seen
+        excess = np.where(np.isnan(excess), np.inf, excess)  # a value of a feature that had none in training
         if not len(excess) or excess.max() <= self.beyond:
             return None
         worst = int(excess.argmax())
@@ -101,15 +101,15 @@ class Ranges:
         return Outside(self.names[worst], float(values[worst]), float(bound), float(allowed))
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
-        """As a model file keeps them."""
+        """The arrays that a model file stores."""
         return {"low": self.low, "high": self.high, "may_lack": self.may_lack, "beyond": np.array([self.beyond])}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> Self:
-        """Those of a model file.
+        """The ranges stored in a model file.
 
         Raises:
-            KeyError: There are none.
+            KeyError: The file holds none.
         """
-        beyond = float(arrays["beyond"][0]) if "beyond" in arrays else BEYOND  # older files leave it out
+        beyond = float(arrays["beyond"][0]) if "beyond" in arrays else BEYOND  # older files do not have it
         return cls(names, arrays["low"], arrays["high"], arrays["may_lack"].astype(np.bool_), beyond)

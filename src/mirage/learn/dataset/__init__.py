@@ -1,1 +1,1 @@
-"""Data sets of hand-overs: made by forking, kept in shards, read back."""
+"""Data sets of hand-overs: made by forking, stored in shards, read back."""

@@ -1,4 +1,4 @@
-"""Making a data set, shard by shard, by whichever executor.
+"""Makes a data set, shard by shard, with any executor.
 
 made = make_data_set(recipe, Path("data"), Processes(4))
 hand_overs = read_hand_overs(Path("data"))
@@ -21,16 +21,16 @@ from mirage.learn.packages import check_packages
 from mirage.provision.compile_ahead import FORECASTS, use
 
 Progress = Callable[[int, int], None]
-"""Called with how many windows are done, and how many there are."""
+"""Called with the number of finished windows and their total number."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeShard:
-    """A shard that has been made.
+    """A finished shard.
 
     Attributes:
-        windows: How many.
-        cpu_s: CPU time that it took.
+        windows: Number of windows.
+        cpu_s: CPU time spent on it.
     """
 
     windows: int
@@ -39,12 +39,12 @@ class MadeShard:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What making a data set came to.
+    """The result of making a data set.
 
     Attributes:
-        shards: How many there are.
-        reused: How many of them had been made before.
-        cpu_s: CPU time of those made now.
+        shards: Number of shards.
+        reused: Number of shards that had been made before.
+        cpu_s: CPU time of the shards made now.
     """
 
     shards: int
@@ -54,11 +54,11 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a process needs to make shards.
+    """The inputs of a process that makes shards.
 
     Attributes:
-        folder: Where they are written.
-        digest: That they carry.
+        folder: Where shards are written.
+        digest: The digest that shards carry.
     """
 
     recipe: Recipe
@@ -69,18 +69,18 @@ class Work:
 def make_data_set(
     recipe: Recipe, folder: Path, executor: Executor | None = None, progress: Progress | None = None
 ) -> Made:
-    """Make what is missing of a data set.
+    """Makes the missing shards of a data set.
 
-    The same recipe gives the same data, whatever the number of processes and however often it was stopped and taken up
-    again: a shard is written whole, and one that is there is kept.
+    The same recipe gives the same data, whatever the number of processes, and however often the work was interrupted
+    and resumed: a shard is written whole, and an existing one is reused.
 
     Args:
-        folder: Where it is to lie; a new one, or one begun with the same recipe.
-        executor: Where shards are made; None for this process. Their folder must be seen from there.
-        progress: Told of windows that are done.
+        folder: A new folder, or one started with the same recipe.
+        executor: Where shards are made; None for this process. It must share the folder.
+        progress: Called as windows are finished.
 
     Raises:
-        ConfigurationError: There is no pyarrow, or the folder holds something else or cannot be written.
+        ConfigurationError: pyarrow is missing, or the folder holds something else or cannot be written.
     """
     check_packages("a data set", ["pyarrow"])
     place, shards = Folder(folder), recipe.shards()
@@ -92,7 +92,7 @@ def make_data_set(
     if progress:
         progress(done, total)
     work = Work(recipe, folder, digest)
-    if missing:  # compiled once here, where it is told, rather than once by each worker
+    if missing:  # compiled once here, where progress is visible, and not once by each worker
         use(recipe.study.scenario.discipline)
         if recipe.futures is not None:
             use(FORECASTS)
@@ -104,9 +104,9 @@ def make_data_set(
 
 
 def shard_maker(work: Work, cpu_clock: Callable[[], float] = time.process_time) -> Callable[[Shard], MadeShard]:
-    """What makes one shard after another, ascending in time, in one replay of the trace.
+    """Returns the function that makes shards, in order of time, in one replay of the trace.
 
-    The CPU time of the replay up to a shard counts as the shard's.
+    The CPU time of the replay up to a shard counts as that shard's.
     """
     windows, folder = WindowMaker(work.recipe), Folder(work.folder)
 

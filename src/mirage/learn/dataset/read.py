@@ -1,4 +1,4 @@
-"""Reading a data set."""
+"""Reads a data set."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def read_hand_overs(
     until_s: int | None = None,
     link_nodes: Sequence[int] | None = None,
 ) -> HandOvers:
-    """The rows of a data set by window, size of link and time.
+    """The rows of a data set, ordered by window, link size and time.
 
     Args:
-        folder: As ``mirage learn dataset`` made it, to its end.
-        since_s: Windows whose present link was submitted from then on.
-        until_s: Windows of which all was known by then: every next link that could have been submitted had started.
-            So nothing that was learnt from them comes from later.
-        link_nodes: Sizes of links; all by default.
+        folder: A finished data set of ``mirage learn dataset``.
+        since_s: Windows of which the present link was submitted at this time or later.
+        until_s: Windows of which all was known by this time: every next link that could have been submitted had
+            started. So nothing learnt from them comes from later.
+        link_nodes: Link sizes; all by default.
 
     Raises:
-        ConfigurationError: The folder is no data set, lacks shards or cannot be read, or no rows are left.
+        ConfigurationError: The folder is not a data set, lacks shards or cannot be read, or no rows are left.
     """
     place = Folder(Path(folder))
     manifest = place.manifest()
@@ -40,7 +40,7 @@ def read_hand_overs(
     missing = [number for number in numbers if not place.rows_path(number, shard_s).exists()]
     if missing:
         raise ConfigurationError(
-            f"{folder} lacks {len(missing)} of its {len(numbers)} shards; run the command that made it again to go on"
+            f"{folder} lacks {len(missing)} of its {len(numbers)} shards; run the command that made it again to resume"
         )
     found = HandOvers.joined([place.read(number, shard_s) for number in numbers])
     keep = np.ones(len(found), dtype=np.bool_)
@@ -51,14 +51,14 @@ def read_hand_overs(
     if link_nodes is not None:
         keep &= np.isin(found.link_nodes, link_nodes)
     if not keep.any():
-        raise ConfigurationError(f"{folder} has no rows of that time and of such links")
+        raise ConfigurationError(f"{folder} has no rows for that time and those links")
     return found[keep]
 
 
 def known_by(rows: HandOvers, until_s: int) -> NDArray[np.bool_]:
-    """Shape (n,): whether all of a row's window was known by a moment."""
+    """Shape (n,): whether the whole window of a row was known by a moment."""
     edges = rows.windows()
-    over_s = rows.time_s + rows.remaining_s + rows.outcome_s  # when the next link started; in the last row not before
+    over_s = rows.time_s + rows.remaining_s + rows.outcome_s  # start of the next link; in the last row not before
     latest_s = np.maximum.reduceat(over_s, edges[:-1]) if len(rows) else over_s
     known: NDArray[np.bool_] = np.repeat(latest_s <= until_s, np.diff(edges))
     return known

@@ -1,4 +1,4 @@
-"""Recipe of a data set: all that determines it."""
+"""Recipe of a data set: everything that determines it."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from mirage.sim.disciplines.registry import discipline_spec
 from mirage.source_digest import source_digest
 
 SHARD_S = 4 * DAY_S
-"""Windows whose present links are submitted within so long lie in one shard."""
+"""Time span of a shard, by the submission of the windows' present links."""
 
 SCHEMA = 1
 
 _CODE = ("mirage.learn.dataset.window", "mirage.learn.dataset.shards")
-"""Modules that make the data; what they import counts as well."""
+"""Modules that make the data; the modules they import count as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Windows of a stretch of time.
+    """Windows of one time span.
 
     Attributes:
-        number: Stretches since 1970.
+        number: Number of the span, counted since 1970.
         windows: Numbers of the windows, ascending.
     """
 
@@ -39,13 +39,13 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a data set is made of, and how.
+    """Sources and settings of a data set.
 
     Attributes:
-        study: Where, which windows, and which sizes of links; it has no candidates.
-        futures: Of the forecast behind each row's features; None to make none.
+        study: Cluster, windows and link sizes; it has no candidates.
+        futures: Futures of the forecast for each row's features; None for no forecast.
         views: Whether rows have features and snapshots, or labels only.
-        shard_s: How long the stretch of time of a shard is.
+        shard_s: Time span of a shard.
     """
 
     study: Study
@@ -54,7 +54,7 @@ class Recipe:
     shard_s: int = SHARD_S
 
     def shards(self) -> list[Shard]:
-        """The shards, ascending in time; a shard's windows do not depend on who makes it."""
+        """The shards in order of time; their windows do not depend on the executor."""
         protocol = self.study.protocol
         found: dict[int, list[int]] = {}
         for window in range(protocol.windows):
@@ -62,7 +62,7 @@ class Recipe:
         return [Shard(number, tuple(windows)) for number, windows in found.items()]
 
     def manifest(self) -> dict[str, Any]:
-        """Plain values that tell two recipes apart: data made by equal ones are equal."""
+        """Plain values that distinguish recipes: equal values give equal data."""
         study, scenario, protocol = self.study, self.study.scenario, self.study.protocol
         return {
             "schema": SCHEMA,
@@ -91,7 +91,7 @@ class Recipe:
 
 
 def digest_of(manifest: dict[str, Any]) -> str:
-    """Digest of a manifest: shards carry it, so that those of another recipe are never taken for ours."""
+    """Digest of a manifest; shards carry it, so shards of other recipes are never reused."""
     return hashlib.sha256(repr(sorted(manifest.items())).encode()).hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""Shards of a data set: files that are whole or not there, and the manifest of the folder they lie in."""
+"""Shards of a data set, written whole or not at all, and the manifest of their folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mirage.whole_file import write_whole
 
 MANIFEST = "manifest.json"
 SNAPSHOT_COLUMNS = tuple(f"c{k:02d}" for k in range(QUEUE_COLUMNS))
-"""Columns of the queue, by their number in ``mirage-2023``."""
+"""Columns of the queue, numbered as in ``mirage-2023``."""
 
 _KEY = b"mirage"
 
@@ -26,17 +26,17 @@ class Folder:
     """The folder of a data set.
 
     Args:
-        path: Where it lies; it need not be there.
+        path: Its location; it need not exist.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def open_for(self, recipe: Recipe) -> str:
-        """Make the folder, or find it made of the same recipe; returns the digest that its shards carry.
+        """Creates the folder or checks its recipe; returns the digest that shards carry.
 
         Raises:
-            ConfigurationError: It holds data of another recipe, something else, or cannot be written.
+            ConfigurationError: It holds data of another recipe or other files, or cannot be written.
         """
         manifest = recipe.manifest()
         try:
@@ -48,25 +48,25 @@ class Folder:
             else:
                 write_whole(self.path / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
         except OSError as error:
-            raise ConfigurationError(f"cannot keep a data set in {self.path}: {error.strerror or error}") from error
+            raise ConfigurationError(f"cannot store a data set in {self.path}: {error.strerror or error}") from error
         return digest_of(manifest)
 
     def manifest(self) -> dict[str, Any]:
-        """What its data were made of.
+        """The manifest: what the data were made of.
 
         Raises:
-            ConfigurationError: There is none, or one of another schema.
+            ConfigurationError: There is none, or it has another schema.
         """
         try:
             found: dict[str, Any] = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
             schema = found["schema"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConfigurationError(
-                f"{self.path} is no data set: no {MANIFEST} can be read there; make one with mirage learn dataset"
+                f"{self.path} is not a data set: it has no readable {MANIFEST}; make one with mirage learn dataset"
             ) from error
         if schema != SCHEMA:
             raise ConfigurationError(
-                f"{self.path} is a data set of schema {schema!r}, this version reads {SCHEMA}; make it anew"
+                f"{self.path} is a data set of schema {schema!r}, this version reads {SCHEMA}; make it again"
             )
         return found
 
@@ -76,7 +76,7 @@ class Folder:
         if differs:
             told = ", ".join(f"{name} {_short(found.get(name))}, now {_short(wanted[name])}" for name in differs)
             raise ConfigurationError(
-                f"{self.path} holds a data set made otherwise ({told}); name another folder, or remove this one"
+                f"{self.path} holds a data set of another recipe ({told}); name another folder, or remove this one"
             )
 
     def rows_path(self, number: int, shard_s: int) -> Path:
@@ -88,7 +88,7 @@ class Folder:
         return self.path / f"snapshots-{_named(number, shard_s)}.parquet"
 
     def has(self, shard: Shard, shard_s: int, digest: str) -> bool:
-        """Whether a shard is finished; its rows are written last."""
+        """Whether a shard is finished; its rows file is written last."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -99,7 +99,7 @@ class Folder:
             return False
 
     def write(self, shard: Shard, shard_s: int, digest: str, rows: HandOvers) -> None:
-        """Write a shard.
+        """Writes a shard.
 
         Raises:
             ConfigurationError: It cannot be written.
@@ -120,7 +120,7 @@ class Folder:
         """The rows of a finished shard.
 
         Raises:
-            ConfigurationError: It cannot be read.
+            ConfigurationError: The shard cannot be read.
         """
         import pyarrow
         import pyarrow.parquet as parquet
@@ -144,7 +144,7 @@ class Folder:
 
 
 def _matrix(table: Any, names: tuple[str, ...]) -> Any:
-    """Some columns side by side, as float32."""
+    """Selected columns as a float32 matrix."""
     found = np.empty((table.num_rows, len(names)), dtype=np.float32)
     for k, name in enumerate(names):
         found[:, k] = table[name].to_numpy()
@@ -152,7 +152,7 @@ def _matrix(table: Any, names: tuple[str, ...]) -> Any:
 
 
 def _parquet(columns: dict[str, Any], told: dict[str, Any]) -> bytes:
-    """A Parquet file; equal columns give equal bytes."""
+    """A Parquet file as bytes; equal columns give equal bytes."""
     import pyarrow
     import pyarrow.parquet as parquet
 
@@ -163,7 +163,7 @@ def _parquet(columns: dict[str, Any], told: dict[str, Any]) -> bytes:
 
 
 def _named(number: int, shard_s: int) -> str:
-    """The first moment of a shard's stretch of time."""
+    """The first moment of a shard's time span."""
     return f"{datetime.fromtimestamp(number * shard_s, UTC):%Y-%m-%dT%H%M}" if number >= 0 else f"{number * shard_s}s"
 
 

@@ -1,4 +1,4 @@
-"""Snapshots of one window: the queue every ten minutes, once for all of its decisions."""
+"""Snapshots of one window: the queue every ten minutes, shared by all of its decisions."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mirage.policy.view import View
 
 
 class SnapshotTape:
-    """The queue of a window as its decisions see it, each row taken down once.
+    """The queue of a window at its decisions, each row recorded once.
 
-    The first decision takes down the 24 hours that led to it, every later one what came since. So a row tells what was
-    known at a decision and nothing of later ones. Decisions that are not a multiple of ten minutes apart have rows of
+    The first decision records the 24 hours before it, and every later one the time since. So a row holds only what was
+    known at a decision, and nothing of later ones. Decisions that are not a multiple of ten minutes apart have rows of
     their own.
     """
 
@@ -24,7 +24,7 @@ class SnapshotTape:
         self._places: list[tuple[int, int]] = []
 
     def see(self, view: View) -> None:
-        """Take down what a view shows that was not seen before; times ascend from call to call."""
+        """Records the rows of a view that are not yet on the tape; times must ascend."""
         phase_s = view.now_s % SNAPSHOT_S
         tape = self._tapes.setdefault(phase_s, [])
         since = (view.now_s - self._latest_s.get(phase_s, -HISTORY * SNAPSHOT_S + view.now_s)) // SNAPSHOT_S

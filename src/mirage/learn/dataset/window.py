@@ -1,4 +1,4 @@
-"""One window of a data set: every decision with its outcome, and what was seen at it."""
+"""One window of a data set: every decision with its outcome and its inputs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Seen = tuple[Floats32, tuple[str, ...]]
 
 
 class WindowMaker:
-    """Makes windows of a data set in ascending order; one replay of the trace serves them all."""
+    """Makes windows of a data set in ascending order, in one replay of the trace."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe, self._player = recipe, Player(recipe.study)
 
     def make(self, window: int) -> HandOvers:
-        """The rows of a window, all sizes of link one after another; windows must ascend from call to call."""
+        """The rows of a window for all link sizes in turn; windows must ascend."""
         return HandOvers.joined([self._of_link(link, sim, window) for link, sim in self._player.worlds(window)])
 
     def _of_link(self, link: Link, sim: Simulation, window: int) -> HandOvers:
@@ -63,7 +63,10 @@ class WindowMaker:
         )
 
     def _look(self, seed: int) -> Callable[[View], Seen]:
-        """What makes features of a view; futures are those of a policy in the same window of an evaluation."""
+        """Returns the function that makes features of a view.
+
+        Its futures are those of a policy in the same window of an evaluation.
+        """
         scenario, futures = self.recipe.study.scenario, self.recipe.futures
         if futures is None:
             return features_of
@@ -83,7 +86,7 @@ class WindowMaker:
 
 
 def _chain_at_the_end(sim: Simulation, episode: Episode, step_s: int) -> Chain:
-    """The chain when its present link, the only one in this branch, ends."""
+    """The chain at the end of its present link, the only one in this branch."""
     link = episode.link
     return Chain(
         link.nodes,
@@ -97,7 +100,7 @@ def _chain_at_the_end(sim: Simulation, episode: Episode, step_s: int) -> Chain:
 
 
 def _labels(episode: Episode) -> HandOvers:
-    """Decisions and outcomes, without what was seen."""
+    """Decisions and outcomes, without features and snapshots."""
     n = len(episode.decisions_s)
 
     def same(value: int) -> Ints:

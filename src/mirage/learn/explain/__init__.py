@@ -1,1 +1,1 @@
-"""What does a policy decide by? A small tree that decides alike, and how far it does."""
+"""What does a policy decide by? A small tree that imitates it, and how well it does."""

@@ -1,6 +1,6 @@
-"""Columns that people read: what a tree asks at a decision, made of the features that models see.
+"""Readable columns, computed from model features, that a tree tests at a decision.
 
-Data sets and running policies have the same features, so that a tree answers alike in both.
+Data sets and running policies have the same features, so a tree answers alike in both.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from mirage.learn.hand_overs import Floats32
 REMAINING = "remaining"
 
 Made = Callable[[Floats, Floats], Floats]
-"""Makes a column of a feature and of what remains, in seconds."""
+"""Computes a column from a feature and from the remaining time in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that people read.
+    """A readable column.
 
     Attributes:
         feature: Its name and unit.
-        source: The feature of models that it is made of; empty for what remains.
-        made: Makes it.
+        source: The model feature it is computed from; empty for the remaining time.
+        made: Computes it.
         meaning: In words.
     """
 
@@ -43,7 +43,7 @@ class Column:
 
     @property
     def needs_forecast(self) -> bool:
-        """Whether it is read off futures of the queue."""
+        """Whether it is derived from futures of the queue."""
         return self.source in forecast_features.NAMES
 
 
@@ -83,11 +83,11 @@ COLUMNS: dict[str, Column] = {
         ),
         _column("expected_interruption", Unit.DURATION, "interruption_mean_h", _seconds, "if submitted now, mean"),
         _column("expected_overlap", Unit.DURATION, "overlap_mean_h", _seconds, "if submitted now, mean"),
-        _column("spare_in_order", Unit.DURATION, "expected_gap_h", _spare, "remaining minus wait behind all others"),
-        _column("spare_by_limits", Unit.DURATION, "limit_gap_h", _spare, "the same if all use their whole limit"),
+        _column("spare_in_order", Unit.DURATION, "expected_gap_h", _spare, "remaining minus wait after all others"),
+        _column("spare_by_limits", Unit.DURATION, "limit_gap_h", _spare, "spare_in_order if all jobs use their limit"),
         _column("free_nodes", Unit.NUMBER, "free_nodes", _plain, "now"),
         _column("pending_jobs", Unit.NUMBER, "pending_jobs", _plain, "now"),
-        _column("pending_nodes", Unit.NUMBER, "pending_nodes", _plain, "that pending jobs ask for"),
+        _column("pending_nodes", Unit.NUMBER, "pending_nodes", _plain, "requested by pending jobs"),
         _column("longest_pending", Unit.DURATION, "longest_pending_h", _seconds, "past wait of the oldest pending job"),
         _column("running_jobs", Unit.NUMBER, "running_jobs", _plain, "now"),
         _column("submitted_last_hour", Unit.NUMBER, "submitted_last_hour", _plain, "jobs"),
@@ -99,16 +99,16 @@ COLUMNS: dict[str, Column] = {
 
 
 def columns_in(names: Sequence[str]) -> tuple[Column, ...]:
-    """The columns that can be made of some features of models."""
+    """The columns that can be computed from the given model features."""
     return tuple(column for column in COLUMNS.values() if not column.source or column.source in names)
 
 
 def columns_named(features: Sequence[Feature]) -> tuple[Column, ...]:
-    """The columns of some features of a tree.
+    """The columns of a tree's features.
 
     Raises:
-        UnknownName: There is no such column; the message lists the known ones.
-        ConfigurationError: One is told in another unit.
+        UnknownName: A feature has no column; the message lists the known ones.
+        ConfigurationError: A feature is given in another unit.
     """
     found = []
     for feature in features:
@@ -127,12 +127,12 @@ def columns_named(features: Sequence[Feature]) -> tuple[Column, ...]:
 def rows_of(
     columns: Sequence[Column], values: Floats32, names: Sequence[str], remaining_s: Ints
 ) -> NDArray[np.float64]:
-    """Shape (n, columns): what people read at n decisions.
+    """Shape (n, columns): the readable columns at n decisions.
 
     Args:
-        values: Shape (n, features), what models see.
-        names: Of the features.
-        remaining_s: Shape (n,), to the end of the present link.
+        values: Shape (n, features), model features.
+        names: Names of the features.
+        remaining_s: Shape (n,), time to the end of the present link.
     """
     place = {name: k for k, name in enumerate(names)}
     left_s = remaining_s.astype(np.float64)

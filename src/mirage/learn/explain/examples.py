@@ -1,8 +1,8 @@
-"""Examples of a policy: what it decided at every decision of a data set.
+"""Examples of a policy: its answer at every decision of a data set.
 
-Every decision counts the same, also those behind the policy's submission: a tree that submits later comes to them.
-Weighed by what the other answer would cost, the decisions near the moment to submit are next to nothing beside those
-days ahead of it, and a tree has no leaves left to tell that moment.
+All decisions have equal weight, also those after the policy's submission: a tree that submits later reaches them. With
+weights by the cost of the other answer, decisions near the moment to submit would count almost nothing against those
+days before it, and a tree would have no leaves left to find that moment.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Decided:
 
     Attributes:
         where: Shape (n,), rows of the data set.
-        columns: What people read of them.
+        columns: Their readable columns.
         choices: The columns with the policy's answer.
     """
 
@@ -40,7 +40,7 @@ class Decided:
 
 
 def covers(trained: Trained, data: HandOvers) -> bool:
-    """Whether a model decides about every size of link in a data set, so that its decisions can be read off."""
+    """Whether a model decides for every link size in the data, so that it can be read off."""
     parts = [trained.parts.get(nodes) for nodes in np.unique(data.link_nodes).tolist()]
     return all(part is not None and part.model is not None for part in parts)
 
@@ -57,7 +57,10 @@ def model_submits(trained: Trained, data: HandOvers, cost: Cost) -> Flags:
 
 
 def outside(trained: Trained, data: HandOvers) -> float:
-    """Share of decisions unlike any in training: there the policy does as ``what-if``, which is not read off."""
+    """Share of decisions unlike the training data, where the policy acts as ``what-if``.
+
+    Those decisions are not read off the model.
+    """
     shares = [
         (outside_share(part, data[data.link_nodes == nodes]), int((data.link_nodes == nodes).sum()))
         for nodes, part in trained.parts.items()
@@ -69,10 +72,10 @@ def played_submits(data: HandOvers, said: Mapping[int, Mapping[int, Mapping[int,
     """Shape (n,): where a policy that was played submits.
 
     Args:
-        said: Nodes of a link → when the present link was submitted → when the policy was asked → whether it submits.
+        said: Nodes of a link → submission of the present link → time of the decision → whether the policy submits.
 
     Raises:
-        ConfigurationError: A decision of the data was not played: the world was another.
+        ConfigurationError: A decision of the data was not played: the worlds differ.
     """
     found = np.ones(len(data), dtype=np.bool_)
     keys = zip(data.link_nodes.tolist(), data.window_s.tolist(), data.time_s.tolist(), data.remaining_s.tolist())
@@ -81,19 +84,19 @@ def played_submits(data: HandOvers, said: Mapping[int, Mapping[int, Mapping[int,
             answer = said.get(nodes, {}).get(window_s, {}).get(time_s)
             if answer is None:
                 raise ConfigurationError(
-                    "a window was played otherwise than in the data: give the same trace, machine, discipline and step "
-                    "as those were made with"
+                    "a window was played differently from the data: give the trace, machine, discipline and step that "
+                    "the data were made with"
                 )
             found[row] = answer
     return found
 
 
 def examples_of(data: HandOvers, submits: Flags) -> Decided:
-    """Examples of what a policy decided.
+    """Examples of a policy's decisions.
 
     Args:
-        data: By window and time.
-        submits: Shape (n,), what it decided.
+        data: Ordered by window and time.
+        submits: Shape (n,), whether the policy submits.
 
     Raises:
         ConfigurationError: The data have labels only, or no decision with a choice.
@@ -106,7 +109,7 @@ def examples_of(data: HandOvers, submits: Flags) -> Decided:
     known = np.isfinite(rows).all(axis=1)
     where, rows = where[known], rows[known]
     if not len(where):
-        raise ConfigurationError("no decision of the data set has a choice and all that is to be read of it")
+        raise ConfigurationError("no decision of the data set has both a choice and known values in all columns")
     features = tuple(column.feature for column in columns)
     labels = np.array(ANSWERS)[submits[where].astype(np.int64)].tolist()
     return Decided(where, columns, Choices.of_labels(features, rows, ANSWERS, labels))

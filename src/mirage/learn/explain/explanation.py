@@ -1,6 +1,6 @@
-"""Explanation of a policy: the tree that decides alike, how far it does, and what it costs.
+"""Explanation of a policy: a tree that imitates it, its fidelity, and its cost.
 
-The tree is fitted to windows that are over by a moment, its size too, and judged on later ones.
+The tree and its size are fitted to windows that are over by a moment, and judged on later ones.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ from mirage.provision.evaluation.study import Trial
 
 MOST_LEAVES = 32
 TREE = "its tree"
-"""What the tree is called in tables."""
+"""Name of the tree in tables."""
 
 HELD_OUT_SHARE = 1 / 3
-"""Of the windows, the last; where nothing was said."""
+"""Share of the windows, the last ones, that are held out by default."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Behaviour:
-    """What a policy did with the windows of a data set.
+    """Behaviour of a policy in the windows of a data set.
 
     Attributes:
         policy: Its name.
-        cost: What it weighed.
+        cost: The cost it weighed.
         submits: Shape (n,), where it submits.
-        at_costs: Candidate's key → the same where it weighs other costs; of a policy that was played none, its
-            hand-overs are in ``played``.
-        played: Nodes of a link → when the present link was submitted → the window as policies played it; None where
-            none was.
-        futures: Of the forecasts in the data; 0 where there are none.
-        outside_share: Of its decisions, those that are not read off its model.
+        at_costs: Candidate's key → where it submits when it weighs other costs; empty for a policy that was played, as
+            its hand-overs are in ``played``.
+        played: Nodes of a link → submission of the present link → the window as policies played it; None if none was
+            played.
+        futures: Futures of the forecasts in the data; 0 without forecasts.
+        outside_share: Share of its decisions that are not read off its model.
     """
 
     policy: str
@@ -70,13 +70,13 @@ class Behaviour:
 
 @dataclass(frozen=True, slots=True)
 class SizePoint:
-    """How a tree of a size does on held-out windows.
+    """Fidelity and cost of a tree of one size on held-out windows.
 
     Attributes:
-        leaves: Of the tree.
-        equal_decisions: Share of decisions as the policy takes them.
-        equal_hand_overs: Share of windows in which it submits when the policy does.
-        near_hand_overs: The same, at most a step apart.
+        leaves: Number of leaves.
+        equal_decisions: Share of decisions that equal the policy's.
+        equal_hand_overs: Share of windows in which it submits at the policy's decision.
+        near_hand_overs: Share of windows in which it submits at most one step apart.
         cost: Mean cost of a hand-over.
     """
 
@@ -93,18 +93,18 @@ class Explanation:
 
     Attributes:
         policy: Its name.
-        cost: What it weighed.
-        until_s: The tree was fitted to windows that were over by then, and judged on later ones.
-        fitted_windows: How many it was fitted to.
-        choice_windows: On how many of them, the last, its size was chosen.
+        cost: The cost it weighed.
+        until_s: The tree was fitted to windows that were over by this time, and judged on later ones.
+        fitted_windows: Number of windows it was fitted to.
+        choice_windows: Number of them, the last ones, that chose its size.
         tree: The tree; its text runs.
-        fidelity: On held-out windows.
-        by_month: The same by calendar month.
-        sizes: Trees of several sizes, and this one.
+        fidelity: Fidelity on held-out windows.
+        by_month: Fidelity by calendar month.
+        sizes: Trees of several sizes, this one included.
         evaluation: The policy, the tree and others on the held-out windows; differences are from the policy.
         leaves: Leaves that disagree most with the policy.
         windows: Windows in which the tree did worst or best against the policy.
-        outside_share: As in ``Behaviour``.
+        outside_share: See ``Behaviour``.
     """
 
     policy: str
@@ -131,24 +131,24 @@ def explain(
     max_leaves: int = MOST_LEAVES,
     seed: int = 0,
 ) -> Explanation:
-    """The tree that decides as a policy does.
+    """Fits the tree that imitates a policy, and judges it.
 
     Args:
-        data: By window, size of link and time.
-        behaviour: What the policy did with them.
-        costs: What hand-overs are judged by; the policy's own is one of them.
-        until_s: The tree is fitted to windows that are over by then, and judged on later ones.
-        max_leaves: The tree has no more.
+        data: Ordered by window, link size and time.
+        behaviour: Behaviour of the policy in the data.
+        costs: Costs that hand-overs are judged by; the policy's own is one of them.
+        until_s: The tree is fitted to windows that are over by this time, and judged on later ones.
+        max_leaves: Largest number of leaves.
         seed: Chooses among splits that are equally good.
 
     Raises:
-        ConfigurationError: There is nothing to fit the tree to, or to judge it on, or a package is missing.
+        ConfigurationError: No windows to fit the tree to, or none to judge it on, or a package is missing.
     """
     decided = examples_of(data, behaviour.submits)
     is_later = data.window_s >= until_s
     if not is_later.any():
         raise ConfigurationError(
-            f"no window of the data is from {day(until_s)} on, to judge the tree; windows begin "
+            f"no window of the data starts on {day(until_s)} or later, to judge the tree; windows begin "
             f"{day(int(data.window_s.min()))} to {day(int(data.window_s.max()))}"
         )
     several = fitted_trees(data, decided, behaviour.submits, behaviour.cost, until_s, max_leaves, seed)
@@ -173,7 +173,7 @@ def explain(
 
 
 def default_until_s(data: HandOvers) -> int:
-    """The moment behind which the last third of the windows lies.
+    """The start of the last third of the windows.
 
     Raises:
         ConfigurationError: There are too few windows.
@@ -186,7 +186,7 @@ def default_until_s(data: HandOvers) -> int:
 
 
 def _settings(behaviour: Behaviour) -> tuple[tuple[str, str], ...]:
-    """What the text of the tree says beside the tree."""
+    """The settings in the text of the tree."""
     name = behaviour.policy
     is_plain = name.isprintable() and name == name.strip() and "#" not in name
     ratio = f"{behaviour.cost.interruption:g}:{behaviour.cost.overlap:g}"
@@ -196,7 +196,7 @@ def _settings(behaviour: Behaviour) -> tuple[tuple[str, str], ...]:
 
 
 def _evaluated(later: HandOvers, said: Mapping[str, Flags], behaviour: Behaviour, costs: Sequence[Cost]) -> Evaluation:
-    """The policy, its tree, ``what-if`` where it was played, and the bounds, in the held-out windows."""
+    """The policy, its tree and the bounds in the held-out windows; ``what-if`` if played."""
     trials = {}
     for nodes in map(int, np.unique(later.link_nodes)):
         of_size = later.link_nodes == nodes
@@ -210,7 +210,7 @@ def _evaluated(later: HandOvers, said: Mapping[str, Flags], behaviour: Behaviour
 
 
 def _by_month(later: HandOvers, policy_says: Flags, tree_says: Flags) -> Iterator[tuple[str, Fidelity]]:
-    """How far they agree in every calendar month."""
+    """Fidelity in every calendar month."""
     months = np.array([day(time_s)[:7] for time_s in later.window_s.tolist()])
     for month in np.unique(months).tolist():
         of = months == month
@@ -218,7 +218,7 @@ def _by_month(later: HandOvers, policy_says: Flags, tree_says: Flags) -> Iterato
 
 
 def _curve(several: Sequence[Tree], later: HandOvers, policy_says: Flags, cost: Cost) -> Iterator[SizePoint]:
-    """Trees of several sizes on the held-out windows; of equal ones the last."""
+    """Trees of several sizes on the held-out windows; the last of equal size counts."""
     for leaves, tree in {len(tree.leaves): tree for tree in several}.items():
         says = tree_submits(tree, later)
         agrees = fidelity_of(later, policy_says, says)

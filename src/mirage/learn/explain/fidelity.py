@@ -1,6 +1,6 @@
-"""Fidelity: how far a tree decides as a policy does, and where they differ most.
+"""Fidelity: how well a tree imitates a policy, and where they differ most.
 
-Counted are the decisions that the policy comes to: those of a window up to its submission.
+Only decisions that the policy reaches count: those of a window up to its submission.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from mirage.learn.training.rolling_origin import submitted_rows
 from mirage.policy.cost import Cost
 
 MOST_SHOWN = 5
-"""Leaves and windows that are named."""
+"""Largest number of leaves and windows that are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """How far a tree agrees with a policy.
+    """Agreement of a tree with a policy.
 
     Attributes:
-        windows: How many.
-        decisions: That the policy comes to and that have a choice.
-        equal_decisions: Share of them that the tree takes alike.
+        windows: Number of windows.
+        decisions: Number of decisions that the policy reaches and that have a choice.
+        equal_decisions: Share of them at which the tree decides alike.
         equal_hand_overs: Share of windows in which both submit at the same decision.
         near_hand_overs: Share of windows in which their submissions are at most a step apart.
         apart_h: Mean time between their submissions.
-        waits: Share of the decisions at which the policy waits: so far agrees who always waits.
+        waits: Share of the decisions at which the policy waits: the agreement of a tree that always waits.
     """
 
     windows: int
@@ -53,9 +53,9 @@ class LeafApart:
     """A leaf that disagrees with the policy.
 
     Attributes:
-        said: What the leaf says, and the conditions that lead to it.
-        decisions: That come to it.
-        apart: How many of them the policy takes otherwise.
+        said: The answer of the leaf, and the conditions that lead to it.
+        decisions: Number of decisions that reach it.
+        apart: Number of them that the policy decides differently.
     """
 
     said: str
@@ -65,13 +65,13 @@ class LeafApart:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """A window in which the tree made another hand-over than the policy.
+    """A window in which the tree's hand-over differs from the policy's.
 
     Attributes:
-        window: When the present link was submitted, ISO-8601 UTC.
-        policy_lead_h: How long before the end of the present link the policy submitted.
+        window: Submission of the present link, ISO-8601 UTC.
+        policy_lead_h: Time from the policy's submission to the end of the present link.
         policy_gap_h: Start of the next link minus end of the present one.
-        cost: What the tree's hand-over cost more than the policy's.
+        cost: Cost of the tree's hand-over minus that of the policy's.
     """
 
     window: str
@@ -84,12 +84,12 @@ class Apart:
 
 
 def fidelity_of(data: HandOvers, policy_says: Flags, tree_says: Flags) -> Fidelity:
-    """How far a tree agrees with a policy.
+    """Agreement of a tree with a policy.
 
     Args:
         data: Decisions, n rows.
         policy_says: Shape (n,), whether the policy submits.
-        tree_says: Shape (n,).
+        tree_says: Shape (n,), whether the tree submits.
     """
     reached = reached_rows(data, policy_says)
     same = (policy_says == tree_says)[reached]
@@ -107,7 +107,7 @@ def fidelity_of(data: HandOvers, policy_says: Flags, tree_says: Flags) -> Fideli
 
 
 def reached_rows(data: HandOvers, policy_says: Flags) -> Ints:
-    """Decisions with a choice that a policy comes to."""
+    """Decisions with a choice that a policy reaches."""
     edges = data.windows()
     submitted = np.repeat(submitted_rows(policy_says, data), np.diff(edges))
     found: Ints = np.flatnonzero((np.arange(len(data)) <= submitted) & (data.remaining_s > 0))
@@ -115,7 +115,7 @@ def reached_rows(data: HandOvers, policy_says: Flags) -> Ints:
 
 
 def tree_rows(tree: Tree, data: HandOvers) -> Floats:
-    """Shape (n, features): what a tree is asked at the decisions of a data set."""
+    """Shape (n, features): the inputs of a tree at the decisions of a data set."""
     return rows_of(columns_named(tree.features), data.features, data.names, data.remaining_s)
 
 

@@ -1,7 +1,7 @@
-"""Trees fitted to what a policy decided, of several sizes, and the size whose hand-overs cost most nearly the same.
+"""Trees of several sizes fitted to a policy, and the size with the nearest costs.
 
-Trees are grown on the earlier of the windows that are over by a moment and compared on the later ones; a tree of the
-size that is chosen is then grown on all of them. What comes behind the moment is not looked at.
+Trees are grown on the earlier of the windows that are over by a moment, and compared on the later ones. A tree of the
+chosen size is then grown on all of them. Windows after the moment are not used.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from mirage.learn.training.rolling_origin import submitted_rows
 from mirage.policy.cost import Cost
 
 LEAST_SHARE = 0.0005
-"""Of the decisions in a leaf: those at which a policy submits first are few among all that could have been."""
+"""Smallest share of decisions in a leaf: first submissions of a policy are few among all possible decisions."""
 
 MAY_MOVE = 0.0005
-"""Of the decisions at a condition, which rounding may put on its other side: each may be the moment of a hand-over."""
+"""Share of the decisions at a condition that rounding may move to its other side: each may be a hand-over's moment."""
 
 CHOICE_SHARE = 1 / 3
-"""Of the windows that are over, the last: they choose how many leaves a tree has."""
+"""Share of the windows that are over, the last ones, that choose the number of leaves."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,9 +39,9 @@ class FittedTrees:
     """Trees of several sizes, grown on all windows that are over.
 
     Attributes:
-        trees: By rising bound on their leaves, by powers of two up to the most.
-        chosen: Number of the one that explains best.
-        choice_windows: On how many hand-overs it was chosen.
+        trees: By rising bound on their leaves, in powers of two up to the largest.
+        chosen: Index of the best one.
+        choice_windows: Number of hand-overs that it was chosen on.
     """
 
     trees: tuple[Tree, ...]
@@ -50,22 +50,22 @@ class FittedTrees:
 
     @property
     def tree(self) -> Tree:
-        """The one that explains best."""
+        """The best tree."""
         return self.trees[self.chosen]
 
 
 def fitted_trees(
     data: HandOvers, decided: Decided, policy_says: Flags, cost: Cost, until_s: int, max_leaves: int, seed: int
 ) -> FittedTrees:
-    """Trees that decide as a policy does.
+    """Fits trees of several sizes that imitate a policy.
 
     Args:
-        data: By window, size of link and time.
+        data: Ordered by window, link size and time.
         decided: The examples in them.
         policy_says: Shape (n,), whether the policy submits.
-        cost: What hours of interruption and overlap cost.
-        until_s: Only windows that are over by then are looked at.
-        max_leaves: No tree has more.
+        cost: Cost of hours of interruption and overlap.
+        until_s: Only windows that are over by this time are used.
+        max_leaves: Largest number of leaves of a tree.
         seed: Chooses among splits that are equally good.
 
     Raises:
@@ -78,8 +78,8 @@ def fitted_trees(
     if not early.any():
         first_s, last_s = int(data.window_s.min()), int(data.window_s.max())
         raise ConfigurationError(
-            f"too few windows of the data are over by {day(until_s)}: some are to fit a tree to, later ones to choose "
-            f"its size; windows begin {day(first_s)} to {day(last_s)}"
+            f"too few windows of the data are over by {day(until_s)}: a tree needs some to fit, and later ones to "
+            f"choose its size; windows begin {day(first_s)} to {day(last_s)}"
         )
     sizes = _sizes(max_leaves)
     part, says = data[choice], policy_says[choice]
@@ -95,7 +95,7 @@ def tree_submits(tree: Tree, data: HandOvers) -> Flags:
 
 
 def cost_apart(data: HandOvers, policy_says: Flags, tree_says: Flags, cost: Cost) -> float:
-    """By how much the costs of a policy's hand-overs and of a tree's differ in the mean, whichever is dearer."""
+    """Mean absolute difference between the costs of a policy's hand-overs and a tree's."""
     policy, tree = (_costs(data, says, cost) for says in (policy_says, tree_says))
     return float(np.abs(policy - tree).mean())
 
@@ -105,11 +105,11 @@ def _costs(data: HandOvers, says: Flags, cost: Cost) -> Floats:
 
 
 def _grown(decided: Decided, told: Flags, leaves: int, seed: int) -> Tree:
-    """The tree of at most so many leaves of some decisions."""
+    """Grows a tree with at most ``leaves`` leaves on the rows of some decisions."""
     settings = FitSettings(max_leaves=leaves, folds=0, least_share=LEAST_SHARE, may_move=MAY_MOVE)
     return fitted(decided.choices, ~told[decided.where], np.random.default_rng(seed), settings).tree
 
 
 def _sizes(most: int) -> list[int]:
-    """Leaves of smaller trees, by powers of two, and the most."""
+    """Numbers of leaves: powers of two below the largest, and the largest."""
     return [*(2**k for k in range(most.bit_length()) if 2**k < most), most]

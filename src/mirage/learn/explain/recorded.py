@@ -1,7 +1,7 @@
-"""A policy played in the windows of a data set, with what it decides at every decision, also after it has submitted.
+"""Plays a policy in the windows of a data set, and records its answer at every decision.
 
-A tree that submits later than the policy comes to decisions which the policy never sees; what it would have said there
-is what the tree should say.
+Decisions after its submission are included: a tree that submits later than the policy reaches decisions that the
+policy never does, and should give the answer that the policy would have given there.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from mirage.provision.evaluation.study import Player, Study, Trial, window_run
 from mirage.sim.simulation import Simulation
 
 Said = dict[int, bool]
-"""When a policy was asked → whether it submits."""
+"""Time of a decision → whether the policy submits."""
 
 
 @dataclass(slots=True)
 class Recorder(WindowRun):
-    """A candidate in one window that is asked on, and what it says at the decisions of the protocol.
+    """A candidate in one window that answers at every decision, also after it has submitted.
 
     Attributes:
-        said: By time.
+        said: Its answers, by time.
     """
 
     said: Said = field(default_factory=dict)
 
     def ask(self, view: View) -> int | None:
-        """As it is asked in an evaluation, and at every further decision."""
+        """Decides as in an evaluation, and at every further decision of the protocol."""
         chain = view.chain
         assert chain is not None
         asked = self.asked
@@ -57,8 +57,8 @@ class Played:
     """A window with links of one size.
 
     Attributes:
-        trial: What the policies made of it.
-        said: What the first of them says at every decision.
+        trial: The results of the policies.
+        said: The answers of the first policy at every decision.
     """
 
     trial: Trial
@@ -67,11 +67,11 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Windows by size of link and by when the present link was submitted.
+    """Windows by link size and by submission of the present link.
 
     Attributes:
-        trials: What policies made of them.
-        said: What the recorded policy says at every decision.
+        trials: The results of the policies.
+        said: The answers of the recorded policy at every decision.
     """
 
     trials: dict[int, dict[int, Trial]]
@@ -90,22 +90,22 @@ def recorded(
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> Recording:
-    """Play policies in the windows of a data set.
+    """Plays policies in the windows of a data set.
 
     Args:
         scenario: The cluster, its queue and the trace of the data.
-        protocol: Of the data.
-        links: Sizes of links.
-        policies: The first is recorded, as it weighs the first of the costs.
-        costs: Where policies are compared, all that weigh costs are played with each.
-        judged_s: Policies are compared in windows whose present link is submitted from then on; in earlier ones only
-            the first is played.
-        seed: Of the data.
-        executor: Who plays the windows; None for this process.
-        progress: Told of windows that are done.
+        protocol: The protocol of the data.
+        links: Link sizes.
+        policies: The first is recorded, with the first of the costs.
+        costs: Where policies are compared, those that weigh costs are played with each of them.
+        judged_s: Policies are compared in windows with a present link submitted at this time or later; in earlier ones
+            only the first is played.
+        seed: The seed of the data.
+        executor: Plays the windows; None for this process.
+        progress: Called as windows are finished.
 
     Raises:
-        UnknownName: There is no such policy.
+        UnknownName: A policy does not exist.
         ConfigurationError: A window lies outside the trace.
     """
     check_windows(scenario, protocol, links)
@@ -140,10 +140,10 @@ def played_since(
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> dict[int, dict[int, Trial]]:
-    """Nodes of a link → when the present link was submitted → the window as one policy played it.
+    """Nodes of a link → submission of the present link → the window as one policy played it.
 
     Args:
-        since_s: Windows whose present link is submitted from then on; the others as in ``recorded``.
+        since_s: Windows with a present link submitted at this time or later; for the others see ``recorded``.
 
     Raises:
         ConfigurationError: A window lies outside the trace, or none is left.
@@ -168,7 +168,7 @@ def _player(study: Study) -> Callable[[int], tuple[Played, ...]]:
 
 
 def _played(player: Player, link: Link, sim: Simulation, window: int) -> Played:
-    """A window with links of one size; the first candidate is recorded."""
+    """Plays a window with links of one size; the first candidate is recorded."""
     recorder: list[Recorder] = []
 
     def run(policy: Policy, thinks_again: bool) -> WindowRun:

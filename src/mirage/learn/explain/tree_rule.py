@@ -1,10 +1,10 @@
-"""A tree as a policy: it runs, and whoever reads it can change it.
+"""A tree as a policy that runs, and that a reader can change.
 
-Its text is as ``mirage explain`` writes it and ``mirage.distill.tree_text`` describes it; the answers are ``wait`` and
-``submit``, the features those of ``columns``. Settings:
+Its text is the one that ``mirage explain`` writes and ``mirage.distill.tree_text`` describes. The answers are ``wait``
+and ``submit``, the features those of ``columns``. Settings:
 
-- ``futures``: of the forecast that ``wait_p80`` and its kin are read off;
-- ``policy`` and ``cost``: what it was made of; they change nothing.
+- ``futures``: futures of the forecast for ``wait_p80`` and similar features;
+- ``policy`` and ``cost``: the origin of the tree; they have no effect.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ ANSWERS = (WAIT, SUBMIT)
 
 FUTURES_KEY, POLICY_KEY, COST_KEY = "futures", "policy", "cost"
 SETTINGS = (POLICY_KEY, COST_KEY, FUTURES_KEY)
-"""Settings that are known."""
+"""Known settings."""
 
 _KEPT = 8
 _LONGEST_BYTES = 1_000_000
 
 
 class TreeRule:
-    """Does what a tree says, for the reasons on the way to the answer.
+    """Decides by a tree; the reason is the path to the answer.
 
     Args:
-        tree: Of the features in ``columns``.
-        looks: The futures of the queue, shared by all chains; None where the tree asks for none.
+        tree: A tree of the features in ``columns``.
+        looks: The futures of the queue, shared by all chains; None where the tree uses none.
 
     Raises:
-        UnknownName: There is no such feature.
-        ConfigurationError: The tree needs a forecast and there are no looks.
+        UnknownName: A feature does not exist.
+        ConfigurationError: The tree needs a forecast and ``looks`` is None.
     """
 
     def __init__(self, tree: Tree, looks: Looks | None) -> None:
@@ -61,11 +61,11 @@ class TreeRule:
         self._columns = asked_columns(tree)
         self._forecasts = any(column.needs_forecast for column in self._columns)
         if self._forecasts and looks is None:
-            raise ConfigurationError("the tree asks for what a forecast says, and there is none; give looks")
+            raise ConfigurationError("the tree needs a forecast, and there is none; give looks")
         self.looks = looks
 
     def decide(self, view: View) -> Plan:
-        """Ask the tree."""
+        """Returns the plan that the tree gives."""
         chain = chain_of(view)
         if (plan := plan_without_choice(view, chain)) is not None:
             return plan
@@ -82,7 +82,7 @@ class TreeRule:
         return Plan((Wait(reason=said, until_s=until_s),), estimate, forecast)
 
     def _row(self, view: View, chain: Chain) -> tuple[dict[str, float], StartForecast | None]:
-        """What the tree may ask, and the forecast in it; no forecast is made for a tree that asks for none."""
+        """The inputs of the tree, and its forecast; None for a tree that uses no forecast."""
         forecast = None
         if self._forecasts:
             assert self.looks is not None
@@ -94,11 +94,11 @@ class TreeRule:
 
 
 def asked_columns(tree: Tree) -> tuple[Column, ...]:
-    """The columns that a tree really asks for.
+    """The columns that a tree really uses.
 
     Raises:
-        UnknownName: It names a feature that there is not.
-        ConfigurationError: It tells one in another unit.
+        UnknownName: It names a feature that does not exist.
+        ConfigurationError: It gives a feature in another unit.
     """
     known = columns_named(tree.features)
     return tuple(column for column in known if column.feature.name in tree.asked)
@@ -113,10 +113,10 @@ def tree_from_file(
     limits: Sequence[Limit] = (),
     **unused: Any,
 ) -> Policy:
-    """The policy of a tree in a file; ``mirage.learn.policies.policy_file`` calls it.
+    """The policy of a tree in a file; called by ``mirage.learn.policies.policy_file``.
 
     Raises:
-        ConfigurationError: The file cannot be read, holds no tree, or one that does not answer wait or submit.
+        ConfigurationError: The file cannot be read, or holds no tree that answers wait or submit.
     """
     whole = Path(path).expanduser()
     try:
@@ -132,17 +132,17 @@ def tree_from_file(
 
 @lru_cache(maxsize=_KEPT)
 def _read(path: str, shown_path: str, mtime_ns: int, size: int) -> Tree:
-    """A tree, read once as long as its file stays the same."""
+    """Reads a tree; an unchanged file is read once."""
     if size > _LONGEST_BYTES:
-        raise ConfigurationError(f"{shown_path} has {size:,} bytes; a tree that people read has a few thousand")
+        raise ConfigurationError(f"{shown_path} has {size:,} bytes; a readable tree has a few thousand")
     return tree_rule_of(Path(path).read_text(encoding="utf-8-sig", errors="replace"), shown_path)
 
 
 def tree_rule_of(text: str, source: str = "tree") -> Tree:
-    """The tree of a text, whose answers, features and settings are those of hand-overs.
+    """Reads a tree with the answers, features and settings of hand-overs.
 
     Raises:
-        ConfigurationError: They are others, or the text is no tree; the message begins with the source.
+        ConfigurationError: The tree has others, or the text is no tree; the message begins with the source.
     """
     tree = tree_of(text, source)
     try:
@@ -153,11 +153,11 @@ def tree_rule_of(text: str, source: str = "tree") -> Tree:
 
 
 def check_hand_over_tree(tree: Tree) -> None:
-    """Refusal of a tree that cannot decide about hand-overs.
+    """Checks that a tree can decide about hand-overs.
 
     Raises:
         UnknownName: A feature, an answer or a setting is not known.
-        ConfigurationError: It answers numbers, tells a feature in another unit, or a setting cannot be read.
+        ConfigurationError: It answers numbers, gives a feature in another unit, or a setting cannot be read.
     """
     if isinstance(tree.answers, Unit):
         raise ConfigurationError(f"the tree answers numbers; write 'answers: {', '.join(ANSWERS)}'")
@@ -172,12 +172,12 @@ def check_hand_over_tree(tree: Tree) -> None:
 
 
 def futures_of(tree: Tree) -> int:
-    """Futures of the forecasts that a tree asks for.
+    """Number of futures of a tree's forecasts.
 
     Raises:
-        ConfigurationError: The setting is no number above 0.
+        ConfigurationError: The setting is not a number above 0.
     """
     said = dict(tree.settings).get(FUTURES_KEY, str(FUTURES))
     if not (said.isascii() and said.isdecimal()) or not 0 < int(said) <= 100_000:
-        raise ConfigurationError(f"setting 'futures' is {shown(said)}; give a number of futures, as 32")
+        raise ConfigurationError(f"setting 'futures' is {shown(said)}; give a number of futures, such as 32")
     return int(said)

@@ -1,1 +1,1 @@
-"""What a learner sees of a view: the queue of the last day, and a few numbers about a hand-over."""
+"""Inputs of models, made from a view: the last day's queue, and a few numbers."""

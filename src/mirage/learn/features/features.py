@@ -1,7 +1,7 @@
-"""Features of a hand-over: what a model of few numbers sees at a decision, in data sets and in policies alike.
+"""Features of a hand-over: a few numbers, computed alike in data sets and policies.
 
-Nothing but what squeue and sacct tell, no calendar and no user: what is expressed through waits and what remains
-carries over to other months and other clusters.
+They come from squeue and sacct only, without calendar and user names. As they are expressed through waits and remaining
+time, they carry over to other months and other clusters.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import Chain, View
 
 LONGEST_WAIT_S = 1000 * HOUR_S
-"""A wait behind the queue that is longer, or has no end, counts as this."""
+"""Upper bound of a wait after the queue; unbounded waits count as this."""
 
 LAST_STARTED = 100
-"""Jobs whose past waits are averaged: those that started last (Mirage, SC'23, ``average``)."""
+"""Jobs in the mean of past waits: those that started last (Mirage, SC'23, ``average``)."""
 
 CHAIN = ("remaining_h", "link_nodes", "link_limit_h", "link_waited_h")
 ORDER = ("expected_gap_h", "limit_gap_h", "expected_overlap_h", "limit_overlap_h")
@@ -42,17 +42,17 @@ def feature_names(*, forecast: bool) -> tuple[str, ...]:
     """Names of the features, in order.
 
     Args:
-        forecast: Whether there is one.
+        forecast: Whether the features of a forecast are included.
     """
     return (*CHAIN, *ORDER, *QUEUE, *(forecast_features.NAMES if forecast else ()))
 
 
 def features_of(view: View, forecast: StartForecast | None = None) -> tuple[Floats32, tuple[str, ...]]:
-    """What a model of few numbers sees of a view with a chain: shape (features,), and their names.
+    """Features of a view with a chain, shape (features,), and their names.
 
     Args:
-        view: Its present link runs.
-        forecast: As ``forecast_of`` makes it; None to do without.
+        view: A view in which the present link runs.
+        forecast: A forecast of ``forecast_of``; None to leave its features out.
     """
     chain = view.chain
     assert chain is not None
@@ -69,14 +69,14 @@ def features_of(view: View, forecast: StartForecast | None = None) -> tuple[Floa
 
 
 def _behind_queue(view: View, chain: Chain, remaining_s: int) -> Floats:
-    """Wait behind the queue minus what remains, and the overlap that it would leave, by both run times."""
+    """Wait after the queue minus remaining time, and the overlap, for both run times."""
     waits_s = [wait_behind_queue_s(view, chain, run_s(view)) for run_s in (expected_run_s, limit_run_s)]
     gap_h = (np.minimum(waits_s, LONGEST_WAIT_S) - remaining_s) / HOUR_S
     return np.concatenate([gap_h, np.maximum(-gap_h, 0.0)])
 
 
 def _queue(view: View) -> Floats:
-    """A few numbers of the queue."""
+    """The ``QUEUE`` features."""
     pending, running, ended = view.pending, view.running, view.ended
     hour_ago_s = view.now_s - HOUR_S
     submit_s = np.concatenate([pending.submit_s, running.submit_s, ended.submit_s])
@@ -91,7 +91,7 @@ def _queue(view: View) -> Floats:
 
 
 def _free_share(view: View) -> float:
-    """How much of what nodes share is free: of GPUs where there are any, of CPUs elsewhere."""
+    """Free share of shared nodes: of GPUs where there are any, of CPUs elsewhere."""
     total, free = view.nodes.capacity.sum(axis=0), view.nodes.free.sum(axis=0)
     scarce = 0 if total[0] else 1
     return float(free[scarce] / max(total[scarce], 1))

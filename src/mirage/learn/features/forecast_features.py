@@ -1,4 +1,4 @@
-"""Forecast features: when the next link would start, from futures of the queue, against what remains."""
+"""Forecast features: start of the next link in futures of the queue, less remaining time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEVELS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.99)
 """Levels of the quantiles."""
 
 FUTURES = 32
-"""Futures of a forecast that a data set is made of: half of what a policy weighs."""
+"""Futures of a forecast in a data set: half of those a policy uses."""
 
 _QUANTILES = tuple(f"q{round(100 * level):02d}" for level in LEVELS)
 
@@ -28,19 +28,19 @@ NAMES = (
     "later_gap_mean_h",
 )
 """Names of the features, in order. A gap is the start of the next link minus the end of the present one: the wait minus
-what remains. *Later* is submitted one step later. ``open_share`` is the share of futures in which a link submitted now
-still waited when they were left off, two days behind the end of the present link."""
+the remaining time. *Later* is submitted one step later. ``open_share`` is the share of futures in which a link
+submitted now still waited when they ended, two days after the end of the present link."""
 
 
 def forecast_of(queue: QueueFutures, chain: Chain) -> StartForecast:
-    """The forecast that the features are made of: a link submitted now, and one step later."""
+    """The forecast for the features: a link submitted now, and one step later."""
     now_s = queue.view.now_s
     later_s = min(chain.step_s, max(chain.ends_s - now_s, 0))
     return queue.play(chain, np.unique([0, later_s]).astype(np.int64), chain.ends_s + BEYOND_S)
 
 
 def forecast_features(forecast: StartForecast) -> Floats:
-    """Shape (``NAMES``,): what a forecast of ``forecast_of`` says, in hours."""
+    """Shape (``NAMES``,): the features of a forecast of ``forecast_of``, in hours."""
     gap_h = (forecast.starts_s[:, [0, -1]] - forecast.ends_s) / HOUR_S
     now_h, (mean_h, later_h) = gap_h[:, 0], gap_h.mean(axis=0)
     quantiles = quantiles_of(gap_h)
@@ -49,9 +49,9 @@ def forecast_features(forecast: StartForecast) -> Floats:
 
 
 def quantiles_of(values: Floats) -> Floats:
-    """Shape (``LEVELS``, columns): the quantiles of every column, to the bit what ``numpy.quantile`` says.
+    """Shape (``LEVELS``, columns): the quantiles of every column.
 
-    That takes five times as long for a few numbers.
+    They equal those of ``numpy.quantile`` to the bit, which takes five times as long for a few numbers.
 
     Args:
         values: Shape (n, columns).

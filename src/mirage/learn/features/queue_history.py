@@ -1,12 +1,12 @@
 """Queue of the last 24 hours, rebuilt from one view: the queue columns of ``mirage-2023``.
 
-A policy sees one view, now. Its jobs tell by their times who was pending and who was running at any earlier moment,
-as far as squeue and sacct tell:
+A policy has one view, of now. The times of its jobs show which were pending and which were running at any earlier
+moment, as far as squeue and sacct report:
 
-- jobs cancelled before they started are in no accounting of jobs that ran: they are missing in the past they waited in;
-- of ended jobs a view shows the last ``MOST_ENDED``, of pending ones the first ``MOST_PENDING``;
-- a job that is held now is counted nowhere, and one that was held in the past counts as pending since its submission;
-- a job that was preempted or requeued shows its last stretch only.
+- jobs cancelled before they started are missing from accounting of started jobs, and so from their past wait;
+- a view has the last ``MOST_ENDED`` ended jobs, and the first ``MOST_PENDING`` pending ones;
+- a job that is held now is not counted, and one that was held in the past counts as pending since its submission;
+- a job that was preempted or requeued shows its last run only.
 """
 
 from __future__ import annotations
@@ -25,21 +25,23 @@ from mirage.policy.view import View
 from mirage.sim.kernel.compile import kernel
 
 SNAPSHOT_S = 10 * MINUTE_S
-"""Between two snapshots."""
+"""Time between two snapshots."""
 
 _NEVER = np.iinfo(np.int64).max
 
 
 def queue_history(view: View, snapshots: int = HISTORY) -> Floats32:
-    """Shape (snapshots, ``QUEUE_COLUMNS``): the queue every ten minutes up to now, oldest first.
+    """Shape (snapshots, ``QUEUE_COLUMNS``): the queue every ten minutes up to now.
 
-    0 pending jobs; 1 nodes they ask for; 2–6, 7–11, 12–16 minimum, quartiles and maximum of their limit (min), wait (s)
+    Rows are oldest first. Columns are:
+
+    0 pending jobs; 1 nodes they request; 2–6, 7–11, 12–16 minimum, quartiles and maximum of their limit (min), wait (s)
     and run (always 0); 17 running jobs; 18 nodes they hold; 19–23, 24–28, 29–33 the same of their limit (min), past
-    wait (s) and run so far (s). What happens in the very second of a snapshot has not happened yet, as in the views of
-    a simulation.
+    wait (s) and run so far (s). An event in the very second of a snapshot has not happened yet, as in the views of a
+    simulation.
 
     Args:
-        snapshots: How many; the last ones of more are the same.
+        snapshots: Number of snapshots; the last ones do not depend on it.
     """
     at_s = view.now_s - SNAPSHOT_S * np.arange(snapshots - 1, -1, -1)
     jobs = _Jobs.of(view, int(at_s[0]))
@@ -58,10 +60,10 @@ def queue_history(view: View, snapshots: int = HISTORY) -> Floats32:
 
 
 class _Jobs(NamedTuple):
-    """Jobs that a view tells of, and when each was in the queue.
+    """Jobs of a view, and the times at which each was in the queue.
 
     Attributes:
-        submit_s: Shape (n,), as the next ones.
+        submit_s: Shape (n,), as all attributes.
         start_s: ``_NEVER`` where it has not started.
         end_s: ``_NEVER`` where it has not ended.
     """
@@ -74,7 +76,7 @@ class _Jobs(NamedTuple):
 
     @classmethod
     def of(cls, view: View, since_s: int) -> _Jobs:
-        """Those in the queue at some time since a moment; what has happened now was so before now."""
+        """Jobs in the queue since a moment; events of this second count as a second earlier."""
         pending, running, ended, before_s = view.pending, view.running, view.ended, view.now_s - 1
         late = slice(int(np.searchsorted(ended.end_s, since_s)), None)
         waits, runs = np.full(len(pending), _NEVER), np.full(len(running), _NEVER)
@@ -88,15 +90,15 @@ class _Jobs(NamedTuple):
 
 
 class _Present:
-    """Which jobs are there in which snapshots.
+    """Presence of jobs in snapshots.
 
     Args:
-        first: Shape (jobs,): first snapshot in which each is there.
-        last: Shape (jobs,): the one after its last; it may come before the first.
-        snapshots: How many there are.
+        first: Shape (jobs,): first snapshot with each job.
+        last: Shape (jobs,): the snapshot after its last; it may come before the first.
+        snapshots: Number of snapshots.
 
     Attributes:
-        count: Shape (snapshots,): how many are there.
+        count: Shape (snapshots,): number of jobs present.
     """
 
     def __init__(self, first: Ints, last: Ints, snapshots: int) -> None:
@@ -107,22 +109,22 @@ class _Present:
         self._room = np.empty(len(self._there), dtype=np.int64)
 
     def total(self, values: Ints) -> NDArray[np.float64]:
-        """Shape (snapshots,): the sum over those that are there."""
+        """Shape (snapshots,): the sum over the jobs present."""
         return self._sum(values[self._there].astype(np.float64))
 
     def _sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Each job adds its value from its first snapshot on, and takes it back behind its last."""
+        """Adds each job's value at its first snapshot, and subtracts it after its last."""
         n = self._snapshots + 1
         steps = np.bincount(self._first, values, n) - np.bincount(self._first + self._many, values, n)
         summed: NDArray[np.float64] = np.cumsum(steps)[:-1]
         return summed
 
     def spread(self, values: Ints, plus: Ints | int = 0) -> NDArray[np.float64]:
-        """Shape (snapshots, 5): minimum, quartiles and maximum of a value of those that are there; 0 where none is.
+        """Shape (snapshots, 5): minimum, quartiles and maximum over jobs present, or 0.
 
         Args:
             values: Shape (jobs,).
-            plus: Shape (snapshots,): added to all values in a snapshot.
+            plus: Shape (snapshots,): added to all values of a snapshot.
         """
         found = np.zeros((self._snapshots, 5))
         some = self.count > 0
@@ -137,14 +139,14 @@ class _Present:
 
 @kernel(void(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], float64[:, ::1]))
 def fill_spread(values: Any, order: Any, first: Any, many: Any, ascending: Any, found: Any) -> None:
-    """Write minimum, quartiles and maximum of the values that are there in every snapshot; nothing where none is.
+    """Writes minimum, quartiles and maximum of the values present in each snapshot, if any.
 
     Args:
         values: Shape (jobs,).
         order: Shape (jobs,): the jobs by value.
-        first: Shape (jobs,): the first snapshot in which each is there.
-        many: Shape (jobs,): in how many it is.
-        ascending: Shape (jobs,): working room.
+        first: Shape (jobs,): the first snapshot with each job.
+        many: Shape (jobs,): number of snapshots with it.
+        ascending: Shape (jobs,): work space.
         found: Shape (snapshots, 5), written.
     """
     for snapshot in range(len(found)):

@@ -1,4 +1,4 @@
-"""Start behind the queue: the visible jobs run in order on free nodes, each for its expected or its longest time."""
+"""Start after the queue, if visible jobs run in order for their expected or longest time."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from mirage.policy.view import Chain, Jobs, View
 from mirage.sim.kernel.compile import kernel
 
 PRIOR_JOBS = 10.0
-"""Everybody's ended jobs weigh as so many of a user's own in the mean use of the limit."""
+"""Weight of all users' ended jobs in a user's mean use of the limit, as a number of own jobs."""
 
 _ENOUGH = 1e-9
 
 
 def expected_run_s(view: View) -> tuple[Floats, Floats]:
-    """How long the pending jobs will run, and how long the running ones will have run, shapes (pending,), (running,).
+    """Run times, shapes (pending,), (running,): of pending jobs, and total of running ones.
 
-    A pending job uses of its limit what its user's ended jobs used in the mean, leaning on everybody's; a running one
-    what everybody's used that used more than it has so far, and all where none did. Without history all use all, and
-    the chain's present link always does.
+    A pending job uses the mean share of its limit that its user's ended jobs used, shrunk towards the mean of all
+    users. A running job uses the mean share of those jobs that used more than it has so far, and all of its limit where
+    none did. Without history all jobs use their whole limit, and the chain's present link always does.
     """
     ended, running = view.ended, view.running
     elapsed_s = (view.now_s - running.start_s).astype(np.float64)
@@ -42,17 +42,17 @@ def expected_run_s(view: View) -> tuple[Floats, Floats]:
 
 
 def limit_run_s(view: View) -> tuple[Floats, Floats]:
-    """How long pending and running jobs run if all use their whole limit, as ``expected_run_s``."""
+    """Run times of pending and running jobs at their whole limit; see ``expected_run_s``."""
     return view.pending.limit_s.astype(np.float64), view.running.limit_s.astype(np.float64)
 
 
 def wait_behind_queue_s(view: View, chain: Chain, run_s: tuple[Floats, Floats]) -> float:
-    """Wait of a link submitted now behind all pending jobs, first come first served, no job past another.
+    """Wait of a link submitted now, first come first served after all pending jobs.
 
-    Nodes are one pool; where jobs share nodes, a job takes its share of as many.
+    No job passes another. Nodes are one pool; where jobs share nodes, a job counts as its share of each of its nodes.
 
     Args:
-        run_s: How long the pending jobs will run, and how long the running ones will have run.
+        run_s: Run times of the pending jobs, and total run times of the running ones.
 
     Returns:
         Seconds; infinite where the link is larger than the machine.
@@ -72,7 +72,7 @@ def wait_behind_queue_s(view: View, chain: Chain, run_s: tuple[Floats, Floats]) 
 
 
 def _share(view: View, jobs: Jobs) -> Floats:
-    """Which part of each of its nodes a job takes."""
+    """Share of each of its nodes that a job takes."""
     if view.nodes.pools:
         return np.ones(len(jobs))
     shares = [_share_of(view, int(gpus), int(cpus)) for gpus, cpus in zip(jobs.gpus, jobs.cpus)]
@@ -80,7 +80,7 @@ def _share(view: View, jobs: Jobs) -> Floats:
 
 
 def _share_of(view: View, gpus: int, cpus: int) -> float:
-    """Which part of the largest node this many GPUs and CPUs are; all of it for a job that takes whole nodes."""
+    """Share of the largest node that GPUs and CPUs take; 1 for a job on whole nodes."""
     if view.nodes.pools or gpus < 0:
         return 1.0
     most = np.maximum(view.nodes.capacity.max(axis=0, initial=0), 1)
@@ -91,16 +91,16 @@ def _share_of(view: View, gpus: int, cpus: int) -> float:
 def start_in_order(
     asked: Any, run_s: Any, busy_until_s: Any, busy: Any, running: int, free: float, total: float, link: float
 ) -> float:
-    """Seconds from now to the start of a job behind all others, in order; infinite where it never fits.
+    """Seconds to the start of a job that is last in order; infinite where it never fits.
 
     Args:
-        asked: Shape (pending,): nodes, in queue order.
-        run_s: Shape (pending,).
-        busy_until_s: Shape (running + pending,): when those that run free their nodes, ascending; used up.
-        busy: The same shape: how many; used up.
-        running: How many run.
+        asked: Shape (pending,): requested nodes, in queue order.
+        run_s: Shape (pending,): run times.
+        busy_until_s: Shape (running + pending,): when running jobs free their nodes, ascending; overwritten.
+        busy: Shape (running + pending,): number of those nodes; overwritten.
+        running: Number of running jobs.
         free: Nodes that are free now.
-        total: Nodes of the machine; jobs that are larger are passed over.
+        total: Nodes of the machine; larger jobs are skipped.
         link: Nodes of the last job.
     """
     if link > total + _ENOUGH:

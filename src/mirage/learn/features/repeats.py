@@ -1,8 +1,9 @@
-"""Repeats: how often a user's job asks for the same as the one before, which is what forecasts live on.
+"""Repeats: how often a user's job repeats the request of the one before.
 
-Run times are drawn from what a user's earlier jobs with the same limit used of it, so how wrong a forecast is hangs on
-how much users repeat themselves. That differs little from month to month on one cluster, and much between clusters
-whose queues are alike otherwise: a correction of forecasts is worth nothing where it differs.
+Forecasts depend on it: run times are drawn from the share of the limit that a user's earlier jobs with the same limit
+used. So the error of a forecast depends on how much users repeat their requests. That differs little from month to
+month on one cluster, and much between clusters with queues that are alike otherwise: a correction of forecasts is worth
+nothing where it differs.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from mirage.policy.view import View
 from mirage.sim.kernel.compile import kernel
 
 REPEATS = ("repeated_limit_share", "repeated_nodes_share")
-"""Among jobs that ended and whose user had one that ended before: the shares with that one's limit, and its nodes."""
+"""Among ended jobs with an earlier ended job of their user: the shares with that one's limit, and with its nodes."""
 
 LEAST_JOBS = 100
-"""Of fewer such jobs no share is told; of so many, a half is known to a tenth either way."""
+"""Fewer such jobs give no share; with this number, a share of a half is known to ±0.1."""
 
 
 def repeats_of(view: View) -> Floats32:
-    """Shape (``REPEATS``,): the shares among the ended jobs of a view; NaN where too few have ended to tell.
+    """Shape (``REPEATS``,): shares among a view's ended jobs; NaN where too few have ended.
 
     Jobs of unknown users do not count.
     """
@@ -39,13 +40,13 @@ def repeats_of(view: View) -> Floats32:
 
 @kernel()
 def count_repeats(user: Any, limit_s: Any, nodes: Any, latest: Any, counts: Any) -> None:
-    """Count jobs with one of their user before them, and those of them that ask for its limit and for its nodes.
+    """Counts jobs after another of their user, and those that repeat its limit and its nodes.
 
     Args:
-        user: Shape (jobs,), the latest job last; −1 where it is not known.
+        user: Shape (jobs,), the latest job last; −1 where unknown.
         limit_s: Shape (jobs,).
         nodes: Shape (jobs,).
-        latest: Shape (users,): −1 everywhere; written.
+        latest: Shape (users,): −1 everywhere; overwritten.
         counts: Shape (3,): the three counts, added to.
     """
     for job in range(len(user)):
