@@ -1,4 +1,4 @@
-"""Networks over the 24 hours before a decision: transformer and mixture of experts, their training and their policy."""
+"""Networks over the 24 hours before a decision: bodies, training and trained policies."""
 
 from importlib.util import find_spec
 

@@ -1,6 +1,7 @@
-"""Checkpoints of a training: weights, optimiser and figures after an epoch, in one safetensors file.
+"""Checkpoints of a training: weights, optimiser and figures after an epoch, in one file.
 
-Nothing in it is unpickled. A file is replaced in one step, so a training that is killed finds the last whole epoch.
+The format is safetensors; nothing is unpickled. A file is replaced in one step, so a training that was killed finds its
+last complete epoch.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ State = dict[str, NDArray[Any]]
 
 
 def state_of(modules: Mapping[str, nn.Module], optimiser: torch.optim.Optimizer) -> State:
-    """Every number that the next epoch depends on: weights of each module, and what the optimiser remembers."""
+    """Everything the next epoch depends on: weights of all modules, and optimiser state."""
     found = {f"{name}/{key}": _kept(value) for name, module in modules.items() for key, value in _weights(module)}
     for index, memory in optimiser.state_dict()["state"].items():
         found |= {f"optimiser/{index}/{key}": _kept(value) for key, value in memory.items()}
@@ -32,7 +33,7 @@ def state_of(modules: Mapping[str, nn.Module], optimiser: torch.optim.Optimizer)
 
 
 def restore(modules: Mapping[str, nn.Module], optimiser: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
-    """Put a state back into modules and optimiser of the same shapes."""
+    """Loads a state into modules and optimiser of the same shapes."""
     for name, module in modules.items():
         load_weights(module, {key[len(name) + 1 :]: value for key, value in state.items() if _under(key, name)})
     memory: dict[int, dict[str, torch.Tensor]] = {}
@@ -49,17 +50,17 @@ def weights_of_module(module: nn.Module) -> State:
 
 
 def load_weights(module: nn.Module, weights: Mapping[str, NDArray[Any]]) -> None:
-    """Put weights into a module that has the same names and shapes."""
+    """Loads weights into a module with the same names and shapes."""
     module.load_state_dict({key: torch.from_numpy(np.array(value)) for key, value in weights.items()})
 
 
 def checkpoint_path(folder: Path | None, stage: str, seed: int, epochs: int) -> Path | None:
-    """The file of a stage in a folder that methods share; None without one."""
+    """The checkpoint of a stage in a folder that methods share; None without a folder."""
     return None if folder is None else folder / f"{stage}-seed{seed}-epochs{epochs}.safetensors"
 
 
 def write_checkpoint(path: Path, state: State, said: Mapping[str, Any]) -> None:
-    """Replace the file of a checkpoint."""
+    """Replaces the file of a checkpoint."""
     import safetensors.numpy
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,10 +68,10 @@ def write_checkpoint(path: Path, state: State, said: Mapping[str, Any]) -> None:
 
 
 def read_checkpoint(path: Path) -> tuple[State, dict[str, Any]]:
-    """What a file holds.
+    """The state in a checkpoint, and its metadata.
 
     Raises:
-        ConfigurationError: It is no checkpoint, or was cut short.
+        ConfigurationError: The file is not a checkpoint, or was cut short.
     """
     import safetensors
 
@@ -81,7 +82,7 @@ def read_checkpoint(path: Path) -> tuple[State, dict[str, Any]]:
             return {name: file.get_tensor(name) for name in names}, said
     except (safetensors.SafetensorError, KeyError, ValueError, TypeError) as error:
         raise ConfigurationError(
-            f"{path} is no checkpoint of a training ({error}); remove it to start from the beginning"
+            f"{path} is not a checkpoint of a training ({error}); remove it to start from the beginning"
         ) from error
 
 
@@ -90,7 +91,7 @@ def _weights(module: nn.Module) -> list[tuple[str, torch.Tensor]]:
 
 
 def _kept(value: torch.Tensor) -> NDArray[Any]:
-    """A copy, contiguous: the training goes on changing the original."""
+    """A contiguous copy: the training changes the original."""
     return np.array(value.detach().numpy(), order="C", copy=True)
 
 

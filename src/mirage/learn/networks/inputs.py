@@ -1,7 +1,7 @@
-"""Inputs of a network: what is seen at a decision, brought to a common scale that is learnt on training rows.
+"""Inputs of a network at a decision, on a common scale learnt from training rows.
 
-Counts, nodes and durations span five orders of magnitude, so their logarithm is taken (``sign · log(1 + |x|)``) before
-mean and deviation are brought to 0 and 1.
+Counts, nodes and durations span five orders of magnitude. So their logarithm is taken (``sign · log(1 + |x|)``) before
+they are scaled to mean 0 and deviation 1.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from mirage.learn.hand_overs import COLUMNS, HISTORY, QUEUE_COLUMNS, Floats32, H
 from mirage.predict.model_file import Arrays
 
 OF_THE_LINK = ("remaining_s", "link_nodes", "link_limit_s", "wait_s")
-"""What every network is told beside its features."""
+"""Inputs of every network besides its features."""
 
 LARGEST = 6.0
-"""Scaled inputs are cut off at so many deviations."""
+"""Scaled inputs are clipped at this number of deviations."""
 
 
 class Seen(NamedTuple):
-    """A batch of scaled inputs: ``history`` (n, ``HISTORY``, ``COLUMNS``), ``features`` (n, width), ``remaining_h``."""
+    """A batch of scaled inputs.
+
+    Shapes: ``history`` (n, ``HISTORY``, ``COLUMNS``), ``features`` (n, width), ``remaining_h`` (n,).
+    """
 
     history: Floats32
     features: Floats32
@@ -40,10 +43,10 @@ class InputScaling:
     Attributes:
         names: The features, without those of the link.
         column_mean: Shape (``COLUMNS``,), of snapshots.
-        column_deviation: Shape (``COLUMNS``,).
+        column_deviation: Shape (``COLUMNS``,), of snapshots.
         feature_mean: Shape (features + link,).
         feature_deviation: Shape (features + link,).
-        may_be_unknown: Shape (features + link,): whether some training row did not know it.
+        may_be_unknown: Shape (features + link,): whether it was unknown in some training row.
     """
 
     names: tuple[str, ...]
@@ -55,7 +58,7 @@ class InputScaling:
 
     @classmethod
     def learnt(cls, data: HandOvers) -> Self:
-        """The scale of training rows.
+        """Learns the scale from training rows.
 
         Raises:
             ConfigurationError: There are none.
@@ -79,7 +82,7 @@ class InputScaling:
 
     @property
     def width(self) -> int:
-        """How many features a network sees: those, and for some whether they are known."""
+        """Number of a network's features, with the flags of those that may be unknown."""
         return len(self.feature_mean) + int(self.may_be_unknown.sum())
 
     def columns(self, snapshots: Floats32, first: int = 0) -> Floats32:
@@ -88,16 +91,16 @@ class InputScaling:
         return _cut((logarithm(snapshots) - self.column_mean[of]) / self.column_deviation[of])
 
     def features(self, values: Floats32) -> Floats32:
-        """Shape (n, ``width``): scaled features, 0 for what is not known, and flags of what may not be."""
+        """Shape (n, ``width``): scaled features, 0 where unknown, then flags of known ones."""
         known = np.isfinite(values)
         scaled = np.where(known, (logarithm(values) - self.feature_mean) / self.feature_deviation, 0.0)
         return np.concatenate([_cut(scaled), known[:, self.may_be_unknown].astype(np.float32)], axis=1)
 
     def of_rows(self, history: Floats32, features: Floats32, link: Floats32) -> Seen:
-        """Decisions that were put together elsewhere, n of them.
+        """Scales n decisions that do not come from a data set.
 
         Args:
-            history: Shape (n, ``HISTORY``, ``COLUMNS``), as ``HandOvers.history`` gives it.
+            history: Shape (n, ``HISTORY``, ``COLUMNS``), as from ``HandOvers.history``.
             features: Shape (n, features).
             link: Shape (n, 4): the values of ``OF_THE_LINK``.
         """
@@ -105,12 +108,12 @@ class InputScaling:
         return Seen(self.columns(history), self.features(np.concatenate([features, link], axis=1)), remaining_h)
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """What a model file keeps of it, without the names."""
+        """The arrays that a model file stores; names are not among them."""
         return {f"inputs.{name}": getattr(self, name) for name in _ARRAYS}
 
     @classmethod
     def from_arrays(cls, names: tuple[str, ...], arrays: Arrays) -> Self:
-        """The scale that a model file keeps."""
+        """The scale stored in a model file."""
         return cls(names, **{name: arrays[f"inputs.{name}"] for name in _ARRAYS})
 
 
@@ -118,11 +121,11 @@ _ARRAYS = tuple(field.name for field in fields(InputScaling) if field.name != "n
 
 
 class ScaledHandOvers:
-    """Hand-overs with their inputs scaled once, to be asked for batches of rows.
+    """Hand-overs with inputs scaled once, which serve batches of rows.
 
     Args:
         data: The hand-overs.
-        scaling: Learnt on training rows, these or others.
+        scaling: The scale, learnt on training rows, these or others.
     """
 
     def __init__(self, data: HandOvers, scaling: InputScaling) -> None:
@@ -141,7 +144,7 @@ class ScaledHandOvers:
         return len(self.data)
 
     def only(self, data: HandOvers) -> ScaledHandOvers:
-        """The same scale on other hand-overs."""
+        """Other hand-overs on the same scale."""
         return ScaledHandOvers(data, self._scaling)
 
     def seen(self, rows: Ints) -> Seen:
@@ -156,13 +159,13 @@ class ScaledHandOvers:
 
 
 def logarithm(values: NDArray[np.generic]) -> Floats32:
-    """Logarithm that keeps the sign: ``sign · log(1 + |x|)``."""
+    """Signed logarithm: ``sign · log(1 + |x|)``."""
     found: Floats32 = (np.sign(values) * np.log1p(np.abs(values))).astype(np.float32)
     return found
 
 
 def _with_link(data: HandOvers) -> Floats32:
-    """Shape (n, features + link)."""
+    """Shape (n, features + link): features, then ``OF_THE_LINK``."""
     link = np.stack([getattr(data, name) for name in OF_THE_LINK], axis=1).astype(np.float32)
     return np.concatenate([data.features, link], axis=1)
 
@@ -175,7 +178,7 @@ def _chain_now(data: HandOvers, most: int = 4096) -> Floats32:
 
 
 def _deviation(found: Floats32) -> Floats32:
-    """Deviations to divide by: 1 for what never changes."""
+    """Deviations to divide by: 1 for inputs that never change."""
     return np.where(found > 1e-6, found, 1.0).astype(np.float32)
 
 

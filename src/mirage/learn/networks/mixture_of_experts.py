@@ -1,9 +1,9 @@
-"""Mixture of experts: small transformer encoders, weighed by a gate that looks at the same row.
+"""Mixture of experts: small transformer encoders, weighed by a gate on the same row.
 
-The gate is a softmax over the features and the mean of the day. A gate left to itself tends to give one expert
-everything; the loss of Fedus, Zoph & Shazeer (JMLR'22), experts · Σ f·P with f the share of rows that an expert leads
-and P its mean weight, is least (1) where all are used alike. A gate that collapses all the same is a defect: usage
-and balance are reported, and ``check_balance`` says so.
+The gate is a softmax over the features and the mean of the day. Without a balancing loss, a gate tends to give one
+expert everything. The loss of Fedus, Zoph & Shazeer (JMLR'22) is experts · Σ f·P, with f the share of rows that an
+expert leads and P its mean weight; it is smallest (1) where all are used alike. A gate that still collapses is a
+defect: usage and balance are reported, and ``check_balance`` raises an error.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from mirage.learn.networks.network import Batch, Read
 from mirage.learn.networks.transformer import HistoryTokens, encoder
 
 LEAST_BALANCE = 0.5
-"""A gate below this has collapsed: it uses less than half of its experts' worth."""
+"""A gate with less balance has collapsed: it uses less than half of its experts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExpertUsage:
-    """How much a gate uses its experts.
+    """Usage of the experts by a gate.
 
     Attributes:
-        led: Shape (experts,): share of rows in which each has the largest weight.
+        led: Shape (experts,): share of rows in which the expert has the largest weight.
         weight: Shape (experts,): mean weight.
     """
 
@@ -39,7 +39,10 @@ class ExpertUsage:
 
     @property
     def balance(self) -> float:
-        """Effective number of experts, exp(entropy of the mean weights), over their number: 1 is even."""
+        """Evenness of use, from near 0 to 1.
+
+        It is the effective number of experts, exp(entropy of the mean weights), over their number.
+        """
         entropy = -(self.weight * np.log(np.clip(self.weight, 1e-12, None))).sum()
         return float(np.exp(entropy) / len(self.weight))
 
@@ -49,12 +52,12 @@ class MixtureBody(nn.Module):
 
     Args:
         features: Width of the features.
-        experts: How many.
-        width: Of tokens.
-        layers: Of each expert's encoder.
-        heads: Of its attention.
+        experts: Number of experts.
+        width: Width of tokens.
+        layers: Layers of each expert's encoder.
+        heads: Heads of its attention.
         feed_forward: Width between the two linear maps of a layer.
-        dropout: In the encoders, while training.
+        dropout: Dropout in the encoders, while training.
         balancing: Weight of the balancing loss.
     """
 
@@ -77,7 +80,7 @@ class MixtureBody(nn.Module):
         self.beside = nn.Sequential(nn.Linear(features, width), nn.GELU(), nn.Linear(width, width))
 
     def weights(self, batch: Batch) -> Tensor:
-        """Shape (n, experts): what the gate gives each expert."""
+        """Shape (n, experts): the weights that the gate gives to the experts."""
         day = torch.cat([batch.features, batch.history.mean(dim=1)], dim=1)
         return torch.softmax(self.gate(day), dim=1)
 
@@ -91,14 +94,14 @@ class MixtureBody(nn.Module):
 
 
 def balancing_loss(weights: Tensor) -> Tensor:
-    """Experts · Σ f·P: 1 where all are used alike, the number of experts where one does everything."""
+    """Experts · Σ f·P: 1 for even use, the number of experts where one does everything."""
     experts = weights.shape[1]
     led = torch.bincount(weights.argmax(dim=1), minlength=experts).to(weights.dtype) / len(weights)
     return experts * (led * weights.mean(dim=0)).sum()
 
 
 def expert_usage(body: MixtureBody, batches: Iterable[Batch]) -> ExpertUsage:
-    """Usage over batches of rows."""
+    """Usage of the experts over batches of rows."""
     with torch.no_grad():
         weights = torch.cat([body.weights(batch) for batch in batches]).double()
     led = torch.bincount(weights.argmax(dim=1), minlength=weights.shape[1]) / len(weights)
@@ -106,10 +109,10 @@ def expert_usage(body: MixtureBody, batches: Iterable[Batch]) -> ExpertUsage:
 
 
 def check_balance(usage: ExpertUsage) -> None:
-    """Refuses a gate that has collapsed.
+    """Rejects a gate that has collapsed.
 
     Raises:
-        ContractBroken: It has.
+        ContractBroken: The gate has collapsed.
     """
     if usage.balance < LEAST_BALANCE:
         weights = ", ".join(f"{weight:.2f}" for weight in usage.weight)

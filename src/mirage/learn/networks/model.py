@@ -1,4 +1,4 @@
-"""A trained network as a model: what it decides by, its file, and what it says of one decision."""
+"""A trained network as a model: its decision rule, its file, and its answers."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from mirage.predict.model_file import (
 )
 
 SHARES = (0.05, 0.95)
-"""Costs that networks of ours learn at: an hour of interruption costs a 19th to 19 hours of overlap."""
+"""Costs that our networks learn at: an hour of interruption costs 1/19 to 19 hours of overlap."""
 
 DQN, PPO, QUANTILES, REGRESSION, REINFORCE = "dqn", "ppo", "quantiles", "regression", "reinforce"
-"""What a network decides by: Q-values, policy, quantiles of the outcome, and the published two."""
+"""Decision rules of networks: Q-values, policy, quantiles of the outcome, and the two published ones."""
 
 BODIES: Mapping[str, type[nn.Module]] = {
     "transformer": TransformerBody,
@@ -55,14 +55,14 @@ class NetworkModel:
 
     Attributes:
         method: Name of the policy: ``transformer-dqn``.
-        decides: What it decides by.
+        decides: Its decision rule.
         body: Name of the body.
-        sizes: Arguments of the body beside the width of the features.
-        network: The weights.
-        scaling: Of its inputs.
-        longest_lead_s: It was never asked earlier than so long before the end of a link.
-        figures: Of the validation, by name.
-        curve: How the training went; not kept in the file.
+        sizes: Arguments of the body, except the width of the features.
+        network: The network with its weights.
+        scaling: The scale of its inputs.
+        longest_lead_s: The longest time to the end of a link at which it was trained.
+        figures: Validation figures by name.
+        curve: Learning curve; not stored in the file.
     """
 
     method: str
@@ -76,14 +76,16 @@ class NetworkModel:
     curve: Curve = ()
 
     def told(self, history: Floats32, features: Floats32, link: Floats32, share: float) -> dict[str, NDArray[Any]]:
-        """What the network says of n decisions, by name, each of shape (n,); ``submits`` is the decision itself.
+        """The network's answers for n decisions, by name; ``submits`` is the decision itself.
+
+        Each answer has shape (n,).
 
         Args:
-            history: Shape (n, ``HISTORY``, ``COLUMNS``), as ``HandOvers.history`` gives it.
+            history: Shape (n, ``HISTORY``, ``COLUMNS``), as from ``HandOvers.history``.
             features: Shape (n, features), in the order of the scaling's names.
             link: Shape (n, 4): the values of ``inputs.OF_THE_LINK``.
-            share: What an hour of interruption costs, as a share of an hour of both. Beyond the costs that were
-                trained on, 19 to 1 and 1 to 19, those count.
+            share: Cost of an hour of interruption, as a share of the cost of an hour of both. It is clipped to the
+                costs of the training, 19 to 1 and 1 to 19.
         """
         with torch_threads(1), torch.inference_mode():
             if self.decides in (REGRESSION, REINFORCE):
@@ -109,12 +111,12 @@ class NetworkModel:
 
     @property
     def weights(self) -> int:
-        """How many numbers it holds."""
+        """Number of weights."""
         return weights_of(self.network)
 
 
 def decided(said: Said, decides: str, share: torch.Tensor) -> torch.Tensor:
-    """Shape (n,): what a network of ours decides at each row."""
+    """Shape (n,): the decision of one of our networks at each row."""
     if decides == DQN:
         return said.q[:, SUBMITS] >= said.q[:, WAITS]
     if decides == PPO:
@@ -123,10 +125,10 @@ def decided(said: Said, decides: str, share: torch.Tensor) -> torch.Tensor:
 
 
 def network_of(body: str, features: int, sizes: Mapping[str, Any]) -> Network:
-    """An untrained network of ours.
+    """Creates an untrained network of ours.
 
     Raises:
-        UnknownName: There is no such body.
+        UnknownName: The body does not exist.
     """
     if body not in BODIES:
         raise UnknownName("body of a network", body, BODIES)
@@ -134,7 +136,7 @@ def network_of(body: str, features: int, sizes: Mapping[str, Any]) -> Network:
 
 
 def network_settings(model: NetworkModel) -> dict[str, Any]:
-    """What a model needs beside its numbers; JSON values."""
+    """The settings of a model besides its arrays; JSON values."""
     return {
         "method": model.method,
         "decides": model.decides,
@@ -148,16 +150,16 @@ def network_settings(model: NetworkModel) -> dict[str, Any]:
 
 
 def network_arrays(model: NetworkModel) -> Arrays:
-    """The numbers of a model."""
+    """The arrays of a model."""
     weights = {f"network.{name}": values for name, values in weights_of_module(model.network).items()}
     return weights | model.scaling.arrays()
 
 
 def network_from(settings: Mapping[str, Any], arrays: Arrays) -> NetworkModel:
-    """A model from its settings and its numbers.
+    """Restores a model from its settings and its arrays.
 
     Raises:
-        ModelFileError: They do not fit.
+        ModelFileError: They do not match.
     """
     try:
         scaling = InputScaling.from_arrays(tuple(settings["features"]), arrays)
@@ -166,7 +168,7 @@ def network_from(settings: Mapping[str, Any], arrays: Arrays) -> NetworkModel:
         load_weights(network, {key[len(prefix) :]: value for key, value in arrays.items() if key.startswith(prefix)})
     except (KeyError, TypeError, RuntimeError) as error:
         raise ModelFileError(
-            f"the numbers of {settings.get('method')} do not fit its card ({error}); train it again"
+            f"the arrays of {settings.get('method')} do not match its card ({error}); train it again"
         ) from error
     network.eval()
     return NetworkModel(
@@ -182,7 +184,7 @@ def network_from(settings: Mapping[str, Any], arrays: Arrays) -> NetworkModel:
 
 
 def _empty(settings: Mapping[str, Any], scaling: InputScaling) -> nn.Module:
-    """A network of a card's shape, with weights of no meaning."""
+    """A network of the shape on a card, with meaningless weights."""
     body = settings["body"]
     if body not in PUBLISHED:
         return network_of(body, scaling.width, settings["sizes"])
@@ -191,7 +193,7 @@ def _empty(settings: Mapping[str, Any], scaling: InputScaling) -> nn.Module:
 
 
 def _quantile(values: NDArray[np.float32], level: float) -> NDArray[np.float64]:
-    """Shape (n,): a quantile between those at ``LEVELS``; the outermost ones stand for what lies beyond."""
+    """Shape (n,): a quantile interpolated between ``LEVELS``; clipped to the outermost ones."""
     place = np.clip(level * len(LEVELS) - 0.5, 0, len(LEVELS) - 1)
     below = int(place)
     above = min(below + 1, len(LEVELS) - 1)

@@ -1,10 +1,11 @@
-"""A network: a body that reads 24 hours, and heads for the outcome's distribution, Q-values, and a policy.
+"""A network: a body that reads 24 hours, and heads for distribution, Q-values and policy.
 
-One network serves all costs. The cost of a hand-over is what an hour of interruption costs as a share of both,
-``share`` = c_int / (c_int + c_ovl), and the heads are told it; the body and the distribution do not depend on it.
+The distribution is that of the outcome. One network serves all costs. The cost of a hand-over is what an hour of
+interruption costs as a share of both hours, ``share`` = c_int / (c_int + c_ovl). It is an input of the heads; body and
+distribution do not depend on it.
 
-Q-values and policy start from what the distribution says: the Q-value of submitting from minus its expected cost, the
-policy from the rule to submit when P(interruption) ≥ c_ovl / (c_int + c_ovl). Training learns what to add.
+Q-values and policy start from the distribution: the Q-value of submitting from minus its expected cost, the policy from
+the rule to submit when P(interruption) ≥ c_ovl / (c_int + c_ovl). Training learns what to add.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from torch.nn import functional
 from mirage.learn.networks import inputs
 
 LEVELS = tuple((k + 0.5) / 16 for k in range(16))
-"""Levels of the quantiles that the outcome head gives."""
+"""Levels of the quantiles of the outcome head."""
 
 COST_UNIT_H = 2.0
-"""Q-values and values are learnt in units of so many hours."""
+"""Unit of Q-values and values, in hours."""
 
 WAITS, SUBMITS = 0, 1
 """Columns of Q-values, and actions."""
 
 _SOFT_H = 0.1
 _SHARPNESS = 4.0
-_SHORT, _LONGEST_LOG_H = 3.0, 7.0  # where quantiles begin, and where they end: 45 days
+_SHORT, _LONGEST_LOG_H = 3.0, 7.0  # the first quantiles, and the upper bound of all: 45 days
 
 
 class Batch(NamedTuple):
-    """Tensors of ``inputs.Seen``."""
+    """The tensors of a batch of scaled inputs."""
 
     history: Tensor
     features: Tensor
@@ -40,19 +41,19 @@ class Batch(NamedTuple):
 
     @classmethod
     def of(cls, seen: inputs.Seen) -> Batch:
-        """The same numbers."""
+        """Converts arrays to tensors."""
         return cls(*(torch.from_numpy(values) for values in seen))
 
 
 class Read(NamedTuple):
-    """What a body made of a batch: ``embedding`` (n, width), and a penalty for the loss (0 where it asks for none)."""
+    """Output of a body: ``embedding`` (n, width), and ``penalty`` for the loss (0 for none)."""
 
     embedding: Tensor
     penalty: Tensor
 
 
 class Body(Protocol):
-    """A module that reads histories and features; ``width`` is that of the embedding."""
+    """A module that reads histories and features; ``width`` is the width of its embedding."""
 
     width: int
 
@@ -62,14 +63,14 @@ class Body(Protocol):
 
 
 class Said(NamedTuple):
-    """What a network says of a batch at a cost.
+    """Output of a network for a batch at a cost.
 
     Attributes:
         outcome_h: Shape (n, levels): quantiles of the outcome if submitted now, ascending.
         q: Shape (n, 2): minus the expected cost of waiting and of submitting, in ``COST_UNIT_H``.
         logit: Shape (n,): logit of submitting.
         value: Shape (n,): minus the expected cost under the policy, in ``COST_UNIT_H``.
-        penalty: Of the body.
+        penalty: Penalty of the body.
     """
 
     outcome_h: Tensor
@@ -92,20 +93,21 @@ class Network(nn.Module):
         self.value_head = _head(told, hidden, 1)
 
     def outcome(self, batch: Batch) -> tuple[Tensor, Read]:
-        """Quantiles of the outcome in hours, shape (n, levels), and what the body read.
+        """Quantiles of the outcome in hours, shape (n, levels), and the output of the body.
 
-        A link waits at least 0: what is learnt is the logarithm of the wait, its quantiles in order by construction.
+        A link waits at least 0. So the network learns the logarithm of the wait; its quantiles are in order by
+        construction.
         """
         read = self.body(batch)
         logs = functional.softplus(self.waits(read.embedding) - _SHORT).cumsum(dim=1).clamp(max=_LONGEST_LOG_H)
         return torch.expm1(logs) - batch.remaining_h[:, None], read
 
     def forward(self, batch: Batch, share: Tensor) -> Said:
-        """Everything at a cost a row."""
+        """The outputs of all heads, with one cost a row."""
         return self.at_cost(batch, *self.outcome(batch), share)
 
     def at_cost(self, batch: Batch, outcome_h: Tensor, read: Read, share: Tensor) -> Said:
-        """What follows from the outcome and what was read, at a cost a row."""
+        """The outputs of all heads from outcome and body output, with one cost a row."""
         fixed = outcome_h.detach()
         expected = expected_cost_h(fixed, share) / COST_UNIT_H
         late = torch.sigmoid(fixed / _SOFT_H).mean(dim=1)
@@ -125,7 +127,7 @@ class Network(nn.Module):
 
 
 def cost_h(outcome_h: Tensor, share: Tensor) -> Tensor:
-    """Cost of outcomes in hours, on a scale where both hours cost 1 at a share of a half."""
+    """Cost of outcomes in hours, scaled so that at a share of 0.5 an hour of either costs 1."""
     return 2 * (share * outcome_h.clamp(min=0) + (1 - share) * (-outcome_h).clamp(min=0))
 
 
@@ -137,7 +139,7 @@ def expected_cost_h(outcome_h: Tensor, share: Tensor) -> Tensor:
 def pinball_loss(outcome_h: Tensor, happened_h: Tensor, remaining_h: Tensor) -> Tensor:
     """Mean pinball loss of the wait's logarithm, over rows and levels.
 
-    Quantiles do not change their place under a logarithm, and one long wait does not outweigh a hundred short ones.
+    A logarithm leaves quantiles in place, and one long wait does not outweigh a hundred short ones.
     """
     told = torch.log1p((outcome_h + remaining_h[:, None]).clamp(min=0))
     missed = torch.log1p((happened_h + remaining_h).clamp(min=0))[:, None] - told

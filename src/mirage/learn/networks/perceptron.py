@@ -1,4 +1,7 @@
-"""Perceptron over the features and the latest snapshot: the smallest body, for small environments and comparisons."""
+"""Perceptron over features and latest snapshot, the smallest body.
+
+It is for small environments and comparisons.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ class PerceptronBody(nn.Module):
 
     Args:
         features: Width of the features.
-        width: Of both layers.
+        width: Width of both layers.
     """
 
     def __init__(self, features: int, width: int = 64) -> None:

@@ -1,4 +1,4 @@
-"""Pre-training: the distribution of the outcome from every decision of the data, by pinball loss."""
+"""Pre-training: the distribution of the outcome at every decision, by pinball loss."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mirage.learn.networks.network import Batch, Network, pinball_loss
 from mirage.learn.networks.training import Figures
 
 ASKED_AT_ONCE = 512
-"""Rows of a batch when nothing is trained."""
+"""Rows of a batch in inference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,13 @@ class PretrainSettings:
     """Hyper-parameters.
 
     Attributes:
-        epochs: At most.
-        patience: Epochs without a better loss on the tuning slice after which to stop.
-        rows: Drawn for an epoch, without replacement.
+        epochs: Largest number of epochs.
+        patience: Epochs without a better loss on the tuning slice, after which training stops.
+        rows: Rows drawn for an epoch, without replacement.
         batch: Rows of a step.
-        rate: Of AdamW, falling to zero over the epochs as a cosine.
-        decay: Of the weights.
-        tune_rows: Of the tuning slice, evenly chosen, by which epochs are judged.
+        rate: Learning rate of AdamW, falling to zero over the epochs as a cosine.
+        decay: Weight decay.
+        tune_rows: Rows of the tuning slice, evenly chosen, that judge epochs.
     """
 
     epochs: int = 24
@@ -55,7 +55,7 @@ class Pretraining:
         self._judged = even_rows(len(tune), settings.tune_rows)
 
     def epoch(self, number: int, of: int, rng: np.random.Generator) -> Figures:
-        """One pass over the drawn rows."""
+        """Trains for one pass over the drawn rows."""
         set_rate(self.optimiser, self._settings.rate * cosine(number, of))
         rows = rng.permutation(len(self._data))[: self._settings.rows]
         loss = 0.0
@@ -88,28 +88,28 @@ def happened_h(data: ScaledHandOvers, rows: Ints) -> Tensor:
 
 
 def batches(rows: Ints, size: int) -> Iterator[Ints]:
-    """Consecutive batches."""
+    """Consecutive batches of rows."""
     return (rows[first : first + size] for first in range(0, len(rows), size))
 
 
 def even_rows(count: int, most: int) -> Ints:
-    """At most so many rows, evenly chosen."""
+    """At most ``most`` rows, evenly chosen."""
     return np.unique(np.linspace(0, count - 1, min(most, count)).astype(np.int64))
 
 
 def cosine(number: int, of: int) -> float:
-    """What is left of the rate in an epoch: from 1 to near 0."""
+    """Factor of the learning rate in an epoch: from 1 to near 0."""
     return float(0.5 * (1 + np.cos(np.pi * (number - 1) / max(of, 1))))
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """The rate of the steps to come."""
+    """Sets the learning rate of the following steps."""
     for group in optimiser.param_groups:
         group["lr"] = rate
 
 
 def step(optimiser: torch.optim.Optimizer, network: nn.Module, loss: Tensor, largest: float = 1.0) -> None:
-    """One step down the gradient, whose norm is cut at ``largest``."""
+    """Does one step down the gradient, with its norm clipped at ``largest``."""
     optimiser.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(network.parameters(), largest)

@@ -1,6 +1,6 @@
-"""The networks of Mirage (SC'23) as published, to stand beside ours under names that end in ``-2023``.
+"""The networks of Mirage (SC'23) as published; their names end in ``-2023``.
 
-They see the 144 × 42 history as it is, not normalised, and give the outcome in hours. "DQN" is regression: a link is
+They read the 144 × 42 history as it is, not normalised, and return the outcome in hours. "DQN" is regression: a link is
 submitted where −0.5 h ≤ outcome ≤ 500 h. "Policy gradient" is REINFORCE on a linear layer over the outcomes that the
 frozen network predicts.
 """
@@ -22,9 +22,9 @@ class PublishedTransformer(nn.Module):
     """Encoder without positions, flattened into one number: 2.46 M weights with two layers.
 
     Args:
-        layers: Of the encoder.
-        heads: Of its attention.
-        width: Of a snapshot in it; the published one unless a test makes it small.
+        layers: Layers of the encoder.
+        heads: Heads of its attention.
+        width: Width of a snapshot in it; the published one except in tests.
     """
 
     def __init__(self, layers: int = LAYERS, heads: int = HEADS, width: int = WIDTH) -> None:
@@ -35,16 +35,19 @@ class PublishedTransformer(nn.Module):
         self.outcome = nn.Linear(HISTORY * width, 1)
 
     def forward(self, history: Tensor) -> Tensor:
-        """Shape (n, 1): outcome in hours of histories (n, ``HISTORY``, ``COLUMNS``)."""
+        """Shape (n, 1): outcome in hours for histories (n, ``HISTORY``, ``COLUMNS``)."""
         return self.outcome(self.encoder(self.embedding(history)).flatten(1))
 
     def parts(self, history: Tensor) -> Tensor:
-        """What the policy's linear layer sees: here the outcome itself."""
+        """The input of the policy's linear layer: here the outcome itself."""
         return self(history)
 
 
 class PublishedMixture(nn.Module):
-    """Ten such encoders of one layer and one head each, under a linear gate on the flat history: 13.0 M weights."""
+    """Ten such encoders with one layer and one head each, weighed by a gate: 13.0 M weights.
+
+    The gate is linear on the flat history.
+    """
 
     def __init__(self, experts: int = EXPERTS, width: int = WIDTH) -> None:
         super().__init__()
@@ -61,7 +64,7 @@ class PublishedMixture(nn.Module):
 
 
 class PublishedPolicy(nn.Module):
-    """A linear layer over what a frozen network predicts: logits of waiting and submitting."""
+    """A linear layer over a frozen network's predictions: logits of waiting and submitting."""
 
     def __init__(self, frozen: PublishedTransformer | PublishedMixture) -> None:
         super().__init__()
@@ -76,16 +79,16 @@ class PublishedPolicy(nn.Module):
 
 
 def is_published(body: str) -> bool:
-    """Whether a body is one of those, by its name."""
+    """Whether a name is that of a published body."""
     return body.endswith("-2023")
 
 
 def submits_by_regression(outcome_h: Tensor) -> Tensor:
-    """The published rule on predicted outcomes."""
+    """Applies the published rule to predicted outcomes."""
     least, most = SUBMIT_H
     return (outcome_h >= least) & (outcome_h <= most)
 
 
 def weights_of(network: nn.Module) -> int:
-    """How many numbers a network holds."""
+    """Number of weights of a network."""
     return sum(weights.numel() for weights in network.parameters())

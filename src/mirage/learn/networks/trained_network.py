@@ -15,11 +15,11 @@ from mirage.learn.regression.model import Arrays, Flags, Seen
 from mirage.policy.cost import Cost
 
 _AT_ONCE = 512
-"""Decisions that a network looks at in one go."""
+"""Decisions that a network reads at once."""
 
 
 class TrainedNetwork:
-    """A network as ``mirage.learn.regression.model.Model`` says.
+    """A network that implements ``mirage.learn.regression.model.Model``.
 
     Args:
         network: The trained network.
@@ -32,7 +32,7 @@ class TrainedNetwork:
         self.inputs: tuple[str, ...] = () if is_published(network.body) else network.scaling.names
 
     def submits(self, seen: Seen, cost: Cost) -> Flags:
-        """Where the network says so; it says nothing earlier than it was trained for."""
+        """Where the network submits; never at a longer lead than it was trained for."""
         found: Flags = np.zeros(len(seen), dtype=np.bool_)
         late = np.flatnonzero(seen.remaining_s <= self.network.longest_lead_s)
         if len(late):
@@ -41,25 +41,25 @@ class TrainedNetwork:
         return found
 
     def told(self, seen: Seen) -> dict[str, Floats]:
-        """What it says where both hours cost the same."""
+        """Its answers at equal costs of interruption and overlap."""
         told = self._told(seen, np.arange(len(seen)), 0.5)
         return {name: np.asarray(values, dtype=np.float64) for name, values in told.items() if name != "submits"}
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
-        """As ``Model`` says."""
+        """The network's arrays, as a model file stores them."""
         return dict(network_arrays(self.network))
 
     def settings(self) -> dict[str, Any]:
-        """As ``Model`` says."""
+        """The network's settings; JSON values."""
         return network_settings(self.network)
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, settings: Mapping[str, Any]) -> Self:
-        """As ``Model`` says."""
+        """The network stored in a model file."""
         return cls(network_from(settings, arrays))
 
     def _told(self, seen: Seen, rows: NDArray[np.int64], share: float) -> dict[str, NDArray[Any]]:
-        """What it says of some rows, in their order."""
+        """Its answers for some rows, in their order."""
         history = seen.history()
         features = seen.columns(self.inputs)
         link = np.stack([seen.remaining_s, seen.link_nodes, seen.link_limit_s, seen.wait_s], axis=1).astype(np.float32)

@@ -1,7 +1,7 @@
 """The training of any network: epochs, early stopping, checkpoints.
 
-All that is random in an epoch is drawn from the seed and the epoch's number, so no generator's state has to be kept:
-a training that was killed and started again ends with the same weights, bit for bit, as one that was not.
+All randomness of an epoch comes from the seed and the epoch's number, so no generator's state has to be stored: a
+training that was killed and resumed ends with the same weights, bit for bit, as one that was not.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Epoch:
     """Figures of one epoch.
 
     Attributes:
-        stage: Which training: ``pretrain``, ``dqn``, ``ppo``.
-        number: From 1.
-        of: How many there are at most.
-        figures: By name; ``tune`` is what the best epoch is chosen by, least first.
+        stage: Name of the training: ``pretrain``, ``dqn``, ``ppo``.
+        number: Number of the epoch, from 1.
+        of: Largest number of epochs.
+        figures: By name; the best epoch has the smallest ``tune``.
     """
 
     stage: str
@@ -58,9 +58,9 @@ class Learner(Protocol):
     """One way of learning.
 
     Attributes:
-        network: What is trained, and kept of the best epoch.
-        modules: All that has weights to go on from, the network among them.
-        optimiser: Of the weights.
+        network: The network that is trained; it gets the weights of the best epoch.
+        modules: All modules with weights that resuming needs, the network included.
+        optimiser: The optimiser of the weights.
     """
 
     network: nn.Module
@@ -68,22 +68,22 @@ class Learner(Protocol):
     optimiser: torch.optim.Optimizer
 
     def epoch(self, number: int, of: int, rng: np.random.Generator) -> Figures:
-        """Train for an epoch, then judge: figures, with ``tune`` among them."""
+        """Trains for an epoch, then judges: returns figures that include ``tune``."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How long to train, and where to keep what has been reached.
+    """Length of a training, and its checkpoint.
 
     Attributes:
-        epochs: At most.
-        patience: Epochs without a better ``tune`` after which to stop.
-        seed: Of everything random.
-        checkpoint: File of the state after the last epoch; None to keep none.
+        epochs: Largest number of epochs.
+        patience: Epochs without a better ``tune``, after which training stops.
+        seed: Seed of all randomness.
+        checkpoint: File of the state after the last epoch; None to write none.
         identity: Digest of data and settings: a checkpoint of another training is refused.
-        progress: Told of every epoch.
-        threads: Of PyTorch. One is steadier than two where cores are shared, and as fast for networks this small.
+        progress: Called after every epoch.
+        threads: Threads of PyTorch. One is steadier than two on shared cores, and as fast for networks this small.
     """
 
     epochs: int
@@ -96,10 +96,10 @@ class Schedule:
 
 
 def train(stage: str, learner: Learner, schedule: Schedule) -> Curve:
-    """Train to the end, or to where nothing is gained any more; the network is left with its best epoch's weights.
+    """Trains to the last epoch or until nothing improves, then loads the best epoch's weights.
 
     Raises:
-        ConfigurationError: The checkpoint is of another training.
+        ConfigurationError: The checkpoint belongs to another training.
     """
     curve: list[Epoch] = []
     best: State = weights_of_module(learner.network)
@@ -126,7 +126,7 @@ def train(stage: str, learner: Learner, schedule: Schedule) -> Curve:
 
 
 def digest_of(data: HandOvers, tune: HandOvers, *settings: object) -> str:
-    """Digest of what a training depends on: its data and whatever else is named."""
+    """Digest of the inputs of a training: its data and the other values given."""
     digest = hashlib.sha256()
     for rows in (data, tune):
         for name in ("window_s", "link_nodes", "time_s", "outcome_s", "features", "last"):
@@ -137,12 +137,12 @@ def digest_of(data: HandOvers, tune: HandOvers, *settings: object) -> str:
 
 
 def _resume(stage: str, learner: Learner, schedule: Schedule, curve: list[Epoch]) -> tuple[State, float, int]:
-    """Go on from the checkpoint: best weights, their figure, epochs since."""
+    """Resumes from the checkpoint; returns best weights, their figure, and epochs since."""
     assert schedule.checkpoint is not None
     state, said = read_checkpoint(schedule.checkpoint)
     if (said["stage"], said["identity"]) != (stage, schedule.identity):
         raise ConfigurationError(
-            f"{schedule.checkpoint} is of another training (stage {said['stage']}, other data or settings); "
+            f"{schedule.checkpoint} belongs to another training (stage {said['stage']}, other data or settings); "
             "name another folder, or remove it"
         )
     restore(learner.modules, learner.optimiser, state)
@@ -166,14 +166,14 @@ def _keep(learner: Learner, schedule: Schedule, curve: list[Epoch], best: State,
 
 
 def _seed_of(seed: int, stage: str, number: int) -> int:
-    """A seed for an epoch."""
+    """The seed of an epoch."""
     words = [seed, number, *stage.encode()]
     return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """So many threads of PyTorch, and afterwards as many as before."""
+    """Sets the number of PyTorch threads, and restores it afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

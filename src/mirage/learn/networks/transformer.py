@@ -1,8 +1,8 @@
-"""Transformer encoder over the 24 hours before a decision (Vaswani et al., NeurIPS'17, with layer norms before).
+"""Transformer encoder over the 24 hours before a decision, with layer norms before.
 
-The 144 snapshots become 24 tokens, one an hour, of six snapshots each; a token for the features stands before them.
-Positions are learnt. The embedding is what the features' token has become, beside the features themselves: what is
-known of the moment of the decision counts most, and attention is only to add to it.
+It follows Vaswani et al. (NeurIPS'17). The 144 snapshots become 24 tokens, one an hour, of six snapshots each; a token
+of the features comes before them. Positions are learnt. The embedding is the features' token after the encoder, plus
+the features themselves: what is known at the decision counts most, and attention only adds to it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TOKENS = HISTORY // SNAPSHOTS_A_TOKEN
 
 
 class HistoryTokens(nn.Module):
-    """Tokens of a batch, shape (n, 1 + ``TOKENS``, width): that of the features first, then the hours in order."""
+    """Tokens of a batch, shape (n, 1 + ``TOKENS``, width): features first, then the hours."""
 
     def __init__(self, features: int, width: int) -> None:
         super().__init__()
@@ -46,11 +46,11 @@ class TransformerBody(nn.Module):
 
     Args:
         features: Width of the features.
-        width: Of tokens.
-        layers: Of the encoder.
-        heads: Of its attention.
+        width: Width of tokens.
+        layers: Layers of the encoder.
+        heads: Heads of its attention.
         feed_forward: Width between the two linear maps of a layer.
-        dropout: In the encoder, while training.
+        dropout: Dropout in the encoder, while training.
     """
 
     def __init__(

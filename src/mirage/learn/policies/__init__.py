@@ -1,1 +1,1 @@
-"""Policies that have learnt: a model behind the contract, found by the path of its file."""
+"""Learned policies: models that implement the policy contract, found by their file paths."""

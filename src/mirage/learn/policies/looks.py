@@ -1,6 +1,6 @@
-"""Looks at a queue that chains share: one forecaster a process, and the futures of a queue drawn once a moment.
+"""Futures of a queue shared by chains: one forecaster a process, one draw for each moment.
 
-Policies that read the same forecast share it, too: what a comparison plays side by side is forecast once.
+Policies that read the same forecast share it: policies compared in one run need one forecast.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from mirage.sim.cluster import Limit
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 _FORECASTERS = 4
-"""Forecasters that are kept: policies of other seeds or other settings have their own."""
+"""Number of cached forecasters: policies with other seeds or other settings have their own."""
 
 
 class Looks:
-    """The futures of the queue that was looked at last.
+    """The futures of the latest queue.
 
     Args:
-        forecaster: How futures are drawn.
+        forecaster: Draws futures.
     """
 
     def __init__(self, forecaster: Forecaster) -> None:
@@ -31,13 +31,13 @@ class Looks:
         self._forecasts: dict[Chain, StartForecast] = {}
 
     def at(self, view: View) -> QueueFutures:
-        """The futures of a view's queue: those of before where it shows the same moment, whatever the chain."""
+        """The futures of a view's queue, cached for the same moment, whatever the chain."""
         if self._queue is None or not self._queue.are_of(view):
             self._queue, self._forecasts = self.forecaster.of(view), {}
         return self._queue
 
     def forecast(self, view: View, chain: Chain) -> StartForecast:
-        """The forecast that features are made of: that of before for the same chain at the same moment."""
+        """The forecast for features, cached for the same chain at the same moment."""
         queue = self.at(view)
         if chain not in self._forecasts:
             self._forecasts[chain] = forecast_of(queue, chain)
@@ -48,5 +48,5 @@ class Looks:
 def shared_looks(
     futures: int, seed: int, discipline: str, scheduler: SlurmSettings | None, limits: tuple[Limit, ...]
 ) -> Looks:
-    """The looks of this process at a cluster, one for all chains and policies that forecast alike."""
+    """The futures of a cluster, shared by all chains and policies with equal forecasts."""
     return Looks(Forecaster(futures, seed=seed, discipline=discipline, scheduler=scheduler, limits=limits))

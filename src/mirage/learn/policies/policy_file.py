@@ -1,4 +1,4 @@
-"""Policies in files: a model that ``mirage train`` wrote, or a tree in text. What a file holds says what it is."""
+"""Policies in files: a model of ``mirage train``, or a tree in text; the content decides."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from mirage.sim.cluster import Limit
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 TEXTS: dict[str, str] = {"tree:": "mirage.learn.explain.tree_rule:tree_from_file"}
-"""Beginning of the first line of a text → what makes the policy in it, ``module:function``, called as
-``policy_from_file`` is."""
+"""Beginning of the first line of a text → the function that makes its policy, ``module:function``; it is called like
+``policy_from_file``."""
 
 _HEAD = 200
 _KEPT = 8
-"""Models that are kept in memory: an evaluation makes its policies anew for every window."""
+"""Number of models cached in memory: an evaluation makes its policies again for every window."""
 
 
 def policy_from_file(path: str, **settings: Any) -> Policy:
@@ -33,11 +33,11 @@ def policy_from_file(path: str, **settings: Any) -> Policy:
 
     Args:
         path: The file; ``~`` is the home folder.
-        settings: ``cost``, ``seed``, ``discipline``, ``scheduler`` and ``limits``, as in ``PolicySettings``.
+        settings: ``cost``, ``seed``, ``discipline``, ``scheduler`` and ``limits``; see ``PolicySettings``.
 
     Raises:
         ConfigurationError: A package that the model needs is not installed.
-        ModelFileError: There is no such file, or it holds no policy, a damaged one, or one of a newer version.
+        ModelFileError: The file does not exist, or holds no policy, a damaged one, or one of a newer version.
     """
     whole = Path(path).expanduser()
     if whole.is_dir():
@@ -54,7 +54,7 @@ def policy_from_file(path: str, **settings: Any) -> Policy:
     if first_line and first_line.isascii() and b"\0" not in head:  # a model may have a newline among its first bytes
         raise ModelFileError(
             f"{path} is a text that begins with {shown(first_line.decode(errors='replace').strip())}, and no policy "
-            "begins so; a model is what mirage train wrote, and a tree of mirage explain begins with 'tree:'"
+            "begins so; a model is a file of mirage train, and a tree of mirage explain begins with 'tree:'"
         )
     stat = whole.stat()
     return _learned(_read(str(whole.resolve()), stat.st_mtime_ns, stat.st_size), **settings)
@@ -71,7 +71,7 @@ def _head(path: Path) -> bytes:
 
 @lru_cache(maxsize=_KEPT)
 def _read(path: str, mtime_ns: int, size: int) -> Trained:
-    """A model, read once as long as its file stays the same."""
+    """Reads a model; an unchanged file is read once."""
     return read_trained(path)
 
 
@@ -84,7 +84,7 @@ def _learned(
     scheduler: SlurmSettings | None,
     limits: tuple[Limit, ...],
 ) -> LearnedProvisioner:
-    """The provisioner of a model, with the looks that all of its kind share."""
+    """The provisioner of a model, with the futures that all of its kind share."""
     what_if = WhatIf(cost=cost, seed=seed, discipline=discipline, scheduler=scheduler, limits=limits)
     forecasts = any(METHODS[part.method].forecast for part in trained.parts.values() if part.model)
     looks = None

@@ -1,8 +1,8 @@
-"""A provisioner that has learnt: it looks at the queue, asks its model, and knows where it has learnt nothing.
+"""A learned provisioner: decides by its model, and detects views outside its training.
 
-A view unlike anything in training is decided as ``what-if`` does, and the plan says so: which feature, its value, the
-nearest one of the training, and the nearest that would have done. So is one of a cluster whose users repeat themselves
-more or less than those of the training, and a link of a size that was not trained for.
+A view unlike anything in training is decided as ``what-if`` does, and the plan gives the reason: the feature, its
+value, the nearest value in training, and the nearest that would have been accepted. The same holds for a cluster with
+users that repeat their requests more or less than those of the training, and for a link size that was not trained for.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from mirage.provision.policies.what_if import WhatIf
 
 
 class LearnedProvisioner:
-    """Submits when its model says so.
+    """Submits when its model does.
 
     Args:
-        trained: The models by size of link.
-        cost: What an hour of interruption and of overlap costs.
-        what_if: Decides where nothing has been learnt.
+        trained: The models by link size.
+        cost: Cost of an hour of interruption and of an hour of overlap.
+        what_if: Decides outside the training.
         looks: The futures of the queue, shared by all chains; None where no model reads a forecast.
 
     Attributes:
-        forecasts: Whether futures of the queue are weighed for every size, by its model or, where it has none, by
-            ``what-if``. Models of 2023 see snapshots alone, as do those of data without forecasts.
+        forecasts: Whether futures of the queue are used for every link size, by its model or, where it has none, by
+            ``what-if``. Models of 2023 read snapshots only, as do those of data without forecasts.
     """
 
     def __init__(self, trained: Trained, cost: Cost, what_if: WhatIf, looks: Looks | None) -> None:
@@ -48,13 +48,13 @@ class LearnedProvisioner:
         self.forecasts = not models or (looks is not None and all(model.inputs for model in models))
 
     def decide(self, view: View) -> Plan:
-        """Ask the model of the chain's size."""
+        """Returns the plan of the model for the chain's link size."""
         chain = chain_of(view)
         plan = plan_without_choice(view, chain)
         return self.weighed_at(view, chain, self.cost) if plan is None else plan
 
     def weighed_at(self, view: View, chain: Chain, cost: Cost) -> Plan:
-        """What to do at a cost: submit now, or wait; of a link that is queued already, let it compete or hold it."""
+        """The plan at a cost: submit now or wait; release or hold a link already queued."""
         part = self.trained.parts.get(chain.nodes)
         if part is None:
             return self._as_what_if(view, chain, cost, self._unknown_size(chain))
@@ -77,7 +77,7 @@ class LearnedProvisioner:
         return Plan((Wait(reason=f"waiting-costs-less:model={part.method}", until_s=until_s),), estimate, forecast)
 
     def _seen(self, view: View, chain: Chain, part: Part) -> tuple[Seen, StartForecast | None]:
-        """What the model reads, and the forecast in it."""
+        """The inputs of the model, and the forecast among them."""
         assert part.model is not None
         forecast: StartForecast | None = None
         values, names = np.zeros(0, dtype=np.float32), tuple[str, ...]()
@@ -91,12 +91,12 @@ class LearnedProvisioner:
         return Seen(values[None, :], names, remaining_s, chain.step_s, nodes, limit_s, wait_s, history), forecast
 
     def _unknown_size(self, chain: Chain) -> Outside:
-        """A size of link that was not trained for, against the nearest that was."""
+        """A link size that was not trained for, and the nearest one that was."""
         nearest = min(self.trained.parts, key=lambda nodes: abs(nodes - chain.nodes))
         return Outside("link_nodes", chain.nodes, nearest)
 
     def _as_what_if(self, view: View, chain: Chain, cost: Cost, outside: Outside) -> Plan:
-        """The plan of ``what-if``, with the reason why it was asked."""
+        """The plan of ``what-if``, with the reason for using it."""
         plan = self.what_if.weighed_at(view, chain, cost)
         said = f"outside-training:{outside.words},what-if="
         actions = tuple(replace(action, reason=said + _word(action.reason)) for action in plan.actions)
@@ -104,7 +104,10 @@ class LearnedProvisioner:
 
 
 def _without_queued(view: View, chain: Chain) -> View:
-    """The queue without the chain's own link, as it was in training: a link that competes does not wait for itself."""
+    """The view without the chain's own queued link, as in training.
+
+    A link that competes does not wait for itself.
+    """
     if chain.queued is None:
         return view
     return replace(view, pending=view.pending[view.pending.id != chain.queued.job])
@@ -115,7 +118,7 @@ def _word(reason: str) -> str:
 
 
 def _history(view: View, chain: Chain) -> Callable[[], Floats32]:
-    """Makes the 24 hours before now, shape (1, ``HISTORY``, ``COLUMNS``), as data sets have them."""
+    """Makes the 24 hours before now, shape (1, ``HISTORY``, ``COLUMNS``), as in data sets."""
 
     def make() -> Floats32:
         found = np.zeros((1, HISTORY, COLUMNS), dtype=np.float32)
