@@ -39,9 +39,9 @@ class ExpertUsage:
 
     @property
     def balance(self) -> float:
-        """Evenness of use, from near 0 to 1.
+        """Effective number of experts over their number: 1 is even.
 
-        It is the effective number of experts, exp(entropy of the mean weights), over their number.
+        The effective number is exp(entropy of the mean weights).
         """
         entropy = -(self.weight * np.log(np.clip(self.weight, 1e-12, None))).sum()
         return float(np.exp(entropy) / len(self.weight))

@@ -1,1 +1,1 @@
-"""Models of hand-overs without networks: what is predicted, and when to submit by it."""
+"""Models of hand-overs without networks: predictions, and when to submit by them."""

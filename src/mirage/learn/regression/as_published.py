@@ -1,8 +1,9 @@
-"""The forest and the boosted trees of Mirage, SC'23: point regression on the flat snapshots of 24 hours.
+"""The forest and the boosted trees of Mirage, SC'23: point regression on flat snapshots.
 
-As there: seven submissions a window, evenly apart, label x in hours, and a link is submitted where the prediction lies
-between half an hour before the end of the present one and 500 hours after it, whatever an hour costs. Other than
-there, what is seen is the queue at the decision, and not at the start of the next link.
+As published: 24 hours of snapshots, seven submissions a window at even distances, and label x in hours. A link is
+submitted where the prediction lies between half an hour before the end of the present one and 500 hours after it, for
+any cost of an hour. Unlike the published method, the input is the queue at the decision, not at the start of the next
+link.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from mirage.policy.cost import Cost
 from mirage.predict.boosted_trees import trees_as_bytes, trees_from_bytes, xgboost
 
 PROBES = 7
-"""Submissions of a window that are learnt from."""
+"""Submissions of a window in the training data."""
 
 EARLIEST_H, LATEST_H = -0.5, 500.0
-"""Predictions at which a link is submitted."""
+"""Bounds of the predictions at which a link is submitted."""
 
 
 class Published(ABC):
-    """The rule; subclasses predict x."""
+    """The published rule; subclasses predict x."""
 
     inputs: tuple[str, ...] = ()
     reads_history = True
@@ -46,7 +47,7 @@ class Published(ABC):
         """
 
     def submits(self, seen: Seen, cost: Cost) -> Flags:
-        """Where the prediction lies within the bounds, whatever the cost."""
+        """Where the prediction lies within the bounds, for any cost."""
         x_h = self._of(seen)
         found: Flags = (x_h >= EARLIEST_H) & (x_h <= LATEST_H)
         return found
@@ -56,7 +57,7 @@ class Published(ABC):
         return {"x_h": self._of(seen)}
 
     def settings(self) -> dict[str, Any]:
-        """As ``Model`` says."""
+        """No further settings."""
         return {}
 
     def _of(self, seen: Seen) -> Floats:
@@ -64,7 +65,7 @@ class Published(ABC):
 
 
 class PublishedForest(Published):
-    """``random-forest-2023``: a hundred trees.
+    """``random-forest-2023``: a forest of a hundred trees.
 
     Args:
         trees: The trees.
@@ -75,16 +76,16 @@ class PublishedForest(Published):
         self.trees, self.means_h = trees, means_h
 
     def x_h(self, history: Floats32) -> Floats:
-        """As ``Published`` says."""
+        """Shape (n,): mean over the trees of the leaf's x, in hours."""
         return np.asarray(self.means_h[self.trees.leaves(history)].mean(axis=1), dtype=np.float64)
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
-        """As ``Model`` says."""
+        """The arrays that a model file stores."""
         return self.trees.as_arrays() | {"means_h": self.means_h}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, settings: Mapping[str, Any]) -> Self:
-        """As ``Model`` says."""
+        """The forest stored in a model file."""
         return cls(TreeArrays.from_arrays(arrays), arrays["means_h"])
 
 
@@ -101,29 +102,31 @@ class PublishedTrees(Published):
         self._booster.set_param({"nthread": 1})
 
     def x_h(self, history: Floats32) -> Floats:
-        """As ``Published`` says."""
+        """Shape (n,): predicted x in hours."""
         return np.asarray(self._booster.inplace_predict(history), dtype=np.float64)
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
-        """As ``Model`` says."""
+        """The array that a model file stores."""
         return {"trees": self.content}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, settings: Mapping[str, Any]) -> Self:
-        """As ``Model`` says."""
+        """The trees stored in a model file."""
         return cls(arrays["trees"].astype(np.uint8))
 
 
 def train_published_forest(
     data: HandOvers, tune: HandOvers, settings: TrainingSettings, steps: Steps
 ) -> PublishedForest:
-    """The forest on the flat snapshots; nothing is tuned, so that it learns from the tuning slice too.
+    """Trains the forest on flat snapshots; it also learns from the tuning slice.
+
+    Nothing is tuned.
 
     Args:
         data: Decisions with their snapshots.
-        tune: Later ones.
-        settings: Seed and trees.
-        steps: Where what is done is kept, ten trees at a time.
+        tune: Later decisions.
+        settings: Seed and number of trees.
+        steps: Stores finished steps, ten trees each.
     """
     history, x_h = _both(data, tune)
 
@@ -138,13 +141,13 @@ def train_published_forest(
 
 
 def train_published_trees(data: HandOvers, tune: HandOvers, settings: TrainingSettings, steps: Steps) -> PublishedTrees:
-    """XGBoost on the flat snapshots.
+    """Trains XGBoost on flat snapshots.
 
     Args:
         data: Decisions with their snapshots.
-        tune: Later ones.
-        settings: Seed, trees and threads.
-        steps: Where what is done is kept.
+        tune: Later decisions.
+        settings: Seed, number of trees and threads.
+        steps: Stores finished steps.
     """
 
     def grown() -> dict[str, NDArray[Any]]:
@@ -166,7 +169,7 @@ def train_published_trees(data: HandOvers, tune: HandOvers, settings: TrainingSe
 
 
 def probes(data: HandOvers) -> Ints:
-    """Rows of seven decisions a window, evenly apart, the last at its end."""
+    """Rows of seven decisions a window, at even distances, the last at its end."""
     edges = data.windows()
     spread = [np.linspace(first, last - 1, PROBES).round() for first, last in pairwise(edges.tolist())]
     found: Ints = np.unique(np.concatenate(spread)).astype(np.int64)
@@ -174,7 +177,7 @@ def probes(data: HandOvers) -> Ints:
 
 
 def _both(data: HandOvers, tune: HandOvers) -> tuple[Floats32, Floats32]:
-    """Flat histories and x in hours of the probes of both."""
+    """Flat histories of the probes of both slices, and their x in hours."""
     parts = [(of, probes(of)) for of in (data, tune) if len(of)]
     history = np.concatenate([_flat(seen_in(of, rows).history()) for of, rows in parts])
     return history, np.concatenate([(of.outcome_s[rows] / HOUR_S).astype(np.float32) for of, rows in parts])

@@ -26,7 +26,7 @@ class BoostedOutcomes(Distribution):
     """Quantiles of the outcome by boosted trees.
 
     Args:
-        trees: The trees.
+        trees: The boosted trees.
         inputs: The features they read.
     """
 
@@ -34,32 +34,32 @@ class BoostedOutcomes(Distribution):
         self.trees, self.inputs = trees, inputs
 
     def outcomes_s(self, seen: Seen) -> Floats:
-        """As ``Distribution`` says."""
+        """Shape (n, ``LEVELS``), ascending: the predicted waits less the remaining time."""
         found: Floats = self.trees.waits_s(seen.columns(self.inputs)) - seen.remaining_s[:, None]
         return found
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
-        """As ``Model`` says."""
+        """The array that a model file stores."""
         return {"trees": self.trees.content}
 
     def settings(self) -> dict[str, Any]:
-        """As ``Model`` says."""
+        """The names of its inputs."""
         return {"inputs": list(self.inputs)}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, settings: Mapping[str, Any]) -> Self:
-        """As ``Model`` says."""
+        """The model stored in a file."""
         return cls(QuantileTrees.of(arrays), tuple(settings["inputs"]))
 
 
 def train_boosted(data: HandOvers, tune: HandOvers, settings: TrainingSettings, steps: Steps) -> BoostedOutcomes:
-    """Trees grown on all features, until later decisions gain nothing.
+    """Grows trees on all features, until later decisions gain nothing.
 
     Args:
         data: Decisions.
-        tune: Later ones.
+        tune: Later decisions.
         settings: Seed and bounds.
-        steps: Where what is done is kept.
+        steps: Stores finished steps.
     """
     inputs = all_inputs(data.names)
 
@@ -80,5 +80,5 @@ def train_boosted(data: HandOvers, tune: HandOvers, settings: TrainingSettings, 
 
 
 def all_inputs(names: tuple[str, ...]) -> tuple[str, ...]:
-    """All features, and the time that remains."""
+    """All features, and the remaining time."""
     return (*(name for name in names if name != REMAINING), REMAINING)

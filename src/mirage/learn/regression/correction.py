@@ -1,8 +1,8 @@
-"""The corrected forecast: what the futures promised, and what came of such promises.
+"""The corrected forecast: a correction of the futures, learnt from past outcomes.
 
-It sees nothing but the quantiles of the forecast and the time that remains. What is expressed through a forecast
-carries over to months and clusters that the model has never seen; features of the queue itself do not. Trees start
-from the forecast's own quantiles: without a tree the corrected forecast is the forecast.
+Its only inputs are the quantiles of the forecast and the remaining time. What is expressed through a forecast carries
+over to months and clusters that the model was not trained on; features of the queue itself do not. Trees start from the
+forecast's own quantiles: without a tree, the corrected forecast is the forecast.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class CorrectedForecast(Distribution):
     """Quantiles of the forecast, corrected by boosted trees.
 
     Args:
-        trees: Grown from the forecast's quantiles.
-        forecast: Names of the features that hold those quantiles, by rising level.
+        trees: Trees grown from the forecast's quantiles.
+        forecast: Names of the features with those quantiles, by rising level.
     """
 
     def __init__(self, trees: QuantileTrees, forecast: tuple[str, ...]) -> None:
@@ -44,38 +44,41 @@ class CorrectedForecast(Distribution):
         self.inputs = (*forecast, REMAINING)
 
     def outcomes_s(self, seen: Seen) -> Floats:
-        """As ``Distribution`` says."""
+        """Shape (n, ``LEVELS``), ascending: the corrected waits less the remaining time."""
         waits_h = forecast_waits_h(seen, self.forecast)
         found: Floats = self.trees.waits_s(waits_h, guess(waits_h, self.forecast)) - seen.remaining_s[:, None]
         return found
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
-        """As ``Model`` says."""
+        """The array that a model file stores."""
         return {"trees": self.trees.content}
 
     def settings(self) -> dict[str, Any]:
-        """As ``Model`` says."""
+        """The names of the forecast's features."""
         return {"forecast": list(self.forecast)}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, settings: Mapping[str, Any]) -> Self:
-        """As ``Model`` says."""
+        """The model stored in a file."""
         return cls(QuantileTrees.of(arrays), tuple(settings["forecast"]))
 
 
 def forecast_waits_h(seen: Seen, forecast: tuple[str, ...]) -> Floats32:
-    """Shape (n, levels of the forecast + 1): quantiles of the wait, from those of the outcome, then what remains."""
+    """Shape (n, levels of the forecast + 1): quantiles of the wait, then remaining time.
+
+    The quantiles are computed from those of the outcome.
+    """
     found = seen.columns((*forecast, REMAINING))
     found[:, :-1] += found[:, -1:]
     return found
 
 
 def guess(waits_h: Floats32, forecast: tuple[str, ...]) -> Floats32:
-    """Shape (n, levels): the forecast's quantiles at the levels of the model, as logarithms.
+    """Shape (n, levels): log of the forecast's quantiles at the levels of the model.
 
     Args:
-        waits_h: As ``forecast_waits_h`` makes them.
-        forecast: Names of the features that hold the quantiles.
+        waits_h: Waits from ``forecast_waits_h``.
+        forecast: Names of the features with the quantiles.
     """
     said = log_wait(waits_h[:, : len(forecast)] * HOUR_S)
     at = np.array(levels_of(forecast))
@@ -86,16 +89,16 @@ def guess(waits_h: Floats32, forecast: tuple[str, ...]) -> Floats32:
 
 
 def train_correction(data: HandOvers, tune: HandOvers, settings: TrainingSettings, steps: Steps) -> CorrectedForecast:
-    """A correction learnt from what came of forecasts.
+    """Learns a correction from forecasts and their outcomes.
 
     Args:
         data: Decisions with their forecasts.
-        tune: Later ones, on which growing stops.
+        tune: Later decisions, on which growing stops.
         settings: Seed and bounds.
-        steps: Where what is done is kept.
+        steps: Stores finished steps.
 
     Raises:
-        ConfigurationError: The data hold no forecasts.
+        ConfigurationError: The data have no forecasts.
     """
     forecast = forecast_columns(data.names)
 

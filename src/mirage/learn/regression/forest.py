@@ -1,4 +1,4 @@
-"""Quantile regression forest: every leaf keeps the distribution of the waits that fell into it (Meinshausen 2006)."""
+"""Quantile regression forest (Meinshausen 2006): each leaf stores a distribution of waits."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from mirage.learn.regression.tree_arrays import BATCH, TreeArrays, all_of, grown
 from mirage.learn.rule import LEVELS
 
 GRID = 64
-"""Waits at which the leaves keep their distribution: quantiles of all waits of the training."""
+"""Number of waits at which a leaf's distribution is stored: quantiles of all waits of the training."""
 
 LEAST_ROWS = 40
-"""Rows of a leaf at least: decisions half an hour apart are nearly alike, so that these are about two windows."""
+"""Smallest number of rows in a leaf: decisions half an hour apart are nearly alike, so these are about two windows."""
 
 _AT_ONCE = 2_000
-"""Rows that are predicted at once: more would fill the memory."""
+"""Rows predicted at once: more would fill the memory."""
 
 
 class QuantileForest(Distribution):
-    """Mean of the leaves' distributions.
+    """Predicts by the mean of the leaves' distributions.
 
     Args:
         trees: The trees.
-        below: Shape (leaves, grid), share of a leaf's waits up to each of the grid's.
+        below: Shape (leaves, grid), share of a leaf's waits up to each wait of the grid.
         grid: Shape (grid,), log waits, ascending.
         inputs: The features that the trees read.
     """
@@ -49,7 +49,7 @@ class QuantileForest(Distribution):
         self.trees, self.below, self.grid, self.inputs = trees, below, grid, inputs
 
     def outcomes_s(self, seen: Seen) -> Floats:
-        """As ``Distribution`` says."""
+        """Shape (n, ``LEVELS``), ascending: the predicted waits less the remaining time."""
         inputs = seen.columns(self.inputs)
         found = np.empty((len(seen), len(LEVELS)))
         for first in range(0, len(seen), _AT_ONCE):
@@ -73,28 +73,30 @@ class QuantileForest(Distribution):
         return found
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
-        """As ``Model`` says."""
+        """The arrays that a model file stores."""
         return self.trees.as_arrays() | {"below": self.below, "grid": self.grid}
 
     def settings(self) -> dict[str, Any]:
-        """As ``Model`` says."""
+        """The names of its inputs."""
         return {"inputs": list(self.inputs)}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, settings: Mapping[str, Any]) -> Self:
-        """As ``Model`` says."""
+        """The forest stored in a model file."""
         below = arrays["below"].astype(np.float16)
         return cls(TreeArrays.from_arrays(arrays), below, arrays["grid"], tuple(settings["inputs"]))
 
 
 def train_forest(data: HandOvers, tune: HandOvers, settings: TrainingSettings, steps: Steps) -> QuantileForest:
-    """A forest on all features; it has nothing to tune, so that it learns from the tuning slice too.
+    """Grows a forest on all features; it also learns from the tuning slice.
+
+    Nothing is tuned.
 
     Args:
         data: Decisions.
-        tune: Later ones.
-        settings: Seed, rows and trees.
-        steps: Where what is done is kept, ten trees at a time.
+        tune: Later decisions.
+        settings: Seed, number of rows and of trees.
+        steps: Stores finished steps, ten trees each.
     """
     inputs = all_inputs(data.names)
     lessons = [_lesson(of, inputs, settings) for of in (data, tune) if len(of)]
@@ -117,12 +119,12 @@ def _lesson(data: HandOvers, inputs: tuple[str, ...], settings: TrainingSettings
 def _grown(
     inputs: Floats32, target: Floats32, grid: Floats32, first: int, settings: TrainingSettings
 ) -> dict[str, NDArray[Any]]:
-    """Ten trees with the distributions of their leaves."""
+    """Grows ten trees, with the distributions of their leaves."""
     found = grown(inputs, target, first, settings, min_samples_leaf=LEAST_ROWS, max_features=1 / 3)
     trees = TreeArrays.of(found)
     reached = trees.leaves(inputs)
     leaves = int(trees.leaf.max()) + 1
-    place = np.searchsorted(grid, target)  # the first of the grid that is not below it
+    place = np.searchsorted(grid, target)  # the first wait of the grid that is not below the target
     counts = np.zeros((leaves, len(grid)))
     np.add.at(counts, (reached.ravel(), np.repeat(np.minimum(place, len(grid) - 1), reached.shape[1])), 1.0)
     below = np.cumsum(counts, axis=1)

@@ -1,4 +1,4 @@
-"""Models of hand-overs: what they see, what they answer, and how they are trained."""
+"""Models of hand-overs: their inputs, their answers, and their training."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ Arrays = Mapping[str, NDArray[Any]]
 Flags = NDArray[np.bool_]
 
 REMAINING = "remaining_h"
-"""The time to the end of the present link, a feature of every model."""
+"""The time to the end of the present link: a feature of every model."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """What is seen at n decisions.
+    """The inputs at n decisions.
 
     Attributes:
-        features: Shape (n, features), in the order of ``names``; NaN for what is not known.
+        features: Shape (n, features), in the order of ``names``; NaN where unknown.
         names: Names of the features.
-        remaining_s: Shape (n,), to the end of the present link.
-        step_s: To the next decision.
+        remaining_s: Shape (n,), time to the end of the present link.
+        step_s: Time to the next decision.
         link_nodes: Shape (n,), nodes of the links.
         link_limit_s: Shape (n,), their time limit.
-        wait_s: Shape (n,), how long the present link had waited.
+        wait_s: Shape (n,), wait of the present link.
         history: Makes the 24 hours before, shape (n, ``HISTORY``, ``COLUMNS``), for models that read them.
     """
 
@@ -53,10 +53,12 @@ class Seen:
         return len(self.remaining_s)
 
     def columns(self, names: tuple[str, ...]) -> Floats32:
-        """Shape (n, names): some features, in the order of their names; ``REMAINING`` is always one.
+        """Shape (n, names): features in the order of the names, ``REMAINING`` included.
+
+        ``REMAINING`` is always available.
 
         Raises:
-            ConfigurationError: One is not among those that were computed.
+            ConfigurationError: A feature was not computed.
         """
         found = np.empty((len(self), len(names)), dtype=np.float32)
         for k, name in enumerate(names):
@@ -70,7 +72,7 @@ class Seen:
 
 
 def seen_in(data: HandOvers, rows: Ints | None = None) -> Seen:
-    """What was seen at decisions of a data set, at all of them or some."""
+    """The inputs at decisions of a data set, all by default."""
     which = np.arange(len(data), dtype=np.int64) if rows is None else rows
     return Seen(
         data.features[which],
@@ -92,11 +94,11 @@ def step_of(data: HandOvers) -> int:
 
 
 class Model(Protocol):
-    """Says at which decisions to submit.
+    """Decides at which decisions to submit.
 
     Attributes:
         inputs: The features it reads, in the order of its columns; empty where it reads the history.
-        reads_history: Whether it reads the 24 hours before.
+        reads_history: Whether it reads the 24 hours before the decision.
     """
 
     inputs: tuple[str, ...]
@@ -107,40 +109,43 @@ class Model(Protocol):
         ...
 
     def told(self, seen: Seen) -> dict[str, Floats]:
-        """What it expects, by name, shape (n,) each; units in the names."""
+        """Expected values by name, shape (n,) each; units are in the names."""
         ...
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
-        """Its numbers, as a model file keeps them."""
+        """The arrays that a model file stores."""
         ...
 
     def settings(self) -> dict[str, Any]:
-        """What else it needs; JSON values."""
+        """Everything else a model file needs; JSON values."""
         ...
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, settings: Mapping[str, Any]) -> Self:
-        """The model of a file."""
+        """The model stored in a file."""
         ...
 
 
 class Distribution(ABC):
-    """A model that predicts the distribution of the outcome, and leaves the rest to the rule of the cost ratio."""
+    """A model that predicts the outcome's distribution, and decides by the cost ratio."""
 
     inputs: tuple[str, ...] = ()
     reads_history = False
 
     @abstractmethod
     def outcomes_s(self, seen: Seen) -> Floats:
-        """Shape (n, ``LEVELS``), ascending: start of the next link minus end of the present one if submitted now."""
+        """Shape (n, ``LEVELS``), ascending: the outcome if submitted now, in seconds.
+
+        It is the start of the next link minus the end of the present one.
+        """
 
     def submits(self, seen: Seen, cost: Cost) -> Flags:
-        """Where submitting now is expected to cost no more than a step later."""
+        """Where submitting now is expected to cost no more than one step later."""
         found: Flags = gain(self.outcomes_s(seen), seen.remaining_s, seen.step_s, cost) >= 0
         return found
 
     def told(self, seen: Seen) -> dict[str, Floats]:
-        """The wait of a link submitted now, and how sure it is to be late."""
+        """The wait of a link submitted now, and its probability to be late."""
         outcomes_s = self.outcomes_s(seen)
         waits_s = np.maximum(outcomes_s + seen.remaining_s[:, None], 0.0)
         ends = {"wait_p05_s": 0.05, "wait_p50_s": 0.5, "wait_p95_s": 0.95}
@@ -150,16 +155,16 @@ class Distribution(ABC):
 
 @dataclass(frozen=True, slots=True)
 class TrainingSettings:
-    """What trainers have in common.
+    """Settings that all trainers share.
 
     Attributes:
-        seed: Of everything random.
-        threads: Of the processor.
-        most_rows: Decisions that are learnt from at most, drawn at random: neighbours are nearly alike.
-        rounds: Trees of a boosted model at most; it stops earlier where the tuning slice gains nothing.
-        patience: Trees without a gain there after which it stops.
-        trees: Of a forest.
-        epochs: Of a network at most, in each stage of its training; None for as many as its method has by itself.
+        seed: Seed of all randomness.
+        threads: Threads of the processor.
+        most_rows: Largest number of decisions to learn from, drawn at random: neighbours are nearly alike.
+        rounds: Largest number of trees of a boosted model; it stops earlier where the tuning slice gains nothing.
+        patience: Trees without a gain there, after which it stops.
+        trees: Trees of a forest.
+        epochs: Largest number of epochs of a network, in each stage of its training; None for the method's own number.
     """
 
     seed: int = 0
@@ -172,30 +177,30 @@ class TrainingSettings:
 
 
 class Steps(Protocol):
-    """Steps of a training, kept as they are done: after a power cut only the one that was under way is done again."""
+    """Steps of a training, each stored when done: a power cut repeats only the unfinished."""
 
     @property
     def checkpoints(self) -> Path | None:
-        """A folder for what a long step keeps of itself, and other methods go on from; None where nothing is kept."""
+        """A folder for checkpoints of long steps, shared with other methods; None for none."""
         ...
 
     def tell(self, words: str) -> None:
-        """Tell how far a long step is."""
+        """Reports the progress of a long step."""
         ...
 
     def done(self, name: str, make: Callable[[], Mapping[str, NDArray[Any]]]) -> Arrays:
-        """What a step makes, made now or read back; arrays named ``curve/…`` are learning curves."""
+        """The arrays of a step, made now or read back; ``curve/…`` are learning curves."""
         ...
 
 
 def choices(data: HandOvers) -> Ints:
-    """Rows of decisions at which there is a choice: all but the last of each window, where every policy submits."""
+    """Rows with a choice: all but the last of each window, where every policy submits."""
     found: Ints = np.flatnonzero(data.remaining_s > 0)
     return found
 
 
 def drawn(rows: Ints, most: int, seed: int) -> Ints:
-    """At most so many of some rows, in their order."""
+    """At most ``most`` of the rows, drawn at random, in their order."""
     if len(rows) <= most:
         return rows
     found: Ints = np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
@@ -203,7 +208,7 @@ def drawn(rows: Ints, most: int, seed: int) -> Ints:
 
 
 def taught(data: HandOvers, most: int, seed: int) -> tuple[Ints, Floats]:
-    """Decisions that are learnt from, at most so many, and how long a link waited that was submitted there.
+    """Draws at most ``most`` decisions to learn from, and the waits of links submitted there.
 
     Returns:
         Their rows in the data, and the waits in seconds.

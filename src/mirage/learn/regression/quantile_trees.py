@@ -1,8 +1,8 @@
-"""Boosted trees for quantiles of the wait of a link: gradient boosting of the outcome's distribution.
+"""Boosted trees for quantiles of the wait of a link.
 
-The target is the logarithm of the wait, so that ten minutes more matter where a minute was expected and not where a
-day was. One group of trees is grown for every level of ``mirage.learn.rule.LEVELS`` by XGBoost's pinball loss, from a
-first guess that the caller may give; growing stops when the pinball loss on later data no longer falls.
+The target is the logarithm of the wait, so ten minutes more matter where a minute was expected, and not where a day
+was. For every level of ``mirage.learn.rule.LEVELS``, XGBoost grows one group of trees by its pinball loss, from an
+optional first guess. Growing stops when the pinball loss on later data no longer falls.
 """
 
 from __future__ import annotations
@@ -20,29 +20,32 @@ from mirage.learn.rule import LEVELS
 from mirage.predict.boosted_trees import trees_as_bytes, trees_from_bytes, xgboost
 
 LEAST_S = 300.0
-"""Waits are told apart by their ratio above this, by their difference below."""
+"""Waits are compared by their ratio above this, and by their difference below."""
 
 
 def log_wait(wait_s: NDArray[Any]) -> Floats32:
-    """The target: log of waits; negative ones, of which a forecast may hold a second or two, count as none."""
+    """The target: log of waits, with negative ones as 0.
+
+    A forecast may hold waits of minus a second or two.
+    """
     found: Floats32 = np.log(np.maximum(wait_s, 0.0) / LEAST_S + 1.0).astype(np.float32)
     return found
 
 
 def wait_of(target: NDArray[Any]) -> Floats:
-    """Waits in seconds from the target."""
+    """Waits in seconds for values of the target."""
     found: Floats = np.maximum(np.expm1(target.astype(np.float64)), 0.0) * LEAST_S
     return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lesson:
-    """What trees are grown on: shape (n, …) each.
+    """Training data of trees.
 
     Attributes:
         inputs: Shape (n, f).
-        wait_s: Shape (n,), what was to be predicted.
-        guess: Shape (n, levels), the target's quantiles before any tree; None for the same everywhere.
+        wait_s: Shape (n,), the wait to predict.
+        guess: Shape (n, levels), the target's quantiles before any tree; None for one value everywhere.
     """
 
     inputs: Floats32
@@ -50,18 +53,18 @@ class Lesson:
     guess: Floats32 | None = None
 
     def matrix(self, threads: int) -> Any:
-        """As XGBoost takes it."""
+        """The data as a matrix of XGBoost."""
         return xgboost().DMatrix(self.inputs, log_wait(self.wait_s), base_margin=self.guess, nthread=threads)
 
 
 def grow(lesson: Lesson, tune: Lesson | None, settings: TrainingSettings, **more: Any) -> dict[str, NDArray[Any]]:
-    """Trees as bytes, with the learning curves.
+    """Grows trees, and returns them as bytes, with the learning curves.
 
     Args:
-        lesson: What they are grown on.
+        lesson: Their training data.
         tune: Later data, on which growing stops; None to grow all rounds.
-        settings: How many, and the seed.
-        more: Parameters of XGBoost that differ from those here.
+        settings: Number of trees, and the seed.
+        more: Parameters of XGBoost that differ from the defaults here.
     """
     package = xgboost()
     train = lesson.matrix(settings.threads)
@@ -103,16 +106,16 @@ class QuantileTrees:
 
     @classmethod
     def of(cls, arrays: Arrays) -> QuantileTrees:
-        """Those of a model file.
+        """The trees stored in a model file.
 
         Raises:
-            KeyError: There are none.
+            KeyError: The file holds none.
         """
         return cls(arrays["trees"].astype(np.uint8))
 
 
 def _parameters(settings: TrainingSettings) -> dict[str, Any]:
-    """As XGBoost calls them."""
+    """The parameters of XGBoost."""
     return {
         "objective": "reg:quantileerror",
         "quantile_alpha": np.array(LEVELS),

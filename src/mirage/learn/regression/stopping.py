@@ -1,10 +1,10 @@
-"""Fitted optimal stopping: what waiting is worth where every later decision is taken well too.
+"""Fitted optimal stopping: the value of waiting if every later decision is good, too.
 
-The rule of the cost ratio looks one step ahead. Here the value of waiting is learnt by backward induction (Longstaff
-and Schwartz 2001) on the outcomes of all decisions: first for the last hours of a link, then, with the rule of those
-hours at hand, for the hours before. Trees predict by how much waiting costs more than submitting now; the ratio of the
-costs is one of their inputs, so that one model serves all. They start from what the forecast says of a single step,
-which is never less than what waiting costs, and take off what waiting is worth beyond it.
+The rule of the cost ratio covers one step. Here the value of waiting is learnt by backward induction (Longstaff and
+Schwartz 2001) on the outcomes of all decisions: first for the last hours of a link, then, with the rule of those hours,
+for the hours before. Trees predict the cost of waiting minus the cost of submitting now. The cost ratio is one of their
+inputs, so one model serves all ratios. They start from the forecast's value for a single step, which is never less than
+the cost of waiting, and subtract the further value of waiting.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from mirage.policy.cost import Cost
 from mirage.predict.boosted_trees import trees_as_bytes, trees_from_bytes, xgboost
 
 BLOCKS_H = (2.0, 4.0, 8.0, 16.0, 1e9)
-"""Ends of the blocks of remaining time for which trees are grown, from the end of a link backwards."""
+"""Ends of the blocks of remaining time, each with its own trees, from the end of a link backwards."""
 
 RATIOS = (0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
-"""Costs of an hour of interruption, in hours of overlap, that are learnt from; others lie between or beyond."""
+"""Costs of an hour of interruption, in hours of overlap, in training; other ratios lie between or beyond."""
 
 SWEEPS = 2
-"""Trees of a block are grown so often: first as if it were waited to the end of the block, then by those trees."""
+"""Number of times a block's trees are grown: first with waiting to the end of the block, then by those trees."""
 
 
 class Stopping:
     """Submits where waiting is expected to cost more than submitting now.
 
     Args:
-        trees: Of every block of remaining time, as bytes.
-        forecast: Names of the features that hold the quantiles of a forecast.
+        trees: Trees of every block of remaining time, as bytes.
+        forecast: Names of the features with the quantiles of a forecast.
     """
 
     reads_history = False
@@ -66,7 +66,10 @@ class Stopping:
             booster.set_param({"nthread": 1})
 
     def loss_of_waiting(self, seen: Seen, cost: Cost) -> Floats:
-        """Shape (n,): what waiting is expected to cost more than submitting now, by the sum of both costs, hours."""
+        """Shape (n,): expected cost of waiting minus that of submitting now, in hours.
+
+        It is relative to the sum of both costs.
+        """
         inputs, first = _inputs(forecast_waits_h(seen, self.forecast), self.forecast, seen.step_s, cost)
         block = np.searchsorted(BLOCKS_H, seen.remaining_s / HOUR_S)
         found = np.zeros(len(seen))
@@ -76,50 +79,50 @@ class Stopping:
         return found
 
     def submits(self, seen: Seen, cost: Cost) -> Flags:
-        """As ``Model`` says."""
+        """Where waiting is expected to cost at least as much as submitting now."""
         found: Flags = self.loss_of_waiting(seen, cost) >= 0
         return found
 
     def told(self, seen: Seen) -> dict[str, Floats]:
-        """What waiting is expected to cost where an hour of either costs the same."""
+        """Extra cost expected of waiting, at equal costs of interruption and overlap."""
         return {"loss_of_waiting_h": 2 * self.loss_of_waiting(seen, Cost())}
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
-        """As ``Model`` says."""
+        """The arrays that a model file stores."""
         return {f"trees-{k}": content for k, content in enumerate(self.trees)}
 
     def settings(self) -> dict[str, Any]:
-        """As ``Model`` says."""
+        """The names of the forecast's features."""
         return {"forecast": list(self.forecast)}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, settings: Mapping[str, Any]) -> Self:
-        """As ``Model`` says."""
+        """The model stored in a file."""
         trees = tuple(arrays[f"trees-{k}"].astype(np.uint8) for k in range(len(BLOCKS_H)))
         return cls(trees, tuple(settings["forecast"]))
 
 
 def train_stopping(data: HandOvers, tune: HandOvers, settings: TrainingSettings, steps: Steps) -> Stopping:
-    """Trees for every block of remaining time, from the end of a link backwards.
+    """Grows trees for every block of remaining time, from the end of a link backwards.
 
     Args:
         data: Decisions with their forecasts.
-        tune: Later ones, on which growing stops.
+        tune: Later decisions, on which growing stops.
         settings: Seed and bounds.
-        steps: Where what is done is kept, a block at a time.
+        steps: Stores finished steps, one block each.
 
     Raises:
-        ConfigurationError: The data hold no forecasts, or no decision near the end of a link.
+        ConfigurationError: The data have no forecasts, or no decision near the end of a link.
     """
     forecast = forecast_columns(data.names)
     lessons = [_Lesson(data, forecast), _Lesson(tune, forecast)]
     trees: list[NDArray[np.uint8]] = []
     for block in range(len(BLOCKS_H)):
-        if not len(lessons[0].rows(block)):  # links are shorter than that, or decisions further apart
+        if not len(lessons[0].rows(block)):  # links are shorter than the block, or decisions further apart
             if not trees:
                 raise ConfigurationError(
                     f"the data have no decision in the last {BLOCKS_H[0]:g} h of a link, where stopping begins; "
-                    "make them with a --step of less, or choose another method"
+                    "make them with a smaller --step, or choose another method"
                 )
             trees.append(trees[-1])
             continue
@@ -131,11 +134,11 @@ def train_stopping(data: HandOvers, tune: HandOvers, settings: TrainingSettings,
 
 
 class _Lesson:
-    """Decisions with the outcomes of submitting, and which of them submit by what has been learnt so far.
+    """Decisions with the outcomes of submitting, and the current rule's submissions.
 
     Args:
         data: The decisions.
-        forecast: Names of the features that hold the quantiles of a forecast.
+        forecast: Names of the features with the quantiles of a forecast.
     """
 
     def __init__(self, data: HandOvers, forecast: tuple[str, ...]) -> None:
@@ -148,12 +151,15 @@ class _Lesson:
         self.stops = [self.last.copy() for _ in RATIOS]
 
     def rows(self, block: int) -> Ints:
-        """Rows of a block at which there is a choice."""
+        """Rows of a block that have a choice."""
         found: Ints = np.flatnonzero((self.block == block) & ~self.last)
         return found
 
     def loss_of_waiting(self, rows: Ints, which: int) -> Floats:
-        """Shape (rows,): the cost of where waiting leads by the rule so far, less that of submitting, of one ratio."""
+        """Shape (rows,): cost of waiting by the current rule minus cost of submitting now.
+
+        It is the cost at one ratio.
+        """
         place = np.where(self.stops[which], np.arange(len(self.last)), len(self.last))
         following = np.minimum.accumulate(place[::-1])[::-1]
         found: Floats = self.costs[which][following[rows + 1]] - self.costs[which][rows]
@@ -174,7 +180,7 @@ class _Lesson:
         return _inputs(self.waits_h[rows], self.forecast, self.step_s, _cost(ratio))
 
     def decide(self, block: int, trees: Any) -> None:
-        """Let trees decide in a block."""
+        """Applies trees to the decisions of a block."""
         rows = self.rows(block)
         if len(rows):
             for k, ratio in enumerate(RATIOS):
@@ -183,7 +189,7 @@ class _Lesson:
 
 
 def _grown(block: int, lessons: list[_Lesson], settings: TrainingSettings) -> dict[str, NDArray[Any]]:
-    """Trees of a block as bytes, with the learning curves of the last sweep."""
+    """Grows a block's trees, as bytes, with the learning curves of the last sweep."""
     package = xgboost()
     curves: dict[str, dict[str, list[float]]] = {}
     booster: Any = None
@@ -216,14 +222,16 @@ def _grown(block: int, lessons: list[_Lesson], settings: TrainingSettings) -> di
 
 
 def _cost(ratio: float) -> Cost:
-    """Costs of a ratio, which add up to one."""
+    """The costs at a ratio; they add up to one."""
     return Cost(ratio / (1 + ratio), 1 / (1 + ratio))
 
 
 def _inputs(waits_h: Floats32, forecast: tuple[str, ...], step_s: int, cost: Cost) -> tuple[Floats32, Floats32]:
-    """Waits, what remains, the ratio of the costs, and what the forecast says of submitting; then what of a step.
+    """Inputs of the trees, and their first guess.
 
-    Both in hours, by the sum of the costs.
+    The inputs are waits, remaining time, the share of an hour of interruption in both costs, and the forecast's cost of
+    submitting now. The guess is the forecast's cost of submitting one step later, less that of now. Both in hours,
+    relative to the sum of the costs.
     """
     both = cost.interruption + cost.overlap
     even = Cost(cost.interruption / both, cost.overlap / both)
@@ -235,7 +243,7 @@ def _inputs(waits_h: Floats32, forecast: tuple[str, ...], step_s: int, cost: Cos
 
 
 def _parameters(settings: TrainingSettings) -> Mapping[str, Any]:
-    """As XGBoost calls them."""
+    """The parameters of XGBoost."""
     return {
         "objective": "reg:squarederror",
         "tree_method": "hist",

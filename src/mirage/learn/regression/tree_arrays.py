@@ -1,4 +1,4 @@
-"""Trees of scikit-learn as plain arrays: what a model file can hold, and what decides without scikit-learn."""
+"""Trees of scikit-learn as plain arrays, for model files, and to decide without it."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from mirage.learn.regression.model import TrainingSettings
 LEAF = -1
 
 BATCH = 10
-"""Trees that are grown in one step: what a power cut costs at most."""
+"""Trees grown in one step: the largest loss at a power cut."""
 
 _APART = 1_000_000
-"""Trees of a forest are fewer, so that no two seeds share one."""
+"""Upper bound of the trees of a forest, so no two seeds share one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeArrays:
-    """Several binary trees, their nodes one after the other.
+    """Several binary trees, with their nodes one after the other.
 
     Attributes:
-        roots: Shape (trees,), node at which each begins.
-        feature: Shape (nodes,), column that is looked at; ``LEAF`` in a leaf.
-        threshold: Shape (nodes,): a value up to this goes left.
+        roots: Shape (trees,), first node of each tree.
+        feature: Shape (nodes,), column that is tested; ``LEAF`` in a leaf.
+        threshold: Shape (nodes,): values up to this go left.
         left: Shape (nodes,), node on the left.
         right: Shape (nodes,), node on the right.
-        missing_left: Shape (nodes,), whether a value that is not known goes left.
-        leaf: Shape (nodes,), number of the leaf among those of all trees; ``LEAF`` elsewhere.
+        missing_left: Shape (nodes,), whether an unknown value goes left.
+        leaf: Shape (nodes,), number of the leaf, counted over all trees; ``LEAF`` elsewhere.
     """
 
     roots: Ints
@@ -62,21 +62,21 @@ class TreeArrays:
         return found
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
-        """As a model file keeps them."""
+        """The arrays that a model file stores."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Those of a model file.
+        """The trees stored in a model file.
 
         Raises:
-            KeyError: There are none.
+            KeyError: The file holds none.
         """
         return cls(**{name: arrays[name] for name in cls.__dataclass_fields__})
 
     @classmethod
     def of(cls, trees: Sequence[Any]) -> Self:
-        """Those of scikit-learn's ``tree_`` objects."""
+        """Converts scikit-learn's ``tree_`` objects."""
         grown = [cls._one(tree) for tree in trees]
         nodes = np.cumsum([0, *(len(tree.feature) for tree in grown)])
         leaves = np.cumsum([0, *(int(tree.leaf.max()) + 1 for tree in grown)])
@@ -84,7 +84,7 @@ class TreeArrays:
 
     @classmethod
     def joined(cls, parts: Sequence[Self], nodes: Ints, leaves: Ints) -> Self:
-        """Several as one: their nodes and leaves are counted on from ``nodes`` and ``leaves``."""
+        """Joins trees; their nodes and leaves are renumbered from ``nodes`` and ``leaves``."""
 
         def moved(values: NDArray[np.int32], by: int) -> NDArray[np.int32]:
             found: NDArray[np.int32] = np.where(values == LEAF, LEAF, values + by).astype(np.int32)
@@ -118,21 +118,21 @@ class TreeArrays:
 
 
 def all_of(parts: Sequence[TreeArrays]) -> TreeArrays:
-    """Several lots of trees as one; their leaves are counted on in the same order."""
+    """Joins several groups of trees; their leaves are renumbered in the same order."""
     nodes = np.cumsum([0, *(len(part.feature) for part in parts)])
     leaves = np.cumsum([0, *(int(part.leaf.max()) + 1 for part in parts)])
     return TreeArrays.joined(parts, nodes, leaves)
 
 
 def grown(inputs: Floats32, target: Floats32, first: int, settings: TrainingSettings, **options: Any) -> list[Any]:
-    """The trees of a forest from one number on, as many as are grown in one step.
+    """Grows the trees of one step of a forest.
 
     Args:
         inputs: Shape (rows, columns).
         target: Shape (rows,).
-        first: Number of the first of them.
-        settings: How many trees there are, seed and threads.
-        options: Of scikit-learn's forest.
+        first: Number of the first tree.
+        settings: Number of all trees, seed and threads.
+        options: Options of scikit-learn's forest.
 
     Raises:
         ConfigurationError: The extra ``learn`` is not installed.
@@ -141,7 +141,7 @@ def grown(inputs: Floats32, target: Floats32, first: int, settings: TrainingSett
         from sklearn.ensemble import RandomForestRegressor
     except ImportError as error:
         raise ConfigurationError(
-            'forests are grown by scikit-learn, which is not installed; run: pip install "mirage-hpc[learn]"'
+            'forests need scikit-learn, which is not installed; run: pip install "mirage-hpc[learn]"'
         ) from error
     forest = RandomForestRegressor(
         n_estimators=min(BATCH, settings.trees - first),
@@ -153,6 +153,9 @@ def grown(inputs: Floats32, target: Floats32, first: int, settings: TrainingSett
 
 
 def random_state(seed: int, first: int) -> int:
-    """What is random in a step: the last digit of the seed, the number of the first tree, and far away other seeds."""
+    """The random state of a step, different for every step and seed.
+
+    It is the number of the first tree plus the last digit of the seed; the other digits of the seed lead far away.
+    """
     tens, digit = divmod(seed, BATCH)
     return (first + digit + tens * _APART) % 2**32

@@ -1,1 +1,1 @@
-"""Reinforcement learning of hand-overs: the data as an environment, deep Q-networks and policy gradients."""
+"""Reinforcement learning of hand-overs: environment, deep Q-networks, policy gradients."""

@@ -1,9 +1,10 @@
-"""Deep Q-network on hand-overs: double (van Hasselt et al., AAAI'16), n-step, with a slow target network.
+"""Deep Q-network on hand-overs: double, n-step, with a slow target network.
 
-States are aligned: a row is what is seen when the decision is taken, and what submitting there leads to is known,
-whether it was chosen or not. So the data is the replay memory and nothing has to be explored. Of every row in a stretch
-of consecutive ones, Q(submit) learns the outcome that happened, and Q(wait) what the online network's own decisions in
-the rows after it lead to: the outcome where it submits within the stretch, else the target network's value at its end.
+Double Q-learning is that of van Hasselt et al., AAAI'16. States are aligned: a row holds the inputs at the decision,
+and the outcome of submitting there is known, whether it was chosen or not. So the data is the replay memory, and
+nothing has to be explored. For every row in a stretch of consecutive ones, Q(submit) learns the outcome that happened.
+Q(wait) learns the result of the online network's own decisions in the rows after it: the outcome where it submits
+within the stretch, else the target network's value at its end.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ class DqnSettings:
     """Hyper-parameters.
 
     Attributes:
-        epochs: At most.
-        patience: Epochs without a better judgement after which to stop.
-        steps: Of the optimiser in an epoch.
-        stretches: Of consecutive rows in a batch.
-        n_step: Rows after a decision before the target network's value stands in for the rest.
-        stride: Rows between two of a stretch: decisions every ``stride`` rows.
-        rate: Of AdamW, falling over the epochs as a cosine.
-        decay: Of the weights.
+        epochs: Largest number of epochs.
+        patience: Epochs without a better judgement, after which training stops.
+        steps: Steps of the optimiser in an epoch.
+        stretches: Stretches of consecutive rows in a batch.
+        n_step: Rows after a decision before the target network's value replaces the rest.
+        stride: Distance of a stretch's rows in the data: decisions every ``stride`` rows.
+        rate: Learning rate of AdamW, falling over the epochs as a cosine.
+        decay: Weight decay.
         tau: Share of the online weights that the target network takes over in a step.
-        quantiles: Weight of the pinball loss beside the Bellman error: the distribution stays true.
-        tune_rows: Of the tuning slice by which epochs are judged.
-        tune_every: Which of its decisions, counted from the end of a window.
+        quantiles: Weight of the pinball loss next to the Bellman error: the distribution stays true.
+        tune_rows: Rows of the tuning slice that judge epochs.
+        tune_every: Stride of the decisions that are used, counted from the end of a window.
     """
 
     epochs: int = 12
@@ -61,7 +62,7 @@ class DqnSettings:
 
 
 class DqnLearning:
-    """The learner."""
+    """The learner of this stage."""
 
     def __init__(self, network: Network, data: ScaledHandOvers, tune: ScaledHandOvers, settings: DqnSettings) -> None:
         self.target = deepcopy(network).requires_grad_(False)
@@ -73,7 +74,7 @@ class DqnLearning:
         self._judged = tune.only(some_windows(tune.data, settings.tune_rows, settings.tune_every))
 
     def epoch(self, number: int, of: int, rng: np.random.Generator) -> Figures:
-        """So many steps."""
+        """Trains for the configured number of steps."""
         set_rate(self.optimiser, self._settings.rate * cosine(number, of))
         self.target.eval()
         losses = np.zeros(2)
@@ -87,7 +88,10 @@ class DqnLearning:
         return {**figures, **judge(self.network, self._judged, DQN)}
 
     def _draw(self, rng: np.random.Generator) -> tuple[Ints, Floats]:
-        """Stretches of rows, shape (stretches, n_step + 1), the last row of a window repeated; and their costs."""
+        """Draws stretches of rows, shape (stretches, n_step + 1), and their costs.
+
+        The last row of a window is repeated.
+        """
         first = rng.integers(len(self._data), size=self._settings.stretches)
         ahead = np.arange(self._settings.n_step + 1) * self._settings.stride
         rows: Ints = np.minimum(first[:, None] + ahead, self._last[first][:, None])
@@ -106,14 +110,14 @@ class DqnLearning:
         ends = torch.from_numpy(rows == self._last[rows])
         q = said.q.reshape(*rows.shape, 2)
         waited = n_step_values(q.detach(), slow, exact, ends)
-        again = torch.from_numpy(np.diff(rows, axis=1, prepend=-1) == 0)  # of the last row one is enough
+        again = torch.from_numpy(np.diff(rows, axis=1, prepend=-1) == 0)  # repetitions of the last row do not count
         of_submitting = _mean_error(q[..., SUBMITS], exact, ~again)
         of_waiting = _mean_error(q[:, :-1, WAITS], waited, ~ends[:, :-1])
         quantiles = pinball_loss(said.outcome_h, happened_h(self._data, flat), seen.remaining_h)
         return of_submitting + of_waiting, quantiles, said.penalty
 
     def _follow(self) -> None:
-        """The target network takes a step towards the online one."""
+        """Moves the target network one step towards the online one."""
         with torch.no_grad():
             for slow, fast in zip(self.target.parameters(), self.network.parameters()):
                 slow.lerp_(fast, self._settings.tau)
@@ -124,9 +128,9 @@ def n_step_values(online: Tensor, target: Tensor, exact: Tensor, ends: Tensor) -
 
     Args:
         online: Q-values of the online network, shape (stretches, rows, 2): it chooses.
-        target: Of the target network: its value of waiting stands in beyond the stretch.
+        target: Q-values of the target network: its value of waiting replaces what lies beyond the stretch.
         exact: Shape (stretches, rows): minus the cost of submitting, as it happened.
-        ends: Shape (stretches, rows): where the present link has ended, and nothing but submitting is left.
+        ends: Shape (stretches, rows): where the present link has ended, and only submitting is left.
     """
     submits = ends | (online[..., SUBMITS] >= online[..., WAITS])
     value = torch.where(submits[:, -1], exact[:, -1], target[:, -1, WAITS])
@@ -138,6 +142,9 @@ def n_step_values(online: Tensor, target: Tensor, exact: Tensor, ends: Tensor) -
 
 
 def _mean_error(told: Tensor, wanted: Tensor, counts: Tensor) -> Tensor:
-    """Mean Huber loss over what counts: of squares up to six times the unit, so that means are learnt, not medians."""
+    """Mean Huber loss over the entries that count.
+
+    It is quadratic up to six times the unit, so means are learnt, not medians.
+    """
     errors = functional.huber_loss(told, wanted, reduction="none", delta=6.0)
     return (errors * counts).sum() / counts.sum().clamp(min=1)

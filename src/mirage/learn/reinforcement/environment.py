@@ -1,7 +1,7 @@
-"""Hand-overs as an environment: many windows at once, each a row of the data at a time.
+"""Hand-overs as an environment: many windows at once, one row of the data at a time.
 
-The data is its own simulator: what submitting leads to is known of every row, and waiting leads to the next one. A
-window's last row is the end of the present link, where the next one is submitted whatever is chosen.
+The data is its own simulator: the outcome of submitting is known for every row, and waiting leads to the next row. A
+window's last row is the end of the present link, where the next one is submitted whatever the action.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ WAIT, SUBMIT = 0, 1
 
 
 class Step(NamedTuple):
-    """What a step of every environment led to: ``rewards`` (hours, minus the cost), and which windows ended."""
+    """Result of a step of all environments: ``rewards`` (minus cost, hours) and ended windows."""
 
     rewards: Floats
     ended: NDArray[np.bool_]
 
 
 def cost_h(outcome_s: Ints | Floats, share: Floats | float) -> Floats:
-    """Cost of outcomes, in hours: at a share of a half an hour of either costs 1."""
+    """Cost of outcomes in hours, scaled so that at a share of 0.5 an hour of either costs 1."""
     hours = np.asarray(outcome_s, dtype=np.float64) / HOUR_S
     found: Floats = 2 * (share * np.maximum(hours, 0) + (1 - np.asarray(share)) * np.maximum(-hours, 0))
     return found
@@ -41,7 +41,10 @@ def last_rows(data: HandOvers) -> Ints:
 
 
 def draw_shares(rng: np.random.Generator, count: int) -> Floats:
-    """Costs to learn at: the logarithm of their ratio is uniform, and every third is one to one."""
+    """Draws cost shares to learn at.
+
+    The logarithm of their ratio is uniform, and every third is one to one.
+    """
     low, high = (np.log(share / (1 - share)) for share in SHARES)
     ratio = np.where(rng.random(count) < 1 / 3, 0.0, rng.uniform(low, high, count))
     found: Floats = 1 / (1 + np.exp(-ratio))
@@ -49,13 +52,13 @@ def draw_shares(rng: np.random.Generator, count: int) -> Floats:
 
 
 class HandOverEnv:
-    """Windows of a data set, played side by side; one that ends begins anew elsewhere at once.
+    """Windows of a data set, played in parallel; a window that ends is replaced at once.
 
     Args:
         data: The hand-overs.
-        count: How many are played at once.
-        rng: Where and at what cost each begins.
-        anywhere: Whether a window may begin at any of its rows, so that its end is seen as often as its beginning.
+        count: Number of windows played at once.
+        rng: Draws the start and the cost of each.
+        anywhere: Whether a window may begin at any of its rows, so that ends are as frequent as beginnings.
     """
 
     def __init__(self, data: HandOvers, count: int, rng: np.random.Generator, anywhere: bool = True) -> None:
@@ -66,13 +69,13 @@ class HandOverEnv:
         self._begin(np.arange(count))
 
     def allowed(self) -> NDArray[np.bool_]:
-        """Shape (count, 2): which actions there are; at the end of a link waiting is none."""
+        """Shape (count, 2): allowed actions; waiting is not allowed at the end of a link."""
         mask = np.ones((len(self.rows), 2), dtype=np.bool_)
         mask[:, WAIT] = self.rows < self._last[self.rows]
         return mask
 
     def step(self, actions: Ints) -> Step:
-        """Wait or submit in every environment."""
+        """Waits or submits in every environment."""
         ended = (actions == SUBMIT) | (self.rows == self._last[self.rows])
         cost = cost_h(self._data.outcome_s[self.rows], self.shares)
         self.rows = np.where(ended, self.rows, self.rows + 1)
@@ -88,7 +91,7 @@ class HandOverEnv:
 
 
 class Played(NamedTuple):
-    """Mean costs in hours of playing every window: as decided, reactively, and by who knows all outcomes."""
+    """Mean costs in hours over all windows: as decided, reactive, and with all outcomes known."""
 
     cost_h: float
     reactive_h: float
@@ -96,18 +99,18 @@ class Played(NamedTuple):
 
     @property
     def closed(self) -> float:
-        """Share of the gap between reactive and best that was closed; 0 where there is none."""
+        """Closed share of the gap between reactive and best; 0 where there is no gap."""
         gap = self.reactive_h - self.best_h
         return (self.reactive_h - self.cost_h) / gap if gap > 0 else 0.0
 
 
 def play(data: HandOvers, submits: NDArray[np.bool_], share: float) -> Played:
-    """Every window, submitted at the first row that says so, or at its end.
+    """Plays every window: submits at the first row that does, or at its end.
 
     Args:
         data: The hand-overs.
         submits: Shape (n,): the decision at each row.
-        share: Of the cost.
+        share: Share of the cost of interruption.
     """
     edges, last = data.windows(), last_rows(data)
     cost = cost_h(data.outcome_s, share)
@@ -117,7 +120,10 @@ def play(data: HandOvers, submits: NDArray[np.bool_], share: float) -> Played:
 
 
 def some_windows(data: HandOvers, most_rows: int, every: int) -> HandOvers:
-    """Windows evenly chosen, with every so manieth decision before their ends, at most so many rows in all."""
+    """Windows evenly chosen, at most ``most_rows`` rows in all.
+
+    Of each window, every ``every``-th decision is used, counted from its end.
+    """
     to_end = last_rows(data) - np.arange(len(data))
     thin = data[to_end % every == 0]
     edges = thin.windows()

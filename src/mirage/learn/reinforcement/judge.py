@@ -1,4 +1,4 @@
-"""Judge of a network while it learns: share of the gap that its decisions close on the tuning slice."""
+"""Judge of a network while it learns: closed share of the gap on the tuning slice."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mirage.learn.networks.training import Figures
 from mirage.learn.reinforcement.environment import play
 
 JUDGED_SHARES = (0.25, 0.5, 0.75)
-"""Costs at which an epoch is judged: 1:3, 1:1, 3:1."""
+"""Cost shares at which an epoch is judged: 1:3, 1:1, 3:1."""
 
 
 def decisions(network: Network, rows: ScaledHandOvers, share: float, decides: str) -> NDArray[np.bool_]:
-    """Shape (n,): what a network decides at every row."""
+    """Shape (n,): the decision of a network at every row."""
     network.eval()
     found = []
     with torch.no_grad():
@@ -29,7 +29,7 @@ def decisions(network: Network, rows: ScaledHandOvers, share: float, decides: st
 
 
 def judge(network: Network, rows: ScaledHandOvers, decides: str) -> Figures:
-    """Share of the gap closed at each cost, and ``tune``: what is left of it on average."""
+    """Closed share of the gap at each cost, and ``tune``: the mean share left open."""
     network.eval()
     taken: dict[float, list[NDArray[np.bool_]]] = {share: [] for share in JUDGED_SHARES}
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Training methods by name: pre-trained on the outcome, then fine-tuned by DQN or policy gradient."""
+"""Training methods by name: pre-training on the outcome, then DQN or policy gradient."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from mirage.learn.reinforcement.ppo import PpoLearning, PpoSettings
 
 @dataclass(frozen=True, slots=True)
 class NetworkSettings:
-    """How to train a network.
+    """Settings of a network's training.
 
     Attributes:
-        seed: Of everything random.
-        longest_lead_h: The network decides only when no more remains of a link; before that it waits.
-        sizes: Arguments of the body, where they are not to be its own.
-        pretrain: Of the first stage.
-        dqn: Of fine-tuning Q-values.
-        ppo: Of fine-tuning the policy.
-        folder: Where checkpoints are kept after every epoch, and gone on from; None for none. Methods that share a
+        seed: Seed of all randomness.
+        longest_lead_h: The network decides only within this time of the end of a link; before that it waits.
+        sizes: Arguments of the body that differ from its defaults.
+        pretrain: Settings of the first stage.
+        dqn: Settings of fine-tuning Q-values.
+        ppo: Settings of fine-tuning the policy.
+        folder: Where a checkpoint is stored after every epoch, and resumed from; None for none. Methods that share a
             body share its pre-training there.
-        progress: Told of every epoch.
-        threads: Of PyTorch.
+        progress: Called after every epoch.
+        threads: Threads of PyTorch.
     """
 
     seed: int = 0
@@ -54,23 +54,23 @@ class NetworkSettings:
 
 
 _SUFFIXES = {DQN: "-dqn", PPO: "-pg", QUANTILES: ""}
-"""By what a network decides: how its method's name ends."""
+"""Decision rule of a network → suffix of its method's name."""
 
 
 def train_network(
     body: str, decides: str, data: HandOvers, tune: HandOvers, settings: NetworkSettings | None = None
 ) -> NetworkModel:
-    """Pre-train a body, then fine-tune it.
+    """Pre-trains a body, then fine-tunes it.
 
     Args:
         body: ``transformer``, ``mixture`` or ``perceptron``.
         decides: ``dqn``, ``ppo``, or ``quantiles`` for the pre-trained distribution alone.
-        data: What to learn from.
-        tune: A later slice, by which epochs are chosen.
-        settings: How.
+        data: Training data.
+        tune: A later slice, which chooses epochs.
+        settings: Settings of the training.
 
     Raises:
-        ConfigurationError: No decision is late enough to learn from, or a checkpoint is of another training.
+        ConfigurationError: No decision is late enough to learn from, or a checkpoint belongs to another training.
         ContractBroken: The gate of a mixture has collapsed.
     """
     settings = settings or NetworkSettings()
@@ -104,7 +104,7 @@ def train_network(
 
 
 def usage_of(network: Network, rows: ScaledHandOvers, most: int = 4_096) -> ExpertUsage | None:
-    """How a mixture uses its experts on some rows; None for other bodies."""
+    """Usage of a mixture's experts on some rows; None for other bodies."""
     if not isinstance(network.body, MixtureBody):
         return None
     chosen = even_rows(len(rows), most)
@@ -123,7 +123,7 @@ def _late(data: HandOvers, settings: NetworkSettings, what: str) -> HandOvers:
 
 
 def _stage(stage: str, body: str, learner: Learner, settings: NetworkSettings, identity: str) -> Curve:
-    """One stage, gone on from its checkpoint."""
+    """Trains one stage, resumed from its checkpoint."""
     stages: dict[str, PretrainSettings | DqnSettings | PpoSettings] = {"pretrain": settings.pretrain}
     of = (stages | {DQN: settings.dqn, PPO: settings.ppo})[stage]
     checkpoint = checkpoint_path(settings.folder, f"{body}-{stage}", settings.seed, of.epochs)

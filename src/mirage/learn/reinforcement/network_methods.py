@@ -1,4 +1,4 @@
-"""Trainers of networks as ``mirage train`` calls them."""
+"""Trainers of networks, as ``mirage train`` calls them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mirage.learn.reinforcement.published_methods import MIXTURE, TRANSFORMER, P
 def _train(
     body: str, decides: str, data: HandOvers, tune: HandOvers, settings: TrainingSettings, steps: Steps
 ) -> TrainedNetwork:
-    """A network of ours; it goes on from the last epoch that was kept."""
+    """Trains a network of ours, resumed from its last stored epoch."""
     own = NetworkSettings(
         seed=settings.seed, folder=steps.checkpoints, progress=partial(_tell, steps), threads=settings.threads
     )
@@ -35,9 +35,9 @@ def _train(
 def _train_published(
     body: str, decides: str, data: HandOvers, tune: HandOvers, settings: TrainingSettings, steps: Steps
 ) -> TrainedNetwork:
-    """A network as published; it goes on from the last epoch that was kept.
+    """Trains a network as published, resumed from its last stored epoch.
 
-    Only regressions are bounded by the settings: REINFORCE costs next to nothing, and is done as published.
+    The settings bound only regressions: REINFORCE costs next to nothing, and runs as published.
     """
     own = PublishedSettings(
         seed=settings.seed, folder=steps.checkpoints, progress=partial(_tell, steps), threads=settings.threads
@@ -60,7 +60,7 @@ train_moe_pg_2023 = partial(_train_published, MIXTURE, REINFORCE)
 
 
 def _trained(model: NetworkModel, steps: Steps) -> TrainedNetwork:
-    """The model, once its learning curves are kept."""
+    """The model, after storing its learning curves."""
     stages = dict.fromkeys(epoch.stage for epoch in model.curve)
     for stage in stages:
         figures = [epoch.figures for epoch in model.curve if epoch.stage == stage]

@@ -1,7 +1,7 @@
-"""Proximal policy optimisation on hand-overs (Schulman et al., 2017): clipped, with generalised advantages (GAE).
+"""Proximal policy optimisation on hand-overs: clipped, with generalised advantages (GAE).
 
-Rewards come once, at the end of a window, and are not discounted. Where waiting is no action the decision is masked:
-it has no probability to change, and takes no part in the loss.
+The method is that of Schulman et al., 2017. A reward comes once, at the end of a window, and is not discounted. Where
+waiting is not allowed the decision is masked: it has no probability to change, and takes no part in the loss.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ class PpoSettings:
     """Hyper-parameters.
 
     Attributes:
-        epochs: At most.
-        patience: Epochs without a better judgement after which to stop.
-        rounds: Of playing and learning in an epoch.
-        environments: Played side by side.
-        horizon: Steps of each in a round.
-        passes: Over what was played.
+        epochs: Largest number of epochs.
+        patience: Epochs without a better judgement, after which training stops.
+        rounds: Rounds of playing and learning in an epoch.
+        environments: Number of environments played in parallel.
+        horizon: Steps of each environment in a round.
+        passes: Passes over a round's data.
         batch: Rows of a step of the optimiser.
-        rate: Of AdamW, falling over the epochs as a cosine.
-        decay: Of the weights.
+        rate: Learning rate of AdamW, falling over the epochs as a cosine.
+        decay: Weight decay.
         trace: λ of the advantages.
-        clip: How far the ratio of probabilities may go.
+        clip: Largest change of the ratio of probabilities.
         value: Weight of the value's loss.
         entropy: Weight of the entropy bonus, falling with the rate.
         quantiles: Weight of the pinball loss: the distribution stays true.
-        tune_rows: Of the tuning slice by which epochs are judged.
-        tune_every: Which of its decisions, counted from the end of a window.
+        tune_rows: Rows of the tuning slice that judge epochs.
+        tune_every: Stride of the decisions that are used, counted from the end of a window.
     """
 
     epochs: int = 12
@@ -68,7 +68,7 @@ class PpoSettings:
 
 
 class Rollout(NamedTuple):
-    """What was played, flat: rows, costs, actions, whether there was a choice, and what is learnt from."""
+    """Played steps, flat: rows, costs, actions, whether there was a choice, and targets."""
 
     rows: Ints
     shares: Floats
@@ -79,12 +79,12 @@ class Rollout(NamedTuple):
     value: Floats
 
     def of(self, rows: Ints) -> Rollout:
-        """Some of what was played."""
+        """Selects some of the steps."""
         return Rollout._make(part[rows] for part in self)
 
 
 class PpoLearning:
-    """The learner."""
+    """The learner of this stage."""
 
     def __init__(self, network: Network, data: ScaledHandOvers, tune: ScaledHandOvers, settings: PpoSettings) -> None:
         self.network: nn.Module = network
@@ -94,7 +94,7 @@ class PpoLearning:
         self._judged = tune.only(some_windows(tune.data, settings.tune_rows, settings.tune_every))
 
     def epoch(self, number: int, of: int, rng: np.random.Generator) -> Figures:
-        """So many rounds, in windows that begin anew."""
+        """Trains for the configured number of rounds, in new windows."""
         left = cosine(number, of)
         set_rate(self.optimiser, self._settings.rate * left)
         env = HandOverEnv(self._data.data, self._settings.environments, rng)
@@ -107,7 +107,7 @@ class PpoLearning:
         return {**said, **judge(self.network, self._judged, PPO)}
 
     def _play(self, env: HandOverEnv, rng: np.random.Generator) -> tuple[Rollout, float]:
-        """A horizon of every environment, and the mean reward of windows that ended."""
+        """Plays a horizon in every environment; returns it and the mean reward of ended windows."""
         shape = (self._settings.horizon + 1, self._settings.environments)
         rows, shares = np.zeros(shape, dtype=np.int64), np.zeros(shape)
         logits, values = np.zeros(shape), np.zeros(shape)
@@ -136,13 +136,13 @@ class PpoLearning:
         return rollout, float(rewards.sum() / max(ended.sum(), 1))
 
     def _asked(self, rows: Ints, shares: Floats) -> tuple[Floats, Floats]:
-        """Logits of submitting and values."""
+        """Logits of submitting, and values."""
         with torch.no_grad():
             said = self.network(Batch.of(self._data.seen(rows)), torch.from_numpy(shares.astype(np.float32)))
         return said.logit.double().numpy(), said.value.double().numpy()
 
     def _learn(self, played: Rollout, rng: np.random.Generator, entropy_weight: float) -> tuple[float, float]:
-        """Passes over what was played: mean loss of the value, and mean entropy."""
+        """Learns in passes over the steps; returns the value's mean loss and the mean entropy."""
         self.network.train()
         losses = []
         spread = played.advantage[played.choice].std() + 1e-6
@@ -156,7 +156,7 @@ class PpoLearning:
         return float(value_loss_mean), float(entropy_mean)
 
     def _loss(self, part: Rollout, entropy_weight: float) -> tuple[Tensor, Tensor, Tensor]:
-        """Loss of a batch, and of it the value's loss and the entropy."""
+        """Loss of a batch, and its parts: the value's loss and the entropy."""
         seen = Batch.of(self._data.seen(part.rows))
         said = self.network(seen, _tensor(part.shares))
         choice, submitted = torch.from_numpy(part.choice), torch.from_numpy(part.actions == SUBMIT)

@@ -1,7 +1,7 @@
-"""Training methods of Mirage (SC'23) as published, under names that end in ``-2023``.
+"""Training methods of Mirage (SC'23) as published; their names end in ``-2023``.
 
-On two cores they take many hours with the published numbers of epochs; fewer can be asked for, and the card says how
-many there were.
+On two cores they take many hours with the published numbers of epochs. Fewer can be requested; the card has their
+number.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ EXPERT_SLICE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class PublishedSettings:
-    """How to train a published network.
+    """Settings of a published network's training.
 
     Attributes:
-        seed: Of everything random.
-        epochs: Of each regression.
-        reinforce_epochs: Of REINFORCE; None for the published 60 (transformer) or 20 (mixture).
-        sizes: Arguments of the network, where they are not to be the published ones.
-        folder: Where checkpoints are kept after every epoch, and gone on from; None for none.
-        progress: Told of every epoch.
-        threads: Of PyTorch.
+        seed: Seed of all randomness.
+        epochs: Epochs of each regression.
+        reinforce_epochs: Epochs of REINFORCE; None for the published 60 (transformer) or 20 (mixture).
+        sizes: Arguments of the network that differ from the published ones.
+        folder: Where a checkpoint is stored after every epoch, and resumed from; None for none.
+        progress: Called after every epoch.
+        threads: Threads of PyTorch.
     """
 
     seed: int = 0
@@ -58,7 +58,7 @@ class PublishedSettings:
 def train_published(
     body: str, decides: str, data: HandOvers, tune: HandOvers, settings: PublishedSettings | None = None
 ) -> NetworkModel:
-    """Regression, and REINFORCE where the policy decides.
+    """Trains by regression, then by REINFORCE where the policy decides.
 
     Args:
         body: ``transformer-2023`` or ``mixture-2023``.

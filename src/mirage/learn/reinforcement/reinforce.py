@@ -1,8 +1,8 @@
-"""The trainings of Mirage (SC'23) as published: regression of the outcome, and REINFORCE on a linear layer.
+"""The trainings of Mirage (SC'23) as published: regression of the outcome, and REINFORCE.
 
-Known differences, all in favour of the published methods: what is seen is of the moment of the decision, not of the
-start of the next link, every decision's outcome is exact, and of all epochs of a regression that one is taken that is
-best on later decisions, not the last.
+REINFORCE trains a linear layer. Known differences, all in favour of the published methods: the inputs are those at the
+decision, not at the start of the next link; every decision's outcome is exact; and a regression takes the epoch that is
+best on later decisions, not the last one.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from mirage.learn.reinforcement.environment import SUBMIT, last_rows
 DISCOUNT, ENTROPY, RATE, EPISODES = 0.99, 0.1, 0.01, 32
 REWARD_AN_HOUR = 60.0
 _SURE = 500.0
-"""Logit beyond which an action is taken for sure; the exponential of a larger one would overflow."""
+"""Logit beyond which an action is certain; the exponential of a larger one would overflow."""
 
 PROBES, APART_S = 7, 8 * HOUR_S
-"""Samples of a window: so many, so far apart, the last at its end."""
+"""Samples of a window: their number and the time between them; the last is at its end."""
 
 ASKED_AT_ONCE = 64
 
 JUDGED_ROWS = 128
-"""Of the tuning slice, after every epoch."""
+"""Rows of the tuning slice that judge every epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class RegressionSettings:
     """Hyper-parameters of one regression.
 
     Attributes:
-        rate: Of Adam.
+        rate: Learning rate of Adam.
         batch: Rows of a step.
         squared: Whether errors are squared (mixture of experts) or absolute (transformer).
     """
@@ -57,7 +57,7 @@ OF_MIXTURE = RegressionSettings(1e-5, 64, True)
 
 
 class RegressionLearning:
-    """The outcome in hours from raw histories."""
+    """Regression of the outcome in hours from raw histories."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class RegressionLearning:
         self._judged = even_rows(len(tune), JUDGED_ROWS)
 
     def epoch(self, number: int, of: int, rng: np.random.Generator) -> Figures:
-        """One pass over the samples."""
+        """Trains for one pass over the samples."""
         total = 0.0
         for rows in batches(rng.permutation(self._rows), self._settings.batch):
             loss = self._loss(self._data, rows)
@@ -94,9 +94,9 @@ class RegressionLearning:
 
 
 class ReinforceLearning:
-    """REINFORCE: a batch of episodes and one step of the linear layer an epoch.
+    """REINFORCE: each epoch is a batch of episodes and one step of the linear layer.
 
-    What the frozen network predicts of a row never changes: it is asked once.
+    The frozen network's predictions never change, so they are computed once a row.
     """
 
     def __init__(self, network: PublishedPolicy, data: HandOvers) -> None:
@@ -107,7 +107,7 @@ class ReinforceLearning:
         self._parts = torch.full((len(data), network.action.in_features), torch.nan)
 
     def epoch(self, number: int, of: int, rng: np.random.Generator) -> Figures:
-        """One batch; ``tune`` only falls, for the last weights are kept."""
+        """Trains on one batch; ``tune`` always falls, as the last weights are used."""
         self.network.frozen.eval()
         rows, logits, actions = self._play(rng)
         log_prob = functional.log_softmax(logits, dim=2)
@@ -122,7 +122,10 @@ class ReinforceLearning:
         return {"reward": float(reward.mean()), "entropy": float(entropy.detach()), "tune": -float(number)}
 
     def _play(self, rng: np.random.Generator) -> tuple[Ints, Tensor, Tensor]:
-        """Episodes side by side, shape (steps, episodes): rows (−1 after an end), logits, actions."""
+        """Plays episodes in parallel: rows (−1 after an end), logits, actions.
+
+        Each has shape (steps, episodes).
+        """
         at = self._first[rng.integers(len(self._first), size=EPISODES)]
         rows, logits, actions = [], [], []
         plays = np.ones(EPISODES, dtype=np.bool_)
@@ -140,10 +143,10 @@ class ReinforceLearning:
         return np.array(rows), torch.stack(logits), torch.from_numpy(np.array(actions))
 
     def _predicted(self, rows: Ints) -> Tensor:
-        """What the frozen network predicts of rows, shape (n, parts).
+        """The frozen network's predictions for rows, shape (n, parts).
 
-        Rows are asked in the same batches whoever comes to them first, so that a training that goes on after a kill
-        predicts the same to the last bit.
+        Rows are predicted in the same batches whatever the order of requests, so a training that is resumed after a
+        kill predicts the same values to the last bit.
         """
         for batch in np.unique(rows[self._parts[rows, 0].isnan().numpy()] // ASKED_AT_ONCE):
             asked = np.arange(batch * ASKED_AT_ONCE, min((batch + 1) * ASKED_AT_ONCE, len(self._data)))
@@ -153,7 +156,7 @@ class ReinforceLearning:
 
 
 def _weights(rows: Ints, reward: Floats) -> tuple[Floats, Tensor]:
-    """Discounted reward to come less the mean of what came so far, and which steps there were."""
+    """Discounted future reward minus the mean reward so far, and a mask of existing steps."""
     there = rows >= 0
     steps = there.sum(axis=0)
     to_come = steps - 1 - np.arange(len(rows))[:, None]
@@ -163,7 +166,7 @@ def _weights(rows: Ints, reward: Floats) -> tuple[Floats, Tensor]:
 
 
 def probes(data: HandOvers) -> Ints:
-    """Rows of the samples: of each window up to ``PROBES``, ``APART_S`` apart, counted from its end."""
+    """Rows of the samples: up to ``PROBES`` a window, ``APART_S`` apart, from its end back."""
     edges = data.windows()
     found = []
     for first, last in zip(edges[:-1], edges[1:] - 1):
