@@ -1,1 +1,1 @@
-"""Training: methods by name, steps that survive a power cut, rolling origin, and the choice by link size."""
+"""Training: methods by name, stored steps, rolling origin, and the choice by link size."""

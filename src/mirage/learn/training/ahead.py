@@ -1,6 +1,6 @@
 """Trainings done ahead by an executor: several at once here, or on a Slurm array.
 
-What is trained lies in the folder of kept steps afterwards, so that the training proper finds every step done.
+Their results are in the folder of stored steps afterwards, so the main training finds every step done.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Training:
     """One model to train.
 
     Attributes:
-        link_nodes: Size of the links that it is about.
-        method: By name.
-        seed: Of everything random.
-        until_s: Where training ends.
-        tune_until_s: Where tuning ends.
-        place: Of its steps among all.
+        link_nodes: Size of the links it decides for.
+        method: Name of the method.
+        seed: Seed of all randomness.
+        until_s: End of training.
+        tune_until_s: End of tuning.
+        place: Location of its steps.
     """
 
     link_nodes: int
@@ -42,12 +42,12 @@ class Training:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
-    """What a process needs to train.
+    """The inputs of a process that trains.
 
     Attributes:
-        data: Decisions of all sizes of links.
-        settings: Bounds of the training; the seed is that of each.
-        folder: Where steps are kept.
+        data: Decisions for all link sizes.
+        settings: Bounds of the training; each training has its own seed.
+        folder: Where steps are stored.
     """
 
     data: HandOvers
@@ -58,11 +58,13 @@ class Work:
 def train_ahead(
     trainings: Sequence[Training], data: HandOvers, settings: TrainingSettings, steps: KeptSteps, executor: Executor
 ) -> None:
-    """Train, and leave the steps in their folder. One process of this machine is no gain, and does nothing.
+    """Trains, and stores the steps in their folder; with one local process it does nothing.
+
+    One process of this machine is no gain.
 
     Raises:
         ConfigurationError: A slice is empty, the data lack what a method needs, or a package is missing.
-        SlurmError: A job failed; steps that are done stay.
+        SlurmError: A job failed; finished steps stay.
     """
     pieces = together(trainings)
     if steps.folder is None or (isinstance(executor, Processes) and min(executor.workers, len(pieces)) < 2):
@@ -73,7 +75,10 @@ def train_ahead(
 
 
 def together(trainings: Sequence[Training]) -> list[tuple[Training, ...]]:
-    """Trainings, those in one tuple that share the pre-training of a network: who comes second finds it done."""
+    """Groups trainings that share the pre-training of a network.
+
+    The later ones of a group find it done.
+    """
     found: dict[tuple[object, ...], list[Training]] = {}
     for one in trainings:
         of_same_data = (one.link_nodes, one.seed, one.until_s, one.tune_until_s)
@@ -82,7 +87,7 @@ def together(trainings: Sequence[Training]) -> list[tuple[Training, ...]]:
 
 
 def _trainer(work: Work) -> Callable[[tuple[Training, ...]], list[str]]:
-    """What does one training after another, and gives their places."""
+    """Returns the function that does trainings in turn and returns their locations."""
 
     def train(trainings: tuple[Training, ...]) -> list[str]:
         for one in trainings:

@@ -1,7 +1,7 @@
-"""Choice by size of link: ``what-if``, unless something that is learnt is better beyond doubt.
+"""Choice by link size: ``what-if``, unless a learned method is better beyond doubt.
 
-A method takes its place only where, over all test months together, the 95 % interval of the paired difference in cost
-leaves out every loss, at every ratio of the costs. Among those that do, the one that saves most is taken.
+A method is chosen only where, over all test months together, the 95 % interval of the paired difference in cost
+excludes every loss, at every cost ratio. Among such methods, the one that saves most is chosen.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from mirage.provision.evaluation.score import ALL
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """How a method did against ``what-if`` at one ratio of the costs, over all months; negative where it did better.
+    """Result of a method against ``what-if`` at one cost ratio; negative where it is better.
+
+    It covers all months.
 
     Attributes:
-        interval: 95 % of the mean difference, paired by window; None from too few windows.
+        interval: 95 % of the mean difference, paired by window; None with too few windows.
     """
 
     method: str
@@ -31,12 +33,12 @@ class Tried:
 
     @property
     def excludes_a_loss(self) -> bool:
-        """Whether the interval leaves out every loss."""
+        """Whether the interval excludes every loss."""
         return self.interval is not None and self.interval[1] < 0
 
     @property
     def words(self) -> str:
-        """In words, hours a hand-over."""
+        """The result in words, in hours a hand-over."""
         ratio = "free overlap" if self.cost_ratio is None else f"{self.cost_ratio:g}:1"
         between = "no interval" if self.interval is None else f"{self.interval[0]:+.2f} … {self.interval[1]:+.2f}"
         return f"{self.cost:+.2f} ({between}) at {ratio}"
@@ -44,12 +46,12 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was chosen for one size of link, and why.
+    """The method chosen for one link size, and the reason.
 
     Attributes:
         method: The method, or ``what-if``.
         reason: In words.
-        tried: How every method did at every ratio.
+        tried: Results of every method at every cost ratio.
     """
 
     link_nodes: int
@@ -63,12 +65,12 @@ class Choice:
 
 
 def choose(link_nodes: int, differences: Sequence[Difference], methods: Sequence[str]) -> Choice:
-    """The method of one size of link.
+    """Chooses the method of one link size.
 
     Args:
         link_nodes: The size.
-        differences: Of everything that was tried against ``what-if``, by size, load, month and ratio.
-        methods: Those that may be chosen.
+        differences: Differences of everything from ``what-if``, by size, load, month and cost ratio.
+        methods: The methods that may be chosen.
     """
     tried = tuple(
         Tried(found.policy, found.cost_ratio, found.windows, found.cost, found.cost_95)
@@ -85,6 +87,4 @@ def choose(link_nodes: int, differences: Sequence[Difference], methods: Sequence
         return Choice(link_nodes, WHAT_IF, "nothing was tried", tried)
     near = min(of_method, key=lambda method: sum(one.cost for one in of_method[method]) if of_method[method] else 0.0)
     words = ", ".join(one.words for one in of_method[near])
-    return Choice(
-        link_nodes, WHAT_IF, f"nothing that is learnt costs less beyond doubt; nearest is {near}: {words}", tried
-    )
+    return Choice(link_nodes, WHAT_IF, f"no learned method costs less beyond doubt; nearest is {near}: {words}", tried)

@@ -1,4 +1,4 @@
-"""Learning curves as TensorBoard reads them: event files, one run for each training."""
+"""Learning curves for TensorBoard: event files, one run for each training."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mirage.errors import ConfigurationError
 
 
 def write_event_files(curves: Mapping[str, NDArray[Any]], folder: Path) -> None:
-    """One event file for each training, in a folder of its name.
+    """Writes one event file for each training, in a folder of its name.
 
     Args:
         curves: ``training/curve`` → its values by round.
-        folder: Where ``tensorboard --logdir`` finds them; what was there stays.
+        folder: The folder for ``tensorboard --logdir``; existing files stay.
 
     Raises:
         ConfigurationError: TensorBoard is not installed, or the folder cannot be written.

@@ -1,4 +1,4 @@
-"""Folds of a rolling origin: train, tune on what came last before a month, test on the month."""
+"""Folds of a rolling origin: train, tune on the time just before a month, test on it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from mirage.learn.dataset.read import known_by
 from mirage.learn.hand_overs import HandOvers
 
 FEWEST_MONTHS = 3
-"""One month asks for the wrong insurance: the load of the next is another."""
+"""Smallest number of test months: a choice by one month fits its load, and the next month's load differs."""
 
 TUNE_S = 30 * DAY_S
-"""A tuning slice is no longer than this."""
+"""Largest duration of a tuning slice."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fold:
-    """One month, and what could be learnt before it.
+    """One month, and the data known before it.
 
     Attributes:
         month: ``2023-03``.
-        train: Windows of which all was known when the tuning slice began.
-        tune: Later windows of which all was known when the month began.
-        test: Windows whose present link was submitted in the month.
+        train: Windows of which all was known at the start of the tuning slice.
+        tune: Later windows of which all was known at the start of the month.
+        test: Windows with a present link submitted in the month.
     """
 
     month: str
@@ -36,7 +36,7 @@ class Fold:
 
 
 def split(data: HandOvers, train_until_s: int, tune_until_s: int) -> tuple[HandOvers, HandOvers]:
-    """Windows to train on and later ones to tune on; of each all was known by its moment.
+    """Splits windows into training and later tuning data, each known by its moment.
 
     Raises:
         ConfigurationError: One of them is empty.
@@ -53,7 +53,7 @@ def split(data: HandOvers, train_until_s: int, tune_until_s: int) -> tuple[HandO
 
 
 def fold(data: HandOvers, month: str) -> Fold:
-    """What a month is tested with.
+    """The fold of a test month.
 
     Raises:
         ConfigurationError: The month has no windows, or there are none to train or to tune on.
@@ -67,7 +67,10 @@ def fold(data: HandOvers, month: str) -> Fold:
 
 
 def tune_since_s(data: HandOvers, until_s: int) -> int:
-    """Where the tuning slice before a moment begins: a month before it, or a third of the time where that is less."""
+    """Start of the tuning slice before a moment: a month before, or a third of the time.
+
+    The shorter of both counts.
+    """
     covered_s = max(until_s - int(data.window_s.min()), 0) if len(data) else 0
     return until_s - min(TUNE_S, covered_s // 3)
 
@@ -79,7 +82,7 @@ def last_months(until_s: int, count: int = FEWEST_MONTHS) -> tuple[str, ...]:
 
 
 def shifted(month: str, by: int) -> str:
-    """A month so many later."""
+    """The month that is ``by`` months later."""
     year, number = (int(word) for word in month.split("-"))
     months = 12 * year + number - 1 + by
     return f"{months // 12:04d}-{months % 12 + 1:02d}"
@@ -89,26 +92,24 @@ def month_begin_s(month: str) -> int:
     """When a month begins, UTC.
 
     Raises:
-        ConfigurationError: It is no month such as ``2023-03``.
+        ConfigurationError: It is not a month such as ``2023-03``.
     """
     try:
         return int(datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC).timestamp())
     except ValueError:
-        raise ConfigurationError(f"{month!r} is no month; write it as 2023-03") from None
+        raise ConfigurationError(f"{month!r} is not a month; write it as 2023-03") from None
 
 
 def check_months(months: Sequence[str]) -> None:
-    """Refusal of too few months to choose by.
+    """Rejects too few months to choose by.
 
     Raises:
-        ConfigurationError: Fewer than three, or one that is none.
+        ConfigurationError: There are fewer than three, or one is not a month.
     """
     for month in months:
         month_begin_s(month)
     if len(set(months)) < FEWEST_MONTHS:
-        raise ConfigurationError(
-            f"a choice needs at least {FEWEST_MONTHS} months to test on, got {', '.join(months)}: one month says little"
-        )
+        raise ConfigurationError(f"a choice needs at least {FEWEST_MONTHS} months to test on, got {', '.join(months)}")
 
 
 def iso(time_s: int) -> str:

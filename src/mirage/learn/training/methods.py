@@ -1,4 +1,4 @@
-"""Methods of learning by name: one line each, imported when one is used."""
+"""Methods of learning by name, each imported when used."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from mirage.learn.packages import check_packages, installed_version
 from mirage.learn.regression.model import Model, Steps, TrainingSettings
 
 Trainer = Callable[[HandOvers, HandOvers, TrainingSettings, Steps], Model]
-"""Takes decisions, later ones to tune on, settings, and where steps are kept; gives the model."""
+"""Takes decisions, later ones to tune on, settings, and stored steps; returns the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How a model is trained, and how it is read from a file.
+    """A method: how a model is trained, and how it is read from a file.
 
     Attributes:
-        trainer: Where the trainer is, ``module:function``.
-        model: Where the model's class is, ``module:class``, with ``from_arrays``.
+        trainer: The training function, ``module:function``.
+        model: The model's class, ``module:class``, with ``from_arrays``.
         summary: One line for menus.
         package: The module that it is trained with.
         forecast: Whether it reads a forecast.
-        body: Networks with one body share its pre-training; None of other methods.
+        body: Body of a network; networks with one body share its pre-training. None for other methods.
     """
 
     trainer: str
@@ -37,12 +37,12 @@ class Method:
     body: str | None = None
 
     def train(self) -> Trainer:
-        """The trainer."""
+        """Imports the trainer."""
         trainer: Trainer = _found(self.trainer)
         return trainer
 
     def model_class(self) -> type[Model]:
-        """The model's class."""
+        """Imports the model's class."""
         kind: type[Model] = _found(self.model)
         return kind
 
@@ -51,7 +51,7 @@ _ROOM = "mirage.learn.regression"
 
 
 def _network(name: str, summary: str) -> Method:
-    """A method that trains a network; those of 2023 see no forecast, and have bodies of their own."""
+    """A method that trains a network; those of 2023 use no forecast and have own bodies."""
     trainer = f"mirage.learn.reinforcement.network_methods:train_{name.replace('-', '_')}"
     model = "mirage.learn.networks.trained_network:TrainedNetwork"
     published = name.endswith("-2023")
@@ -63,7 +63,7 @@ METHODS: dict[str, Method] = {
     "correction": Method(
         f"{_ROOM}.correction:train_correction",
         f"{_ROOM}.correction:CorrectedForecast",
-        "what came of such forecasts: quantiles of the forecast, corrected",
+        "quantiles of the forecast, corrected by past outcomes of forecasts",
         "xgboost",
         forecast=True,
     ),
@@ -101,30 +101,36 @@ METHODS: dict[str, Method] = {
         "xgboost",
     ),
     "transformer": _network("transformer", "transformer over 24 hours of the queue: the outcome's distribution"),
-    "transformer-dqn": _network("transformer-dqn", "the same, fine-tuned by double DQN"),
-    "transformer-pg": _network("transformer-pg", "the same, fine-tuned by policy gradient (PPO)"),
+    "transformer-dqn": _network("transformer-dqn", "transformer over 24 hours of the queue, fine-tuned by double DQN"),
+    "transformer-pg": _network(
+        "transformer-pg", "transformer over 24 hours of the queue, fine-tuned by policy gradient (PPO)"
+    ),
     "moe": _network("moe", "mixture of experts over 24 hours of the queue: the outcome's distribution"),
-    "moe-dqn": _network("moe-dqn", "the same, fine-tuned by double DQN"),
-    "moe-pg": _network("moe-pg", "the same, fine-tuned by policy gradient (PPO)"),
+    "moe-dqn": _network("moe-dqn", "mixture of experts over 24 hours of the queue, fine-tuned by double DQN"),
+    "moe-pg": _network("moe-pg", "mixture of experts over 24 hours of the queue, fine-tuned by policy gradient (PPO)"),
     "transformer-dqn-2023": _network(
         "transformer-dqn-2023", "transformer, regression and threshold, as in Mirage, SC'23"
     ),
-    "transformer-pg-2023": _network("transformer-pg-2023", "the same, frozen, under a layer trained by REINFORCE"),
+    "transformer-pg-2023": _network(
+        "transformer-pg-2023", "transformer, frozen, under a layer trained by REINFORCE, as in Mirage, SC'23"
+    ),
     "moe-dqn-2023": _network("moe-dqn-2023", "mixture of experts, regression and threshold, as in Mirage, SC'23"),
-    "moe-pg-2023": _network("moe-pg-2023", "the same, frozen, under a layer trained by REINFORCE"),
+    "moe-pg-2023": _network(
+        "moe-pg-2023", "mixture of experts, frozen, under a layer trained by REINFORCE, as in Mirage, SC'23"
+    ),
 }
-"""Name → how it is trained."""
+"""Name → method."""
 
 
 SPLIT_BY = ("mirage.learn.training.folds", "mirage.learn.training.trained")
-"""Modules that say what a method learns from, and what is kept beside its model: as much a part of a training as it."""
+"""Modules that select a method's training data and what is stored with its model; training keys include them."""
 
 
 def method_named(name: str) -> Method:
-    """A method by its name.
+    """Finds a method by its name.
 
     Raises:
-        UnknownName: There is none; the message lists the known ones.
+        UnknownName: The method does not exist; the message lists the known ones.
     """
     if name not in METHODS:
         raise UnknownName("method", name, METHODS)
@@ -132,20 +138,20 @@ def method_named(name: str) -> Method:
 
 
 def versions(names: Iterable[str]) -> tuple[str, ...]:
-    """The versions of the packages that methods are trained with, numpy among them; empty for one that is absent."""
+    """Versions of the packages of some methods and of numpy; empty for missing packages."""
     packages = sorted({"numpy", *(METHODS[name].package for name in names)})
     return tuple(f"{package} {installed_version(package)}" for package in packages)
 
 
 def check_installed(names: Iterable[str]) -> None:
-    """See, before hours of work, that all is installed that training needs.
+    """Checks, before hours of work, that all packages for training are installed.
 
     Args:
         names: The methods.
 
     Raises:
-        ConfigurationError: A package is not.
-        UnknownName: There is no such method.
+        ConfigurationError: A package is missing.
+        UnknownName: A method does not exist.
     """
     if packages := [method_named(name).package for name in names]:
         check_packages("training", ["pyarrow", "safetensors", *packages])

@@ -1,4 +1,4 @@
-"""``what-if`` in the windows of the test months: what everything that is learnt is compared with."""
+"""``what-if`` in the windows of the test months: the reference of all learned methods."""
 
 from __future__ import annotations
 
@@ -30,18 +30,21 @@ def play_what_if(
     progress: Callable[[int, int], None] | None = None,
     resume_dir: Path | None = None,
 ) -> dict[int, tuple[Trial, ...]]:
-    """Nodes of a link → the windows from the first to the last of some months, as ``what-if`` played them.
+    """Plays ``what-if`` in the windows from the first to the last of some months.
 
     Args:
         scenario: The cluster, its queue and the trace of the data.
-        protocol: Of the data; all its windows.
-        links: Sizes of links.
-        months: To test on, in any order.
-        costs: Every one is weighed.
-        seed: Of the data and of the futures.
-        executor: Who plays the windows; None for this process.
-        progress: Told of windows that are done.
-        resume_dir: Where windows are kept as they are done.
+        protocol: The protocol of the data, with all its windows.
+        links: Link sizes.
+        months: Test months, in any order.
+        costs: Every cost is played.
+        seed: The seed of the data and of the futures.
+        executor: Plays the windows; None for this process.
+        progress: Called as windows are finished.
+        resume_dir: Where finished windows are stored.
+
+    Returns:
+        Nodes of a link → windows.
 
     Raises:
         ConfigurationError: No window lies in these months, or the data were made of another trace.

@@ -1,8 +1,8 @@
-"""Rolling origin: every method trained before each month, tuned on the last third of that, and tested on the month.
+"""Rolling origin: every method is trained before each month, and tested on the month.
 
-Nothing is simulated for it: the outcome of every decision is in the data, so that what a model would have made of a
-window is read off at the first decision at which it submits. Only ``what-if`` has been played before, in the same
-windows; it names moments between decisions, and its outcomes there are kept.
+Tuning uses the time just before the month. Nothing is simulated: the data have the outcome of every decision, so a
+model's result in a window is read off at the first decision at which it submits. Only ``what-if`` has been played
+before, in the same windows; it chooses moments between decisions, and its outcomes there are stored.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from mirage.provision.evaluation.study import Trial
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a rolling origin tries.
+    """The methods, months, costs and seeds of a rolling origin.
 
     Attributes:
-        methods: By name.
-        months: To test on.
-        costs: What hours of interruption and overlap cost.
-        seeds: Every method is trained with each; the seed stands behind the name of all but the first.
+        methods: Names of methods.
+        months: Test months.
+        costs: Costs of hours of interruption and overlap.
+        seeds: Every method is trained with each; all but the first seed are appended to the name.
     """
 
     methods: tuple[str, ...]
@@ -49,22 +49,22 @@ class Plan:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of all that is tried."""
+        """The names of all methods with seeds."""
         return tuple(self.label(method, seed) for method in self.methods for seed in self.seeds)
 
 
 def try_methods(
     data: HandOvers, plan: Plan, settings: TrainingSettings, steps: KeptSteps, played: Mapping[int, Trial] | None = None
 ) -> tuple[Trial, ...]:
-    """The windows of all test months, with what each method chose, in order of time.
+    """The windows of all test months, with each method's choices, in order of time.
 
     Args:
         data: Decisions about links of one size.
-        plan: What is tried.
+        plan: The methods to try.
         settings: Seed and bounds of the training.
-        steps: Where steps are kept.
-        played: When the present link was submitted → the window as other policies played it; windows that they did
-            not play are left out. None to have only what is learnt.
+        steps: Where steps are stored.
+        played: Submission of the present link → the window as other policies played it; windows that they did not play
+            are left out. None to have learned methods only.
 
     Raises:
         ConfigurationError: A month has no windows, or there is nothing to train on before it.
@@ -78,7 +78,7 @@ def try_methods(
 
 
 def trials_of(part: Part, label: str, data: HandOvers, costs: Sequence[Cost]) -> list[Trial]:
-    """The windows of some data, with what one model chooses at each cost."""
+    """The windows of some data, with one model's choice at each cost."""
     assert part.model is not None
     seen = seen_in(data)
     rows = {Candidate(label, cost).key: submitted_rows(part.model.submits(seen, cost), data) for cost in costs}
@@ -86,7 +86,7 @@ def trials_of(part: Part, label: str, data: HandOvers, costs: Sequence[Cost]) ->
 
 
 def submitted_rows(submits: Flags, data: HandOvers) -> Ints:
-    """Shape (windows,): the first row of each window at which a model submits, the last one at the latest."""
+    """Shape (windows,): the first row of each window at which a model submits, or the last."""
     edges = data.windows()
     decided = submits.copy()
     decided[edges[1:] - 1] = True
@@ -110,10 +110,10 @@ def _choices_of(of_month: Fold, plan: Plan, settings: TrainingSettings, steps: K
 
 
 def outside_share(part: Part, data: HandOvers) -> float:
-    """Share of decisions with a choice that lie outside what a model was trained on.
+    """Share of decisions with a choice that lie outside a model's training data.
 
     Raises:
-        ConfigurationError: The data tell nothing of repeats, and the model asks for them.
+        ConfigurationError: The data have no repeats, and the model needs them.
     """
     of_choices = data[data.remaining_s > 0]
     if part.ranges is None or not len(of_choices):
@@ -123,23 +123,23 @@ def outside_share(part: Part, data: HandOvers) -> float:
     if part.repeats is not None:
         if of_choices.repeats is None:
             raise ConfigurationError(
-                "the data do not tell how much users repeat themselves, as an older version made them; make them again"
+                "the data do not have the users' shares of repeats, as an older version made them; make them again"
             )
         found |= np.array([part.repeats.outside(row) is not None for row in of_choices.repeats])
     return float(found.mean())
 
 
 def trials_from(data: HandOvers, chosen: Mapping[str, Ints], played: Mapping[int, Trial] | None) -> list[Trial]:
-    """A trial for each window of the data, with what was chosen in it.
+    """A trial for each window of the data, with the choices in it.
 
     Args:
         data: Decisions about links of one size.
         chosen: Candidate's key → the row of every window at which it submits.
-        played: When the present link was submitted → the window as other policies played it; windows that they did
-            not play are left out. None to have only what is chosen here.
+        played: Submission of the present link → the window as other policies played it; windows that they did not play
+            are left out. None to have the given choices only.
 
     Raises:
-        ConfigurationError: A window was played otherwise than in the data.
+        ConfigurationError: A window was played differently from the data.
     """
     edges = data.windows()
     found = []
@@ -155,8 +155,8 @@ def trials_from(data: HandOvers, chosen: Mapping[str, Ints], played: Mapping[int
         places = {key: int(np.searchsorted(decisions_s, time_s)) for key, time_s in times_s.items()}
         if any(decisions_s[min(place, len(decisions_s) - 1)] != times_s[key] for key, place in places.items()):
             raise ConfigurationError(
-                f"window {trial.episode.window} was played otherwise than in the data: give the same trace, machine, "
-                "discipline and step as those were made with"
+                f"window {trial.episode.window} was played differently from the data: give the trace, machine, "
+                "discipline and step that the data were made with"
             )
         found.append(replace(trial, chosen=trial.chosen | places))
     return found

@@ -1,4 +1,4 @@
-"""Steps of a training that survive a power cut: each is on the disk when it is done, and done once."""
+"""Steps of a training that survive a power cut: each is stored when done, and done once."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from mirage.source_digest import source_digest
 from mirage.whole_file import write_whole
 
 CURVE = "curve/"
-"""Arrays of a step that begin so are learning curves."""
+"""Prefix of a step's arrays that are learning curves."""
 
 
 @dataclass(slots=True)
 class KeptSteps:
-    """Steps in a folder, one file each; a file that is cut short is made again.
+    """Steps in a folder, one file each; a truncated file is made again.
 
     Attributes:
-        folder: Where; None to keep nothing.
-        progress: Told the name of every step that is done.
+        folder: Where steps are stored; None to store nothing.
+        progress: Called with the name of every finished step.
         curves: The learning curves of all steps so far, by step and curve.
-        place: Of these steps among all, for names.
+        place: Location of these steps among all, for names.
     """
 
     folder: Path | None = None
@@ -40,22 +40,22 @@ class KeptSteps:
     place: str = ""
 
     def under(self, place: str) -> Self:
-        """Steps of a part of the work, in a folder of their own; curves and progress are shared."""
+        """Steps of a part of the work, in a subfolder; curves and progress are shared."""
         whole = f"{self.place}/{place}" if self.place else place
         return type(self)(self.folder, self.progress, self.curves, whole)
 
     @property
     def checkpoints(self) -> Path | None:
-        """As ``Steps`` says: the folder around that of these steps, whose neighbours learn from the same data."""
+        """The parent folder of these steps; its other steps learn from the same data."""
         return None if self.folder is None else self.folder / self.place.rpartition("/")[0]
 
     def tell(self, words: str) -> None:
-        """As ``Steps`` says."""
+        """Reports the progress of a long step."""
         if self.progress is not None:
             self.progress(f"{self.place}, {words}" if self.place else words)
 
     def done(self, name: str, make: Callable[[], Mapping[str, NDArray[Any]]]) -> Arrays:
-        """What a step makes, made now or read back.
+        """The arrays of a step, made now or read back.
 
         Raises:
             ConfigurationError: The folder cannot be written.
@@ -76,7 +76,7 @@ class KeptSteps:
 
 
 def training_key(data: HandOvers, *said: object) -> str:
-    """Digest of all that determines a training: the data, what was asked for, and the code that trains."""
+    """Digest of everything that determines a training: data, settings, and training code."""
     digest = hashlib.sha256(repr((__version__, versions(METHODS), said)).encode())
     for values in (data.window_s, data.link_nodes, data.time_s, data.outcome_s, data.features, data.snapshots):
         digest.update(np.ascontiguousarray(values).tobytes())
@@ -86,7 +86,7 @@ def training_key(data: HandOvers, *said: object) -> str:
 
 
 def _read(path: Path) -> dict[str, NDArray[Any]] | None:
-    """What a file holds; None where there is none, or it cannot be read."""
+    """The arrays in a file; None if it does not exist or cannot be read."""
     import safetensors.numpy
 
     try:
@@ -103,4 +103,4 @@ def _write(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, safetensors.numpy.save(whole))
     except OSError as error:
-        raise ConfigurationError(f"cannot keep steps of the training in {path.parent}: {error.strerror}") from error
+        raise ConfigurationError(f"cannot store steps of the training in {path.parent}: {error.strerror}") from error

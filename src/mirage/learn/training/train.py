@@ -1,4 +1,4 @@
-"""Training of a policy: a model for every size of link, by one method, or each by the method that was chosen for it.
+"""Training of a policy: a model for every link size, by one method or by the chosen ones.
 
 trained = train_policy({1: "correction", 8: "correction"}, data, Slices(until_s, tune_until_s), said)
 trained.save("model")
@@ -32,11 +32,11 @@ from mirage.provision.evaluation.study import Trial
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """What is learnt from: windows that are over by then, and later ones to tune on.
+    """The training data: windows that are over by a time, and later ones to tune on.
 
     Attributes:
-        until_s: Where training ends.
-        tune_until_s: Where tuning ends; nothing later is looked at.
+        until_s: End of training.
+        tune_until_s: End of tuning; nothing later is used.
     """
 
     until_s: int
@@ -45,11 +45,11 @@ class Slices:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a card is to say beside what training finds.
+    """Values for a card, besides the results of training.
 
     Attributes:
         trace: Name of the trace.
-        futures: Of the forecasts in the data; 0 where there are none.
+        futures: Futures of the forecasts in the data; 0 without forecasts.
     """
 
     trace: str
@@ -58,11 +58,11 @@ class Said:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tried:
-    """What a rolling origin came to.
+    """The result of a rolling origin.
 
     Attributes:
-        evaluation: Everything that was tried, and ``what-if``, in the windows of the test months.
-        choices: By size of link.
+        evaluation: All methods and ``what-if`` in the windows of the test months.
+        choices: Choices by link size.
     """
 
     evaluation: Evaluation
@@ -81,21 +81,21 @@ def train_policy(
     tuned: bool = True,
     executor: Executor | None = None,
 ) -> Trained:
-    """A policy with a model for every size of link.
+    """Trains a policy with a model for every link size.
 
     Args:
         methods: Nodes of a link → method; ``what-if`` for none.
         data: Decisions about links of these sizes.
-        slices: What is learnt from.
-        said: What the card is to say.
+        slices: Training and tuning data.
+        said: Values for the card.
         settings: Seed and bounds.
-        steps: Where steps are kept.
+        steps: Where steps are stored.
         chosen: How the methods were chosen, for the card.
-        tuned: Whether the card tells how the models did on the tuning slice; a published network takes minutes.
-        executor: Who trains, where steps are kept; None for this process.
+        tuned: Whether the card has results on the tuning slice; a published network takes minutes.
+        executor: Trains, if steps are stored in a folder; None for this process.
 
     Raises:
-        UnknownName: There is no such method.
+        UnknownName: A method does not exist.
         ConfigurationError: A slice is empty, the data lack what a method needs, or a package is missing.
     """
     settings, steps = settings or TrainingSettings(), steps or KeptSteps()
@@ -119,7 +119,10 @@ def train_policy(
 
 
 def tuned_figures(part: Part, tune: HandOvers) -> dict[str, float]:
-    """How a model does on the tuning slice, at equal costs: it was tuned there, so that later it does worse."""
+    """Results of a model on the tuning slice, at equal costs.
+
+    The model was tuned there, so later results are worse.
+    """
     row = score(trials_of(part, "model", tune, (Cost(),)), ["model"], [Cost()])[0]
     assert row.load == ALL
     found = {"interruption_h": row.interruption_h, "overlap_h": row.overlap_h, "windows": float(row.windows)}
@@ -134,18 +137,18 @@ def try_and_choose(
     steps: KeptSteps | None = None,
     executor: Executor | None = None,
 ) -> Tried:
-    """The method of every size of link, by rolling origin.
+    """Tries methods by rolling origin, and chooses one for every link size.
 
     Args:
         data: Decisions.
         plan: Methods, months, costs and seeds.
         played: Nodes of a link → windows of the test months as ``what-if`` played them, with every cost of the plan.
         settings: Bounds of the training.
-        steps: Where steps are kept.
-        executor: Who trains, where steps are kept; None for this process.
+        steps: Where steps are stored.
+        executor: Trains, if steps are stored in a folder; None for this process.
 
     Raises:
-        ConfigurationError: Too few months, or one of them has no windows or nothing to train on before it.
+        ConfigurationError: There are too few months, or one has no windows or nothing to train on before it.
     """
     check_months(plan.months)
     settings, steps = settings or TrainingSettings(), steps or KeptSteps()
@@ -164,7 +167,7 @@ def try_and_choose(
 
 
 def _tries(nodes: int, data: HandOvers, plan: Plan) -> Iterator[Training]:
-    """The trainings of a rolling origin for one size of link."""
+    """The trainings of a rolling origin for one link size."""
     of_size = data[data.link_nodes == nodes]
     for month, method, seed in product(plan.months, plan.methods, plan.seeds):
         begin_s = month_begin_s(month)
@@ -173,5 +176,5 @@ def _tries(nodes: int, data: HandOvers, plan: Plan) -> Iterator[Training]:
 
 
 def _origin(nodes: int) -> str:
-    """The place of the steps of a size's rolling origin."""
+    """The location of the steps of a link size's rolling origin."""
     return f"rolling-origin/{nodes}"

@@ -1,4 +1,4 @@
-"""Trained policies in model files: a model for each size of link, the ranges it has seen, and a card."""
+"""Trained policies in model files: a model for each link size, ranges, and a card."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from mirage.predict.model_file import Feature, ModelCard, TrainedOn, read_model_
 
 KIND, SCHEMA = "hand-overs", 1
 WHAT_IF = "what-if"
-"""The method of a size of link for which nothing that is learnt has been shown to be better."""
+"""The method of a link size for which no learned method has been shown to be better."""
 
 _UNITS = {"_h": "h", "_s": "s", "_nodes": "nodes", "_share": "1"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """What decides about links of one size.
+    """The model for links of one size.
 
     Attributes:
         method: Its name; ``WHAT_IF`` without a model.
         model: The model.
-        ranges: Of the features that it reads; of none where it reads the history.
-        repeats: Of how much users repeated themselves; None where it has no ranges, or its data told nothing of that.
+        ranges: Training ranges of the features it reads; of none where it reads the history.
+        repeats: Training ranges of repeats; None where it has no ranges, or its data have no repeats.
     """
 
     method: str
@@ -48,10 +48,10 @@ class Trained:
     """A trained policy.
 
     Attributes:
-        parts: Nodes of a link → what decides about it.
-        trained_on: What it has seen.
+        parts: Nodes of a link → its part.
+        trained_on: Its training data.
         figures: Validation figures by name.
-        futures: Of the forecasts that it has learnt from; 0 where there were none.
+        futures: Futures of the forecasts in its training data; 0 without forecasts.
         chosen: How the methods were chosen, for the card; JSON values.
     """
 
@@ -63,7 +63,7 @@ class Trained:
 
     @property
     def card(self) -> ModelCard:
-        """The card of its file."""
+        """The card of the model file."""
         inputs = dict.fromkeys(name for part in self.parts.values() if part.model for name in part.model.inputs)
         sizes = {
             str(nodes): {
@@ -79,7 +79,7 @@ class Trained:
         return ModelCard(KIND, SCHEMA, features, self.trained_on, self.figures, settings)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it in one step.
+        """Writes the model file in one step.
 
         Raises:
             OSError: The file cannot be written.
@@ -96,11 +96,11 @@ class Trained:
 
 
 def read_trained(path: str | os.PathLike[str]) -> Trained:
-    """The trained policy that a file holds.
+    """Reads the trained policy in a file.
 
     Raises:
         ConfigurationError: A package that its models need is not installed.
-        ModelFileError: There is no such file, it is damaged, holds another model, or one of a newer version.
+        ModelFileError: The file does not exist, is damaged, holds another model, or one of a newer version.
     """
     file = read_model_file(path, KIND, SCHEMA)
     try:
@@ -115,18 +115,18 @@ def read_trained(path: str | os.PathLike[str]) -> Trained:
 def train_part(
     method: str, data: HandOvers, tune: HandOvers, settings: TrainingSettings, steps: KeptSteps | None = None
 ) -> Part:
-    """A model of one size of link, and the ranges of what it has seen.
+    """Trains a model for one link size; returns it with its training ranges.
 
     Args:
-        method: By name.
+        method: Name of the method.
         data: Decisions about links of that size.
-        tune: Later ones.
+        tune: Later decisions.
         settings: Seed and bounds.
-        steps: Where steps are kept.
+        steps: Where steps are stored.
 
     Raises:
-        UnknownName: There is no such method.
-        ConfigurationError: The data lack what it needs, or a package is missing.
+        UnknownName: The method does not exist.
+        ConfigurationError: The data lack an input of the method, or a package is missing.
     """
     model = method_named(method).train()(data, tune, settings, steps or KeptSteps())
     if not model.inputs:
@@ -136,20 +136,20 @@ def train_part(
 
 
 def _repeats(*parts: HandOvers) -> Ranges | None:
-    """How much users repeated themselves in some data; None where nothing tells it."""
+    """Ranges of the repeats in some data; None where none are known."""
     told = [part.repeats for part in parts if part.repeats is not None and part.tells_repeats]
     return Ranges.of(np.concatenate(told), REPEATS, REPEATS_BEYOND) if told else None
 
 
 def _part(nodes: str, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Part:
-    """What decides about one size, from a file."""
+    """Reads the part of one link size from a file."""
     method = str(said["method"])
     if method == WHAT_IF:
         return Part(method)
     if method not in METHODS:
         raise ValueError(f"unknown method {method}")
     model = METHODS[method].model_class().from_arrays(_within(arrays, f"{nodes}/model/"), said["settings"])
-    inputs, repeats = tuple(said["inputs"]), tuple(said.get("repeats", ()))  # older files tell of no repeats
+    inputs, repeats = tuple(said["inputs"]), tuple(said.get("repeats", ()))  # older files have no repeats
     return Part(
         method,
         model,

@@ -1,1 +1,1 @@
-"""Comparison of everything: methods trained before each month, then played in it beside policies and bounds."""
+"""Comparison: methods trained before each month, then played with policies and bounds."""

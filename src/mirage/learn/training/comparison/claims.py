@@ -1,7 +1,7 @@
-"""The claims of the paper, held against what was played.
+"""The claims of the paper, tested on the windows that were played.
 
-Its abstract (Mirage, SC'23) says that provisioning cuts interruption by 17 to 100 %, and leaves 23 to 76 % of jobs
-without any, over load levels.
+Its abstract (Mirage, SC'23) claims that provisioning cuts interruption by 17 to 100 %, and that 23 to 76 % of jobs have
+none, over load levels.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mirage.provision.evaluation.score import classes, outcome, reactive, submis
 from mirage.provision.evaluation.study import Trial
 
 LEAST_LESS, LEAST_WITHOUT = 0.17, 0.23
-"""The least of both claims: so much less interruption, and so many hand-overs without any."""
+"""The lower bounds of both claims: the cut of interruption, and the share of hand-overs without any."""
 
 HOLDS, FAILS, OPEN = "holds", "fails", "open"
 
@@ -27,13 +27,13 @@ _NOTHING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one policy did for one size of link and one load class. Means over windows, in hours.
+    """Result of one policy for one link size and one load class; means over windows, in hours.
 
     Attributes:
         reactive_h: Interruption of the reactive chain.
-        less: By what share of that there was less interruption; None where the reactive chain had none.
-        less_95: 95 % interval of it; None from too few windows.
-        without: Share of hand-overs without interruption, of which the reactive chain had ``reactive_without``.
+        less: The share by which interruption was cut; None where the reactive chain had none.
+        less_95: 95 % interval of it; None with too few windows.
+        without: Share of hand-overs without interruption; that of the reactive chain is ``reactive_without``.
     """
 
     policy: str
@@ -51,12 +51,12 @@ class Claim:
 
     @property
     def less_verdict(self) -> str:
-        """Whether interruption is cut by the least that is claimed: ``holds``, ``fails``, or ``open``."""
+        """Whether interruption is cut by the claimed minimum: ``holds``, ``fails``, ``open``."""
         return _verdict(self.less_95, LEAST_LESS)
 
     @property
     def without_verdict(self) -> str:
-        """The same of hand-overs without interruption."""
+        """Whether hand-overs without interruption reach the claimed minimum."""
         return _verdict(self.without_95, LEAST_WITHOUT)
 
     def to_json(self) -> dict[str, Any]:
@@ -65,10 +65,10 @@ class Claim:
 
 
 def claims(trials: Sequence[Trial], policies: Sequence[str], cost: Cost) -> list[Claim]:
-    """What policies did for one size of link: policy × load class.
+    """Results of policies for one link size: policy × load class.
 
     Args:
-        cost: What those that weigh one are told.
+        cost: The cost for policies that weigh one.
     """
     stretches, base = Stretches.of(submissions_s(trials)), reactive(trials)
     found = []
@@ -100,7 +100,10 @@ def claims(trials: Sequence[Trial], policies: Sequence[str], cost: Cost) -> list
 
 
 def _capped(interval: Interval | None) -> Interval | None:
-    """A share is no more than one; where it is the same in all stretches of time, these tell nothing of its spread."""
+    """Caps the interval of a share at one; None for an interval without width.
+
+    A share that is equal in all stretches of time has no known spread.
+    """
     if interval is None or interval[1] - interval[0] < _NOTHING:
         return None
     return interval[0], min(interval[1], 1.0)

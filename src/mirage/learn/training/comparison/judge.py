@@ -1,10 +1,10 @@
-"""Comparison: every method trained before each month, everything played in it, and judged together.
+"""Comparison: methods trained before each month, all policies played in it, and judged.
 
 models = train_models(data, data_key, plan, said, settings, folder / "models")
 comparison = judged(plan, play(world, plan, models))
 
-What is judged is what runs: methods are played from their model files as an agent makes them, not read off the labels
-that they have learnt from.
+The judged policies are those that run: methods are played from their model files, as an agent makes them, not read off
+the labels of their training data.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from mirage.provision.evaluation.score import ALL, REACTIVE, Row, outcome, score
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What came out.
+    """The results of a comparison.
 
     Attributes:
-        evaluation: Of all seeds together.
+        evaluation: Evaluation over all seeds.
         against_reactive: Every policy less ``reactive``, over all loads and months.
-        seeds: Seed → rows over all loads of what is random.
-        claims: What the published methods and ours did, as the paper's abstract puts it, at the first cost.
-        alike: Nodes of a link → policies of one kind that did the same in every window, together.
-        under_load: What everything gained in medium and heavy load.
+        seeds: Seed → rows over all loads of policies with randomness.
+        claims: The claims of the paper's abstract for the published methods and ours, at the first cost.
+        alike: Nodes of a link → groups of policies of one kind that acted alike in every window.
+        under_load: Gains in medium and heavy load.
     """
 
     plan: Plan
@@ -60,15 +60,15 @@ class Comparison:
 
 
 def judged(plan: Plan, trials: Trials, against: str | None = None) -> Comparison:
-    """Judge what was played.
+    """Judges the windows that were played.
 
     Args:
-        plan: What was compared.
-        trials: As ``play`` gives them: seed by seed.
-        against: What all are compared with; None for ``what-if``, where it was played.
+        plan: The plan of the comparison.
+        trials: Windows from ``play``, seed by seed.
+        against: The policy that all are compared with; None for ``what-if``, where it was played.
 
     Raises:
-        ConfigurationError: It is none of what was compared.
+        ConfigurationError: ``against`` is not among the compared policies.
     """
     names, costs = plan.names, plan.costs
     base = compared_with(names, against)
@@ -86,7 +86,7 @@ def judged(plan: Plan, trials: Trials, against: str | None = None) -> Comparison
 
 
 def _by_seed(plan: Plan, trials: Trials) -> dict[int, tuple[Row, ...]]:
-    """The rows of each seed alone, of what is random."""
+    """The rows of each seed, for policies with randomness."""
     random = [*(p for p in plan.policies if p not in HINDSIGHT and "seed" in Candidate(p).spec.needs), *plan.methods]
     shown = [name for name in plan.names if name in random]
     found = {}

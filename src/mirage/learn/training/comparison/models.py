@@ -1,4 +1,4 @@
-"""Models of a comparison: one file for each method, month and seed, trained on what was known before the month."""
+"""Models of a comparison, trained before each month: one file a method, month and seed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from mirage.learn.training.train import Said, Slices, train_policy
 from mirage.source_digest import source_digest
 
 Progress = Callable[[int, int], None]
-"""Called with how much is done, and how much there is."""
+"""Called with the finished count and the total."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Wanted:
-    """A model: which method, before which month, with which seed."""
+    """The key of a model: method, test month, and seed."""
 
     method: str
     month: str
@@ -39,8 +39,8 @@ class ModelGroup:
     """All models of one month and seed: networks of one body share its pre-training.
 
     Attributes:
-        models: The methods that are to be trained, and their files.
-        steps: Folder of what is kept until all are done.
+        models: The methods to train, and their files.
+        steps: Folder of the steps that are stored until all are done.
     """
 
     month: str
@@ -51,14 +51,14 @@ class ModelGroup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
-    """What a process needs to train models.
+    """The inputs of a process that trains models.
 
     Attributes:
-        data: Decisions of all sizes of links.
-        data_key: Digest of what the data were made of.
-        said: What the cards say.
+        data: Decisions for all link sizes.
+        data_key: Digest of the data set's manifest.
+        said: Values for the cards.
         settings: Bounds of the training; the seed is the group's.
-        epochs: Of single methods, where they are not to be those of the settings.
+        epochs: Epochs of single methods, where they differ from the settings.
     """
 
     data: HandOvers
@@ -69,15 +69,15 @@ class Work:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Sizes of links in the data."""
+        """Link sizes in the data."""
         return tuple(sorted({int(nodes) for nodes in self.data.link_nodes}))
 
     def settings_of(self, method: str, seed: int) -> TrainingSettings:
-        """How a method is trained."""
+        """The training settings of a method."""
         return replace(self.settings, seed=seed, epochs=self.epochs.get(method, self.settings.epochs))
 
     def key(self, month: str, seed: int, methods: tuple[str, ...]) -> str:
-        """Digest of all that determines models: the data, what was asked for, and the code of their methods."""
+        """Digest of everything that determines models: data, settings, and methods' code."""
         entries = [entry for method in methods for entry in (METHODS[method].trainer, METHODS[method].model)]
         code = source_digest({*SPLIT_BY, *(entry.partition(":")[0] for entry in entries)})
         settings = [self.settings_of(method, seed) for method in methods]
@@ -88,14 +88,14 @@ class Work:
 def train_models(
     work: Work, plan: Plan, folder: Path, executor: Executor, progress: Progress | None = None
 ) -> dict[Wanted, Path]:
-    """The file of every model; those that are there are not trained again.
+    """Trains the missing models; returns the file of every model.
 
     Args:
-        work: What is learnt from.
+        work: The training data and settings.
         plan: Methods, months and seeds.
-        folder: Where the files lie, and steps of a training that is under way.
-        executor: Who trains.
-        progress: Told of models that are done.
+        folder: Holds the files, and the steps of an unfinished training.
+        executor: Trains the models.
+        progress: Called as models are finished.
 
     Raises:
         ConfigurationError: There is nothing to train on before a month, a package is missing, or a file cannot be
@@ -122,17 +122,20 @@ def train_models(
 
 
 def slices_before(data: HandOvers, month: str) -> Slices:
-    """What a month's models learn from: windows that were over before it, the last third of them to tune on."""
+    """The training data of a month: windows that were over before it.
+
+    ``tune_since_s`` sets the slice for tuning.
+    """
     begin_s = month_begin_s(month)
     return Slices(tune_since_s(data, begin_s), begin_s)
 
 
 def _trainer(work: Work) -> Callable[[ModelGroup], int]:
-    """What trains the models of one group after another, and says how many they were."""
+    """Returns the function that trains a group's models and returns their number."""
 
     def train(group: ModelGroup) -> int:
         for method, path in group.models:
-            if not path.exists():  # it does where a job was killed and begun again
+            if not path.exists():  # it exists where a job was killed and restarted
                 _train(work, group, method, path)
         shutil.rmtree(group.steps, ignore_errors=True)
         return len(group.models)

@@ -1,4 +1,4 @@
-"""Plan of a comparison: what is compared, on which months, with which seeds and costs."""
+"""Plan of a comparison: its methods, policies, months, seeds and costs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PUBLISHED, OURS, BASELINE, BOUND = "published", "ours", "baseline", "bound"
 KINDS = (PUBLISHED, OURS, BASELINE, BOUND)
 
 PUBLISHED_RULES = (REACTIVE, "average")
-"""The two of the eight published methods that learn nothing (Mirage, SC'23)."""
+"""The two published methods, out of eight, that learn nothing (Mirage, SC'23)."""
 
 _AS_PUBLISHED = "-2023"
 _OURS = ("what-if", "holds")
 
 
 def kind_of(policy: str) -> str:
-    """``published`` (Mirage, SC'23), ``ours``, ``baseline`` or ``bound``."""
+    """Kind of a policy: ``published`` (Mirage, SC'23), ``ours``, ``baseline`` or ``bound``."""
     if policy in BOUNDS:
         return BOUND
     if policy in PUBLISHED_RULES or (policy in METHODS and policy.endswith(_AS_PUBLISHED)):
@@ -33,25 +33,25 @@ def kind_of(policy: str) -> str:
 
 
 def method_within(policy: str) -> str | None:
-    """The method whose model another policy asks: ``correction`` of ``holds:by=correction``; None of most."""
+    """The method inside another policy: ``correction`` of ``holds:by=correction``, or None."""
     inner = policy_named_by(policy)
     return inner if inner in METHODS else None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a comparison compares.
+    """The methods, policies, months, costs and seeds of a comparison.
 
     Attributes:
         methods: Methods of learning, by name.
-        policies: The others, bounds among them. ``holds:by=correction`` asks the models of that method.
-        months: To test on, ``2023-03``.
-        costs: What hours of interruption and overlap cost.
-        seeds: Everything random is played with each, and every method trained with each.
+        policies: The other policies, bounds included. ``holds:by=correction`` uses the models of that method.
+        months: Test months, ``2023-03``.
+        costs: Costs of hours of interruption and overlap.
+        seeds: Everything random is played with each seed, and every method trained with each.
 
     Raises:
-        UnknownName: There is no such method or policy.
-        ConfigurationError: There is nothing to compare, or a name, month or seed is there twice.
+        UnknownName: A method or policy does not exist.
+        ConfigurationError: There is nothing to compare, or a name, month or seed appears twice.
     """
 
     methods: tuple[str, ...]
@@ -74,7 +74,7 @@ class Plan:
                 raise ConfigurationError(f"a comparison needs every {what} once, got {values or 'none'}")
 
     def _check_named(self, policy: str) -> None:
-        """See that a policy whose parameter names another can be made of it, before anything is trained."""
+        """Checks that the policy named by another policy's parameter fits, before training."""
         inner = policy_named_by(policy)
         if inner is None:
             return
@@ -82,10 +82,10 @@ class Plan:
             make_policy(policy)
             return
         if inner not in self.methods:
-            raise ConfigurationError(f"{policy} asks models of {inner}; name that among the methods, too")
+            raise ConfigurationError(f"{policy} uses models of {inner}; name that among the methods, too")
         if not METHODS[inner].forecast:
             raise ConfigurationError(
-                f"{policy}: models of {inner} read no forecast, so they know nothing of held links"
+                f"{policy}: models of {inner} read no forecast, so they cannot decide about held links"
             )
         make_policy(with_policy_named(policy, "what-if"))
 
@@ -96,10 +96,10 @@ class Plan:
         return tuple(name for kind in KINDS for name in every if kind_of(name) == kind)
 
     def groups(self) -> Iterator[Group]:
-        """What is played together.
+        """Groups of policies and methods that are played together.
 
-        What forecasts shares no work with the others and is played alone, so that what is compared later beside it does
-        not have it played again; methods that read the same forecast are played together.
+        A policy that forecasts shares no work with others and is played alone, so a later comparison with another
+        policy need not play it again. Methods that read the same forecast are played together.
         """
         played = [policy for policy in self.policies if policy not in HINDSIGHT]
         random = [policy for policy in played if "seed" in Candidate(policy).spec.needs]
@@ -120,7 +120,7 @@ class Group:
     """Policies and methods that are played together with one seed.
 
     Attributes:
-        every_seed: Whether nothing in it is random, so that one seed stands for all.
+        every_seed: Whether the group has no randomness, so that one seed counts for all.
     """
 
     seed: int

@@ -1,4 +1,7 @@
-"""Playing of a comparison: the windows of every month, with the policies themselves, and all seeds pooled."""
+"""Plays a comparison: the windows of every month, with the policies themselves.
+
+All seeds are pooled.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +30,13 @@ Trials = dict[int, tuple[Trial, ...]]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Where everything is played.
+    """Where and how everything is played.
 
     Attributes:
         protocol: All windows of the data; those of the months are played.
-        folder: Of the journals; windows that are there are not played again.
-        executor: Who plays them.
-        every: Of the windows of a month every so manieth is played, from its first on.
+        folder: Folder of the journals; windows in them are not played again.
+        executor: Plays the windows.
+        every: Only every ``every``-th window of a month is played, from its first one on.
     """
 
     scenario: Scenario
@@ -44,7 +47,7 @@ class World:
     every: int = 1
 
     def within(self, month: str) -> Protocol:
-        """The windows that are played of those whose predecessor is submitted in a month.
+        """The windows to play, among those with a predecessor submitted in a month.
 
         Raises:
             ConfigurationError: There are none.
@@ -55,7 +58,7 @@ class World:
 
 
 def windows_in(protocol: Protocol, month: str) -> list[int]:
-    """The windows whose predecessor is submitted in a month.
+    """The windows with a predecessor submitted in a month.
 
     Raises:
         ConfigurationError: There are none.
@@ -71,13 +74,15 @@ def windows_in(protocol: Protocol, month: str) -> list[int]:
 
 
 def play(world: World, plan: Plan, models: Mapping[Wanted, Path], progress: Progress | None = None) -> Trials:
-    """Every window of every month once for each seed, seed by seed, with what everything chose under its plain name.
+    """Plays every window of every month once for each seed, seed by seed.
+
+    Choices have the plain names of their policies and methods.
 
     Args:
-        world: Where.
+        world: Where it is played.
         plan: What is played.
-        models: Files of the methods.
-        progress: Told of windows that are done.
+        models: Model files of the methods.
+        progress: Called as windows are finished.
 
     Raises:
         ConfigurationError: A month has no windows, or a policy cannot be made.
@@ -110,11 +115,11 @@ def play(world: World, plan: Plan, models: Mapping[Wanted, Path], progress: Prog
 
 
 def merged(trials: Sequence[Trial], moments: Sequence[Trial] = ()) -> Trial:
-    """One window that was played several times, with the moments and the choices of all.
+    """Merges a window that was played several times, with the moments and choices of all.
 
     Args:
-        trials: As it was played.
-        moments: Of these only the moments count: bounds are found among those of all seeds, and are the same for each.
+        trials: Its trials.
+        moments: Only the moments of these count: bounds are found among those of all seeds, and are equal for each.
     """
     episodes = [trial.episode for trial in (*trials, *moments)]
     decisions_s, first = np.unique(np.concatenate([e.decisions_s for e in episodes]), return_index=True)
@@ -136,7 +141,7 @@ def merged(trials: Sequence[Trial], moments: Sequence[Trial] = ()) -> Trial:
 def _study(
     world: World, plan: Plan, group: Group, month: str, protocol: Protocol, models: Mapping[Wanted, Path]
 ) -> tuple[Study, dict[str, str]]:
-    """What a group plays in a month, and the plain keys of what is played from files."""
+    """The study of a group in a month, and plain keys for what is played from files."""
 
     def file_of(method: str) -> str:
         return str(models[Wanted(method, month, group.seed)])
@@ -159,7 +164,7 @@ def _study(
 def _played(study: Study, world: World, progress: Callable[[int], None]) -> Trials:
     journal = Journal(world.folder, study)
     windows = [window for window in range(study.protocol.windows) if window not in journal]
-    for candidate in study.candidates if windows else ():  # compiled once, and a wrong name is wrong before the work
+    for candidate in study.candidates if windows else ():  # compiles once, and rejects wrong names before the work
         candidate.make(study.scenario, study.seed)
     progress(study.protocol.windows - len(windows))
     for done, (window, trials) in enumerate(play_windows(study, windows, world.executor), 1):
@@ -174,7 +179,7 @@ def _renamed(played: Trials, names: Mapping[str, str]) -> Trials:
 
 
 def _plain(trial: Trial, names: Mapping[str, str]) -> Trial:
-    """A trial whose keys name methods, not files."""
+    """Renames a trial's keys from model files to methods."""
     chosen = {names.get(key, key): place for key, place in trial.chosen.items()}
     asked = {names.get(key, key): times for key, times in trial.asked.items()}
     followed = {names.get(key, key): one for key, one in trial.followed.items()}

@@ -1,6 +1,6 @@
-"""What is gained where there is something to gain: medium and heavy load together, as shares of the gap.
+"""Gains under load: medium and heavy load together, as shares of the gap.
 
-The gap is what hand-overs of ``reactive`` cost above those of the hindsight oracle.
+The gap is the cost of hand-overs of ``reactive`` minus that of the hindsight oracle.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ LOADED = "medium and heavy"
 
 @dataclass(frozen=True, slots=True)
 class UnderLoad:
-    """One policy, one size of link, one cost.
+    """Gain of one policy at one link size and one cost.
 
     Attributes:
-        row: Of the windows of medium and heavy load.
-        more: By what share of the gap it costs less there than the policy that all are compared with; None without one.
-        more_95: 95 % interval of the saving, paired by window, over the gap of these windows; None from too few.
-        more_of_all: The same over all windows, of light load too.
+        row: Row of the windows of medium and heavy load.
+        more: Share of the gap by which it costs less there than the reference policy; None without one.
+        more_95: 95 % interval of the saving, paired by window, over the gap of these windows; None with too few.
+        more_of_all: The share over all windows, those of light load included.
     """
 
     row: Row
@@ -46,13 +46,13 @@ class UnderLoad:
 def under_load(
     trials: Sequence[Trial], policies: Sequence[str], against: str | None, costs: Sequence[Cost]
 ) -> list[UnderLoad]:
-    """What policies did for one size of link: cost × policy; nothing where no gap is under load.
+    """Gains of policies for one link size: cost × policy; costs without a gap are left out.
 
     Args:
-        trials: By window, all of one size of link.
-        policies: In the order wanted.
-        against: What all are compared with, if anything.
-        costs: What hours of interruption and overlap cost.
+        trials: Windows of one link size.
+        policies: Policies in the order of the results.
+        against: The reference policy, if any.
+        costs: Costs of hours of interruption and overlap.
     """
     stretches, loaded = Stretches.of(submissions_s(trials)), loads(trials) != LIGHT
     nodes, every = trials[0].episode.link.nodes, np.ones_like(loaded)
