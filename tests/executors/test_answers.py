@@ -100,7 +100,7 @@ def test_answers_that_never_come_are_told_of_in_the_end(world: World, tmp_path: 
     results = answers.gathered(lambda: True)
     assert next(results) == 20
     with pytest.raises(
-        SlurmError, match=r"all have ended, but 2 of 3 pieces are not answered in .*: they were cancelled"
+        SlurmError, match=r"all jobs or tasks have ended, but 2 of 3 pieces have no result in .*: they were cancelled"
     ):
         next(results)
     assert PATIENCE_S < world.now_s < 2 * PATIENCE_S
@@ -137,5 +137,5 @@ def test_the_end_of_one_call_leaves_another_s_work(world: World, tmp_path: Path)
 
 def test_a_folder_that_cannot_be_made_is_told_of(world: World, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigurationError, match=r"cannot write what is to be done into .*/file/jobs: Not a directory"):
+    with pytest.raises(ConfigurationError, match=r"cannot write the work to .*/file/jobs: Not a directory"):
         world.asked(tmp_path / "file" / "jobs", noting, "", [1])

@@ -49,7 +49,7 @@ def test_a_job_that_is_killed_is_told_of(array: SlurmArray, tmp_path: Path) -> N
     assert next(results) == 0
     until((tmp_path / "begun-1").exists, 20, "the second job")
     subprocess.run(["scancel", "--signal=KILL", next(job for job in states() if job.endswith("_1"))], check=True)
-    with pytest.raises(SlurmError, match=r"job \d+_1 failed: it ended without an answer: killed"):
+    with pytest.raises(SlurmError, match=r"job \d+_1 failed: it ended without a result: killed"):
         next(results)
 
 

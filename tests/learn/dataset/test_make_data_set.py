@@ -144,7 +144,7 @@ def test_a_folder_of_something_else_is_refused(small_recipe: Recipe, tmp_path: P
     (tmp_path / "thesis.tex").write_text("!")
     with pytest.raises(ConfigurationError, match="no data set"):
         make_data_set(small_recipe, tmp_path)
-    with pytest.raises(ConfigurationError, match="no data set"):
+    with pytest.raises(ConfigurationError, match="is not a data set"):
         read_hand_overs(tmp_path)
 
 

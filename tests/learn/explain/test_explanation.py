@@ -199,7 +199,7 @@ def test_the_last_third_is_held_out_and_too_little_is_refused(data):
     submits = np.zeros(len(data), dtype=bool)
     with pytest.raises(
         ConfigurationError,
-        match="no window of the data is from 2024-01-01 on, to judge the tree",
+        match="no window of the data starts on 2024-01-01 or later, to judge the tree",
     ):
         explain(data, behaviour(submits), [Cost()], 1_704_067_200)
     with pytest.raises(ConfigurationError, match="too few windows of the data are over by 2023-02-01"):

@@ -107,7 +107,7 @@ def test_a_forecast_is_made_only_where_the_tree_asks_for_it():
     assert plan.forecast.starts_s.shape[0] == 4
     remaining_s = plan.estimate["remaining_s"]
     assert plan.estimate["spare_p80_s"] == pytest.approx(remaining_s - plan.forecast.wait_quantiles_s((0.8,))[0], abs=1)
-    with pytest.raises(ConfigurationError, match="asks for what a forecast says"):
+    with pytest.raises(ConfigurationError, match="the tree needs a forecast"):
         TreeRule(tree_rule_of(FORECAST), None)
 
 
@@ -147,7 +147,7 @@ KNOWN = ", ".join(sorted(COLUMNS))
         (
             "answers: wait, submit\n",
             "answers: wait, submit\nsettings:\n    futures: many\n",
-            "setting 'futures' is 'many'; give a number of futures, as 32",
+            "setting 'futures' is 'many'; give a number of futures, such as 32",
         ),
         ("remaining < 6h:", "remaining < 6:", ":7:16: '6' is not a duration; write it as 6h, 30min, 45s or 1d 4h"),
     ],

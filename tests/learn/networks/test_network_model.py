@@ -63,7 +63,7 @@ def test_dearer_interruption_submits_no_later_by_the_quantiles(model):
 
 
 def test_what_does_not_fit_is_refused(model):
-    with pytest.raises(ModelFileError, match="do not fit"):
+    with pytest.raises(ModelFileError, match="do not match"):
         network_from({**network_settings(model), "sizes": {"width": 16}}, network_arrays(model))
     with pytest.raises(UnknownName, match="transformer"):
         network_of("transformr", 3, {})

@@ -87,7 +87,7 @@ def test_the_checkpoint_of_another_training_is_refused(tmp_path):
         trained(replace(BRIEF, folder=tmp_path, pretrain=replace(BRIEF.pretrain, rows=128)), "quantiles")
     (checkpoint,) = tmp_path.iterdir()
     checkpoint.write_bytes(checkpoint.read_bytes()[:100])
-    with pytest.raises(ConfigurationError, match="no checkpoint"):
+    with pytest.raises(ConfigurationError, match="not a checkpoint"):
         trained(replace(BRIEF, folder=tmp_path), "quantiles")
 
 

@@ -138,7 +138,7 @@ def test_an_unknown_method_lists_the_known_ones():
 
 def test_stopping_needs_decisions_near_the_end_of_a_link(slices):
     early = slices[0][slices[0].remaining_s > 2 * HOUR_S]
-    with pytest.raises(ConfigurationError, match=r"no decision in the last 2 h of a link, .* --step of less"):
+    with pytest.raises(ConfigurationError, match=r"no decision in the last 2 h of a link, .* smaller --step"):
         METHODS["stopping"].train()(early, slices[1], SETTINGS, KeptSteps(None))
 
 

@@ -52,7 +52,7 @@ def test_wrong_plans_are_refused():
         plan(methods=("bosted",))
     with pytest.raises(UnknownName, match="what-if"):
         plan(policies=("what-iff",))
-    with pytest.raises(ConfigurationError, match="asks models of boosted; name that among the methods"):
+    with pytest.raises(ConfigurationError, match="uses models of boosted; name that among the methods"):
         plan(policies=("holds:by=boosted",))
     with pytest.raises(ConfigurationError, match="models of xgboost-2023 read no forecast"):
         plan(policies=("holds:by=xgboost-2023",))
@@ -62,7 +62,7 @@ def test_wrong_plans_are_refused():
         plan(policies=("holds:insure=0:by=correction",))
     with pytest.raises(ConfigurationError, match="every month once"):
         plan(months=("2023-02", "2023-02"))
-    with pytest.raises(ConfigurationError, match="is no month"):
+    with pytest.raises(ConfigurationError, match="is not a month"):
         plan(months=("2023-3x",))
 
 

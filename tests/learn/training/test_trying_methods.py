@@ -92,7 +92,7 @@ def test_windows_that_were_played_otherwise_are_refused(tried):
         t.episode.submitted_s: replace(t, episode=replace(t.episode, decisions_s=t.episode.decisions_s + 7))
         for t in trials
     }
-    with pytest.raises(ConfigurationError, match="played otherwise"):
+    with pytest.raises(ConfigurationError, match="played differently"):
         try_methods(DATA, Plan(("correction",), ("2023-05",)), SETTINGS, KeptSteps(), moved)
 
 

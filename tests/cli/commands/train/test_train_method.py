@@ -65,9 +65,9 @@ def test_help_shows_examples(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--data", "nowhere"], "nowhere is no data set"),
+        (["--data", "nowhere"], "nowhere is not a data set"),
         (["--nodes", "8", "--methods", "correction,magic"], "unknown method 'magic'"),
-        (["--nodes", "8", "--data", "nowhere", "--months", "2023-01"], "nowhere is no data set"),
+        (["--nodes", "8", "--data", "nowhere", "--months", "2023-01"], "nowhere is not a data set"),
         ([], "say how large the cluster is"),
     ],
 )
