@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pickle  # noqa: TID251 – what this command itself has written, or had written
+import pickle  # noqa: TID251 – it reads only files of this command and of its own jobs
 import shutil
 import tempfile
 import time

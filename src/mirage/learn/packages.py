@@ -17,7 +17,7 @@ def check_packages(what: str, modules: Iterable[str]) -> None:
     """Checks that packages of the extra ``learn`` are installed, without importing them.
 
     Args:
-        what: What needs them, for the message.
+        what: The part of Mirage that needs them, for the message.
         modules: Names of their modules.
 
     Raises:

@@ -52,7 +52,7 @@ class Folder:
         return digest_of(manifest)
 
     def manifest(self) -> dict[str, Any]:
-        """The manifest: what the data were made of.
+        """The manifest: the recipe of the data.
 
         Raises:
             ConfigurationError: There is none, or it has another schema.

@@ -58,9 +58,9 @@ class Work:
 def train_ahead(
     trainings: Sequence[Training], data: HandOvers, settings: TrainingSettings, steps: KeptSteps, executor: Executor
 ) -> None:
-    """Trains, and stores the steps in their folder; with one local process it does nothing.
+    """Trains ahead, and stores the steps in their folder.
 
-    One process of this machine is no gain.
+    With one local process, or without a folder, there is no gain, and nothing is done.
 
     Raises:
         ConfigurationError: A slice is empty, the data lack what a method needs, or a package is missing.

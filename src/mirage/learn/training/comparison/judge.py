@@ -1,6 +1,6 @@
 """Comparison: methods trained before each month, all policies played in it, and judged.
 
-models = train_models(data, data_key, plan, said, settings, folder / "models")
+models = train_models(Work(data, data_key, said, settings), plan, folder / "models", executor)
 comparison = judged(plan, play(world, plan, models))
 
 The judged policies are those that run: methods are played from their model files, as an agent makes them, not read off
