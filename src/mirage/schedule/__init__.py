@@ -1,1 +1,1 @@
-"""Who runs, where, with how much: schedulers of GPU clusters."""
+"""Schedulers of GPU clusters: they decide which jobs run, where, and on how many GPUs."""

@@ -1,4 +1,4 @@
-"""GPU clusters: groups of like servers, their GPU types and pools."""
+"""GPU clusters: groups of identical servers, their GPU types and pools."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from mirage.errors import ClusterError, ConfigurationError, UnknownName
 from mirage.job_state import Ints
 
 TRAINING, INFERENCE = "training", "inference"
-"""The two pools that the built-in clusters know."""
+"""The two pools of the built-in clusters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerGroup:
-    """Servers that are alike.
+    """Identical servers.
 
     Attributes:
-        name: What the group is called in messages and reports.
-        gpu_type: The type of their GPUs; tables of measured speeds are found by it.
-        servers: How many servers.
-        gpus_per_server: GPUs of each.
-        pool: The pool they belong to; servers are lent from pool to pool.
-        speed: Work that one of their GPUs does in a second, for jobs of which nothing was measured.
+        name: Name of the group in messages and reports.
+        gpu_type: Type of the GPUs; tables of measured speeds are found by it.
+        servers: Number of servers.
+        gpus_per_server: GPUs of each server.
+        pool: The pool that owns them; servers are lent from pool to pool.
+        speed: Work that one GPU does in a second, for jobs without measurements.
     """
 
     name: str
@@ -63,7 +63,7 @@ class GpuCluster:
             raise ClusterError("a GPU cluster needs at least one group of servers; got none")
         names = [group.name for group in self.groups]
         if len(set(names)) < len(names):
-            raise ClusterError(f"two server groups have one name: {', '.join(names)}; name them apart")
+            raise ClusterError(f"two server groups have the same name: {', '.join(names)}; rename one")
 
     @cached_property
     def gpu_types(self) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ class GpuCluster:
         return int(self.gpus_of.sum())
 
     def type_speeds(self) -> dict[str, float]:
-        """Speed of a GPU of every type, for jobs of which nothing was measured.
+        """Speed of a GPU of every type, for jobs without measurements.
 
         Raises:
             ClusterError: Two groups of one type have different speeds.
@@ -137,8 +137,8 @@ BUILTIN: Mapping[str, GpuCluster] = {
         )
     ),
 }
-"""Clusters known by name: Sia's 64 GPUs (SOSP'23); as many GPUs as Aryl's two clusters have, as one cluster of like
-servers, and as the two pools of training and inference."""
+"""Built-in clusters by name: Sia's 64 GPUs (SOSP'23), and the GPU count of Aryl's two clusters, once as one cluster of
+identical servers and once as two pools for training and inference."""
 
 
 def gpu_cluster(name: str) -> GpuCluster:
@@ -156,11 +156,11 @@ def gpu_cluster(name: str) -> GpuCluster:
 
 
 def read_gpu_cluster(path: str | os.PathLike[str]) -> GpuCluster:
-    """A cluster from TOML: a table ``[[servers]]`` for every group, its keys those of ``ServerGroup``.
+    """A cluster from TOML: one table ``[[servers]]`` per group, with ``ServerGroup``'s keys.
 
     Raises:
         ClusterError: The file does not describe a cluster; the message names it.
-        ConfigurationError: It cannot be read.
+        ConfigurationError: The file cannot be read.
     """
     try:
         told = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -169,10 +169,10 @@ def read_gpu_cluster(path: str | os.PathLike[str]) -> GpuCluster:
             f"{path}: {error.strerror}; give a TOML file or one of {', '.join(BUILTIN)}"
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ClusterError(f"{path}: {error}; a cluster is told in TOML") from error
+        raise ClusterError(f"{path}: {error}; describe the cluster in TOML") from error
     groups = told.get("servers")
     if not isinstance(groups, list) or not groups or set(told) != {"servers"}:
-        raise ClusterError(f"{path}: it has {sorted(told)}; describe every group of servers in a table [[servers]]")
+        raise ClusterError(f"{path}: its keys are {sorted(told)}; describe every server group in a table [[servers]]")
     try:
         return GpuCluster(tuple(_read_group(group) for group in groups))
     except ClusterError as error:

@@ -1,4 +1,4 @@
-"""Compilation, ahead of need, of the kernels of GPU clusters: the engine, its schedulers, and goodput."""
+"""Compiles the kernels of GPU clusters ahead of use: the engine, schedulers and goodput."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ from mirage.schedule.workload.jobs import GpuJobs
 from mirage.schedule.workload.usual_run import run_alone_s
 
 SOLVING = ("sia", "sia-plus", "gavel")
-"""Schedulers in Python that solve programs, for which they need scipy."""
+"""Schedulers in Python that solve linear or integer programs and need scipy."""
 
 
 def left_out() -> str:
-    """What is not compiled, and why; nothing where all is."""
+    """What is not compiled, and the reason; empty if everything is compiled."""
     return "" if find_spec("scipy") else f"{', '.join(SOLVING)}, which need scipy: pip install 'mirage-hpc[schedule]'"
 
 
 def use() -> None:
-    """Do once, on tiny clusters, everything that kernels are compiled for."""
+    """Use every kernel once on tiny clusters, so that it is compiled."""
     for spec in SCHEDULERS.values():
-        import_module(spec.entry.partition(":")[0])  # compiled schedulers are compiled as they are imported
+        import_module(spec.entry.partition(":")[0])  # the import compiles compiled schedulers
     _play("fifo", types=1)
     profiles = Profiles(("any",), _speeds(1))
     run_alone_s(profiles, model=0, gpu_type=0, servers=1, gpus=1, batch=8, work=work(profiles.speeds, 0))
     if not left_out():
         for name in SOLVING:
             _play(name, types=1)
-            _play(name, types=2)  # which gives some arrays another layout
+            _play(name, types=2)  # gives some arrays another layout
         _choose(unused=1)
-        _choose(unused=100_000)  # too large to be solved by counting GPUs
+        _choose(unused=100_000)  # too large for the exact search over GPU counts
 
 
 def _play(scheduler: str, types: int) -> None:
-    from mirage.schedule.engine.simulation import GpuSimulation  # in here, as it is compiled as it is imported
+    from mirage.schedule.engine.simulation import GpuSimulation  # imported here, as the import compiles it
 
     cluster = GpuCluster(tuple(ServerGroup(f"g{k}", f"t{k}", 2, 2) for k in range(types)))
     GpuSimulation(cluster, _jobs(), make_scheduler(scheduler), speeds=_speeds(types)).run(until_s=400.0)
 
 
 def _choose(unused: int) -> None:
-    """Choose where the linear program gives half a job its GPUs, so that the search has something to do."""
+    """Solve a choice with a fractional linear program, so that the search has work to do."""
     value = np.full((3, 1), 2.0)
     choose(value, np.full(1, 2), np.zeros(1, np.int64), np.array([3, unused]))
 
 
 def _jobs() -> GpuJobs:
-    """Jobs of the one model, on which goodput has something to learn."""
+    """Jobs of one model, from which goodput can learn."""
     n = 3
     linear = GpuJobs.linear([0.0] * n, [1] * n, [1.0] * n, max_gpus=4)
     return replace(linear, model=np.zeros(n, np.int64), work=np.full(n, 3e4), batch=np.full(n, 8), models=("any",))

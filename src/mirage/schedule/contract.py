@@ -1,8 +1,8 @@
-"""The contract of a scheduler of a GPU cluster: a view of everybody, and a plan of typed actions.
+"""The contract of a GPU scheduler: a view of the cluster in, a plan of typed actions out.
 
-A scheduler looks at a ``View`` and answers with a ``Plan``. It says who runs where and never how fast: speed is the
-world's. The columns of a view are read-only and show the engine's own memory, so that a view costs next to nothing;
-they are good until the scheduler has answered, and ``View.copy`` makes one that lasts.
+A scheduler reads a ``View`` and returns a ``Plan``. It decides which jobs run where, never how fast: the world sets the
+speed. The columns of a view are read-only and show the engine's own memory, so that a view costs almost nothing. They
+are valid until the scheduler returns; ``View.copy`` makes a view that stays valid.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class JobStatus(IntEnum):
     PENDING = 1
     STARTING = 2  # holds GPUs and does no work yet: a first start, a restart or a change of size
     RUNNING = 3
-    STOPPING = 4  # runs on to its next checkpoint, and leaves there
-    SAVING = 5  # holds GPUs and writes a checkpoint, after which it leaves
+    STOPPING = 4  # runs until its next checkpoint, then leaves
+    SAVING = 5  # holds GPUs and writes a checkpoint, then leaves
 
 
 How: TypeAlias = Literal["boundary", "save", "kill"]
-"""The three ways to preempt: run on to the next checkpoint; write one now; drop what was done since the last one."""
+"""The three ways to preempt: run until the next checkpoint; write one now; drop the work since the last one."""
 
 Places: TypeAlias = Mapping[int, int]
 """Server → GPUs of one job on it."""
@@ -48,10 +48,10 @@ class Start:
     Attributes:
         job: Id of the job.
         places: The GPUs it gets; None lets the engine pack ``gpus`` of them.
-        gpus: How many, where no places are given; None for the size asked for.
-        batch: Total batch size from now on; None keeps it.
-        reason: Why, as ``word`` or ``word:key=value,…``.
-        estimate_s: When the scheduler thinks the job will end, for the log.
+        gpus: Number of GPUs if no places are given; None for the requested number.
+        batch: Total batch size from now on; None leaves it unchanged.
+        reason: The reason, as ``word`` or ``word:key=value,…``.
+        estimate_s: When the scheduler expects the job to end, for the log.
     """
 
     job: int
@@ -64,9 +64,9 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Give a running job these GPUs in the place of those that it has, or another batch size on the same ones.
+    """Give a running job other GPUs instead of its present ones, or another batch size.
 
-    Another batch size alone costs nothing; any other change costs the job's rescaling time.
+    A change of the batch size alone costs nothing; any other change costs the job's rescaling time.
     """
 
     job: int
@@ -82,7 +82,7 @@ class Preempt:
     """Send a running job back to the queue; its GPUs are free when it has left.
 
     Attributes:
-        needed_gpus: How many of its GPUs were wanted; None for all. The rest counts as evicted beyond what was asked.
+        needed_gpus: Number of its GPUs that are needed; None for all. The rest counts as evicted beyond the need.
     """
 
     job: int
@@ -94,7 +94,7 @@ class Preempt:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Take a job out of the queue, or off its GPUs, for good."""
+    """Remove a job permanently from the queue or from its GPUs."""
 
     job: int
     reason: str = ""
@@ -103,11 +103,11 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Lend:
-    """Lend an idle server of one pool to another, to be back at ``until_s``.
+    """Lend an idle server of one pool to another pool until ``until_s``.
 
     Attributes:
-        until_s: The promise, later than now; a loan that is still used then is a breach, and whoever is on the server
-            is killed.
+        until_s: The promised time of return, later than now. If jobs still use the server then, the loan is breached
+            and these jobs are killed.
     """
 
     server: int
@@ -118,7 +118,7 @@ class Lend:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """Give a lent server back to its own pool; nobody may be on it."""
+    """Give a lent server back to its own pool; no job may be on it."""
 
     server: int
     reason: str = ""
@@ -129,32 +129,35 @@ Action: TypeAlias = Start | Resize | Preempt | Cancel | Lend | Return
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do now.
+    """The actions to apply now.
 
-    The actions are one step: GPUs that one of them frees at once are there for all others, in whatever order they
-    stand. An action that cannot be done is refused by itself, and the next view tells why.
+    The actions are one step: GPUs that one action frees at once are available to all others, in any order. An action
+    that cannot be applied is refused on its own, and the next view reports the reason.
 
     Attributes:
-        wake_s: Ask again at this time, later than now, whatever happens; None for no such wish.
+        wake_s: Call the scheduler again at this time, later than now, in any case; None for no extra call.
     """
 
     actions: tuple[Action, ...] = ()
     wake_s: float | None = None
 
 
-# -- what a scheduler sees ---------------------------------------------------------------------------------------------
+# -- what a scheduler observes -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Who sits where, in compressed rows: job k of the view holds ``gpus[first[k]:first[k + 1]]`` on ``server``."""
+    """The GPUs held by each job, in compressed rows.
+
+    Job k of the view holds ``gpus[first[k]:first[k + 1]]`` GPUs on the servers in the same rows of ``server``.
+    """
 
     first: Ints
     server: Ints
     gpus: Ints
 
     def of(self, k: int) -> dict[int, int]:
-        """Server → GPUs of the job at place k of the view."""
+        """Server → GPUs of the job at index k of the view."""
         a, b = int(self.first[k]), int(self.first[k + 1])
         return dict(zip(self.server[a:b].tolist(), self.gpus[a:b].tolist()))
 
@@ -166,26 +169,26 @@ class ActiveJobs:
     Attributes:
         id: Row of the job in the workload.
         model: Index into the speeds' models, or ``LINEAR``.
-        gpus: GPUs asked for.
-        pool: The pool whose servers it may use; −1 for any.
+        gpus: Requested GPUs.
+        pool: The only pool whose servers the job may use; −1 for any.
         status: As ``JobStatus``.
-        run_s: Expected run time on the GPUs asked for; ``UNKNOWN`` where a scheduler may not know it.
-        done: Share of the work that is done; ``UNKNOWN`` with ``run_s``.
+        run_s: Expected run time on the requested GPUs; ``UNKNOWN`` if the scheduler may not know it.
+        done: Share of the work that is done; ``UNKNOWN`` if ``run_s`` is.
         progress: Work done.
-        safe_progress: Work that a job killed now would keep.
+        safe_progress: Work that remains if the job is killed now.
         attained_gpu_s: GPU-seconds held so far, pauses included.
         held: GPUs held.
-        servers: Servers they are on.
-        gpu_type: Type of those GPUs; −1 where none are held.
+        servers: Number of servers with these GPUs.
+        gpu_type: Type of these GPUs; −1 if none are held.
         batch: Total batch size.
         start_s: First start; ``UNKNOWN`` before.
-        paused_until_s: When a start, restart, change of size or save that is under way is expected to be over;
-            ``UNKNOWN`` where there is none.
+        paused_until_s: Expected end of the present start, restart, change of size or save; ``UNKNOWN`` if there is
+            none.
         restarts: Starts after the first one, and changes of size.
-        queued_since_s: Since when it waits; ``UNKNOWN`` while it holds GPUs.
-        restart_s: What a restart is expected to cost.
-        rescale_s: What a change of size is expected to cost.
-        save_s: What a checkpoint on demand is expected to take.
+        queued_since_s: Start of the present wait; ``UNKNOWN`` while the job holds GPUs.
+        restart_s: Expected cost of a restart, in seconds.
+        rescale_s: Expected cost of a change of size, in seconds.
+        save_s: Expected duration of a checkpoint on demand.
     """
 
     id: Ints
@@ -221,13 +224,13 @@ class ActiveJobs:
 
     @property
     def pending(self) -> NDArray[np.bool_]:
-        """Which jobs wait for GPUs."""
+        """Mask of the jobs that wait for GPUs."""
         mask: NDArray[np.bool_] = self.status == JobStatus.PENDING
         return mask
 
     @property
     def left_s(self) -> Floats:
-        """Run time still expected on the GPUs asked for; ``UNKNOWN`` where a scheduler may not know it."""
+        """Expected remaining run time on the requested GPUs; ``UNKNOWN`` if ``run_s`` is."""
         left: Floats = self.run_s * (1.0 - self.done)
         return left
 
@@ -237,11 +240,11 @@ class Servers:
     """Servers, by number.
 
     Attributes:
-        free: GPUs that nobody holds.
+        free: GPUs that no job holds.
         pool: The pool that may use the server now.
         home: The pool that owns it.
-        lent_until_s: The promise; infinite where the server is not lent, or lent without one.
-        wanted: By pool, servers that its inference demand takes now.
+        lent_until_s: Promised time of return; infinite if the server is not lent, or lent without a promise.
+        wanted: By pool, the number of servers that inference demand takes now.
     """
 
     gpu_type: Ints
@@ -255,7 +258,7 @@ class Servers:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An action of the last plan that was refused, and why."""
+    """An action of the last plan that was refused, and the reason."""
 
     action: Action
     why: str
@@ -263,12 +266,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is known now.
+    """Snapshot of the cluster for a scheduler.
 
     Attributes:
         jobs: Active jobs.
         servers: All servers.
-        refused: What became of the last plan, as far as it was refused.
+        refused: Actions of the last plan that were refused.
     """
 
     now_s: float
@@ -279,11 +282,11 @@ class View:
 
     @property
     def held(self) -> Held:
-        """Who sits where; made when it is asked for."""
+        """The GPUs held by each job; computed at each access."""
         return self._held()
 
     def copy(self) -> View:
-        """The same view in memory of its own."""
+        """A copy of the view in memory of its own."""
         held = self.held
         kept = Held(held.first.copy(), held.server.copy(), held.gpus.copy())
         return replace(self, jobs=_copied(self.jobs), servers=_copied(self.servers), _held=lambda: kept)
@@ -295,14 +298,14 @@ def _copied(columns: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a scheduler is told once, before its first view.
+    """Facts that a scheduler receives once, before its first view.
 
     Attributes:
         gpu_types: Names of the GPU types.
         pools: Names of the pools.
         servers: Names of the servers.
         models: Names of the models.
-        speeds: The world's speeds, for schedulers that measure what their jobs measure.
+        speeds: The world's speeds, for schedulers that use the measurements of their jobs.
         jobs: Number of jobs of the workload, for tables by job id.
     """
 
@@ -318,18 +321,19 @@ class Surroundings:
 class Scheduler(Protocol):
     """A scheduler in plain Python.
 
-    Two attributes say when it is asked; both may be missing. ``round_s``: every so many seconds, from ``round_s`` on,
-    while somebody is active; None, the default, asks at events. ``asked_on``: the events, as ``Event``; by default all
-    without rounds, and none with them. ``begin(surroundings)``, where there is one, is called before the first view.
+    Two optional attributes set when it is called. ``round_s``: the interval of calls in seconds, first at ``round_s``,
+    while any job is active; None, the default, calls it at events. ``asked_on``: these events, as ``Event``; by default
+    all but ``PROGRESS`` without rounds, and none with rounds. ``begin(surroundings)``, if defined, is called before the
+    first view.
     """
 
     def decide(self, view: View) -> Plan:
-        """What to do now."""
+        """The plan for now."""
         ...
 
 
 class Event(IntEnum):
-    """What a scheduler can be asked on; values are bits."""
+    """Events at which a scheduler can be called; values are bits."""
 
     SUBMITTED = 1
     ENDED = 2

@@ -1,1 +1,1 @@
-"""Which scheduler is better? Workloads played under several schedulers, and the same measures of each."""
+"""Comparison of schedulers: plays workloads under several and reports the same measures."""

@@ -1,4 +1,4 @@
-"""A comparison: every workload under every scheduler, by whoever does the work."""
+"""A comparison: plays every workload under every scheduler, on any executor."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from mirage.schedule.workload.names import workload_names
 from mirage.schedule.workload.read import read_any_profiles
 
 Progress = Callable[[int, int], object]
-"""Told how many trials are done, and how many there are."""
+"""Called with the number of completed trials and the total."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedTrial:
-    """A trial that came to no end.
+    """A trial that did not complete.
 
     Attributes:
         workload: Name of the workload.
-        scheduler: As it was named.
-        error: What happened.
+        scheduler: The scheduler as the caller wrote it.
+        error: The error message.
     """
 
     workload: str
@@ -39,12 +39,12 @@ class FailedTrial:
 
 @dataclass(frozen=True, slots=True)
 class GpuComparison:
-    """What became of all trials.
+    """Results of all trials.
 
     Attributes:
-        rows: One for each workload and scheduler, and the means over workloads at the end.
+        rows: One for each workload and scheduler, then the means over workloads.
         outcomes: One for each workload and scheduler, in the same order.
-        reused: Trials taken over from an earlier run.
+        reused: Number of trials reused from an earlier run.
         failed: Trials without a row.
     """
 
@@ -63,18 +63,18 @@ def compare(
     progress: Progress = lambda done, total: None,
     resume_folder: Path | None = None,
 ) -> GpuComparison:
-    """Play every workload under every scheduler; a trial that fails leaves the others alone.
+    """Play every workload under every scheduler; a failed trial does not affect the others.
 
     Args:
         workloads: Files.
         schedulers: As ``SchedulerText`` reads them.
-        setting: Where they are played.
-        executor: Who does the work; by default this process.
-        progress: Told what is done.
-        resume_folder: Where outcomes are kept as they come, and found again; None to keep none.
+        setting: The cluster and options of the trials.
+        executor: Runs the trials; by default this process.
+        progress: Called with the number of completed trials.
+        resume_folder: Stores each outcome when it is ready, and provides those of earlier runs; None to store none.
 
     Raises:
-        MirageError: A workload, a scheduler or a profile cannot be used, or the executor breaks down before the first
+        MirageError: A workload, a scheduler or a profile cannot be used, or the executor fails before the first
             result; nothing was played.
     """
     named = _schedulers(schedulers)
@@ -82,7 +82,7 @@ def compare(
         raise ConfigurationError("workloads: none; name each once")
     if "-" in workloads:
         raise ConfigurationError(
-            "-: standard input can be read once only, and every scheduler plays the workload; save it to a file, or "
+            "-: standard input can be read once only, but every scheduler plays the workload; save it to a file, or "
             "play it under one scheduler with mirage schedule run"
         )
     setting = setting.under(named)
@@ -118,10 +118,10 @@ def compare(
 
 
 def _broken(error: MirageError | BrokenProcessPool) -> MirageError:
-    """What an executor that broke down is told as."""
+    """The error to report for an executor that failed."""
     if isinstance(error, MirageError):
         return error
-    return MirageError(f"a worker process came to a sudden end ({error}); if memory ran out, give fewer --workers")
+    return MirageError(f"a worker process ended unexpectedly ({error}); if memory ran out, give fewer --workers")
 
 
 def _schedulers(texts: Sequence[str]) -> list[SchedulerText]:
@@ -129,13 +129,13 @@ def _schedulers(texts: Sequence[str]) -> list[SchedulerText]:
     twice = sorted({one for one in texts if list(texts).count(one) > 1})
     if twice or not texts:
         raise ConfigurationError(
-            f"schedulers: {', '.join(twice) + ' is there twice' if twice else 'none'}; name each once"
+            f"schedulers: {', '.join(twice) + ' is given twice' if twice else 'none'}; name each once"
         )
     return named
 
 
 def _check(trials: Sequence[Trial], setting: Setting) -> None:
-    """Have what is wrong with profiles, workloads and schedulers told before anything is played."""
+    """Raise for invalid profiles, workloads and schedulers before anything is played."""
     if not trials:
         return
     with told_in_one_line():

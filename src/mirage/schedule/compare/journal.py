@@ -1,4 +1,4 @@
-"""Journal of a comparison: outcomes kept as they come, to resume from."""
+"""Journal of a comparison: stores each outcome when it is ready, to resume from."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ FILE = "schedule-trials.jsonl"
 
 
 class Journal:
-    """Outcomes in a file of JSON lines, each found by its trial's key; a line that was cut off is played again.
+    """Outcomes in a file of JSON lines, each found by the key of its trial.
+
+    The trial of an incomplete line is played again.
 
     Args:
-        folder: Where the file lies; None to keep nothing.
+        folder: Folder of the file; None to store nothing.
 
     Raises:
         ConfigurationError: The folder cannot be written.
@@ -30,12 +32,12 @@ class Journal:
             self._take(line)
 
     def outcome(self, key: str, workload: str) -> Outcome | None:
-        """What became of a trial, under the present name of its workload; None where that is not known."""
+        """The outcome of a trial, under the present name of its workload; None if unknown."""
         found = self._kept.get(key)
         return None if found is None else replace(found, row=replace(found.row, workload=workload))
 
     def add(self, key: str, outcome: Outcome) -> None:
-        """Take an outcome down; it is on the disk when this returns."""
+        """Store an outcome; it is on disk when this returns."""
         self._kept[key] = outcome
         self._lines.add({"key": key, **asdict(outcome)})
 

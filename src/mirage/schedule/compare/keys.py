@@ -1,4 +1,4 @@
-"""Keys of trials, by which kept results are found again."""
+"""Keys of trials, by which stored results are found again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from mirage.source_digest import source_digest
 
 
 def keys_of(trials: Sequence[Trial], setting: Setting) -> dict[Trial, str]:
-    """A digest each of all that determines what becomes of a trial: files, settings, and the code that plays it.
+    """One digest per trial of all that determines its outcome.
+
+    This is the files, the settings, and the code that plays the trial.
 
     Raises:
         ConfigurationError: A file cannot be read.
@@ -35,7 +37,10 @@ def keys_of(trials: Sequence[Trial], setting: Setting) -> dict[Trial, str]:
 
 @cache
 def _versions() -> tuple[tuple[str, str], ...]:
-    """Installed versions of what figures come from: kernels, programs, interpolation."""
+    """Installed versions of the packages that determine the results.
+
+    They provide the kernels, the solution of programs, and the interpolation.
+    """
     found = []
     for package in ("numpy", "numba", "scipy"):
         try:
@@ -46,7 +51,7 @@ def _versions() -> tuple[tuple[str, str], ...]:
 
 
 def _digest_of(path: str) -> str:
-    """Digest of a file, or of all files below a folder and their names there."""
+    """Digest of a file, or of all files below a folder with their relative names."""
     digest, place = hashlib.sha256(), Path(path)
     try:
         files = sorted(file for file in place.rglob("*") if file.is_file()) if place.is_dir() else [place]

@@ -1,4 +1,4 @@
-"""Costs of preemption that the user says, for workloads of which nothing was measured."""
+"""Costs of preemption given by the user, for workloads without measurements."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from mirage.schedule.workload.jobs import GpuJobs
 
 @dataclass(frozen=True, slots=True)
 class OwnCosts:
-    """What preemption costs each job; None where nothing was said.
+    """Costs of preemption for each job; None if not given.
 
     A first start costs nothing, as run times of traces contain it.
 
     Attributes:
-        restart_s: Seconds without work at every later start, and at a change of size or place.
-        save_s: Seconds that it takes to save the work of a job that is preempted.
-        checkpoint_s: Seconds of run time between two checkpoints that a job writes anyway, at a GPU speed of 1; work
-            is safe there only, where ``save_s`` is not said.
+        restart_s: Seconds without work at every later start, and at a change of size or location.
+        save_s: Seconds to save the work of a preempted job.
+        checkpoint_s: Seconds of run time between two checkpoints that a job writes in any case, at a GPU speed of 1.
+            Without ``save_s``, work is safe only at these checkpoints.
 
     Raises:
-        ConfigurationError: A time is below 0 or no number, or checkpoints have no distance.
+        ConfigurationError: A time is below 0 or not a finite number, or ``checkpoint_s`` is 0.
     """
 
     restart_s: float | None = None
@@ -40,10 +40,10 @@ class OwnCosts:
                 raise ConfigurationError(f"{name} is {value}; give a number of seconds {least}")
 
     def preempt(self, in_rounds: bool) -> str:
-        """How a scheduler preempts by default.
+        """The default way in which a scheduler preempts.
 
-        Schedulers that are asked in rounds take turns, and would kill some jobs again and again before they come to
-        a checkpoint: where these cannot save, they leave at the next one.
+        Schedulers in rounds let jobs take turns, and would kill some jobs again and again before they reach a
+        checkpoint. If jobs cannot save on demand, they leave at the next checkpoint.
         """
         if self.checkpoint_s is None or (in_rounds and self.save_s is not None):
             return "save"
@@ -52,7 +52,7 @@ class OwnCosts:
         return "kill" if self.save_s is None else CHEAPER
 
     def life_costs(self, jobs: GpuJobs) -> LifeCosts:
-        """The costs of jobs; where nothing was said, those that the jobs have."""
+        """The costs of jobs; costs that are not given are those of the jobs."""
         return LifeCosts.of(
             jobs,
             first_start_s=None if self.restart_s is None else 0.0,
@@ -63,14 +63,14 @@ class OwnCosts:
         )
 
     def check(self, workload: str, jobs: GpuJobs) -> None:
-        """Refusal of jobs with measured models, which have costs of their own.
+        """Refuse jobs with measured models, which have costs of their own.
 
         Raises:
-            ConfigurationError: There are such jobs, and costs were said.
+            ConfigurationError: There are such jobs, and costs were given.
         """
         said = [f"--{name.replace('_', '-')}" for name, value in asdict(self).items() if value is not None]
         if said and (jobs.model >= 0).any():
             raise ConfigurationError(
-                f"{workload}: what restarts cost comes with the measured speeds of its jobs; leave out "
-                f"{', '.join(said)}, or change models.toml where the speeds are a folder of profiles"
+                f"{workload}: the measured speeds of its jobs include the cost of restarts; leave out "
+                f"{', '.join(said)}, or change models.toml if the speeds are a folder of profiles"
             )

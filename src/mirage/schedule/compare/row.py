@@ -1,4 +1,4 @@
-"""Rows of a comparison: what one scheduler made of one workload, and its means over workloads."""
+"""Rows of a comparison: measures of a scheduler on a workload, and means over workloads."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any
 import numpy as np
 
 MEAN = "mean"
-"""The workload of a row that stands for all."""
+"""Workload name in a row with the mean over all workloads."""
 
 BUSY_JOBS = 5
-"""Decisions with fewer active jobs say little of a policy's time, and are left out where there are others."""
+"""Decisions with fewer active jobs say little about a policy's time; they count only if there are no others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one scheduler made of one workload.
+    """Measures of one scheduler on one workload.
 
     Attributes:
         workload: Name of the workload, ``MEAN`` for the mean over all.
-        scheduler: As it was named.
+        scheduler: The scheduler as the caller wrote it.
         mean_jct_s: Mean of the time from submission to completion.
         p99_jct_s: Its 99th percentile.
         mean_wait_s: Mean of the time in the queue, all stretches of it.
         makespan_s: From the first submission to the last completion.
         gpu_h: GPU-hours held.
-        preemptions: Times that a job had to leave its GPUs.
-        restarts: Starts after the first, and changes of size or place.
+        preemptions: Number of times that a job had to leave its GPUs.
+        restarts: Starts after the first, and changes of size or location.
         lost_gpu_h: GPU-hours of work that was done again.
-        overhead_gpu_h: GPU-hours held without working: starts, restarts, changes of size, saving.
+        overhead_gpu_h: GPU-hours held without work: starts, restarts, changes of size, saving.
         policy_ms: Median processor time of a decision with ``BUSY_JOBS`` active jobs; None for compiled schedulers.
         policy_p95_ms: Its 95th percentile.
     """
@@ -58,11 +58,12 @@ class Row:
 def policy_times_ms(
     policy_s: Sequence[tuple[float, int, float]], round_s: float | None = None
 ) -> tuple[float | None, float | None]:
-    """Median and 95th percentile of a policy's processor time, in ms; None where it was never asked.
+    """Median and 95th percentile of a policy's processor time, in ms; None without decisions.
 
     Args:
-        policy_s: Of every decision the time, the active jobs and the processor seconds.
-        round_s: Where the policy is asked in rounds, only these count, and not what it is asked between them.
+        policy_s: For every decision the simulated time, the number of active jobs and the processor seconds.
+        round_s: Seconds between rounds, if the policy has rounds. Then only decisions at rounds count, not those
+            between them.
     """
     counted = [entry for entry in policy_s if round_s is None or entry[0] % round_s == 0]
     busy = [seconds for _, jobs, seconds in counted if jobs >= BUSY_JOBS] or [seconds for *_, seconds in counted]
@@ -72,13 +73,13 @@ def policy_times_ms(
 
 
 def mean_rows(rows: Sequence[Row], workloads: int) -> list[Row]:
-    """A row for every scheduler, the mean over all workloads; none where there is only one workload.
+    """A row per scheduler with the mean over all workloads; empty for a single workload.
 
-    A scheduler that lacks a workload gets none: its mean could not be compared.
+    A scheduler without a row for some workload gets no mean, as it could not be compared.
 
     Args:
-        rows: Of what was played.
-        workloads: How many were to be played under every scheduler.
+        rows: The rows of all trials.
+        workloads: Number of workloads to be played under every scheduler.
     """
     if workloads < 2:
         return []

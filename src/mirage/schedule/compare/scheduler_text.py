@@ -1,4 +1,4 @@
-"""Schedulers as they are named on a command line: ``tiresias`` or ``tiresias:thresholds_gpu_s=3600``."""
+"""Schedulers on a command line: ``tiresias`` or ``tiresias:thresholds_gpu_s=3600``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SchedulerText:
     """A scheduler by name, with parameters of its own.
 
     Attributes:
-        text: As it was written; what it is called in results.
+        text: The text as written; its name in results.
         name: Its name.
         parameters: Its parameters by name.
     """
@@ -28,13 +28,14 @@ class SchedulerText:
 
     @classmethod
     def of(cls, text: str) -> SchedulerText:
-        """Read ``NAME[:KEY=VALUE]…``; a value is a number, ``yes`` or ``no`` where it looks like one.
+        """Read ``NAME[:KEY=VALUE]…``.
 
-        Several values of one parameter stand between slashes: ``tiresias:thresholds_gpu_s=3600/36000``.
+        A value that reads as a number, ``yes``, ``no``, ``true``, ``false`` or ``none`` is converted. Slashes separate
+        several values of one parameter: ``tiresias:thresholds_gpu_s=3600/36000``.
 
         Raises:
             UnknownName: No scheduler has that name.
-            ConfigurationError: A parameter is no ``KEY=VALUE``, or the scheduler has none of that name.
+            ConfigurationError: A parameter is not ``KEY=VALUE``, or the scheduler has no parameter of that name.
         """
         name, *pairs = text.split(":")
         parameters = tuple(_pair(text, pair) for pair in pairs)
@@ -52,14 +53,15 @@ class SchedulerText:
 
     @property
     def spec(self) -> SchedulerSpec:
-        """What is known of it before it is loaded."""
+        """The specification, known before the scheduler is loaded."""
         return scheduler_spec(self.name)
 
     def make(self, defaults: Mapping[str, Any] | None = None) -> Scheduler | CompiledScheduler:
-        """A fresh one, which remembers nothing.
+        """A new scheduler without any memory.
 
         Args:
-            defaults: Of parameters that the text does not give; those that the scheduler does not have are left out.
+            defaults: Values of parameters that the text does not give; parameters that the scheduler does not have are
+                ignored.
         """
         spec = self.spec
         known = {key: value for key, value in (defaults or {}).items() if key in spec.parameters}
@@ -69,7 +71,7 @@ class SchedulerText:
 def _pair(text: str, pair: str) -> tuple[str, tuple[Any, ...]]:
     key, sign, value = pair.partition("=")
     if not key or not sign or not value:
-        raise ConfigurationError(f"scheduler {text!r}: {pair!r} is no KEY=VALUE; write NAME:KEY=VALUE")
+        raise ConfigurationError(f"scheduler {text!r}: {pair!r} is not KEY=VALUE; write NAME:KEY=VALUE")
     return key.replace("-", "_"), tuple(_value(word) for word in value.split("/"))
 
 

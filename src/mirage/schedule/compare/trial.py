@@ -1,4 +1,4 @@
-"""A trial: one workload under one scheduler, played to its end."""
+"""A trial: plays one workload under one scheduler to its end."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ from mirage.schedule.workload.jobs import ANY_POOL, GpuJobs
 from mirage.schedule.workload.read import Workload, read_any_profiles, read_workload
 
 LATEST_S = 1e10
-"""Seconds, 300 years: the engine's ticks are lost in times that are much later."""
+"""Seconds, about 300 years: doubles cannot resolve the engine's ticks at much later times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Where workloads are played.
+    """The cluster and options of trials.
 
     Attributes:
         cluster: The servers.
         profiles: Folder or file of measured speeds; None for none.
-        seed: Of what costs are drawn with.
-        cost_spread: Coefficient of variation of what starts, restarts and saving cost.
-        later_s: Seconds by which every submission comes later.
-        first_jobs: Only so many jobs of each workload; None for all.
+        seed: Seed of the random costs.
+        cost_spread: Coefficient of variation of the costs of starts, restarts and saving.
+        later_s: Seconds by which every submission is postponed.
+        first_jobs: Number of jobs to play of each workload, from the first; None for all.
         skip_impossible: Whether jobs that fit nowhere are left out; else they are refused.
-        own_costs: What preemption costs jobs of which nothing was measured.
+        own_costs: Costs of preemption for jobs without measurements.
         one_kind: Whether jobs must fit on servers of one GPU type, one size and one pool.
 
     Raises:
-        ConfigurationError: A number is below 0, too large, or none.
+        ConfigurationError: A number is below 0, too large, or NaN.
     """
 
     cluster: GpuCluster
@@ -69,7 +69,10 @@ class Setting:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; give a number of 0 or more, below {most:g}")
 
     def under(self, schedulers: Iterable[SchedulerText]) -> Setting:
-        """The setting in which all these schedulers play the same jobs: those that fit under each of them."""
+        """The setting in which all these schedulers play the same jobs.
+
+        These are the jobs that fit under each of the schedulers.
+        """
         cluster = self.cluster
         kinds = len(server_kinds(cluster.gpu_type_of, cluster.gpus_of, cluster.pool_of)[2])
         strict = kinds > len(cluster.gpu_types) and any(scheduler.spec.one_kind for scheduler in schedulers)
@@ -86,12 +89,12 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a trial.
+    """The result of a trial.
 
     Attributes:
         row: Its measures.
         jct_s: Time from submission to completion of every job, in order of submission.
-        left_out: Jobs of the workload that were not played: reason and how many.
+        left_out: Jobs of the workload that were not played: reason and count.
     """
 
     row: Row
@@ -101,14 +104,17 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a trial came to no end."""
+    """The reason why a trial did not complete."""
 
     error: str
 
 
 @contextmanager
 def told_in_one_line() -> Iterator[None]:
-    """Errors that nobody raised on purpose, and where they came up: a scheduler may come from another package."""
+    """Report an unexpected error in one line with its file and line.
+
+    A scheduler may come from another package.
+    """
     try:
         yield
     except MirageError:
@@ -117,16 +123,16 @@ def told_in_one_line() -> Iterator[None]:
         where = traceback.extract_tb(error.__traceback__)[-1]
         said = " ".join(str(error).split())
         raise ContractBroken(
-            f"{type(error).__name__}: {said} ({where.filename}:{where.lineno}); mend the scheduler, or leave it out"
+            f"{type(error).__name__}: {said} ({where.filename}:{where.lineno}); fix the scheduler, or leave it out"
         ) from error
 
 
 @told_in_one_line()
 def play(setting: Setting, workload: Workload, scheduler: SchedulerText) -> tuple[Outcome, GpuLog]:
-    """Play a workload to its end; its measures and its log.
+    """Play a workload to its end; returns its measures and its log.
 
     Raises:
-        MirageError: It comes to no end; or the scheduler errs, and the message says where.
+        MirageError: The run does not complete; or the scheduler fails, and the message names the file and line.
     """
     known: Known = "run-time" if scheduler.spec.knows_run_s else "estimate"
     preempt = {"preempt": setting.own_costs.preempt(in_rounds="round_s" in scheduler.spec.parameters)}
@@ -146,7 +152,7 @@ def play(setting: Setting, workload: Workload, scheduler: SchedulerText) -> tupl
     made = scheduler.make(preempt)
     if not isinstance(made, CompiledScheduler):
         warm_up(made, workload.jobs, simulated)
-        made = scheduler.make(preempt)  # it remembers nothing of that
+        made = scheduler.make(preempt)  # without memory of the warm-up
     simulation = simulated(workload.jobs, made)
     log = simulation.run()
     found = measures(log)
@@ -172,10 +178,10 @@ def play(setting: Setting, workload: Workload, scheduler: SchedulerText) -> tupl
 
 
 def read(setting: Setting, path: str, profiles: Profiles) -> Workload:
-    """A workload as the setting wants it.
+    """A workload, prepared for a setting.
 
     Raises:
-        MirageError: The workload cannot be read, or played under this setting.
+        MirageError: The workload cannot be read, or cannot be played under this setting.
     """
     workload = read_workload(path, setting.cluster, profiles)
     if setting.first_jobs is not None:
@@ -188,12 +194,13 @@ def read(setting: Setting, path: str, profiles: Profiles) -> Workload:
 
 
 def fitting(workload: Workload, setting: Setting) -> Workload:
-    """A workload whose jobs all fit on the GPUs of one type, as no job runs on two; or on servers of one kind.
+    """A workload in which every job fits on the GPUs of one type, or on one kind of server.
 
-    Types on which a job's model does not run do not count. A job that can do with fewer asks for what there is.
+    No job runs on two GPU types. Types on which a job's model does not run do not count. A job that can run on fewer
+    GPUs requests at most those that exist.
 
     Raises:
-        ConfigurationError: A job fits nowhere, and such are not to be left out.
+        ConfigurationError: A job fits nowhere, and such jobs are not to be left out.
     """
     jobs = workload.jobs
     most = _most_gpus(setting, workload)
@@ -202,7 +209,7 @@ def fitting(workload: Workload, setting: Setting) -> Workload:
     if impossible.any() and not setting.skip_impossible:
         k = int(np.flatnonzero(impossible)[0])
         raise ConfigurationError(
-            f"{workload.name}: job {jobs.name[k]!r} needs {jobs.min_gpus[k]} GPUs, and there are {most[k]} of {alike}"
+            f"{workload.name}: job {jobs.name[k]!r} needs {jobs.min_gpus[k]} GPUs, but there are {most[k]} of {alike}"
             f"{_for_its_model(jobs, k)}; give --skip-impossible to leave such jobs out, or a larger cluster"
         )
     if impossible.all():
@@ -221,7 +228,7 @@ def _for_its_model(jobs: GpuJobs, k: int) -> str:
 
 
 def _most_gpus(setting: Setting, workload: Workload) -> Ints:
-    """The most GPUs that each job could ever have."""
+    """The largest number of GPUs that each job can have."""
     cluster, jobs, speeds = setting.cluster, workload.jobs, workload.profiles.speeds
     if not setting.one_kind:
         return most_gpus(cluster, jobs, speeds)
@@ -233,9 +240,9 @@ def _most_gpus(setting: Setting, workload: Workload) -> Ints:
 
 
 def begin(setting: Setting) -> Callable[[Trial], tuple[Trial, Outcome | Failure]]:
-    """A function that plays one trial after another, and goes on where one fails.
+    """A function that plays one trial; a trial that fails returns a ``Failure``.
 
-    Profiles are read once, a workload once while it is in use.
+    Profiles are read once, and a workload once while it is in use.
     """
     profiles = read_any_profiles(setting.profiles, setting.cluster)
 

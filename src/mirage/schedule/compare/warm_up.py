@@ -1,4 +1,7 @@
-"""Warm-up of a scheduler: decisions made ahead on a few jobs, so that imports and compilation are not measured."""
+"""Warm-up of a scheduler, so that imports and compilation are not part of its timings.
+
+The scheduler first decides on a few jobs.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +18,27 @@ from mirage.schedule.engine.simulation import GpuSimulation
 from mirage.schedule.workload.jobs import GpuJobs
 
 DECISIONS = 20
-"""Enough for a scheduler in rounds to have given jobs several GPUs and looked at what became of them."""
+"""Enough for a scheduler in rounds to give jobs several GPUs and to observe the result."""
 
 
 def warm_up(scheduler: Scheduler, jobs: GpuJobs, simulated: Callable[[GpuJobs, Scheduler], GpuSimulation]) -> None:
-    """Have a scheduler decide a few times about the first jobs of a workload, all submitted at once.
+    """Let a scheduler decide a few times on the first jobs of a workload.
+
+    All these jobs are submitted at once.
 
     Args:
-        scheduler: One that is not used afterwards, as it remembers.
+        scheduler: A scheduler that is not used afterwards, as it has a memory.
         jobs: The workload.
         simulated: Makes a simulation of jobs under a scheduler.
     """
     few = jobs[: 2 * BUSY_JOBS]
     simulation = simulated(replace(few, submit_s=np.zeros(len(few))), _Brief(scheduler))
-    with suppress(PlanInfeasible):  # it may wait for jobs that do not come here; whether it does is seen when it counts
+    with suppress(PlanInfeasible):  # it may wait for jobs that are not part of the warm-up; the real run reports this
         simulation.run()
 
 
 class _Brief:
-    """A scheduler that cancels all jobs once it has decided so many times."""
+    """A scheduler that cancels all jobs after ``DECISIONS`` decisions."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler, self.left = scheduler, DECISIONS

@@ -1,1 +1,1 @@
-"""What schedulers that are asked in rounds share: columns of the view in a fixed order, and places of workers."""
+"""Shared code of schedulers in rounds: sorted columns of the view, placement of workers."""

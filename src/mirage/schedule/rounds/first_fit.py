@@ -1,7 +1,7 @@
-"""Places of workers as Gavel gives them: larger jobs first, on the first servers that have GPUs free.
+"""Gavel's placement of workers: larger jobs first, on the first servers with free GPUs.
 
-A job whose places no larger job took stays on them. Nothing is packed and nobody makes room, so that jobs may be spread
-over more servers than they need (the scheduler of Narayanan et al., OSDI'20, and its copy in Sia's simulator).
+A job stays on its GPUs if no larger job took them. Jobs are not packed and not moved, so they may be spread over more
+servers than they need (the scheduler of Narayanan et al., OSDI'20, and its copy in Sia's simulator).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ def first_fit(
     """Server → GPUs of every job.
 
     Args:
-        wanted: Jobs with their kind of server and their GPUs; of one size those that come first choose first.
-        held: Where jobs have been up to now, on servers of the kind they want.
-        free: GPUs of each server; those given are taken off.
+        wanted: Jobs with their kind of server and their GPUs; among jobs of one size, the first in order chooses first.
+        held: Present GPUs of jobs, on servers of the wanted kind.
+        free: Free GPUs of each server; updated in place.
         servers: Servers of each kind, in the order in which they are filled.
     """
     places: dict[int, dict[int, int]] = {}

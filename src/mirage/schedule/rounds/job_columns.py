@@ -1,4 +1,4 @@
-"""Columns of a view that the schedulers of rounds read, in an order that does not change from round to round."""
+"""Columns of a view for schedulers in rounds, in the same order in every round."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mirage.schedule.contract import View
 
 
 class JobColumns:
-    """Columns of the active jobs, as ``ActiveJobs`` has them, in order of ids; and where each sits first."""
+    """Columns of the active jobs as in ``ActiveJobs``, by id, and the first server of each."""
 
     def __init__(self, view: View) -> None:
         jobs, held = view.jobs, view.held
@@ -38,5 +38,5 @@ class JobColumns:
         self.first_server[sits] = held.server[first[sits]]
 
     def places(self, k: int) -> dict[int, int]:
-        """Server → GPUs of the job at place k."""
+        """Server → GPUs of the job at index k."""
         return self._held.of(int(self._order[k]))

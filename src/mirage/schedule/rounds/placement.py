@@ -1,8 +1,8 @@
-"""Places of workers on servers: who keeps its shape stays where it is, the others are packed tightly around them.
+"""Placement of workers: a job with the same shape stays, other jobs are packed around it.
 
-Jobs come in order of falling size: whole servers first, then the fullest server that still has room. Where what is
-free is too scattered, the jobs that are in the way move, the smallest first, and as few as possible; a job for which
-even that does not help is spread over what is free.
+Jobs are placed in order of decreasing size: whole servers first, then the fullest server with enough room. If the free
+GPUs are too scattered, jobs that block the placement move: as few as possible, the smallest first. If this does not
+help either, the job is spread over the free GPUs.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from mirage.job_state import Ints
 
 @dataclass(slots=True)
 class Placement:
-    """Who sits where, while jobs are being placed.
+    """GPUs of each job, while jobs are being placed.
 
     Attributes:
         size: GPUs of each server.
-        free: GPUs of each server that nobody has.
+        free: Free GPUs of each server.
         servers: Servers of each kind.
         places: Server → GPUs, of each job.
         movable: Jobs that may be moved, on one server each, with their kind and GPUs.
-        moved: Jobs that were.
-        left_out: Jobs that found no place.
+        moved: Jobs that were moved.
+        left_out: Jobs that could not be placed.
     """
 
     size: list[int]
@@ -42,7 +42,7 @@ class Placement:
 
         Args:
             size: GPUs of each server.
-            kind: Of each server.
+            kind: Kind of each server.
             kinds: Number of kinds.
         """
         servers: list[list[int]] = [[] for _ in range(kinds)]
@@ -51,7 +51,7 @@ class Placement:
         return cls(size.tolist(), size.tolist(), servers)
 
     def keep(self, job: int, places: Mapping[int, int], kind: int, movable: bool) -> None:
-        """A job stays where it is, unless it is in the way and may be moved."""
+        """Leave a job on its GPUs, unless it blocks another job and may be moved."""
         self.places[job] = dict(places)
         gpus = 0
         for server, held in places.items():
@@ -64,7 +64,7 @@ class Placement:
                 self._on.setdefault(server, set()).add(job)
 
     def place(self, wanted: Iterable[tuple[int, int, int]]) -> None:
-        """Find places for jobs, each with its kind of server and its GPUs."""
+        """Place jobs, each with its kind of server and its number of GPUs."""
         queue = sorted(wanted, key=lambda entry: (-entry[2], entry[0]))
         while queue:
             job, kind, gpus = queue.pop(0)
@@ -73,7 +73,7 @@ class Placement:
                 queue = sorted([*queue, *moved], key=lambda entry: (-entry[2], entry[0]))
 
     def _place(self, job: int, kind: int, gpus: int) -> list[tuple[int, int, int]]:
-        """Place a job; who had to give way for it."""
+        """Place a job; returns the jobs that had to move for it."""
         size = self.size[self.servers[kind][0]]
         whole, rest = divmod(gpus, size)
         empty = [server for server in self.servers[kind] if self.free[server] == size][:whole]
@@ -103,7 +103,10 @@ class Placement:
         return moved
 
     def _to_empty(self, kind: int, size: int, needed: int) -> list[int]:
-        """Servers that could be emptied, those with the fewest GPUs in use first; all that are needed, or none."""
+        """Servers that can be emptied, those with the fewest used GPUs first.
+
+        Returns exactly the needed number of servers, or none.
+        """
         found = []
         for server in self.servers[kind]:
             used = size - self.free[server]
@@ -112,7 +115,7 @@ class Placement:
         return [server for _, server in sorted(found)[:needed]] if len(found) >= needed else []
 
     def _with_room(self, kind: int, gpus: int, taken: Mapping[int, int]) -> tuple[int, list[int]]:
-        """The fullest server that has room; else one that can be given room, and the smaller jobs to move for that."""
+        """The fullest server with room; else a server, and the smaller jobs to move from it."""
         servers = [server for server in self.servers[kind] if server not in taken]
         fitting = [(self.free[server], server) for server in servers if self.free[server] >= gpus]
         if fitting:
@@ -129,7 +132,7 @@ class Placement:
         return (best[1], best[2]) if best else (-1, [])
 
     def _scattered(self, kind: int, gpus: int) -> dict[int, int]:
-        """GPUs of as few servers as can be, where no better place is to be had; none where they do not suffice."""
+        """Free GPUs on as few servers as possible, as a last resort; none if too few are free."""
         places, left = dict[int, int](), gpus
         for server in sorted(self.servers[kind], key=lambda server: (-self.free[server], server)):
             taken = min(left, self.free[server])
@@ -139,7 +142,7 @@ class Placement:
         return {} if left else places
 
     def _clear(self, server: int, jobs: Iterable[int]) -> list[tuple[int, int, int]]:
-        """Take movable jobs off a server; what they want."""
+        """Remove movable jobs from a server; returns their requests."""
         gone = []
         for job in jobs:
             kind, gpus = self.movable.pop(job)

@@ -1,4 +1,4 @@
-"""Jobs that a scheduler of rounds can never place: each of its jobs stays on servers of one kind."""
+"""Jobs that a scheduler in rounds cannot place, as it uses one kind of server per job."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from mirage.schedule.rounds.job_columns import JobColumns
 def refuse_too_large(
     jobs: JobColumns, needed: Ints, servers: Servers, capacity: Ints, pool: Ints, scheduler: str
 ) -> None:
-    """Refusal of a job that fits on no kind of server; none while servers are lent, as more may come back.
+    """Refuse a job that fits on no kind of server.
+
+    No job is refused while servers are lent, as servers may come back.
 
     Args:
         jobs: All active jobs.
-        needed: The fewest GPUs on which the scheduler runs each.
+        needed: Smallest number of GPUs on which the scheduler runs each job.
         servers: All servers.
         capacity: GPUs of each kind.
-        pool: Of each kind.
-        scheduler: What it is called in the message.
+        pool: Pool of each kind.
+        scheduler: Name of the scheduler in the message.
 
     Raises:
-        ConfigurationError: A job needs more GPUs than any kind has that it may use.
+        ConfigurationError: A job needs more GPUs than any kind that it may use has.
     """
     if not np.array_equal(servers.pool, servers.home):
         return
@@ -32,7 +34,7 @@ def refuse_too_large(
     most = np.where(may_use, capacity, 0).max(axis=1)
     for k in np.flatnonzero(needed > most)[:1]:
         raise ConfigurationError(
-            f"job {jobs.id[k]} (counted from 0) needs {needed[k]} GPUs; {scheduler} keeps a job on servers of "
+            f"job {jobs.id[k]} (counted from 0) needs {needed[k]} GPUs; {scheduler} runs a job on servers of "
             f"one GPU type, one size and one pool, and those it may use have {most[k]}: leave the job out, or make the "
-            "servers of a type alike"
+            "servers of each type identical"
         )

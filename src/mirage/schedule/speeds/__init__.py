@@ -1,1 +1,1 @@
-"""How fast does a job run where it sits? Tables of measured step times, and the law that turns them into progress."""
+"""Speeds of jobs on their GPUs: measured step times, and the law that gives progress."""

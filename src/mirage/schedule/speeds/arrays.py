@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LINEAR = -1
-"""The model of a job of which nothing was measured: its work is in GPU-seconds, and every GPU does as much."""
+"""The model of a job without measurements: its work is in GPU-seconds, and all its GPUs do equal work."""
 
 NO_TABLE = -1
 """The row of a placement on which a model cannot run."""
@@ -20,42 +20,46 @@ Floats = NDArray[np.float64]
 class Speeds(NamedTuple):
     """Speeds of all models on all GPU types of one cluster.
 
-    A *row* holds the step times of one model on so many GPUs of one type in so many servers, by *local batch*, the
-    samples that one GPU takes at once. A *batch* is what all GPUs take between two updates of the model.
+    A *row* holds the step times of one model on one placement, a number of GPUs of one type on a number of servers, by
+    *local batch*: the samples that one GPU processes at once. A *batch* is the samples of all GPUs between two updates
+    of the model.
     """
 
-    type_speed: Floats  # (types,): of one GPU under the linear law
+    type_speed: Floats  # (types,): speed of one GPU under the linear law
     rows: Ints  # (models, types, servers, GPUs): the row of a placement; servers and GPUs count from 1
     knots: Ints  # (rows,): local batches measured
     local_batch: Floats  # (rows, knots), ascending
     step_s: Floats  # (rows, knots): seconds of a step, the exchange of gradients included
     sync_s: Floats  # (rows, knots): seconds of a step in which gradients are exchanged
-    row_max_local: Ints  # (rows,): the most samples a GPU takes at once on this placement
-    memory_max_local: Ints  # (models, types, GPUs): the same by GPUs alone; no limit where nothing was measured
+    row_max_local: Ints  # (rows,): maximum local batch on this placement
+    memory_max_local: Ints  # (models, types, GPUs): the same by number of GPUs only; no limit without measurements
     min_local: Ints  # (models, types)
-    max_local: Ints  # (models, types): the most samples on any placement
-    one_gpu_rate: Floats  # (models, types): most samples a second on one GPU, roughly; between types, a ratio
+    max_local: Ints  # (models, types): maximum local batch on any placement
+    one_gpu_rate: Floats  # (models, types): approximate maximum of samples/s on one GPU; used as a ratio of types
     init_batch: Ints  # (models,)
     max_batch: Ints  # (models,)
-    slowdown: Floats  # (models,): how much slower a real run is than its measured steps
+    slowdown: Floats  # (models,): real step time over measured step time
     restart_s: Floats  # (models,): expected seconds lost at a start, a restart or a resize
     epochs: Ints  # (models,)
     epoch_end: Floats  # (models, epochs): progress at the end of each epoch; inf beyond the last
-    noise_knots: Ints  # (models,): batches whose gradient noise was measured
+    noise_knots: Ints  # (models,): number of batches with measured gradient noise
     noise_batch: Floats  # (models, knots), ascending
     grad_sqr: Floats  # (models, knots, epochs): squared norm of the gradient
     grad_var: Floats  # (models, knots, epochs): variance of the gradient at the first batch
 
 
 def runs_on(speeds: Speeds, model: Ints) -> NDArray[np.bool_]:
-    """Whether jobs of these models can run on each GPU type, shape (jobs, types); under the linear law on all."""
+    """Whether jobs of these models can run on each GPU type, shape (jobs, types).
+
+    Jobs under the linear law run on all types.
+    """
     measured = (speeds.rows != NO_TABLE).any(axis=(2, 3))
     linear = np.ones((1, len(speeds.type_speed)), np.bool_)
     return np.concatenate([measured, linear])[model]
 
 
 def linear_speeds(type_speed: Floats) -> Speeds:
-    """Speeds of a world in which nothing was measured.
+    """Speeds of a world without measurements.
 
     Args:
         type_speed: Speed of one GPU of every type, shape (types,).

@@ -1,7 +1,7 @@
-"""What measured tables do not say of a model: what a restart costs it, and how much slower it really runs.
+"""Facts about models that measured tables do not contain: restart costs and slowdowns.
 
-The six models of Pollux and Sia have the published values: restart costs as in Sia (SOSP'23), slowdowns as its
-simulator was calibrated with on real runs. A file ``models.toml`` in the folder of profiles says them of other models.
+The six models of Pollux and Sia have the published values: restart costs as in Sia (SOSP'23), slowdowns from the
+calibration of its simulator on real runs. A file ``models.toml`` in the folder of profiles gives them for other models.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ FACTS_FILE = "models.toml"
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """Facts of a model beside its tables.
+    """Facts about a model in addition to its tables.
 
     Attributes:
         restart_s: Seconds lost at a start, a restart or a resize.
-        slowdown: How many times longer a real step takes than a measured one.
-        epochs: Epochs that a job trains; None for as many as were measured.
-        max_local: The most samples a GPU takes at once, by GPU type, where that is less than was measured.
+        slowdown: Real step time over measured step time.
+        epochs: Number of epochs that a job trains; None for all measured epochs.
+        max_local: Maximum local batch by GPU type, where it is smaller than the measured one.
     """
 
     restart_s: float = 30.0
@@ -45,10 +45,10 @@ PUBLISHED: Mapping[str, ModelFacts] = {
 
 
 def read_facts(folder: Path) -> dict[str, ModelFacts]:
-    """Facts by model: the published ones, and what the folder's own file says instead.
+    """Facts by model: the published ones, replaced by those of the folder's own file.
 
     Raises:
-        ConfigurationError: The file cannot be read, or says something unknown.
+        ConfigurationError: The file cannot be read, or has unknown keys or invalid values.
     """
     path = folder / FACTS_FILE
     if not path.exists():

@@ -1,8 +1,8 @@
-"""The law of speed: step time from the placement, efficiency from the noise of gradients, progress from both.
+"""The law of speed: progress from step times (placement) and efficiency (gradient noise).
 
-``speed`` and ``next_phase`` are what an engine asks; ``measure`` is what a running job can see of itself. After
-Pollux (OSDI'21, section 3): a batch that is n times as large as the first takes at best 1/n of the steps, and less
-is gained the smaller the noise.
+The engine calls ``speed`` and ``next_phase``; ``measure`` gives what a running job can measure itself. After Pollux
+(OSDI'21, section 3): a batch n times as large as the first needs at best 1/n of the steps, and gains less if the noise
+is smaller.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ SLACK = 1e-9
 """Progress this close to the end of an epoch, as a share of it, has reached it."""
 
 BATCH_SLACK = 1e-8
-"""A share of a sample that rounding may have added."""
+"""Share of a sample that rounding may have added."""
 
 
 @kernel()
 def speed(speeds: Speeds, model: int, gpu_type: int, servers: int, gpus: int, batch: int, progress: float) -> float:
-    """Work that a job does in a second now; 0 where it cannot run.
+    """Work that a job does in a second now; 0 if it cannot run.
 
     Args:
         model: The job's model, ``LINEAR`` for none: then the work is in GPU-seconds.
         gpu_type: Type of the GPUs it holds.
-        servers: Servers over which they are spread.
+        servers: Number of servers with these GPUs.
         gpus: GPUs it holds.
-        batch: Samples between two updates, over all GPUs; 0 for the smallest that is usual.
+        batch: Samples between two updates, over all GPUs; 0 for the smallest usual batch.
         progress: Work done so far.
     """
     if model < 0:
@@ -46,7 +46,10 @@ def speed(speeds: Speeds, model: int, gpu_type: int, servers: int, gpus: int, ba
 
 @kernel()
 def next_phase(speeds: Speeds, model: int, progress: float) -> float:
-    """Progress at which the speed may change next: the end of the epoch; infinite where there is none."""
+    """Progress at the end of the epoch, where the speed may change; infinite if it is the last.
+
+    It is also infinite under the linear law.
+    """
     if model < 0:
         return math.inf
     epoch = epoch_of(speeds, model, progress)
@@ -57,7 +60,7 @@ def next_phase(speeds: Speeds, model: int, progress: float) -> float:
 
 @kernel()
 def work(speeds: Speeds, model: int) -> float:
-    """All the work of a job of this model: the end of its last epoch; not known (NaN) under the linear law."""
+    """All work of a job of this model: the end of its last epoch; NaN under the linear law."""
     if model < 0:
         return math.nan
     return float(speeds.epoch_end[model, speeds.epochs[model] - 1])
@@ -67,9 +70,10 @@ def work(speeds: Speeds, model: int) -> float:
 def measure(
     speeds: Speeds, model: int, gpu_type: int, servers: int, gpus: int, batch: int, progress: float
 ) -> tuple[float, float, float, float]:
-    """What a running job sees of itself: seconds of a step and of its exchange, gradient squared and its variance.
+    """Measurements of a running job: step time, exchange time, gradient square and variance.
 
-    Step times are those of the tables, of one local batch, without the model's slowdown; NaN where it cannot run.
+    Times are in seconds, from the tables, for one local batch and without the model's slowdown. The gradient square is
+    the squared norm of the gradient. All values are NaN if the model cannot run on the placement.
     """
     row = table_row(speeds, model, gpu_type, servers, gpus)
     if row == NO_TABLE:
@@ -82,9 +86,9 @@ def measure(
 
 @kernel()
 def table_row(speeds: Speeds, model: int, gpu_type: int, servers: int, gpus: int) -> int:
-    """The row of a placement; ``NO_TABLE`` where the model cannot run on it.
+    """The row of a placement; ``NO_TABLE`` if the model cannot run on it.
 
-    More servers or GPUs than were ever measured count as the most that were.
+    Numbers of servers or GPUs above the largest in the tables count as the largest.
     """
     if model < 0 or servers < 1 or gpus < servers:
         return NO_TABLE
@@ -95,17 +99,18 @@ def table_row(speeds: Speeds, model: int, gpu_type: int, servers: int, gpus: int
 
 @kernel()
 def max_local(speeds: Speeds, model: int, gpu_type: int, servers: int, gpus: int) -> int:
-    """The most samples that one GPU takes at once on a placement; 0 where the model cannot run on it."""
+    """The maximum local batch on a placement; 0 if the model cannot run on it."""
     row = table_row(speeds, model, gpu_type, servers, gpus)
     return int(speeds.row_max_local[row]) if row != NO_TABLE else 0
 
 
 @kernel()
 def local_batch(speeds: Speeds, model: int, gpu_type: int, servers: int, gpus: int, batch: int) -> tuple[int, int]:
-    """The samples that each GPU takes at once, and how many times it does so between two updates.
+    """The local batch, and the number of steps between two updates.
 
-    Where a GPU cannot hold its share of the batch at once, it takes several steps and adds up their gradients. One
-    GPU alone takes at least two beyond the first batch, as the noise cannot be estimated from one.
+    If the memory of a GPU cannot hold its share of the batch, the GPU takes several steps and accumulates their
+    gradients. A single GPU takes at least two steps for batches above the first one, as the noise cannot be estimated
+    from one step.
     """
     first = speeds.init_batch[model]
     if batch <= 0:
@@ -123,7 +128,10 @@ def local_batch(speeds: Speeds, model: int, gpu_type: int, servers: int, gpus: i
 
 @kernel()
 def step_times(speeds: Speeds, row: int, local: int) -> tuple[float, float]:
-    """Seconds of a step and of its exchange of gradients, between two measured local batches; beyond, the nearest."""
+    """Seconds of a step and of its exchange of gradients, interpolated over local batches.
+
+    Outside the measured local batches, the nearest one counts.
+    """
     n = speeds.knots[row]
     knots = speeds.local_batch[row]
     if local <= knots[0]:
@@ -139,7 +147,7 @@ def step_times(speeds: Speeds, row: int, local: int) -> tuple[float, float]:
 
 @kernel()
 def gradient(speeds: Speeds, model: int, batch: int, progress: float) -> tuple[float, float]:
-    """Squared norm and variance of the gradient in the present epoch, between two measured batches."""
+    """Squared norm and variance of the gradient in this epoch, interpolated over batches."""
     epoch = min(epoch_of(speeds, model, progress), speeds.epochs[model] - 1)
     n = speeds.noise_knots[model]
     knots = speeds.noise_batch[model]
@@ -158,7 +166,7 @@ def gradient(speeds: Speeds, model: int, batch: int, progress: float) -> tuple[f
 
 @kernel()
 def epoch_of(speeds: Speeds, model: int, progress: float) -> int:
-    """Epochs completed."""
+    """Number of completed epochs."""
     reached = progress * (1 + SLACK)
     low, high = 0, speeds.epochs[model]
     while low < high:

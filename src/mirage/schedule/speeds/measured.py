@@ -1,7 +1,7 @@
-"""Readers of measured profiles: step times by placement, step times by size, gradient noise by epoch.
+"""Readers of profiles: step times by placement and by size, gradient noise by epoch.
 
 The files are those of Pollux and Sia: ``placements-TYPE.csv`` (a placement ``24`` is two workers on one server and four
-on another), ``scalability-TYPE.csv`` and ``validation-BATCH.csv``, each of them as it is or compressed by gzip.
+on another), ``scalability-TYPE.csv`` and ``validation-BATCH.csv``, each of them plain or compressed by gzip.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """Measured step times of one model on one GPU type, one row a measurement.
+    """Measured step times of one model on one GPU type, one row per measurement.
 
     Attributes:
-        placement: The workers of every server, smallest first in the circle; "" where only the size is known.
-        servers: Servers.
-        gpus: GPUs.
-        local_batch: Samples that each takes at once.
+        placement: The number of workers on each server as digits, in the smallest rotation; "" if only the size is
+            known.
+        servers: Number of servers.
+        gpus: Number of GPUs.
+        local_batch: Samples that each GPU processes at once.
         step_s: Seconds of a step.
         sync_s: Seconds of its exchange of gradients.
     """
@@ -61,7 +62,7 @@ class Noise:
 
 
 def models_in(folder: Path) -> tuple[str, ...]:
-    """Names of the models measured in a folder: its sub-folders that hold ``validation-BATCH.csv``."""
+    """Names of the models in a folder: its sub-folders with ``validation-BATCH.csv``."""
     return tuple(sorted({path.parent.name for path in folder.glob("*/validation-*.csv*")}))
 
 
@@ -90,7 +91,9 @@ def read_scalability(folder: Path, gpu_type: str) -> StepTimes:
 
 
 def read_noise(folder: Path, epochs: int | None) -> Noise:
-    """Gradient noise of all batches measured, over so many epochs; by default over all that every batch has.
+    """Gradient noise of all measured batches over ``epochs`` epochs.
+
+    By default these are all epochs that every batch has.
 
     Raises:
         ConfigurationError: A batch was measured over fewer epochs.
@@ -101,7 +104,7 @@ def read_noise(folder: Path, epochs: int | None) -> Noise:
     measured = min(len(columns[0]) for columns in tables.values())
     n = measured if epochs is None else epochs
     if not 1 <= n <= measured:
-        raise ConfigurationError(f"{folder}: {n} epochs wanted, {measured} measured at every batch; give fewer epochs")
+        raise ConfigurationError(f"{folder}: {n} epochs requested, {measured} measured for all batches; give fewer")
     progress, sqr, var = (np.array([table[k][:n] for table in tables.values()], dtype=np.float64) for k in range(3))
     return Noise(np.array(list(tables), dtype=np.int64), progress, sqr, var)
 
@@ -110,7 +113,7 @@ def _file(folder: Path, name: str) -> Path:
     for path in (folder / name, folder / f"{name}.gz"):
         if path.exists():
             return path
-    raise ConfigurationError(f"{folder}: it has no {name}; profiles need one of every GPU type measured")
+    raise ConfigurationError(f"{folder}: it has no {name}; profiles need one for every measured GPU type")
 
 
 def _columns(path: Path, names: Sequence[str], kinds: Sequence[Callable[[str], Value]]) -> list[list[Value]]:
@@ -125,9 +128,9 @@ def _columns(path: Path, names: Sequence[str], kinds: Sequence[Callable[[str], V
             for column, name, kind in zip(columns, names, kinds, strict=True):
                 column.append(kind(row[name]))
         except (TypeError, ValueError) as error:
-            raise ConfigurationError(f"{path}:{rows.line_num}: {error}; mend or remove this line") from error
+            raise ConfigurationError(f"{path}:{rows.line_num}: {error}; fix or remove this line") from error
     if not columns[0]:
-        raise ConfigurationError(f"{path}: it has no rows; measure something or remove the file")
+        raise ConfigurationError(f"{path}: it has no rows; add measurements or remove the file")
     return columns
 
 

@@ -26,14 +26,14 @@ from mirage.schedule.speeds.measured import (
 from mirage.schedule.speeds.step_table import StepRow, step_table
 
 MOST_SERVERS, MOST_GPUS = 16, 64
-"""Placements beyond these count as these; larger ones were not measured."""
+"""Larger placements count as these, as they were not measured."""
 
 NO_LIMIT = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """The models of which something was measured, and their speeds on one cluster.
+    """The measured models, and their speeds on one cluster.
 
     Attributes:
         models: Names of the models, in the order of the arrays.
@@ -45,15 +45,15 @@ class Profiles:
 
 
 def no_profiles(cluster: GpuCluster) -> Profiles:
-    """No model measured: all jobs go by the linear law."""
+    """Profiles without measured models: all jobs follow the linear law."""
     return Profiles((), linear_speeds(_type_speed(cluster)))
 
 
 def read_profiles(folder: str | os.PathLike[str], cluster: GpuCluster) -> Profiles:
-    """The profiles of a folder, a sub-folder for every model.
+    """The profiles of a folder with a sub-folder for every model.
 
     Raises:
-        ConfigurationError: It holds no profiles, none of the cluster's GPU types, or a file that cannot be read.
+        ConfigurationError: The folder has no profiles, none for the cluster's GPU types, or an unreadable file.
     """
     place = Path(folder)
     names = models_in(place)
@@ -67,7 +67,7 @@ def read_profiles(folder: str | os.PathLike[str], cluster: GpuCluster) -> Profil
         if not types & set(cluster.gpu_types):
             raise ConfigurationError(
                 f"{place / name}: measured on {', '.join(sorted(types)) or 'nothing'}; the cluster has "
-                f"{', '.join(cluster.gpu_types)}: name its GPU types as the profiles do"
+                f"{', '.join(cluster.gpu_types)}: name the GPU types of the cluster as in the profiles"
             )
     models = [_Model.read(place / name, facts.get(name, ModelFacts()), cluster) for name in names]
     return Profiles(names, _packed(models, _type_speed(cluster)))
@@ -92,21 +92,21 @@ class _OnType:
     max_local: int
 
     def one_gpu_rate(self) -> float:
-        """Samples a second on one GPU, of the largest local batch at the longest step."""
+        """Samples per second on one GPU, with the largest local batch and the longest step."""
         alone = self.placements.gpus == 1
         if not alone.any():
             return 0.0
         return float(self.placements.local_batch[alone].max() / self.placements.step_s[alone].max())
 
     def memory_max_local(self, gpus: int) -> int:
-        """The most samples that each of so many GPUs was measured to take at once."""
+        """The largest local batch measured with this number of GPUs."""
         same = self.placements.gpus == gpus
         return int(self.placements.local_batch[same].max()) if same.any() else NO_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """One model on the GPU types of a cluster; None where it was not measured on one."""
+    """One model on the GPU types of a cluster; None for types without measurements."""
 
     facts: ModelFacts
     noise: Noise
@@ -172,7 +172,10 @@ def _packed(models: list[_Model], type_speed: Floats) -> Speeds:
 
 
 def _noise_arrays(noise: list[Noise]) -> dict[str, Any]:
-    """Epochs and gradient noise of all models; an epoch ends where the slowest of the batches measured ended it."""
+    """Epochs and gradient noise of all models.
+
+    An epoch ends at the smallest progress at which any of the measured batches ended it.
+    """
     epochs = max(of.progress.shape[1] for of in noise)
     batches = max(len(of.batch) for of in noise)
     end = np.full((len(noise), epochs), np.inf)

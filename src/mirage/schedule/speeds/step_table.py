@@ -1,9 +1,9 @@
-"""The table of step times: what was measured at a placement, what lies between, and the nearest beyond.
+"""The table of step times: measured, interpolated, and extrapolated placements.
 
-A placement that was measured is interpolated over local batches; of several of one size, the one with full servers
-first counts on as few servers as can be, and their mean on more. Between placements the times are linear in servers,
-GPUs and local batch at once, over a Delaunay triangulation of means, as in the simulators of Pollux and Sia. Beyond
-everything measured the nearest placement's times hold.
+A measured placement is interpolated over local batches. Among several placements of one size, the one with full servers
+counts if it uses as few servers as possible, else their mean. Between placements, times are linear in servers, GPUs and
+local batch, over a Delaunay triangulation of means, as in the simulators of Pollux and Sia. Outside of all measurements
+the times of the nearest placement count.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class StepRow:
     Attributes:
         local_batch: Local batches, ascending.
         times_s: Seconds of a step and of its exchange, shape (n, 2).
-        max_local: The most samples that a GPU takes at once.
+        max_local: Maximum local batch.
     """
 
     local_batch: Floats
@@ -39,9 +39,9 @@ Placement = tuple[int, int]
 def step_table(
     placements: StepTimes, scalability: StepTimes, servers: int, gpus: int, gpus_per_server: int
 ) -> dict[Placement, StepRow]:
-    """Step times of one model on one GPU type on all placements up to so many servers and GPUs.
+    """Step times of one model on one GPU type, up to a number of servers and GPUs.
 
-    What does not fit into these servers has the times of the nearest that does.
+    A placement that does not fit into its servers has the times of the nearest placement that does.
     """
     measured = _measured_rows(placements)
     wanted = [(s, g) for s in range(1, servers + 1) for g in range(s, gpus + 1)]
@@ -60,7 +60,7 @@ def step_table(
 
 
 def _measured_rows(placements: StepTimes) -> dict[Placement, StepRow]:
-    """A row for every size of which placements were measured: the mean over the placements of that size."""
+    """A row for every size with measured placements: the mean over these placements."""
     of_size: dict[Placement, dict[str, list[int]]] = {}
     for k, pattern in enumerate(placements.placement):
         size = (int(placements.servers[k]), int(placements.gpus[k]))
@@ -69,18 +69,21 @@ def _measured_rows(placements: StepTimes) -> dict[Placement, StepRow]:
 
 
 def _full_first(placements: StepTimes, gpus_per_server: int) -> dict[Placement, StepRow]:
-    """Rows of measured placements with as few servers as can be, all but one of them full: how workers are placed."""
+    """Rows of measured placements on as few servers as possible, all but one of them full.
+
+    This is how schedulers place workers.
+    """
     found: dict[Placement, list[int]] = {}
     for k, pattern in enumerate(placements.placement):
         servers, gpus = int(placements.servers[k]), int(placements.gpus[k])
         whole, rest = divmod(gpus, gpus_per_server)
-        if pattern == (str(rest) if rest else "") + str(gpus_per_server) * whole:  # written from its least rotation
+        if pattern == (str(rest) if rest else "") + str(gpus_per_server) * whole:  # in its smallest rotation
             found.setdefault((servers, gpus), []).append(k)
     return {size: _mean_row(placements, [rows]) for size, rows in found.items()}
 
 
 def _mean_row(placements: StepTimes, patterns: list[list[int]]) -> StepRow:
-    """The mean over patterns, at all local batches that all of them can hold."""
+    """The mean over patterns, at all local batches that are in the range of every pattern."""
     tables = []
     for rows in patterns:
         order = np.array(rows)[np.argsort(placements.local_batch[rows], kind="stable")]
@@ -97,7 +100,7 @@ def _mean_row(placements: StepTimes, patterns: list[list[int]]) -> StepRow:
 def _between(
     measured: dict[Placement, StepRow], scalability: StepTimes, wanted: list[Placement]
 ) -> dict[Placement, StepRow]:
-    """Rows between what was measured; only those of which something is known."""
+    """Rows between measured placements; only those with interpolated times."""
     points = [(*size, local) for size, row in measured.items() for local in row.local_batch]
     times = [pair for row in measured.values() for pair in row.times_s]
     sizes = np.column_stack([scalability.servers, scalability.gpus, scalability.local_batch])
@@ -120,10 +123,10 @@ def _between(
 
 
 def _interpolated(points: Floats, values: Floats, asked: Floats) -> Floats:
-    """Values at the points asked for; NaN outside of what is known.
+    """Values at the requested points; NaN outside of the known ones.
 
-    Thousands of tiny systems are solved on the way: the threads of a linear algebra library would only wait for each
-    other, on a busy machine for a minute.
+    This solves thousands of tiny systems: the threads of a linear algebra library would only wait for each other, on a
+    busy machine for a minute.
     """
     try:
         from scipy.interpolate import LinearNDInterpolator

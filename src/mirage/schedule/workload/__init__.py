@@ -1,1 +1,1 @@
-"""Which GPU jobs come? Workloads: jobs by submission, and the readers that make them."""
+"""Workloads of GPU jobs: jobs in order of submission, and their readers."""

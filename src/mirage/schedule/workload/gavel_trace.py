@@ -1,4 +1,4 @@
-"""Workloads of Gavel: a trace of jobs, and the throughputs that were measured of each kind on each GPU type."""
+"""Workloads of Gavel: a job trace, and measured throughputs by job kind and GPU type."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ COLUMNS = ("kind", "command", "folder", "steps_flag", "needs_data", "steps", "sc
 """The ten columns of a trace, which has no header; ``scale`` is the number of workers."""
 
 SPREAD = "_unconsolidated"
-"""After the name of a GPU type: workers on several servers."""
+"""Suffix of a GPU type's name: workers on several servers."""
 
 RESTART_S = 20.0
-"""Seconds that a start or restart costs: an assumption, as nothing was published with the traces."""
+"""Seconds that a start or restart costs: an assumption, as no value was published with the traces."""
 
 _Kinds = dict[str, dict[tuple[str, int], float]]
 
 
 def read_gavel_throughputs(path: str | os.PathLike[str], cluster: GpuCluster) -> Profiles:
-    """Speeds from a table of throughputs in steps a second, by GPU type, kind of job and number of workers.
+    """Speeds from a table of throughputs in steps per second.
 
-    A kind with so many workers is a model of its own: ``ResNet-18 (batch size 16) x4``. It can run on that many GPUs.
+    The table is by GPU type, kind of job and number of workers. Each kind with a number of workers is a model of its
+    own, which runs on that number of GPUs: ``ResNet-18 (batch size 16) x4``.
 
     Raises:
         ConfigurationError: The table cannot be read, or has none of the cluster's GPU types.
@@ -43,8 +44,8 @@ def read_gavel_throughputs(path: str | os.PathLike[str], cluster: GpuCluster) ->
     known = [gpu_type for gpu_type in cluster.gpu_types if gpu_type in table]
     if not known:
         raise ConfigurationError(
-            f"{path}: it has {', '.join(_types(table))}; the cluster has {', '.join(cluster.gpu_types)}: name its GPU "
-            "types as the table does"
+            f"{path}: it has {', '.join(_types(table))}; the cluster has {', '.join(cluster.gpu_types)}: name the GPU "
+            "types of the cluster as in the table"
         )
     kinds = sorted({kind for gpu_type in known for kind in table[gpu_type]})
     most_gpus = max(gpus for _, gpus in kinds)
@@ -67,9 +68,9 @@ def types_in_throughputs(path: str | os.PathLike[str]) -> set[str]:
 
 
 def read_gavel_trace(rows: list[Row], profiles: Profiles, cluster: GpuCluster) -> GpuJobs:
-    """Jobs of a Gavel trace; their work is in steps, and ``run_s`` the time of these on their usual type."""
+    """Jobs of a Gavel trace; their work is in steps, ``run_s`` its duration on the usual type."""
     if not profiles.models:
-        raise ConfigurationError(f"{rows[0].path}: its jobs need throughputs; say where: --profiles FILE.json")
+        raise ConfigurationError(f"{rows[0].path}: its jobs need throughputs; give --profiles FILE.json")
     rows = sorted(rows, key=lambda row: row.number("time", least=0))
     gpus = np.array([row.integer("scale", least=1) for row in rows], dtype=np.int64)
     models = np.array([_model(row, profiles.models) for row in rows], dtype=np.int64)
@@ -102,7 +103,7 @@ def _read_table(path: str | os.PathLike[str]) -> _Kinds:
         told: Any = json.loads(read_text(path))
         return {gpu_type: dict(_alone(kinds)) for gpu_type, kinds in told.items()}
     except (ValueError, AttributeError, KeyError, TypeError) as error:
-        raise ConfigurationError(f"{path}: no table of throughputs ({error}); give Gavel's JSON") from error
+        raise ConfigurationError(f"{path}: not a table of throughputs ({error}); give Gavel's JSON") from error
 
 
 def _types(table: _Kinds) -> list[str]:
@@ -110,7 +111,7 @@ def _types(table: _Kinds) -> list[str]:
 
 
 def _alone(kinds: dict[str, dict[str, Any]]) -> list[tuple[tuple[str, int], float]]:
-    """Throughput of every kind with no other job beside it."""
+    """Throughput of every kind without another job on its GPUs."""
     found = []
     for told, rates in kinds.items():
         match = re.fullmatch(r"\('(.+)', (\d+)\)", told)
@@ -132,7 +133,7 @@ def _model(row: Row, models: tuple[str, ...]) -> int:
 
 
 def _fixed_batch_speeds(at: Any, step_s: Floats, type_speed: Floats) -> Speeds:
-    """Speeds of models that take one batch a GPU and learn the same from every step."""
+    """Speeds of models with one batch per GPU and the same progress at every step."""
     models, types, _, gpus = at.shape
     rows = len(step_s)
     return Speeds(

@@ -15,10 +15,10 @@ from mirage.trace.table import JobTable
 
 
 def read_job_table(path: str | os.PathLike[str]) -> tuple[GpuJobs, dict[str, int]]:
-    """Jobs of a trace, and how many were left out, by reason; time begins with the first.
+    """Jobs of a trace, and the number left out by reason; time starts at the first job.
 
-    A job asks for its GPUs; where the trace tells none of any job, for as many as it has nodes, else CPUs. Its limit is
-    what its user expects. A trace made by ``mirage trace generate`` will do.
+    A job requests its GPUs. If no job of the trace has GPUs, it requests one GPU per node, or per CPU if no job has
+    nodes. Its time limit is the run time that its user expects. Traces made by ``mirage trace generate`` also work.
 
     Raises:
         TraceError: The file cannot be read, or no job has a run time.
@@ -32,7 +32,7 @@ def read_job_table(path: str | os.PathLike[str]) -> tuple[GpuJobs, dict[str, int
         "no GPU": gpus <= 0,
     }
     if not len(table):
-        raise TraceError(f"{path}: it has no jobs; check the command that was to write it")
+        raise TraceError(f"{path}: it has no jobs; check the command that wrote it")
     bad = np.logical_or.reduce(list(reasons.values()))
     if bad.all():
         told = ", ".join(f"{int(where.sum())} {reason}" for reason, where in reasons.items() if where.any())
@@ -56,6 +56,6 @@ def _read(path: str | os.PathLike[str]) -> JobTable:
         if "looks like none of the known formats" not in str(error):
             raise
         raise TraceError(
-            f"{path}:1: this is no workload: a CSV begins with {','.join(sia_csv.HEADER)}, or with "
-            f"{','.join(philly_csv.HEADER)}; 'mirage trace convert --columns' makes a job table of any other"
+            f"{path}:1: this is not a workload: a CSV begins with {','.join(sia_csv.HEADER)}, or with "
+            f"{','.join(philly_csv.HEADER)}; 'mirage trace convert --columns' makes a job table from any other file"
         ) from error

@@ -1,4 +1,4 @@
-"""The jobs of a GPU workload, as a struct of arrays by submission."""
+"""The jobs of a GPU workload, as a struct of arrays in order of submission."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirage.job_state import Floats, Ints
 from mirage.schedule.speeds.arrays import LINEAR
 
 ANY_POOL = -1
-"""The pool of a job that may run in any."""
+"""The pool of a job that may run in any pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +22,18 @@ class GpuJobs:
 
     Attributes:
         id: Number of the job in its workload.
-        name: What the workload calls it.
+        name: Name of the job in its workload.
         submit_s: Seconds since the start of the workload.
-        model: Its model in the world's speeds, ``LINEAR`` where nothing was measured.
-        gpus: GPUs it asks for.
-        min_gpus: The fewest it can run on.
-        max_gpus: The most it can use.
-        batch: Samples between two updates that its user asks for; 0 where the model does not say.
+        model: Its model in the world's speeds, ``LINEAR`` without measurements.
+        gpus: Requested GPUs.
+        min_gpus: Smallest number of GPUs that it can run on.
+        max_gpus: Largest number of GPUs that it can use.
+        batch: Samples between two updates, as requested by its user; 0 for jobs without a batch.
         work: All its work: progress of its model, GPU-seconds under the linear law.
-        run_s: True run time on the GPUs asked for, under the linear law; NaN where it follows from the model.
-        estimate_s: What its user expects the run time to be; NaN for no idea.
+        run_s: True run time on the requested GPUs, under the linear law; NaN if it follows from the model.
+        estimate_s: Run time that its user expects; NaN if unknown.
         restart_s: Expected seconds lost at a start, a restart or a resize.
-        pool: The only pool it may run in, or ``ANY_POOL``.
+        pool: The only pool that it may run in, or ``ANY_POOL``.
         models: Names of the models.
     """
 
@@ -82,21 +82,22 @@ class GpuJobs:
         pool: ArrayLike = ANY_POOL,
         name: tuple[str, ...] | None = None,
     ) -> Self:
-        """Jobs of which nothing was measured; they are put in order of submission and numbered so.
+        """Jobs without measurements; they are sorted and numbered by submission.
 
         Args:
-            submit_s: When each is submitted.
-            gpus: GPUs each asks for.
-            run_s: True run time on these.
-            min_gpus: The fewest; by default those asked for.
-            max_gpus: The most; by default those asked for.
-            estimate_s: Expected run times; by default nothing is known.
-            restart_s: Expected seconds lost at a start or restart, one for all or one each.
-            pool: The pool, one for all or one each.
-            name: What they are called; by default their number.
+            submit_s: Time of submission of each job.
+            gpus: GPUs that each job requests.
+            run_s: True run time on these GPUs.
+            min_gpus: Smallest numbers of GPUs; by default those requested.
+            max_gpus: Largest numbers of GPUs; by default those requested.
+            estimate_s: Expected run times; by default unknown.
+            restart_s: Expected seconds lost at a start or restart, one for all or one per job.
+            pool: The pool, one for all or one per job.
+            name: Names of the jobs; by default their numbers.
 
         Raises:
-            ConfigurationError: A job has no GPU, no work or no time of submission, or something of it has no end.
+            ConfigurationError: A job has no GPU, no work or no time of submission, an infinite amount, or numbers of
+                GPUs that contradict each other.
         """
         submitted = np.asarray(submit_s, dtype=np.float64)
         n = len(submitted)
@@ -126,18 +127,18 @@ class GpuJobs:
 
 
 def _check(jobs: GpuJobs) -> None:
-    """Stop at the first job that cannot be run at all."""
+    """Raise for the first job that cannot run at all."""
     wrong = {
         "its time of submission is not a number": ~np.isfinite(jobs.submit_s),
-        "it asks for no GPU": jobs.gpus < 1,
+        "it requests no GPU": jobs.gpus < 1,
         "it has no work": ~(jobs.work > 0),
-        "its work has no end": np.isinf(jobs.work),
-        "what a restart costs it is not a number": ~np.isfinite(jobs.restart_s),
-        "its fewest GPUs are more than it asks for, or less than one": (jobs.min_gpus < 1)
+        "its work is infinite": np.isinf(jobs.work),
+        "its restart cost is not a finite number": ~np.isfinite(jobs.restart_s),
+        "min_gpus is less than one or more than the GPUs it requests": (jobs.min_gpus < 1)
         | (jobs.min_gpus > jobs.gpus),
-        "its most GPUs are fewer than it asks for": jobs.max_gpus < jobs.gpus,
+        "max_gpus is less than the GPUs it requests": jobs.max_gpus < jobs.gpus,
     }
     for reason, where in wrong.items():
         if where.any():
             k = int(np.flatnonzero(where)[0])
-            raise ConfigurationError(f"job {jobs.name[k]!r}: {reason}; mend or leave out its row")
+            raise ConfigurationError(f"job {jobs.name[k]!r}: {reason}; fix or remove its row")

@@ -1,4 +1,4 @@
-"""Names of workloads: the file without its ending, with as many of its folders as tell it from the others."""
+"""Names of workloads: the file name without ending, with enough folders to be unique."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from mirage.errors import ConfigurationError
 
 FOLDERS = 1
-"""Folders that a name has in any case, as files are often called ``workload-1.csv``."""
+"""Minimum number of folders in a name, as files are often called ``workload-1.csv``."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """A name in the making."""
+    """A name that can still get more folders."""
 
     place: Path
     folders: int = FOLDERS
@@ -27,15 +27,20 @@ class _Name:
 
 
 def workload_name(path: str) -> str:
-    """The name of a workload by itself: ``sia_philly/workload-1`` of ``…/sia_philly/workload-1.csv``."""
+    """The name of a single workload.
+
+    It is ``sia_philly/workload-1`` for ``…/sia_philly/workload-1.csv``.
+    """
     return str(_Name(_absolute(path)))
 
 
 def workload_names(paths: Sequence[str]) -> tuple[str, ...]:
-    """Names that tell workloads apart: those of one name get more folders, those of one folder their ending.
+    """Unique names of workloads.
+
+    Files with the same name get more folders; those in one folder get their ending.
 
     Raises:
-        ConfigurationError: A file is there twice, maybe by a link.
+        ConfigurationError: A file is given twice, possibly by a link.
     """
     _refuse_twice(paths)
     names = [_Name(_absolute(path)) for path in paths]
@@ -49,13 +54,13 @@ def workload_names(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def _absolute(path: str) -> Path:
-    """A path from the root on; a link to a file keeps its own name."""
+    """An absolute path; a link to a file has its own name."""
     place = Path(path)
     return place.parent.resolve() / place.name
 
 
 def _alike(names: Sequence[_Name]) -> list[list[int]]:
-    """Places of the names that several workloads have."""
+    """Groups of indices of workloads with the same name."""
     places: dict[str, list[int]] = defaultdict(list)
     for k, name in enumerate(names):
         places[str(name)].append(k)
@@ -67,7 +72,7 @@ def _refuse_twice(paths: Sequence[str]) -> None:
     for path in paths:
         place = Path(path).resolve()
         if seen.get(place) == path:
-            raise ConfigurationError(f"workloads: {path} is there twice; name each once")
+            raise ConfigurationError(f"workloads: {path} is given twice; name each once")
         if place in seen:
             raise ConfigurationError(f"workloads: {seen[place]} and {path} are the same file; name it once")
         seen[place] = path

@@ -1,4 +1,4 @@
-"""Workloads of Microsoft's Philly trace: time of submission, run time, GPUs and virtual cluster of every job."""
+"""Workloads of Microsoft's Philly trace: submission, run time, GPUs and virtual cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEADER = ("timestamp", "duration", "num_gpus")
 
 
 def read_philly_csv(rows: list[Row]) -> tuple[GpuJobs, dict[str, int]]:
-    """Jobs of a Philly trace, and how many were left out, by reason; time begins with the first."""
+    """Jobs of a Philly trace, and the number left out by reason; time starts at the first."""
     ran = [row for row in rows if row.number("duration") > 0 and row.number("num_gpus") >= 1]
     if not ran:
         raise TraceError(f"{rows[0].path}: none of its {len(rows)} jobs has a run time and a GPU; check the file")
@@ -29,7 +29,7 @@ def read_philly_csv(rows: list[Row]) -> tuple[GpuJobs, dict[str, int]]:
 
 
 def _time_s(row: Row) -> float:
-    """Seconds; Philly's clock has no zone, and only differences count."""
+    """Seconds; Philly's clock has no time zone, and only differences matter."""
     text = row["timestamp"]
     try:
         return (datetime.fromisoformat(text).replace(tzinfo=None) - datetime(2017, 1, 1)).total_seconds()

@@ -1,4 +1,4 @@
-"""The reader of GPU workloads: any known kind, told by its content."""
+"""The reader of GPU workloads: it recognises each known format by its content."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Workload:
     """A workload as it was read.
 
     Attributes:
-        name: Its file, without ending; where that says little, with its folder.
+        name: Folder and name of its file, without ending.
         jobs: The jobs.
         profiles: The speeds of their models.
-        left_out: Jobs that were left out, by reason.
+        left_out: Number of jobs left out, by reason.
     """
 
     name: str
@@ -35,10 +35,12 @@ class Workload:
 
 
 def read_any_profiles(path: str | os.PathLike[str] | None, cluster: GpuCluster) -> Profiles:
-    """Speeds on a cluster: of a folder of profiles, of Gavel's table (a JSON file), or none measured.
+    """Speeds on a cluster, from a folder of profiles or Gavel's table (a JSON file).
+
+    Without a path, no model is measured.
 
     Raises:
-        ConfigurationError: There is nothing at the path, or nothing of use.
+        ConfigurationError: The path does not exist, or has no usable profiles.
     """
     if path is None:
         return no_profiles(cluster)
@@ -56,14 +58,14 @@ def unmeasured_types(path: str | os.PathLike[str], cluster: GpuCluster) -> tuple
 def _is_folder(path: str | os.PathLike[str]) -> bool:
     if not Path(path).exists():
         raise ConfigurationError(
-            f"{path}: there are no profiles, as there is no such path; give the folder that has one folder a model, or "
-            "the JSON file of Gavel's throughputs"
+            f"{path}: no profiles: the path does not exist; give the folder with one sub-folder per model, or the JSON "
+            "file of Gavel's throughputs"
         )
     return Path(path).is_dir()
 
 
 def read_workload(path: str | os.PathLike[str], cluster: GpuCluster, profiles: Profiles) -> Workload:
-    """A workload: of Pollux and Sia, of Philly, of Gavel, or any job table.
+    """A workload of Pollux and Sia, of Philly, of Gavel, or from any job table.
 
     Raises:
         TraceError: A line cannot be used; the message begins with ``file:line:``.

@@ -1,4 +1,4 @@
-"""Rows of a workload's table, which say file and line where a value cannot be used."""
+"""Rows of a workload's table; errors about a value name its file and line."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Row:
         """A cell that must be there."""
         value = self.cells.get(column)
         if value is None or not value.strip():
-            raise TraceError(f"{self.path}:{self.line}: no {column}; mend or remove the line")
+            raise TraceError(f"{self.path}:{self.line}: no {column}; fix or remove the line")
         return value.strip()
 
     def get(self, column: str) -> str:
-        """A cell, empty where there is none."""
+        """A cell; empty if it is missing."""
         return (self.cells.get(column) or "").strip()
 
     def number(self, column: str, least: float = -math.inf) -> float:
-        """A cell that is a finite number, so much at least."""
+        """A cell that is a finite number, ``least`` or more."""
         try:
             value = float(self[column])
         except ValueError:
@@ -58,7 +58,7 @@ class Row:
         return value
 
     def integer(self, column: str, least: int) -> int:
-        """A cell that is a whole number, so much at least."""
+        """A cell that is a whole number, ``least`` or more."""
         value = self.number(column)
         if value != int(value) or value < least:
             raise TraceError(
@@ -68,28 +68,26 @@ class Row:
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a file, decompressed where its name ends in ``.gz``."""
+    """The text of a file, decompressed if its name ends in ``.gz``."""
     try:
         data = Path(path).read_bytes()
         return (gzip.decompress(data) if os.fspath(path).endswith(".gz") else data).decode()
     except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{path}: it is no text in UTF-8 ({error.reason}); check the file") from error
+        raise ConfigurationError(f"{path}: it is not UTF-8 text ({error.reason}); check the file") from error
     except (OSError, EOFError) as error:
         why = getattr(error, "strerror", None) or error
         raise ConfigurationError(f"{path}: cannot be read: {why}; check the path") from error
 
 
 def table_rows(path: str, text: str, header: Sequence[str] = (), delimiter: str = ",") -> list[Row]:
-    """Rows of a table with a header, or with the given one where it has none."""
+    """Rows of a table with a header, or of one without a header if ``header`` is given."""
     reader = csv.DictReader(text.splitlines(), fieldnames=header or None, delimiter=delimiter)
     rows = []
     for cells in reader:
         if None in cells:
             columns = len(reader.fieldnames or ())
-            raise TraceError(
-                f"{path}:{reader.line_num}: more cells than the {columns} columns; mend or remove the line"
-            )
+            raise TraceError(f"{path}:{reader.line_num}: more cells than the {columns} columns; fix or remove the line")
         rows.append(Row(path, reader.line_num, cells))
     if not rows:
-        raise TraceError(f"{path}: it has no jobs; check the command that was to write it")
+        raise TraceError(f"{path}: it has no jobs; check the command that wrote it")
     return rows

@@ -1,4 +1,4 @@
-"""Workloads of Pollux and Sia: a CSV of jobs, each a model, a number of workers and a batch."""
+"""Workloads of Pollux and Sia: a CSV of jobs with model, number of workers and batch."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ from mirage.schedule.workload.usual_run import usual_run_s
 HEADER = ("name", "time", "application", "num_replicas", "batch_size")
 
 MOST_GPUS = 64
-"""The most GPUs that the published comparison gives one job."""
+"""Largest number of GPUs that the published comparison gives to one job."""
 
 RIGID, SCALE_GPUS, ADAPTIVE = "rigid", "scale-gpus", "adaptive"
-"""Kinds of jobs in the optional column ``category``; a rigid job runs on the GPUs it asks for alone.
+"""Kinds of jobs in the optional column ``category``; a rigid job runs only on the number of GPUs that it requests.
 
-Jobs of ``SCALE_GPUS`` keep their batch, which nothing here can hold them to; they are refused.
+Jobs of ``SCALE_GPUS`` change their GPUs but not their batch. The engine cannot hold a batch constant, so they are
+refused.
 """
 
 
 def read_sia_csv(rows: list[Row], profiles: Profiles, cluster: GpuCluster) -> GpuJobs:
-    """Jobs of a Sia workload. Their work follows from their model, whatever they ask for.
+    """Jobs of a Sia workload; their work follows from their model, not from their request.
 
-    ``run_s`` is the time that a job takes alone, at the GPUs and the batch that it asks for, packed on its usual type:
-    what a scheduler by run times can go by.
+    ``run_s`` is the run time of a job alone, with the GPUs and the batch that it requests, packed on its usual type.
+    Schedulers by run times use it.
 
     Raises:
         ConfigurationError: A row cannot be used.
         UnknownName: A row names a model that has no profile.
     """
     if not profiles.models:
-        raise ConfigurationError(f"{rows[0].path}: its jobs name models; where are their profiles? --profiles DIR")
+        raise ConfigurationError(f"{rows[0].path}: its jobs name models and need their profiles; give --profiles DIR")
     speeds = profiles.speeds
     rows = sorted(rows, key=lambda row: row.number("time", least=0))
     models = np.array([_model(row, profiles.models) for row in rows], dtype=np.int64)
@@ -74,7 +75,7 @@ def _category(row: Row) -> str:
         raise UnknownName(f"category in {row.path}:{row.line}:", category, (RIGID, ADAPTIVE))
     if category == SCALE_GPUS:
         raise ConfigurationError(
-            f"{row.path}:{row.line}: category is {SCALE_GPUS}, and a job that changes its GPUs but keeps its batch "
+            f"{row.path}:{row.line}: category is {SCALE_GPUS}, but a job that changes its GPUs and not its batch "
             f"cannot be played; give {RIGID} or {ADAPTIVE}, or remove the line"
         )
     return category

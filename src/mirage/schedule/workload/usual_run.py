@@ -1,6 +1,7 @@
-"""Run times of jobs with measured models: alone on their usual type, packed, at the GPUs and the batch they ask for.
+"""Run times of jobs with measured models: alone and packed on their usual GPU type.
 
-The usual type of a job is that of which the cluster has most GPUs, of those on which its model runs so.
+They have the GPUs and the batch that they request. The usual type of a job is the type with the most GPUs in the
+cluster, among those on which its model runs in this way.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from mirage.schedule.speeds.profiles import Profiles
 
 
 def usual_run_s(profiles: Profiles, cluster: GpuCluster, model: int, gpus: int, batch: int, work: float) -> float:
-    """Seconds that a job takes alone on its usual type; infinite where it runs on none."""
+    """Run time of a job alone on its usual type, in seconds; infinite if it runs on none."""
     in_all = np.bincount(cluster.gpu_type_of, cluster.gpus_of)
     for gpu_type in np.argsort(-in_all, kind="stable").tolist():
         per_server = int(cluster.gpus_of[cluster.gpu_type_of == gpu_type].max())
@@ -28,7 +29,7 @@ def usual_run_s(profiles: Profiles, cluster: GpuCluster, model: int, gpus: int, 
 def run_alone_s(
     profiles: Profiles, model: int, gpu_type: int, servers: int, gpus: int, batch: int, work: float
 ) -> float:
-    """Seconds that so much work takes on one placement; infinite where the model cannot run there."""
+    """Duration of the work on one placement, in seconds; infinite if the model cannot run."""
     speeds, progress, seconds = profiles.speeds, 0.0, 0.0
     while progress < work:
         rate = law.speed(speeds, model, gpu_type, servers, gpus, batch, progress)
