@@ -1,1 +1,1 @@
-"""Engine of GPU clusters: who holds which GPUs, how far everybody is, and what happens next."""
+"""Engine of GPU clusters: the GPUs and the progress of each job, and the next events."""

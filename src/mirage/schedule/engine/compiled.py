@@ -1,4 +1,4 @@
-"""Compiled schedulers, as the engine takes them."""
+"""Compiled schedulers, as the engine calls them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class CompiledScheduler:
 
     Attributes:
         name: Its name, for messages.
-        function: Called with a reference to world, state and desk; writes actions and returns how many.
-        reasons: What the reasons it writes mean.
-        asked_on: Events it is asked on, as bits of ``contract.Event``; None for all but progress.
-        round_s: Seconds between rounds; None for none.
-        knows_run_s: Whether it must be told run times.
-        memory: Columns of numbers it keeps, one number a job and one more.
-        ranks: The same of integers.
-        parameters: Its parameters, by place.
+        function: Called with a reference to world, state and plan buffer; writes actions and returns their number.
+        reasons: Texts of the reasons that it writes by number.
+        asked_on: Events at which it is called, as bits of ``contract.Event``; None for all but progress.
+        round_s: Seconds between rounds; None for no rounds.
+        knows_run_s: Whether it must know run times.
+        memory: Number of float columns in its memory, with one value per job and one more.
+        ranks: Number of integer columns of the same length.
+        parameters: Its parameters, by position.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""GPUs of a log, told apart: every seat gets numbers that nobody else has at the time."""
+"""GPU numbers for a log: every placement row gets numbers that no other row has then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of a GPU cluster: who sat where and when, how fast they went, what was decided and why."""
+"""The log of a GPU cluster: GPUs of jobs over time, speeds, decisions and their reasons."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from mirage.schedule.workload.jobs import GpuJobs
 
 @dataclass(frozen=True, slots=True)
 class GpuLog:
-    """Everything that has happened in a simulation.
+    """All events of a simulation so far.
 
     Attributes:
         now_s: The time of the log.
-        rows: JOB records by id, with the amounts of ``now_s``; a job that has ended has its end in ``due_s``.
-        segments: SEGMENT records in order of their start; one that goes on has an infinite end.
-        seats: PLACE records, to which segments point: who sits where.
-        phases: PHASE records in order of time: how fast jobs went.
+        rows: JOB records by id, with the amounts at ``now_s``; a job that has ended has its end in ``due_s``.
+        segments: SEGMENT records in order of their start; a segment that has not ended has an infinite end.
+        seats: PLACE records, to which segments refer: the GPUs of each segment by server.
+        phases: PHASE records in order of time: the speeds of jobs.
         decisions: DECISION records in order of time: every action, refused ones included.
         loans: LOAN records in order of their start.
-        reasons: What the reasons of decisions say, by number.
-        breaches: Loans whose server was still used when it was due.
-        unmet_server_s: Server-seconds of inference demand for which no server was there.
+        reasons: Texts of the reasons of decisions, by number.
+        breaches: Number of loans whose server was still used when it was due.
+        unmet_server_s: Server-seconds of inference demand without an available server.
     """
 
     cluster: GpuCluster
@@ -48,7 +48,7 @@ class GpuLog:
 
     @classmethod
     def of(cls, cluster: GpuCluster, jobs: GpuJobs, world: World, state: State, reasons: Sequence[str]) -> GpuLog:
-        """Copy the logs of a state."""
+        """Copy the logs from a state."""
         clock = state.clock[0]
         rows = state.ended.copy()
         live = state.live[: int(clock["n_live"])].copy()
@@ -77,7 +77,7 @@ class GpuLog:
         return dict(zip(seats.server.tolist(), seats.gpus.tolist()))
 
     def seat_segments(self) -> Ints:
-        """The segment of every row of ``seats``."""
+        """The segment of every placement row."""
         of_seat = np.full(len(self.seats), NOBODY, np.int64)
         of_seat[self.segments.first] = np.arange(len(self.segments))
         filled: Ints = np.maximum.accumulate(of_seat)
@@ -86,8 +86,7 @@ class GpuLog:
     def gpu_intervals(self) -> Records:
         """One row for every GPU of every segment: server, GPU from 0, job, start and end.
 
-        The engine counts GPUs of a server and does not tell them apart; each interval gets the lowest number that is
-        free when it starts.
+        The engine only counts the GPUs of a server; each interval gets the lowest GPU number that is free at its start.
 
         Raises:
             ContractBroken: More GPUs of a server are held at one time than it has.

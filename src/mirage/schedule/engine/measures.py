@@ -3,8 +3,8 @@
 The *window* runs from the first submission to the last end. GPU-seconds held are useful, lost or overhead, exactly:
 lost is work that was done again, overhead is time without work, in starts, restarts, changes of size and saves.
 
-GAR, SOR, GFR, JWTD and JTTED are the names under which production systems report (Kant, arXiv 2510.01256); what stands
-here are our definitions for them.
+GAR, SOR, GFR, JWTD and JTTED are names that production systems use in reports (Kant, arXiv 2510.01256); the definitions
+here are our own.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from mirage.schedule.engine.kernel.arrays import ENDED
 from mirage.schedule.engine.log import GpuLog
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
-"""Classes of jobs by GPUs asked for: so many at least, and fewer than the next."""
+"""Classes of jobs by requested GPUs: each value is the lower bound of its class."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What became of a workload; of the jobs that ended where nothing else is said.
+    """Measures of a workload; over the jobs that ended, unless stated otherwise.
 
     Attributes:
         jobs: Jobs of the workload.
-        ended: Those that were completed.
+        ended: Completed jobs.
         mean_jct_s: Mean time from submission to completion.
-        mean_wait_s: Mean time in the queue, all stretches of it, of all jobs.
+        mean_wait_s: Mean total time in the queue, of all jobs.
         makespan_s: Length of the window.
         gpu_h: GPU-hours held, of all jobs, as the next three.
-        preemptions: Times that a job had to leave its GPUs.
-        restarts: Starts after the first, and changes of size or place.
+        preemptions: Number of times that a job had to leave its GPUs.
+        restarts: Starts after the first, and changes of size or location.
         excess_gpus: GPUs evicted beyond those that were needed.
         breaches: Loans whose server was still used when it was due.
-        unmet_server_h: Server-hours of inference demand for which no server was there.
-        mean_unfairness: Mean of finish-time fairness: a job's time to completion over its run time alone on what it
-            asks for, times the number of GPUs asked for per GPU there is while it is active, but at least once.
-        worst_unfairness: The largest of these.
+        unmet_server_h: Server-hours of inference demand without an available server.
+        mean_unfairness: Mean of finish-time fairness: the time to completion of a job, divided by its run time alone on
+            its requested GPUs times the mean ratio of requested to existing GPUs while it is active (at least 1).
+        worst_unfairness: The largest of these values.
         gar: GPU allocation ratio: median over the window of the share of GPUs that are held.
-        sor: Scheduling occupancy rate: GPU-hours held over GPU-hours there were in the window.
-        gfr: GPU fragmentation ratio: mean over the window of the share of servers that are held in part.
+        sor: Scheduling occupancy rate: GPU-hours held over GPU-hours available in the window.
+        gfr: GPU fragmentation ratio: mean over the window of the share of servers that are partly held.
         jwtd_s: Job waiting time distribution: by ``SIZES``, median and 95th percentile of the time in the queue.
-        jtted: Distribution of how far apart workers sit: 5th, 50th and 95th percentile over GPU-hours of the servers
-            used over the fewest that would do.
+        jtted: Distribution of the spread of workers: 5th, 50th and 95th percentile over GPU-hours of the number of
+            servers used over the smallest possible number.
     """
 
     jobs: int
@@ -78,7 +78,7 @@ class Measures:
 
 
 def measures(log: GpuLog) -> Measures:
-    """The measures of a log; NaN where there is nothing to take the mean of."""
+    """The measures of a log; NaN for means without values."""
     rows = log.rows
     done = rows[rows.status == ENDED]
     jct_s = done.due_s - done.submit_s
@@ -145,7 +145,7 @@ def _steps(log: GpuLog, first_s: float, last_s: float) -> Steps:
 
 
 def _changes(start_s: Floats, end_s: Floats, amount: Ints, last_s: float) -> tuple[Floats, Ints]:
-    """When an amount changes, in order, and by how much."""
+    """Times at which an amount changes, in order, and the changes."""
     times = np.concatenate([start_s, np.minimum(end_s, last_s)])
     change = np.concatenate([amount, -amount])
     order = np.argsort(times, kind="stable")
@@ -153,7 +153,7 @@ def _changes(start_s: Floats, end_s: Floats, amount: Ints, last_s: float) -> tup
 
 
 def _partly_held_server_s(log: GpuLog, last_s: float) -> float:
-    """Server-seconds of servers of which some GPUs are held and some are not."""
+    """Server-seconds of servers with both held and free GPUs."""
     if len(log.seats) == 0:
         return 0.0
     segment = log.seat_segments()
@@ -162,7 +162,7 @@ def _partly_held_server_s(log: GpuLog, last_s: float) -> float:
     change = np.concatenate([log.seats.gpus, -log.seats.gpus])
     order = np.lexsort((times, server))
     times, server = times[order], server[order]
-    level = np.cumsum(change[order])  # back at 0 at the end of every server
+    level = np.cumsum(change[order])  # 0 again at the end of every server
     length_s = np.append(np.diff(times), 0.0)
     partly = (level > 0) & (level < log.cluster.gpus_of[server])
     return float(length_s[partly].sum())

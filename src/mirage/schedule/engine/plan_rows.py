@@ -34,23 +34,23 @@ WHY = (
     "the job holds no GPUs",
     "the job is leaving already",
     "the plan names the job or the server twice",
-    "the job cannot have so many GPUs",
-    "there is no such server or pool, or a place without GPUs",
+    "the job cannot use this number of GPUs",
+    "there is no such server or pool, or a number of GPUs is not above 0",
     "the server is not in the job's pool",
     "the servers have different GPU types",
     "the GPUs are not free",
     "the job cannot run there",
-    "the server is not its owner's to lend",
-    "somebody is on the server",
+    "the server is lent already, or belongs to that pool",
+    "a job is on the server",
     "inference needs the server",
     "the server is not lent",
-    "the loan would be over at once",
+    "the loan would end at once",
 )
-"""Why an action was refused, by its code."""
+"""Reasons of refusals, by code."""
 
 
 class PlanRows(NamedTuple):
-    """A plan as ACTION and PLACE records, with the reasons that its rows name by number."""
+    """A plan as ACTION and PLACE records, with the reasons to which its rows refer by number."""
 
     actions: Any
     places: Any
@@ -67,7 +67,7 @@ def plan_rows(plan: Plan, first_reason: int) -> PlanRows:
         first_reason: The number of its first reason.
 
     Raises:
-        ContractBroken: A job, a server, a number of GPUs or a batch is no whole number.
+        ContractBroken: A job, a server, a number of GPUs or a batch is not a whole number.
     """
     rows = []
     places: list[int] = []
@@ -100,4 +100,4 @@ def _row(action: Action, places: list[int], reason: int) -> bytes:
         return _pack(LEND, action.server, 0, 0, 0, 0, 0, action.pool, action.until_s, reason, -1, _NAN, 0)
     if isinstance(action, Return):
         return _pack(RETURN, action.server, 0, 0, 0, 0, 0, -1, NEVER_S, reason, -1, _NAN, 0)
-    raise TypeError(f"{action!r} is no action; a plan takes Start, Resize, Preempt, Cancel, Lend and Return")
+    raise TypeError(f"{action!r} is not an action; a plan takes Start, Resize, Preempt, Cancel, Lend and Return")

@@ -48,15 +48,15 @@ class GpuSimulation:
         jobs: The workload.
         scheduler: A scheduler in Python, or a compiled one.
         speeds: Measured speeds of the jobs' models; by default all jobs are linear.
-        costs: What starts, changes of size and saves cost, and when checkpoints are written.
-        demand: Inference demand over time; no job may run in its pools but on servers lent to the pool of the job.
-        known: What the scheduler is told of run times; a compiled one that must know them is told.
-        seed: Of what costs are drawn with.
-        cost_spread: Coefficient of variation of costs; 0 for just what is expected.
-        strict: Raise where an action is refused.
+        costs: Costs of starts, changes of size and saves, and the interval of checkpoints.
+        demand: Inference demand over time; jobs may not run in its pools, only on servers lent to their own pool.
+        known: Run times that the scheduler knows; compiled schedulers that must know them always do.
+        seed: Seed of the random costs.
+        cost_spread: Coefficient of variation of costs; 0 for exactly the expected costs.
+        strict: Raise if an action is refused.
 
     Raises:
-        ConfigurationError: A job fits nowhere or has no speed, or a demand cannot be, or is of a pool in which
+        ConfigurationError: A job fits nowhere or has no speed; or a demand exceeds its pool, or is for a pool in which
             jobs may run.
     """
 
@@ -87,28 +87,28 @@ class GpuSimulation:
         self._viewer = Viewer(self._world, self._state)
         self._asked: tuple[Action, ...] = ()
         self.policy_s: list[tuple[float, int, float]] = []
-        """Per decision in Python: simulated time, active jobs, and processor seconds it took."""
+        """Per decision in Python: simulated time, number of active jobs, and processor seconds."""
         begin = getattr(scheduler, "begin", None)
         if begin is not None:
             begin(self._surroundings())
 
     @property
     def now_s(self) -> float:
-        """The present."""
+        """The current simulated time."""
         return float(self._state.clock[0]["now_s"])
 
     def run(self, until_s: float = math.inf) -> GpuLog:
-        """Let time pass as ``advance`` does; the log so far."""
+        """Advance time as ``advance`` does; returns the log so far."""
         self.advance(until_s)
         return self.log()
 
     def advance(self, until_s: float = math.inf) -> None:
-        """Let time pass until everything is over, or until ``until_s``.
+        """Advance time until nothing is left to happen, or until ``until_s``.
 
         Raises:
             PlanInfeasible: An action was refused, in strict mode; or jobs wait and the scheduler starts none of them;
-                or it takes jobs off their GPUs without end before they have gained anything there.
-            ContractBroken: The scheduler answers no plan, or wants to be asked again at a time that is not later than
+                or livelock: it removes jobs from their GPUs again and again before they have gained anything there.
+            ContractBroken: The scheduler does not return a plan, or requests a call at a time that is not later than
                 now.
         """
         clock = self._state.clock
@@ -125,9 +125,9 @@ class GpuSimulation:
             elif came == IN_VAIN:
                 times = int(clock[0]["vain"])
                 raise PlanInfeasible(
-                    f"at {self.now_s:.0f} s {self._name} has taken jobs off their GPUs {times} times in a row before "
-                    "anything they did there was safe, and would go on for ever; let jobs stay longer than a restart "
-                    "lasts (round_s), save before they leave (preempt=save), or write checkpoints"
+                    f"at {self.now_s:.0f} s {self._name} has removed jobs from their GPUs {times} times in a row "
+                    "before any of their work there was safe, and would continue indefinitely; let jobs stay longer "
+                    "than a restart takes (round_s), save before they leave (preempt=save), or write checkpoints"
                 )
             elif came == WAKES_TOO_SOON:
                 self._wake_at(float(clock[0]["wake_s"]))
@@ -135,14 +135,14 @@ class GpuSimulation:
                 return
 
     def view(self, refused: tuple[Refusal, ...] = ()) -> View:
-        """What a scheduler would see now; good until time moves on."""
+        """The view for a scheduler now; valid until time advances."""
         return self._viewer.view(refused)
 
     def log(self) -> GpuLog:
-        """Everything that has happened so far."""
+        """The log of all events so far."""
         return GpuLog.of(self.cluster, self.jobs, self._world, self._state, self._reasons)
 
-    # -- asking ------------------------------------------------------------------------------------------------------
+    # -- calls of the scheduler --------------------------------------------------------------------------------------
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(
@@ -169,7 +169,7 @@ class GpuSimulation:
         began_s = time.process_time()
         plan = self.scheduler.decide(view)  # type: ignore[union-attr]
         if not isinstance(plan, Plan):
-            raise ContractBroken(f"{self._name} answers {shown(plan)}; let decide answer a Plan, an empty one to wait")
+            raise ContractBroken(f"{self._name} returns {shown(plan)}; let decide return a Plan, an empty one to wait")
         self.policy_s.append((view.now_s, len(view.jobs), time.process_time() - began_s))
         clock["happened"] = 0
         clock["n_news"] = 0
@@ -180,17 +180,17 @@ class GpuSimulation:
             self._lay_down(plan)
 
     def _wake_at(self, time_s: float) -> None:
-        """Ask again at a time; one that is not later than now would have the scheduler asked without end."""
+        """Call the scheduler again at a time later than now; an earlier one would livelock."""
         if not time_s > self.now_s:
             raise ContractBroken(
-                f"at {self.now_s} s {self._name} wants to be asked again at {time_s} s; "
+                f"at {self.now_s} s {self._name} requests its next call at {time_s} s; "
                 "let it give a later time as wake_s, or None"
             )
         self._state.clock["wake_s"] = time_s if math.isinf(time_s) else math.ceil(time_s / TICK_S) * TICK_S
 
     @property
     def _name(self) -> str:
-        """The scheduler as messages call it."""
+        """The name of the scheduler in messages."""
         return str(getattr(self.scheduler, "name", type(self.scheduler).__name__))
 
     def _lay_down(self, plan: Plan) -> None:
@@ -223,24 +223,27 @@ class GpuSimulation:
             row = state.decisions[int(wrong[0])]
             raise PlanInfeasible(
                 f"at {row.time_s:.3f} s action {_KINDS[int(row.kind)]} of {int(row.id)} was refused: "
-                f"{WHY[int(row.refused)]}; mend the scheduler, or run it without strict"
+                f"{WHY[int(row.refused)]}; fix the scheduler, or run it without strict"
             )
 
     _checked = 0
 
     def _why_stuck(self) -> str:
-        """What to say where jobs wait for ever: of one of them, and why its last start was refused."""
+        """The message when jobs would wait indefinitely.
+
+        It names one of them, and the reason why its last start was refused.
+        """
         clock, jobs = self._state.clock[0], self.jobs
         live, decisions = self._state.live[: int(clock["n_live"])], self._state.decisions[: int(clock["n_decisions"])]
         refused = decisions[(decisions.refused > 0) & (decisions.kind == START) & np.isin(decisions.id, live.id)]
         k, told = int(live.id[0]), "no plan starts it; let the scheduler start what fits, or leave the job out"
         for last in refused[-1:]:
             k, why = int(last.id), WHY[int(last.refused)]
-            told = f"at {last.time_s:.0f} s its start was refused: {why}; mend the scheduler, or leave the job out"
+            told = f"at {last.time_s:.0f} s its start was refused: {why}; fix the scheduler, or leave the job out"
         model = f" and has model {jobs.models[jobs.model[k]]}" if jobs.model[k] in range(len(jobs.models)) else ""
         return (
             f"at {self.now_s:.0f} s {clock['n_pending']} jobs wait, nothing runs, and {self._name} starts none of "
-            f"them: job {jobs.name[k]!r} asks for {jobs.gpus[k]} GPUs{model}, and {told}"
+            f"them: job {jobs.name[k]!r} requests {jobs.gpus[k]} GPUs{model}, and {told}"
         )
 
     # -- room --------------------------------------------------------------------------------------------------------
@@ -261,9 +264,9 @@ class GpuSimulation:
         )
 
     def _enlarge(self) -> None:
-        """Grow the logs that have no room for the next events, or for the plan that is to be applied."""
+        """Grow the logs without room for the next events, or for the plan to be applied."""
         clock, state = self._state.clock[0], self._state
-        events = 2 * int(clock["planned"]) + 1  # as ``carry_out_plan`` wants them, and ``happen``
+        events = 2 * int(clock["planned"]) + 1  # what ``carry_out_plan`` and ``happen`` need
         rooms = {"segments": events, "seats": len(state.chunks), "phases": events, "decisions": events, "loans": events}
         logs = {name: (getattr(state, name), int(clock[f"n_{name}"]), room) for name, room in rooms.items()}
         grown: dict[str, Any] = {

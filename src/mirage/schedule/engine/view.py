@@ -1,4 +1,4 @@
-"""The view of a GPU cluster: columns of the engine's own memory, read-only."""
+"""The view of a GPU cluster: read-only columns of the engine's own memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Viewer:
         )
 
     def view(self, refused: tuple[Refusal, ...]) -> View:
-        """What is known now."""
+        """The present view."""
         bring_up_now(self._state, self._seen)
         clock = self._state.clock[0]
         return View(float(clock["now_s"]), self._jobs(int(clock["n_live"])), self._servers, refused, self._held)
@@ -79,7 +79,7 @@ class Viewer:
 
 
 def _locked(array: NDArray[Any]) -> NDArray[Any]:
-    """The same memory, not to be written to."""
+    """A read-only view of the same memory."""
     shown = array.view(np.ndarray)
     shown.flags.writeable = False
     return shown

@@ -1,4 +1,4 @@
-"""A world made of a cluster, its jobs, what their lives cost, and the inference demand."""
+"""Builds a world from a cluster, its jobs, the costs of their lives, and inference demand."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ from mirage.schedule.speeds.arrays import Speeds, linear_speeds, runs_on
 from mirage.schedule.workload.jobs import ANY_POOL, GpuJobs
 
 Known: TypeAlias = Literal["nothing", "estimate", "run-time"]
-"""What schedulers are told of run times: nothing, what users expect, or the truth where users say nothing."""
+"""Run times that schedulers know: none, the users' estimates, or also true run times of jobs without an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
 class LifeCosts:
-    """What the life of each job costs, as expected; all shapes (jobs,).
+    """Expected costs in the life of each job; all shapes (jobs,).
 
     Attributes:
         first_start_s: Seconds without work at the first start.
         restart_s: The same at a start after a preemption.
-        rescale_s: The same at a change of size or place.
+        rescale_s: The same at a change of size or location.
         save_s: Seconds to write a checkpoint on demand.
-        checkpoint_work: Work between two checkpoints that are written anyway; 0: all work is safe at once; infinite:
-            none is written but on demand.
+        checkpoint_work: Work between two checkpoints that are written in any case; 0: all work is safe at once;
+            infinite: checkpoints are written only on demand.
     """
 
     first_start_s: Floats
@@ -68,7 +68,10 @@ class LifeCosts:
         save_s: float | Floats = 0.0,
         checkpoint_work: float | Floats = np.inf,
     ) -> LifeCosts:
-        """Costs by name, one for all jobs or one each; starts and changes of size cost what the jobs say by default."""
+        """Costs by name, one for all jobs or one per job.
+
+        By default, starts and changes of size cost ``restart_s`` of the jobs.
+        """
 
         def column(given: float | Floats | None) -> Floats:
             told = jobs.restart_s if given is None else given
@@ -79,7 +82,7 @@ class LifeCosts:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Inference demand: from ``time_s`` on, inference takes so many servers of a pool."""
+    """Inference demand: from ``time_s`` on, inference takes ``servers`` servers of a pool."""
 
     time_s: float
     pool: int
@@ -87,7 +90,7 @@ class Demand:
 
 
 def in_whole_ticks(seconds: Floats) -> Floats:
-    """Times as the nearest multiples of a tick."""
+    """Times rounded to the nearest multiples of a tick."""
     rounded: Floats = np.floor(np.asarray(seconds, dtype=np.float64) / TICK_S + 0.5) * TICK_S
     return rounded
 
@@ -105,8 +108,8 @@ def make_world(
     """The arrays of a world.
 
     Raises:
-        ConfigurationError: A job needs more GPUs than there are of any type on which it runs, or has no speed or run
-            time; a demand cannot be met, or jobs could run in the pool that it takes servers from.
+        ConfigurationError: A job needs more GPUs than exist of any type on which it runs, or has no speed or run time;
+            a demand cannot be met, or jobs could run in the pool from which it takes servers.
     """
     if speeds is None:
         told = cluster.type_speeds()
@@ -128,7 +131,10 @@ def make_world(
 
 
 def most_gpus(cluster: GpuCluster, jobs: GpuJobs, speeds: Speeds) -> Ints:
-    """The most GPUs that each job could ever have: all of one type, of those on which its model runs."""
+    """The largest number of GPUs that each job can have.
+
+    These are all GPUs of one type, among the types on which its model runs.
+    """
     of_type = np.bincount(cluster.gpu_type_of, cluster.gpus_of).astype(np.int64)
     most: Ints = np.where(runs_on(speeds, jobs.model), of_type, 0).max(axis=1)
     return most
@@ -143,8 +149,8 @@ def _job_records(cluster: GpuCluster, jobs: GpuJobs, speeds: Speeds, costs: Life
     most = most_gpus(cluster, jobs, speeds)
     for k in np.flatnonzero(jobs.min_gpus > most)[:1].tolist():
         raise ConfigurationError(
-            f"job {jobs.name[k]!r} needs {jobs.min_gpus[k]} GPUs and the cluster has {most[k]} of one type on which it "
-            "runs; leave it out, or give a larger cluster"
+            f"job {jobs.name[k]!r} needs {jobs.min_gpus[k]} GPUs, but the cluster has {most[k]} of one type on which "
+            "it runs; leave it out, or give a larger cluster"
         )
     rows = records(JOB, len(jobs))
     rows.id = np.arange(len(jobs))
@@ -169,8 +175,8 @@ def _known_run_s(jobs: GpuJobs, known: Known) -> Floats:
         told[missing] = jobs.run_s[missing]
         for k in np.flatnonzero(np.isnan(told))[:1]:
             raise ConfigurationError(
-                f"the run time of job {jobs.name[k]!r} on the {jobs.gpus[k]} GPUs it asks for is not known, and the "
-                "scheduler goes by run times; leave the job out, or take another scheduler"
+                f"the run time of job {jobs.name[k]!r} on the {jobs.gpus[k]} GPUs it requests is not known, but the "
+                "scheduler needs run times; leave the job out, or choose another scheduler"
             )
     return told
 
@@ -182,7 +188,7 @@ def _demand_records(cluster: GpuCluster, jobs: GpuJobs, demand: Sequence[Demand]
         if not 0 <= change.servers <= servers:
             raise ConfigurationError(
                 f"inference takes {change.servers} servers of pool {change.pool} at {change.time_s} s, "
-                f"and the pool has {servers}; give 0 to {servers} of a pool from 0 to {len(cluster.pools) - 1}"
+                f"but the pool has {servers}; give 0 to {servers} of a pool from 0 to {len(cluster.pools) - 1}"
             )
         row.time_s, row.pool, row.servers = in_whole_ticks(np.array(change.time_s)), change.pool, change.servers
         _refuse_beside_inference(cluster, jobs, change)
@@ -190,7 +196,10 @@ def _demand_records(cluster: GpuCluster, jobs: GpuJobs, demand: Sequence[Demand]
 
 
 def _refuse_beside_inference(cluster: GpuCluster, jobs: GpuJobs, change: Demand) -> None:
-    """Refuse jobs that could run in a pool from which inference takes servers: only loans are held against demand."""
+    """Refuse jobs that could run in a pool from which inference takes servers.
+
+    Only loans are checked against demand.
+    """
     beside = np.flatnonzero((jobs.pool == ANY_POOL) | (jobs.pool == change.pool))
     if change.servers and len(beside):
         raise ConfigurationError(

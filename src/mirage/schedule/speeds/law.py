@@ -46,7 +46,7 @@ def speed(speeds: Speeds, model: int, gpu_type: int, servers: int, gpus: int, ba
 
 @kernel()
 def next_phase(speeds: Speeds, model: int, progress: float) -> float:
-    """Progress at the end of the epoch, where the speed may change; infinite if it is the last.
+    """Progress at the end of the epoch, where the speed may change; infinite in the last.
 
     It is also infinite under the linear law.
     """

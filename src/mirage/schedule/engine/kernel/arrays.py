@@ -1,7 +1,7 @@
-"""Arrays of a GPU cluster's engine: ``World`` (fixed), ``State`` (changes), ``Desk`` (a scheduler's own).
+"""Arrays of the engine: the fixed world, its state, and the plan buffer of a scheduler.
 
 Every time is a multiple of ``TICK_S``, a power of two. Products of GPUs and times, and their sums, are therefore exact
-in doubles, and what a job held is what was useful, lost and overhead to the last bit.
+in doubles: the GPU-seconds held by a job equal useful, lost and overhead GPU-seconds to the last bit.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from numpy.typing import NDArray
 from mirage.schedule.speeds.arrays import Speeds, linear_speeds
 
 Records = Any
-"""A numpy record array; the dtypes below say which."""
+"""A numpy record array of one of the dtypes below."""
 
 TICK_S = 2.0**-10
 NEVER_S = np.inf
 NOBODY = -1
 
-# -- what a job is doing; those in between are ``contract.JobStatus`` ----------------------------------------------
+# -- status of a job; those from PENDING to SAVING are ``contract.JobStatus`` --------------------------------------
 FUTURE, PENDING, STARTING, RUNNING, STOPPING, SAVING, ENDED, CANCELLED = range(8)
 
-# -- how a segment ended ---------------------------------------------------------------------------------------------
+# -- ends of a segment -----------------------------------------------------------------------------------------------
 BY_ITSELF, BY_BOUNDARY, BY_SAVE, BY_KILL, BY_RESIZE, BY_CANCEL, BY_RECLAIM = range(7)
 
-# -- events a scheduler can be asked on; as ``contract.Event`` --------------------------------------------------------
+# -- events at which a scheduler can be called; as ``contract.Event`` -------------------------------------------------
 ON_SUBMITTED, ON_ENDED, ON_LEFT, ON_SERVERS, ON_PROGRESS = 1, 2, 4, 8, 16
 
 # -- actions ---------------------------------------------------------------------------------------------------------
 START, RESIZE, PREEMPT, CANCEL, LEND, RETURN = range(6)
 BOUNDARY, SAVE, KILL = range(3)
 
-# -- why an action is refused ----------------------------------------------------------------------------------------
+# -- reasons of refusals ---------------------------------------------------------------------------------------------
 (
     APPLIED, NOT_ACTIVE, NOT_PENDING, HOLDS_NOTHING, LEAVES_ALREADY, NAMED_TWICE, WRONG_SIZE, NO_SUCH_SERVER,
     WRONG_POOL, MIXED_TYPES, NOT_FREE, RUNS_NOT_THERE, NOT_ITS_OWN, IN_USE, DEMAND, NOT_LENT, OVER_AT_ONCE,
@@ -44,13 +44,13 @@ _I, _F = np.int64, np.float64
 
 
 def _record(fields: list[tuple[str, type]]) -> np.dtype[Any]:
-    """A kind of record whose fields read as attributes, compiled or not."""
+    """A record dtype with fields that read as attributes, compiled or not."""
     return np.dtype((np.record, np.dtype(fields, align=True)))
 
 
 JOB = _record(
     [
-        # what was asked for
+        # the request
         ("id", _I),
         ("submit_s", _F),
         ("model", _I),
@@ -59,23 +59,23 @@ JOB = _record(
         ("max_gpus", _I),
         ("pool", _I),
         ("work", _F),
-        ("known_run_s", _F),  # expected run time on the GPUs asked for; NaN where no scheduler may know it
-        ("checkpoint_work", _F),  # a checkpoint at each multiple of it; 0: always safe; infinite: none by itself
+        ("known_run_s", _F),  # expected run time on the requested GPUs; NaN if no scheduler may know it
+        ("checkpoint_work", _F),  # a checkpoint at each multiple of it; 0: always safe; infinite: only on demand
         ("first_start_s", _F),  # expected costs
         ("restart_s", _F),
         ("rescale_s", _F),
         ("save_s", _F),
-        # what became of it
+        # its state
         ("status", _I),
         ("batch", _I),
-        ("since_s", _F),  # the amounts below are those of this time
+        ("since_s", _F),  # time of the amounts below
         ("progress", _F),
         ("speed", _F),
         ("target", _F),  # progress at which this stretch of constant speed ends
         ("safe", _F),  # progress at the last checkpoint
         ("due_s", _F),  # its next event
         ("paused_until_s", _F),
-        ("told_until_s", _F),  # the same as a scheduler expects it
+        ("told_until_s", _F),  # the same as expected by a scheduler
         ("held", _I),
         ("servers", _I),
         ("gpu_type", _I),
@@ -88,7 +88,7 @@ JOB = _record(
         ("useful", _F),
         ("lost", _F),
         ("overhead", _F),
-        ("unsafe", _F),  # useful so far, and lost if killed now
+        ("unsafe", _F),  # useful so far, lost if killed now
         ("queued_s", _F),
         ("queued_since_s", _F),
         ("restarts", _I),
@@ -99,7 +99,7 @@ JOB = _record(
         ("named_at", _I),  # the last plan that named it
     ]
 )
-"""A job: as it will be submitted, while it is active (``State.live``), and when all is over."""
+"""A job: before submission, while it is active (``State.live``), and after its end."""
 
 CHUNK = _record([("server", _I), ("gpus", _I), ("next", _I)])
 """GPUs of one job on one server."""
@@ -110,8 +110,8 @@ ACTION = _record(
     [("kind", _I), ("id", _I), ("how", _I), ("gpus", _I), ("batch", _I), ("first", _I), ("places", _I), ("pool", _I),
      ("until_s", _F), ("reason", _I), ("needed", _I), ("estimate_s", _F), ("refused", _I)]
 )  # fmt: skip
-"""One action. ``id`` is a job's, or a server's for loans; ``places`` of them from ``first`` on, 0 to let the engine
-pack ``gpus`` GPUs; ``reason`` is a number of the scheduler's."""
+"""One action. ``id`` is a job's, or a server's for loans. Its locations are ``places`` records from ``first`` on; 0
+lets the engine pack ``gpus`` GPUs. ``reason`` is a number of the scheduler."""
 
 PLACE = _record([("server", _I), ("gpus", _I)])
 
@@ -119,24 +119,24 @@ SEGMENT = _record(
     [("id", _I), ("start_s", _F), ("end_s", _F), ("gpus", _I), ("gpu_type", _I), ("first", _I), ("places", _I),
      ("why", _I), ("pause_s", _F), ("progress", _F), ("progress_end", _F)]
 )  # fmt: skip
-"""One stretch on the same GPUs; ``places`` of them from ``first`` on in ``State.seats``."""
+"""A period of a job on the same GPUs; its locations are ``places`` records of ``State.seats`` from ``first`` on."""
 
 PHASE = _record([("id", _I), ("segment", _I), ("start_s", _F), ("speed", _F), ("progress", _F), ("batch", _I)])
-"""From ``start_s`` on the job went at this speed."""
+"""A period of constant speed of a job, from ``start_s`` on."""
 
 DECISION = _record(
     [("time_s", _F), ("kind", _I), ("id", _I), ("gpus", _I), ("reason", _I), ("estimate_s", _F), ("refused", _I)]
 )
 
 DEMAND_CHANGE = _record([("time_s", _F), ("pool", _I), ("servers", _I)])
-"""From ``time_s`` on inference takes so many of the pool's servers."""
+"""From ``time_s`` on, inference takes ``servers`` servers of the pool."""
 
 LOAN = _record([("server", _I), ("pool", _I), ("start_s", _F), ("until_s", _F), ("end_s", _F), ("breached", _I)])
 
 SETTINGS = _record(
     [
         ("seed", _I),
-        ("cost_spread", _F),  # coefficient of variation of what starts, restarts, rescaling and saving cost
+        ("cost_spread", _F),  # coefficient of variation of the costs of starts, restarts, rescaling and saving
         ("round_s", _F),  # NEVER_S: no rounds
         ("asked_on", _I),  # bits of events
     ]
@@ -161,11 +161,11 @@ CLOCK = _record(
         ("stamp", _I),
         ("plans", _I),  # applied so far
         ("planned", _I),  # actions of a plan that waits to be applied
-        ("happened", _I),  # bits of events since the scheduler was asked
-        ("asked_at_s", _F),  # the last round
+        ("happened", _I),  # bits of events since the scheduler was last called
+        ("asked_at_s", _F),  # time of the last call
         ("wake_s", _F),
-        ("idle_asks", _I),  # times asked in a row with nothing running and nothing done
-        ("vain", _I),  # times in a row that a job lost or changed its GPUs and had gained nothing on them
+        ("idle_asks", _I),  # successive calls without a running job and without an applied action
+        ("vain", _I),  # successive times that a job lost or changed its GPUs without progress on them
         ("vain_since_s", _F),
         ("breaches", _I),
         ("unmet_server_s", _F),  # server-seconds of inference demand that lent servers could not serve
@@ -175,12 +175,12 @@ CLOCK = _record(
     ]
 )
 
-# -- how ``advance`` comes back ----------------------------------------------------------------------------------------
+# -- return values of ``advance`` --------------------------------------------------------------------------------------
 REACHED, ASKS, NEEDS_ROOM, ALL_OVER, STUCK, WAKES_TOO_SOON, IN_VAIN = range(7)
 
 
 class World(NamedTuple):
-    """What does not change while time passes."""
+    """The fixed part of a simulation."""
 
     jobs: Records  # JOB, by submit time
     gpus_of: NDArray[np.int64]  # (servers,)
@@ -192,44 +192,44 @@ class World(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that changes."""
+    """The part of a simulation that changes over time."""
 
     clock: NDArray[Any]  # CLOCK, one record
     live: Records  # JOB: active jobs, the first n_live
-    slot_of: NDArray[np.int64]  # (jobs,): where an active job is
-    ended: Records  # JOB, by id: jobs as they were when all was over
+    slot_of: NDArray[np.int64]  # (jobs,): row of an active job in ``live``
+    ended: Records  # JOB, by id: jobs at their end
     heap: Records  # HEAP
     chunks: Records  # CHUNK
     free: NDArray[np.int64]  # (servers,)
-    pool_of: NDArray[np.int64]  # (servers,): who may use it now
+    pool_of: NDArray[np.int64]  # (servers,): the pool that may use it now
     lent_until_s: NDArray[np.float64]  # (servers,)
     loan_of: NDArray[np.int64]  # (servers,): its row in ``loans``, or NOBODY
     moved_at: NDArray[np.int64]  # (servers,): the last plan that lent it or gave it back
     wanted: NDArray[np.int64]  # (pools,): servers that inference takes now
-    present: NDArray[np.int64]  # (pools,): servers at home that are not lent
+    present: NDArray[np.int64]  # (pools,): servers of the pool that are not lent
     segments: Records  # SEGMENT
     seats: Records  # PLACE
     phases: Records  # PHASE
     decisions: Records  # DECISION
     loans: Records  # LOAN
-    news: NDArray[np.int64]  # (n, 2): event and job since the scheduler was asked
+    news: NDArray[np.int64]  # (n, 2): event and job since the scheduler was last called
 
 
 class Desk(NamedTuple):
-    """What a scheduler works with: its plan, and a memory that nobody else touches."""
+    """The plan buffer of a scheduler, with its private memory."""
 
     plan: Records  # ACTION
     places: Records  # PLACE
     free: NDArray[np.int64]  # (servers,): free GPUs while a plan is made or tried
-    spare: NDArray[np.int64]  # (servers,): the same, of those free at once
-    picked: Records  # PLACE: where a job has been packed
-    memory: NDArray[np.float64]  # (columns, jobs + 1): kept between calls
+    spare: NDArray[np.int64]  # (servers,): the part that is free at once
+    picked: Records  # PLACE: locations of the job packed last
+    memory: NDArray[np.float64]  # (columns, jobs + 1): retained between calls
     ranks: NDArray[np.int64]  # (columns, jobs + 1): the same for integers
     parameters: NDArray[np.float64]  # of the scheduler
 
 
 def records(dtype: np.dtype[Any], n: int) -> Records:
-    """N zeroed records, whose columns read as attributes too."""
+    """Makes n zeroed records with columns that read as attributes too."""
     return np.zeros(n, dtype).view(np.recarray)
 
 
@@ -266,7 +266,7 @@ WORLD_TYPE, STATE_TYPE, DESK_TYPE = _example_types()
 JOBS_TYPE = typeof(records(JOB, 1))  # type: ignore[no-untyped-call]
 
 SCHEDULER = int64(types.voidptr)
-"""What a compiled scheduler is: it looks at world and state through one reference, writes actions into ``desk.plan``,
-and returns how many. A negative answer has the caller decide."""
+"""Signature of a compiled scheduler: it reads world and state through one reference, writes actions into ``desk.plan``,
+and returns their number. A negative number lets the caller decide."""
 
 SCHEDULER_TYPE = types.FunctionType(SCHEDULER)

@@ -1,4 +1,4 @@
-"""Kernels that Python calls, compiled for their types."""
+"""Kernels that Python calls, compiled for fixed argument types."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _COLUMN = int64[::1]
 
 @kernel(void(STATE_TYPE, float64[:, ::1]))
 def bring_up_now(state: State, seen: Any) -> None:
-    """Fill the columns of amounts as of now."""
+    """Fill the columns of amounts at the current time."""
     bring_up(by_reference(state), seen)
 
 
 @kernel(int64(STATE_TYPE, _COLUMN, _COLUMN, _COLUMN))
 def seats_now(state: State, first: Any, server: Any, gpus: Any) -> int:
-    """Write who sits where in compressed rows; returns how many places there are."""
+    """Write the GPUs of each job in compressed rows; returns the number of locations."""
     return int(seats_of_all(by_reference(state), first, server, gpus))
 
 
 @kernel(void(JOBS_TYPE, float64))
 def settle_now(jobs: Any, now_s: float) -> None:
-    """Bring the amounts of jobs up to a time."""
+    """Update the amounts of jobs to a time."""
     for k in range(len(jobs)):
         settle(jobs[k], now_s)

@@ -1,4 +1,4 @@
-"""The heap of events to come, one live entry a job; entries whose stamp is old are dead."""
+"""The heap of future events, one live entry per job; entries with an old stamp are dead."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def push_event(clock: Any, heap: Any, due_s: float, job_id: int, stamp: int) -> 
 
 @kernel(forceinline=False)
 def pop_event(clock: Any, heap: Any) -> None:
-    """Drop the first event."""
+    """Remove the first event."""
     clock.n_heap -= 1
     n = clock.n_heap
     _sink(heap, 0, n, n)
@@ -48,7 +48,7 @@ def pop_event(clock: Any, heap: Any) -> None:
 
 @kernel()
 def _sink(heap: Any, at: int, moved: int, n: int) -> None:
-    """Put entry ``moved`` at place ``at`` and below it whatever belongs below."""
+    """Insert entry ``moved`` at index ``at`` and restore the heap order below."""
     due_s, job_id, stamp = heap[moved].due_s, heap[moved].id, heap[moved].stamp
     while True:
         below = 2 * at + 1
@@ -67,14 +67,14 @@ def _sink(heap: Any, at: int, moved: int, n: int) -> None:
 
 @kernel()
 def alive(state: State, k: int) -> bool:
-    """Whether the entry at place k of the heap still stands."""
+    """Whether the entry at index k of the heap is still valid."""
     slot = state.slot_of[state.heap[k].id]
     return bool(slot != NOBODY and state.live[slot].stamp == state.heap[k].stamp)
 
 
 @kernel(forceinline=False)
 def drop_dead(state: State) -> None:
-    """Rebuild the heap of its live entries when it is nearly full."""
+    """Rebuild the heap from its live entries when it is nearly full."""
     clock, heap = state.clock[0], state.heap
     n = 0
     for k in range(clock.n_heap):

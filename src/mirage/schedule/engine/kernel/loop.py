@@ -1,7 +1,7 @@
-"""The event loop: what happens next, and when the scheduler is asked.
+"""The event loop: processes the next events and calls the scheduler.
 
-Within one instant the order is fixed: jobs' own events by id, loans that end, inference demand, submissions; then the
-scheduler looks once at the result.
+Within one instant the order is fixed: jobs' own events by id, loans that end, inference demand, submissions; then one
+call of the scheduler.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from mirage.schedule.engine.kernel.reference import by_reference, situation_of
 from mirage.sim.kernel.compile import kernel
 
 MOST_IDLE_ASKS = 10_000
-"""So many times in a row a scheduler may leave jobs waiting while nothing runs and nothing is to come."""
+"""Limit of successive calls in which a scheduler leaves jobs waiting while nothing runs and no event is due."""
 
 
 MOST_IN_VAIN = 1_000
-"""So many times in a row, and 100 more for each active job, jobs may lose or change GPUs on which none has gained
-anything."""
+"""Limit of successive times that jobs lose or change GPUs without progress on them, before a run counts as livelock;
+plus 100 for each active job."""
 
 
 @kernel()
 def next_event_s(world: World, state: State) -> float:
-    """When something happens in the cluster next; ``NEVER_S`` when nothing will."""
+    """Time of the next event in the cluster; ``NEVER_S`` if there is none."""
     clock = state.clock[0]
     while clock.n_heap > 0 and not alive(state, 0):
         pop_event(clock, state.heap)
@@ -62,7 +62,7 @@ def next_event_s(world: World, state: State) -> float:
 
 @kernel()
 def next_round_s(world: World, state: State, from_s: float) -> float:
-    """The first round at or after a time that has not been held."""
+    """Time of the first round at or after a time, and later than the last call."""
     round_s = world.settings[0].round_s
     if math.isinf(round_s):
         return NEVER_S
@@ -74,7 +74,7 @@ def next_round_s(world: World, state: State, from_s: float) -> float:
 
 @kernel()
 def has_room(state: State, events: int, places: int) -> bool:
-    """Whether the logs can take so many events, with so many places."""
+    """Whether the logs have room for a number of events with a number of locations."""
     clock = state.clock[0]
     return bool(
         clock.n_segments + events <= len(state.segments)
@@ -87,7 +87,7 @@ def has_room(state: State, events: int, places: int) -> bool:
 
 @kernel(forceinline=False)
 def happen(world: World, state: State) -> bool:
-    """Process everything due now; False when a log is too small to go on."""
+    """Process all events due now; False if a log is too small to continue."""
     clock, heap = state.clock[0], state.heap
     if clock.n_heap > len(heap) - 2 * clock.n_live - 8:
         drop_dead(state)
@@ -111,9 +111,9 @@ def happen(world: World, state: State) -> bool:
 
 @kernel()
 def carry_out_plan(world: World, state: State, desk: Desk) -> bool:
-    """Apply the plan that lies on the desk; False when a log is too small for it."""
+    """Apply the plan in the plan buffer; False if a log is too small for it."""
     clock = state.clock[0]
-    places = len(state.chunks)  # each holds a GPU at least
+    places = len(state.chunks)  # each holds at least one GPU
     if not has_room(state, 2 * clock.planned + 1, places):
         return False
     if clock.n_heap > len(state.heap) - 2 * clock.planned - 8:
@@ -127,7 +127,7 @@ def carry_out_plan(world: World, state: State, desk: Desk) -> bool:
 
 @kernel()
 def is_asked(world: World, state: State) -> bool:
-    """Whether the scheduler is to be asked now."""
+    """Whether to call the scheduler now."""
     clock = state.clock[0]
     if clock.happened & world.settings[0].asked_on or clock.wake_s <= clock.now_s:
         return True
@@ -136,27 +136,30 @@ def is_asked(world: World, state: State) -> bool:
 
 @kernel(forceinline=False)
 def is_in_vain(state: State) -> bool:
-    """Whether jobs are put on and off GPUs without end, and none works meanwhile on what it held before."""
+    """Whether the run is a livelock: jobs change GPUs again and again without progress.
+
+    It is not, as long as a job makes progress on GPUs that it held before.
+    """
     clock = state.clock[0]
     if clock.vain <= MOST_IN_VAIN + 100 * clock.n_live:
         return False
     for slot in range(clock.n_live):
         job = state.live[slot]
         if works(job) and job.speed > 0.0 and state.segments[job.segment].start_s <= clock.vain_since_s:
-            clock.vain = 0  # this one will end
+            clock.vain = 0  # this job will end
             return False
     return True
 
 
 @kernel(int64(WORLD_TYPE, STATE_TYPE, DESK_TYPE, SCHEDULER_TYPE, float64))
 def advance(arrays_world: World, arrays_state: State, arrays_desk: Desk, scheduler: Any, until_s: float) -> int:
-    """Let time pass until ``until_s`` inclusive, or until something needs the caller.
+    """Advance time until ``until_s`` inclusive, or until the caller is needed.
 
     Returns:
-        ``REACHED``; ``ASKS`` (the caller decides, and leaves its plan on the desk); ``NEEDS_ROOM`` (enlarge the logs
-        and call again); ``ALL_OVER``; ``STUCK`` (jobs wait, nothing runs or will happen, and nothing is started);
-        ``WAKES_TOO_SOON`` (the scheduler wants to be asked again at a time that is not later than now); ``IN_VAIN``
-        (jobs are put on and off GPUs without end, and none gains anything).
+        ``REACHED``; ``ASKS`` (the caller decides, and writes its plan into the plan buffer); ``NEEDS_ROOM`` (enlarge
+        the logs and call again); ``ALL_OVER``; ``STUCK`` (jobs wait, nothing runs or will happen, and nothing is
+        started); ``WAKES_TOO_SOON`` (the scheduler requests a call at a time that is not later than now); ``IN_VAIN``
+        (livelock: jobs change GPUs again and again without progress).
     """
     world, state, desk = by_reference(arrays_world), by_reference(arrays_state), by_reference(arrays_desk)
     clock = state.clock[0]

@@ -1,10 +1,10 @@
-"""Plans applied: every action is checked, all of them are one step, and what cannot be done is refused by itself.
+"""Applies plans: all actions are one step, and each action is checked and refused alone.
 
-1. Jobs that leave or are cancelled do so.
+1. Preemptions and cancellations are applied.
 2. The plan is tried: GPUs that a change of size gives back are free, servers change pools, then starts and changes of
-   size take their GPUs in the order of the plan. A change of size that is refused keeps its GPUs, so that everything
-   is tried again without it.
-3. What is left is done.
+   size take their GPUs in the order of the plan. A job whose change of size is refused still holds its GPUs, so the
+   trial is repeated without that change.
+3. The remaining actions are applied.
 """
 
 from __future__ import annotations
@@ -53,12 +53,15 @@ from mirage.schedule.speeds.law import speed
 from mirage.sim.kernel.compile import kernel
 
 SAME_PLACES = 1
-"""``how`` of a change of size that leaves the job where it is: only its batch changes."""
+"""``how`` of a change of size that leaves the job on its GPUs: only its batch changes."""
 
 
 @kernel(forceinline=False)
 def apply_plan(world: World, state: State, desk: Desk, n: int) -> int:
-    """Apply the first n actions on the desk; those refused say why. Returns how many were applied."""
+    """Apply the first n actions of the plan buffer; returns the number applied.
+
+    Each refused action gets the code of its reason.
+    """
     clock = state.clock[0]
     clock.plans += 1
     happened = clock.happened
@@ -78,15 +81,15 @@ def apply_plan(world: World, state: State, desk: Desk, n: int) -> int:
             carry_out(world, state, desk, desk.plan[k])
             applied += 1
         elif desk.plan[k].kind == START and is_for_want_of_room(desk.plan[k].refused):
-            tell(state, ON_LEFT, desk.plan[k].id)  # it waits on
+            tell(state, ON_LEFT, desk.plan[k].id)  # it still waits
         note(state, desk.plan[k])
-    clock.happened = happened  # a scheduler is not asked about what it has just done itself
+    clock.happened = happened  # the scheduler is not called again for its own actions
     return applied
 
 
 @kernel()
 def note(state: State, action: Any) -> None:
-    """Write an action into the log of decisions."""
+    """Add an action to the log of decisions."""
     clock = state.clock[0]
     decision = state.decisions[clock.n_decisions]
     decision.time_s = clock.now_s
@@ -104,7 +107,10 @@ def note(state: State, action: Any) -> None:
 
 @kernel(forceinline=False)
 def check(world: World, state: State, desk: Desk, action: Any) -> None:
-    """Refuse what cannot be done to a job in its present state, wherever there is room; bring the job up to now."""
+    """Refuse an action that the job's present state forbids, and update the job to now.
+
+    Free GPUs are not checked here.
+    """
     clock = state.clock[0]
     action.refused = APPLIED
     if action.kind == LEND or action.kind == RETURN:
@@ -134,7 +140,10 @@ def check(world: World, state: State, desk: Desk, action: Any) -> None:
 
 @kernel()
 def check_server(state: State, action: Any) -> None:
-    """Refuse a loan or a return of no server or of one that the plan has named before, and a loan without a future."""
+    """Refuse an invalid loan or return.
+
+    It is invalid if there is no such server, if the plan has named the server before, or if the loan would end at once.
+    """
     if action.id < 0 or action.id >= len(state.moved_at):
         action.refused = NO_SUCH_SERVER
     elif state.moved_at[action.id] == state.clock[0].plans:
@@ -142,12 +151,15 @@ def check_server(state: State, action: Any) -> None:
     else:
         state.moved_at[action.id] = state.clock[0].plans
         if action.kind == LEND and not in_ticks(action.until_s) > state.clock[0].now_s:
-            action.refused = OVER_AT_ONCE  # to end it would have the scheduler asked again, at the same time
+            action.refused = OVER_AT_ONCE  # its end would call the scheduler again at the same time
 
 
 @kernel()
 def check_size(world: World, state: State, desk: Desk, action: Any, job: Any) -> None:
-    """Refuse a size that the job cannot have; see whether it would stay where it is, and could with its new batch."""
+    """Refuse a size that the job cannot have.
+
+    Also finds whether a change of size leaves the job on its GPUs, and whether it can run there with its new batch.
+    """
     if action.kind == RESIZE:
         stays = action.places == 0 and action.gpus <= 0
         stays = stays or (action.places > 0 and sits_there(state, job, desk.places, action.first, action.places))
@@ -169,13 +181,13 @@ def check_size(world: World, state: State, desk: Desk, action: Any, job: Any) ->
 
 @kernel(forceinline=False)
 def runs(world: World, job: Any, gpu_type: int, servers: int, gpus: int, batch: int) -> bool:
-    """Whether a job makes progress on such a place with such a batch."""
+    """Whether a job makes progress on a placement with a batch size."""
     return bool(speed(world.speeds, job.model, gpu_type, servers, gpus, batch, job.progress) > 0.0)
 
 
 @kernel(forceinline=False)
 def depart(world: World, state: State, action: Any) -> None:
-    """Preempt or cancel."""
+    """Apply a preemption or cancellation."""
     if action.refused != APPLIED or (action.kind != PREEMPT and action.kind != CANCEL):
         return
     job = state.live[state.slot_of[action.id]]
@@ -193,7 +205,10 @@ def depart(world: World, state: State, action: Any) -> None:
 
 @kernel(forceinline=False)
 def fits(world: World, state: State, desk: Desk, n: int) -> bool:
-    """Try the plan on the desk; False where a change of size has been refused, and everything is to be tried anew."""
+    """Try the plan in the plan buffer; False if it must be tried again.
+
+    This is the case when a change of size has been refused.
+    """
     free = desk.free
     for server in range(len(free)):
         free[server] = state.free[server]
@@ -225,7 +240,10 @@ def fits(world: World, state: State, desk: Desk, n: int) -> bool:
 
 @kernel(forceinline=False)
 def try_loans(world: World, state: State, desk: Desk, n: int) -> None:
-    """Move servers for the trial: first those that come home, as they may serve inference in the place of others."""
+    """Move servers for the trial, returns first.
+
+    Returned servers may serve inference instead of servers that are then lent.
+    """
     for k in range(n):
         if desk.plan[k].kind == RETURN and desk.plan[k].refused == APPLIED:
             try_return(world, state, desk.free, desk.plan[k])
@@ -236,7 +254,7 @@ def try_loans(world: World, state: State, desk: Desk, n: int) -> None:
 
 @kernel()
 def try_return(world: World, state: State, free: Any, action: Any) -> None:
-    """Move a server home for the trial, or refuse to."""
+    """Move a server to its own pool for the trial, or refuse."""
     action.refused = why_not_return(world, state, free[action.id], action.id)
     if action.refused == APPLIED:
         state.present[world.home_of[action.id]] += 1
@@ -245,7 +263,7 @@ def try_return(world: World, state: State, free: Any, action: Any) -> None:
 
 @kernel()
 def try_loan(world: World, state: State, free: Any, action: Any) -> None:
-    """Move a server to another pool for the trial, or refuse to."""
+    """Move a server to another pool for the trial, or refuse."""
     action.refused = why_not_lend(world, state, free[action.id], action.id, action.pool)
     if action.refused == APPLIED:
         state.present[world.home_of[action.id]] -= 1
@@ -254,7 +272,10 @@ def try_loan(world: World, state: State, free: Any, action: Any) -> None:
 
 @kernel()
 def undo_loan(world: World, state: State, action: Any) -> None:
-    """Take back what a trial has done to a server; in any order, as the plan moves each only once."""
+    """Undo the effect of a trial on a server.
+
+    The order of servers does not matter, as the plan moves each only once.
+    """
     if action.refused != APPLIED:
         return
     if action.kind == LEND:
@@ -267,7 +288,7 @@ def undo_loan(world: World, state: State, action: Any) -> None:
 
 @kernel(forceinline=False)
 def try_again(world: World, state: State, desk: Desk, n: int) -> None:
-    """Forget a trial, but not which changes of size cannot be made."""
+    """Undo a trial, except for the refusals of changes of size."""
     for k in range(n):
         action = desk.plan[k]
         if action.kind == LEND or action.kind == RETURN:
@@ -284,18 +305,21 @@ def try_again(world: World, state: State, desk: Desk, n: int) -> None:
 
 
 PACKED = 2
-"""``how`` of a start or change of size whose places the engine has chosen."""
+"""``how`` of a start or change of size with locations chosen by the engine."""
 
 
 @kernel()
 def is_for_want_of_room(refused: int) -> bool:
-    """Whether an action was refused for a reason that another trial may not find."""
+    """Whether an action was refused for a reason that may not apply in another trial."""
     return bool(refused in (NOT_FREE, WRONG_POOL))
 
 
 @kernel(forceinline=False)
 def pack_action(world: World, state: State, desk: Desk, action: Any, job: Any, used: int) -> int:
-    """Choose places for an action that names none; returns how many were written behind the ``used`` ones."""
+    """Choose locations for an action that names none; returns their number.
+
+    They are written after the ``used`` ones.
+    """
     batch = action.batch if action.batch > 0 else job.batch
     n = pack_with_batch(world, state, desk.free, job, action.gpus, batch, desk.picked)
     if n == 0:
@@ -312,7 +336,10 @@ def pack_action(world: World, state: State, desk: Desk, action: Any, job: Any, u
 
 @kernel(forceinline=False)
 def take_on_desk(world: World, state: State, desk: Desk, action: Any, job: Any) -> int:
-    """Take the GPUs of an action from the free ones of the trial; why not, where it cannot have them."""
+    """Take the GPUs of an action from the free ones of the trial.
+
+    Returns ``APPLIED``, or the code of the reason if the action cannot have them.
+    """
     why = APPLIED
     taken = 0
     for k in range(action.first, action.first + action.places):
@@ -345,7 +372,7 @@ def take_on_desk(world: World, state: State, desk: Desk, action: Any, job: Any) 
 
 @kernel(forceinline=False)
 def carry_out(world: World, state: State, desk: Desk, action: Any) -> None:
-    """Do what has been found possible."""
+    """Apply an action that the trial has accepted."""
     if action.kind == LEND:
         undo_loan(world, state, action)
         lend(world, state, action.id, action.pool, in_ticks(action.until_s))

@@ -1,7 +1,7 @@
-"""World, state and desk by reference.
+"""World, state and plan buffer, passed by reference.
 
 A kernel that takes a tuple of arrays by value takes the pointer, lengths and strides of each: 371 numbers for the
-three, at every call that is not inlined. By reference it takes three pointers and reads the arrays that it uses, and
+three, at every call that is not inlined. By reference it takes three pointers, reads only the arrays that it uses, and
 compiles in half the time. The engine does not know which scheduler it calls: that call takes one pointer to all three.
 """
 
@@ -43,7 +43,7 @@ class _Attributes(AttributeTemplate):
 
 
 def _invariant(builder: Any, place: Any) -> Any:
-    """What lies at a place to which nobody writes: no array is moved while kernels run."""
+    """Load a value that is never written: no array is moved while kernels run."""
     found = builder.load(place)
     found.set_metadata("invariant.load", builder.module.add_metadata([]))
     return found
@@ -99,12 +99,12 @@ def _plain_situation(world: World, state: State, desk: Desk) -> Any:
 _COMPILED: bool = not cast(Any, numba.config).DISABLE_JIT
 
 by_reference: Callable[[Arrays], Arrays] = cast(Any, _compiled_by_reference if _COMPILED else _plain_by_reference)
-"""World, state or desk as kernels take them; good until the caller returns."""
+"""World, state or plan buffer as kernels take them; valid until the caller returns."""
 
 situation_of: Callable[[World, State, Desk], Any] = cast(Any, _compiled_situation if _COMPILED else _plain_situation)
-"""All three, by reference already, as schedulers take them; good until the caller returns."""
+"""All three, each already by reference, as schedulers take them; valid until the caller returns."""
 
 dereference: Callable[[Any], tuple[World, State, Desk]] = cast(
     Any, _compiled_dereference if _COMPILED else _plain_by_reference
 )
-"""World, state and desk of a situation, by reference."""
+"""World, state and plan buffer of a situation, by reference."""

@@ -1,4 +1,4 @@
-"""What a scheduler sees that the engine does not keep at hand: amounts as of now, and who sits where."""
+"""Computed parts of a scheduler's view: amounts at the current time, and GPUs of each job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROGRESS, SAFE, ATTAINED, DONE, COLUMNS = range(5)
 
 @kernel()
 def progress_now(job: Any, now_s: float) -> float:
-    """Work that a job has done by now."""
+    """Work that a job has done until now."""
     if not works(job):
         return float(job.progress)
     return float(min(job.progress + job.speed * (now_s - job.since_s), job.target))
@@ -21,7 +21,7 @@ def progress_now(job: Any, now_s: float) -> float:
 
 @kernel()
 def attained_now(job: Any, now_s: float) -> float:
-    """GPU-seconds that a job has held by now."""
+    """GPU-seconds that a job has held until now."""
     if job.status == PENDING:
         return float(job.executed)
     return float(job.executed + job.held * (now_s - job.since_s))
@@ -29,7 +29,7 @@ def attained_now(job: Any, now_s: float) -> float:
 
 @kernel(forceinline=False)
 def bring_up(state: State, seen: Any) -> None:
-    """Fill the columns of amounts as of now; the state itself stays as it is."""
+    """Fill the columns of amounts at the current time; the state does not change."""
     clock = state.clock[0]
     now_s = clock.now_s
     for slot in range(clock.n_live):
@@ -43,7 +43,7 @@ def bring_up(state: State, seen: Any) -> None:
 
 @kernel(forceinline=False)
 def seats_of_all(state: State, first: Any, server: Any, gpus: Any) -> int:
-    """Write who sits where in compressed rows; returns how many places there are."""
+    """Write the GPUs of each job in compressed rows; returns the number of locations."""
     n = 0
     for slot in range(state.clock[0].n_live):
         first[slot] = n

@@ -8,5 +8,5 @@ from mirage.sim.kernel.compile import kernel
 
 @kernel(SCHEDULER)
 def unasked(situation: int) -> int:
-    """Stop the clock: a scheduler outside the compiled world decides."""
+    """Stop the clock, so that a scheduler outside the compiled code decides."""
     return -1

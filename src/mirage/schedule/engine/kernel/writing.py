@@ -1,4 +1,4 @@
-"""Plans written by compiled schedulers."""
+"""Writers of plans for compiled schedulers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirage.sim.kernel.compile import kernel
 
 @kernel()
 def write(desk: Desk, at: int, kind: int, job_id: int, how: int, reason: int) -> None:
-    """Write an action that leaves size and places to the engine, as number ``at`` of the plan."""
+    """Write action ``at`` of the plan; the engine chooses its size and locations."""
     action = desk.plan[at]
     action.kind = kind
     action.id = job_id
@@ -36,7 +36,7 @@ def write_preempt(desk: Desk, at: int, job_id: int, how: int, reason: int) -> No
 
 @kernel()
 def copy_free(state: State, desk: Desk) -> None:
-    """Have the desk's account of free GPUs say what is free now."""
+    """Copy the present free GPUs into the plan buffer."""
     for server in range(len(state.free)):
         desk.free[server] = state.free[server]
 
@@ -45,15 +45,15 @@ def copy_free(state: State, desk: Desk) -> None:
 def write_placed_start(
     world: World, state: State, desk: Desk, free: Any, at: int, job_id: int, used: int, reason: int
 ) -> int:
-    """Write the start of a job on GPUs that are free by an account, and take them there.
+    """Write the start of a job on free GPUs, and remove them from the free ones.
 
     Args:
-        free: The account, by server.
-        used: Places of the plan so far.
-        reason: A number of the scheduler's.
+        free: Free GPUs by server; updated in place.
+        used: Locations of the plan so far.
+        reason: A number of the scheduler.
 
     Returns:
-        How many places it takes; 0 where it does not fit, and nothing is written.
+        The number of locations that it takes; 0 if the job does not fit, and nothing is written.
     """
     job = state.live[state.slot_of[job_id]]
     places = pack(world, state, free, job, job.gpus, desk.picked)

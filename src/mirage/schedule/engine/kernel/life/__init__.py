@@ -1,1 +1,1 @@
-"""The life of jobs on a GPU cluster: where they sit, what they cost, how they come and go."""
+"""The life of jobs on a GPU cluster: their placement, costs, starts and ends."""

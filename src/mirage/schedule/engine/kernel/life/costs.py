@@ -1,7 +1,7 @@
-"""What a start, a restart, a change of size or a save costs: drawn by the world, by job and count of its draws.
+"""Costs of a start, restart, change of size or save: drawn by job and number of its draws.
 
-A draw depends on the seed, the job and how many it has had, and on nothing else that happens in the cluster: two
-schedulers meet the same luck as long as they treat a job alike.
+A draw depends on the seed, the job and the number of its earlier draws, and on nothing else in the cluster: two
+schedulers get the same costs as long as they treat a job in the same way.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TWO_PI = 2.0 * math.pi
 
 @kernel()
 def _mixed(number: int) -> int:
-    """A 32-bit number that looks random; the finisher of MurmurHash3."""
+    """A pseudo-random 32-bit number; the finisher of MurmurHash3."""
     number &= _MASK
     number ^= number >> 16
     number = (number * 0x85EBCA6B) & _MASK
@@ -29,7 +29,7 @@ def _mixed(number: int) -> int:
 
 @kernel(forceinline=False)
 def normal(seed: int, job_id: int, draw: int) -> float:
-    """A standard normal number (Box and Muller 1958)."""
+    """A standard normal random number (Box and Muller 1958)."""
     start = _mixed(_mixed(_mixed(int(seed) + 0x9E3779B9) ^ int(job_id)) ^ int(draw))
     first = (_mixed(start ^ 0x51ED270B) + 0.5) / (_MASK + 1.0)
     second = (_mixed(start ^ 0x2545F491) + 0.5) / (_MASK + 1.0)
@@ -38,7 +38,7 @@ def normal(seed: int, job_id: int, draw: int) -> float:
 
 @kernel()
 def in_ticks(seconds: float) -> float:
-    """The nearest multiple of a tick; a time that does not come stays one."""
+    """The nearest multiple of a tick; infinite times stay infinite."""
     if math.isinf(seconds):
         return seconds
     return float(math.floor(seconds / TICK_S + 0.5) * TICK_S)
@@ -46,7 +46,7 @@ def in_ticks(seconds: float) -> float:
 
 @kernel(forceinline=False)
 def drawn_s(world: World, job: Any, expected_s: float) -> float:
-    """What something costs this time; log-normal around what is expected, in ticks."""
+    """Draw a cost from a log-normal distribution around the expected cost, in ticks."""
     spread = world.settings[0].cost_spread
     if spread <= 0.0 or expected_s <= 0.0:
         return in_ticks(expected_s)

@@ -39,7 +39,7 @@ from mirage.schedule.speeds.law import next_phase, speed
 from mirage.sim.kernel.compile import kernel
 
 _FUZZ = 1e-6
-"""A share of a tick that rounding may have added."""
+"""Share of a tick that rounding may have added."""
 
 _AT_BOUNDARY = 1e-9
 """Progress this close to a checkpoint, as a share of the way between two, has reached it."""
@@ -47,10 +47,10 @@ _AT_BOUNDARY = 1e-9
 
 @kernel()
 def tell(state: State, event: int, job_id: int) -> None:
-    """Note an event for the scheduler.
+    """Record an event for the scheduler.
 
-    The news lists only what happens to the jobs, a few rows each at one time: its room goes by the number of jobs,
-    while servers due back and changes of demand may be any number.
+    The news lists only events of jobs, a few rows per job at one time: its size depends on the number of jobs, while
+    the number of returned servers and changes of demand is not limited.
     """
     clock = state.clock[0]
     clock.happened |= event
@@ -68,7 +68,7 @@ def works(job: Any) -> bool:
 
 @kernel(forceinline=False)
 def settle(job: Any, now_s: float) -> None:
-    """Bring the amounts of a job up to now."""
+    """Update the amounts of a job to the current time."""
     passed_s = now_s - job.since_s
     if passed_s <= 0.0:
         return
@@ -87,7 +87,7 @@ def settle(job: Any, now_s: float) -> None:
 
 @kernel()
 def advance_progress(job: Any, now_s: float, amount: float) -> None:
-    """Move progress on, and the last checkpoint where one was passed."""
+    """Advance progress, and the last checkpoint if one was passed."""
     progress = min(job.progress + job.speed * (now_s - job.since_s), job.target)
     job.unsafe += amount
     passed = last_boundary(job, progress)
@@ -100,7 +100,7 @@ def advance_progress(job: Any, now_s: float, amount: float) -> None:
 
 @kernel()
 def last_boundary(job: Any, progress: float) -> float:
-    """Progress at the last checkpoint that was written by itself."""
+    """Progress at the last periodic checkpoint."""
     if job.checkpoint_work <= 0.0:
         return progress
     if math.isinf(job.checkpoint_work):
@@ -110,7 +110,7 @@ def last_boundary(job: Any, progress: float) -> float:
 
 @kernel()
 def next_boundary(job: Any) -> float:
-    """Progress at the next checkpoint; just now where one has been written."""
+    """Progress at the next checkpoint; the present progress if all work is safe."""
     if job.checkpoint_work <= 0.0 or job.unsafe == 0.0:
         return float(job.progress)
     if math.isinf(job.checkpoint_work):
@@ -131,7 +131,10 @@ def due_at(state: State, job: Any, due_s: float) -> None:
 
 @kernel(forceinline=False)
 def go_on(world: World, state: State, job: Any) -> None:
-    """Run at the speed of the place where the job sits until that may change; amounts must be those of now."""
+    """Run at the speed of the job's placement until the speed may change.
+
+    The amounts must be up to date.
+    """
     clock = state.clock[0]
     job.speed = speed(world.speeds, job.model, job.gpu_type, job.servers, job.held, job.batch, job.progress)
     job.target = min(job.work, next_phase(world.speeds, job.model, job.progress))
@@ -149,7 +152,7 @@ def go_on(world: World, state: State, job: Any) -> None:
 
 @kernel()
 def note_phase(state: State, job: Any) -> None:
-    """Write down that the job goes at another speed from now on."""
+    """Record that the job has another speed from now on."""
     clock = state.clock[0]
     phase = state.phases[clock.n_phases]
     phase.id = job.id
@@ -166,7 +169,7 @@ def note_phase(state: State, job: Any) -> None:
 
 @kernel(forceinline=False)
 def open_segment(state: State, job: Any, pause_s: float) -> None:
-    """Begin a stretch on the GPUs that the job holds now."""
+    """Begin a segment on the GPUs that the job holds now."""
     clock = state.clock[0]
     job.segment = clock.n_segments
     segment = state.segments[clock.n_segments]
@@ -192,7 +195,7 @@ def open_segment(state: State, job: Any, pause_s: float) -> None:
 
 @kernel()
 def close_segment(state: State, job: Any, why: int) -> None:
-    """End the stretch that the job is in; note whether anything was gained in it that is not lost again."""
+    """End the segment of a job, and note whether it made progress that is not lost again."""
     clock = state.clock[0]
     segment = state.segments[job.segment]
     if job.progress > segment.progress or why in (BY_ITSELF, BY_CANCEL):
@@ -244,7 +247,7 @@ def start(world: World, state: State, job: Any, places: Any, first: int, n: int)
 
 @kernel(forceinline=False)
 def resize(world: World, state: State, job: Any, places: Any, first: int, n: int) -> None:
-    """Go on with other GPUs; those held so far have been given back."""
+    """Continue on other GPUs; the previous ones have been given back."""
     job.restarts += 1
     take_places(world, state, job, places, first, n)
     pause(world, state, job, job.rescale_s)
@@ -252,7 +255,7 @@ def resize(world: World, state: State, job: Any, places: Any, first: int, n: int
 
 @kernel(forceinline=False)
 def pause(world: World, state: State, job: Any, expected_s: float) -> None:
-    """Hold GPUs without doing work, as long as the world has it; then run."""
+    """Hold GPUs without work for a duration drawn by the world; then run."""
     clock = state.clock[0]
     pause_s = drawn_s(world, job, expected_s)
     job.draws += 1
@@ -278,7 +281,7 @@ def run(world: World, state: State, job: Any) -> None:
 
 @kernel(forceinline=False)
 def set_aside(state: State, job: Any) -> None:
-    """Give the GPUs of a job back that gets others in the same step; what it has done is saved."""
+    """Vacate the GPUs of a job that gets others in the same step; its work is saved."""
     settle(job, state.clock[0].now_s)
     job.safe = job.progress
     job.unsafe = 0.0
@@ -288,7 +291,7 @@ def set_aside(state: State, job: Any) -> None:
 
 @kernel(forceinline=False)
 def leave(state: State, job: Any, why: int) -> None:
-    """Give all GPUs back and queue again; amounts must be those of now."""
+    """Give all GPUs back and queue the job again; amounts must be up to date."""
     clock = state.clock[0]
     if why in (BY_KILL, BY_RECLAIM):
         job.lost += job.unsafe
@@ -311,9 +314,9 @@ def leave(state: State, job: Any, why: int) -> None:
 
 @kernel()
 def stops_after_s(world: World, job: Any, how: int) -> float:
-    """How long a job told to leave now goes on holding its GPUs; amounts must be those of now.
+    """Seconds for which a job that must leave now still holds its GPUs.
 
-    A job in a pause has nothing that is not saved, and leaves at once.
+    A job in a pause has no unsaved work, and leaves at once. The amounts must be up to date.
     """
     if job.status != RUNNING:
         return 0.0
@@ -326,7 +329,7 @@ def stops_after_s(world: World, job: Any, how: int) -> float:
 
 @kernel(forceinline=False)
 def stop(world: World, state: State, job: Any, how: int) -> None:
-    """Have a job leave; amounts must be those of now."""
+    """Make a job leave; amounts must be up to date."""
     clock = state.clock[0]
     wait_s = stops_after_s(world, job, how)
     job.draws += 1
@@ -347,7 +350,10 @@ def stop(world: World, state: State, job: Any, how: int) -> None:
 
 @kernel(forceinline=False)
 def end(state: State, job: Any, status: int) -> None:
-    """Take a job out for good; amounts must be those of now. The record in ``live`` is another job's afterwards."""
+    """Remove a job permanently; amounts must be up to date.
+
+    Afterwards its record in ``live`` belongs to another job.
+    """
     clock = state.clock[0]
     if job.status == PENDING:
         clock.n_pending -= 1
@@ -370,7 +376,7 @@ def end(state: State, job: Any, status: int) -> None:
 
 @kernel(forceinline=False)
 def event_of(world: World, state: State, job: Any) -> None:
-    """Do what a job had coming now."""
+    """Process the event of a job that is due now."""
     clock = state.clock[0]
     settle(job, clock.now_s)
     if job.status == STARTING:
@@ -384,7 +390,7 @@ def event_of(world: World, state: State, job: Any) -> None:
 
 @kernel()
 def reach_target(world: World, state: State, job: Any) -> None:
-    """End a stretch of constant speed: the job is done, may leave, or goes on at another speed."""
+    """End a phase of constant speed: the job ends, leaves, or continues at another speed."""
     job.progress = job.target
     if job.progress >= job.work:
         end(state, job, ENDED)

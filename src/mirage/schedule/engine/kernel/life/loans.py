@@ -1,4 +1,4 @@
-"""Loans of servers between pools, the promise to return them, and the inference demand that has to be met."""
+"""Loans of servers between pools, their promised returns, and inference demand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from mirage.sim.kernel.compile import kernel
 
 @kernel()
 def why_not_lend(world: World, state: State, free: int, server: int, pool: int) -> int:
-    """Why a server cannot be lent to a pool; ``free`` is what would be free on it."""
+    """The reason why a server cannot be lent to a pool, or ``APPLIED``.
+
+    ``free`` is the number of GPUs that would be free on it.
+    """
     if server < 0 or server >= len(world.gpus_of) or pool < 0 or pool >= len(state.wanted):
         return NO_SUCH_SERVER
     home = world.home_of[server]
@@ -37,7 +40,10 @@ def why_not_lend(world: World, state: State, free: int, server: int, pool: int) 
 
 @kernel()
 def why_not_return(world: World, state: State, free: int, server: int) -> int:
-    """Why a server cannot go back to its own pool; ``free`` is what would be free on it."""
+    """The reason why a server cannot return to its own pool, or ``APPLIED``.
+
+    ``free`` is the number of GPUs that would be free on it.
+    """
     if server < 0 or server >= len(world.gpus_of):
         return NO_SUCH_SERVER
     if state.loan_of[server] == NOBODY:
@@ -47,7 +53,7 @@ def why_not_return(world: World, state: State, free: int, server: int) -> int:
 
 @kernel(forceinline=False)
 def count_unmet(state: State) -> None:
-    """Bring the account of inference demand that no server is there for up to now."""
+    """Update the server-seconds of unmet inference demand to the current time."""
     clock = state.clock[0]
     clock.unmet_server_s += clock.unmet * (clock.now_s - clock.unmet_since_s)
     clock.unmet_since_s = clock.now_s
@@ -78,7 +84,7 @@ def lend(world: World, state: State, server: int, pool: int, until_s: float) -> 
 
 @kernel(forceinline=False)
 def take_home(world: World, state: State, server: int) -> None:
-    """End the loan of a server that nobody uses."""
+    """End the loan of a server that no job uses."""
     clock = state.clock[0]
     state.loans[state.loan_of[server]].end_s = clock.now_s
     state.loan_of[server] = NOBODY
@@ -104,7 +110,7 @@ def uses(state: State, slot: int, server: int) -> bool:
 
 @kernel(forceinline=False)
 def enforce_returns(world: World, state: State) -> None:
-    """Take home what is due; whoever still sits there is killed, and the promise counts as broken."""
+    """Return the servers that are due; jobs on them are killed, and the loan is breached."""
     clock = state.clock[0]
     for server in range(len(state.lent_until_s)):
         if state.lent_until_s[server] > clock.now_s:

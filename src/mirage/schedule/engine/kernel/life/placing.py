@@ -1,4 +1,4 @@
-"""Where workers sit: packing a job onto servers, taking its GPUs and giving them back."""
+"""Placement of workers: packs a job onto servers, takes its GPUs and gives them back."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ def pack(world: World, state: State, free: Any, job: Any, gpus: int, picked: Any
 
 @kernel(forceinline=False)
 def pack_with_batch(world: World, state: State, free: Any, job: Any, gpus: int, batch: int, picked: Any) -> int:
-    """Choose servers for a job: of the GPU types on which it fits now, the one on which it is fastest.
+    """Choose servers for a job, on the fastest of the GPU types on which it fits now.
 
-    Within a type it goes to the tightest server that holds it; else to the fewest servers, the emptiest first.
+    Within a type it goes to the server with the fewest free GPUs that is sufficient; else to as few servers as
+    possible, the emptiest first.
 
     Args:
         free: Free GPUs by server.
         batch: Its total batch size there.
-        picked: Receives the places.
+        picked: Receives the locations.
 
     Returns:
-        How many places; 0 where the job does not fit anywhere that it can run.
+        The number of locations; 0 if the job fits on no type on which it can run.
     """
     types = len(world.speeds.type_speed)
     best, fastest = NOBODY, 0.0
@@ -53,7 +54,10 @@ def pack_with_batch(world: World, state: State, free: Any, job: Any, gpus: int, 
 
 @kernel(forceinline=False)
 def pack_on(world: World, state: State, free: Any, pool: int, gpus: int, gpu_type: int, picked: Any) -> int:
-    """Choose servers of one GPU type for so many GPUs; returns how many places, 0 where there is no room."""
+    """Choose servers of one GPU type for a number of GPUs.
+
+    Returns the number of locations; 0 if there is no room.
+    """
     tight, least = NOBODY, 1 << 40
     room = 0
     for server in range(len(free)):
@@ -76,7 +80,10 @@ def pack_on(world: World, state: State, free: Any, pool: int, gpus: int, gpu_typ
 
 @kernel(forceinline=False)
 def spread(world: World, state: State, free: Any, pool: int, gpus: int, gpu_type: int, picked: Any) -> int:
-    """Put a job on servers of one type, the emptiest first; the rest of it goes where it fits most tightly."""
+    """Choose servers of one type for a job, the emptiest first.
+
+    The remaining GPUs come from the server with the fewest free GPUs that is sufficient.
+    """
     n, left = 0, gpus
     while left > 0:
         most, tight = NOBODY, NOBODY
@@ -103,7 +110,7 @@ def spread(world: World, state: State, free: Any, pool: int, gpus: int, gpu_type
 
 @kernel()
 def chosen(picked: Any, n: int, server: int) -> bool:
-    """Whether a server is among the first n places."""
+    """Whether a server is among the first n locations."""
     found = False
     for k in range(n):
         found |= picked[k].server == server
@@ -112,7 +119,7 @@ def chosen(picked: Any, n: int, server: int) -> bool:
 
 @kernel(forceinline=False)
 def take_places(world: World, state: State, job: Any, places: Any, first: int, n: int) -> None:
-    """Give a job without GPUs those of the places."""
+    """Give a job without GPUs those of the locations."""
     clock = state.clock[0]
     job.chunk = NOBODY
     job.held = 0
@@ -154,7 +161,7 @@ def give_back(state: State, job: Any) -> None:
 
 @kernel()
 def shift(state: State, job: Any, free: Any, sign: int) -> int:
-    """Add the GPUs of a job to an account of free ones, or take them off (sign −1); how many they are."""
+    """Add the GPUs of a job to free ones, or subtract them (sign −1); returns their number."""
     at = job.chunk
     while at != NOBODY:
         free[state.chunks[at].server] += sign * state.chunks[at].gpus
@@ -164,7 +171,7 @@ def shift(state: State, job: Any, free: Any, sign: int) -> int:
 
 @kernel()
 def sits_there(state: State, job: Any, places: Any, first: int, n: int) -> bool:
-    """Whether the places are just those that the job holds."""
+    """Whether the locations are exactly those that the job holds."""
     if n != job.servers:
         return False
     for k in range(first, first + n):
