@@ -1,1 +1,1 @@
-"""Schedulers of GPU clusters: they decide which jobs run, where, and on how many GPUs."""
+"""Schedulers of GPU clusters: they choose the running jobs, their servers and their GPUs."""

@@ -48,7 +48,7 @@ class Start:
     Attributes:
         job: Id of the job.
         places: The GPUs it gets; None lets the engine pack ``gpus`` of them.
-        gpus: Number of GPUs if no places are given; None for the requested number.
+        gpus: Number of GPUs if ``places`` is None; None for the requested number.
         batch: Total batch size from now on; None leaves it unchanged.
         reason: The reason, as ``word`` or ``word:key=value,…``.
         estimate_s: When the scheduler expects the job to end, for the log.

@@ -1,1 +1,1 @@
-"""Goodput: how fast a training job learns on so many GPUs, fitted to what the job has measured of itself."""
+"""Goodput: training progress over time by number of GPUs, fitted to a job's measurements."""

@@ -1,7 +1,8 @@
-"""The best batch: goodput, throughput times efficiency, maximised over 50 total batches in geometric steps.
+"""The best batch: maximises goodput over 50 total batches in geometric steps.
 
-The batch of a GPU that does not fit into its memory is split into passes that accumulate gradients. One GPU beyond the
-first batch accumulates at least twice: the noise of the gradients cannot be told from a single pass.
+Goodput is throughput times efficiency. If the batch of a GPU does not fit into its memory, it is split into passes that
+accumulate gradients. A single GPU with more than the first batch takes at least two passes: the noise of the gradients
+cannot be estimated from one pass.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from mirage.sim.kernel.compile import kernel
 
 CANDIDATES = 50
 ROUNDING = 1e-8
-"""What a quotient may exceed a whole number by and still count as that number."""
+"""Tolerance by which a quotient may exceed a whole number and still count as that number."""
 
 
 @kernel()
 def accumulation_of(local_batch: float, most_local: int, gpus: int, first_batch: int) -> int:
-    """Passes that only accumulate, for a batch per GPU."""
+    """Number of passes that only accumulate, for a batch per GPU."""
     passes = ceil(local_batch / most_local - ROUNDING) - 1
     if gpus == 1 and local_batch > first_batch + ROUNDING:
         passes = max(passes, 1)
@@ -39,21 +40,23 @@ def best_batch(
     least_local: int,
     most_local: int,
 ) -> tuple[float, int, int]:
-    """Goodput in samples per second of the first batch's worth, local batch per pass, and accumulating passes.
+    """Goodput of the best batch, its local batch per pass, and its accumulating passes.
+
+    Goodput is in samples per second at the efficiency of the first batch.
 
     Args:
-        parameters: Of the throughput model.
-        gradient_square: Of the gradients' mean.
-        gradient_variance: Of the gradients.
-        servers: The workers sit on.
-        gpus: Workers.
-        first_batch: Total batch that progress is counted in, and the least.
+        parameters: Parameters of the throughput model.
+        gradient_square: Squared norm of the mean gradient.
+        gradient_variance: Variance of the gradients.
+        servers: Number of servers of the workers.
+        gpus: Number of workers.
+        first_batch: Total batch in which progress is counted; also the smallest.
         most_batch: Largest total batch.
         least_local: Smallest batch of a pass.
         most_local: Largest batch of a pass.
 
     Returns:
-        Goodput 0 where no batch is possible.
+        Goodput 0 if no batch is possible.
     """
     least = max(float(first_batch), float(least_local) * gpus)
     stride = log(most_batch / least) / (CANDIDATES - 1)

@@ -1,7 +1,7 @@
-"""Configurations: the shapes in which a job may be given GPUs, so many of one kind on so many servers.
+"""Configurations: the shapes of allocations, a number of GPUs of one kind on some servers.
 
-On one server the powers of two, beyond it whole servers (Sia, SOSP'23, section 3.3): any set of these that is within
-the GPUs of a kind can be placed without splitting a job over more servers than it must.
+These are powers of two on one server, and whole servers beyond (Sia, SOSP'23, section 3.3): any set of them within the
+GPUs of a kind can be placed without splitting a job over more servers than necessary.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from mirage.job_state import Ints
 
 @dataclass(frozen=True, slots=True)
 class Configurations:
-    """Shapes, those of one kind of server one after the other, in ascending order of GPUs.
+    """Shapes, grouped by kind of server, in ascending order of GPUs.
 
     Attributes:
         kind: Kind of server of each shape.
-        servers: Of each.
-        gpus: Of each, over all its servers.
-        gpu_type: Of each kind of server.
-        gpus_per_server: Of each kind.
-        pool: Of each kind.
+        servers: Number of servers of each shape.
+        gpus: GPUs of each shape, over all its servers.
+        gpu_type: GPU type of each kind of server.
+        gpus_per_server: GPUs per server of each kind.
+        pool: Pool of each kind.
         capacity: GPUs of each kind.
         kind_of: Kind of each server.
     """
@@ -42,7 +42,7 @@ class Configurations:
         return len(self.kind)
 
     def find(self, kind: Ints, gpus: Ints) -> Ints:
-        """Places of shapes by kind and GPUs; −1 where there is none."""
+        """Indices of shapes by kind and GPUs; −1 if there is none."""
         found = np.full(len(kind), -1, np.int64)
         held = kind >= 0
         key = self.kind * (1 << 32) + self.gpus
@@ -58,11 +58,11 @@ def configurations(
     """The shapes that a cluster offers.
 
     Args:
-        gpu_type: Of each server.
-        gpus: Of each server.
-        pool: Of each server.
-        most_gpus: No other shape is larger.
-        sizes: Numbers of GPUs that jobs ask for and cannot do without; they are shapes besides, however large.
+        gpu_type: GPU type of each server.
+        gpus: GPUs of each server.
+        pool: Pool of each server.
+        most_gpus: Largest shape on several servers, apart from ``sizes``.
+        sizes: Numbers of GPUs that jobs request or need at least; additional shapes of any size.
     """
     kinds, kind_of, servers = server_kinds(gpu_type, gpus, pool)
     rows = []
@@ -85,7 +85,11 @@ def configurations(
 
 
 def server_kinds(gpu_type: Ints, gpus: Ints, pool: Ints) -> tuple[Ints, Ints, Ints]:
-    """Kinds of servers: types, GPUs and pools of the kinds; the kind of each server; how many servers each kind has."""
+    """Kinds of servers.
+
+    Returns types, GPUs and pools of the kinds, shape (3, kinds); the kind of each server; the number of servers of each
+    kind.
+    """
     kinds, kind_of, servers = np.unique(
         np.stack([gpu_type, gpus, pool]), axis=1, return_inverse=True, return_counts=True
     )

@@ -1,7 +1,7 @@
-"""Experience: what every running job has measured of itself, and the throughput models fitted to it.
+"""Throughput history: measurements of running jobs, and throughput models fitted to them.
 
-A job learns only from where it has run: a point is a GPU type, the servers and GPUs, and the batch of a pass, with the
-seconds these took. A new point has its model fitted anew. Jobs that end give their rows to others.
+A job learns only from placements on which it has run: a point is a GPU type, the numbers of servers and GPUs, and the
+batch of a pass, with the measured seconds. Each new point refits its model. Rows of ended jobs are reused.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _ROWS, _POINTS = 64, 32
 
 
 class Known(NamedTuple):
-    """What is known of the jobs; one row each.
+    """Data of the jobs; one row each.
 
     Attributes:
-        points: Measured, of row r and type t from ``(r·types + t)·room`` on.
-        measured: Points of each row and type.
-        parameters: Of the throughput model; (rows, types, 7).
-        square: Of the mean gradient, as last seen; NaN before.
-        variance: Of the gradients.
-        most_gpus: Most GPUs that the job has run on.
-        version: Goes up with every fit.
-        noted: Goes up with every change of the gradients.
+        points: Measured points; those of row r and type t begin at ``(r·types + t)·room``.
+        measured: Number of points of each row and type.
+        parameters: Parameters of the throughput model; (rows, types, 7).
+        square: Squared norm of the mean gradient, as last observed; NaN before.
+        variance: Variance of the gradients.
+        most_gpus: Largest number of GPUs on which the job has run.
+        version: Increases with every fit.
+        noted: Increases with every change of the gradients.
     """
 
     points: Measured
@@ -45,10 +45,10 @@ class Known(NamedTuple):
 
 
 class Experience:
-    """The experience of all active jobs.
+    """The throughput history of all active jobs.
 
     Args:
-        speeds: The world's, in which jobs measure.
+        speeds: The world's speeds, from which jobs measure.
         types: Number of GPU types.
         jobs: Number of jobs of the workload.
     """
@@ -63,7 +63,7 @@ class Experience:
         self._last: Ints = np.zeros(0, np.int64)
 
     def rows(self, jobs: Ints) -> Ints:
-        """The rows of the active jobs; those of jobs that are no longer active are given to others.
+        """The rows of the active jobs; rows of jobs that are no longer active are reused.
 
         Args:
             jobs: All active jobs, by id.
@@ -90,7 +90,7 @@ class Experience:
         return rows
 
     def reserve(self, rows: int) -> Ints:
-        """Rows for what several jobs learn together; they are never given to a job."""
+        """Rows for data shared by several jobs; they are never assigned to a job."""
         while len(self._free) < rows:
             self._grow(2 * len(self.known.square), self._room)
         return np.array([self._free.pop() for _ in range(rows)], dtype=np.int64)
@@ -106,9 +106,9 @@ class Experience:
         progress: Floats,
         learnt: Ints,
     ) -> None:
-        """Take in what running jobs see of themselves now; one value each, of jobs whose speed was measured.
+        """Add the present measurements of running jobs with measured models, one value each.
 
-        ``learnt`` says in which rows step times are gathered.
+        Step times are stored in the rows ``learnt``.
         """
         while self.known.measured[learnt].max(initial=0) + len(rows) > self._room:
             self._grow(len(self.known.square), 2 * self._room)

@@ -1,10 +1,10 @@
 """The fit of the throughput model to step times that a job has measured.
 
-Minimised is the error of the logarithms (root mean square) of the pass and of the step, with two small penalties: on
-overlap, and on network time that grows with the GPUs (Pollux, OSDI'21, section 4.1). Terms that nothing measured can
-tell are held fixed, on the optimistic side. The gradient is derived by hand; the search is BFGS with bounds, on the
-logarithms of the times, in which every term of the gradient lies between 0 and 1. (L-BFGS-B of scipy needs a
-thousand times as long for these seven numbers; a test holds the fit to its minimum.)
+It minimises the root mean square errors of the logarithms of the pass and of the step, with two small penalties: on
+overlap, and on network time that grows with the GPUs (Pollux, OSDI'21, section 4.1). Terms that the measurements do not
+determine are fixed at optimistic values. The gradient is derived by hand. The search is BFGS with bounds, on the
+logarithms of the times, in which every term of the gradient is between 0 and 1. (L-BFGS-B of scipy takes a thousand
+times as long for these seven numbers; a test compares the fit with its minimum.)
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_S = 1e6
 OVERLAP_PENALTY = 1e-3
 GROWTH_PENALTY = 1e-2
 NETWORK_BEYOND_WITHIN = 1.1
-"""Between servers the network takes at least so many times what it takes within one, where nothing was measured."""
+"""Minimum ratio of network times between servers to those within one, if no measurement is between servers."""
 
 _STEPS, _HALVINGS, _TOLERANCE = 100, 30, 1e-7
 
@@ -47,8 +47,8 @@ class Measured(NamedTuple):
     """Steps that one job measured on one GPU type.
 
     Attributes:
-        servers: That its workers sat on; (points,).
-        gpus: Workers.
+        servers: Number of servers of its workers; (points,).
+        gpus: Number of workers.
         local_batch: Batch of a pass of one worker.
         pass_s: Seconds of a pass.
         step_s: Seconds of a pass with the averaging of the gradients.
@@ -62,20 +62,23 @@ class Measured(NamedTuple):
 
 
 def fit(measured: Measured) -> NDArray[np.float64]:
-    """Parameters of the throughput model that explain what was measured; at least one point."""
+    """Parameters of the throughput model fitted to the measurements; at least one point."""
     parameters, scratch = np.zeros(PARAMETERS), fit_scratch()
     fit_into(parameters, measured, 0, len(measured.gpus), scratch)
     return parameters
 
 
 def fit_scratch() -> NDArray[np.float64]:
-    """Room for one fit."""
+    """Scratch memory for one fit."""
     return np.zeros((_ROWS, PARAMETERS))
 
 
 @kernel()
 def loss(parameters: Any, measured: Any, first: int, last: int, slope: Any) -> float:
-    """What a fit minimises, over the points ``first`` to ``last``; ``slope`` gets its gradient by the parameters."""
+    """The loss of a fit over the points ``first`` to ``last``.
+
+    Its gradient by the parameters is written into ``slope``.
+    """
     n = last - first
     overlap = parameters[OVERLAP]
     pass_square = step_square = 0.0
@@ -92,7 +95,7 @@ def loss(parameters: Any, measured: Any, first: int, last: int, slope: Any) -> f
         compute_s, transfer_s = pass_s(parameters, local), network_s(parameters, servers, gpus)
         log_compute, log_transfer = log(compute_s), log(transfer_s)
         log_step = _log_step(overlap, log_compute, log_transfer)
-        by_compute = exp(overlap * (log_compute - log_step))  # the derivative of one logarithm by the other
+        by_compute = exp(overlap * (log_compute - log_step))  # derivative of log_step by log_compute
         of_pass = (log_compute - log(measured.pass_s[i])) / (n * pass_error) if pass_error > 0 else 0.0
         of_step = (log_step - log(measured.step_s[i])) / (n * step_error) if step_error > 0 else 0.0
         along = (of_pass + of_step * by_compute) / compute_s
@@ -148,7 +151,7 @@ def _to_parameters(x: Any, parameters: Any) -> None:
 
 @kernel()
 def _start(parameters: Any, measured: Any, first: int, last: int, scratch: Any) -> None:
-    """Where the search starts and its bounds; a term that nothing measured tells has none."""
+    """Set start and bounds of the search; terms that the points do not determine are fixed."""
     x, low, high = scratch[_X], scratch[_LOW], scratch[_HIGH]
     for k in range(OVERLAP):
         x[k], low[k], high[k] = log(1e-1 if k % 2 == 0 else 1e-2), log(TINY_S), log(MOST_S)
@@ -161,7 +164,7 @@ def _start(parameters: Any, measured: Any, first: int, last: int, scratch: Any) 
         beyond = beyond or measured.gpus[i] > 2
         several_batches = several_batches or measured.local_batch[i] != measured.local_batch[first]
         mean_s += measured.pass_s[i] / (last - first)
-    if not several_batches:  # half of the time is said to grow with the batch
+    if not several_batches:  # half of the time is assumed to grow with the batch
         x[PASS_S] = low[PASS_S] = high[PASS_S] = log(mean_s / 2)
     for k, known in (
         (BETWEEN_S, between),
@@ -175,7 +178,7 @@ def _start(parameters: Any, measured: Any, first: int, last: int, scratch: Any) 
 
 @kernel()
 def _loss_at(x: Any, parameters: Any, measured: Any, first: int, last: int, slope: Any) -> float:
-    """The loss by the logarithms of the times."""
+    """The loss and its gradient by the logarithms of the times."""
     _to_parameters(x, parameters)
     found = loss(parameters, measured, first, last, slope)
     for k in range(OVERLAP):
@@ -185,7 +188,7 @@ def _loss_at(x: Any, parameters: Any, measured: Any, first: int, last: int, slop
 
 @kernel()
 def _search(parameters: Any, measured: Any, first: int, last: int, scratch: Any) -> None:
-    """Minimise by BFGS; parameters at a bound with the slope against it stay there for the step."""
+    """Minimise by BFGS; a parameter at a bound does not move if the slope points beyond it."""
     x, low, high, slope = scratch[_X], scratch[_LOW], scratch[_HIGH], scratch[_G]
     following, following_slope, way = scratch[_NEXT], scratch[_NEXT_G], scratch[_WAY]
     value = _loss_at(x, parameters, measured, first, last, slope)
@@ -236,7 +239,7 @@ def _forget(scratch: Any) -> None:
 
 @kernel()
 def _direction(scratch: Any) -> None:
-    """Downhill by the inverse of the curvature, among the parameters that can move."""
+    """The descent direction by the inverse curvature, among the parameters that can move."""
     x, low, high, slope, way = scratch[_X], scratch[_LOW], scratch[_HIGH], scratch[_G], scratch[_WAY]
     for j in range(PARAMETERS):
         way[j] = 0.0
@@ -255,7 +258,7 @@ def _direction(scratch: Any) -> None:
 
 @kernel()
 def _learn(scratch: Any) -> None:
-    """The update of the inverse curvature by a step and the change of the slope along it."""
+    """Update the inverse curvature by a step and the change of the slope along it."""
     x, slope, image = scratch[_X], scratch[_G], scratch[_IMAGE]
     following, following_slope = scratch[_NEXT], scratch[_NEXT_G]
     along = 0.0

@@ -1,8 +1,9 @@
-"""Outlook: the goodput of every job in every configuration, as far as the job's experience goes.
+"""Goodput table: the goodput of each job in each configuration, from its measurements.
 
-What a job has not run on is told from a type it has: throughput(N, A) = throughput(1, A) / throughput(1, B) ·
-throughput(N, B), the first two from profiles of one GPU (Sia, SOSP'23, section 3.2). A job may at most double the GPUs
-that it has run on; one that has run nowhere is offered its fewest GPUs of any type it can run on, all alike.
+A type on which a job has not run is estimated from one on which it has: throughput(N, A) = throughput(1, A) /
+throughput(1, B) · throughput(N, B), the first two from profiles of one GPU (Sia, SOSP'23, section 3.2). A job may at
+most double the largest number of GPUs on which it has run. A job that has not run yet is offered its smallest number of
+GPUs of every type on which it can run, all with equal goodput.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from mirage.schedule.speeds.law import max_local, table_row
 from mirage.sim.kernel.compile import kernel
 
 BLIND = -1.0
-"""What stands in a row of a job without any experience, where it could run."""
+"""Value in a row of a job without measurements, for configurations in which it could run."""
 
 
 class Outlook:
-    """Goodput by job and configuration; computed again only for jobs of which something has changed.
+    """Goodput by job and configuration; computed again only for jobs with new data.
 
     Args:
-        experience: Of the jobs.
+        experience: Throughput history of the jobs.
         shapes: The configurations.
-        most_gpus: No job gets more, but where it cannot do with fewer.
-        bounded_by_user: Whether batches beyond the one that the user asked for count as impossible, as the published
-            scheduler has it; the running job chooses among all its model allows in any case.
+        most_gpus: No job gets more GPUs, unless its minimum is larger.
+        bounded_by_user: Whether batches above the one that the user requested count as impossible, as in the published
+            scheduler; the running job always chooses among all batches that its model allows.
     """
 
     def __init__(self, experience: Experience, shapes: Configurations, most_gpus: int, bounded_by_user: bool) -> None:
@@ -47,15 +48,15 @@ class Outlook:
     ) -> Floats:
         """Goodput of each job in each configuration, shape (jobs, configurations).
 
-        It is 0 where a job cannot or may not run, and ``BLIND`` on its fewest GPUs where nothing is known.
+        It is 0 where a job cannot or may not run, and ``BLIND`` on its smallest number of GPUs if nothing is known.
 
         Args:
-            rows: Of the experience.
-            model: Of each job.
-            user_batch: Total batch that the user asked for.
-            learnt: Rows whose throughput models hold for the jobs.
-            min_gpus: Of each job.
-            max_gpus: Of each job.
+            rows: Rows of the jobs in the throughput history.
+            model: Model of each job.
+            user_batch: Total batch that the user requested.
+            learnt: Rows with the throughput models that apply to the jobs.
+            min_gpus: Smallest number of GPUs of each job.
+            max_gpus: Largest number of GPUs of each job.
         """
         known, shapes = self._experience.known, self._shapes
         if len(self._kept) < len(known.square):
@@ -85,7 +86,10 @@ class Outlook:
         self._seen = np.zeros((rows, 3), np.int64)
 
     def batches(self, rows: Ints, learnt: Ints, model: Ints, gpu_type: Ints, servers: Ints, gpus: Ints) -> Ints:
-        """The total batch at which each job does best in its place; the smallest usual one where nothing is known."""
+        """The total batch with the best goodput of each job on its placement.
+
+        It is the smallest usual one if nothing is known.
+        """
         batch = np.zeros(len(rows), np.int64)
         experience = self._experience
         _batches(experience.known, experience.speeds, rows, learnt, model, gpu_type, servers, gpus, batch)

@@ -1,1 +1,1 @@
-"""Schedulers of GPU clusters, one a file."""
+"""Schedulers of GPU clusters, one per file."""

@@ -1,10 +1,11 @@
-"""EASY backfill: only the head of the queue has a reservation (Lifka 1995; Mu'alem and Feitelson 2001).
+"""EASY backfill: only the head of the queue has a reservation.
 
-The *shadow time* is the earliest at which the GPUs that the blocked head needs are free, if run times are as expected;
-*extra* is what is left beside it then. No job runs on two GPU types, so both are counted by type, and only on servers
-that the head may use: it has its reservation on the type on which it can start first, of equals on the fastest. A later
-job may start now where it fits on another type, or on that one if it ends there by the shadow time or stays within
-extra; of those types it takes the fastest. Run times are longer on slower types.
+After Lifka 1995, and Mu'alem and Feitelson 2001. The *shadow time* is the earliest time at which enough GPUs for the
+blocked head are free, if run times are as expected; *extra* is the number of GPUs left over then. No job runs on two
+GPU types, so both are counted by type, and only on servers that the head may use: it has its reservation on the type on
+which it can start first, among equal ones on the fastest. A later job may start now if it fits on another type, or on
+the reserved type if it ends there by the shadow time or stays within extra; it takes the fastest of these types. Run
+times are longer on slower types.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from mirage.schedule.schedulers.order.reservation import PLANNED, estimate_ends,
 from mirage.sim.kernel.compile import kernel
 
 ENDS_BEFORE, BESIDE = 2, 3
-"""Reasons by number, after that of heads."""
+"""Reasons by number; the number of heads is lower."""
 
 _REASONS = (
     "",
@@ -42,7 +43,7 @@ _REASONS = (
 
 @kernel(forceinline=False)
 def take_in(state: State, desk: Desk) -> None:
-    """Bring the lines up to the news: waiting jobs by submission, running ones by their expected end."""
+    """Update the queues from the news: waiting jobs by submission, running jobs by end."""
     keys, ranks = desk.memory[0], desk.ranks
     for k in range(state.clock[0].n_news):
         event, job_id = state.news[k, 0], state.news[k, 1]
@@ -55,7 +56,10 @@ def take_in(state: State, desk: Desk) -> None:
 
 @kernel()
 def set_apart(world: World, state: State, desk: Desk, gpu_type: int, pool: int) -> int:
-    """Have ``desk.spare`` say what is free beside the servers of the reservation; how many GPUs are free on these."""
+    """Copy the free GPUs outside the reserved servers; returns the number on reserved ones.
+
+    The copy is ``desk.spare``; it is 0 on the reserved servers.
+    """
     kept = 0
     for server in range(len(desk.free)):
         desk.spare[server] = desk.free[server]
@@ -67,7 +71,10 @@ def set_apart(world: World, state: State, desk: Desk, gpu_type: int, pool: int) 
 
 @kernel()
 def agree(world: World, state: State, desk: Desk, used: int, places: int, gpu_type: int, pool: int) -> int:
-    """Bring ``desk.free`` and ``desk.spare`` to agree on a start taken off one of them; its GPUs on kept servers."""
+    """Make ``free`` and ``spare`` consistent after a start was subtracted from one of them.
+
+    Both belong to ``desk``. Returns the number of the start's GPUs on reserved servers.
+    """
     kept = 0
     for k in range(used, used + places):
         place = desk.places[k]
@@ -82,7 +89,7 @@ def agree(world: World, state: State, desk: Desk, used: int, places: int, gpu_ty
 
 @kernel(forceinline=False)
 def backfill(world: World, state: State, desk: Desk, actions: int, used: int) -> int:
-    """Start what does not delay the blocked head; how many actions there are then."""
+    """Start jobs that do not delay the blocked head; returns the new number of actions."""
     now_s, keys = state.clock[0].now_s, desk.memory[0]
     ids, ends = desk.ranks[WAITING], desk.ranks[WAITING + 1]
     head = state.live[state.slot_of[ids[ends[0]]]]
@@ -119,7 +126,7 @@ def backfill(world: World, state: State, desk: Desk, actions: int, used: int) ->
 
 @kernel(SCHEDULER)
 def easy(situation: Any) -> int:
-    """Start heads while they fit, then backfill behind the blocked one."""
+    """Start heads while they fit, then backfill around the blocked head."""
     world, state, desk = dereference(situation)
     take_in(state, desk)
     actions = start_heads(world, state, desk)
@@ -138,5 +145,5 @@ def easy(situation: Any) -> int:
 
 
 def scheduler() -> CompiledScheduler:
-    """EASY backfill by what users expect, and by true run times where they say nothing."""
+    """EASY backfill by the users' estimates, or by true run times of jobs without one."""
     return CompiledScheduler("easy", easy, _REASONS, knows_run_s=True, ranks=5)

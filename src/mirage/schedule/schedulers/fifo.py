@@ -1,4 +1,4 @@
-"""First in, first out: jobs start in order of submission, and the first that does not fit holds up the others."""
+"""First in, first out: jobs start by submission; one that does not fit blocks the others."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mirage.schedule.schedulers.order.line import WAITING, queue_by_submission
 from mirage.sim.kernel.compile import kernel
 
 HEAD = 1
-"""The reason, by number, of starts of heads of a line."""
+"""Number of the reason for starts of heads of a queue."""
 
 
 @kernel(forceinline=False)
 def start_heads(world: World, state: State, desk: Desk) -> int:
-    """Start heads of the line of waiting jobs while they fit; how many."""
+    """Start heads of the queue of waiting jobs while they fit; returns their number."""
     ids, ends = desk.ranks[WAITING], desk.ranks[WAITING + 1]
     if ends[0] == ends[1]:
         return 0

@@ -1,11 +1,11 @@
-"""Gavel: shares of time on every GPU type from a linear program, and rounds that give each job its share.
+"""Gavel: a linear program gives shares of time on every GPU type, rounds implement them.
 
-After Narayanan et al., OSDI'20, with the objectives ``max-sum`` (most steps per second, summed over the jobs: what the
-published comparison with Sia runs, in rounds of 360 s, with the size and the batch that users ask for) and ``max-min``
-(the job that gains least over an equal split gains most). A round takes jobs by priority, the share that the program
-gives over the share received so far; GPUs that are left go to any job that fits. Jobs that are taken again stay where
-they are unless a larger one takes GPUs of theirs; the others go on the first GPUs that are free. A job that has done
-nothing yet where it was put stays there, whatever its share: else none would end where a restart lasts a round.
+After Narayanan et al., OSDI'20, with the objectives ``max-sum`` (maximises the sum of steps per second over the jobs,
+as in the published comparison with Sia: rounds of 360 s, with the size and the batch that users request) and
+``max-min`` (maximises the smallest gain over an equal split). A round takes jobs by priority: the share from the
+program over the share received so far; remaining GPUs go to any job that fits. Jobs that are chosen again stay on their
+GPUs unless a larger job takes some of these; other jobs get the first free GPUs. A job that has made no progress yet on
+its GPUs stays there, whatever its share: otherwise no job would end if a restart takes a whole round.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Objective: TypeAlias = Literal["max-sum", "max-min"]
 
 _DECIMALS = 5
 _SPARE = 1e-3
-"""What the sum of all gains weighs beside the least one, so that no GPU stays idle."""
+"""Weight of the sum of all gains relative to the smallest gain, so that no GPU stays idle."""
 
 
 class Gavel:
@@ -43,7 +43,7 @@ class Gavel:
         preempt: save, boundary or kill; a move to other GPUs saves in any case.
 
     Raises:
-        ConfigurationError: There is no such objective, or rounds are of no whole seconds.
+        ConfigurationError: There is no such objective, or ``round_s`` is not a whole number above 0.
         UnknownName: There is no such way to preempt.
     """
 
@@ -55,7 +55,7 @@ class Gavel:
         self.objective, self.round_s, self.preempt = objective, round_s, checked(preempt)
 
     def begin(self, surroundings: Surroundings) -> None:
-        """Forget everything and get to know a world."""
+        """Reset the state for a new simulation."""
         self.surroundings = surroundings
         self._received_s: Floats = np.zeros((surroundings.jobs, 0))
         self._given_s: Floats = np.zeros(0)
@@ -63,7 +63,7 @@ class Gavel:
         self._began_at: Floats = np.full(surroundings.jobs, -1.0)
 
     def decide(self, view: View) -> Plan:
-        """The round: shares, priorities, places.
+        """The plan of a round: shares, then priorities, then placement.
 
         Raises:
             ConfigurationError: A job fits on no kind of server.
@@ -85,7 +85,7 @@ class Gavel:
         share = shares(rate, jobs.gpus, capacity, self.objective)
         fraction = self._received_s[jobs.id] / self._given_s
         kind = np.where(jobs.held > 0, kind_of[jobs.first_server], -1)
-        # a restart may last a whole round or more: a job that is put out before it has done anything never ends
+        # a restart may take a whole round or more: a job that is preempted before it makes progress never ends
         idle = (jobs.status != JobStatus.RUNNING) | (jobs.progress <= self._began_at[jobs.id])
         stays = (jobs.held > 0) & idle
         priority = share / fraction
@@ -98,7 +98,10 @@ class Gavel:
         return self._plan(view, jobs, kind, taken, first, kind_of, stays)
 
     def _rates(self, jobs: JobColumns, kinds: Ints, capacity: Ints) -> Floats:
-        """Steps per second of each job on each kind of server, at its own size and batch; 0 where it cannot run."""
+        """Steps per second of each job on each kind of server; 0 where it cannot run.
+
+        Each job has its own size and batch.
+        """
         rate = np.zeros((len(jobs.id), kinds.shape[1]))
         batch = jobs.batch
         _step_rates(self.surroundings.speeds, jobs.model, jobs.gpus, batch, jobs.progress, kinds[0], kinds[1], rate)
@@ -132,15 +135,15 @@ class Gavel:
 
 
 def shares(rate: Floats, gpus: Ints, capacity: Ints, objective: Objective) -> Floats:
-    """The share of its time that each job is to spend on each kind of server; (jobs, kinds).
+    """The share of its time that each job should spend on each kind of server; (jobs, kinds).
 
-    Jobs that are alike get alike: of all solutions the one that divides equally among them.
+    Identical jobs get equal shares: among all solutions this is the one that divides equally among them.
 
     Args:
         rate: Steps per second of each job on each kind.
-        gpus: Of each job.
+        gpus: GPUs of each job.
         capacity: GPUs of each kind.
-        objective: What to maximise.
+        objective: The objective to maximise.
     """
     from scipy.sparse import coo_array
 
@@ -165,7 +168,7 @@ def shares(rate: Floats, gpus: Ints, capacity: Ints, objective: Objective) -> Fl
     )
     solution = minimise(cost, rows.tocsr(), limit, integer=False, upper=upper)
     if solution.x is None:
-        raise ConfigurationError(f"Gavel's linear program of {jobs} jobs has no solution: HiGHS says {solution.status}")
+        raise ConfigurationError(f"Gavel's linear program of {jobs} jobs has no solution; HiGHS: {solution.status}")
     share = solution.x[:n].reshape(jobs, kinds)
     _, alike, count = np.unique(np.column_stack([rate, gpus]), axis=0, return_inverse=True, return_counts=True)
     alike = alike.reshape(-1)
@@ -176,16 +179,18 @@ def shares(rate: Floats, gpus: Ints, capacity: Ints, objective: Objective) -> Fl
 
 
 def by_priority(priority: Floats, share: Floats, possible: Any, gpus: Ints, left: Ints, kind: Ints, stays: Any) -> Ints:
-    """The kind of server that each job gets, −1 for none: by priority, then share, then kind, then age.
+    """The kind of server that each job gets, −1 for none.
+
+    The order is by priority, then share, then kind, then age.
 
     Args:
-        priority: Of each job on each kind; (jobs, kinds).
-        share: The same, of time.
-        possible: The same, whether it can run there.
-        gpus: Of each job.
-        left: GPUs of each kind; those taken are taken off.
-        kind: Where each job is, −1 for nowhere.
-        stays: Jobs that stay there whatever their priority.
+        priority: Priority of each job on each kind; (jobs, kinds).
+        share: Share of time of each job on each kind; (jobs, kinds).
+        possible: Whether each job can run on each kind; (jobs, kinds).
+        gpus: GPUs of each job.
+        left: Free GPUs of each kind; updated in place.
+        kind: Present kind of each job, −1 for none.
+        stays: Jobs that stay there, whatever their priority.
     """
     jobs = len(gpus)
     taken = np.full(jobs, -1, np.int64)

@@ -1,4 +1,4 @@
-"""How a scheduler preempts: by a checkpoint on demand, at the next one, by a kill, or by what costs a job less."""
+"""Ways to preempt: checkpoint on demand, next checkpoint, kill, or the cheaper for a job."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def numbered(preempt: str) -> int:
 
 
 def checked(preempt: str) -> How:
-    """A way that schedulers in Python know.
+    """The way, checked to be one that schedulers in Python can use.
 
     Raises:
         UnknownName: There is no such way.
@@ -42,9 +42,9 @@ def checked(preempt: str) -> How:
 
 @kernel()
 def way_of(job: Any, way: int) -> int:
-    """How to preempt one job; amounts must be those of now.
+    """The way to preempt one job; amounts must be up to date.
 
-    Where it is decided job by job, a job is killed if saving would take longer than to do again what is not saved.
+    With ``CHEAPER``, a job is killed if a save would cost more GPU-seconds than its unsaved work.
     """
     if way != _JOB_BY_JOB:
         return way

@@ -1,6 +1,6 @@
-"""Schedulers of GPU clusters by name, built-in or from the entry-point group ``mirage.schedulers``.
+"""Schedulers of GPU clusters by name, built-in or from entry points.
 
-An entry point names a ``SchedulerSpec``.
+An entry point of the group ``mirage.schedulers`` names a ``SchedulerSpec``.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from mirage.schedule.engine.compiled import CompiledScheduler
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSpec:
-    """What is known of a scheduler before it is loaded.
+    """Facts about a scheduler that are known before it is loaded.
 
     Attributes:
-        entry: ``module:attribute`` of a class, or of a function, that makes it; called with its parameters by name.
+        entry: ``module:attribute`` of a class or function that makes it; called with its parameters by name.
         summary: One line for menus.
         parameters: Its parameters with their defaults.
-        knows_run_s: Whether it is to be told run times that no user knows.
-        one_kind: Whether it keeps each job on servers of one GPU type, one size and one pool.
-        needs: Packages that it needs beside those that Mirage always has.
+        knows_run_s: Whether it needs true run times of jobs without a user's estimate.
+        one_kind: Whether it runs each job on servers of one GPU type, one size and one pool.
+        needs: Packages that it needs in addition to those that Mirage always installs.
     """
 
     entry: str
@@ -38,11 +38,11 @@ class SchedulerSpec:
     one_kind: bool = False
 
     def make(self, **parameters: Any) -> Scheduler | CompiledScheduler:
-        """The scheduler with parameters of its own.
+        """The scheduler with the given parameters.
 
         Raises:
-            ConfigurationError: It has no such parameter, and the message lists those it has; or a value is of another
-                kind than the default, or no finite number; or a package that it needs is absent.
+            ConfigurationError: It has no such parameter, and the message lists those it has; or the type of a value
+                is not that of the default, or a number is not finite; or a package that it needs is absent.
         """
         unknown = sorted(set(parameters) - set(self.parameters))
         if unknown:
@@ -67,7 +67,10 @@ def _check_installed(package: str) -> None:
 
 
 def _check(key: str, value: Any, default: Any) -> None:
-    """A value must be of the kind of the default: a finite number, a whole one, several of them, or a word."""
+    """Check that a value has the type of the default.
+
+    This is a finite number, a whole number, several of them, or a word.
+    """
     values = tuple(value) if isinstance(default, tuple) and not isinstance(value, str) else (value,)
     sample = default[0] if isinstance(default, tuple) and default else default
     if isinstance(sample, str):
@@ -78,7 +81,7 @@ def _check(key: str, value: Any, default: Any) -> None:
         if right and isinstance(sample, int):
             right, wanted = all(one == int(one) for one in values), "a whole number"
     if not right:
-        raise ConfigurationError(f"{key} is {value!r}; give {wanted}, as {sample!r}")
+        raise ConfigurationError(f"{key} is {value!r}; give {wanted}, such as {sample!r}")
 
 
 _HERE = "mirage.schedule.schedulers"
@@ -127,7 +130,7 @@ SCHEDULERS: dict[str, SchedulerSpec] = {
     ),
     "sia-plus": SchedulerSpec(
         f"{_HERE}.sia_plus:SiaPlus",
-        "sia whose jobs of one model share what they have learnt, with true restart costs",
+        "sia with measurements shared by all jobs of a model, and true restart costs",
         _SIA,
         needs=_SOLVER,
         one_kind=True,
@@ -145,16 +148,16 @@ _REGISTRY = Registry(
 
 
 def known_schedulers() -> tuple[str, ...]:
-    """Names of the built-in schedulers and of those of installed packages; nothing is imported."""
+    """Names of the schedulers, built-in and of installed packages; nothing is imported."""
     return _REGISTRY.names()
 
 
 def scheduler_spec(name: str) -> SchedulerSpec:
-    """Look a scheduler up.
+    """The specification of a scheduler by name.
 
     Raises:
         UnknownName: No scheduler has that name.
-        ConfigurationError: Two packages want the name, or one cannot be loaded.
+        ConfigurationError: Two packages define the name, or one cannot be loaded.
     """
     return _REGISTRY.spec(name)
 

@@ -1,12 +1,12 @@
-"""Sia: goodput of every job in every configuration, and in every round the assignment that is fairest by its power.
+"""Sia: the fairest assignment of configurations in every round, by the jobs' goodput.
 
 After Jayaram Subramanya et al., SOSP'23, with the parameters, the table of restart costs and the rounding of its
-published simulator. A round of 60 s chooses one configuration a job at most, within the GPUs of every type:
+published simulator. A round of 60 s chooses at most one configuration per job, within the GPUs of every type:
 
     min Σ_i [Σ_j A_ij·G_ij^p + λ(1 − ‖A_i‖)],  p = −0.5, λ = 1.1,
 
-where a row of G is the job's goodput over the smallest that it can have, times (T − N·S)/(T + S) in other
-configurations than the present one: T the job's age, N its restarts, S the cost of one.
+where a row of G is the job's goodput over its smallest possible goodput, times (T − N·S)/(T + S) in configurations
+other than the present one: T is the job's age, N the number of its restarts, S the cost of a restart.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from mirage.schedule.solver.knapsack import choose
 from mirage.schedule.solver.relaxation import NONE
 
 RESTART_S = {"deepspeech2": 25.0, "imagenet": 250.0, "cifar10": 30.0, "bert": 120.0, "yolov3": 45.0}
-"""Restart costs as the published scheduler has them; two of them are not what its simulator charges."""
+"""Restart costs of the published scheduler, in seconds; two of them differ from those of its simulator."""
 
 OTHER_RESTART_S = 30.0
 NOTHING = 1e-4
-"""Goodput that stands for none."""
+"""Goodput that represents none."""
 
 _LARGEST = 3000.0
 _DECIMALS = 2
@@ -55,17 +55,17 @@ class Sia:
     """The scheduler as published.
 
     Args:
-        fairness: The power p; below 0, so that what the worst-off gain counts most.
-        waiting: λ, what it costs to leave a job without GPUs, in powers of its smallest goodput.
-        most_gpus: No job gets more, but where it asks for more and cannot do with fewer.
+        fairness: The power p; below 0, so that gains of the jobs with the smallest goodput count most.
+        waiting: λ, the cost of a job without GPUs; a job with its smallest goodput costs 1.
+        most_gpus: No job gets more GPUs, unless it requests more and cannot run on fewer.
         round_s: Seconds between two rounds.
-        tune_s: Seconds after which running jobs look for a better batch, between rounds too: they do so by themselves,
-            whenever an epoch is over.
+        tune_s: Seconds between updates of the batches of running jobs, also between rounds: jobs choose a better batch
+            by themselves after each epoch.
         preempt: save, boundary or kill; a move to other GPUs saves in any case.
 
     Raises:
-        ConfigurationError: The power is not below 0, or a time is no whole seconds above it; or waiting costs nothing,
-            or nobody may have a GPU.
+        ConfigurationError: The power is not below 0, or a time is not a whole number of seconds above 0; or ``waiting``
+            is not above 0, or ``most_gpus`` is below 1.
         UnknownName: There is no such way to preempt.
     """
 
@@ -93,7 +93,7 @@ class Sia:
         self.round_s, self.tune_s, self.preempt = round_s, tune_s, checked(preempt)
 
     def begin(self, surroundings: Surroundings) -> None:
-        """Forget everything and get to know a world."""
+        """Reset the state for a new simulation."""
         types = len(surroundings.gpu_types)
         self.surroundings = surroundings
         self.experience = Experience(surroundings.speeds, types, surroundings.jobs)
@@ -106,7 +106,7 @@ class Sia:
         self._sizes: set[int] = set()
 
     def decide(self, view: View) -> Plan:
-        """A round; between two rounds, better batches for jobs that have come to another epoch.
+        """The plan of a round; between rounds, better batches for jobs in a new epoch.
 
         Raises:
             ConfigurationError: A job fits on no kind of server.
@@ -120,7 +120,7 @@ class Sia:
         return abs(time_s - round(time_s / self.round_s) * self.round_s) < _AT_ONCE_S
 
     def _between(self, view: View) -> tuple[Action, ...]:
-        """Running jobs choose the batch that is best now; nothing else changes."""
+        """Running jobs choose the best batch for now; nothing else changes."""
         jobs = view.jobs
         runs = np.flatnonzero((jobs.status == JobStatus.RUNNING) & (jobs.model >= 0))
         if self._shapes is None or not len(runs):
@@ -135,7 +135,7 @@ class Sia:
         return tuple(Resize(int(jobs.id[runs[k]]), batch=int(tuned[k]), reason="batch:epoch") for k in changed.tolist())
 
     def _round(self, view: View) -> tuple[Action, ...]:
-        """Learn, look ahead, choose, place."""
+        """Update measurements, compute values, choose configurations, place jobs."""
         jobs = JobColumns(view)
         new = self.user_batch[jobs.id] < 0
         self.user_batch[jobs.id[new]] = jobs.batch[new]
@@ -152,12 +152,12 @@ class Sia:
         return self._plan(view, jobs, rows, present, kind, chosen, paused, shapes)
 
     def learn(self, jobs: JobColumns | ActiveJobs, rows: Ints, runs: Ints) -> None:
-        """Take in what running jobs see of themselves.
+        """Record the measurements of running jobs.
 
         Args:
             jobs: All active jobs.
-            rows: Of the experience, one each.
-            runs: Places of the jobs that run.
+            rows: Row of each job in the throughput history.
+            runs: Indices of the running jobs.
         """
         self.experience.observe(
             rows[runs],
@@ -171,11 +171,11 @@ class Sia:
         )
 
     def learnt(self, rows: Ints, model: Ints) -> Ints:
-        """Rows of the experience in which step times are gathered: here each job's own."""
+        """Rows of the throughput history that store step times: here each job's own."""
         return rows
 
     def value(self, view: View, jobs: JobColumns, rows: Ints, present: Ints, shapes: Configurations) -> Floats:
-        """What each configuration is worth to each job, against none; (jobs, configurations)."""
+        """Value of each configuration for each job, relative to none; (jobs, configurations)."""
         relative = self.relative_goodput(jobs, rows, shapes)
         keeps = self.keeps(view, jobs)
         held = np.flatnonzero(present >= 0)
@@ -190,7 +190,10 @@ class Sia:
         return value
 
     def relative_goodput(self, jobs: JobColumns, rows: Ints, shapes: Configurations) -> Floats:
-        """Goodput over the smallest that each job can have; 1 a GPU on the fewest it takes if nothing is known."""
+        """Goodput of each job over its smallest possible goodput.
+
+        If nothing is known, it is 1 per GPU on the smallest number of GPUs.
+        """
         measured = jobs.model >= 0
         goodput = np.zeros((len(jobs.id), len(shapes)))
         goodput[measured] = self._outlook.goodput(
@@ -211,27 +214,30 @@ class Sia:
         blind: NDArray[np.bool_] = np.any(goodput < 0, axis=1)
         least: Floats = np.where(goodput > NOTHING, goodput, np.inf).min(axis=1, initial=np.inf)
         least = np.where(np.isinf(least), 1.0, least)
-        # a job that cannot do with fewer GPUs counts as so many
+        # the smallest goodput of a job that needs n GPUs counts as n
         least /= jobs.min_gpus
         unseen = np.where(goodput < 0, jobs.min_gpus[:, None], NOTHING)
         relative: Floats = np.where(blind[:, None], unseen, goodput / least[:, None])
         return np.maximum(relative, NOTHING)
 
     def keeps(self, view: View, jobs: JobColumns) -> Floats:
-        """The share of its goodput that a job is taken to keep where it restarts now."""
+        """The assumed share of goodput that remains to a job if it restarts now."""
         age_s, restart_s = view.now_s - jobs.submit_s, self.restart_s(jobs)
         share = np.maximum(age_s - jobs.restarts * restart_s, 0.0) / np.maximum(age_s + restart_s, _AT_ONCE_S)
         return np.where(age_s < restart_s, 1.0, share)
 
     def restart_s(self, jobs: JobColumns) -> Floats:
-        """What the scheduler takes a restart of each job to cost."""
+        """The assumed cost of a restart of each job."""
         restart_s = jobs.restart_s.copy()
         measured = jobs.model >= 0
         restart_s[measured] = self.believed_restart_s[jobs.model[measured]]
         return restart_s
 
     def _shapes_of(self, view: View, jobs: JobColumns) -> Configurations:
-        """The configurations of the servers as they stand; made anew when servers change pools or sizes are new."""
+        """The configurations of the present servers.
+
+        They are made again when servers change pools or jobs have new sizes.
+        """
         sizes = set(jobs.gpus[jobs.model < 0].tolist()) | set(jobs.min_gpus.tolist())
         servers = view.servers
         if self._shapes is None or not (sizes <= self._sizes and np.array_equal(self._pool, servers.pool)):
@@ -245,7 +251,7 @@ class Sia:
         return self._shapes
 
     def _choose(self, value: Floats, jobs: JobColumns, kind: Ints, paused: Any, shapes: Configurations) -> Ints:
-        """A configuration each; jobs that are starting stay as they are."""
+        """A configuration for each job; jobs that start or stop do not change."""
         taken = np.bincount(kind[paused], weights=jobs.held[paused], minlength=len(shapes.capacity))
         free = np.flatnonzero(~paused)
         tolerance = 1e-4 * len(free) if self.decimals is None else 0.99 * 10.0**-self.decimals
@@ -265,7 +271,7 @@ class Sia:
         paused: Any,
         shapes: Configurations,
     ) -> tuple[Action, ...]:
-        """The actions that bring about what was chosen."""
+        """The actions that implement the choice."""
         placement = Placement.of(view.servers.gpus, shapes.kind_of, len(shapes.capacity))
         wanted = []
         for k in range(len(jobs.id)):
@@ -285,7 +291,7 @@ class Sia:
         return tuple(actions)
 
     def _tuned(self, jobs: JobColumns, rows: Ints, chosen: Ints, shapes: Configurations) -> Ints:
-        """The batch of each job where it is going to be."""
+        """The batch of each job in its chosen configuration."""
         tuned = jobs.batch.copy()
         some = np.flatnonzero((chosen >= 0) & (jobs.model >= 0))
         at = chosen[some]

@@ -1,14 +1,14 @@
-"""Sia with its weak points mended: jobs of one model share what they have learnt, and costs are the true ones.
+"""Sia with improvements: jobs of a model share measurements, and restart costs are true.
 
-What differs from ``sia`` as published:
+Differences from the published ``sia``:
 
-* Step times are gathered by model, not by job. A new job of a known model is placed at once on the type and with the
-  number of GPUs that suit it, where Sia starts it on one GPU of any type and lets it double round by round, each time
-  at the cost of a restart. Its gradients are taken to be as noisy as they were in the job of that model which was seen
-  earliest in its life.
-* A restart costs what the world says that it costs on average; the published table is wrong for two models.
-* Goodput is looked for among all batches that the model allows, as the running job will; Sia stops at the batch that
-  the user asked for.
+* Step times are stored by model, not by job. A new job of a known model is placed at once on a suitable GPU type and
+  number of GPUs, while Sia starts it on one GPU of any type and doubles it round by round, each time at the cost of a
+  restart. The gradient noise of a new job is assumed to be that of the job of the model that was observed earliest in
+  its life.
+* The assumed cost of a restart is the world's expected cost; the published table is wrong for two models.
+* Goodput is maximised over all batches that the model allows, as the running job will do; Sia stops at the batch that
+  the user requested.
 * Powers of goodput are not rounded to two decimals, which hides small differences between large configurations.
 """
 
@@ -29,23 +29,26 @@ class SiaPlus(Sia):
     bounded_by_user = False
 
     def begin(self, surroundings: Surroundings) -> None:
-        """Forget everything and get to know a world."""
+        """Reset the state for a new simulation."""
         super().begin(surroundings)
         models = len(surroundings.models)
         self._of_model = self.experience.reserve(models)
         self._earliest: Floats = np.full(models, np.inf)
 
     def learnt(self, rows: Ints, model: Ints) -> Ints:
-        """Rows of the experience in which step times are gathered."""
+        """Rows of the throughput history that store step times: one row per model."""
         shared: Ints = self._of_model[model]
         return shared
 
     def restart_s(self, jobs: JobColumns) -> Floats:
-        """What a restart of each job is expected to cost."""
+        """The expected cost of a restart of each job."""
         return jobs.restart_s
 
     def learn(self, jobs: JobColumns | ActiveJobs, rows: Ints, runs: Ints) -> None:
-        """Take in what running jobs see; new jobs get the noise of gradients that is usual at their model's start."""
+        """Record the measurements of running jobs; new jobs get the usual gradient noise.
+
+        This is the noise at the start of a job of their model.
+        """
         super().learn(jobs, rows, runs)
         known = self.experience.known
         model, progress = jobs.model[runs], jobs.progress[runs]

@@ -1,6 +1,6 @@
-"""Shortest job first: jobs start in order of their run time, and the first that does not fit holds up the others.
+"""Shortest job first: jobs start by run time; one that does not fit blocks the others.
 
-Nobody is preempted. It goes by what users expect, and by true run times where they say nothing.
+No job is preempted. Run times are the users' estimates, or the true ones of jobs without an estimate.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Shortest remaining time first, preemptive: who has least left to do runs.
+"""Shortest remaining time first, preemptive: the jobs with the least remaining time run.
 
-What a start or restart is expected to cost counts as something left to do. It goes by what users expect, and by true
-run times where they say nothing; on GPUs of several speeds, by run times on the type of which there are most. It is no
-bound where jobs have widths: another order can wait less.
+The expected cost of a start or restart is part of the remaining time. Run times are the users' estimates, or the true
+ones of jobs without an estimate; on GPUs of several speeds, they are those on the type with the most GPUs. SRTF is not
+a bound if jobs have different numbers of GPUs: another order can have shorter waits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _REASONS = (
 
 @kernel()
 def take_in(state: State, desk: Desk, common: float) -> None:
-    """Bring the lines up to the news."""
+    """Update the queues from the news."""
     keys = desk.memory[0]
     for k in range(state.clock[0].n_news):
         event, job_id = state.news[k, 0], state.news[k, 1]
@@ -42,7 +42,7 @@ def take_in(state: State, desk: Desk, common: float) -> None:
 
 @kernel(SCHEDULER)
 def srtf(situation: Any) -> int:
-    """Exchange who has much left to do for who has less."""
+    """Preempt jobs with much remaining time for waiting jobs with less."""
     world, state, desk = dereference(situation)
     common = common_speed(world)
     take_in(state, desk, common)
@@ -60,7 +60,7 @@ def scheduler(preempt: str = "save") -> CompiledScheduler:
         preempt: save, kill, boundary or cheaper.
 
     Raises:
-        UnknownName: There is no such way.
+        UnknownName: There is no such way to preempt.
     """
     way = float(numbered(preempt))
     return CompiledScheduler("srtf", srtf, _REASONS, knows_run_s=True, ranks=RANKS, parameters=(way,))

@@ -1,8 +1,8 @@
-"""Tiresias: least attained service, or the Gittins index, in a few levels, preemptive (NSDI'19).
+"""Tiresias (NSDI'19): least attained service or Gittins index in levels, preemptive.
 
 A job's *service* is the GPU-seconds that it has held. Levels end at thresholds of service, and within a level jobs run
 in order of submission, so that they do not take turns. With one threshold and levels in order this is two-queue LAS;
-the Gittins index orders the levels by the chance that a job of so much service ends soon, over what that would cost.
+the Gittins index orders the levels by the chance that a job with this service ends soon, over the cost of serving it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ _NEARLY = 1e-3
 
 @kernel()
 def level_of(parameters: Any, attained: float) -> int:
-    """How many thresholds a service has passed; parameters are how, their number, they, and the levels' keys."""
+    """The number of thresholds that a service has passed.
+
+    Parameters are the way to preempt, the number of thresholds, the thresholds, and the keys of the levels.
+    """
     level = 0
     while level < parameters[1] and attained >= parameters[2 + level] - _NEARLY:
         level += 1
@@ -60,13 +63,13 @@ def level_of(parameters: Any, attained: float) -> int:
 
 @kernel()
 def key_of(parameters: Any, attained: float) -> float:
-    """The place of a service in the order: lowest first."""
+    """The key of a service in the order: lowest first."""
     return float(parameters[2 + int(parameters[1]) + level_of(parameters, attained)])
 
 
 @kernel()
 def expect_crossing(desk: Desk, job_id: int, attained: float, gpus: int, now_s: float) -> None:
-    """Expect a job that holds so many GPUs from now on to pass its next threshold."""
+    """Set the time at which a job that holds ``gpus`` GPUs passes its next threshold."""
     parameters = desk.parameters
     level = level_of(parameters, attained)
     if level >= parameters[1]:
@@ -78,7 +81,7 @@ def expect_crossing(desk: Desk, job_id: int, attained: float, gpus: int, now_s: 
 
 @kernel(forceinline=False)
 def take_in(state: State, desk: Desk) -> None:
-    """Bring the lines up to the news."""
+    """Update the queues from the news."""
     keys, ranks = desk.memory[0], desk.ranks
     for k in range(state.clock[0].n_news):
         event, job_id = state.news[k, 0], state.news[k, 1]
@@ -94,7 +97,7 @@ def take_in(state: State, desk: Desk) -> None:
 
 @kernel(forceinline=False)
 def cross(state: State, desk: Desk) -> None:
-    """Move jobs that have passed a threshold to their new place among those that hold GPUs."""
+    """Move jobs that have passed a threshold to their new position in the running queue."""
     now_s, heap, times = state.clock[0].now_s, desk.ranks[_HEAP], desk.memory[_TIMES]
     while heap[len(heap) - 1] > 0 and times[heap[0]] <= now_s:
         job_id = heap[0]
@@ -107,7 +110,7 @@ def cross(state: State, desk: Desk) -> None:
 
 @kernel(SCHEDULER)
 def tiresias(situation: Any) -> int:
-    """Exchange who has attained much for who has attained less."""
+    """Preempt jobs with much attained service for waiting jobs with less."""
     world, state, desk = dereference(situation)
     clock = state.clock[0]
     take_in(state, desk)
@@ -145,7 +148,7 @@ def gittins_scheduler(service_gpu_s: ArrayLike = (), levels: int = 16, preempt: 
 
     Args:
         service_gpu_s: GPU-seconds that earlier jobs needed.
-        levels: How many levels; their thresholds are quantiles of it.
+        levels: Number of levels; their thresholds are quantiles of ``service_gpu_s``.
         preempt: save, kill, boundary or cheaper.
 
     Raises:
@@ -155,8 +158,8 @@ def gittins_scheduler(service_gpu_s: ArrayLike = (), levels: int = 16, preempt: 
     service = np.sort(np.asarray(service_gpu_s, dtype=np.float64))
     if len(service) == 0 or levels < 2:
         raise ConfigurationError(
-            f"service_gpu_s, the GPU-seconds of earlier jobs, has {len(service)} values and levels is {levels}; "
-            "the Gittins index needs one or more and two levels or more, e.g. gittins:service_gpu_s=600/3600/86400"
+            f"service_gpu_s, the GPU-seconds of earlier jobs, has {len(service)} values and levels is {levels}; the "
+            "Gittins index needs at least one value and two levels, e.g. gittins:service_gpu_s=600/3600/86400"
         )
     thresholds = np.unique(np.quantile(service, np.arange(1, levels) / levels))
     thresholds = thresholds[thresholds > 0]
@@ -165,12 +168,12 @@ def gittins_scheduler(service_gpu_s: ArrayLike = (), levels: int = 16, preempt: 
 
 
 def gittins_index(service: Floats, attained: Floats, quanta: Floats) -> Floats:
-    """The Gittins index of jobs by what they have attained: the best chance of an end a unit of service.
+    """The Gittins index by attained service: the best chance of an end per unit of service.
 
     Args:
         service: Service of earlier jobs, ascending.
-        attained: Services of which the index is wanted.
-        quanta: Services up to which a job may be served before it is looked at again; beyond the last, to its end.
+        attained: Services for which the index is computed.
+        quanta: Services up to which a job may be served before it is considered again; after the last, to its end.
     """
     index = np.zeros(len(attained))
     total = np.concatenate([[0.0], np.cumsum(service)])

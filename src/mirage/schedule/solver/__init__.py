@@ -1,1 +1,1 @@
-"""Solvers of a scheduler's rounds: mixed-integer programs by HiGHS, and the choice of one configuration a job."""
+"""Solvers for rounds: mixed-integer programs by HiGHS, and one configuration per job."""

@@ -1,6 +1,6 @@
-"""The one door to HiGHS: silent, limited in time, and its status is kept.
+"""The only interface to HiGHS: silent, limited in time, and with the solver's status.
 
-HiGHS comes with scipy (the extra ``schedule``).
+HiGHS is part of scipy (the extra ``schedule``).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _ONE_AT_A_TIME = Lock()
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """What the solver found.
+    """Result of the solver.
 
     Attributes:
-        x: Values of the variables; None where it found none.
-        value: Of the objective there; NaN where there is none.
-        bound: No solution is below; NaN where unknown.
+        x: Values of the variables; None if no solution was found.
+        value: Value of the objective; NaN without a solution.
+        bound: Lower bound of all solutions; NaN if unknown.
         status: One of the words above.
     """
 
@@ -61,12 +61,12 @@ def minimise(
         row_limit: Largest value of each constraint.
         integer: Whether the variables are whole numbers.
         limit_s: Seconds after which the best solution so far is returned, with the status ``out of time``.
-        gap: Relative distance to the optimum that is good enough.
-        row_least: Smallest value of each constraint; none by default.
+        gap: Relative distance to the optimum at which the search stops.
+        row_least: Smallest value of each constraint; unlimited by default.
         upper: Largest value of each variable; 1 by default.
 
     Raises:
-        ConfigurationError: There is no scipy.
+        ConfigurationError: scipy is not installed.
     """
     try:
         from scipy.optimize import Bounds, LinearConstraint, milp
@@ -91,8 +91,8 @@ def minimise(
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Nothing on standard output: HiGHS writes lines there in integer programs, whatever it is told."""
-    flush = ctypes.CDLL(None).fflush  # of the C library, which keeps lines back where nobody reads along
+    """Silence standard output: HiGHS writes there for integer programs, despite its options."""
+    flush = ctypes.CDLL(None).fflush  # of the C library, which buffers lines if stdout is not a terminal
     with _ONE_AT_A_TIME, open(os.devnull, "wb") as nowhere:
         sys.stdout.flush()
         flush(None)

@@ -1,9 +1,9 @@
-"""One configuration a job at most, within the GPUs of each type: a multiple-choice knapsack.
+"""Multiple-choice knapsack: at most one configuration per job, within the GPUs per type.
 
-Prices on the GPU types (Lagrangian relaxation) bound what can be had; a greedy choice at these prices is often within
-the tolerance of the bound. Where it is not, a small cluster is searched exactly, by the numbers of GPUs used, among the
-options whose losses at the prices fit into the gap. For a large one HiGHS solves the linear program, in which all but a
-few jobs have whole options; ``Choice.bound`` says how far from the optimum the rounded choice can be at most.
+Prices of GPU types (Lagrangian relaxation) bound the value from above; a greedy choice at these prices is often within
+the tolerance of the bound. If it is not, a small cluster is searched exactly, over the numbers of GPUs used, among the
+options with losses at the prices that fit into the gap. For a large cluster HiGHS solves the linear program, in which
+all but a few jobs have whole options; ``Choice.bound`` limits the distance of the rounded choice from the optimum.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mirage.schedule.solver.highs import OPTIMAL, minimise
 from mirage.schedule.solver.relaxation import NONE, Options, Scratch, allocate, grow, relax, search
 
 ROUNDED = "rounded"
-"""The status of a choice rounded from a linear program; that HiGHS ended otherwise is said by its own word."""
+"""The status of a choice rounded from a linear program; if HiGHS found no solution, the status is that of HiGHS."""
 
 _MOST_STATES = 60_000
 _WHOLE = 1 - 1e-6
@@ -30,8 +30,8 @@ class Choice:
     Attributes:
         configuration: By job; ``NONE`` for none.
         value: Sum of the values chosen.
-        bound: No choice has more.
-        status: ``optimal`` (to the tolerance asked for), ``rounded``, or HiGHS's word where it found nothing.
+        bound: Upper bound of the value of all choices.
+        status: ``optimal`` (within the tolerance), ``rounded``, or the status of HiGHS if it found no solution.
     """
 
     configuration: NDArray[np.int64]
@@ -48,16 +48,16 @@ def choose(
     tolerance: float = 1e-4,
     limit_s: float = 1.0,
 ) -> Choice:
-    """The configurations of most value.
+    """The configurations with the largest total value.
 
     Args:
-        value: Of each configuration for each job against none; (jobs, configurations). Those at or below 0 are never
-            chosen.
-        gpus: Of each configuration. Those of one type stand together, in ascending order.
+        value: Value of each configuration for each job, relative to none; (jobs, configurations). Configurations with
+            0 or less are never chosen.
+        gpus: GPUs of each configuration. Configurations are grouped by type, in ascending order of GPUs.
         kind: GPU type of each configuration.
         capacity: GPUs of each type.
-        tolerance: What the choice may miss of the optimum.
-        limit_s: Seconds for HiGHS, where it is needed.
+        tolerance: Permitted distance from the optimum.
+        limit_s: Time limit of HiGHS in seconds, if it is needed.
     """
     jobs, configurations = value.shape
     if not jobs:
@@ -87,7 +87,7 @@ def _by_numbers(
     found: float,
     scratch: Scratch,
 ) -> float:
-    """The best choice, found by the numbers of GPUs used; its value."""
+    """Find the best choice by exact search over the numbers of GPUs used; returns its value."""
     jobs, states = len(scratch.best), int(np.prod(capacity + 1))
     stride = np.concatenate([[1], np.cumprod(capacity + 1)[:-1]]).astype(np.int64)
     losses, taken = np.empty((2, states)), np.empty((jobs, states), np.int32)
@@ -109,7 +109,7 @@ def _by_rounding(
     scratch: Scratch,
     limit_s: float,
 ) -> str:
-    """Improve ``scratch.best`` by the linear program, rounded down and grown; how that went."""
+    """Improve ``scratch.best`` by the rounded linear program and ``grow``; returns the status."""
     from scipy.sparse import csr_array, vstack
 
     jobs, last = len(scratch.best), int(options.first[-1])

@@ -1,4 +1,4 @@
-"""Kernels of the multiple-choice knapsack: prices on the GPU types, a greedy choice at them, a search by numbers."""
+"""Kernels of the multiple-choice knapsack: prices of types, greedy choice, exact search."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _SWEEPS, _BISECTIONS, _STEPS = 3, 24, 60
 
 
 class Options(NamedTuple):
-    """Options of the jobs, one after the other; of job j those from ``first[j]`` to ``first[j + 1]``.
+    """Options of all jobs; those of job j are from ``first[j]`` to ``first[j + 1]``.
 
     Attributes:
-        first: Place of each job's first option, and the end of all.
-        configuration: Each is.
-        value: It has.
-        loss: It has at the prices, against the job's best.
+        first: Index of each job's first option, and the end of all.
+        configuration: Configuration of each option.
+        value: Value of each option.
+        loss: Loss of each option at the prices, relative to the job's best option.
     """
 
     first: Any
@@ -36,13 +36,13 @@ class Scratch(NamedTuple):
 
     Attributes:
         best: Configuration of each job in the best choice so far.
-        trial: Option of each job in the choice at hand.
-        order: Jobs as they are gone through.
-        key: What a job loses at the prices by having nothing.
-        left: GPUs of each type not taken.
-        price: Of a GPU of each type.
-        trial_price: Prices tried.
-        used: GPUs of each type that the jobs want at these.
+        trial: Option of each job in the present choice.
+        order: Jobs in the order of processing.
+        key: Loss of each job at the prices if it has no option.
+        left: Free GPUs of each type.
+        price: Price of a GPU of each type.
+        trial_price: Prices on trial.
+        used: GPUs of each type that the jobs would use at these prices.
     """
 
     best: Any
@@ -75,7 +75,10 @@ def allocate(jobs: int, configurations: int, kinds: int) -> tuple[Options, Scrat
 
 @kernel()
 def relax(value: Any, gpus: Any, kind: Any, capacity: Any, options: Any, scratch: Any) -> tuple[float, float]:
-    """Fill in the options, their losses at good prices and a greedy choice; its value and a bound on all choices."""
+    """Fill in the options, their losses at good prices, and a greedy choice.
+
+    Returns its value and an upper bound of all choices.
+    """
     gather(value, gpus, kind, capacity, options)
     bound = prices(options, gpus, kind, capacity, scratch)
     return greedy(options, gpus, kind, capacity, scratch), bound
@@ -83,7 +86,7 @@ def relax(value: Any, gpus: Any, kind: Any, capacity: Any, options: Any, scratch
 
 @kernel()
 def gather(value: Any, gpus: Any, kind: Any, capacity: Any, options: Any) -> None:
-    """Keep, of each job and type, the options that are worth more than every smaller one."""
+    """Gather, for each job and type, the options with more value than every smaller one."""
     jobs, configurations = value.shape
     n = 0
     for j in range(jobs):
@@ -102,7 +105,7 @@ def gather(value: Any, gpus: Any, kind: Any, capacity: Any, options: Any) -> Non
 
 @kernel()
 def _relaxed(options: Any, gpus: Any, kind: Any, capacity: Any, price: Any, used: Any) -> float:
-    """The bound at these prices; what the jobs then want goes into ``used``."""
+    """The bound at these prices; writes the GPUs that the jobs would use into ``used``."""
     bound = 0.0
     for k in range(len(capacity)):
         bound += price[k] * capacity[k]
@@ -122,7 +125,10 @@ def _relaxed(options: Any, gpus: Any, kind: Any, capacity: Any, price: Any, used
 
 @kernel()
 def prices(options: Any, gpus: Any, kind: Any, capacity: Any, scratch: Any) -> float:  # noqa: C901 one algorithm
-    """Prices with a low bound: bisection type by type, then steps along the excess of demand; the bound."""
+    """Find prices with a low bound, and return the bound.
+
+    The search is a bisection type by type, then steps along the excess of demand.
+    """
     price, trial, used = scratch.price, scratch.trial_price, scratch.used
     kinds = len(capacity)
     highest = 0.0
@@ -173,7 +179,10 @@ def prices(options: Any, gpus: Any, kind: Any, capacity: Any, scratch: Any) -> f
 
 @kernel()
 def greedy(options: Any, gpus: Any, kind: Any, capacity: Any, scratch: Any) -> float:
-    """Take the best option at the prices that fits, job by job from the one most gained; then grow what can grow."""
+    """Choose for each job the best option at the prices that fits, then improve by ``grow``.
+
+    Jobs with the largest gain choose first.
+    """
     price, order, key, left = scratch.price, scratch.order, scratch.key, scratch.left
     jobs = len(options.first) - 1
     for k in range(len(capacity)):
@@ -205,7 +214,10 @@ def greedy(options: Any, gpus: Any, kind: Any, capacity: Any, scratch: Any) -> f
 
 @kernel()
 def grow(options: Any, gpus: Any, kind: Any, scratch: Any) -> float:
-    """Exchange single options of ``scratch.trial`` while that gains and fits; the value, kept in ``scratch.best``."""
+    """Exchange single options of ``scratch.trial`` while this gains value and fits.
+
+    Writes the choice into ``scratch.best`` and returns its value.
+    """
     left = scratch.left
     jobs = len(options.first) - 1
     for _ in range(4 * jobs):
@@ -243,7 +255,10 @@ def _keep(options: Any, taken: Any, best: Any) -> float:
 
 @kernel()
 def _sort(order: Any, key: Any, n: int) -> None:
-    """Order by descending key; equal ones stay as they are (merging would need room, and n is small)."""
+    """Sort by descending key, then by ascending job.
+
+    It is a shell sort: a merge sort would need memory, and n is small.
+    """
     gap = n // 2
     while gap > 0:
         for i in range(gap, n):
@@ -261,9 +276,9 @@ def _sort(order: Any, key: Any, n: int) -> None:
 def search(  # noqa: C901 one algorithm
     options: Any, gpus: Any, kind: Any, capacity: Any, gap: float, stride: Any, losses: Any, taken: Any, scratch: Any
 ) -> float:
-    """Go through all numbers of GPUs used, job by job, keeping the least loss of each that is below the gap.
+    """Find the least loss over all numbers of GPUs used, job by job, within the gap.
 
-    Fills in ``scratch.trial``; the least loss, or more than the gap where nothing is below it.
+    Fills in ``scratch.trial``; returns the least loss, or a larger number than the gap if no loss is within it.
     """
     price, key, trial = scratch.price, scratch.key, scratch.trial
     jobs, kinds, states = len(options.first) - 1, len(capacity), losses.shape[1]
@@ -271,7 +286,7 @@ def search(  # noqa: C901 one algorithm
     for s in range(states):
         losses[now, s] = UNREACHED
     losses[now, 0] = 0.0
-    furthest = 0  # no state beyond is reached
+    furthest = 0  # the last reached state
     for j in range(jobs):
         for s in range(states):
             losses[then, s] = UNREACHED

@@ -19,7 +19,7 @@ from mirage.schedule.workload.rows import read_text, table_rows
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A workload as it was read.
+    """A workload read from a file.
 
     Attributes:
         name: Folder and name of its file, without ending.

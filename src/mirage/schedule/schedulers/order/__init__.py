@@ -1,1 +1,1 @@
-"""Orders of jobs that compiled schedulers keep from call to call."""
+"""Orders of jobs that compiled schedulers maintain between calls."""

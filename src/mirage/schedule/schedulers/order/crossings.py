@@ -1,7 +1,8 @@
-"""Crossings to come: a heap of jobs by the time at which each passes a threshold; each stands in it once at most.
+"""Future crossings: a heap of jobs by the time at which each passes a threshold.
 
-It takes two columns of ``desk.ranks``, the heap and every job's place in it (0 for none, else counted from 1), and one
-of ``desk.memory``, the times. The number of jobs in it is the last integer of its first column.
+Each job is in the heap at most once. The heap uses two columns of ``desk.ranks``, the heap and every job's position in
+it (0 for none, else counted from 1), and one column of ``desk.memory``, the times. The number of jobs in it is the last
+integer of its first column.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ def _before(times: Any, a: int, b: int) -> bool:
 
 @kernel(forceinline=False)
 def _settle(heap: Any, places: Any, times: Any, n: int, at: int) -> None:
-    """Move the job at a place up or down to where it belongs."""
+    """Move the job at index ``at`` up or down to its position in the heap."""
     job = heap[at]
     while at > 0 and _before(times, job, heap[(at - 1) // 2]):
         heap[at] = heap[(at - 1) // 2]
@@ -39,7 +40,7 @@ def _settle(heap: Any, places: Any, times: Any, n: int, at: int) -> None:
 
 @kernel()
 def expect(heap: Any, places: Any, times: Any, job: int, time_s: float) -> None:
-    """Expect a job to cross at a time; one that was expected before is expected anew."""
+    """Set the time at which a job crosses, also for a job that is in the heap already."""
     last = len(heap) - 1
     at = places[job] - 1
     if at < 0:
@@ -52,7 +53,7 @@ def expect(heap: Any, places: Any, times: Any, job: int, time_s: float) -> None:
 
 @kernel()
 def forget(heap: Any, places: Any, times: Any, job: int) -> None:
-    """Expect a job no more."""
+    """Remove a job from the heap, if it is there."""
     at = places[job] - 1
     if at < 0:
         return

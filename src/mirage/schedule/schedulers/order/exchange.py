@@ -1,12 +1,12 @@
-"""Exchange of who runs for who comes first: the preemptive half of SRTF and of Tiresias.
+"""Exchange of running jobs for jobs that precede them: preemption in SRTF and Tiresias.
 
 For each waiting job, in order:
 
-1. Where it fits into what is free, it starts. GPUs of jobs that are leaving are kept for those who come first.
-2. Else jobs that hold GPUs and come after it are taken, the last first, until it fits. Where it does not even then,
-   it waits.
-3. Of those taken, each that it can do without is left alone, the first in order first.
-4. The others are preempted. It starts at once where their GPUs are free at once, and else when they have left.
+1. If it fits on free GPUs, it starts. GPUs of jobs that are leaving are reserved for the jobs that come first.
+2. Otherwise jobs that hold GPUs and come after it are selected, the last first, until it fits. If it does not fit even
+   then, it waits.
+3. Selected jobs that are not necessary are spared, the first in order first.
+4. The others are preempted. The job starts at once if their GPUs are free at once, otherwise when they have left.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mirage.schedule.schedulers.preempting import way_of
 from mirage.sim.kernel.compile import kernel
 
 LEAVES, TAKEN = 4, 6
-"""Columns of integers: the line of jobs that are leaving; jobs taken for the one in question."""
+"""Columns of integers: the queue of leaving jobs; jobs selected for preemption."""
 
 RANKS = 7
 """Columns of integers that the exchange needs."""
@@ -33,10 +33,10 @@ FITS, TAKES, MAKES_WAY = 1, 2, 3
 
 
 class Account(NamedTuple):
-    """GPUs while a plan is made."""
+    """Numbers of GPUs while a plan is made."""
 
     spare: int  # free at once
-    coming: int  # the same, and those of jobs that are leaving
+    coming: int  # free at once, or held by jobs that are leaving
 
 
 @kernel()
@@ -47,7 +47,7 @@ def after(desk: Desk, offset: float, other: int, job: int) -> bool:
 
 @kernel(forceinline=False)
 def later_gpus(state: State, desk: Desk, offset: float, job: int, enough: int) -> int:
-    """GPUs of jobs that come after a waiting one, counted until they are enough."""
+    """GPUs of jobs that come after a waiting job, counted until they are enough."""
     ids, ends = desk.ranks[RUNS], desk.ranks[RUNS + 1]
     gpus = 0
     for k in range(ends[1] - 1, ends[0] - 1, -1):
@@ -59,7 +59,10 @@ def later_gpus(state: State, desk: Desk, offset: float, job: int, enough: int) -
 
 @kernel(forceinline=False)
 def take_for(world: World, state: State, desk: Desk, job: Any, offset: float, coming: int) -> int:
-    """Take jobs that come after this one until it fits on the desk; how many, 0 where it does not."""
+    """Select jobs that come after this one until it fits into the free GPUs of the plan.
+
+    Returns their number; 0 if the job does not fit.
+    """
     ids, ends, taken = desk.ranks[RUNS], desk.ranks[RUNS + 1], desk.ranks[TAKEN]
     n = 0
     for k in range(ends[1] - 1, ends[0] - 1, -1):
@@ -79,7 +82,10 @@ def take_for(world: World, state: State, desk: Desk, job: Any, offset: float, co
 
 @kernel(forceinline=False)
 def spare_taken(world: World, state: State, desk: Desk, job: Any, n: int) -> int:
-    """Leave alone whom the job can do without; those who must go come first in the list afterwards, so many."""
+    """Spare the selected jobs that are not necessary; returns the number of the others.
+
+    The others are first in the list afterwards.
+    """
     taken = desk.ranks[TAKEN]
     for k in range(n - 1, -1, -1):
         victim = state.live[state.slot_of[taken[k]]]
@@ -98,12 +104,12 @@ def spare_taken(world: World, state: State, desk: Desk, job: Any, n: int) -> int
 
 @kernel(forceinline=False)
 def evict_taken(world: World, state: State, desk: Desk, how: int, n: int, actions: int) -> int:
-    """Write the preemption of those taken; how many of their GPUs are free at once."""
+    """Write the preemptions of the selected jobs; returns the number of GPUs free at once."""
     taken, keys = desk.ranks[TAKEN], desk.memory[0]
     at_once = 0
     for k in range(n):
         victim = state.live[state.slot_of[taken[k]]]
-        settle(victim, state.clock[0].now_s)  # as the engine will, before it has the job leave
+        settle(victim, state.clock[0].now_s)  # as the engine will, before the job leaves
         way = way_of(victim, how)
         write_preempt(desk, actions + k, victim.id, way, MAKES_WAY)
         remove(desk.ranks[RUNS], desk.ranks[RUNS + 1], keys, victim.id)
@@ -116,7 +122,10 @@ def evict_taken(world: World, state: State, desk: Desk, how: int, n: int, action
 
 @kernel(forceinline=False)
 def reserve(world: World, state: State, desk: Desk, job: Any) -> int:
-    """Keep GPUs that are or will be free for a job, so that nobody behind it takes them; how many are free at once."""
+    """Reserve GPUs that are or will be free for a job, so that no later job takes them.
+
+    Returns the decrease of the number of GPUs that are free at once.
+    """
     lost = 0
     for k in range(pack(world, state, desk.free, job, job.gpus, desk.picked)):
         server = desk.picked[k].server
@@ -130,7 +139,10 @@ def reserve(world: World, state: State, desk: Desk, job: Any) -> int:
 
 @kernel(forceinline=False)
 def start_now(world: World, state: State, desk: Desk, actions: int, job: Any, used: int, reason: int) -> int:
-    """Write the start of a job on what is free at once; how many places, 0 where it does not fit there."""
+    """Write the start of a job on GPUs that are free at once.
+
+    Returns the number of locations; 0 if the job does not fit.
+    """
     places = write_placed_start(world, state, desk, desk.spare, actions, job.id, used, reason)
     for k in range(used, used + places):
         desk.free[desk.places[k].server] -= desk.places[k].gpus
@@ -139,7 +151,7 @@ def start_now(world: World, state: State, desk: Desk, actions: int, job: Any, us
 
 @kernel()
 def open_account(state: State, desk: Desk) -> Account:
-    """What is free at once, and what is or will be, by server and in all."""
+    """Count GPUs that are free at once, and GPUs that are or will be, by server and in total."""
     spare = 0
     for server in range(len(state.free)):
         desk.spare[server] = state.free[server]
@@ -154,14 +166,14 @@ def open_account(state: State, desk: Desk) -> Account:
 
 @kernel(forceinline=False)
 def exchange(world: World, state: State, desk: Desk, offset: float, how: int) -> int:
-    """Write the plan; returns how many actions.
+    """Write the plan; returns the number of actions.
 
-    Jobs that start go from the line of waiting ones to that of those that hold GPUs, with the offset added to their
-    key; jobs that are preempted leave that line, and come back with the news that they have left.
+    Jobs that start move from the waiting queue to the queue of jobs that hold GPUs, with the offset added to their key.
+    Jobs that are preempted leave that queue, and enter the waiting queue with the news that they have left.
 
     Args:
-        offset: What is taken off the keys of jobs that hold GPUs to compare them with waiting ones.
-        how: How to preempt, as ``numbered``.
+        offset: Subtracted from the keys of jobs that hold GPUs to compare them with waiting jobs.
+        how: The way to preempt, as a number from ``numbered``.
     """
     ids, ends, keys = desk.ranks[WAITING], desk.ranks[WAITING + 1], desk.memory[0]
     if ends[0] == ends[1]:

@@ -1,7 +1,7 @@
-"""Lines of jobs in order of a key, then of their id, kept on a scheduler's desk.
+"""Queues of jobs in order of a key, then of their id, stored in the plan buffer.
 
-Column 0 of ``desk.memory`` holds every job's key. A line takes two columns of ``desk.ranks``: the ids in order, and
-where they begin and end. A job stands in one line at most.
+Column 0 of ``desk.memory`` holds every job's key. A queue uses two columns of ``desk.ranks``: the ids in order, and
+the indices of their begin and end. A job is in at most one queue.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from mirage.schedule.engine.kernel.arrays import ON_ENDED, ON_LEFT, ON_SUBMITTED
 from mirage.sim.kernel.compile import kernel
 
 WAITING, RUNS = 0, 2
-"""First columns of the line of waiting jobs, and of that of those that hold GPUs."""
+"""First columns of the queue of waiting jobs, and of the queue of jobs that hold GPUs."""
 
 NEWCOMER, RETURNED, GONE = ON_SUBMITTED, ON_LEFT, ON_ENDED
 
 
 @kernel()
 def stands_before(keys: Any, a: int, key: float, b: int) -> bool:
-    """Whether job a precedes job b, which has that key."""
+    """Whether job a precedes job b, which has the key ``key``."""
     return bool(keys[a] < key or (keys[a] == key and a < b))
 
 
 @kernel()
 def place_of(ids: Any, ends: Any, keys: Any, job: int) -> int:
-    """The first place whose job does not precede this one."""
+    """The first index with a job that does not precede this one."""
     low, high = ends[0], ends[1]
     while low < high:
         middle = (low + high) // 2
@@ -38,7 +38,7 @@ def place_of(ids: Any, ends: Any, keys: Any, job: int) -> int:
 
 @kernel(forceinline=False)
 def enter(ids: Any, ends: Any, keys: Any, job: int, key: float) -> None:
-    """Put a job into a line."""
+    """Insert a job into a queue."""
     keys[job] = key
     at = place_of(ids, ends, keys, job)
     if ends[0] > 0 and (at == ends[0] or ends[1] == len(ids)):
@@ -55,7 +55,7 @@ def enter(ids: Any, ends: Any, keys: Any, job: int, key: float) -> None:
 
 @kernel(forceinline=False)
 def take_out(ids: Any, ends: Any, at: int) -> None:
-    """Take the job at a place out of a line."""
+    """Remove the job at an index from a queue."""
     if at == ends[0]:
         ends[0] += 1
     else:
@@ -69,7 +69,7 @@ def take_out(ids: Any, ends: Any, at: int) -> None:
 
 @kernel(forceinline=False)
 def remove(ids: Any, ends: Any, keys: Any, job: int) -> bool:
-    """Take a job out of a line; False where it does not stand there."""
+    """Remove a job from a queue; False if it is not in the queue."""
     at = place_of(ids, ends, keys, job)
     if at >= ends[1] or ids[at] != job:
         return False
@@ -79,7 +79,7 @@ def remove(ids: Any, ends: Any, keys: Any, job: int) -> bool:
 
 @kernel()
 def queue_by_submission(state: State, desk: Desk) -> None:
-    """Put jobs that have come, or come back, into the line of those that wait, by submission."""
+    """Insert new and returned jobs into the waiting queue, by submission."""
     for k in range(state.clock[0].n_news):
         event, job = state.news[k, 0], state.news[k, 1]
         if event in (NEWCOMER, RETURNED):

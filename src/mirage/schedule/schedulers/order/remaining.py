@@ -1,7 +1,7 @@
-"""Remaining run times in one currency: seconds at the usual speed of a job, whatever GPUs it holds.
+"""Remaining run times in one unit: seconds at the usual speed of a job.
 
-The usual speed is that on the GPU type of which the cluster has most. A job that runs faster or slower than that has
-its remaining time fall faster or slower than the clock.
+The usual speed is that on the GPU type with the most GPUs in the cluster, whatever GPUs the job holds. The remaining
+time of a job that runs faster or slower than this decreases faster or slower than the clock advances.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mirage.sim.kernel.compile import kernel
 
 @kernel(forceinline=False)
 def common_speed(world: World) -> float:
-    """Speed of a GPU, under the linear law, of the type of which the cluster has most."""
+    """Speed of one GPU, under the linear law, of the type with the most GPUs in the cluster."""
     speeds = world.speeds.type_speed
     if len(speeds) == 1:
         return float(speeds[0])
@@ -34,7 +34,7 @@ def common_speed(world: World) -> float:
 
 @kernel()
 def all_alike(world: World) -> bool:
-    """Whether remaining times of all running jobs fall by a second a second."""
+    """Whether remaining times of all running jobs decrease by one second per second."""
     speeds = world.speeds.type_speed
     for gpu_type in range(len(speeds)):
         if speeds[gpu_type] != speeds[0]:
@@ -44,10 +44,10 @@ def all_alike(world: World) -> bool:
 
 @kernel(forceinline=False)
 def left_s(job: Any, common: float) -> float:
-    """Run time that a waiting job still needs at its usual speed, the cost of its start included.
+    """Remaining run time of a waiting job at its usual speed, with the cost of its start.
 
     Args:
-        common: What ``common_speed`` says. The expected run time of a measured model is one at its usual speed already.
+        common: From ``common_speed``. The expected run time of a measured model is at its usual speed already.
     """
     stretch = 1.0 / common if job.model < 0 else 1.0
     return float(job.known_run_s * (1.0 - job.progress / job.work) * stretch + start_cost_s(job))
@@ -55,7 +55,10 @@ def left_s(job: Any, common: float) -> float:
 
 @kernel(forceinline=False)
 def bring_runs_up(world: World, state: State, desk: Desk, common: float) -> None:
-    """Order jobs that hold GPUs by what they have left now, where their speeds differ from the usual ones."""
+    """Sort jobs that hold GPUs by their present remaining time.
+
+    Keys are updated for jobs with other speeds than the usual one.
+    """
     now_s, keys = state.clock[0].now_s, desk.memory[0]
     ids, ends = desk.ranks[RUNS], desk.ranks[RUNS + 1]
     for k in range(ends[0], ends[1]):

@@ -1,7 +1,7 @@
-"""Reservation of the head of a queue: the GPU type on which it can start first, and what is left beside it there.
+"""Reservation of a queue's head: the GPU type on which it starts first, and the GPUs left.
 
-Run times are those that users expect, on the type in question: under the linear law as much longer as its speed is
-lower, with a measured model by its speed against that on its usual type.
+Run times are the users' estimates, converted to the type: under the linear law in inverse proportion to its speed, with
+a measured model by its speed relative to that on its usual type.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from mirage.schedule.speeds.law import speed
 from mirage.sim.kernel.compile import kernel
 
 PLANNED = 4
-"""Column of integers: the action of the present plan that starts a job, for jobs that hold nothing yet."""
+"""Column of integers: the action of the present plan that starts a job, for jobs that hold no GPUs yet."""
 
 
 class Reservation(NamedTuple):
-    """What is kept for the head."""
+    """The reservation of the head."""
 
-    gpu_type: int  # ``NOBODY`` where it fits on no type, whoever ends
+    gpu_type: int  # ``NOBODY`` if it fits on no type, even when all jobs have ended
     shadow_s: float  # when it can start there
     extra: int  # GPUs of the type that are left then
 
 
 @kernel()
 def start_cost_s(job: Any) -> float:
-    """What the next start of a waiting job is expected to cost."""
+    """The expected cost of the next start of a waiting job, in seconds."""
     return float(job.restart_s if job.start_s == job.start_s else job.first_start_s)
 
 
 @kernel()
 def offers(world: World, state: State, server: int, gpu_type: int, pool: int) -> bool:
-    """Whether a server is of a GPU type, and open to a pool."""
+    """Whether a server has a GPU type and is open to a pool."""
     return bool(world.type_of[server] == gpu_type and allowed(state, pool, server))
 
 
 @kernel(forceinline=False)
 def packed_speed(world: World, job: Any, gpu_type: int) -> float:
-    """Speed of a job on as few servers of a GPU type as hold it; 0 where it cannot run there."""
+    """Speed of a job on as few servers of a GPU type as possible; 0 if it cannot run there."""
     if job.model < 0:
         return float(job.gpus * world.speeds.type_speed[gpu_type])
     per_server = 0
@@ -54,10 +54,10 @@ def packed_speed(world: World, job: Any, gpu_type: int) -> float:
 
 @kernel(forceinline=False)
 def usual_speed(world: World, job: Any) -> float:
-    """Speed to which the expected run time belongs.
+    """Speed on which the expected run time is based.
 
-    It is that of a GPU of speed 1 under the linear law; else that on the type of which the cluster has most, of those
-    on which the model runs.
+    Under the linear law this is the speed on GPUs of speed 1; else it is the speed on the type with the most GPUs in
+    the cluster, among the types on which the model runs.
     """
     if job.model < 0:
         return float(job.gpus)
@@ -76,7 +76,10 @@ def usual_speed(world: World, job: Any) -> float:
 
 @kernel(forceinline=False)
 def left_on_s(world: World, job: Any, gpu_type: int) -> float:
-    """Run time that a waiting job still needs on a GPU type, the cost of its start included; infinite for never."""
+    """Remaining run time of a waiting job on a GPU type, with the cost of its start.
+
+    It is infinite if the job cannot run there.
+    """
     rate = packed_speed(world, job, gpu_type)
     if rate <= 0.0:
         return NEVER_S
@@ -86,7 +89,7 @@ def left_on_s(world: World, job: Any, gpu_type: int) -> float:
 
 @kernel(forceinline=False)
 def estimate_ends(world: World, state: State, desk: Desk, actions: int) -> None:
-    """Write into every start of a plan when its job is expected to end."""
+    """Write the expected end of the job into every start of a plan."""
     for k in range(actions):
         action = desk.plan[k]
         if action.kind == START:
@@ -97,7 +100,7 @@ def estimate_ends(world: World, state: State, desk: Desk, actions: int) -> None:
 
 @kernel(forceinline=False)
 def freed(world: World, state: State, desk: Desk, job_id: int, gpu_type: int, pool: int) -> int:
-    """GPUs of a type, open to a pool, that are free when a job ends which runs or starts now."""
+    """GPUs of a type, open to a pool, that a job that runs or starts now frees at its end."""
     job = state.live[state.slot_of[job_id]]
     gpus = 0
     if job.status == PENDING:
@@ -116,7 +119,7 @@ def freed(world: World, state: State, desk: Desk, job_id: int, gpu_type: int, po
 
 @kernel(forceinline=False)
 def reserve_on(world: World, state: State, desk: Desk, head: Any, gpu_type: int) -> Reservation:
-    """The earliest place for a job on one GPU type, when jobs end as expected."""
+    """The earliest reservation for a job on one GPU type, if jobs end as expected."""
     runs, ends, keys = desk.ranks[RUNS], desk.ranks[RUNS + 1], desk.memory[0]
     gpus, shadow_s = 0, state.clock[0].now_s
     for server in range(len(desk.free)):
@@ -134,9 +137,10 @@ def reserve_on(world: World, state: State, desk: Desk, head: Any, gpu_type: int)
 
 @kernel(forceinline=False)
 def reserve(world: World, state: State, desk: Desk, head: Any) -> Reservation:
-    """The earliest place for a job on any GPU type on which it runs; of equals, on the fastest.
+    """The earliest reservation for a job on any GPU type on which it runs.
 
-    It starts as soon as it fits anywhere, as every job does: the earliest type is that on which it will.
+    Among equal times it is on the fastest type. As every job starts as soon as it fits anywhere, the head will start on
+    the earliest type.
     """
     best, shadow_s, extra, fastest = NOBODY, NEVER_S, 0, 0.0
     for gpu_type in range(len(world.speeds.type_speed)):

@@ -1,4 +1,4 @@
-"""The life of a job: admitted, started, paused, running, stopping, gone."""
+"""The life of a job: admitted, started, paused, running, stopping, ended."""
 
 from __future__ import annotations
 
