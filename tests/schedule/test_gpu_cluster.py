@@ -51,16 +51,16 @@ def test_built_in_clusters() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", r"describe every group of servers in a table \[\[servers\]\]"),
+        ("", r"describe every server group in a table \[\[servers\]\]"),
         ("[servers]\nname = 'a'\n", r"\[\[servers\]\]"),
         ("[[servers]]\nname = 'a'\n", "missing gpu_type, servers, gpus_per_server"),
         (TOML + "gpus = 3\n", "unknown gpus"),
         (TOML + "speed = 'fast'\n", "speed is 'fast'; give a float"),
         (TOML.replace("servers = 2", "servers = 0"), "0 servers of 4 GPUs"),
         (TOML.replace("servers = 2", "servers = true"), "servers is True; give a int"),
-        (TOML.replace('"new"', '"old"'), "two server groups have one name"),
+        (TOML.replace('"new"', '"old"'), "two server groups have the same name"),
         (TOML + "speed = -1.0\n", "speed is -1.0"),
-        ("[[", "a cluster is told in TOML"),
+        ("[[", "describe the cluster in TOML"),
     ],
 )
 def test_a_bad_file_is_refused(tmp_path: Path, text: str, told: str) -> None:

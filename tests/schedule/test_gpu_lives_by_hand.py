@@ -93,7 +93,10 @@ def test_two_jobs_change_places_in_one_plan_whatever_its_order() -> None:
     assert [log.places(k) for k in range(4)] == [{0: 4}, {1: 4}, {1: 4}, {0: 4}]
     log.gpu_intervals()
     log, script = play(jobs, {**start, 10: [Resize(0, {1: 4}), Resize(1, {0: 3})]}, also_at=[11])
-    assert [r.why for r in script.seen[11].refused] == ["the GPUs are not free", "the job cannot have so many GPUs"]
+    assert [r.why for r in script.seen[11].refused] == [
+        "the GPUs are not free",
+        "the job cannot use this number of GPUs",
+    ]
     assert len(log.segments) == 2
 
 
@@ -280,20 +283,20 @@ def test_evictions_beyond_what_was_needed_are_counted() -> None:
 
 
 def test_scheduler_that_starts_nobody_and_jobs_that_fit_nowhere_are_said() -> None:
-    with pytest.raises(PlanInfeasible, match="Script starts none of them: job '0' asks for 1 GPUs, and no plan starts"):
+    with pytest.raises(PlanInfeasible, match="Script starts none of them: job '0' requests 1 GPUs, and no plan starts"):
         play(GpuJobs.linear([0], [1], [1]), {})
     one_gpu = replace(model_jobs(2), name=("first", "second"), models=("toy",))
     two_gpus_only = epochs_speeds()._replace(rows=np.array([[[[NO_TABLE, 0]]]]))
-    told = "2 jobs wait, .*: job 'second' asks for 1 GPUs and has model toy, and at 3 s .* refused: the job cannot run"
+    told = "2 jobs wait, .*: job 'second' requests 1 GPUs and has model toy, and at 3 s .* refused: the job cannot run"
     with pytest.raises(PlanInfeasible, match=told):
         play(one_gpu, {2: [Start(0, {0: 1})], 3: [Start(1, {0: 1})]}, speeds=two_gpus_only)
-    with pytest.raises(ConfigurationError, match="needs 9 GPUs and the cluster has 8 of one type"):
+    with pytest.raises(ConfigurationError, match="needs 9 GPUs, but the cluster has 8 of one type"):
         play(GpuJobs.linear([0], [9], [1]), {})
     nowhere = epochs_speeds()
     nowhere.rows[:] = NO_TABLE
-    with pytest.raises(ConfigurationError, match="needs 1 GPUs and the cluster has 0 of one type on which it runs"):
+    with pytest.raises(ConfigurationError, match="needs 1 GPUs, but the cluster has 0 of one type on which it runs"):
         play(model_jobs(), {}, speeds=nowhere)
-    with pytest.raises(ConfigurationError, match="and the pool has 2; give 0 to 2"):
+    with pytest.raises(ConfigurationError, match="but the pool has 2; give 0 to 2"):
         play(GpuJobs.linear([0], [1], [1]), {}, TWO_POOLS, demand=[Demand(0, INFERENCE, 3)])
 
 

@@ -42,5 +42,5 @@ def test_every_action_has_its_row_and_its_places() -> None:
 def test_what_is_no_action_or_no_whole_number_is_named() -> None:
     with pytest.raises(ContractBroken, match=r"Start\(job=1\.5, .* has a value of the wrong kind"):
         plan_rows(Plan((Return(0), Start(1.5))), 0)
-    with pytest.raises(TypeError, match="'start 3' is no action"):
+    with pytest.raises(TypeError, match="'start 3' is not an action"):
         plan_rows(Plan(("start 3",)), 0)

@@ -38,9 +38,9 @@ def test_unknown_names_and_parameters_are_told_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("name", "told", "words"),
     [
-        ("tiresias", {"thresholds_gpu_s": ("abc",)}, "thresholds_gpu_s is .*give a number, as 3600"),
+        ("tiresias", {"thresholds_gpu_s": ("abc",)}, "thresholds_gpu_s is .*give a number, such as 3600"),
         ("tiresias", {"thresholds_gpu_s": (float("nan"),)}, "thresholds_gpu_s is .*give a number"),
-        ("gavel", {"round_s": "abc"}, "round_s is 'abc'; give a number, as 360"),
+        ("gavel", {"round_s": "abc"}, "round_s is 'abc'; give a number, such as 360"),
         ("gavel", {"round_s": 0}, "give whole seconds above 0"),
         ("gavel", {"objective": 3}, "objective is 3; give a word"),
         ("sia", {"fairness": "x"}, "fairness is 'x'; give a number"),
@@ -55,7 +55,7 @@ def test_values_of_another_kind_are_refused(name: str, told: dict[str, object], 
 def test_scheduler_that_goes_by_run_times_says_where_one_is_missing() -> None:
     jobs = GpuJobs.linear([0], [1], [10])
     jobs.run_s[0] = float("nan")
-    with pytest.raises(ConfigurationError, match="run time of job '0' on the 1 GPUs it asks for is not known"):
+    with pytest.raises(ConfigurationError, match="run time of job '0' on the 1 GPUs it requests is not known"):
         GpuSimulation(GpuCluster((ServerGroup("a", "t4", 1, 1),)), jobs, make_scheduler("sjf"))
 
 

@@ -48,7 +48,7 @@ def simulation(how: How, run_s: list[float]) -> GpuSimulation:
 
 
 def test_jobs_that_lose_everything_in_each_turn_are_told_of() -> None:
-    with pytest.raises(PlanInfeasible, match=r"Exchanges has taken jobs off .*preempt=save"):
+    with pytest.raises(PlanInfeasible, match=r"Exchanges has removed jobs from .*preempt=save"):
         simulation("kill", [50, 50]).run()
 
 

@@ -41,13 +41,13 @@ class Silent:
 
 
 def test_what_is_no_plan_is_refused_with_the_schedulers_name() -> None:
-    with pytest.raises(ContractBroken, match=r"^Silent answers None; let decide answer a Plan"):
+    with pytest.raises(ContractBroken, match=r"^Silent returns None; let decide return a Plan"):
         GpuSimulation(CLUSTER, JOBS, Silent()).run()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wake_s", [40.0, 12.5, -inf, nan])
 def test_wake_time_that_is_not_later_than_now_is_refused_with_the_schedulers_name(wake_s: float) -> None:
-    with pytest.raises(ContractBroken, match=rf"^at 40\.0 s Wakes wants to be asked again at {wake_s} s; .* later"):
+    with pytest.raises(ContractBroken, match=rf"^at 40\.0 s Wakes requests its next call at {wake_s} s; .* later"):
         GpuSimulation(CLUSTER, JOBS, Wakes(wake_s)).run()
 
 
@@ -66,5 +66,5 @@ def _wakes_at_once(situation: Any) -> int:
 
 
 def test_compiled_scheduler_that_wants_to_be_asked_again_at_once_is_refused() -> None:
-    with pytest.raises(ContractBroken, match=r"^at 40\.0 s hasty wants to be asked again at 40\.0 s"):
+    with pytest.raises(ContractBroken, match=r"^at 40\.0 s hasty requests its next call at 40\.0 s"):
         GpuSimulation(CLUSTER, JOBS, CompiledScheduler("hasty", _wakes_at_once)).run()

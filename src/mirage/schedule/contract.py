@@ -175,7 +175,7 @@ class ActiveJobs:
         run_s: Expected run time on the requested GPUs; ``UNKNOWN`` if the scheduler may not know it.
         done: Share of the work that is done; ``UNKNOWN`` if ``run_s`` is.
         progress: Work done.
-        safe_progress: Work that remains if the job is killed now.
+        safe_progress: Work that is not lost if the job is killed now.
         attained_gpu_s: GPU-seconds held so far, pauses included.
         held: GPUs held.
         servers: Number of servers with these GPUs.

@@ -100,7 +100,7 @@ def test_help_names_every_scheduler() -> None:
         ([*ON_FOUR, "--explain", "nobody"], 1, "unknown job 'nobody'"),
         ([*ON_FOUR, "--later", "nan"], 2, "'nan' is no finite number"),
         ([*ON_FOUR, "--later", "1e300"], 1, "later_s is 1e+300; give a number of 0 or more, below 1e+10"),
-        ([*ON_FOUR, "--profiles", "gone"], 1, "gone: there are no profiles"),
+        ([*ON_FOUR, "--profiles", "gone"], 1, "gone: no profiles"),
         (["--scheduler", "fifo", "--report", "/gone/x.html"], 1, "there is no folder"),
         ([*ON_FOUR, "--report", "x.svg"], 1, "its name must end in .html"),
         (["--scheduler", "fifo", "--cluster", "two.toml"], 1, "there are 2 of one type; give --skip-impossible"),
@@ -133,7 +133,7 @@ def test_a_trial_that_fails_is_told_at_the_end(
     assert [row["scheduler"] for row in told["rows"]] == ["fifo"]
     assert [(one["scheduler"], one["error"][:10]) for one in told["failed"]] == [("broken", "ValueError")]
     assert main(["schedule", "run", workload, "--scheduler", "broken", "--cluster", "four.toml"]) == 1
-    said = r"mirage: error: ValueError: out of order \(\S+test_schedule_command.py:\d+\); mend the scheduler.*\n"
+    said = r"mirage: error: ValueError: out of order \(\S+test_schedule_command.py:\d+\); fix the scheduler.*\n"
     assert re.fullmatch(said, capsys.readouterr().err)
     words[4] = "broken"  # alone, it leaves nothing but what failed
     assert main([*words, "--json", "--report", "none.html"]) == 1

@@ -80,7 +80,7 @@ def test_a_way_to_preempt_can_be_said_for_one_scheduler(tmp_path: Path) -> None:
 def test_models_have_costs_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "w.csv").write_text("name,time,application,num_replicas,batch_size\na,0,toy,1,10\n")
     setting = Setting(CLUSTER, str(write_profiles(tmp_path / "profiles")), own_costs=OwnCosts(restart_s=5, save_s=1))
-    with pytest.raises(ConfigurationError, match=r"w: what restarts cost .*leave out --restart-s, --save-s, or"):
+    with pytest.raises(ConfigurationError, match=r"w: the measured speeds .*leave out --restart-s, --save-s, or"):
         compare([str(tmp_path / "w.csv")], ["fifo"], setting)
 
 

@@ -24,7 +24,7 @@ from mirage.schedule.speeds.profiles import Profiles, read_profiles
         ("toy/placements-slow.csv", "placement,local_bsz,step_time,sync_time\n", "no rows"),
         ("models.toml", "[toy]\nslow = 3\n", r"\[toy\] is .*restart_s"),
         ("models.toml", "[toy]\nslowdown = 0\n", "slowdown above 0"),
-        ("models.toml", "[toy]\nepochs = 3\n", "3 epochs wanted, 2 measured"),
+        ("models.toml", "[toy]\nepochs = 3\n", "3 epochs requested, 2 measured"),
         ("models.toml", "[toy\n", "models.toml"),
     ],
 )

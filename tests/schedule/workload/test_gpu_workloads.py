@@ -116,8 +116,8 @@ def test_a_job_table_will_do(tmp_path: Path) -> None:
         (SIA.replace("20.5", "-20.5"), TraceError, r"w.csv:2: time is '-20.5'; give 0 or more"),
         (SIA.split("\n")[0] + "\n", TraceError, "no jobs"),
         (PHILLY.replace("07:01:55", "7 o'clock"), TraceError, r"w.csv:2: timestamp is"),
-        (PHILLY.replace("66.0,x", "66.0,x,y"), TraceError, r"w.csv:2: more cells than the 5 columns; mend or remove"),
-        ("a,b\n1,2\n", TraceError, r"w.csv:1: this is no workload: a CSV begins with name,time,application"),
+        (PHILLY.replace("66.0,x", "66.0,x,y"), TraceError, r"w.csv:2: more cells than the 5 columns; fix or remove"),
+        ("a,b\n1,2\n", TraceError, r"w.csv:1: this is not a workload: a CSV begins with name,time,application"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, text: str, error: type[MirageError], told: str) -> None:
@@ -139,12 +139,12 @@ def test_a_bad_line_of_gavels_is_named(tmp_path: Path, text: str, told: str) -> 
 
 
 def test_files_that_cannot_be_read_say_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"gone: there are no profiles, .*give the folder"):
+    with pytest.raises(ConfigurationError, match=r"gone: no profiles: .*give the folder"):
         read_any_profiles(tmp_path / "gone", CLUSTER)
     with pytest.raises(ConfigurationError, match=r"gone\.csv: cannot be read: No such file or directory; check"):
         read_workload(tmp_path / "gone.csv", CLUSTER, no_profiles(CLUSTER))
     (tmp_path / "b.csv").write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigurationError, match=r"b\.csv: it is no text in UTF-8"):
+    with pytest.raises(ConfigurationError, match=r"b\.csv: it is not UTF-8 text"):
         read_workload(tmp_path / "b.csv", CLUSTER, no_profiles(CLUSTER))
 
 
@@ -162,14 +162,14 @@ def test_linear_jobs_are_put_in_order_and_checked() -> None:
     for columns, told in (
         (([1], [0], [10]), "no GPU"),
         (([1], [1], [0]), "no work"),
-        (([0], [1], [np.inf]), "its work has no end"),
+        (([0], [1], [np.inf]), "its work is infinite"),
         (([np.nan], [1], [1]), "submission"),
     ):
         with pytest.raises(ConfigurationError, match=told):
             GpuJobs.linear(*columns)
-    with pytest.raises(ConfigurationError, match="most GPUs"):
+    with pytest.raises(ConfigurationError, match="max_gpus is less than"):
         GpuJobs.linear([1], [4], [10], max_gpus=[2])
-    with pytest.raises(ConfigurationError, match="what a restart costs it is not a number"):
+    with pytest.raises(ConfigurationError, match="its restart cost is not a finite number"):
         GpuJobs.linear([1], [4], [10], restart_s=np.inf)
 
 

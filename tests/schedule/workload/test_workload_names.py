@@ -32,7 +32,7 @@ def test_the_same_file_twice_is_refused_by_any_path(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "w.csv").touch()
     (tmp_path / "link.csv").symlink_to("w.csv")
-    with pytest.raises(ConfigurationError, match=r"workloads: w\.csv is there twice; name each once"):
+    with pytest.raises(ConfigurationError, match=r"workloads: w\.csv is given twice; name each once"):
         workload_names(["w.csv", "w.csv"])
     for other in ("./w.csv", "link.csv", f"{tmp_path}/w.csv"):
         with pytest.raises(ConfigurationError, match=r"w\.csv and .*\.csv are the same file; name it once"):

@@ -18,7 +18,7 @@ from mirage.source_digest import source_digest
 def keys_of(trials: Sequence[Trial], setting: Setting) -> dict[Trial, str]:
     """One digest per trial of all that determines its outcome.
 
-    This is the files, the settings, and the code that plays the trial.
+    It covers the files, the settings, and the code that plays the trial.
 
     Raises:
         ConfigurationError: A file cannot be read.

@@ -24,7 +24,7 @@ class Row:
         scheduler: The scheduler as the caller wrote it.
         mean_jct_s: Mean of the time from submission to completion.
         p99_jct_s: Its 99th percentile.
-        mean_wait_s: Mean of the time in the queue, all stretches of it.
+        mean_wait_s: Mean of the total time in the queue.
         makespan_s: From the first submission to the last completion.
         gpu_h: GPU-hours held.
         preemptions: Number of times that a job had to leave its GPUs.

@@ -1,4 +1,4 @@
-"""GPU numbers for a log: every placement row gets numbers that no other row has then."""
+"""GPU numbers for a log: concurrent placement rows on a server have distinct numbers."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ class GpuSimulation:
             self._lay_down(plan)
 
     def _wake_at(self, time_s: float) -> None:
-        """Call the scheduler again at a time later than now; an earlier one would livelock."""
+        """Set the time of the next call; one that is not later than now would livelock."""
         if not time_s > self.now_s:
             raise ContractBroken(
                 f"at {self.now_s} s {self._name} requests its next call at {time_s} s; "

@@ -71,7 +71,7 @@ JOB = _record(
         ("since_s", _F),  # time of the amounts below
         ("progress", _F),
         ("speed", _F),
-        ("target", _F),  # progress at which this stretch of constant speed ends
+        ("target", _F),  # progress at the end of the present phase of constant speed
         ("safe", _F),  # progress at the last checkpoint
         ("due_s", _F),  # its next event
         ("paused_until_s", _F),
