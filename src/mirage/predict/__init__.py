@@ -1,1 +1,1 @@
-"""What may I expect? Predictions of run times and of waits."""
+"""Predictions of run times, starts and queue waits."""

@@ -1,4 +1,7 @@
-"""Boosted trees of XGBoost, which is imported when one is trained or asked, and kept as UBJ in model files."""
+"""Boosted trees of XGBoost, stored as UBJ in model files.
+
+XGBoost is imported only when trees are trained or used.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from mirage.errors import ConfigurationError, ModelFileError
 
 
 def xgboost() -> Any:
-    """The package, where it is installed.
+    """Returns the package XGBoost if it is installed.
 
     Raises:
         ConfigurationError: The extra ``predict`` is not installed.
@@ -26,16 +29,16 @@ def xgboost() -> Any:
 
 
 def trees_as_bytes(booster: Any) -> NDArray[np.uint8]:
-    """A booster as the array of bytes that a model file keeps, in XGBoost's UBJ."""
+    """Returns a booster as the array of bytes that a model file stores, in XGBoost's UBJ."""
     return np.frombuffer(bytes(booster.save_raw("ubj")), dtype=np.uint8)
 
 
 def trees_from_bytes(content: NDArray[np.uint8]) -> Any:
-    """A booster from the array of bytes of a model file.
+    """Returns a booster from the array of bytes of a model file.
 
     Raises:
         ConfigurationError: The extra ``predict`` is not installed.
-        ModelFileError: The bytes are no UBJ of XGBoost's, or of a version that this one cannot read.
+        ModelFileError: The bytes are not XGBoost's UBJ, or this version of XGBoost cannot read them.
     """
     package = xgboost()
     booster = package.Booster()

@@ -1,11 +1,12 @@
-"""Intervals that hold under drift: quantiles of how far recent waits lay from their predictions, by size class.
+"""Conformal intervals that hold under drift: quantiles of past errors, by size class.
 
-Two corrections, both made only of waits that are known, and of ages of jobs that still wait:
+An error is how far a recent wait was from its prediction. Two corrections use only waits that are known and ages of
+jobs that still wait:
 
-- *Rolling*: the quantiles of the scores, (log10 wait − mean) ÷ spread, of recent predictions; old ones fade, and a
-  class of few jobs leans on the others. This is split conformal prediction on a moving window.
-- *Adaptive*: where the share of waits below a promised quantile was not what the quantile says, another level is
-  asked for from then on (Gibbs and Candès 2021, one level for each quantile instead of one for each interval).
+- *Rolling*: the quantiles of the scores, (log10 wait − mean) ÷ spread, of recent predictions. Old scores fade, and a
+  class of few jobs borrows from the others. This is split conformal prediction on a moving window.
+- *Adaptive*: where the share of waits below a predicted quantile differs from its nominal level, later predictions
+  use another level (Gibbs and Candès 2021, one level for each quantile instead of one for each interval).
 """
 
 from __future__ import annotations
@@ -18,18 +19,21 @@ from mirage.job_state import Floats, Ints
 from mirage.predict.survival import Flags, survival_quantiles, survival_share
 
 OUTERMOST = 0.002
-"""No level nearer to 0 or 1 is asked for: recent waits are too few to tell."""
+"""No level closer to 0 or 1 is used: there are too few recent waits to estimate it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationSettings:
-    """How fast the past fades; chosen on the first 80 % of the days of the Graham data, see docs/prediction.md.
+    """How fast past predictions fade.
+
+    The defaults were chosen on the first 80 % of the days of the Graham data, see docs/prediction.md.
+
 
     Attributes:
         half_life_s: Age at which a prediction counts half.
-        others: Predictions of other classes count as much as so many of the class itself.
-        rate: What a batch of known waits moves the levels, as a share of its error.
-        together: n jobs that were submitted together count as n to this power: they share one fate.
+        others: Predictions of other classes together count at most as much as this number of the class itself.
+        rate: How far a batch of known waits moves the levels, as a share of its error.
+        together: n jobs submitted together count as n to this power, because their waits are correlated.
     """
 
     half_life_s: float = 10 * 86400.0
@@ -40,14 +44,14 @@ class CalibrationSettings:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How far waits lay from their predictions, one row a prediction.
+    """How far waits were from their predictions, one row per prediction.
 
     Attributes:
         asked_s: Shape (n,), when the prediction was made.
         score: Shape (n,), (log10 wait − mean) ÷ spread.
         is_bound: Shape (n,), whether the wait, and so the score, is larger than that.
         size_class: Shape (n,).
-        weight: Shape (n,), rows that each stands for.
+        weight: Shape (n,), the number of rows that each represents.
     """
 
     asked_s: Ints
@@ -57,13 +61,13 @@ class Scores:
     weight: Floats
 
     def quantiles(self, size_class: int, now_s: int, levels: Floats, settings: CalibrationSettings) -> Floats:
-        """Quantiles of the scores of a class, in which old ones and other classes count less.
+        """Quantiles of the scores of a class; old scores and other classes count less.
 
         Args:
-            size_class: The class; one that never came before gets the quantiles of all.
-            now_s: The moment of the prediction.
+            size_class: The class; a class without scores gets the quantiles of all.
+            now_s: The time of the prediction.
             levels: Shape (k,), in (0, 1).
-            settings: How much less.
+            settings: How much less they count.
         """
         weight = self.weight * 0.5 ** ((now_s - self.asked_s) / settings.half_life_s)
         own = self.size_class == size_class
@@ -74,12 +78,12 @@ class Scores:
 
 
 def weights_of_alike(alike: Ints, stands_for: Floats, together: float) -> Floats:
-    """Weights of rows, of which those that were submitted together count less than so many others.
+    """Weights of rows; rows submitted together count less than the same number of other rows.
 
     Args:
         alike: Shape (n,), equal for jobs that were submitted together.
-        stands_for: Shape (n,), rows that each stands for.
-        together: All that are alike weigh as much as their number to this power.
+        stands_for: Shape (n,), the number of rows that each represents.
+        together: Rows submitted together weigh as much as their number to this power.
     """
     group = np.unique(alike, return_inverse=True)[1]
     number = np.bincount(group, stands_for)[group]
@@ -87,11 +91,11 @@ def weights_of_alike(alike: Ints, stands_for: Floats, together: float) -> Floats
 
 
 class AdaptiveLevels:
-    """The levels to ask for so that what is promised holds.
+    """Quantile levels, adjusted so that the observed coverage matches the nominal one.
 
     Attributes:
-        nominal: Shape (k,), ascending, the levels that are promised.
-        asked: Shape (k,), the levels that are asked for.
+        nominal: Shape (k,), ascending, the nominal levels.
+        asked: Shape (k,), the levels that are used instead.
     """
 
     def __init__(self, nominal: Floats, rate: float) -> None:
@@ -99,12 +103,12 @@ class AdaptiveLevels:
         self.asked = nominal.copy()
 
     def learn(self, promised: Floats, log_wait: Floats, is_bound: Flags) -> None:
-        """Move the levels by what became known.
+        """Adjust the levels by the outcomes that became known.
 
         Args:
-            promised: Shape (n, k), the quantiles of log10 of n waits that were promised.
+            promised: Shape (n, k), the predicted quantiles of log10 of n waits.
             log_wait: Shape (n,), log10 of the waits.
-            is_bound: Shape (n,), whether a wait is longer than that.
+            is_bound: Shape (n,), whether the true wait is longer than that.
         """
         ones = np.ones(len(log_wait))
         for k, level in enumerate(self.nominal):

@@ -1,7 +1,7 @@
-"""Model files: arrays and boosted trees in one safetensors file, with the model's card in its header.
+"""Model files: arrays and boosted trees in one safetensors file, with a card in its header.
 
-Nothing in such a file is ever unpickled or run: it holds numbers, text in JSON, and trees in XGBoost's own UBJ
-(`mirage.predict.boosted_trees`) as an array of bytes. Other programs that read safetensors find the card as the text
+Nothing in such a file is unpickled or executed: it holds numbers, text in JSON, and trees in XGBoost's UBJ
+(`mirage.predict.boosted_trees`) as an array of bytes. Other programs that read safetensors find the card under the key
 ``mirage`` of the file's metadata.
 """
 
@@ -26,7 +26,7 @@ CARD = "mirage"
 """Key of the card in the metadata of the file."""
 
 LAYOUT = 1
-"""Version of what this module itself writes around a model."""
+"""Version of the layout that this module writes around a model."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -36,8 +36,8 @@ class Feature:
     """A column that a model was trained on.
 
     Attributes:
-        name: As the model's own room calls it.
-        unit: ``"s"``, ``"nodes"``, ``"1"`` for shares and flags, ``"label"`` for numbers that stand for names.
+        name: As the model's package calls it.
+        unit: ``"s"``, ``"nodes"``, ``"1"`` for shares and flags, ``"label"`` for numbers that encode names.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class TrainedOn:
-    """The slice of a trace that a model has seen.
+    """The slice of a trace that a model was trained on.
 
     Attributes:
         trace: Name of the trace or of the cluster.
@@ -63,16 +63,16 @@ class TrainedOn:
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What a model is, in words and figures that a person can read.
+    """Description of a model, in words and figures that a person can read.
 
     Attributes:
-        kind: What it predicts: ``"waits"``, ``"run-times"``; ``"provisioner"`` decides.
+        kind: What it predicts: ``"waits"`` or ``"run-times"``; ``"provisioner"`` for a model that decides.
         schema: Version of the layout of this kind's arrays and settings.
         features: Its inputs, in the order of the columns.
-        trained_on: What it has seen.
-        figures: Validation figures by name, on jobs submitted after those it was trained on.
+        trained_on: The slice of the trace.
+        figures: Validation figures by name, on jobs submitted after the training jobs.
         settings: What else its kind needs in order to predict; JSON values.
-        package: Version of Mirage that made it.
+        package: Version of Mirage that wrote it.
     """
 
     kind: str
@@ -86,7 +86,7 @@ class ModelCard:
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """What a model file holds.
+    """Content of a model file.
 
     Attributes:
         card: The model's card.
@@ -98,7 +98,7 @@ class ModelFile:
 
 
 def write_model_file(path: str | os.PathLike[str], card: ModelCard, arrays: Arrays) -> None:
-    """A model written in one step: the file is whole, or still what it was.
+    """Write a model in one step: the file is complete, or unchanged.
 
     Args:
         path: The file.
@@ -107,7 +107,7 @@ def write_model_file(path: str | os.PathLike[str], card: ModelCard, arrays: Arra
 
     Raises:
         ConfigurationError: The extra ``predict`` is not installed.
-        ValueError: An array holds objects or text, or the card holds what JSON cannot say (NaN among it).
+        ValueError: An array holds objects or text, or the card holds what JSON cannot express (such as NaN).
         OSError: The file cannot be written.
     """
     safetensors = _safetensors()
@@ -121,7 +121,7 @@ def write_model_file(path: str | os.PathLike[str], card: ModelCard, arrays: Arra
 
 
 def read_model_file(path: str | os.PathLike[str], kind: str, schema: int) -> ModelFile:
-    """The model that a file holds.
+    """Returns the model that a file holds.
 
     Args:
         path: The file.
@@ -130,8 +130,8 @@ def read_model_file(path: str | os.PathLike[str], kind: str, schema: int) -> Mod
 
     Raises:
         ConfigurationError: The extra ``predict`` is not installed.
-        ModelFileError: There is no such file, it is cut short or damaged, it is no model of Mirage, of another kind,
-            or newer than this version.
+        ModelFileError: The file does not exist, is truncated or damaged, is not a model of Mirage, is of another kind,
+            or is newer than this version.
     """
     said, arrays = _content(Path(path))
     header = _header(path, said)
@@ -152,11 +152,11 @@ def read_model_file(path: str | os.PathLike[str], kind: str, schema: int) -> Mod
 
 
 def read_model_card(path: str | os.PathLike[str]) -> ModelCard:
-    """The card of a model of any kind, without its numbers.
+    """Returns the card of a model of any kind, without its numbers.
 
     Raises:
         ConfigurationError: The extra ``predict`` is not installed.
-        ModelFileError: As for `read_model_file`, but for the kind.
+        ModelFileError: As for `read_model_file`, except for the kind.
     """
     header = _header(path, _content(Path(path), card_only=True)[0])
     try:
@@ -166,7 +166,6 @@ def read_model_card(path: str | os.PathLike[str]) -> ModelCard:
 
 
 def _safetensors() -> Any:
-    """The package, where it is installed."""
     try:
         import safetensors
         import safetensors.numpy
@@ -178,7 +177,6 @@ def _safetensors() -> Any:
 
 
 def _content(path: Path, card_only: bool = False) -> tuple[str | None, dict[str, NDArray[Any]]]:
-    """The text of the header, and the arrays."""
     safetensors = _safetensors()
     if path.is_dir():
         raise ModelFileError(f"{path}: that is a folder, and a model is a file")
@@ -196,9 +194,8 @@ def _content(path: Path, card_only: bool = False) -> tuple[str | None, dict[str,
 
 
 def _header(path: str | os.PathLike[str], said: str | None) -> dict[str, Any]:
-    """The header, read."""
     if said is None:
-        raise ModelFileError(f"{path} is a safetensors file of another program: there is no card of Mirage in it")
+        raise ModelFileError(f"{path} is a safetensors file of another program: it has no Mirage card")
     try:
         header = json.loads(said)
     except ValueError as error:
@@ -209,7 +206,7 @@ def _header(path: str | os.PathLike[str], said: str | None) -> dict[str, Any]:
 
 
 def _card(said: Mapping[str, Any]) -> ModelCard:
-    """A card from JSON; what this version does not know is passed over."""
+    """Returns a card from JSON; unknown entries are ignored."""
     return ModelCard(
         kind=str(said["kind"]),
         schema=int(said["schema"]),
@@ -222,7 +219,6 @@ def _card(said: Mapping[str, Any]) -> ModelCard:
 
 
 def _newer(path: str | os.PathLike[str], header: Mapping[str, Any]) -> ModelFileError:
-    """What to say of a file from the future."""
     card = header.get("card")
     made_by = card.get("package", "") if isinstance(card, dict) else ""
     return ModelFileError(
@@ -231,7 +227,7 @@ def _newer(path: str | os.PathLike[str], header: Mapping[str, Any]) -> ModelFile
 
 
 def _digest(arrays: Arrays) -> str:
-    """SHA-256 of names, types, shapes and numbers."""
+    """Returns the SHA-256 of names, types, shapes and numbers."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         values = arrays[name]

@@ -1,7 +1,7 @@
-"""Waits that are not over yet: the Kaplan–Meier estimate, with weights.
+"""Kaplan–Meier estimates, with weights, of waits that may not be over yet.
 
-A job that still waits tells that its wait is longer than its age. Leaving such jobs out would make every recent wait
-look short; here they count among those at risk up to their age (Kaplan and Meier 1958).
+The wait of a job that still waits is longer than its age. Without such jobs, every recent wait would look short; here
+they count among those at risk up to their age (Kaplan and Meier 1958).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Flags = NDArray[np.bool_]
 def _curve(values: Floats, open_ended: Flags, weights: Floats) -> tuple[NDArray[np.intp], Floats]:
     """The order of the values, and the share that is at most each of them, in that order.
 
-    Values that are open-ended stand behind equal ones that are not.
+    Open-ended values sort after equal values that are not open-ended.
     """
     order = np.lexsort((open_ended, values))
     weight = weights[order]
@@ -28,7 +28,7 @@ def _curve(values: Floats, open_ended: Flags, weights: Floats) -> tuple[NDArray[
 
 
 def survival_quantiles(values: Floats, open_ended: Flags, weights: Floats, levels: Floats) -> Floats:
-    """Quantiles of values of which some are lower bounds.
+    """Quantiles of values, some of which are lower bounds.
 
     Args:
         values: Shape (n,), n at least 1.
@@ -37,25 +37,25 @@ def survival_quantiles(values: Floats, open_ended: Flags, weights: Floats, level
         levels: Shape (k,), in (0, 1).
 
     Returns:
-        Shape (k,): the smallest value that so large a share does not exceed; the largest value where the estimate
-        never gets there.
+        Shape (k,): the smallest value that at least this share does not exceed; the largest value if the estimate
+        never reaches the share.
     """
     order, share = _curve(values, open_ended, weights)
     return values[order][np.minimum(np.searchsorted(share, levels - 1e-12), len(values) - 1)]
 
 
 def survival_share(values: Floats, open_ended: Flags, weights: Floats, at: float) -> float:
-    """The share of values that are at most ``at``, of values of which some are lower bounds."""
+    """The share of values that are at most ``at``, where some values are lower bounds."""
     order, share = _curve(values, open_ended, weights)
     k = int(np.searchsorted(values[order], at, side="right"))
     return float(share[k - 1]) if k else 0.0
 
 
 def completed(values: Floats, open_ended: Flags, weights: Floats) -> Floats:
-    """Every lower bound replaced by the mean of the values beyond it (Buckley and James 1979).
+    """Replaces every lower bound by the mean of the values beyond it (Buckley and James 1979).
 
     Returns:
-        Shape (n,); values that are no bounds stay as they are, and so do bounds that no value exceeds.
+        Shape (n,); values that are not bounds, and bounds that no value exceeds, are unchanged.
     """
     order, share = _curve(values, open_ended, weights)
     mass = np.diff(np.concatenate(([0.0], share)))

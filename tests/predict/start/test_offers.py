@@ -43,7 +43,7 @@ def test_what_lies_beyond_the_futures_is_open() -> None:
 
 
 def test_more_than_the_machine_has_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="the job asks for 5 nodes, and 4 such nodes of its partition are up"):
+    with pytest.raises(ConfigurationError, match="the job requests 5 nodes, and 4 such nodes of its partition are up"):
         predictor().of_request(JobRequest(5, HOUR_S))
     with pytest.raises(ConfigurationError, match="0 such nodes"):
         predictor().of_request(JobRequest(1, HOUR_S, partition=3))

@@ -1,1 +1,1 @@
-"""Predictions of run times: how much of its time limit a job will use."""
+"""Predictions of run times: the share of its time limit that a job will use."""

@@ -8,9 +8,11 @@ from mirage.job_state import Floats
 
 
 def crps(levels: Floats, truth: Floats) -> Floats:
-    """Continuous ranked probability score of equally likely values, shape (n,); in the unit of the truth.
+    """Continuous ranked probability score of equally likely values, in the unit of the truth.
 
-    It is the mean absolute error of a prediction without spread (Gneiting & Raftery 2007, eq. 21).
+    The result has shape (n,).
+
+    For a prediction without spread it is the absolute error (Gneiting & Raftery 2007, eq. 21).
 
     Args:
         levels: Shape (n, m), ascending in each row.
@@ -32,9 +34,11 @@ def pinball(levels: Floats, truth: Floats, quantile: float) -> Floats:
 
 
 def pit(levels: Floats, truth: Floats, random: np.random.Generator) -> Floats:
-    """Probability integral transform, shape (n,): uniform on [0, 1) where the predictions are calibrated.
+    """Probability integral transform, shape (n,).
 
-    Where the truth is one of the values, a place among their equals is drawn (Czado et al. 2009).
+    It is uniform on [0, 1) if the predictions are calibrated.
+
+    If the truth equals some of the values, a place among them is drawn (Czado et al. 2009).
     """
     below = (levels < truth[:, None]).mean(axis=1)
     equal = (levels == truth[:, None]).mean(axis=1)

@@ -1,10 +1,10 @@
-"""Hierarchical back-off: distributions of few jobs, filled up with those of wider groups.
+"""Hierarchical back-off: distributions of small groups, completed by wider groups.
 
-A distribution is kept as hazards over bins of the use of the limit. The hazards of a group are those of the wider
-group, which count as a number of jobs at risk in every bin, and its own: ended jobs as deaths, running ones as
-survivors up to now. This is the posterior mean under Hjort's beta process (Annals of Statistics 18, 1990) with a
-constant concentration; without a wider group it is the Kaplan-Meier estimate. As the wider group keeps its weight in
-every bin, it also speaks for a job that has outlived most of its own group.
+A distribution is stored as hazards over bins of the use of the limit. The hazards of a group combine those of the wider
+group, which count as a number of jobs at risk in every bin, with its own observations: ended jobs as deaths, running
+ones as survivors up to now. This is the posterior mean under Hjort's beta process (Annals of Statistics 18, 1990) with
+a constant concentration; without a wider group it is the Kaplan-Meier estimate. Because the wider group has the same
+weight in every bin, it also informs about a job that has outlived most of its own group.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mirage.job_state import MISSING, Floats, Ints
 from mirage.predict.run_times.observations import Observations, Requests
 
 BINS = 160
-"""Bins of the use of the limit, each with about as many of the ended jobs."""
+"""Bins of the use of the limit; each holds about the same number of ended jobs."""
 
 _TINY = 1e-12
 
@@ -31,8 +31,8 @@ class Level:
 
     Attributes:
         by: What jobs of a group have in common: columns of ``Requests``, or ``like_limit``.
-        prior: How many jobs at risk the wider group counts as, in every bin.
-        memory: A job counts half when so many of its group have ended after it; infinite: all count alike.
+        prior: Number of jobs at risk that the wider group counts as, in every bin.
+        memory: A job's weight halves each time this number of its group has ended after it; infinite: no decay.
     """
 
     by: tuple[str, ...]
@@ -42,13 +42,13 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Distributions:
-    """Distributions of the use of the limit, one row a kind of jobs.
+    """Distributions of the use of the limit, one row per kind of jobs.
 
     Attributes:
         kind: Shape (n,), each job's row.
         edges: Shape (bins − 1,): bin k holds uses in (edges[k−1], edges[k]].
-        values: Shape (bins,): the use that stands for each bin, ascending; the last is 1.
-        below: Shape (kinds, bins): probability of this bin or one below.
+        values: Shape (bins,): the use that represents each bin, ascending; the last is 1.
+        below: Shape (kinds, bins): probability of this bin or a lower one.
     """
 
     kind: Ints
@@ -57,13 +57,13 @@ class Distributions:
     below: Floats
 
     def levels(self, elapsed: Floats) -> tuple[Floats, Ints]:
-        """``LEVELS`` equally likely uses given those reached already.
+        """Returns ``LEVELS`` equally likely uses, given the use reached already.
 
         Args:
-            elapsed: Shape (n,), share of the limit used so far; 0 for a job yet to start.
+            elapsed: Shape (n,), share of the limit used up to now; 0 for a job that has not started.
 
         Returns:
-            A table, one row of ascending uses for each different case, and each job's row of it.
+            A table with one row of ascending uses per distinct case, and the row of each job.
         """
         bins = len(self.values)
         reached = np.where(elapsed > 0, np.searchsorted(self.edges, elapsed), -1)
@@ -78,7 +78,7 @@ class Distributions:
 
 
 def distributions(past: Observations, asked: Requests, levels: Sequence[Level]) -> Distributions:
-    """What jobs that asked for this will use of their limits, given what others used.
+    """Predicts the use of the limit of requested jobs from past observations.
 
     Args:
         levels: From the widest group to the narrowest.
@@ -99,7 +99,7 @@ def distributions(past: Observations, asked: Requests, levels: Sequence[Level]) 
 
 
 def _places(groups: Ints, of_past: Ints) -> Ints:
-    """Where each past job's group stands among the groups asked for; ``MISSING`` if it does not."""
+    """Index of each past job's group among the requested groups; ``MISSING`` if absent."""
     if not len(groups):
         return np.full(len(of_past), MISSING)
     place = np.minimum(np.searchsorted(groups, of_past), len(groups) - 1)
@@ -107,7 +107,7 @@ def _places(groups: Ints, of_past: Ints) -> Ints:
 
 
 def binned(past: Observations) -> tuple[Floats, Floats, Ints]:
-    """Edges of the bins, the use that stands for each, and every observation's bin."""
+    """Edges of the bins, the use that represents each, and the bin of every observation."""
     uses = past.use[past.ended]
     inner = np.unique(np.quantile(uses, np.linspace(0, 1, BINS + 1)[1:-1])) if len(uses) else np.array([0.5])
     edges = np.unique(np.append(inner[inner < 0.999], [0.999]))
@@ -121,13 +121,15 @@ def binned(past: Observations) -> tuple[Floats, Floats, Ints]:
 
 
 def counts(past: Observations, bins: Ints, group: Ints, shape: tuple[int, int], memory: float) -> tuple[Floats, Floats]:
-    """Weighted deaths of each group in each bin, and jobs at risk there; a running job is at risk below its bin only.
+    """Weighted deaths of each group in each bin, and jobs at risk there.
+
+    A running job is at risk only in the bins below its own.
 
     Args:
         bins: Each past job's bin.
         group: Each past job's group, ``MISSING`` if it is in none.
-        shape: Groups and bins.
-        memory: As in ``Level``.
+        shape: Number of groups and of bins.
+        memory: See ``Level``.
     """
     kin = group != MISSING
     ended, cell = past.ended[kin], group[kin] * shape[1] + bins[kin]
@@ -140,14 +142,14 @@ def counts(past: Observations, bins: Ints, group: Ints, shape: tuple[int, int], 
 
 
 def posterior(hazards: Floats, prior: float, deaths: Floats, at_risk: Floats) -> Floats:
-    """Hazards of groups, given those of the wider groups and their own observations; 1 in the last bin."""
+    """Hazards of groups, given those of wider groups and own observations; 1 in the last bin."""
     own: Floats = (prior * hazards + deaths) / np.maximum(prior + at_risk, _TINY)
     own[:, -1] = 1.0
     return own
 
 
 def _grouping(past: Requests, asked: Requests) -> Callable[[tuple[str, ...]], tuple[Ints, Ints]]:
-    """A function from column names to group numbers of past and asked jobs; equal in all of these, equal number."""
+    """Returns a function from column names to group numbers of past and requested jobs."""
     codes: dict[str, Ints] = {}
 
     def column(name: str) -> Ints:
@@ -167,14 +169,14 @@ def _grouping(past: Requests, asked: Requests) -> Callable[[tuple[str, ...]], tu
             together = together * (int(column(name).max(initial=0)) + 1) + column(name)
             if name != "like_limit":
                 unknown |= np.concatenate([getattr(past, name), getattr(asked, name)]) == MISSING
-        together[unknown] = MISSING  # what nobody told is nothing in common
+        together[unknown] = MISSING  # jobs with an unknown value form no group
         return together[: len(past)], together[len(past) :]
 
     return groups
 
 
 def _recency(group: Ints, ended: NDArray[np.bool_], memory: float) -> Floats:
-    """Weights by how many of the same group have ended since; running jobs count fully."""
+    """Weights by the number of later ends in the same group; running jobs count fully."""
     weight = np.ones(len(group))
     if np.isinf(memory):
         return weight

@@ -1,4 +1,7 @@
-"""Run times from history: everybody's uses of a like limit, shifted towards those of closer and closer relatives."""
+"""Run times from history: uses of similar limits by all users, refined by related jobs.
+
+Related jobs are those of the same user, limit and name.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +30,16 @@ WITHOUT_USERS = (
     Level(("limit_s",), prior=10.0, memory=40.0),
     Level(("limit_s", "nodes"), prior=10.0, memory=40.0),
 )
-"""The same where nobody tells whose jobs they are; chosen on Theta, February to June."""
+"""Groups of jobs where users are unknown; chosen on Theta, February to June."""
 
 
 class NamedHistory:
-    """Run times from what a view tells: jobs that ended, and how long those that run have run.
+    """Run times from a view: from jobs that ended, and the elapsed times of running jobs.
 
-    It learns nothing beyond what it is shown, so it needs no fitting and works on a cluster never seen before.
+    It learns only from the view, so it needs no fitting and works on an unknown cluster.
 
     Args:
-        levels: Groups of jobs, from the widest to the narrowest, where users are told.
+        levels: Groups of jobs, from the widest to the narrowest, where users are known.
     """
 
     def __init__(self, levels: Sequence[Level] = NAMED_HISTORY) -> None:
@@ -51,13 +54,13 @@ class NamedHistory:
         return Uses(table.ravel(), np.stack([first, first + table.shape[1]], axis=1))
 
     def table(self, asked: Requests, elapsed: Floats, past: Observations) -> tuple[Floats, Ints]:
-        """Equally likely uses of jobs that asked for this and have used so much of their limit.
+        """Equally likely uses of requested jobs, given the use of their limit up to now.
 
         Args:
-            elapsed: Shape (n,), share of the limit; 0 for a job yet to start.
+            elapsed: Shape (n,), share of the limit; 0 for a job that has not started.
 
         Returns:
-            A table, one row of ascending uses for each different case, and each job's row of it.
+            A table with one row of ascending uses per distinct case, and the row of each job.
         """
         levels = self.levels if (asked.user != MISSING).any() else WITHOUT_USERS
         return distributions(past, asked, levels).levels(elapsed)

@@ -1,4 +1,4 @@
-"""Observations of run times: what jobs asked for, and how much of their limits they used."""
+"""Observations of run times: what jobs requested, and the share of their limits they used."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from mirage.job_state import Floats, Ints
 from mirage.policy.view import Ended, Jobs, View
 
 LEAST_USE = 1e-6
-"""Uses of the limit are above 0, so that they have a logarithm."""
+"""Uses of the limit are above 0, so that their logarithm exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What jobs asked for, n rows: the columns that squeue and sacct tell of every job.
+    """Requests of jobs, n rows: the columns that squeue and sacct print for every job.
 
     Attributes:
-        name: Code of the folded job name; ``MISSING`` where there is none.
+        name: Code of the folded job name; ``MISSING`` without a name.
     """
 
     user: Ints
@@ -37,19 +37,21 @@ class Requests:
         return Requests(*(getattr(self, f.name)[rows] for f in fields(self)))
 
     def followed_by(self, other: Requests) -> Requests:
-        """These rows and then the other's."""
+        """These rows, followed by the other's."""
         names = [f.name for f in fields(self)]
         return Requests(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """What is known at a moment about uses of the limit, n rows: ended jobs in order of their end, then running ones.
+    """Known uses of the limit at a given time, n rows.
+
+    Ended jobs come first, in order of their end, then running ones.
 
     Attributes:
-        use: In (0, 1]: of an ended job what it used, of a running one what it has used so far.
-        ended: Whether a job has ended; of the others only that they use more (right-censoring).
-        end_s: Of a running job ``now_s``.
+        use: In (0, 1]: the use of an ended job, or the use up to now of a running one.
+        ended: Whether a job has ended; of the others it is only known that they use more (right-censoring).
+        end_s: Of a running job, ``now_s``.
     """
 
     requests: Requests
@@ -63,7 +65,7 @@ class Observations:
 
     @classmethod
     def of(cls, ended: Requests, used: Floats, end_s: Ints, running: Requests, so_far: Floats, now_s: int) -> Self:
-        """Ended and running jobs put together; uses are brought into (0, 1]."""
+        """Combines ended and running jobs; uses are clipped to (0, 1]."""
         return cls(
             ended.followed_by(running),
             np.clip(np.concatenate([used, so_far]), LEAST_USE, 1.0),
@@ -80,7 +82,7 @@ def share_of_limit(seconds: Ints | Floats, limit_s: Ints) -> Floats:
 
 
 def observed(view: View) -> Observations:
-    """What a view tells about uses of the limit."""
+    """Returns the uses of the limit that a view shows."""
     ended, running = view.ended, view.running
     return Observations.of(
         _requests(ended),
@@ -93,7 +95,11 @@ def observed(view: View) -> Observations:
 
 
 def unfinished(view: View) -> tuple[Requests, Floats]:
-    """The jobs whose run times are asked for, pending ones in queue order, then running ones; seconds run already."""
+    """Returns unfinished jobs, and the seconds they have run already.
+
+    Pending jobs come first, in queue order, then running ones.
+
+    """
     pending, running = view.pending, view.running
     elapsed_s = np.concatenate([pending.done_s, (view.now_s - running.start_s).astype(np.float64)])
     return _requests(pending).followed_by(_requests(running)), elapsed_s

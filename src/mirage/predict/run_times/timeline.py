@@ -1,4 +1,4 @@
-"""Observations of run times at any moment of a trace, as a view of that moment would tell them."""
+"""Observations of run times at any time of a trace, as a view would show them then."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from mirage.slurm_words.job_names import fold_name
 from mirage.trace.table import JobTable, Labels
 
 LONGEST_LIMIT_S = 366 * DAY_S
-"""A longer limit is no limit: nothing can be a share of it."""
+"""A longer limit counts as none: no use can be a share of it."""
 
 
 class Timeline:
     """The jobs of a trace that ran under a limit, by submit time.
 
     Attributes:
-        requests: What they asked for.
-        start_s: When they started.
-        end_s: When they ended.
-        use: What they used of their limits, in (0, 1].
+        requests: Their requests.
+        start_s: Their start times.
+        end_s: Their end times.
+        use: Shares of their limits that they used, in (0, 1].
     """
 
     def __init__(self, table: JobTable) -> None:
@@ -37,7 +37,7 @@ class Timeline:
         self._starts = self.start_s[self._by_start]
 
     def at(self, now_s: int, most: int = MOST_ENDED) -> Observations:
-        """What is known at a moment: the latest ended jobs, and those that run."""
+        """Known observations at a given time: the latest ended jobs, and the running ones."""
         last = int(np.searchsorted(self._ends, now_s, side="right"))
         ended = self._by_end[max(last - most, 0) : last]
         begun = self._by_start[: int(np.searchsorted(self._starts, now_s))]
@@ -48,7 +48,7 @@ class Timeline:
 
 
 def requests_of(table: JobTable) -> Requests:
-    """What the jobs of a trace asked for; names folded."""
+    """Returns the requests of the jobs of a trace; names are folded."""
     return Requests(
         table.user.codes,
         folded(table.name),
@@ -60,7 +60,7 @@ def requests_of(table: JobTable) -> Requests:
 
 
 def folded(names: Labels) -> Ints:
-    """Codes of job names without what counts their runs; ``MISSING`` where there is no name."""
+    """Codes of job names without their run counters; ``MISSING`` without a name."""
     kept = [fold_name(name) for name in names.names]
     index = {name: k for k, name in enumerate(dict.fromkeys(kept))}
     of_code = np.array([index[name] for name in kept] + [MISSING], dtype=np.int64)

@@ -1,1 +1,1 @@
-"""When will it start, and what should I ask for to start sooner? Predictions, offers, and promises kept."""
+"""Predictions of starts, alternative requests that start sooner, and past predictions."""

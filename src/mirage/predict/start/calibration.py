@@ -1,4 +1,4 @@
-"""Calibration: how promises of the past held, by partition and size, beside Slurm's own."""
+"""Calibration: how well past promises held, by partition and size, compared with Slurm."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from mirage.predict.start.promise import Promise
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How promises of one group held.
+    """How well the promises of one group held.
 
     Attributes:
         group: ``all``, or partition and size.
-        kept: How many promises have an outcome.
-        inside: Share of waits inside each told range, in order of ``SHARES``; ranges are told to the minute, so that
-            one less than a minute from an end is inside: a job that starts at once waits a second for the scheduler.
-        error_s: Median absolute difference between the told median and the wait.
-        slurm_kept: For how many of them Slurm said something.
-        slurm_error_s: The same difference for Slurm; None where it never said anything.
-        same_error_s: Ours on those promises alone, to be compared with Slurm's.
+        kept: Number of promises that have an outcome.
+        inside: Share of waits inside each reported range, in order of ``SHARES``. Ranges are reported to the minute, so
+            a wait up to a minute outside counts as inside: a job that starts at once waits a second for the scheduler.
+        error_s: Median absolute difference between the reported median and the wait.
+        slurm_kept: Number of these promises for which Slurm gave an estimate.
+        slurm_error_s: The same difference for Slurm's estimate; None if it never gave one.
+        same_error_s: Our difference on those promises alone, comparable with Slurm's.
     """
 
     group: str
@@ -37,7 +37,7 @@ class Calibration:
 
 
 def calibration(kept: Sequence[Promise]) -> list[Calibration]:
-    """How promises held, over all and by partition and size; empty where none has an outcome.
+    """Calibration over all promises and by partition and size; empty if none has an outcome.
 
     Args:
         kept: Promises that have an outcome.

@@ -1,11 +1,11 @@
-"""Correction of start forecasts: intervals that have held less than they promise become wider.
+"""Correction of start forecasts: intervals with too low coverage become wider.
 
-A forecast is as many futures of the queue, and what they have in common (run times that none of them foresees, users
-who change their habits) is in none of them. So every promise is remembered until its outcome is known: how far from
-the middle of its futures it fell. Distances of late promises, by class, tell how far out an interval must reach to
-hold what it promises: split conformal prediction on a window that fades, of the quantile levels and, past the
-earliest and the latest future, of the range of the futures. Both sides are treated alike: which side outcomes fall on
-changes faster than it can be learnt (see docs/prediction.md).
+A forecast is a set of futures of the queue. What these have in common (run times that none of them foresees, users
+that change their habits) is in none of them. So every promise is stored until its outcome is known: how far from
+the middle of its futures it fell. Distances of recent promises, by class, give how far out an interval must reach to
+have its nominal coverage: split conformal prediction on a window that fades, of the quantile levels and, past the
+earliest and the latest future, of the range of the futures. Both sides are treated alike: the side on which outcomes
+fall changes faster than it can be learnt (see docs/prediction.md).
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ from mirage.policy.start_forecast import StartForecast
 from mirage.predict.conformal import CalibrationSettings, Scores
 
 AGREE_S = 12 * MINUTE_S
-"""Futures whose starts lie no farther apart agree."""
+"""Futures agree if their starts differ by at most this."""
 
 NARROWEST_S = 5 * MINUTE_S
-"""Past the earliest and the latest future, distance is measured in ranges of the futures, of at least so much."""
+"""Past the earliest and the latest future, distance is measured in ranges of the futures, at least this long."""
 
 SETTINGS = CalibrationSettings(half_life_s=30 * DAY_S, others=50.0)
-"""How promises fade, and how much those of other classes count; chosen on Lonestar6, December and January."""
+"""How promises fade, and the weight of those of other classes; chosen on Lonestar6, December and January."""
 
 PRIOR = 10.0
-"""So many promises that fell as promised are taken for granted, and leave the forecast as it is at first."""
+"""Weight of assumed promises that fell as predicted; they leave the forecast unchanged at first."""
 
 MOST_PROMISES = 2_000
-"""Outcomes that are remembered; the oldest are dropped first."""
+"""Number of outcomes that are stored; the oldest are dropped first."""
 
 PLACES = 64
-"""Futures are thinned to so many values while their outcome is not known."""
+"""Futures are thinned to this number of values while their outcome is not known."""
 
 SCHEMA = 1
 
 
 @dataclass(slots=True)
 class PastForecast:
-    """A forecast, and how far its outcome fell from the middle of its futures.
+    """A forecast, and the distance of its outcome from the middle of its futures.
 
     Attributes:
-        asked_s: When.
+        asked_s: When the forecast was made.
         kind: Its class.
         agree: Whether its futures agreed.
-        place: Where among equal futures the outcome is taken to fall, in [0, 1).
-        waits_s: Ascending waits that stand for its futures; empty when the outcome is known.
-        until_s: When its futures were left off.
-        distance: Of the outcome from the middle; a lower bound while it is not known.
-        is_bound: Whether it is one.
+        place: Position of the outcome among equal futures, in [0, 1).
+        waits_s: Ascending waits that represent its futures; empty when the outcome is known.
+        until_s: When its futures end.
+        distance: Distance of the outcome from the middle; a lower bound while the outcome is not known.
+        is_bound: Whether it is a lower bound.
     """
 
     asked_s: int
@@ -70,14 +70,15 @@ class PastForecast:
 
 
 class StartCorrection:
-    """Quantiles of starts that hold what they promise, learnt from promises whose outcome is known.
+    """Quantiles of starts with their nominal coverage, learnt from known outcomes.
 
-    Every job that was forecast and started is a promise, a job of another user as well. State is small and goes to
-    JSON. Promises of classes do not mix where futures agree and where they do not; the sizes lean on each other.
+    Every job that was forecast and started is a promise, including jobs of other users. The state is small and is
+    written as JSON. Promises of a class whose futures agree do not mix with those whose futures do not; sizes borrow
+    from each other.
 
     Args:
         settings: How the past fades.
-        prior: Weight of promises that fell as promised.
+        prior: Weight of assumed promises that fell as predicted.
     """
 
     def __init__(self, settings: CalibrationSettings = SETTINGS, prior: float = PRIOR) -> None:
@@ -87,30 +88,30 @@ class StartCorrection:
         self._made = 0
 
     def promise(self, key: str, forecast: StartForecast, kind: str = "", delay: int = 0) -> None:
-        """Remember a forecast until its outcome is known.
+        """Store a forecast until its outcome is known.
 
         Args:
-            key: Of the job, to name it by later; an earlier promise of that name is forgotten.
-            forecast: When it was to start.
-            kind: Its class, as ``kind_of`` names it.
+            key: Identifies the job later; an earlier promise with this key is dropped.
+            forecast: The forecast start.
+            kind: Its class, as returned by ``kind_of``.
             delay: The column of the forecast.
         """
         waits_s = thinned(forecast.waits_s[:, delay])
         self._made += 1
-        place = self._made * 0.6180339887498949 % 1.0  # evenly over [0, 1), and the same in every run
+        place = self._made * 0.6180339887498949 % 1.0  # evenly over [0, 1), and identical in every run
         asked_s = int(forecast.now_s + forecast.delays_s[delay])
         self._open[key] = PastForecast(asked_s, kind, agree(forecast, delay), place, waits_s, int(forecast.until_s))
 
     def learn(self, key: str, time_s: int, *, started: bool = True) -> None:
-        """Take in the outcome of a promise.
+        """Record the outcome of a promise.
 
         Args:
-            key: As it was promised.
-            time_s: When the job started, or was last seen waiting and then withdrawn.
-            started: Whether it started then.
+            key: The key of the promise.
+            time_s: When the job started, or was last observed waiting before it was withdrawn.
+            started: Whether it started at that time.
 
         Raises:
-            KeyError: Nothing was promised by that name.
+            KeyError: No promise has this key.
         """
         promise = self._open.pop(key)
         if started:
@@ -124,32 +125,32 @@ class StartCorrection:
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """Promises whose outcome is not known."""
+        """Keys of promises without a known outcome."""
         return tuple(self._open)
 
     def outcomes(self, forecast: StartForecast | None = None, delay: int = 0) -> int:
-        """How many outcomes are known: all, or those that a forecast is corrected by."""
+        """Number of known outcomes: all, or those that correct a given forecast."""
         alike = None if forecast is None else agree(forecast, delay)
         return sum(alike is None or one.agree == alike for one in self._known)
 
     def quantiles_s(self, forecast: StartForecast, levels: ArrayLike, kind: str = "", delay: int = 0) -> Floats:
-        """Quantiles of the wait from the submission, corrected by what is known when the forecast is made.
+        """Quantiles of the wait from the submission, corrected by outcomes known at the forecast.
 
         Args:
             forecast: When the job may start.
             levels: Shape (k,), in (0, 1).
-            kind: Its class, as ``kind_of`` names it.
+            kind: Its class, as returned by ``kind_of``.
             delay: The column of the forecast.
 
         Returns:
-            Shape (k,), in seconds, not descending where levels ascend.
+            Shape (k,), in seconds, non-decreasing where levels ascend.
         """
         wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64))
         reach = self._reach(forecast.now_s, agree(forecast, delay), kind, np.abs(2.0 * wanted - 1.0))
         return _read_off(np.sort(forecast.waits_s[:, delay]), 0.5 + np.sign(wanted - 0.5) * reach)
 
     def _reach(self, now_s: int, agreeing: bool, kind: str, shares: Floats) -> Floats:
-        """How far from the middle intervals reach that hold such shares."""
+        """Distance from the middle that intervals must reach to hold these shares."""
         alike = [one for one in self._known if one.agree == agreeing and one.asked_s <= now_s]
         waiting = [one for one in self._open.values() if one.agree == agreeing and one.asked_s < now_s]
         seen = [*alike, *waiting]
@@ -165,7 +166,7 @@ class StartCorrection:
         return scores.quantiles(0, now_s, shares, self.settings)
 
     def to_json(self) -> str:
-        """What was promised and learnt, as text."""
+        """Returns the promises and outcomes as text."""
         state = {
             "schema": SCHEMA,
             "made": self._made,
@@ -176,10 +177,10 @@ class StartCorrection:
 
     @classmethod
     def from_json(cls, text: str, settings: CalibrationSettings = SETTINGS, prior: float = PRIOR) -> Self:
-        """The correction whose promises ``to_json`` wrote.
+        """Returns the correction that ``to_json`` wrote.
 
         Raises:
-            ModelFileError: The text is not that of a correction, or of a newer version.
+            ModelFileError: The text is not a correction, or is of a newer version.
         """
         made = cls(settings, prior)
         try:
@@ -190,12 +191,12 @@ class StartCorrection:
             made._open = {key: PastForecast(**one) for key, one in state["open"].items()}
             made._known = [PastForecast(**one) for one in state["known"]]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelFileError(f"not a start correction ({error}); delete it, and it is learnt anew") from error
+            raise ModelFileError(f"not a start correction ({error}); delete it, and it is learnt again") from error
         return made
 
 
 def thinned(waits_s: Ints) -> list[int]:
-    """Waits of all futures as ``PLACES`` of them, ascending."""
+    """Reduces the waits of all futures to ``PLACES`` of them, ascending."""
     levels = (np.arange(PLACES) + 0.5) / PLACES
     found: list[int] = np.quantile(waits_s, levels, method="inverted_cdf").astype(int).tolist()
     return found
@@ -213,13 +214,13 @@ def agree(forecast: StartForecast, delay: int = 0) -> bool:
 
 
 def _least_distance(promise: PastForecast, now_s: int) -> float:
-    """How far from the middle a job that still waits must at least start: 0 until half of the futures are past."""
+    """Least distance of a waiting job from the middle: 0 until half of the futures are past."""
     waited_s = min(now_s, promise.until_s) - promise.asked_s
     return max(_position(np.array(promise.waits_s), waited_s, 0.0) - 0.5, 0.0) if promise.waits_s else promise.distance
 
 
 def _position(waits_s: Ints, wait_s: float, place: float) -> float:
-    """The share of futures below a wait; past the last ones, on in ranges of the futures."""
+    """The share of futures below a wait; outside them, continued in ranges of the futures."""
     range_s = max(float(waits_s[-1] - waits_s[0]), NARROWEST_S)
     if wait_s < waits_s[0]:
         return -float(waits_s[0] - wait_s) / range_s
@@ -230,7 +231,7 @@ def _position(waits_s: Ints, wait_s: float, place: float) -> float:
 
 
 def _read_off(waits_s: Ints, positions: Floats) -> Floats:
-    """The waits at such positions: the inverse of ``_position``, between futures on a straight line."""
+    """The waits at these positions: the inverse of ``_position``, linear between futures."""
     range_s = max(float(waits_s[-1] - waits_s[0]), NARROWEST_S)
     inside = np.interp(positions, np.linspace(0.0, 1.0, len(waits_s)), waits_s)
     beyond_s = (np.minimum(positions, 0.0) + np.maximum(positions - 1.0, 0.0)) * range_s

@@ -1,4 +1,4 @@
-"""Levels of what is told of a start: which ranges, and which quantiles of the wait are their ends."""
+"""Levels of reported starts: the ranges, and the quantiles of the wait at their ends."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from mirage.job_state import Ints
 from mirage.policy.start_forecast import StartForecast
 
 LOOK_AHEAD_S = 14 * DAY_S
-"""Futures are left off so long after now; a job that waits longer starts later than that, and no more is known."""
+"""Futures end this long after now; a job that waits longer starts later than that, and no more is known."""
 
 SHARES = (0.5, 0.8, 0.95)
-"""Shares of the futures that the told ranges hold, half of the rest on either side."""
+"""Shares of the futures that the reported ranges hold; the rest is split evenly between both sides."""
 
 LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)
-"""Quantiles of the wait behind them: the ends of the ranges from the outside in, the median in the middle."""
+"""Quantiles of the wait: the ends of the ranges from the outside in, the median in the middle."""
 
 MEDIAN = len(LEVELS) // 2
-"""Which of ``LEVELS`` is the median."""
+"""Index of the median in ``LEVELS``."""
 
 
 def forecast_of(now_s: int, waits_s: Ints, look_ahead_s: int) -> StartForecast:
@@ -28,6 +28,6 @@ def forecast_of(now_s: int, waits_s: Ints, look_ahead_s: int) -> StartForecast:
 
 
 def ends(share: float) -> tuple[int, int]:
-    """Which of ``LEVELS`` are the ends of the range that holds a share."""
+    """Indices in ``LEVELS`` of the ends of the range that holds a share."""
     low = SHARES[::-1].index(share)
     return low, len(LEVELS) - 1 - low

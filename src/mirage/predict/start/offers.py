@@ -1,4 +1,4 @@
-"""Offers: what else a job could ask for, and which of it would start first."""
+"""Offers: alternative requests of a job, and which of them would start first."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from mirage.duration import DAY_S, HOUR_S, MINUTE_S, UNLIMITED_S
 from mirage.predict.start.predictor import JobRequest, StartPrediction, StartPredictor
 
 FRACTIONS = (1.0, 11 / 12, 3 / 4, 1 / 2, 1 / 4)
-"""Limits that are tried where none are named, as shares of the asked one."""
+"""Limits that are tried by default, as shares of the requested one."""
 
 FINITE_S = (7 * DAY_S, 2 * DAY_S, DAY_S)
-"""Limits that are tried where none are named and the asked one never ends."""
+"""Limits that are tried by default if the requested one is unlimited."""
 
 TIE_S = 5 * MINUTE_S
-"""Starts that are expected within so long of each other are one and the same."""
+"""Starts that are expected within this time of each other count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class Offer:
     """One of several requests, with its prediction.
 
     Attributes:
-        sooner_s: By how much it is expected to start sooner than what was asked for, over the same futures; negative
-            where it starts later.
+        sooner_s: By how much it is expected to start sooner than the original request, over the same futures; negative
+            if it starts later.
         sooner_share: Share of futures in which it starts sooner.
     """
 
@@ -36,14 +36,14 @@ class Offer:
 
     @property
     def node_hours(self) -> float:
-        """What it takes at most; endless without a limit."""
+        """Node-hours that it uses at most; infinite without a limit."""
         if self.request.limit_s >= UNLIMITED_S:
             return math.inf
         return self.request.nodes * self.request.limit_s / HOUR_S
 
 
 def limits_to_try(limit_s: int) -> list[int]:
-    """The asked limit and shorter ones, rounded to what people write; descending."""
+    """The requested limit and shorter ones, rounded to what people write; descending."""
     if limit_s >= UNLIMITED_S:
         return [UNLIMITED_S, *FINITE_S]
     tried = [limit_s, *(_rounded(limit_s * fraction) for fraction in FRACTIONS[1:])]
@@ -51,14 +51,14 @@ def limits_to_try(limit_s: int) -> list[int]:
 
 
 def compare(predictor: StartPredictor, asked: JobRequest, others: Sequence[JobRequest]) -> list[Offer]:
-    """What was asked for and the others that the machine could hold, the first to start first.
+    """The original request and others that fit the machine; the first to start comes first.
 
-    All are played in the same futures, so that their differences are the requests' alone. Among those that are expected
-    to start within ``TIE_S`` of the first, the one that offers most node-hours comes first: a shorter limit that gains
-    nothing is no gain.
+    All are simulated in the same futures, so their differences come from the requests alone. Among those that are
+    expected to start within ``TIE_S`` of the first, the one with the most node-hours comes first: a shorter limit that
+    starts no sooner has no advantage.
 
     Raises:
-        ConfigurationError: The machine could not even hold what was asked for.
+        ConfigurationError: The machine could not hold the original request.
     """
     base = predictor.of_request(asked)
     offers = [Offer(asked, base, 0.0, 0.0)]

@@ -1,4 +1,4 @@
-"""Start of a job yet to be submitted, or of one that waits, as ranges read off futures of the queue."""
+"""Start of a pending or planned job, as ranges from futures of the queue."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ FUTURES = 64
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """What a job asks for, in the numbers of a view.
+    """The request of a job, in the codes of a view.
 
     Attributes:
         partition: Code of the partition.
-        gpus: Per node; −1 where it takes whole nodes.
-        cpus: Per node; −1 where it takes whole nodes.
+        gpus: Per node; −1 if it takes whole nodes.
+        cpus: Per node; −1 if it takes whole nodes.
         user: Code of the user.
-        qos: Code of the QOS; −1 where it is unknown.
-        nice: What the user subtracts from its priority.
+        qos: Code of the QOS; −1 if unknown.
+        nice: Value that the user subtracts from the job's priority.
     """
 
     nodes: int
@@ -47,9 +47,9 @@ class StartPrediction:
 
     Attributes:
         now_s: When it was made.
-        waits_s: Shape (futures,), seconds from now to the start in every future; ``look_ahead_s`` where the job still
-            waited when the future was left off.
-        look_ahead_s: How far the futures go.
+        waits_s: Shape (futures,), seconds from now to the start in every future; ``look_ahead_s`` if the job still
+            waited at the end of the future.
+        look_ahead_s: Length of the futures.
     """
 
     now_s: int
@@ -58,12 +58,12 @@ class StartPrediction:
 
     @property
     def mean_s(self) -> float:
-        """Expected wait, a lower bound where futures are open."""
+        """Expected wait, a lower bound if futures are open."""
         return float(self.waits_s.mean())
 
     @property
     def open_share(self) -> float:
-        """Share of futures in which the job still waited when they were left off."""
+        """Share of futures in which the job still waited at their end."""
         return float((self.waits_s >= self.look_ahead_s).mean())
 
     def quantiles_s(self) -> Floats:
@@ -72,21 +72,21 @@ class StartPrediction:
         return found
 
     def forecast(self) -> StartForecast:
-        """The same as one column, as a correction takes it."""
+        """Returns the prediction as one column, as a correction takes it."""
         return forecast_of(self.now_s, self.waits_s, self.look_ahead_s)
 
 
 class StartPredictor:
-    """Predicts starts in one view; all its answers are about the same futures.
+    """Predicts starts in one view; all its answers use the same futures.
 
     Args:
         view: The queue.
         scheduler: Parameters of the cluster's scheduler; None for Slurm's defaults.
         discipline: How the cluster orders its queue.
-        futures: How many are played.
+        futures: Number of futures to simulate.
         seed: Of the futures.
-        look_ahead_s: When they are left off, seconds from now.
-        threads: How many play at once.
+        look_ahead_s: Length of the futures, in seconds from now.
+        threads: Number of futures simulated at once.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class StartPredictor:
         """The start of a job submitted now.
 
         Raises:
-            ConfigurationError: No nodes that are up could ever hold it.
+            ConfigurationError: The nodes that are up could not hold it.
         """
         self._check_fits(request)
         if request not in self._played:
@@ -137,10 +137,10 @@ class StartPredictor:
         return StartPrediction(now_s, forecast.waits_s[:, 0], self.look_ahead_s)
 
     def of_any(self, requests: Sequence[JobRequest]) -> StartPrediction:
-        """The start of a job that starts wherever there is room first, as one of several partitions does.
+        """The start of a job that takes the first free one of several partitions.
 
         Raises:
-            ConfigurationError: None of them could ever hold it.
+            ConfigurationError: None of them could hold it.
         """
         fitting = [request for request in requests if self.fits(request)] or list(requests[:1])
         found = [self.of_request(request) for request in fitting]
@@ -148,19 +148,19 @@ class StartPredictor:
         return StartPrediction(self.view.now_s, waits_s, self.look_ahead_s)
 
     def of_pending(self, job: int) -> StartPrediction:
-        """The start of a job that waits already; of an array its first task.
+        """The start of a job that waits already; of an array, its first task.
 
         Args:
             job: Its id among the view's pending jobs.
 
         Raises:
-            ConfigurationError: The view shows no such job.
+            ConfigurationError: The view has no such job.
         """
         forecast = self._queue.play_pending(job, self.view.now_s + self.look_ahead_s)
         return StartPrediction(self.view.now_s, forecast.waits_s[:, 0], self.look_ahead_s)
 
     def most_nodes(self, request: JobRequest) -> int:
-        """How many nodes that are up could hold a part of such a job."""
+        """Number of nodes that are up and could hold a part of such a job."""
         nodes = self.view.nodes
         if not 0 <= request.partition < len(nodes.allowed):
             return 0
@@ -172,7 +172,7 @@ class StartPredictor:
         return int((up & enough).sum())
 
     def fits(self, request: JobRequest) -> bool:
-        """Whether the nodes that are up could ever hold such a job."""
+        """Whether the nodes that are up could hold such a job."""
         return request.nodes <= self.most_nodes(request)
 
     def _check_fits(self, request: JobRequest) -> None:
@@ -180,6 +180,6 @@ class StartPredictor:
         if request.nodes > most:
             per_node = "" if request.gpus < 0 else f" with {request.gpus} GPUs and {request.cpus} CPUs each"
             raise ConfigurationError(
-                f"the job asks for {request.nodes} nodes{per_node}, and {most} such nodes of its partition are up: "
-                "ask for less, or for another partition"
+                f"the job requests {request.nodes} nodes{per_node}, and {most} such nodes of its partition are up: "
+                "request fewer, or another partition"
             )

@@ -1,4 +1,4 @@
-"""Promise: a prediction of a start as it was told, and what became of it."""
+"""Promise: a reported prediction of a start, and its outcome."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from mirage.predict.start.levels import LEVELS, LOOK_AHEAD_S, forecast_of
 from mirage.slurm_words.states import ALIVE, cancelled_while_pending
 
 SUBMITTED_WITHIN_S = 15 * MINUTE_S
-"""A script that was asked about becomes the job of its name and size that is submitted within so long."""
+"""A predicted script is matched with the job of its name and size that is submitted within this time."""
 
 FORGOTTEN_S = 35 * DAY_S
-"""A promise without an outcome for so long never gets one: nobody remembers the job."""
+"""A promise without an outcome for this long never gets one: accounting no longer has the job."""
 
 OPEN, KEPT, VOID = "open", "kept", "void"
-"""Waits for its outcome; has one; will have none: cancelled before its start, or never submitted."""
+"""No outcome yet; has one; will have none: cancelled before its start, or never submitted."""
 
 
 class SeenJob(Protocol):
-    """A job as the queue or accounting shows it."""
+    """A job as the queue or accounting reports it."""
 
     @property
     def id(self) -> int:
@@ -34,7 +34,7 @@ class SeenJob(Protocol):
 
     @property
     def state(self) -> JobState:
-        """How it stands."""
+        """Its state."""
 
     @property
     def name(self) -> str:
@@ -50,7 +50,7 @@ class SeenJob(Protocol):
 
     @property
     def nodes(self) -> int:
-        """Nodes asked for or held."""
+        """Nodes requested or held."""
 
     @property
     def limit_s(self) -> int:
@@ -62,27 +62,27 @@ class SeenJob(Protocol):
 
     @property
     def start_s(self) -> int:
-        """When it started; of a pending job what Slurm expects."""
+        """When it started; for a pending job, when Slurm expects it to start."""
 
     @property
     def end_s(self) -> int:
-        """When it ended, or will at the latest."""
+        """When it ended, or will end at the latest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """A prediction as it was told.
+    """A prediction as it was reported.
 
     Attributes:
-        cluster: Which cluster, as ``mirage.slurm.backend.cluster_of`` names it.
-        job: Number of the job; ``MISSING`` for a script yet to be submitted.
+        cluster: The cluster, as ``mirage.slurm.backend.cluster_of`` names it.
+        job: Number of the job; ``MISSING`` for a script that is not submitted yet.
         submit_s: When the job was submitted; ``MISSING`` for a script.
-        waits_s: Shape (places,), ascending waits from ``made_s`` that stand for the futures; of a promise that an
-            earlier version made shape (levels,), quantiles.
-        told_s: Shape (levels,), quantiles of the wait as told.
-        slurm_s: The wait that Slurm expected; None where it said nothing.
+        waits_s: Shape (places,), ascending waits from ``made_s`` that represent the futures; in promises of an earlier
+            version, shape (levels,), quantiles.
+        told_s: Shape (levels,), the reported quantiles of the wait.
+        slurm_s: The wait that Slurm expected; None if it gave no estimate.
         state: ``open``, ``kept`` or ``void``.
-        wait_s: What became of it; None while that is not known.
+        wait_s: The actual wait; None while it is not known.
     """
 
     cluster: str
@@ -102,18 +102,18 @@ class Promise:
 
     @property
     def kind(self) -> str:
-        """Partition and size, as promises are told apart by."""
+        """Partition and size, by which promises are grouped."""
         return kind_of(self.partition, self.nodes)
 
     def forecast(self) -> StartForecast:
-        """What the futures said, as one column."""
+        """Returns the futures as one column."""
         waits_s = np.array(self.waits_s)
         if len(waits_s) == len(LEVELS):
             waits_s = np.interp((np.arange(PLACES) + 0.5) / PLACES, LEVELS, waits_s)
         return forecast_of(self.made_s, np.round(waits_s).astype(np.int64), LOOK_AHEAD_S)
 
     def is_job(self, job: SeenJob) -> bool:
-        """Whether a job is the one that was meant."""
+        """Whether a job is the one that the promise is about."""
         if self.job != MISSING:
             return job.id == self.job and job.submit_s == self.submit_s
         return (
@@ -124,7 +124,7 @@ class Promise:
 
 
 def outcome(promise: Promise, jobs: Iterable[SeenJob], now_s: int) -> tuple[str, float | None, int] | None:
-    """What became of a promise: its new state, the wait, and the job; None while it is not known."""
+    """Returns new state, wait and job of a promise; None while the outcome is not known."""
     seen = [job for job in jobs if promise.is_job(job)]
     if promise.job == MISSING and seen:
         first = min(seen, key=lambda job: (job.submit_s, job.id)).id

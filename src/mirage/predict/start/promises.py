@@ -1,4 +1,4 @@
-"""Promises: every prediction that was told, kept in a file with what became of it."""
+"""Promises: every reported prediction, stored in a file with its outcome."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ PATIENCE_S = 10.0
 class Promises:
     """The file of promises, readable by its owner alone.
 
-    It keeps SQLite's rollback journal: homes of clusters are network file systems as a rule, where a write-ahead log
-    cannot be shared (https://sqlite.org/wal.html), and a promise is one small change.
+    It uses SQLite's rollback journal: home directories of clusters are usually network file systems, where a
+    write-ahead log cannot be shared (https://sqlite.org/wal.html), and a promise is one small change.
 
     Args:
-        path: Made where there is none.
-        patience_s: How long to wait for another that writes.
+        path: Created if it does not exist.
+        patience_s: How long to wait for another writer.
     """
 
     def __init__(self, path: Path, patience_s: float = PATIENCE_S) -> None:
         self.path, self.patience_s = path, patience_s
 
     def add(self, promise: Promise) -> None:
-        """Keep a promise, unless the same job has an open one: the first word about a job counts.
+        """Store a promise, unless the same job has an open one: the first prediction counts.
 
-        Of a script that is asked about again before it is submitted, the last word counts.
+        If a script is predicted again before it is submitted, the last prediction counts.
 
         Raises:
             StoreError: The file cannot be written.
@@ -68,7 +68,7 @@ class Promises:
             opened.execute(f"insert into promise ({', '.join(_COLUMNS)}) values ({marks})", values)
 
     def of(self, cluster: str, state: str) -> list[tuple[int, Promise]]:
-        """Promises made on a cluster that are in a state, with their numbers, in order of their making.
+        """Promises on a cluster in a given state, with their numbers, in order of creation.
 
         Raises:
             StoreError: The file cannot be read.
@@ -81,7 +81,7 @@ class Promises:
         return [(number, _promise(values)) for number, *values in rows]
 
     def kept(self, cluster: str) -> list[Promise]:
-        """Promises on a cluster that have an outcome, in order of their making.
+        """Promises on a cluster that have an outcome, in order of creation.
 
         Raises:
             StoreError: The file cannot be read.
@@ -89,9 +89,9 @@ class Promises:
         return [promise for _, promise in self.of(cluster, KEPT)]
 
     def correction(self, cluster: str) -> StartCorrection:
-        """What the promises on a cluster teach, the outcomes and the jobs that still wait.
+        """Returns the correction learnt from the promises on a cluster.
 
-        Of a script that nobody has submitted yet nothing is known, not even that it waits.
+        It uses known outcomes and jobs that still wait. A script that is not submitted yet contributes nothing.
 
         Raises:
             StoreError: The file cannot be read.
@@ -105,10 +105,10 @@ class Promises:
         return made
 
     def fill_in(self, cluster: str, jobs: Sequence[SeenJob], now_s: int) -> int:
-        """Write down what became of open promises; how many have their outcome now.
+        """Record the outcomes of open promises; returns the number of new outcomes.
 
         Args:
-            jobs: What the queue and accounting show; of two rows of one job the one that tells more counts.
+            jobs: Rows of the queue and accounting; of two rows of one job, the one with more information counts.
             now_s: The cluster's clock.
 
         Raises:
@@ -119,7 +119,7 @@ class Promises:
         waiting = self.of(cluster, OPEN)
         users, ids = {one.user for _, one in waiting}, {one.job for _, one in waiting}
         jobs = [job for job in jobs if job.user in users or job.id in ids]
-        for number, promise in reversed(waiting):  # the last word about a script is its job's
+        for number, promise in reversed(waiting):  # the last prediction of a script belongs to its job
             found = outcome(promise, [job for job in jobs if promise.job != MISSING or job.id not in taken], now_s)
             if found is not None:
                 state, wait_s, job = found
@@ -132,7 +132,7 @@ class Promises:
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        """The file, opened for one change, which takes place whole or not at all."""
+        """Opens the file for one change, which is applied completely or not at all."""
         try:
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
             with contextlib.closing(sqlite3.connect(self.path, timeout=self.patience_s)) as opened, opened:
@@ -146,7 +146,7 @@ _ATTRIBUTE = {"raw": "waits_s", "told": "told_s"}
 
 
 def _stored(value: object) -> object:
-    """A value as SQLite takes it: without lone surrogates, which a name that is no UTF-8 has."""
+    """A value as SQLite takes it, without the lone surrogates of names that are not UTF-8."""
     if isinstance(value, str):
         return valid_unicode(value)
     return json.dumps(value) if isinstance(value, tuple) else value

@@ -1,1 +1,1 @@
-"""Queue waits, predicted from accounting alone: no look at the queue is needed."""
+"""Queue waits, predicted from accounting alone, without a snapshot of the queue."""

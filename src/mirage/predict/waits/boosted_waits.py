@@ -1,10 +1,10 @@
 """Boosted trees for the middle and the spread of log10 waits.
 
-Two models: the mean of log10 of the wait, and the mean size of what is left of it. The second learns from residuals
-of waits that the first had not seen (blocks of time are left out one by one); its own training residuals would be
-too small. Jobs that still wait are completed by the mean of the waits beyond their age
-(`mirage.predict.survival`). Of an array of a thousand jobs, which share one fate, a few dozen are enough to
-learn from: they carry the weight of all.
+Two models: the mean of log10 of the wait, and the mean size of the residual. The second learns from residuals of waits
+that the first was not trained on (blocks of time are left out one by one); its own training residuals would be too
+small. Jobs that still wait are completed by the mean of the waits beyond their age (`mirage.predict.survival`). Of an
+array of a thousand jobs, whose waits are correlated, a few dozen are enough to learn from: they carry the weight of
+all.
 """
 
 from __future__ import annotations
@@ -23,22 +23,25 @@ from mirage.predict.survival import Flags, completed
 Inputs = NDArray[np.float32]
 
 LEAST_SPREAD = 0.05
-"""Spread in log10 below which no wait is predicted: 12 % up or down."""
+"""Least predicted spread in log10: 12 % up or down."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoostingSettings:
-    """How the trees are grown; chosen on the first 80 % of the days of the Graham data, see docs/prediction.md.
+    """How the trees are grown.
+
+    The defaults were chosen on the first 80 % of the days of the Graham data, see docs/prediction.md.
+
 
     Attributes:
-        rounds: Trees of a model.
-        depth: Of a tree.
-        step: What a tree contributes.
-        least_rows: Weight of the rows of a leaf, at least.
-        bags: Models of the mean, each on its own draw of rows, whose mean counts.
-        of_alike: Rows that are kept of jobs that were submitted together by one user with one request.
+        rounds: Trees per model.
+        depth: Depth of a tree.
+        step: Learning rate.
+        least_rows: Least weight of the rows of a leaf.
+        bags: Models of the mean, each on its own draw of rows; their mean counts.
+        of_alike: Rows retained of jobs that one user submitted together with one request.
         blocks: Blocks of time that are left out one by one for the residuals.
-        threads: Of the processor.
+        threads: Processor threads.
         seed: Of the draws.
     """
 
@@ -53,7 +56,7 @@ class BoostingSettings:
     seed: int = 0
 
     def parameters(self, seed: int) -> dict[str, Any]:
-        """As XGBoost calls them."""
+        """Returns the parameters under XGBoost's names."""
         return {
             "objective": "reg:squarederror",
             "tree_method": "hist",
@@ -76,24 +79,24 @@ class BoostedWaits:
     spread_trees: Any
 
     def mean(self, inputs: Inputs) -> Floats:
-        """The expected log10 of waits in seconds, shape (n,)."""
+        """Expected log10 of waits in seconds, shape (n,)."""
         return _mean(self.mean_trees, inputs)
 
     def spread(self, inputs: Inputs) -> Floats:
-        """The expected distance from it, shape (n,)."""
+        """Expected absolute distance from the mean, shape (n,)."""
         return np.maximum(np.exp(_mean((self.spread_trees,), inputs)), LEAST_SPREAD)
 
     def as_arrays(self) -> dict[str, NDArray[np.uint8]]:
-        """The trees as a model file keeps them."""
+        """Returns the trees as a model file stores them."""
         named = {f"mean_trees_{k}": trees_as_bytes(trees) for k, trees in enumerate(self.mean_trees)}
         return named | {"spread_trees": trees_as_bytes(self.spread_trees)}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
-        """The trees of a model file.
+        """Returns the trees of a model file.
 
         Raises:
-            KeyError: There are none.
+            KeyError: The file has no trees.
             ModelFileError: XGBoost cannot read them.
         """
         bags = sum(name.startswith("mean_trees_") for name in arrays)
@@ -103,12 +106,12 @@ class BoostedWaits:
 
 @dataclass(frozen=True, slots=True)
 class Residuals:
-    """Waits against predictions made without them.
+    """Waits compared with predictions made without them.
 
     Attributes:
         rows: Shape (m,), index of the row.
         score: Shape (m,), (log10 wait − mean) ÷ spread.
-        stands_for: Shape (m,), rows that each stands for.
+        stands_for: Shape (m,), the number of rows that each represents.
     """
 
     rows: NDArray[np.intp]
@@ -119,12 +122,12 @@ class Residuals:
 def fit_boosted_waits(
     inputs: Inputs, log_wait: Floats, is_bound: Flags, alike: Ints, settings: BoostingSettings
 ) -> tuple[BoostedWaits, Residuals]:
-    """Trees grown on waits in the order of time, and how far waits were from predictions made without them.
+    """Grow trees on waits in the order of time; returns them with out-of-sample residuals.
 
     Args:
         inputs: Shape (n, f).
         log_wait: Shape (n,), log10 of seconds.
-        is_bound: Shape (n,), whether the wait is longer than that.
+        is_bound: Shape (n,), whether the true wait is longer than that.
         alike: Shape (n,), equal for jobs of one array.
         settings: How the trees are grown.
     """
@@ -150,7 +153,7 @@ def fit_boosted_waits(
 
 
 def thinned(alike: Ints, most: int, random: np.random.Generator) -> tuple[NDArray[np.intp], Floats]:
-    """At most so many rows of every group, in their order, and the rows that each stands for."""
+    """At most ``most`` rows of every group, in order, and the number of rows each represents."""
     order = random.permutation(len(alike))
     order = order[np.argsort(alike[order], kind="stable")]
     grouped = alike[order]
@@ -167,13 +170,12 @@ def thinned(alike: Ints, most: int, random: np.random.Generator) -> tuple[NDArra
 def _grown(
     inputs: Inputs, target: Floats, rows: NDArray[np.intp], weights: Floats, settings: BoostingSettings, seed: int
 ) -> Any:
-    """Trees for one target."""
     package = xgboost()
     matrix = package.DMatrix(inputs[rows], target[rows], weight=weights, nthread=settings.threads)
     return package.train(settings.parameters(seed), matrix, num_boost_round=settings.rounds)
 
 
 def _mean(models: tuple[Any, ...], inputs: Inputs) -> Floats:
-    """The mean prediction of several models."""
+    """Averages the predictions of several models."""
     each = [np.asarray(trees.inplace_predict(inputs), dtype=np.float64) for trees in models]
     return np.asarray(np.mean(each, axis=0), dtype=np.float64)

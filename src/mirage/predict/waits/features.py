@@ -1,9 +1,9 @@
-"""What accounting tells of a job and its queue at the moment of its submission, from a job table alone.
+"""Features of a job and its queue at its submission, from a job table alone.
 
 The state of the queue is rebuilt from submissions, starts and ends of the table: a job is pending from its submission
-(or the moment when it became eligible) to its start, or to its end where it never started, and running from its start
-to its end. Nothing later than the submission is used: no run time and no end of a job that has not ended, no wait of
-a job that has not started.
+(or the time when it became eligible) to its start, or to its end if it never started, and running from its start to
+its end. Nothing later than the submission is used: no run time or end of a job that has not ended, no wait of a job
+that has not started.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ REQUEST = (
     Feature("hour", "h"),
     Feature("weekday", "d"),
 )
-"""What is asked for, and when; a label is the place of a name in the model's own list, NaN where it is not there."""
+"""The request and its time; a label is the index of a name in the model's own list, NaN if it is not there."""
 
 QUEUE = (
     *(Feature(f"{group}_{name}", unit) for group in ("all", "partition", "user") for name, unit in _STATE.items()),
@@ -62,28 +62,28 @@ QUEUE = (
         )
     ),
 )
-"""What the table tells of the queue at that moment: pending, running, the user's last 24 h, waits that ended lately."""
+"""The queue at that time: pending and running jobs, the user's last 24 h, waits that ended recently."""
 
 FEATURES = (*REQUEST, *QUEUE)
 
 Names = Mapping[str, tuple[str, ...]]
-"""The names of partitions, QOS, accounts and users that a model knows."""
+"""Names of partitions, QOS, accounts and users that a model knows."""
 
 
 def names_of(table: JobTable) -> dict[str, tuple[str, ...]]:
-    """The names that a table holds, by column."""
+    """Returns the names in a table, by column."""
     return {name: getattr(table, name).names for name in LABELS}
 
 
 def waits_at_submission(table: JobTable, names: Names) -> WaitSample:
-    """Every job of a table as it was submitted, with its wait from then, or from when it became eligible.
+    """Returns all jobs at their submission, with their waits from then or from eligibility.
 
     Args:
         table: Jobs in any order; those without a submission are left out.
-        names: The names that labels stand for.
+        names: The names that labels encode.
 
     Returns:
-        The sample in the order of submissions; ``rows_of_sample`` of the same table are its rows.
+        The sample in the order of submissions; its rows are ``rows_of_sample`` of the same table.
     """
     table = table[rows_of_sample(table)]
     asked_s = _asked_s(table)
@@ -105,13 +105,13 @@ def waits_at_submission(table: JobTable, names: Names) -> WaitSample:
 
 
 def rows_of_sample(table: JobTable) -> NDArray[np.intp]:
-    """The rows of a table that a sample is made of, in its order."""
+    """Returns the rows of a table that a sample consists of, in its order."""
     rows = np.flatnonzero(table.submit_s >= 0)
     return rows[np.argsort(_asked_s(table)[rows], kind="stable")]
 
 
 def size_class(partition: Labels, nodes: Ints, names: Names) -> Ints:
-    """Partition × size: one node, 2 to 7, more; names that the model does not know share a partition."""
+    """Partition × size: one node, 2 to 7, more; all unknown partitions share one number."""
     known = names["partition"]
     place = _places(partition, known)
     place = np.where(np.isnan(place), len(known), place).astype(np.int64)
@@ -119,27 +119,27 @@ def size_class(partition: Labels, nodes: Ints, names: Names) -> Ints:
 
 
 def _asked_s(table: JobTable) -> Ints:
-    """The moment from which a job waits for the scheduler alone."""
+    """The time from which a job waits for the scheduler alone."""
     asked_s: Ints = np.maximum(table.submit_s, table.eligible_s)
     return asked_s
 
 
 def _request(table: JobTable, asked_s: Ints, names: Names) -> Floats:
-    """What is asked for and when, shape (n, f)."""
+    """Features of the request and its time, shape (n, f)."""
     numbers = [np.where(values < 0, np.nan, values) for values in (table.limit_s, table.nodes, table.gpus, table.cpus)]
     labels = [_places(getattr(table, name), names[name]) for name in LABELS]
     return np.stack([*numbers, *labels, asked_s % DAY_S / HOUR_S, (asked_s // DAY_S + 3) % 7], axis=1)
 
 
 def _places(labels: Labels, known: tuple[str, ...]) -> Floats:
-    """The place of each name among the known ones, NaN where it is not among them."""
+    """Index of each name among the known ones, NaN if it is not among them."""
     place = {name: k for k, name in enumerate(known)}
     of_code = np.array([place.get(name, np.nan) for name in labels.names] + [np.nan])
     return of_code[labels.codes]  # a missing label has code −1: the last
 
 
 def _queue(table: JobTable, asked_s: Ints, left_s: Ints, started: NDArray[np.bool_]) -> Floats:
-    """The state of the queue as every job finds it, shape (n, f)."""
+    """Features of the queue at the submission of every job, shape (n, f)."""
     n = len(table)
     partition, user = _numbered(table.partition), _numbered(table.user)
     partitions, users = int(partition.max(initial=0)) + 1, int(user.max(initial=0)) + 1
@@ -174,12 +174,12 @@ def _queue(table: JobTable, asked_s: Ints, left_s: Ints, started: NDArray[np.boo
 
 
 def _numbered(labels: Labels) -> Ints:
-    """Codes from 0, missing ones being a name of their own."""
+    """Codes from 0; missing ones get a code of their own."""
     return np.where(labels.codes == MISSING, len(labels.names), labels.codes)
 
 
 def _alike(table: JobTable, asked_s: Ints) -> Ints:
-    """One number for jobs that were submitted within an hour by one user with one request."""
+    """One number for jobs that one user submitted within an hour with one request."""
     columns = (asked_s // HOUR_S, table.user.codes, table.partition.codes, table.nodes, table.limit_s)
     codes = np.zeros(len(table), dtype=np.int64)
     for column in columns:

@@ -1,9 +1,9 @@
-"""QBETS: a bound on the waits of a queue from its own history, with change-point detection.
+"""QBETS: a bound on the waits of a queue from its history, with change-point detection.
 
 Nurmi, Brevik and Wolski, "QBETS: Queue Bounds Estimation from Time Series" (JSSPP 2007). Of n past waits, the k-th
 smallest is an upper bound on quantile q with confidence c for the smallest k with sum over j < k of
-C(n, j) q^j (1 − q)^(n − j) ≥ c. A row of waits above the bound that is too long to be chance says that the queue
-has changed: all but the newest waits are forgotten.
+C(n, j) q^j (1 − q)^(n − j) ≥ c. If too many waits in a row are above the bound to be chance, the queue has changed:
+all but the newest waits are dropped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mirage.job_state import Floats
 
 
 def bound_rank(n: int, quantile: float, confidence: float) -> int | None:
-    """The rank, from 1, of the order statistic that bounds a quantile; None where n waits are too few."""
+    """Rank, from 1, of the order statistic that bounds a quantile; None if n is too small."""
     log_odds = math.log(quantile) - math.log1p(-quantile)
     log_term, below = n * math.log1p(-quantile), 0.0
     for j in range(n):
@@ -28,11 +28,11 @@ def bound_rank(n: int, quantile: float, confidence: float) -> int | None:
 
 
 class Qbets:
-    """The bound on one queue and size class; waits are told in the order in which they became known.
+    """The bound on one queue and size class; waits are added in the order they became known.
 
     Args:
-        quantile: Of the waits that the bound promises to be above.
-        confidence: Of that promise.
+        quantile: The quantile of waits that the bound must be above.
+        confidence: The confidence of the bound.
     """
 
     def __init__(self, quantile: float = 0.95, confidence: float = 0.95) -> None:
@@ -40,12 +40,12 @@ class Qbets:
         self.history: list[float] = []
         self._exceeded = 0
         self._fewest = next(n for n in range(1, 100_000) if bound_rank(n, quantile, confidence) is not None)
-        # so many waits in a row above the bound are rarer than once in twenty, were the bound still right
+        # this number of waits in a row above a correct bound is rarer than once in twenty
         self._too_many = max(1 + math.ceil(math.log(1.0 - confidence) / math.log(1.0 - quantile)), 3)
         self._ranks: dict[int, int] = {}
 
     def bound(self) -> float:
-        """The bound; infinite where the waits known so far are too few."""
+        """Returns the bound; infinite if too few waits are known."""
         n = len(self.history)
         if n < self._fewest:
             return math.inf
@@ -55,7 +55,7 @@ class Qbets:
         return float(np.partition(np.asarray(self.history), rank - 1)[rank - 1])
 
     def tell(self, waits: Floats) -> None:
-        """Waits that became known since the last bound, in their order."""
+        """Add waits that became known since the last bound, in their order."""
         bound = self.bound()
         for wait in waits:
             self.history.append(float(wait))

@@ -1,4 +1,4 @@
-"""The sweep over submissions, starts and ends of a trace that rebuilds the state of the queue at each submission."""
+"""Sweep over a trace that rebuilds the state of the queue at each submission."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SIZES = 24
 
 
 class SweptJobs(NamedTuple):
-    """Jobs in the order in which they are asked for; all arrays of shape (n,).
+    """Jobs in the order of their requests; all arrays have shape (n,).
 
     Attributes:
-        asked_s: From when on a job waits for the scheduler.
+        asked_s: When the job begins to wait for the scheduler.
         left_s: When it left the queue, started or not.
-        end_s: When it ended; beyond all times where it did not start.
-        started: 1 where it started.
+        end_s: When it ended; beyond all times if it did not start.
+        started: 1 if it started.
         by_left: The rows in the order of ``left_s``.
         by_end: The rows in the order of ``end_s``.
         nodes: Its nodes.
@@ -45,14 +45,14 @@ class SweptJobs(NamedTuple):
 
 
 class QueueSums(NamedTuple):
-    """Running sums over jobs, by group; they begin at zero.
+    """Running sums over jobs, by group; initially zero.
 
     Attributes:
         pending: Shape (1 + p + u, 3), of all, of a partition, of a user: jobs, nodes, node seconds of limit.
-        running: The same of running jobs; the third is the sum of nodes × the moment when the limit runs out.
+        running: As ``pending``, of running jobs; the third is the sum of nodes × the time when the limit runs out.
         by_size: Shape (p, SIZES, 3), of pending jobs of a partition by size.
         waits: Shape (p + p · SIZES + u, h, 2), fading sums of log10 waits, and of ones.
-        last_start_s: Shape (p + p · SIZES + u,), when a job of the group started last; 0 before the first.
+        last_start_s: Shape (p + p · SIZES + u,), when a job of the group last started; 0 before the first.
         day: Shape (u, 2), jobs and node seconds that a user submitted in the last 24 h.
     """
 
@@ -66,9 +66,9 @@ class QueueSums(NamedTuple):
 
 @kernel()
 def sweep(jobs: SweptJobs, sums: QueueSums, half_lives_s: Floats, out: Floats) -> None:
-    """Fill ``out`` with the state of the queue as every job finds it.
+    """Fill ``out`` with the state of the queue at the submission of every job.
 
-    Only what happened in an earlier second than a job's submission, and jobs submitted before it, are part of it.
+    It includes only events in earlier seconds than the job's submission, and jobs submitted before it.
 
     Args:
         jobs: The trace.
@@ -104,7 +104,7 @@ def sweep(jobs: SweptJobs, sums: QueueSums, half_lives_s: Floats, out: Floats) -
 
 @kernel()
 def _queue(jobs: SweptJobs, sums: QueueSums, job: int, sign: int) -> None:
-    """Count a job among the pending ones, or no longer."""
+    """Add a job to the pending ones, or remove it."""
     nodes, node_s = sign * jobs.nodes[job], sign * jobs.nodes[job] * jobs.limit_s[job]
     partition = jobs.partition[job]
     for g in (0, 1 + partition, 1 + len(sums.by_size) + jobs.user[job]):
@@ -118,7 +118,7 @@ def _queue(jobs: SweptJobs, sums: QueueSums, job: int, sign: int) -> None:
 
 @kernel()
 def _run(jobs: SweptJobs, sums: QueueSums, job: int, sign: int) -> None:
-    """Count a job among the running ones, or no longer."""
+    """Add a job to the running ones, or remove it."""
     for g in (0, 1 + jobs.partition[job], 1 + len(sums.by_size) + jobs.user[job]):
         sums.running[g, 0] += sign
         sums.running[g, 1] += sign * jobs.nodes[job]
@@ -127,7 +127,7 @@ def _run(jobs: SweptJobs, sums: QueueSums, job: int, sign: int) -> None:
 
 @kernel()
 def _leave(jobs: SweptJobs, sums: QueueSums, half_lives_s: Floats, job: int) -> None:
-    """Take a job out of the queue; where it started, remember its wait."""
+    """Remove a job from the queue; if it started, record its wait."""
     _queue(jobs, sums, job, -1)
     if not jobs.started[job]:
         return
@@ -145,7 +145,7 @@ def _leave(jobs: SweptJobs, sums: QueueSums, half_lives_s: Floats, job: int) -> 
 
 @kernel()
 def _tell_queue(jobs: SweptJobs, sums: QueueSums, job: int, out: Floats) -> int:
-    """Write pending and running jobs by group; the answer is the next column."""
+    """Write pending and running jobs by group; returns the next column."""
     now, partition, column = jobs.asked_s[job], jobs.partition[job], 0
     for g in (0, 1 + partition, 1 + len(sums.by_size) + jobs.user[job]):
         out[job, column] = sums.pending[g, 0]
@@ -163,7 +163,7 @@ def _tell_queue(jobs: SweptJobs, sums: QueueSums, job: int, out: Floats) -> int:
 
 @kernel()
 def _tell_waits(jobs: SweptJobs, sums: QueueSums, job: int, out: Floats, column: int) -> None:
-    """Write recent waits by group, and how long ago a job of the group started."""
+    """Write recent waits by group, and the time since a job of the group last started."""
     partition, partitions = jobs.partition[job], len(sums.by_size)
     by_size = partitions + partition * SIZES + jobs.size[job]
     halves = sums.waits.shape[1]

@@ -1,7 +1,7 @@
-"""Waits predicted in the order of time, each from what was known at that moment: rolling origin.
+"""Waits predicted in the order of time, each from what was known before: rolling origin.
 
-Every step (a day, say) all waits that are asked for in it are predicted by the same model, from waits known at the
-beginning of the step. Every few steps the trees are grown anew; the calibration is made anew at every step.
+In every step (a day, say) all its waits are predicted by the same model, from waits known at the beginning of the step.
+Every few steps the trees are grown again; the calibration is renewed at every step.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mirage.predict.waits.boosted_waits import BoostedWaits, BoostingSettings, f
 from mirage.predict.waits.sample import WaitSample
 
 LEVELS = np.array([0.025, 0.05, 0.1, 0.175, 0.25, 0.325, 0.4, 0.5, 0.6, 0.675, 0.75, 0.825, 0.9, 0.95, 0.975])
-"""Levels of the quantiles that are kept; 50, 80 and 95 % intervals are among them."""
+"""Levels of the stored quantiles; 50, 80 and 95 % intervals are among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,9 @@ class RollingSettings:
     """How a stream of predictions is made.
 
     Attributes:
-        step_s: Waits asked for within so long are predicted from what was known at the beginning.
-        refit_s: The trees are grown anew so often.
-        boosting: How.
+        step_s: Waits requested within this time are predicted from what was known at its beginning.
+        refit_s: Time between two fits of the trees.
+        boosting: How trees are grown.
         calibration: How fast the past fades.
     """
 
@@ -47,10 +47,10 @@ class RollingForecast:
     Attributes:
         first: Index of the first row that was predicted.
         mean: Shape (m,), expected log10 of the waits in seconds.
-        spread: Shape (m,), expected distance from it.
+        spread: Shape (m,), expected absolute distance from it.
         levels: Shape (k,).
         quantiles: Shape (m, k), quantiles of log10 of the waits.
-        asked: Shape (k,), the levels that were asked for in the last step so that the promised ones hold.
+        asked: Shape (k,), the levels used in the last step so that the nominal ones hold.
     """
 
     first: int
@@ -68,22 +68,22 @@ def rolling_forecast(
     *,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> RollingForecast:
-    """The waits asked for from ``begin_s`` on, each predicted from what was known at the beginning of its step.
+    """Predict waits from ``begin_s`` on, each from what was known when its step began.
 
     Args:
-        sample: Waits, in the order in which they are asked for.
+        sample: Waits, in the order of their requests.
         begin_s: The first step begins here.
         settings: How often, and how.
-        progress: Told after every step how many of how many rows are predicted.
+        progress: Called after every step with the number of predicted rows and of all rows.
 
     Raises:
-        ValueError: Nothing was asked for before ``begin_s``.
+        ValueError: No wait was requested before ``begin_s``.
     """
     settings = settings or RollingSettings()
     first = int(np.searchsorted(sample.asked_s, begin_s))
     if first == 0 or first == len(sample):
         raise ValueError(
-            f"{first:,} of {len(sample):,} waits were asked for before {begin_s}: nothing to learn or judge"
+            f"{first:,} of {len(sample):,} waits were requested before {begin_s}: nothing to learn or judge"
         )
     state = _Stream(sample, first, settings)
     end_s = int(sample.asked_s[-1])
@@ -98,7 +98,7 @@ def rolling_forecast(
 
 
 class _Stream:
-    """What is known and promised so far; arrays are as long as the sample."""
+    """What is known and predicted up to now; arrays are as long as the sample."""
 
     def __init__(self, sample: WaitSample, first: int, settings: RollingSettings) -> None:
         self.sample, self.settings, self.first = sample, settings, first
@@ -108,7 +108,7 @@ class _Stream:
         self.levels = AdaptiveLevels(LEVELS, settings.calibration.rate)
         self.trees: BoostedWaits | None = None
         self.grown_s = 0
-        self.scored = np.zeros(0, dtype=np.intp)  # rows whose scores count
+        self.scored = np.zeros(0, dtype=np.intp)  # rows with scores that count
         self.weight = np.zeros(0)  # of each of them
         self.last: slice | None = None
 
@@ -139,7 +139,7 @@ class _Stream:
         self.last = rows
 
     def _grow(self, log_wait: Floats, is_bound: Flags, now_s: int) -> None:
-        """Grow the trees anew; at first, score what they learnt from by residuals that they had not seen."""
+        """Grow the trees again; the first time, score their training rows out of sample."""
         known = len(log_wait)
         fresh = self.trees is None
         self.trees, residuals = fit_boosted_waits(
@@ -153,7 +153,7 @@ class _Stream:
             self._score(rows)
 
     def _score(self, rows: NDArray[np.intp]) -> None:
-        """From now on, let the scores of these rows count; of an array, a few dozen, with less weight than all."""
+        """From now on, count the scores of these rows; of an array, a few dozen, with less weight."""
         alike = self.sample.alike[rows]
         kept, stands_for = thinned(alike, self.settings.boosting.of_alike, np.random.default_rng(0))
         weight = weights_of_alike(alike[kept], stands_for, self.settings.calibration.together)

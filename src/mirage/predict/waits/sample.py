@@ -1,4 +1,4 @@
-"""Jobs whose wait was asked for, and what was known about their waits at any later moment."""
+"""Jobs with waits to predict, and what was known about these waits at any later time."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from mirage.job_state import Floats, Ints
 from mirage.predict.model_file import Feature
 
 SHORTEST_S = 1.0
-"""Shorter waits count as this long, since logarithms are taken."""
+"""Shorter waits count as this, because logarithms are taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitSample:
-    """Waits and what was known when they were asked for, one row a job.
+    """Waits and what was known when they were predicted, one row per job.
 
     Attributes:
-        asked_s: Shape (n,), the moment of the prediction, ascending.
-        waited_s: Shape (n,), seconds from then until the job started, or was last seen waiting.
-        started: Shape (n,), whether it started then; jobs that were withdrawn, or wait to this day, did not.
-        inputs: Shape (n, f), what was known then; NaN where it was not.
+        asked_s: Shape (n,), the time of the prediction, ascending.
+        waited_s: Shape (n,), seconds from then until the job started, or was last observed waiting.
+        started: Shape (n,), whether it started then; jobs that were withdrawn, or still wait, did not.
+        inputs: Shape (n, f), what was known then; NaN if unknown.
         features: The f columns.
         size_class: Shape (n,), partition × size of the request, numbered from 0.
-        alike: Shape (n,), jobs of one number were submitted together by one user with one request, as arrays are.
+        alike: Shape (n,), jobs with one number were submitted together by one user with one request, as arrays are.
     """
 
     asked_s: Ints
@@ -41,7 +41,7 @@ class WaitSample:
         if self.inputs.shape != (len(self.asked_s), len(self.features)):
             raise ValueError(f"inputs of shape {self.inputs.shape} for {len(self)} rows, {len(self.features)} features")
         if np.any(np.diff(self.asked_s) < 0):
-            raise ValueError("the rows must be in the order of the moments at which the waits are asked for")
+            raise ValueError("the rows must be in the order in which the waits are requested")
 
     def __len__(self) -> int:
         return len(self.asked_s)
@@ -59,11 +59,11 @@ class WaitSample:
         )
 
     def known_at(self, now_s: int) -> tuple[Floats, NDArray[np.bool_]]:
-        """What a look at ``now_s`` tells of every job asked for before.
+        """Returns what is known at ``now_s`` about every job requested before.
 
         Returns:
             log10 of the waits in seconds, and whether they are only lower bounds, because the job still waits or was
-            withdrawn; both of shape (m,) for the first m rows, those asked for before ``now_s``.
+            withdrawn; both of shape (m,) for the first m rows, those requested before ``now_s``.
         """
         rows = int(np.searchsorted(self.asked_s, now_s))
         age_s = now_s - self.asked_s[:rows]

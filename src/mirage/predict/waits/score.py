@@ -1,4 +1,4 @@
-"""Figures of merit of predicted waits: errors of the point, coverage and width of the intervals."""
+"""Accuracy figures of predicted waits: point errors, coverage and width of intervals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirage.duration import HOUR_S, MINUTE_S
 from mirage.job_state import Floats
 
 INTERVALS = (0.5, 0.8, 0.95)
-"""Shares of waits that the intervals promise to hold."""
+"""Nominal shares of waits inside the intervals."""
 
 BANDS = {
     "under 10 min": (0.0, 10.0 * MINUTE_S),
@@ -48,7 +48,7 @@ def point_figures(log_wait: Floats, predicted: Floats) -> dict[str, float]:
 
 
 def interval(quantiles: Floats, levels: Floats, share: float) -> tuple[Floats, Floats]:
-    """The ends of the central interval that promises to hold a share of the waits.
+    """Returns the ends of the central interval with a nominal share of the waits.
 
     Args:
         quantiles: Shape (n, k).
@@ -56,7 +56,7 @@ def interval(quantiles: Floats, levels: Floats, share: float) -> tuple[Floats, F
         share: In (0, 1).
 
     Raises:
-        ValueError: Those levels are not among them.
+        ValueError: One of these levels is missing.
     """
     ends = []
     for level in ((1.0 - share) / 2.0, (1.0 + share) / 2.0):
@@ -103,7 +103,7 @@ def coverage_by(
 
 
 def spearman(first: Floats, second: Floats) -> float:
-    """Rank correlation, ties sharing their mean rank; 0 where either is constant."""
+    """Rank correlation, ties share their mean rank; 0 if either is constant."""
     x, y = _ranks(first), _ranks(second)
     x, y = x - x.mean(), y - y.mean()
     size = float(np.sqrt((x @ x) * (y @ y)))

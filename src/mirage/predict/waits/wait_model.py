@@ -1,4 +1,4 @@
-"""The wait model: a range for the wait of a job, from accounting alone; trained, saved, loaded, asked."""
+"""The wait model: a range for a job's wait, from accounting alone."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from mirage.trace.table import JobTable
 KIND = "waits"
 SCHEMA = 1
 FEWEST_JOBS = 500
-"""A trace of fewer jobs is refused: nothing could be held out of it."""
+"""A trace of fewer jobs is refused: none could be held out."""
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class WaitModel:
-    """Quantiles of queue waits, from features of the job and of what accounting tells of its queue.
+    """Quantiles of queue waits, from features of the job and of its queue in accounting.
 
     Attributes:
-        card: What it was trained on, and how well it did on later jobs.
+        card: What it was trained on, and its accuracy on later jobs.
         boosted: The trees.
         scores: Shape (c + 1, k), quantiles of (log10 wait − mean) ÷ spread by size class, those of all at the end.
     """
@@ -44,19 +44,19 @@ class WaitModel:
 
     @property
     def names(self) -> Names:
-        """The partitions, QOS, accounts and users that the model knows, in the order of their numbers."""
+        """Partitions, QOS, accounts and users that the model knows, in the order of their numbers."""
         return {name: tuple(self.card.settings["names"][name]) for name in LABELS}
 
     def sample(self, table: JobTable) -> WaitSample:
-        """Every job of a table as it was submitted, with the features that the model asks for."""
+        """Every job of a table as it was submitted, with the features that the model needs."""
         return waits_at_submission(table, self.names)
 
     def waits_of_next_s(self, accounts: JobTable, job: JobTable, levels: ArrayLike) -> Floats:
         """Quantiles of the wait of a job that is not submitted yet.
 
         Args:
-            accounts: What sacct tells of the last days.
-            job: The job, one row: what it asks for, with the present as its submission.
+            accounts: sacct's rows of the last days.
+            job: The job, one row: its request, with the present as its submission.
             levels: Shape (k,), from 0.025 to 0.975.
 
         Returns:
@@ -80,16 +80,16 @@ class WaitModel:
             Shape (n, k), in seconds.
 
         Raises:
-            ConfigurationError: A level is out of that range, or there are more or fewer features.
+            ConfigurationError: A level is out of that range, or the number of features is wrong.
         """
         wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64))
         if wanted.min() < LEVELS[0] or wanted.max() > LEVELS[-1]:
             raise ConfigurationError(
-                f"levels {wanted} of quantiles; this model tells those from {LEVELS[0]} to {LEVELS[-1]}"
+                f"levels {wanted} of quantiles; this model has those from {LEVELS[0]} to {LEVELS[-1]}"
             )
         if features.ndim != 2 or features.shape[1] != len(self.card.features):
             raise ConfigurationError(
-                f"features of shape {features.shape}; this model asks for {len(self.card.features)}, see its card"
+                f"features of shape {features.shape}; this model needs {len(self.card.features)}, see its card"
             )
         last = len(self.scores) - 1
         which = np.full(len(features), last) if size_class is None else np.minimum(size_class, last)
@@ -98,7 +98,7 @@ class WaitModel:
         return np.asarray(10.0 ** (mean[:, None] + spread[:, None] * of_class[which]), dtype=np.float64)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, whole or not at all.
+        """Write the model to a file, completely or not at all.
 
         Raises:
             OSError: The file cannot be written.
@@ -107,7 +107,7 @@ class WaitModel:
 
 
 def load_wait_model(path: str | os.PathLike[str]) -> WaitModel:
-    """The wait model of a file.
+    """Returns the wait model in a file.
 
     Raises:
         ConfigurationError: The extra ``predict`` is not installed.
@@ -120,7 +120,7 @@ def load_wait_model(path: str | os.PathLike[str]) -> WaitModel:
     except (KeyError, TypeError) as error:
         raise ModelFileError(f"{path} lacks {error} of a wait model; train it again") from error
     if not whole or content.card.features != FEATURES:
-        raise ModelFileError(f"{path} asks for other features than this version computes; train it again")
+        raise ModelFileError(f"{path} needs other features than this version computes; train it again")
     return model
 
 
@@ -131,7 +131,7 @@ class HeldOut:
     Attributes:
         sample: All jobs.
         forecast: The predictions of the last ones.
-        judged: Shape (m,), which of those have started, and can be judged.
+        judged: Shape (m,), which of these have started and can be judged.
     """
 
     sample: WaitSample
@@ -139,7 +139,7 @@ class HeldOut:
     judged: NDArray[np.bool_]
 
     def figures(self) -> dict[str, float]:
-        """Figures of merit of the predictions."""
+        """Returns accuracy figures of the predictions."""
         log_wait = self.log_wait
         median = self.forecast.quantiles[self.judged][:, np.searchsorted(self.forecast.levels, 0.5)]
         found = point_figures(log_wait, median)
@@ -148,18 +148,18 @@ class HeldOut:
 
     @property
     def log_wait(self) -> Floats:
-        """Shape (j,), log10 of the waits that are judged."""
+        """Returns log10 of the judged waits, shape (j,)."""
         return np.log10(np.maximum(self.sample.waited_s[self.forecast.first :][self.judged], 1.0))
 
 
 def hold_out(sample: WaitSample, share: float, settings: RollingSettings, progress: Progress) -> HeldOut:
-    """The last jobs of a sample, predicted in the order of time.
+    """Predict the last jobs of a sample in the order of time.
 
     Args:
-        sample: Waits in the order in which they are asked for.
-        share: Of the time that the sample spans.
+        sample: Waits in the order of their requests.
+        share: Share of the sample's time span that is held out.
         settings: How often trees are grown, and how.
-        progress: Told how many of how many jobs are predicted.
+        progress: Called with the number of predicted jobs and of all jobs.
 
     Raises:
         ConfigurationError: The sample spans no time.
@@ -183,14 +183,14 @@ def train_wait_model(
     settings: RollingSettings | None = None,
     progress: Progress = lambda done, total: None,
 ) -> WaitModel:
-    """A wait model of all jobs of a table; its card tells how one trained on the earlier did on the last.
+    """Train a wait model on all jobs of a table; its card holds figures on held-out last jobs.
 
     Args:
         table: Jobs in any order.
-        trace: Where they are from.
-        share: Of the time of the trace that is held out for the figures.
-        settings: How often trees are grown anew in the hold-out, and how.
-        progress: Told how many of how many held-out jobs are predicted.
+        trace: Its name.
+        share: Share of the trace's time span that is held out for the figures.
+        settings: How often trees are grown again in the hold-out, and how.
+        progress: Called with the number of predicted and of all held-out jobs.
 
     Raises:
         ConfigurationError: Fewer than 500 jobs of the table have a submission and a start, all were submitted at
