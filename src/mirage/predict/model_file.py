@@ -1,4 +1,4 @@
-"""Model files: arrays and boosted trees in one safetensors file, with a card in its header.
+"""Model files: arrays and boosted trees in one safetensors file, with a header card.
 
 Nothing in such a file is unpickled or executed: it holds numbers, text in JSON, and trees in XGBoost's UBJ
 (`mirage.predict.boosted_trees`) as an array of bytes. Other programs that read safetensors find the card under the key

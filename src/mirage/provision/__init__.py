@@ -1,1 +1,1 @@
-"""When do I ask for the next link? Chains, their provisioners, and how these are judged."""
+"""Provisioning: chains, policies that submit the next link, and their evaluation."""

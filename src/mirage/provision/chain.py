@@ -15,7 +15,7 @@ LOADS = (LIGHT, "medium", "heavy")
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One job of a chain, as every link of it is.
+    """One job of a chain; all links of a chain are alike.
 
     Attributes:
         nodes: Whole nodes.
@@ -27,7 +27,7 @@ class Link:
 
 
 def load_class(reactive_x_s: float) -> str:
-    """``light``, ``medium`` or ``heavy``, by what a reactive chain would have suffered."""
+    """Returns ``light``, ``medium`` or ``heavy``, by the interruption of a reactive chain."""
     if reactive_x_s <= LIGHT_S:
         return LIGHT
     return "medium" if reactive_x_s <= HEAVY_S else "heavy"

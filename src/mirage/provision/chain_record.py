@@ -19,9 +19,9 @@ class LinkRecord:
         number: 0 for the first.
         job: Its id in the simulation.
         started_s: ``MISSING`` if it had not started by the horizon.
-        ends_s: When its limit ends it; ``MISSING`` as well.
-        held_s: From when on it stood in the queue held back, before ``submitted_s``; ``MISSING`` if it never was.
-        ready_s: From when on it served; ``MISSING`` where it serves from its start.
+        ends_s: When its limit ends it; ``MISSING`` likewise.
+        held_s: When it was queued and held, before ``submitted_s``; ``MISSING`` if it never was.
+        ready_s: When it began to serve; ``MISSING`` if it serves from its start.
     """
 
     number: int
@@ -34,20 +34,20 @@ class LinkRecord:
 
     @property
     def serves_s(self) -> int:
-        """From when on it serves: from its readiness where that is known to be later than its start."""
+        """When it begins to serve: at its readiness if that is later than its start."""
         return max(self.started_s, self.ready_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a policy said, and why.
+    """Decision of a policy, and its reason.
 
     Attributes:
         link: Number of the link that ran.
-        remaining_s: What was left of it.
+        remaining_s: Remaining time of that link.
         submits: Whether the next link was submitted then.
         reason: The reasons of the plan's actions.
-        estimate: What the policy expected, units in the names.
+        estimate: What the policy expected; names include units.
     """
 
     now_s: int
@@ -60,16 +60,16 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """From one link to the next.
+    """Hand-over from one link to the next.
 
     Attributes:
         link: Number of the link that ended.
-        ended_s: When.
-        x_s: Readiness of the next minus this end where that is positive: an interruption. Else its start minus this
-            end, negative: an overlap. Up to the horizon if the next had not started by then.
-        open: Whether it had not.
+        ended_s: When it ended.
+        x_s: Readiness of the next minus this end if positive: an interruption. Otherwise its start minus this end,
+            negative: an overlap. Up to the horizon if the next had not started by then.
+        open: Whether the next had not started by the horizon.
         following: Number of the next; ``MISSING`` while it has not started.
-        overlap_s: How long both held nodes.
+        overlap_s: Time during which both held nodes.
     """
 
     link: int
@@ -82,14 +82,14 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class ChainRun:
-    """What became of a chain between its first submission and the horizon.
+    """History of a chain between its first submission and the horizon.
 
-    It is interrupted while no link serves: from the end of one until the next is ready. It is held twice while two
-    links hold nodes, whether the second serves or still loads. The wait for the first link is neither, and neither is
-    what comes after the last link that was wanted.
+    It is interrupted while no link serves: from the end of one until the next is ready. Nodes are held twice while two
+    links hold nodes, whether the second serves or still loads. Neither includes the wait for the first link, nor
+    anything after the last link that was wanted.
 
     Attributes:
-        stopped_s: From when on no link was wanted; ``MISSING`` while one is.
+        stopped_s: When links were no longer wanted; ``MISSING`` while they are.
     """
 
     link: Link
@@ -101,9 +101,9 @@ class ChainRun:
 
     @property
     def hand_overs(self) -> tuple[HandOver, ...]:
-        """Every end of a link before the horizon and what followed it; what overlaps there is counted whole.
+        """Every end of a link before the horizon and the link after it; overlaps count in full.
 
-        A link that is outlived by the one before it hands nothing over: it has held that much twice, and no more.
+        A link that ends before its predecessor hands nothing over: its nodes were held twice, and no more.
         """
         found, covered_s = [], MISSING
         for last, following in zip(self.links, (*self.links[1:], None)):
@@ -123,7 +123,7 @@ class ChainRun:
         return tuple(found)
 
     def _wanted_until_s(self, instant_s: int) -> int:
-        """An instant, or the earlier one from which on no link was wanted."""
+        """Returns an instant, or the earlier time from which no link was wanted."""
         return instant_s if self.stopped_s == MISSING else min(instant_s, self.stopped_s)
 
     @property
@@ -133,7 +133,7 @@ class ChainRun:
 
     @property
     def interruption_s(self) -> int:
-        """Time in which no link served, the wait for the first one not counted."""
+        """Time in which no link served, without the wait for the first one."""
         return sum(max(h.x_s, 0) for h in self.hand_overs)
 
     @property
@@ -150,11 +150,11 @@ class ChainRun:
         return 1 - self.interruption_s / alive_s if alive_s > 0 else 0.0
 
     def after(self, link: int) -> LinkRecord | None:
-        """What followed the link of a number, if anything did."""
+        """Returns the link after the link of a given number, if there is one."""
         return next((following for last, following in pairwise(self.links) if last.number == link), None)
 
     def cost(self, cost: Cost) -> float:
-        """What all hand-overs cost."""
+        """Total cost of all hand-overs."""
         return float(sum(float(cost.of(float(h.x_s))) for h in self.hand_overs))
 
     @property

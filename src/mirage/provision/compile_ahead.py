@@ -1,4 +1,4 @@
-"""Compiling all kernels ahead: the engine, each discipline, what-if forecasts, and changes to single jobs."""
+"""Compile all kernels in advance: engine, disciplines, what-if forecasts, job changes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class NotCompiled(Exception):
 
 
 def parts_named(disciplines: Iterable[str] = ()) -> list[str]:
-    """What is to be compiled, the engine first; by default everything.
+    """Returns the parts to compile, the engine first; by default all.
 
     Args:
         disciplines: Names of disciplines, ``what-if`` among them.
 
     Raises:
-        UnknownName: There is no such discipline.
+        UnknownName: A discipline is unknown.
     """
     names = list(dict.fromkeys(disciplines))
     for name in names:
@@ -38,7 +38,7 @@ def parts_named(disciplines: Iterable[str] = ()) -> list[str]:
 
 
 def use(part: str) -> None:
-    """Do once, on a tiny cluster, everything that a part is compiled for."""
+    """Run once, on a tiny cluster, everything that a part is compiled for."""
     special: dict[str, Callable[[], None]] = {ENGINE: _use_engine, FORECASTS: _use_forecasts, CHANGES: _use_changes}
     if part in special:
         special[part]()
@@ -49,12 +49,12 @@ def use(part: str) -> None:
 
 
 def compile_ahead(parts: list[str], processes: int = PROCESSES, use: Callable[[str], None] = use) -> Iterator[str]:
-    """Compile parts and leave them in the cache; each is named when it is done.
+    """Compile parts into the cache; yields each part when it is done.
 
     Args:
-        parts: As ``parts_named`` says.
-        processes: How many at once; the engine comes first, as all others need it.
-        use: Does everything that a part is compiled for, in any process.
+        parts: As returned by ``parts_named``.
+        processes: Number of processes; the engine is compiled first, because all others need it.
+        use: Runs everything that a part is compiled for, in any process.
     """
     use(parts[0])
     yield parts[0]
@@ -72,7 +72,12 @@ def compile_ahead(parts: list[str], processes: int = PROCESSES, use: Callable[[s
 
 
 def are_compiled(parts: Iterable[str], use: Callable[[str], None] = use) -> bool:
-    """Whether all kernels of some parts are in the cache; ``use`` does everything that a part is compiled for."""
+    """Whether all kernels of some parts are in the cache.
+
+    Args:
+        parts: The parts.
+        use: Runs everything that a part is compiled for.
+    """
     try:
         with told(_refuse):
             for part in parts:

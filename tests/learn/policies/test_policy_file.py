@@ -222,13 +222,13 @@ def test_outside_its_training_a_held_link_is_decided_as_what_if_does(model):
 def test_what_cannot_tell_of_a_held_link_is_refused_as_a_rule_of_holds(data, tmp_path):
     train_policy({1: HISTORY_ONLY}, data, SLICES, Said("made-up"), SETTINGS).save(tmp_path / "old")
     for name in (f"{tmp_path}/old", "average"):
-        with pytest.raises(ConfigurationError, match="cannot tell what a held link would do; name the file of a model"):
+        with pytest.raises(ConfigurationError, match="cannot know what a held link would do; name the file of a model"):
             make_policy(f"holds:by={name}")
     with pytest.raises(ModelFileError, match="no such file"):
         make_policy(f"holds:by={tmp_path}/none")
     with pytest.raises(ConfigurationError, match="has second thoughts itself"):
         make_policy("holds:by=holds:bank=yes")
-    with pytest.raises(ConfigurationError, match="futures, tie would say how what-if decides"):
+    with pytest.raises(ConfigurationError, match="futures, tie would only configure what-if"):
         make_policy("holds:tie=0:futures=8:by=what-if")
     with pytest.raises(ConfigurationError, match="got 'by='"):
         make_policy("holds:by=")

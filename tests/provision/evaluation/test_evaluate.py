@@ -208,7 +208,7 @@ def test_a_policy_that_wants_to_be_left_alone_is(busy_setting):
             ["reactive"],
             {"begin_s": 2**40},
             ConfigurationError,
-            "trace: beyond the year 9999, .*: begin earlier, or ask",
+            "trace: beyond the year 9999, .*: begin earlier, or request",
         ),
         (["reactive"], {"windows": 0}, ConfigurationError, "at least one window"),
         (["reactive"], {"begin_s": -10 * DAY_S}, ConfigurationError, "begins before the trace"),

@@ -130,7 +130,7 @@ def test_words_say_how_and_warn_where_a_stretch_is_short() -> None:
         "95 %, from 4 stretches of 6.5 d (jackknife, Student's t, Hall's correction for skew)"
     )
     assert every_four_hours(12).words.endswith("; too narrow: loads last longer than such a stretch")
-    assert every_four_hours(3).words.startswith("none: they need windows over 4 days")
+    assert every_four_hours(3).words.startswith("none: the windows span less than 4 days")
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,11 @@
 
     env = gymnasium.make("mirage.provision.environment.chain_env:mirage/Chain-v1")
 
-(gymnasium imports what stands before the colon, and importing this module registers the environment).
+(gymnasium imports the module before the colon, and importing this module registers the environment).
 
 Observation: the last ``history`` snapshots, shape (history, 42), float32, oldest first. Action: 0 wait, 1 submit.
-Reward: 0 while waiting, minus the cost of the hand-over in hours when the link is submitted. The episode terminates
-then; at the end of the present link it is submitted whatever the action. ``info`` at the end: ``x_h`` (hours,
+Reward: 0 while waiting, minus the cost of the hand-over in hours when the link is submitted. The episode then
+terminates; at the end of the present link it is submitted whatever the action. ``info`` at the end: ``x_h`` (hours,
 positive interruption, negative overlap), ``reactive_x_h`` and ``best_x_h`` of the episode.
 """
 
@@ -42,7 +42,10 @@ Observations = NDArray[np.float32]
 
 @lru_cache(maxsize=4)
 def builtin_episode_table(link_nodes: int = 1, windows: int = 42, history: int = 1, seed: int = 0) -> EpisodeTable:
-    """Episodes on the built-in ``lonestar6-like`` workload: one every four hours after two weeks of warm-up."""
+    """Episodes on the built-in ``lonestar6-like`` workload.
+
+    There is one episode every four hours, after two weeks of warm-up.
+    """
     warm_up_days = 14
     model = load_builtin("lonestar6-like")
     table = generate_workload(model, days=warm_up_days + windows / 6 + 10, seed=seed)
@@ -53,7 +56,7 @@ def builtin_episode_table(link_nodes: int = 1, windows: int = 42, history: int =
 
 
 class _Episodes:
-    """What both environments share: spaces, and the outcomes of many episodes at once."""
+    """Common part of both environments: spaces, and the outcomes of many episodes at once."""
 
     def __init__(self, table: EpisodeTable, cost: Cost) -> None:
         self.table, self.cost = table, cost
@@ -63,7 +66,7 @@ class _Episodes:
         self._back = np.arange(table.history)
 
     def seen(self, episode: Ints, decision: Ints) -> Observations:
-        """Shape (n, history, 42): what is seen at these decisions."""
+        """Observations at these decisions, shape (n, history, 42)."""
         seen: Observations
         if self.table.history == 1:
             seen = self.table.seen[episode, decision][:, None, :]
@@ -72,12 +75,12 @@ class _Episodes:
         return seen
 
     def submit(self, episode: Ints, decision: Ints) -> tuple[NDArray[np.float64], Ints]:
-        """Rewards and outcomes (seconds), shape (n,), of submitting at these decisions."""
+        """Rewards and outcomes (seconds) of submitting at these decisions, shape (n,) each."""
         x_s = self.table.outcome_s[episode, decision]
         return -self.cost.of(x_s.astype(np.float64)), x_s
 
     def best_s(self, episode: int) -> int:
-        """The outcome of the cheapest decision of an episode."""
+        """Outcome of the cheapest decision of an episode."""
         outcome_s = self.table.outcome_s[episode, : self.table.decisions[episode]]
         return int(outcome_s[np.argmin(self.cost.of(outcome_s.astype(np.float64)))])
 
@@ -87,11 +90,11 @@ def _prepare(table: EpisodeTable | None, cost: Cost | None, builtin: dict[str, A
 
 
 class ChainEnv(gym.Env[Observations, np.int64]):
-    """One hand-over after another.
+    """Environment of single hand-overs, one after another.
 
     Args:
-        table: Episodes to play; by default on the built-in workload.
-        cost: What an hour of interruption and of overlap costs.
+        table: Episodes to play; by default those of the built-in workload.
+        cost: Cost of an hour of interruption and of overlap.
         builtin: ``link_nodes``, ``windows``, ``history``, ``seed`` of the built-in table.
     """
 
@@ -113,7 +116,7 @@ class ChainEnv(gym.Env[Observations, np.int64]):
         return self._seen(), {"episode": self._episode}
 
     def step(self, action: np.int64) -> tuple[Observations, float, bool, bool, dict[str, Any]]:
-        """Wait or submit."""
+        """Wait or submit; the last decision always submits."""
         table = self.episodes.table
         last = int(table.decisions[self._episode]) - 1
         if action == WAIT and self._decision < last:
@@ -137,10 +140,10 @@ class ChainEnv(gym.Env[Observations, np.int64]):
 
 
 class ChainVectorEnv(VectorEnv[Observations, Ints, Any]):
-    """Many hand-overs at once; each begins anew in the step after its end (``NEXT_STEP``).
+    """Many hand-overs at once; each starts again in the step after its end (``NEXT_STEP``).
 
     Args:
-        num_envs: How many.
+        num_envs: Number of hand-overs.
         table: As ``ChainEnv``.
         cost: As ``ChainEnv``.
         builtin: As ``ChainEnv``.

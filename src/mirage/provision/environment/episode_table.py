@@ -1,7 +1,7 @@
-"""Table of episodes: what was seen at every decision, and its outcome, as arrays.
+"""Table of episodes: the observation at every decision, and its outcome, as arrays.
 
-Waiting changes nothing about the cluster, so an episode is a table: one row a decision, with what was seen and the
-exact outcome of submitting then. An environment that looks it up is the simulator itself, only played beforehand.
+Waiting changes nothing about the cluster, so an episode is a table: one row per decision, with the observation and the
+exact outcome of submitting then. An environment that reads this table is equivalent to the simulator itself.
 """
 
 from __future__ import annotations
@@ -30,13 +30,12 @@ class EpisodeTable:
     """Episodes of one link size, padded to the longest.
 
     Attributes:
-        seen: Shape (episodes, history − 1 + decisions, 42): row ``history − 1 + k`` is what decision k sees; the rows
-            before the
-            first decision are the past that it may look back on.
+        seen: Shape (episodes, history − 1 + decisions, 42): row ``history − 1 + k`` is the observation at decision k;
+            the rows before the first decision are the past that it may use.
         outcome_s: Shape (episodes, decisions): start of the next link minus end of the last if submitted then.
-        decisions: Shape (episodes,): how many there are; the last is the end of the present link.
+        decisions: Shape (episodes,): number of decisions; the last is the end of the present link.
         submitted_s: Shape (episodes,): when the present link was submitted.
-        history: How many snapshots a decision may look back on, its own included.
+        history: Number of snapshots that a decision may use, including its own.
         step_s: Time between decisions.
     """
 
@@ -52,7 +51,7 @@ class EpisodeTable:
 
     @property
     def reactive_s(self) -> Ints:
-        """Shape (episodes,): the interruption of a chain that asks when the last link has ended."""
+        """Interruptions of chains that submit when the last link has ended, shape (episodes,)."""
         reactive: Ints = self.outcome_s[np.arange(len(self)), self.decisions - 1]
         return reactive
 
@@ -66,7 +65,7 @@ class EpisodeTable:
         """Read a table.
 
         Raises:
-            ConfigurationError: The file is no table, or one of another schema.
+            ConfigurationError: The file is not a table, or has another schema.
         """
         try:
             with np.load(path, allow_pickle=False) as stored:
@@ -75,7 +74,7 @@ class EpisodeTable:
                 arrays = {name: stored[name] for name in cls.__slots__}
         except (OSError, KeyError, ValueError) as error:
             raise ConfigurationError(
-                f"{path} is no episode table ({error}); build one with build_episode_table"
+                f"{path} is not an episode table ({error}); build one with build_episode_table"
             ) from error
         return cls(**{**arrays, "history": int(arrays["history"]), "step_s": int(arrays["step_s"])})
 
@@ -88,11 +87,11 @@ def build_episode_table(
     history: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> EpisodeTable:
-    """Play episodes and keep all there is to learn from them.
+    """Play episodes and store their observations and outcomes.
 
     Args:
-        windows: Which windows of the protocol, ascending; all by default.
-        history: Snapshots a decision looks back on; 144 is what the published learners see.
+        windows: Windows of the protocol, ascending; all by default.
+        history: Snapshots that a decision uses; the published learners use 144.
         progress: Called with the number of episodes done.
     """
     chosen = list(range(protocol.windows)) if windows is None else list(windows)
@@ -123,7 +122,7 @@ def _padded(rows: list[list[NDArray[np.float32]]], episodes: list, history: int,
     outcome_s = np.zeros((len(episodes), longest), dtype=np.int64)
     for k, (episode, shown) in enumerate(zip(episodes, rows)):
         seen[k, : len(shown)] = shown
-        seen[k, len(shown) :] = shown[-1]  # at the end of the link there is nothing left to decide
+        seen[k, len(shown) :] = shown[-1]  # at the end of the link there is no decision left
         outcome_s[k, : len(episode.outcome_s)] = episode.outcome_s
     return EpisodeTable(
         seen=seen,

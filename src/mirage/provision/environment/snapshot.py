@@ -1,11 +1,11 @@
 """Snapshot of a view for learners: 42 numbers, the columns of the published Mirage state.
 
-In hours and nodes.
+All numbers are in hours and nodes.
 
-0 pending jobs; 1 nodes they ask for; 2–6, 7–11, 12–16 minimum, quartiles and maximum of their limit, wait and run
-(always 0); 17 running jobs; 18 nodes they hold; 19–23, 24–28, 29–33 the same of their limit, past wait and run so far;
-34–37 the present link's limit, nodes, wait and run so far; 38–41 the same of the next one, which has neither waited
-nor run.
+0 pending jobs; 1 nodes they request; 2–6, 7–11, 12–16 minimum, quartiles and maximum of their limit, wait and run time
+(always 0); 17 running jobs; 18 nodes they hold; 19–23, 24–28, 29–33 the same of their limit, past wait and elapsed run
+time; 34–37 the present link's limit, nodes, wait and elapsed run time; 38–41 the same of the next one, which has
+neither waited nor run.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _QUARTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def snapshot(view: View, chain: Chain | None = None) -> NDArray[np.float32]:
-    """The 42 numbers of a view, shape (42,).
+    """Returns the 42 numbers of a view, shape (42,).
 
     Args:
-        chain: The chain, where the view does not say it: before its first link was submitted.
+        chain: The chain, if the view does not have it: before its first link was submitted.
     """
     chain = view.chain or chain
     pending, running = view.pending, view.running

@@ -1,4 +1,4 @@
-"""Candidates of an evaluation: policies asked at every decision until they submit."""
+"""Candidates of an evaluation: policies called at every decision until they submit."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ from mirage.sim.simulation import Simulation
 NEVER = -1
 
 ORACLE = "oracle"
-"""The best moment in hindsight. It knows every outcome, so that it is found afterwards and never asked."""
+"""The best time in hindsight. It needs all outcomes, so it is computed afterwards and never called."""
 
 ORACLE_HOLDS = "oracle-holds"
-"""The same with second thoughts: the link is submitted as early as can be, held, and let go at the best moment."""
+"""The best in hindsight with revisions: the link is submitted as early as possible, held, and released at the best
+time."""
 
 EXACT_WAIT = "exact-wait"
-"""A link is submitted once it would start no earlier than the present one ends, its wait known to the second; nothing
-is known of later."""
+"""A link is submitted once it would start no earlier than the present one ends. Its wait is known to the second;
+nothing is known about later submissions."""
 
 TRUE_RUN_TIMES = "true-run-times"
-"""``what-if`` that knows how long every job in sight runs; what arrives is still drawn."""
+"""``what-if`` with the true run times of all jobs in view; arrivals are still drawn."""
 
 HINDSIGHT = (ORACLE, ORACLE_HOLDS, EXACT_WAIT)
-"""Bounds that are read off the outcomes."""
+"""Bounds that are computed from the outcomes."""
 
 BOUNDS = (*HINDSIGHT, TRUE_RUN_TIMES)
-"""What knows more than can be known."""
+"""Candidates with more knowledge than a real policy can have."""
 
 _KNOWING = PolicySpec(
     "mirage.provision.policies.true_run_times:what_if_with_true_run_times",
-    "what-if that knows how long every job in sight runs",
+    "what-if with the true run times of all jobs in view",
     needs=("cost", "seed", "discipline", "scheduler", "limits"),
 )
 
@@ -52,8 +53,8 @@ class Candidate:
     """A policy by name, and the cost it weighs.
 
     Attributes:
-        policy: As ``make_policy`` takes it, or ``true-run-times``.
-        cost: What it weighs; None where it weighs none, and decides alike whatever the cost.
+        policy: A name for ``make_policy``, or ``true-run-times``.
+        cost: The cost it weighs; None if it weighs none and decides alike at any cost.
     """
 
     policy: str
@@ -66,24 +67,24 @@ class Candidate:
 
     @property
     def thinks_again(self) -> bool:
-        """Whether it is asked on when its link is queued."""
+        """Whether it is also called while its link is queued."""
         return self.spec.thinks_again
 
     @property
     def spec(self) -> PolicySpec:
-        """The specification of the policy.
+        """Specification of the policy.
 
         Raises:
-            UnknownName: There is no such policy.
+            UnknownName: The policy is unknown.
         """
         return _KNOWING if self.policy == TRUE_RUN_TIMES else policy_spec(self.policy)
 
     def make(self, scenario: Scenario, seed: int) -> Policy:
-        """The policy itself, fresh.
+        """Returns a new instance of the policy.
 
         Raises:
-            UnknownName: There is no such policy.
-            ConfigurationError: Its parameter cannot be used.
+            UnknownName: The policy is unknown.
+            ConfigurationError: Its parameter is invalid.
         """
         settings = PolicySettings(
             self.cost or Cost(), seed, scenario.discipline, scenario.settings, scenario.cluster.limits
@@ -95,7 +96,7 @@ class Candidate:
 
 
 def candidates(policies: list[str], costs: list[Cost]) -> list[Candidate]:
-    """Every policy once for each cost it is to weigh; bounds in hindsight are none of them."""
+    """Returns every policy once for each cost it weighs, without bounds in hindsight."""
     found: list[Candidate] = []
     for policy in dict.fromkeys(policies):
         if policy in HINDSIGHT:
@@ -105,13 +106,13 @@ def candidates(policies: list[str], costs: list[Cost]) -> list[Candidate]:
 
 
 def weighs_cost(policy: str) -> bool:
-    """Whether a policy says that it needs costs. Unknown ones count as if they did."""
+    """Whether a policy declares that it needs costs. Unknown policies count as if they did."""
     known = is_policy_file(policy) or policy.partition(":")[0] in known_policies()
     return not known or "cost" in policy_spec(policy).needs
 
 
 def run_times_s(scenario: Scenario) -> Ints:
-    """Shape (jobs,): run times as the simulation has them, by job id."""
+    """Run times in the simulation, by job id, shape (jobs,)."""
     jobs = scenario.jobs.jobs
     if discipline_spec(scenario.discipline).minutes:
         jobs = to_minutes(jobs.copy().view(np.recarray), int(jobs.submit_s[0]) // 60 * 60)
@@ -120,11 +121,11 @@ def run_times_s(scenario: Scenario) -> Ints:
 
 
 def window_seed(seed: int, link_nodes: int, submitted_s: int) -> int:
-    """A policy's seed in one window, by the moment at which its predecessor is submitted.
+    """A policy's seed in one window, from the time at which its predecessor is submitted.
 
-    It is the same in whatever order and process windows are played, and in every study that has a window then.
+    It does not depend on the order or process in which windows are played, nor on the study that has the window.
     """
-    # SeedSequence takes no negative numbers: two's complement makes one of a trace that begins before zero positive
+    # SeedSequence takes no negative numbers: two's complement makes those of a trace that begins before zero positive
     return int(np.random.SeedSequence([seed, link_nodes, submitted_s % 2**64]).generate_state(1, np.uint64)[0] >> 1)
 
 
@@ -133,12 +134,12 @@ class WindowRun:
     """A candidate in one window.
 
     Attributes:
-        submitted_s: When it said submit; ``NEVER`` while it has not.
-        asked: How often it was asked.
-        named_s: The moment at which it wants to be asked again; ``NEVER`` for at the next decision.
-        thinks_again: Whether it is asked on when its link is queued.
-        followed: What then became of the link.
-        plan: What it said last.
+        submitted_s: When it submitted; ``NEVER`` while it has not.
+        asked: Number of its calls.
+        named_s: When it wants to be called again; ``NEVER`` for the next decision.
+        thinks_again: Whether it is also called while its link is queued.
+        followed: What happened to the link afterwards.
+        plan: Its latest plan.
     """
 
     policy: Policy
@@ -150,7 +151,7 @@ class WindowRun:
     plan: Plan | None = None
 
     def ask(self, view: View) -> int | None:
-        """Let it decide if its time has come; the moment at which it wants to be asked again, if it names one."""
+        """Let it decide if it is due; returns the time at which it wants the next call, if any."""
         if self._is_due(view):
             plan = self.policy.decide(view)
             self.asked += 1
@@ -161,13 +162,13 @@ class WindowRun:
         return None if self.named_s == NEVER else self.named_s
 
     def look(self, sim: Simulation, chain: Chain) -> None:
-        """Follow the link in a fork where it has just been submitted by a policy that thinks again."""
+        """Follow the link in a fork if a policy that revises has just submitted it."""
         if self.thinks_again and self.submitted_s == sim.now_s < chain.ends_s:
             assert self.plan is not None
             self.followed = follow(sim.fork(), self.policy, chain, self.plan)
 
     def _is_due(self, view: View) -> bool:
-        """Whether it is to be asked: at the moment it named, and else at the decisions of the protocol only."""
+        """Whether it is due: at the time that it requested, otherwise at protocol decisions."""
         if self.submitted_s != NEVER:
             return False
         if self.named_s != NEVER:
@@ -178,6 +179,6 @@ class WindowRun:
 
 
 def named_moment_s(actions: tuple[object, ...], now_s: int) -> int:
-    """When a policy that waits wants to be asked again; ``NEVER`` for at the next decision."""
+    """When a waiting policy wants to be called again; ``NEVER`` for the next decision."""
     times = [action.until_s for action in actions if isinstance(action, Wait) and action.until_s is not None]
     return min((time_s for time_s in times if time_s > now_s), default=NEVER)

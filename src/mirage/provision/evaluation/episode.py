@@ -1,4 +1,4 @@
-"""Episode: one hand-over in a real queue, with the outcome of every moment to submit.
+"""Episode: one hand-over in a real queue, with the outcome of every submission time.
 
 Waiting changes nothing about the cluster, so one replay serves every policy: at each decision time the replay is
 forked, the next link submitted in the fork, and the fork run until it starts. A policy that submits at decision k
@@ -27,10 +27,10 @@ from mirage.sim.slurm_conf.settings import SlurmSettings
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Where chains are tried out.
+    """Cluster and trace on which chains are evaluated.
 
     Attributes:
-        jobs: The trace, ready to replay.
+        jobs: The trace, ready for replay.
         discipline: The cluster's queue discipline.
         settings: Its parameters.
     """
@@ -41,7 +41,7 @@ class Scenario:
     settings: SlurmSettings = field(default_factory=SlurmSettings)
 
     def simulation(self, begin_s: int | None = None, end_s: int | None = None) -> Simulation:
-        """A replay of the jobs submitted in [begin, end]."""
+        """Returns a replay of the jobs submitted in [begin, end]."""
         jobs = self.jobs
         if end_s is not None:
             last = int(np.searchsorted(jobs.jobs.submit_s, end_s, side="right"))
@@ -51,7 +51,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A hand-over and all that could have become of it.
+    """A hand-over and all its possible outcomes.
 
     Attributes:
         window: Number of the window.
@@ -59,8 +59,8 @@ class Episode:
         submitted_s: When the predecessor was submitted.
         started_s: When it started.
         ends_s: When it ended.
-        decisions_s: Shape (k,), when a policy is asked, ascending: at every step, and at moments that policies named;
-            the last is ``ends_s``, where every policy submits.
+        decisions_s: Shape (k,), when a policy is called, ascending: at every step, and at times that policies
+            requested; the last is ``ends_s``, where every policy submits.
         outcome_s: Shape (k,), start of the next link minus end of the last if submitted then.
     """
 
@@ -74,7 +74,7 @@ class Episode:
 
     @property
     def reactive_s(self) -> int:
-        """Interruption of a chain that asks when the last link has ended."""
+        """Interruption of a chain that submits when the last link has ended."""
         return int(self.outcome_s[-1])
 
     @property
@@ -86,9 +86,9 @@ class Episode:
 def warm_simulations(
     scenario: Scenario, protocol: Protocol, windows: Iterable[int], early_s: int = 0
 ) -> Iterator[tuple[int, Simulation]]:
-    """For each window in turn, a simulation that stands ``early_s`` before the predecessor is submitted.
+    """Yields a simulation for each window, ``early_s`` before its predecessor is submitted.
 
-    With a warm protocol there is one replay, forked for each window; windows must ascend.
+    A warm protocol uses one replay, forked for each window; windows must ascend.
     """
     replay = scenario.simulation() if protocol.warm_up_s is None else None
     for window in windows:
@@ -105,21 +105,21 @@ def warm_simulations(
 
 
 Ask = Callable[[View], int | None]
-"""Called with a view; answers the moment at which it wants another one, between two decisions, or None."""
+"""Called with a view; returns the time at which it wants another one, between two decisions, or None."""
 
 Look = Callable[[Simulation, Chain], None]
-"""Called with a simulation that stands at a decision, to be forked, and with the chain as it is then."""
+"""Called with a simulation at a decision, to be forked, and with the chain at that time."""
 
 
 def play(
     sim: Simulation, protocol: Protocol, link: Link, window: int, ask: Ask | None = None, look: Look | None = None
 ) -> Episode:
-    """Submit the predecessor, then go through the decisions to its end.
+    """Submit the predecessor, then step through the decisions to its end.
 
     Args:
-        sim: Stands just before the predecessor is submitted; it is used up.
-        ask: Called at every decision before the last with the view a policy has then, and at the moments it names.
-        look: Called at every decision, after ``ask`` and at the last too.
+        sim: Is just before the submission of the predecessor; it is consumed.
+        ask: Called at every decision before the last with a policy's view, and at the times it requests.
+        look: Called at every decision, after ``ask``, including the last.
 
     Raises:
         ConfigurationError: A link cannot start on this cluster.

@@ -25,21 +25,21 @@ from mirage.provision.evaluation.study import Study, Trial, play_windows
 from mirage.sim.disciplines.registry import discipline_spec
 
 Progress = Callable[[int, int], None]
-"""Called with how many windows are done, and how many there are."""
+"""Called with the number of windows that are done, and of all windows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What came out.
+    """Result of an evaluation.
 
     Attributes:
         trials: Nodes of a link → its trials by window.
         rows: Policy × link × load × cost, in that nesting from the inside out.
-        policies: In the order asked for.
-        reused: Windows that had been played before.
+        policies: In the order requested.
+        reused: Number of windows that had been played before.
         intervals: How the 95 % intervals were made, in words.
         months: The rows of all loads by calendar month: month × cost × policy for each link.
-        differences: Every policy against one of them; empty where there is none to compare with.
+        differences: Every policy against one of them; empty if there is no such policy.
     """
 
     trials: dict[int, tuple[Trial, ...]]
@@ -65,37 +65,37 @@ def evaluate(
     resume_dir: Path | None = None,
     against: str | None = None,
 ) -> Evaluation:
-    """Try policies out on every window of a trace.
+    """Evaluate policies on every window of a trace.
 
-    The same seed gives the same answer, whoever plays and however often the evaluation was stopped
-    and taken up again.
+    The same seed gives the same result, whichever executor runs it and however often the evaluation was stopped and
+    resumed.
 
     Args:
-        scenario: Where: the cluster, its queue and the trace.
-        protocol: Which windows, and how.
+        scenario: The cluster, its queue and the trace.
+        protocol: The windows and how they are played.
         links: Sizes of the chains.
-        policies: By name; of the bounds ``oracle`` is the best in hindsight, ``oracle-holds`` the best with second
-            thoughts, ``exact-wait`` knows what a link submitted now will wait, ``true-run-times`` is ``what-if`` that
-            knows how long jobs run.
-        costs: What hours of interruption and overlap cost; policies that weigh costs are made anew for each.
+        policies: By name. Of the bounds, ``oracle`` is the best in hindsight, ``oracle-holds`` the best with second
+            thoughts, ``exact-wait`` knows the wait of a link submitted now, ``true-run-times`` is ``what-if`` with
+            the true run times of jobs.
+        costs: Cost of an hour of interruption and of overlap; policies that weigh costs are created once for each.
         seed: Of the policies.
-        executor: Who plays the windows; None for this process.
-        progress: Told of every window that is done.
-        resume_dir: Where results are kept as they come and looked for at the start: windows at the same time, of this
+        executor: Runs the windows; None for this process.
+        progress: Called after every window.
+        resume_dir: Where results are stored as they arrive, and read at the start: windows at the same time, of this
             study or another of the same scenario, links, candidates, seed and steps.
         against: The policy to compare all others with, window by window; by default the ``what-if`` among them.
 
     Raises:
-        UnknownName: There is no such policy or discipline.
-        ConfigurationError: A policy's parameter cannot be used, a window lies outside the trace, or ``against`` is
-            none of the policies.
+        UnknownName: A policy or discipline is unknown.
+        ConfigurationError: A policy's parameter is invalid, a window lies outside the trace, or ``against`` is not
+            among the policies.
     """
     check_windows(scenario, protocol, links)
     compared_with(policies, against)
     tried = tuple(candidates(list(policies), list(costs)))
     study = Study(scenario, protocol, tuple(links), tried, seed, ORACLE_HOLDS in policies)
     discipline_spec(scenario.discipline).load()
-    for candidate in study.candidates:  # a name that is wrong is wrong before hours of work; kernels are compiled once
+    for candidate in study.candidates:  # reject a wrong name before hours of work; kernels are compiled once
         candidate.make(scenario, seed)
     journal = Journal(resume_dir, study)
     windows = [window for window in range(protocol.windows) if window not in journal]
@@ -123,7 +123,7 @@ def assess(
     """Score trials that have been played.
 
     Raises:
-        ConfigurationError: ``against`` is none of the policies.
+        ConfigurationError: ``against`` is not among the policies.
     """
     shown = tuple(dict.fromkeys(policies)) or (REACTIVE,)
     rows = [row for of_link in trials.values() for row in score(of_link, shown, costs)]
@@ -135,10 +135,12 @@ def assess(
 
 
 def compared_with(policies: Sequence[str], against: str | None) -> str | None:
-    """The policy to compare the others with: the one named, else the first ``what-if``; None where there is none.
+    """Returns the policy to compare the others with.
+
+    It is the policy ``against``, otherwise the first ``what-if``; None if there is none.
 
     Raises:
-        ConfigurationError: The one named is none of the policies.
+        ConfigurationError: ``against`` is not among the policies.
     """
     if against is None:
         return next((policy for policy in policies if policy.partition(":")[0] == "what-if"), None)
@@ -148,10 +150,10 @@ def compared_with(policies: Sequence[str], against: str | None) -> str | None:
 
 
 def check_windows(scenario: Scenario, protocol: Protocol, links: Sequence[Link]) -> None:
-    """Refuse what cannot be played.
+    """Check that an evaluation can be played.
 
     Raises:
-        ConfigurationError: No windows, no links, two alike, or a window beyond the trace.
+        ConfigurationError: No windows, no links, two links of one size, or a window beyond the trace.
     """
     sizes = [link.nodes for link in links]
     if protocol.windows < 1 or protocol.step_s < 1 or protocol.every_s < 1 or not sizes:
@@ -171,7 +173,7 @@ def check_windows(scenario: Scenario, protocol: Protocol, links: Sequence[Link])
         when = _dates(protocol.submits_s(protocol.windows - 1), first_s, last_s)
         raise ConfigurationError(
             f"the predecessor of window {protocol.windows - 1} would be submitted after the last job of the trace: "
-            f"{when}; {fitting} windows fit: begin earlier, or ask for fewer"
+            f"{when}; {fitting} windows fit: begin earlier, or request fewer"
         )
 
 

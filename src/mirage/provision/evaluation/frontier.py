@@ -24,7 +24,7 @@ class Point:
     """Mean hours per hand-over.
 
     Attributes:
-        label: A lead (``4 h``), or the cost ratios that lead here (``2:1, 5:1``; ``free`` where overlap costs nothing).
+        label: A lead (``4 h``), or the cost ratios of this point (``2:1, 5:1``; ``free`` if overlap costs nothing).
     """
 
     label: str
@@ -44,12 +44,12 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """What was possible with one size of link.
+    """Interruption and overlap of policies and constant leads, with one size of link.
 
     Attributes:
         leads: Every constant lead of ``LEADS_H``; the first is the reactive chain.
         series: The policies that are neither constant leads nor bounds.
-        oracle: The best in hindsight, by cost ratio; None where it was not asked for.
+        oracle: The best in hindsight, by cost ratio; None if it was not requested.
     """
 
     link_nodes: int
@@ -77,7 +77,7 @@ def frontiers(evaluation: Evaluation, load: str = "all") -> tuple[Frontier, ...]
 
 
 def _series(policy: str, rows: Sequence[Row]) -> Series:
-    """The points of a policy by rising cost ratio; ratios at which it does the same share one."""
+    """Points of a policy by ascending cost ratio; ratios with equal results share one."""
     points: dict[tuple[float, float], Point] = {}
     told = [row for row in rows if row.policy == policy]
     for row in sorted(told, key=lambda row: math.inf if row.cost_ratio is None else row.cost_ratio):

@@ -1,15 +1,15 @@
-"""95 % intervals of means and ratios over windows that resemble their neighbours.
+"""95 % intervals of means and ratios over correlated windows.
 
-Windows that lie hours apart meet nearly the same queue (lag-1 autocorrelation 0.8 on Lonestar6). They are therefore
-put together into a few long stretches of time, and what is repeated is the stretch, not the window:
+Windows that are hours apart meet nearly the same queue (lag-1 autocorrelation 0.8 on Lonestar6). They are therefore
+combined into a few long stretches of time, and the unit of repetition is the stretch, not the window:
 
 - the standard error is a jackknife over stretches (each left out in turn; Miller 1974);
 - its quantile is Student's t, with as many degrees of freedom as the stretches that carry the ratio's lower sum
   (Satterthwaite 1946): a gap that lies in one heavy week has few, however many weeks there are;
-- costs are skewed, so that a mean that has missed the rare bad week is too low: the end towards the long tail is moved
+- costs are skewed, so a mean that has missed the rare bad week is too low: the end towards the long tail is moved
   out by the cubic transformation of Hall (1992). The other end stays where Student has it.
 
-``benchmarks/evaluation/interval_coverage.py`` shows how often such intervals hold.
+``benchmarks/evaluation/interval_coverage.py`` measures the coverage of such intervals.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Interval = tuple[float, float]
 
 LEVEL = 0.95
 FEWEST_STRETCHES = 4
-"""There is no interval from fewer: with three, Student's quantile is 4.3 and their skew cannot be told."""
+"""Fewer give no interval: with three, Student's quantile is 4.3 and their skew cannot be estimated."""
 
 _A_WEEK_OR_SO_S = 6 * DAY_S
 _NOTHING = 1e-9
@@ -38,16 +38,16 @@ _NOTHING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Stretches:
-    """Stretches of time of equal length, and which windows lie in them.
+    """Stretches of time of equal length, and the windows in them.
 
-    They are 2·√weeks, at least four: the more there is to see, the more of them and the longer each. A window may be
-    there several times, played with several seeds: that makes no stretch more certain, and it counts as one window.
+    Their number is 2·√weeks, at least four: with more data there are more of them, and each is longer. A window may
+    occur several times, played with several seeds: this makes no stretch more certain, and it counts as one window.
 
     Attributes:
-        length_s: Of each.
+        length_s: Length of each.
         of_window: Shape (windows,), stretch of each window.
         day_of_window: Shape (windows,), day of each window, from the first.
-        count: How many there are.
+        count: Number of stretches.
         submitted_s: Shape (windows,), when each window's predecessor was submitted.
     """
 
@@ -59,7 +59,7 @@ class Stretches:
 
     @classmethod
     def of(cls, submitted_s: Ints) -> Self:
-        """Stretches over the time that windows cover.
+        """Returns stretches over the time that windows cover.
 
         Args:
             submitted_s: Shape (windows,), when each window's predecessor was submitted; in any order.
@@ -77,21 +77,21 @@ class Stretches:
 
     @property
     def words(self) -> str:
-        """How intervals from these stretches are made, in words."""
+        """Description of intervals from these stretches."""
         days = self.length_s / DAY_S
         if days < 1:
-            return f"none: they need windows over {FEWEST_STRETCHES} days at least, better weeks"
+            return f"none: the windows span less than {FEWEST_STRETCHES} days (several weeks are better)"
         how = f"95 %, from {self.count} stretches of {days:.3g} d (jackknife, Student's t, Hall's correction for skew)"
         return how if self.length_s >= _A_WEEK_OR_SO_S else f"{how}; too narrow: loads last longer than such a stretch"
 
     def windows(self, members: Members) -> int:
-        """How many windows the members are; one that is there several times counts once."""
+        """Number of distinct windows among the members."""
         return len(np.unique(self.submitted_s[members]))
 
     def mean(self, values: Floats, members: Members) -> Interval | None:
-        """95 % interval of the members' mean; None where they lie in too few stretches.
+        """95 % interval of the members' mean; None if they lie in too few stretches.
 
-        A mean of values that are nowhere negative is not.
+        If no value is negative, the lower end is at least 0.
         """
         found = self.ratio(values, np.ones_like(values), members)
         return (max(found[0], 0.0), found[1]) if found and values[members].min() >= 0 else found
@@ -99,11 +99,11 @@ class Stretches:
     def ratio(self, above: Floats, below: Floats, members: Members) -> Interval | None:
         """95 % interval of Σ above / Σ below over the members.
 
-        None where they lie in too few stretches, or where one stretch alone has anything below.
+        None if they lie in too few stretches, or if only one stretch has a positive value below.
 
         Args:
             above: Shape (windows,).
-            below: Shape (windows,), nowhere negative.
+            below: Shape (windows,), non-negative.
             members: Shape (windows,), which windows count.
         """
         stretch = np.unique(self.of_window[members], return_inverse=True)[1]
@@ -127,13 +127,13 @@ def _sums(values: Floats, group: Ints) -> Floats:
 
 
 def _skew_of_sum(parts: Floats) -> float:
-    """Skewness of the sum of independent parts that are centred; 0 where nothing varies."""
+    """Skewness of the sum of independent centred parts; 0 if nothing varies."""
     spread = float((parts**2).sum())
     return float((parts**3).sum()) / spread**1.5 if spread > _NOTHING else 0.0
 
 
 def _ends(quantile: float, skew: float) -> Interval:
-    """Where the studentised mean lies with 95 % probability, never within ±quantile (Hall 1992, eq. 4)."""
+    """95 % range of the studentised mean, never within ±quantile (Hall 1992, eq. 4)."""
     if abs(skew) < _NOTHING:
         return -quantile, quantile
     low, high = (3 / skew * (math.cbrt(1 + skew * (y - skew / 6)) - 1) for y in (-quantile, quantile))
@@ -142,7 +142,7 @@ def _ends(quantile: float, skew: float) -> Interval:
 
 @lru_cache(maxsize=4096)
 def student_quantile(freedom: float) -> float:
-    """The two-sided 95 % quantile of Student's t, also for broken degrees of freedom ≥ 1.
+    """Two-sided 95 % quantile of Student's t, also for fractional degrees of freedom ≥ 1.
 
     With t = √ν·tan θ the density is that of θ, proportional to cos^(ν−1) θ.
     """

@@ -1,4 +1,4 @@
-"""Journal of an evaluation: results kept as they come, to resume from."""
+"""Journal of an evaluation: results stored as they arrive, to resume from."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from mirage.provision.evaluation.study import Study, Trial
 class Journal:
     """Played windows of a study in a file of JSON lines, named after the study's key.
 
-    A line is found by the time at which its window's predecessor was submitted, so that a study takes over what any
-    other of the same key has played then: one of a whole winter that of one of its months. A line that was cut off
-    (the machine went down), or has no such time (earlier versions numbered windows), is passed over and played again.
+    A line is identified by the time at which its window's predecessor was submitted, so a study reuses what any other
+    study of the same key has played for that time: a study of a whole winter reuses one of its months. A
+    line that is truncated (the machine went down), or has no such time (earlier versions numbered windows), is skipped
+    and its window played again.
 
     Args:
-        folder: Where the file lies; None to keep nothing.
-        study: Whose windows.
+        folder: Where the file is; None to store nothing.
+        study: The study that has the windows.
 
     Raises:
         ConfigurationError: The folder cannot be written.
@@ -36,12 +37,12 @@ class Journal:
         return self.protocol.submits_s(window) in self._played
 
     def trials(self, window: int) -> tuple[Trial, ...]:
-        """What became of a window of this study."""
+        """Returns the trials of a window of this study."""
         found = self._played[self.protocol.submits_s(window)]
         return tuple(replace(trial, episode=replace(trial.episode, window=window)) for trial in found)
 
     def add(self, window: int, trials: tuple[Trial, ...]) -> None:
-        """Take down what became of a window; it is on the disk when this returns."""
+        """Write the trials of a window to disk, and return when they are there."""
         submitted_s = self.protocol.submits_s(window)
         self._played[submitted_s] = trials
         self._lines.add({"submitted_s": submitted_s, "trials": [trial.to_json() for trial in trials]})

@@ -1,7 +1,7 @@
 """Paired differences: every policy against one of them, window by window.
 
-Windows that are bad for one policy are bad for most, so that two intervals that overlap say little: what is compared
-is the difference in every window.
+Windows that are bad for one policy are bad for most, so two overlapping intervals mean little. Instead, the difference
+in every window is compared.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from mirage.provision.evaluation.study import Trial
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One policy less another over the same windows: means, in hours; negative where it does better.
+    """One policy minus another over the same windows: mean hours, negative if it is better.
 
     Attributes:
         against: The other policy.
         month: ``2023-03``, by submission of the predecessor, UTC; ``all`` for every window.
-        cost_95: 95 % interval of the mean difference, as the other two; None from too few windows.
+        cost_95: 95 % interval of the mean difference, like the other two; None from too few windows.
     """
 
     policy: str
@@ -54,13 +54,13 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """``better`` or ``worse`` where the interval of the cost leaves out zero; else nothing."""
+        """``better`` or ``worse`` if the interval of the cost excludes zero; otherwise empty."""
         if self.cost_95 is None or self.cost_95[0] <= 0 <= self.cost_95[1]:
             return ""
         return "better" if self.cost < 0 else "worse"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Returns the difference as plain values."""
         return asdict(self) | {"verdict": self.verdict}
 
 
@@ -71,8 +71,8 @@ def differences(
 
     Args:
         trials: By window, all of one size of link.
-        policies: In the order wanted; ``against`` itself is left out.
-        costs: What hours of interruption and overlap cost.
+        policies: In the order requested; ``against`` itself is left out.
+        costs: Cost of an hour of interruption and of overlap.
     """
     others = [policy for policy in policies if policy != against]
     groups = [(list(trials), load, ALL, members) for load, members in classes(trials)]

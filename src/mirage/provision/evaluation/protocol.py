@@ -1,4 +1,4 @@
-"""Protocols of evaluation: windows, warm-up of the queue, times of decisions."""
+"""Protocols of evaluation: windows, warm-up of the queue, decision times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirage.errors import ConfigurationError, shown
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """How a chain is tried out on a trace.
+    """How a chain is evaluated on a trace.
 
     A window begins at ``begin_s + i·every_s``; the predecessor is submitted ``lead_in_s`` later. The queue it meets
     is that of a replay from ``warm_up_s`` before that (None: from the beginning of the trace, once for all windows).
@@ -19,11 +19,11 @@ class Protocol:
     Attributes:
         name: ``published`` or ``warm``.
         begin_s: First window.
-        windows: How many.
-        every_s: Distance of windows.
+        windows: Number of windows.
+        every_s: Time between windows.
         lead_in_s: From the beginning of a window to the submission of the predecessor.
-        warm_up_s: How long the machine has run by then, from empty.
-        arrivals_s: Jobs submitted later than this after the beginning of the window do not exist; None: all do.
+        warm_up_s: Time that the machine has run by then, from empty.
+        arrivals_s: Jobs submitted later than this after the beginning of the window are left out; None: none are.
         step_s: Time between decisions.
     """
 
@@ -38,21 +38,24 @@ class Protocol:
 
     @classmethod
     def published(cls, begin_s: int, **changes: Any) -> Self:
-        """As the published code: two days from an empty machine, arrivals of five days, asked every ten minutes."""
+        """The protocol of the published code.
+
+        It starts two days earlier from an empty machine, has arrivals of five days, and decides every ten minutes.
+        """
         base = cls("published", begin_s, warm_up_s=2 * DAY_S, arrivals_s=5 * DAY_S, step_s=10 * MINUTE_S)
         return replace(base, **changes)
 
     @classmethod
     def warm(cls, begin_s: int, **changes: Any) -> Self:
-        """From a warm queue: one replay of the whole trace, forked where each window needs it."""
+        """A warm queue: one replay of the whole trace, forked at each window."""
         return replace(cls("warm", begin_s), **changes)
 
     @classmethod
     def named(cls, name: str, begin_s: int, **changes: Any) -> Self:
-        """By name.
+        """Returns a protocol by its name.
 
         Raises:
-            ConfigurationError: No such protocol.
+            ConfigurationError: The name is unknown.
         """
         if name not in ("published", "warm"):
             raise ConfigurationError(f"unknown protocol {shown(name)}; use warm or published")

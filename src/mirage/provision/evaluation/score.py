@@ -26,16 +26,16 @@ CLASSES = (ALL, *LOADS)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One policy, one size of link, one load class, one cost. Means over windows, in hours.
+    """Means over windows, in hours: one policy, size of link, load class and cost.
 
     Attributes:
-        cost_ratio: What an hour of interruption costs, in hours of overlap; None where overlap is free.
-        lead_h: How long before the end of the link it submitted.
+        cost_ratio: Cost of an hour of interruption, in hours of overlap; None if overlap is free.
+        lead_h: Time from submission to the end of the link.
         zero_share: Share of windows without interruption.
         cost: Mean cost of a hand-over.
-        gap_closed: (cost of reactive − cost) / (cost of reactive − cost of the oracle); None where they cost the same.
+        gap_closed: (cost of reactive − cost) / (cost of reactive − cost of the oracle); None if these costs are equal.
         interruption_95: 95 % interval of the mean, as are ``overlap_95`` and ``cost_95``; None from too few stretches.
-        gap_closed_95: The same of ``gap_closed``.
+        gap_closed_95: 95 % interval of ``gap_closed``.
         month: ``2023-03``, by submission of the predecessor, UTC; ``all`` for every window.
     """
 
@@ -61,19 +61,19 @@ class Row:
     month: str = ALL
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Returns the row as plain values."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one policy made of every window: shape (windows,) each.
+    """Hand-overs of one policy in every window: shape (windows,) each.
 
     Attributes:
         x_s: Start of the next link minus end of the last.
         lead_s: End of the last minus submission of the next.
-        lost_s: How much shorter the next link was than the others. It ends earlier by that, as one that starts earlier
-            does, and is charged as overlap.
+        lost_s: How much shorter the next link was than the others. It ends earlier by that, like a link that starts
+            earlier, and this is charged as overlap.
     """
 
     policy: str
@@ -88,7 +88,7 @@ class Outcome:
 
     @property
     def overlap_s(self) -> Floats:
-        """Time that both links held nodes, and time that was cut off the next."""
+        """Time during which both links held nodes, plus time cut off the next."""
         return np.maximum(-self.x_s, 0.0) + self.lost_s
 
     def costs(self, cost: Cost) -> Floats:
@@ -97,7 +97,7 @@ class Outcome:
 
     @classmethod
     def at(cls, policy: str, trials: Sequence[Trial], chosen: Sequence[int]) -> Outcome:
-        """Of one decision in each window."""
+        """The outcome of one decision in each window."""
         episodes = [trial.episode for trial in trials]
         x_s = [e.outcome_s[k] for e, k in zip(episodes, chosen)]
         lead_s = [e.ends_s - e.decisions_s[k] for e, k in zip(episodes, chosen)]
@@ -105,7 +105,7 @@ class Outcome:
 
 
 def reactive(trials: Sequence[Trial]) -> Outcome:
-    """Every link submitted when the last has ended."""
+    """Submits every link when the last has ended."""
     return Outcome.at(REACTIVE, trials, [-1] * len(trials))
 
 
@@ -115,16 +115,19 @@ def oracle(trials: Sequence[Trial], cost: Cost) -> Outcome:
 
 
 def exact_wait(trials: Sequence[Trial]) -> Outcome:
-    """The first decision at which the next link would start no earlier than the present one ends."""
+    """The first decision at which the next link would start no earlier than the present ends."""
     late = [trial.episode.outcome_s >= 0 for trial in trials]
     return Outcome.at(EXACT_WAIT, trials, [int(one.argmax()) if one.any() else -1 for one in late])
 
 
 def oracle_holds(trials: Sequence[Trial], cost: Cost) -> Outcome:
-    """The cheapest of every window in hindsight: of all moments to submit, and of all to let a held link go.
+    """The cheapest hand-over of every window in hindsight.
+
+    It chooses among all times to submit, and all times to release a held link.
+
 
     Raises:
-        ConfigurationError: The trials were played without.
+        ConfigurationError: The trials were played without held links.
     """
     if any(trial.held_outcome_s is None for trial in trials):
         raise ConfigurationError(f"these windows were played without {ORACLE_HOLDS}; evaluate it with the others")
@@ -137,14 +140,14 @@ def oracle_holds(trials: Sequence[Trial], cost: Cost) -> Outcome:
 
 
 def constant_lead(trials: Sequence[Trial], hours: float) -> Outcome:
-    """The first decision no more than so many hours before the end."""
+    """The first decision at most this number of hours before the end."""
     episodes = [trial.episode for trial in trials]
     chosen = [int(np.searchsorted(e.decisions_s, e.ends_s - round(hours * HOUR_S))) for e in episodes]
     return Outcome.at(f"lead:{hours:g}", trials, chosen)
 
 
 def outcome(policy: str, trials: Sequence[Trial], cost: Cost) -> Outcome:
-    """What a policy made of the windows, at this cost where it weighs one."""
+    """Outcome of a policy in the windows, at this cost if it weighs one."""
     if policy == ORACLE:
         return oracle(trials, cost)
     if policy == REACTIVE:
@@ -170,17 +173,17 @@ def loads(trials: Sequence[Trial]) -> NDArray[np.str_]:
 
 
 def submissions_s(trials: Sequence[Trial]) -> Ints:
-    """When each window's predecessor was submitted."""
+    """Submission time of each window's predecessor."""
     return np.array([trial.episode.submitted_s for trial in trials], dtype=np.int64)
 
 
 def score(trials: Sequence[Trial], policies: Sequence[str], costs: Sequence[Cost]) -> list[Row]:
-    """The rows of one size of link: every policy × load class × cost.
+    """Returns the rows of one size of link: every policy × load class × cost.
 
     Args:
         trials: By window, all of one size of link.
-        policies: In the order wanted.
-        costs: What hours of interruption and overlap cost.
+        policies: In the order requested.
+        costs: Cost of an hour of interruption and of overlap.
     """
     stretches = Stretches.of(submissions_s(trials))
     rows = []
@@ -194,7 +197,10 @@ def score(trials: Sequence[Trial], policies: Sequence[str], costs: Sequence[Cost
 
 
 def score_by_month(trials: Sequence[Trial], policies: Sequence[str], costs: Sequence[Cost]) -> list[Row]:
-    """The rows of all loads for every calendar month: month × cost × policy; intervals come from the month alone."""
+    """Returns the rows of all loads for every calendar month: month × cost × policy.
+
+    Intervals come from the month alone.
+    """
     return [
         replace(row, month=month)
         for month, of_month in by_month(trials).items()
@@ -204,7 +210,7 @@ def score_by_month(trials: Sequence[Trial], policies: Sequence[str], costs: Sequ
 
 
 def by_month(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
-    """``2023-03`` → the windows whose predecessor was submitted in that month, UTC; in order of time."""
+    """``2023-03`` → windows of that month (predecessor's submission, UTC), in order of time."""
     found: dict[str, list[Trial]] = {}
     for trial in sorted(trials, key=lambda trial: trial.episode.submitted_s):
         month = datetime.fromtimestamp(trial.episode.submitted_s, UTC).strftime("%Y-%m")
@@ -213,14 +219,14 @@ def by_month(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
 
 
 def classes(trials: Sequence[Trial]) -> list[tuple[str, NDArray[np.bool_]]]:
-    """Load classes that have windows, ``all`` first, and which windows those are."""
+    """Load classes that have windows, ``all`` first, and their windows."""
     of_load = loads(trials)
     members = [(load, np.full(len(trials), True) if load == ALL else of_load == load) for load in CLASSES]
     return [(load, which) for load, which in members if which.any()]
 
 
 def cost_ratio(cost: Cost) -> float | None:
-    """What an hour of interruption costs, in hours of overlap; None where overlap is free."""
+    """Cost of an hour of interruption, in hours of overlap; None if overlap is free."""
     return cost.interruption / cost.overlap if cost.overlap else None
 
 
@@ -233,11 +239,11 @@ def row_of(
     members: NDArray[np.bool_],
     stretches: Stretches,
 ) -> Row:
-    """The row of some windows.
+    """Returns the row of some windows.
 
     Args:
-        bounds: Of the gap: the reactive chain and the oracle.
-        load: What the windows are called.
+        bounds: Bounds of the gap: the reactive chain and the oracle.
+        load: Label of the windows.
         members: Shape (windows,), which of them count.
     """
     interruption, overlap = result.interruption_s / HOUR_S, result.overlap_s / HOUR_S
@@ -268,7 +274,7 @@ def row_of(
 
 
 def _gap_interval(stretches: Stretches, closed: Floats, gap: Floats, members: NDArray[np.bool_]) -> Interval | None:
-    """95 % interval of the gap closed: without second thoughts no policy closes more of it than all."""
+    """95 % interval of the gap closed; without revisions of links it is at most 1."""
     found = stretches.ratio(closed, gap, members)
     if found is None or (closed > gap + 1e-9)[members].any():
         return found

@@ -1,7 +1,8 @@
-"""Second thoughts in an evaluation: a submitted link is followed in a world of its own until it starts.
+"""Revisions in an evaluation: a submitted link is simulated separately until it starts.
 
-A queued link changes the queue, and what is done to it is the policy's own: no table of outcomes holds it. The replay
-is forked where the policy submits, the link injected there, and the policy asked on with the link in view.
+A queued link changes the queue, and each policy revises it differently, so no table of outcomes can hold the results.
+The replay is forked when the policy submits, the link is injected there, and the policy is then called with the link in
+view.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from mirage.sim.job_updates import queued_link, think_again
 from mirage.sim.simulation import Simulation
 
 PATIENCE_S = 60 * DAY_S
-"""A link that has not started after this long will not: the trace has a job that blocks the queue for good."""
+"""A link that has not started after this long never will: a job of the trace blocks the queue permanently."""
 
 SEEN_S = MINUTE_S
-"""What is submitted can be held so much later: Slurm counts its age by then (measured on 22.05: from one second on)."""
+"""Delay between submission and hold, so that Slurm counts the job's age (measured on 22.05: one second is enough)."""
 
 NOBODY = -1
 _THOUGHTS = (Hold, Postpone, Release, Shorten, Withdraw)
@@ -28,13 +29,13 @@ _THOUGHTS = (Hold, Postpone, Release, Shorten, Withdraw)
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What became of a link whose policy had second thoughts.
+    """History of a queued link under a policy that revises.
 
     Attributes:
         submitted_s: When the link was first submitted.
         outcome_s: Start of the next link minus end of the last.
-        asked: How often the policy was asked after that.
-        thoughts: What it then did to the link: holds, releases and the like.
+        asked: Number of calls of the policy after that.
+        thoughts: Number of revisions of the link: holds, releases and the like.
         lost_s: How much shorter the time limit of the link was, when it started, than that of the others.
     """
 
@@ -46,17 +47,17 @@ class Followed:
 
 
 def follow(sim: Simulation, policy: Policy, chain: Chain, plan: Plan) -> Followed:
-    """Play on from a submission until the next link has started.
+    """Simulate from a submission until the next link has started.
 
-    The policy is asked at every decision, or at the moment that it names. When the present link ends, one that is held
-    is let go and one that was withdrawn is submitted anew, whatever the policy thinks: a chain is never lost.
+    The policy is called at every decision, or at the time that it requests. When the present link ends, a held link is
+    released and a withdrawn one is submitted again, whatever the policy plans: a chain is never lost.
 
     Args:
-        sim: Stands just before the decision; it is used up.
-        plan: What the policy decided there, a submission among it.
+        sim: Is just before the decision; it is consumed.
+        plan: The policy's plan at that time, including a submission.
 
     Raises:
-        PlanInfeasible: The policy plans what cannot be done.
+        PlanInfeasible: The policy's plan cannot be carried out.
     """
     link = _FollowedLink(sim, chain)
     submitted_s, asked = sim.now_s, 0
@@ -75,19 +76,19 @@ def follow(sim: Simulation, policy: Policy, chain: Chain, plan: Plan) -> Followe
 
 
 def next_look_s(plan: Plan, chain: Chain, now_s: int) -> int:
-    """When a policy is asked again: at the moment that it names, else at the next decision; never after the end."""
+    """Next call of a policy: when it requests, otherwise at the next decision or the end."""
     named_s = [action.until_s for action in plan.actions if isinstance(action, Wait) and action.until_s is not None]
     step_s = now_s + chain.step_s - (now_s - chain.started_s) % chain.step_s
     return min(min((time_s for time_s in named_s if time_s > now_s), default=step_s), chain.ends_s)
 
 
 class _FollowedLink:
-    """The next link of a chain in a simulation of its own.
+    """The next link of a chain in its own simulation.
 
     Attributes:
         job: Its id; ``NOBODY`` while none is queued.
         limit_s: Its time limit.
-        thoughts: How often something was done to it.
+        thoughts: Number of revisions.
     """
 
     def __init__(self, sim: Simulation, chain: Chain) -> None:
@@ -95,7 +96,7 @@ class _FollowedLink:
         self.job, self.limit_s, self.thoughts = NOBODY, chain.limit_s, 0
 
     def chain(self) -> Chain:
-        """The chain as the policy sees it."""
+        """Returns the chain as the policy observes it."""
         return self.present if self.job == NOBODY else replace(self.present, queued=queued_link(self.sim, self.job))
 
     def do(self, plan: Plan) -> None:
@@ -112,7 +113,7 @@ class _FollowedLink:
                     self.limit_s = action.limit_s
 
     def start_before(self, time_s: int) -> int | None:
-        """When the link starts, if that is before a time; the simulation stands just before that time then."""
+        """Start of the link if before a time; otherwise None, with the simulation just before it."""
         start_s = None
         if self.job != NOBODY:
             self.sim.watch(self.job)
@@ -121,7 +122,7 @@ class _FollowedLink:
         return start_s
 
     def start_at_last(self) -> int:
-        """When the link starts at last, the present one having ended."""
+        """Start of the link after the present one has ended."""
         if self.job == NOBODY:
             self._submit()
         else:
@@ -137,14 +138,14 @@ class _FollowedLink:
 
 
 class BankedLink:
-    """A link submitted as early as it can be without starting, held at once, and let go at every decision in turn.
+    """A link submitted as early as possible without starting, held at once, and released.
 
-    With hindsight the best of those moments is a bound on what second thoughts can make of a hand-over, banked age
-    included.
+    The release is tried at every decision in turn. With hindsight the best of these times is a bound on what revisions
+    can achieve in a hand-over, including accumulated age.
 
     Attributes:
-        outcome_s: Start of the next link minus end of the last, for every decision that was looked at; where no link
-            could be held yet, that of one submitted then.
+        outcome_s: Start of the next link minus end of the last, for every decision that was tried; where no link could
+            be held yet, that of a link submitted then.
     """
 
     def __init__(self) -> None:
@@ -152,7 +153,7 @@ class BankedLink:
         self._held: tuple[Simulation, int] | None = None
 
     def look(self, sim: Simulation, chain: Chain) -> None:
-        """Look at a decision; they come in order of time."""
+        """Try a decision; they come in order of time."""
         now_s = sim.now_s
         if self._held is None:
             branch = sim.fork()

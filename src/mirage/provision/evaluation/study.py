@@ -29,13 +29,13 @@ from mirage.source_digest import source_digest
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """Which policies are tried out where, and how.
+    """Which policies are evaluated on which scenario, and how.
 
     Attributes:
         links: Sizes of the chains.
-        candidates: The policies on trial.
-        seed: Of all that is random.
-        holds: Whether the outcomes of a link that is held are found, too: what ``oracle-holds`` needs.
+        candidates: The policies to evaluate.
+        seed: Of all random numbers.
+        holds: Whether the outcomes of a held link are computed too, as ``oracle-holds`` needs.
     """
 
     scenario: Scenario
@@ -47,10 +47,11 @@ class Study:
 
     @property
     def key(self) -> str:
-        """Digest of all that determines a window but its time: studies with one key agree on windows at one time.
+        """Digest of all that determines a window except its time.
 
-        When windows begin, how far apart they are and how many there are is not part of it. The code that plays them
-        is, without its docstrings and comments: this module, the discipline, the policies, and what they import.
+        Studies with the same key agree on windows at the same time. The key does not include when windows begin, their
+        distance and their number. It includes the code that plays them, without its docstrings and comments: this
+        module, the discipline, the policies, and what they import.
         """
         digest = hashlib.sha256()
         scenario = self.scenario
@@ -79,29 +80,29 @@ class Study:
 
 
 def codes_of(candidate: Candidate) -> list[str]:
-    """Modules that make a candidate, and those that make the policy it asks."""
+    """Modules of a candidate, and of the policy that it calls."""
     asked = policy_named_by(candidate.policy)
     specs = [candidate.spec, *([] if asked is None else [policy_spec(asked)])]
     return [module for spec in specs for module in (spec.entry.partition(":")[0], *spec.loads)]
 
 
 def _content(named: str) -> bytes:
-    """What stands in the file that a policy or its parameter names, such as a model; nothing where none is named."""
+    """Content of the file named by a policy or its parameter, such as a model; empty if none."""
     path = Path(named).expanduser() if named else None
     return path.read_bytes() if path is not None and path.is_file() else b""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One window with one size of link: all that could have become of it, and what each candidate chose.
+    """One window with one size of link: all possible outcomes, and each candidate's choice.
 
     Attributes:
         episode: Decisions and their outcomes.
         chosen: Candidate's key → index of the decision at which it submitted.
-        asked: Candidate's key → how often it was asked.
-        followed: Key of a candidate that thinks again → what became of its link; without those that never submitted.
-        held_outcome_s: Shape (k,): outcomes of a link that was submitted early, held, and let go at each decision; None
-            where they were not asked for.
+        asked: Candidate's key → number of its calls.
+        followed: Key of a candidate that revises → history of its link; without those that never submitted.
+        held_outcome_s: Shape (k,): outcomes of a link that was submitted early, held, and released at each decision;
+            None if they were not requested.
     """
 
     episode: Episode
@@ -111,7 +112,7 @@ class Trial:
     held_outcome_s: tuple[int, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Returns the trial as plain values."""
         plain = asdict(self)
         for name in ("decisions_s", "outcome_s"):
             plain["episode"][name] = plain["episode"][name].tolist()
@@ -132,11 +133,11 @@ class Trial:
 
 
 Run = Callable[[Policy, bool], WindowRun]
-"""Makes what asks a policy in one window; told whether the policy thinks again."""
+"""Creates the run of a policy in one window, from the policy and whether it revises."""
 
 
 def window_run(policy: Policy, thinks_again: bool) -> WindowRun:
-    """What asks a policy until it submits, and on and on where it thinks again."""
+    """Returns a run that calls a policy until it submits, or until the start if it revises."""
     return WindowRun(policy, thinks_again=thinks_again)
 
 
@@ -153,13 +154,13 @@ class Player:
             yield self._window
 
     def play(self, window: int) -> tuple[Trial, ...]:
-        """The trials of a window, one for each size of link; windows must ascend from call to call."""
+        """Play a window; returns a trial per size of link. Windows must ascend from call to call."""
         return tuple(self.trial(sim, link, window) for link, sim in self.worlds(window))
 
     def worlds(self, window: int) -> Iterator[tuple[Link, Simulation]]:
-        """For each size of link a simulation of its own, just before the predecessor of a window is submitted.
+        """Yields a simulation per size of link, just before a window's predecessor is submitted.
 
-        Windows must ascend from call to call.
+        Each is independent. Windows must ascend from call to call.
         """
         self._window = window
         _, sim = next(self._simulations)
@@ -168,10 +169,10 @@ class Player:
             yield link, sim if k == last else sim.fork()
 
     def trial(self, sim: Simulation, link: Link, window: int, run: Run = window_run) -> Trial:
-        """The trial of one world of a window, which is used up.
+        """Play the trial of one simulation of a window, which is consumed.
 
         Args:
-            run: Makes what asks a policy.
+            run: Creates the run of a policy.
         """
         study = self.study
         seed = window_seed(study.seed, link.nodes, study.protocol.submits_s(window))
@@ -202,18 +203,18 @@ class Player:
 
 
 def play_windows(study: Study, windows: Sequence[int], executor: Executor) -> Iterator[tuple[int, tuple[Trial, ...]]]:
-    """Play windows and hand each over as it is done, in any order.
+    """Play windows; yields each when it is done, in any order.
 
-    Windows are handed out in ascending order, so that each process replays the trace once however they fall. What
-    becomes of a window does not depend on who plays it.
+    Windows are distributed in ascending order, so that each process replays the trace only once. The result of a window
+    does not depend on the process that plays it.
 
     Args:
         study: What to play.
         windows: Ascending.
-        executor: Who plays.
+        executor: Runs the windows.
     """
     if len(windows) > 1:
-        use(study.scenario.discipline)  # compiled once here, where it is told, rather than once by each worker
+        use(study.scenario.discipline)  # compiled once here, where it is reported, rather than by each worker
     return executor(_player, study, windows)
 
 
@@ -223,7 +224,7 @@ def _player(study: Study) -> Callable[[int], tuple[int, tuple[Trial, ...]]]:
 
 
 def _place(episode: Episode, run: WindowRun) -> int:
-    """The decision at which a candidate submitted; the last where it never did."""
+    """Index of the decision at which a candidate submitted; the last if it never did."""
     if run.submitted_s == NEVER:
         return len(episode.decisions_s) - 1
     return int(np.searchsorted(episode.decisions_s, run.submitted_s))

@@ -1,1 +1,1 @@
-"""Provisioning policies: rules, forecasts, and what the forecasts are made of."""
+"""Provisioning policies: rules, forecasts, and estimates from the backfill plan."""

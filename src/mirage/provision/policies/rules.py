@@ -1,7 +1,7 @@
 """Provisioners that need no training: when to submit the next link of a chain.
 
-Each is asked at every decision with a view whose ``chain`` says how the present link stands, and answers with a plan
-that holds a ``Submit`` or not. Whatever the rule, a link that has ended is followed at once.
+Each is called at every decision with a view whose ``chain`` describes the present link, and returns a plan with or
+without a ``Submit``. Whatever the rule, a link that has ended is followed at once.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.view import Chain, View
 
 RECENT_STARTS = 100
-"""How many of the jobs started last the average looks at (Mirage, SC'23)."""
+"""Number of recently started jobs that are averaged (Mirage, SC'23)."""
 
 SAIA_H, SML_H = 9 / 60, 3.0
-"""Leads of two services that run on Slurm: ``saia`` asks for its next job nine minutes ahead; the launcher of
-``sml`` submits jobs of 12 h with ``after:PREVIOUS+9h``."""
+"""Leads of two services that run on Slurm: ``saia`` submits its next job nine minutes ahead; the launcher of ``sml``
+submits jobs of 12 h with ``after:PREVIOUS+9h``."""
 
 MOVING_S = 5 * MINUTE_S
-"""A lead that moves from decision to decision is looked at no more often than this."""
+"""A lead that changes from decision to decision is checked no more often than this."""
 
 
 def chain_of(view: View) -> Chain:
-    """The chain a view asks about.
+    """Returns the chain of a view.
 
     Raises:
         ConfigurationError: The view is of a whole cluster, not of a chain.
@@ -40,7 +40,7 @@ def chain_of(view: View) -> Chain:
 
 
 def recent_waits_s(view: View, before_s: int, count: int) -> Ints:
-    """Waits of the ``count`` jobs that started last, not later than ``before_s``; in order of their start."""
+    """Waits of the ``count`` jobs that started last, up to ``before_s``; in order of start."""
     start_s = np.concatenate([view.ended.start_s, view.running.start_s])
     submit_s = np.concatenate([view.ended.submit_s, view.running.submit_s])
     known = np.flatnonzero(start_s <= before_s)
@@ -59,12 +59,12 @@ def plan_without_choice(view: View, chain: Chain) -> Plan | None:
 
 
 class Lead:
-    """Submits a certain time before the present link ends; subclasses say what time.
+    """Submits a certain time before the present link ends; subclasses define that time.
 
-    Where that moment comes before the next decision, the plan names it: look again then.
+    If this time comes before the next decision, the plan requests a call then.
 
     Attributes:
-        steady: Whether the lead is the same at every decision about a link.
+        steady: Whether the lead is constant for all decisions about a link.
     """
 
     steady = False
@@ -82,11 +82,11 @@ class Lead:
         return Plan((Wait(reason="lead-not-reached", until_s=self._moment_s(view, chain, lead_s)),), estimate)
 
     def lead_s(self, view: View, chain: Chain) -> float:
-        """How long before the end to submit; here never before it."""
+        """Time before the end at which to submit; here 0."""
         return 0.0
 
     def _moment_s(self, view: View, chain: Chain, lead_s: float) -> int | None:
-        """When the lead is reached; None where there is a decision before that, and at the end of the link."""
+        """When the lead is reached; None if the next decision or the end of the link comes first."""
         reached_s = chain.ends_s - math.floor(lead_s)
         if not self.steady:
             reached_s = max(reached_s, view.now_s + MOVING_S)
@@ -94,7 +94,7 @@ class Lead:
 
 
 class Reactive(Lead):
-    """Submits when the present link has ended: what most people do."""
+    """Submits when the present link has ended, as most people do."""
 
     steady = True
 
@@ -103,16 +103,16 @@ class Dependency(Reactive):
     """``--dependency=afterany``: queued at once, but held until the present link ends.
 
     A held job gains no age priority (unless the site sets ACCRUE_ALWAYS), so it queues from the end of its
-    predecessor as a reactive link does; what it saves is the wake-up, not the wait.
+    predecessor like a reactive link; it saves the wake-up, not the wait.
     """
 
 
 class Singleton(Dependency):
-    """``singleton:K``: K links queued behind one another with ``--dependency=singleton``, as training watchers do.
+    """``singleton:K``: K links with ``--dependency=singleton``, as training watchers do.
 
     However many wait, the first of them is held until the present link has ended and gains no age priority until then
-    (unless the site sets ACCRUE_ALWAYS): a hand-over goes as with ``dependency``. K is how many links may fail to be
-    submitted before the chain breaks, which no hand-over shows.
+    (unless the site sets ACCRUE_ALWAYS): a hand-over is the same as with ``dependency``. K is the number of submissions
+    that may fail before the chain breaks, which no hand-over shows.
     """
 
     def __init__(self, parameter: str = "") -> None:
@@ -133,27 +133,30 @@ class ConstantLead(Lead):
             raise ConfigurationError(f"lead takes hours, as in lead:4; got {parameter!r}")
 
     def lead_s(self, view: View, chain: Chain) -> float:
-        """The constant."""
+        """Returns the constant."""
         return self.hours * HOUR_S
 
 
 def saia() -> ConstantLead:
-    """The next link nine minutes ahead: enough to load a service, not to wait in a queue."""
+    """Submits the next link nine minutes ahead: enough to load a service, not to queue."""
     return ConstantLead(str(SAIA_H))
 
 
 def sml() -> ConstantLead:
-    """The next link three hours ahead, whatever the queue."""
+    """Submits the next link three hours ahead, whatever the queue."""
     return ConstantLead(str(SML_H))
 
 
 class AverageWait(Lead):
-    """Leads by the mean wait of the last 100 jobs that had started when the present link did (Mirage, SC'23)."""
+    """Leads by the mean wait of the last 100 jobs started before the present link.
+
+    The mean is that of the time when the present link started (Mirage, SC'23).
+    """
 
     steady = True
 
     def lead_s(self, view: View, chain: Chain) -> float:
-        """The mean wait then."""
+        """Mean wait at that time."""
         waits = recent_waits_s(view, chain.started_s, RECENT_STARTS)
         return float(waits.mean()) if len(waits) else 0.0
 
@@ -175,7 +178,7 @@ class QuantileWait(Lead):
         self.confidence, self.recent = confidence, recent
 
     def lead_s(self, view: View, chain: Chain) -> float:
-        """The bound, over the jobs started last."""
+        """Returns the bound from the jobs started last."""
         waits = np.sort(recent_waits_s(view, view.now_s, self.recent))
         if len(waits) == 0:
             return 0.0
@@ -183,7 +186,7 @@ class QuantileWait(Lead):
 
 
 def binomial_rank(n: int, quantile: float, confidence: float) -> int:
-    """Least k ≤ n with P(Bin(n, quantile) < k) ≥ confidence; n where there is none: too few samples to be sure."""
+    """Least k ≤ n with P(Bin(n, quantile) < k) ≥ confidence; n if n is too small for one."""
     below = 0.0
     for k in range(n):
         choose = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

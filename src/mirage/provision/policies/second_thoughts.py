@@ -1,7 +1,7 @@
-"""``holds``: ``what-if`` with second thoughts.
+"""``holds``: ``what-if`` with revisions of queued links.
 
-It submits ahead of time where that insures against a burst, holds the link before it can start too early, and lets it
-go with the age it has gathered when the futures say so.
+It submits ahead of time if that insures against a burst, holds the link before it can start too early, and releases it,
+with the age it has accumulated, when the futures recommend it.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from mirage.provision.policies.rules import chain_of, plan_without_choice
 from mirage.provision.policies.what_if import WhatIf
 
 SOON_S = MINUTE_S
-"""A link that was submitted ahead of time is looked at so soon again, to be held."""
+"""A link that was submitted ahead of time is checked again after this time, to be held."""
 
 INSURE = 10.0
-"""How many times dearer an interruption is taken to be when it is asked whether to submit ahead of time."""
+"""Factor on the cost of an interruption in the decision whether to submit ahead of time."""
 
 BY = "by"
-"""Name of the parameter that names another rule."""
+"""Name of the parameter that selects another rule."""
 
 EARLY_MIN = 10
-"""A link is submitted ahead of time only where no future starts it within so many minutes: it would run at once."""
+"""A link is submitted ahead of time only if no future starts it within this many minutes: it would run at once."""
 
 
 def _times(text: str) -> float:
@@ -54,7 +54,7 @@ PARAMETERS = {
     BY: Form("MODEL", _named, last=True),
     **what_if.PARAMETERS,
 }
-"""What may stand after the name: ``holds:bank=yes``, ``holds:insure=20:early=5:futures=32``, ``holds:by=./model``."""
+"""Parameters after the name: ``holds:bank=yes``, ``holds:insure=20:early=5:futures=32``, ``holds:by=./model``."""
 
 
 @runtime_checkable
@@ -62,62 +62,61 @@ class Rule(Protocol):
     """Weighs submitting the next link of a chain now against doing so later.
 
     Attributes:
-        forecasts: Whether it weighs futures of the queue, in which a queued link has the age that it has.
+        forecasts: Whether it weighs futures of the queue, in which a queued link has its actual age.
     """
 
     forecasts: bool
 
     def weighed_at(self, view: View, chain: Chain, cost: Cost) -> Plan:
-        """What to do at a cost: submit now, or wait; of a link that is queued already, let it compete or hold it."""
+        """Plan at a cost: submit now or wait; for a queued link, let it compete or hold it."""
         ...
 
 
 def holds(parameter: str = "", *, bank_age: bool = False, **needed: Any) -> Holds:
-    """``holds`` from the parameter in its name and from what it needs of the settings.
+    """Creates ``holds`` from the parameter in its name and the settings that it needs.
 
     Raises:
-        ConfigurationError: The parameter cannot be used, or the policy it names does not weigh futures of the queue.
+        ConfigurationError: The parameter is invalid, or the policy it names does not weigh futures of the queue.
     """
     given = read_parameters("holds", parameter, PARAMETERS)
     if BY in given:
         if idle := sorted(set(given) & set(what_if.PARAMETERS)):
             raise ConfigurationError(
-                f"holds:{BY}={given[BY]} decides by that model, and {', '.join(idle)} would say how what-if decides; "
-                f"leave out what is not bank, insure, early or {BY}"
+                f"holds:{BY}={given[BY]} decides by that model, and {', '.join(idle)} would only configure what-if; "
+                f"give only bank, insure, early and {BY}"
             )
         given[BY] = _rule(given[BY], PolicySettings(**needed))
     return Holds(**({"bank": bank_age} | needed | given))
 
 
 def _rule(name: str, settings: PolicySettings) -> Rule:
-    """The policy by which links are submitted and let go."""
+    """Returns the policy by which links are submitted and released."""
     policy = make_policy(name, settings)
     if isinstance(policy, Holds):
-        raise ConfigurationError(f"holds:{BY}={name}: that policy has second thoughts itself; use it as it is")
+        raise ConfigurationError(f"holds:{BY}={name}: that policy has second thoughts itself; use it directly")
     if isinstance(policy, Rule) and policy.forecasts:
         return policy
     raise ConfigurationError(
-        f"holds:{BY}={name}: this policy does not weigh futures of the queue, so it cannot tell what a held link would "
+        f"holds:{BY}={name}: this policy does not weigh futures of the queue, so it cannot know what a held link would "
         "do; name the file of a model that does, such as mirage train correction writes"
     )
 
 
 class Holds(WhatIf):
-    """Submits ahead of time, holds, and lets go by the futures of the link with the age it has.
+    """Submits ahead of time, holds, and releases by futures of the link with its actual age.
 
-    A link that may be needed is submitted while nothing lets it start at once, and held at the next look: nothing
-    starts by surprise between two decisions, and on Slurm its age grows all the same. From then on the same rule says
-    when it is to compete: that of ``what-if``, or of a model that has learnt. Where holding costs a job its age,
-    nothing is submitted ahead of time, and a link is held only where it would start so early that its place is worth
-    less.
+    A link that may be needed is submitted while it cannot start at once, and held at the next call: nothing starts
+    unexpectedly between two decisions, and on Slurm its age grows all the same. From then on the same rule decides when
+    it is to compete: that of ``what-if``, or of a trained model. If holding costs a job its age, nothing is submitted
+    ahead of time, and a link is held only if it would start so early that its place in the queue is worth less.
 
     Args:
-        bank: Whether the link is submitted as early as can be, only to gather age; otherwise only where interruptions
-            ``insure`` times as dear would have it submitted.
-        insure: How many times dearer.
+        bank: Whether the link is submitted as early as possible, only to accumulate age; otherwise only if it would be
+            submitted with interruptions ``insure`` times as expensive.
+        insure: Factor on the cost of an interruption.
         early: Minutes within which no future may start a link that is submitted ahead of time.
-        by: The rule that says when a link is to compete, as one that was learnt; None for that of ``what-if``.
-        further: As ``WhatIf`` takes it.
+        by: The rule that decides when a link is to compete, such as a trained one; None for that of ``what-if``.
+        further: Arguments of ``WhatIf``.
     """
 
     def __init__(
@@ -155,7 +154,7 @@ class Holds(WhatIf):
         return replace(plan, actions=(Wait(reason="next-decision"),)) if self.bank else plan
 
     def _of_queued(self, view: View, chain: Chain) -> Plan:
-        """Let the queued link compete, or hold it; what it does already is not said again."""
+        """Let the queued link compete, or hold it; its current state is not requested again."""
         queued = chain.queued
         assert queued is not None
         held = queued.held or queued.begins_s > view.now_s
@@ -174,5 +173,5 @@ class Holds(WhatIf):
 
 
 def _and_look_soon(plan: Plan, actions: tuple[Action, ...], now_s: int) -> Plan:
-    """A plan that submits, and looks at the link as soon as it is in the queue."""
+    """Returns a plan that submits, and checks the link as soon as it is in the queue."""
     return replace(plan, actions=(*actions, Wait(reason="look-soon", until_s=now_s + SOON_S)))

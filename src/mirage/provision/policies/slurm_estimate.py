@@ -1,4 +1,4 @@
-"""``slurm-estimate``: lead by the start that the backfill plan promises (``squeue --start``)."""
+"""``slurm-estimate``: lead by the start in the backfill plan (``squeue --start``)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mirage.provision.policies.rules import Lead
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 LONGEST_S = 5 * DAY_S
-"""A wait is foreseen no further than this beyond the end of the present link."""
+"""A wait is predicted no further than this beyond the end of the present link."""
 
 
 class SlurmEstimate(Lead):
-    """Leads by the wait under the backfill plan: all jobs run to their limit, none are new.
+    """Leads by the wait in the backfill plan: all jobs run to their limit, no new ones arrive.
 
     Args:
         discipline: How the cluster orders its queue.
@@ -28,11 +28,11 @@ class SlurmEstimate(Lead):
         self.forecast = Forecaster(1, discipline=discipline, scheduler=scheduler, arrivals=False)
 
     def lead_s(self, view: View, chain: Chain) -> float:
-        """The wait the plan foresees for a link submitted now."""
+        """Predicted wait of a link submitted now."""
         without_history = replace(view, ended=_nothing_ended())
         return float(self.forecast.forecast(without_history, np.zeros(1, dtype=np.int64), LONGEST_S).waits_s[0, 0])
 
 
 def _nothing_ended() -> Ended:
-    """No history: every job is then taken to run until its limit."""
+    """No history: every job is then assumed to run until its limit."""
     return Ended.nothing()

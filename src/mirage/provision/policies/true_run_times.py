@@ -1,4 +1,4 @@
-"""``what-if`` that knows how long every job in sight runs: a ceiling, not a policy."""
+"""``what-if`` with the true run times of all jobs in view: a bound, not a policy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mirage.provision.policies.what_if import WhatIf
 
 
 def what_if_with_true_run_times(run_s: Ints, **needed: Any) -> WhatIf:
-    """``what-if``, told how long jobs run.
+    """Creates ``what-if`` with given run times.
 
     Args:
         run_s: Shape (jobs,), by job id.

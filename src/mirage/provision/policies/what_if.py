@@ -1,6 +1,6 @@
 """``what-if``: weigh the costs of submitting now and later over futures of the queue.
 
-Needs no training, works on a cluster never seen before, and corrects itself at every decision.
+It needs no training, works on an unknown cluster, and corrects itself at every decision.
 """
 
 from __future__ import annotations
@@ -25,54 +25,54 @@ from mirage.sim.cluster import Limit
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 _NOTHING = 1e-9
-"""Costs below this are none: where waiting costs nothing, it is free to wait and see."""
+"""Costs below this are none: if waiting costs nothing, the policy waits."""
 
 _PLENTY = 2
-"""So many times the longest wait foreseen is more than enough."""
+"""This many times the longest predicted wait is more than enough."""
 
 FUTURES = 64
 
 INFORMATION = 0.3
-"""How much of what waiting will teach us is counted in its favour. Of 0, 0.3, 0.5 and 0.8 it cost least on the windows
-of the Lonestar6 trace from December to March, under two disciplines, and hardly more than the best on those of Theta:
-where like jobs fail alike, less is learnt on the way than the futures promise."""
+"""Weight of the information that waiting will provide. Of 0, 0.3, 0.5 and 0.8 it cost least on the windows of the
+Lonestar6 trace from December to March, under two disciplines, and hardly more than the best on those of Theta: where
+similar jobs fail alike, waiting provides less information than the futures suggest."""
 
 TIE = 0.05
-"""On a real queue a tie goes to submitting: on the first chains kept alive on a real slurmctld, forecasts that saw no
-gain in submitting before the end of a link were followed by an hour of interruption."""
+"""On a real queue a tie goes to submitting: on the first chains kept alive on a real slurmctld, forecasts with no gain
+from submitting before the end of a link were followed by an hour of interruption."""
 
 PARAMETERS = {"futures": COUNT, "tie": SHARE, "quick": YES_OR_NO, "information": SHARE, "names": YES_OR_NO}
-"""What may stand after the name: ``what-if:64``, ``what-if:tie=0:quick=no``."""
+"""Parameters after the name: ``what-if:64``, ``what-if:tie=0:quick=no``."""
 
 
 def what_if(parameter: str = "", **needed: Any) -> WhatIf:
-    """``what-if`` from the parameter in its name and from what it needs of the settings."""
+    """Creates ``what-if`` from the parameter in its name and the settings that it needs."""
     return WhatIf(**needed, **read_parameters("what-if", parameter, PARAMETERS))
 
 
 class WhatIf:
     """Submits when waiting is expected to cost more than submitting now.
 
-    What waiting is worth lies between two bounds, both read off the same futures: the best *fixed* later moment (as
-    if nothing were learnt on the way) and the mean of each future's own best moment (as if its future were known by
-    then). The rule takes the value ``information`` of the way from the first to the second.
+    The value of waiting lies between two bounds, both from the same futures: the best *fixed* later time (as if nothing
+    were learnt meanwhile) and the mean of each future's own best time (as if its future were known by then). The rule
+    takes the value at the share ``information`` of the way from the first to the second.
 
     Args:
-        cost: What an hour of interruption and of overlap costs.
+        cost: Cost of an hour of interruption and of overlap.
         seed: Of the futures; the same seed and view give the same plan.
         discipline: How the cluster orders its queue.
         scheduler: Its scheduler's parameters; None for Slurm's defaults.
         limits: What users may run at once.
-        futures: How many futures each decision plays.
+        futures: Number of futures that each decision simulates.
         information: Share of the way between the bounds, 0 … 1.
-        tie: Differences below this share of the cost are within what the futures can tell apart; then, with something
-            to lose either way, the link is submitted: a place in a real queue is worth more than a forecast's tie.
-        quick: Whether to look first at what a link submitted now would wait, a forecast that chains of the same form
-            share, and to weigh only what that leaves open. An agent with hundreds of chains needs it.
-        names: Whether run times are learnt from jobs of the same name, too.
+        tie: Differences below this share of the cost are within the precision of the futures; then, if both choices
+            have a cost, the link is submitted: a place in a real queue is worth more than a tie in a forecast.
+        quick: Whether to check first the wait of a link submitted now, a forecast that chains of the same form share,
+            and to weigh only what it leaves open. An agent with hundreds of chains needs it.
+        names: Whether run times are also learnt from jobs of the same name.
 
     Attributes:
-        forecasts: It weighs futures of the queue, as models may not.
+        forecasts: It weighs futures of the queue, which some models do not.
     """
 
     forecasts = True
@@ -112,7 +112,7 @@ class WhatIf:
         return self.weighed_at(view, chain, self.cost) if plan is None else plan
 
     def weighed_at(self, view: View, chain: Chain, cost: Cost) -> Plan:
-        """What to do at a cost: submit now, or wait; of a link that is queued already, let it compete or hold it."""
+        """Plan at a cost: submit now or wait; for a queued link, let it compete or hold it."""
         queue = self._futures(view)
         remaining_s = chain.ends_s - view.now_s
         waits_s = None
@@ -129,23 +129,23 @@ class WhatIf:
         return self._weighed(self._played(queue, chain, delays), chain, cost)
 
     def _futures(self, view: View) -> QueueFutures:
-        """The futures of a view's queue, drawn once."""
+        """Returns the futures of a view's queue, drawn once."""
         if self._queue is None or not self._queue.are_of(view):
             self._queue, self._waits, self._forecasts = self.forecaster.of(view), {}, {}
         return self._queue
 
     def _played(self, queue: QueueFutures, chain: Chain, delays: Ints) -> StartForecast:
-        """The forecast of some delays, played once: several costs may be weighed over it."""
+        """Returns the forecast of some delays, computed once: several costs may use it."""
         key = (chain, delays.tobytes())
         if key not in self._forecasts:
             self._forecasts[key] = queue.play(chain, delays, chain.ends_s + BEYOND_S)
         return self._forecasts[key]
 
     def _weighed(self, forecast: StartForecast, chain: Chain, at: Cost) -> Plan:
-        """The plan by the costs of submitting now and later.
+        """Returns the plan by the costs of submitting now and later.
 
-        A later moment that is better than now by more than a tie stays so whatever the others are like: to wait can be
-        said when few delays have been played.
+        A later time that is better than now by more than a tie stays better whatever the other times cost, so a few
+        simulated delays are enough to decide to wait.
         """
         cost = at.of(forecast.gaps_s)
         by_delay, hindsight = cost.mean(axis=0), cost[:, 1:].min(axis=1).mean()
@@ -165,7 +165,7 @@ class WhatIf:
         return Plan((Wait(reason="waiting-costs-less", until_s=until_s),), estimate, forecast)
 
     def _plan_at_a_glance(self, view: View, chain: Chain, waits_s: Ints) -> Plan | None:
-        """What needs no weighing: a link that comes too late even now, and one for which there is plenty of time."""
+        """Plan that needs no weighing: the link is too late even now, or there is plenty of time."""
         remaining_s, longest_s = chain.ends_s - view.now_s, int(waits_s.max())
         if waits_s.min() >= remaining_s:
             return Plan((Submit(reason="too-late-even-now"),), forecast_estimate(remaining_s, waits_s))
@@ -175,9 +175,9 @@ class WhatIf:
         return None
 
     def waits_now(self, view: View, chain: Chain) -> Ints:
-        """Waits of a link submitted now, one a future, up to its limit; the same for every chain of its form.
+        """Waits of a link submitted now, one per future, up to its limit.
 
-        No present link is taken to be sure to run until its limit.
+        They are equal for all chains of its form. The present link is not assumed to run until its limit.
         """
         queue = self._futures(view)
         form = replace(
@@ -194,13 +194,13 @@ class WhatIf:
 
 
 def likely_delay(delays: Ints, remaining_s: int, waits_s: Ints | None) -> int:
-    """Which delay leaves about as much time as a link waits, or half of what is left where nothing is known."""
+    """Index of the delay that leaves about a link's wait; half of the rest if it is unknown."""
     wait_s = remaining_s / 2 if waits_s is None else float(np.percentile(waits_s, 80))
     return max(int(np.searchsorted(delays, remaining_s - wait_s, side="right")) - 1, 1)
 
 
 def forecast_estimate(remaining_s: int, waits_s: Ints) -> dict[str, float]:
-    """The estimate behind a decision: what is left, and what a link submitted now would wait."""
+    """Estimate for a decision: the remaining time, and the wait of a link submitted now."""
     return {
         "remaining_s": float(remaining_s),
         "wait_p05_s": float(np.percentile(waits_s, 5)),
@@ -210,15 +210,15 @@ def forecast_estimate(remaining_s: int, waits_s: Ints) -> dict[str, float]:
 
 
 def next_look_s(now_s: int, step_s: int, spare_s: int) -> int:
-    """Time of the next decision: after a quarter of the time that is left beyond the longest wait."""
+    """Time of the next decision: after a quarter of the time left beyond the longest wait."""
     return now_s + max(spare_s // 4 // step_s, 1) * step_s
 
 
 def delays_s(remaining_s: int, step_s: int) -> Ints:
-    """Now, after 1, 2, 4, … steps, and when the present link ends: seconds from now, ascending.
+    """Delays of 0, 1, 2, 4, … steps and to the end of the present link: ascending, in seconds.
 
-    In the last two steps also half a step and a sixth before the end: where a queue is nearly empty, a whole step is a
-    dear insurance against a burst.
+    In the last two steps also half a step and a sixth before the end: in a nearly empty queue, a whole step is an
+    expensive insurance against a burst.
     """
     delays = [0, remaining_s, *(step_s << k for k in range((remaining_s // step_s).bit_length()))]
     if remaining_s < 2 * step_s:
