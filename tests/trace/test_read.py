@@ -138,7 +138,7 @@ def test_a_small_file_cut_short_gives_the_lines_it_still_holds(tmp_path, keep):
     (tmp_path / "x").write_bytes(content[: int(len(content) * keep)])
     told = (
         "the compressed file is damaged or cut short: it ends before its end marker; "
-        "fetch it again, or skip what is bad to read what is left$"
+        "fetch it again, or skip bad input to read the rest$"
     )
     with pytest.raises(TraceError, match=told):
         read_trace(tmp_path / "x")

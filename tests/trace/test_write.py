@@ -171,7 +171,7 @@ def test_an_unknown_format_lists_the_known(tmp_path):
     with pytest.raises(UnknownName, match=r"'cvs'. Did you mean 'csv'\? Known: csv, parquet, swf"):
         write_trace(SMALL, tmp_path / "t", "cvs")
     for name in ("t.cvs", "t"):
-        with pytest.raises(ConfigurationError, match=rf"{name}: its name tells no format .* name one with --to"):
+        with pytest.raises(ConfigurationError, match=rf"{name}: its name has no format .* name one with --to"):
             write_trace(SMALL, tmp_path / name)
     write_trace(SMALL, tmp_path / "t", "csv")
     assert read_trace(tmp_path / "t").report.format == "csv"

@@ -1,4 +1,4 @@
-"""The reader of traces: any known format, told by its content."""
+"""Reader of traces in any known format, detected from the content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mirage.trace.formats.swf import FIELDS, MOST_FIELDS, read_swf
 from mirage.trace.table import JobTable
 
 DEFAULT_ZONE = "UTC"
-"""The zone of times that name none, where nobody says another."""
+"""The default zone of times without a zone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Trace:
 
     Attributes:
         table: The jobs.
-        report: What became of every line.
+        report: The result for every line.
     """
 
     table: JobTable
@@ -41,7 +41,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """The content, the tally, and what the caller knows about the content."""
+    """The content, the tally, and the caller's knowledge about the content."""
 
     data: bytes
     tally: ReadTally
@@ -61,7 +61,7 @@ def _read_any_csv(r: _Reading) -> JobTable:
 
 
 SCHEDULE_HEADER = ("id", "submit", "start", "end")
-"""What ``mirage simulate -o`` writes, in seconds."""
+"""Columns of ``mirage simulate -o``, in seconds."""
 
 _SCHEDULE_COLUMNS = "job_id=id,submit_s=submit,start_s=start,end_s=end"
 
@@ -98,31 +98,31 @@ def read_trace(
     columns: str | None = None,
     progress: Progress | None = None,
 ) -> Trace:
-    """Read a trace; gzip, bzip2, xz and zstd are undone on the way.
+    """Read a trace; gzip, bzip2, xz and zstd are decompressed.
 
     Args:
         path: The file; ``-`` is standard input.
-        format: One of ``READERS``; by default what the content looks like.
+        format: One of ``READERS``; detected from the content by default.
         on_error: ``strict`` stops at the first bad line, ``skip`` counts and reports bad lines.
-        timezone: The zone of times that name none (``mirage-log``, ``sacct``, ``columns``), as ``America/Chicago``.
+        timezone: Zone of times without a zone (``mirage-log``, ``sacct``, ``columns``), such as ``America/Chicago``.
         fields: The field list of a ``sacct`` text without a header.
-        delimiter: What stands between the cells of a ``sacct`` text (``sacct --delimiter``), by default a bar; or of a
-            CSV whose columns are named, by default as its first row shows.
-        columns: What the columns of a CSV of any make are, as ``submit_s=submit_time,limit_s=timelimit[min]``, or
+        delimiter: Separator between the cells of a ``sacct`` text (``sacct --delimiter``), by default a bar; or of a
+            CSV with mapped columns, by default detected in its first row.
+        columns: Mapping of the columns of any CSV, such as ``submit_s=submit_time,limit_s=timelimit[min]``, or
             ``@FILE`` in TOML (see ``mirage.trace.formats.columns.mapping``).
-        progress: Told now and then how much has been read, and how much there is.
+        progress: Called at intervals with the amount read and the total.
 
     Raises:
         TraceError: The file cannot be read; the message begins with ``file:line:``.
-        UnknownName: There is no such format, or no such column of the job table.
-        ConfigurationError: There is no such time zone, the delimiter is empty, the columns are no mapping or of no
-            CSV, or a package is missing.
+        UnknownName: The format, or a column of the job table, is unknown.
+        ConfigurationError: The time zone is unknown, the delimiter is empty, the columns are not a mapping or the file
+            is not a CSV, or a package is missing.
     """
     named = None if columns is None else parse_columns(columns)
     if named is not None and (format or "csv") != "csv":
-        raise ConfigurationError(f"columns can be named of a csv only; the format is {format!r}: leave one of them out")
+        raise ConfigurationError(f"columns are mapped in a csv only; the format is {format!r}: leave one of them out")
     if delimiter == "":
-        raise ConfigurationError("the delimiter is empty; at least one character stands between two cells")
+        raise ConfigurationError("the delimiter is empty; give at least one character")
     if format is not None and format not in READERS:
         raise UnknownName("trace format", format, READERS)
     tally = ReadTally("<stdin>" if os.fspath(path) == "-" else os.fspath(path), on_error)
@@ -139,16 +139,16 @@ def read_trace(
 
 
 def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter: str | None = None) -> str:
-    """The name of the format that content looks like.
+    """Detects the name of the format of some content.
 
     Args:
         data: The decompressed content.
-        path: Named in the complaint.
+        path: Named in the error.
         has_fields: Whether the caller knows the fields of a ``sacct`` text without a header.
-        delimiter: What stands between the cells of a ``sacct`` text; only that has one.
+        delimiter: Separator between the cells of a ``sacct`` text; only that has one.
 
     Raises:
-        TraceError: It looks like none.
+        TraceError: The format is unknown.
     """
     if data.startswith(b"PAR1"):
         return "parquet"
@@ -170,16 +170,16 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
         return "csv"
     if tuple(names) == SCHEDULE_HEADER:
         return "schedule"
-    hint = "name one, make the file with sacct -P or sacct --json, or say what the columns of a CSV are (--columns)"
+    hint = "name one, make the file with sacct -P or sacct --json, or map the columns of a CSV (--columns)"
     if lines and _SACCT_HEADER.search(lines[0]):
-        hint = "if it is sacct's, name the delimiter it was made with"
+        hint = "if sacct wrote it, name the delimiter that was used"
     raise TraceError(f"{path}:1: looks like none of the known formats ({', '.join(READERS)}); {hint}")
 
 
 def _looks_like_swf(words: Sequence[str]) -> bool:
     """Whether a line has the fields of SWF and most of them are numbers.
 
-    A bad word is for the reader to name.
+    The reader reports a bad word.
     """
     numbers = sum(re.fullmatch(r"[-+]?\d+(\.\d+)?", word) is not None for word in words[:FIELDS])
     return FIELDS <= len(words) <= MOST_FIELDS and 2 * numbers > FIELDS

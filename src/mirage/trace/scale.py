@@ -1,4 +1,4 @@
-"""Trace of a large cluster on a smaller one, or the other way round."""
+"""Scaling of the trace of one cluster to another size."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mirage.trace.table import JobTable
 
 
 def scaled_nodes(table: JobTable, factor: Fraction) -> JobTable:
-    """The same jobs with so many times the nodes, to the nearest whole one and at least one.
+    """Multiplies the nodes of jobs by a factor, to the nearest whole one and at least one.
 
-    What a job has on each node stays: its GPUs, CPUs and memory go with its nodes. So does the load of the cluster, but
-    for rounding.
+    A job's GPUs, CPUs and memory per node are unchanged, so their totals scale with the nodes. The load of the cluster
+    is unchanged except for rounding.
 
     Args:
-        factor: Nodes of the new cluster over those of the old one.
+        factor: Nodes of the new cluster divided by those of the old one.
     """
     known = table.nodes > 0
     nodes = np.where(known, np.maximum(_nearest(table.nodes, factor), 1), table.nodes)

@@ -1,7 +1,7 @@
-"""The job table: one row an attempt to run, as a struct of arrays.
+"""The job table: one row per attempt to run, as a struct of arrays.
 
-Every reader fills it and every room below reads it. Units are in the names; a missing integer is
-``MISSING``, a missing label has code ``MISSING``; a limit without end is ``UNLIMITED_S``.
+Every reader fills it and all other packages use it. Units are in the names; a missing integer is
+``MISSING``, a missing label has code ``MISSING``; an unlimited limit is ``UNLIMITED_S``.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from mirage.job_state import MISSING, UNFINISHED, Ints, JobState
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """A column of names: one small integer a row, and the names they stand for.
+    """A column of names: one small integer per row, and the names they represent.
 
     Attributes:
-        codes: Shape (n,), index into ``names``, ``MISSING`` where the trace gives none.
+        codes: Shape (n,), index into ``names``, ``MISSING`` if the trace has none.
         names: The distinct names, in order of first appearance.
     """
 
@@ -37,7 +37,7 @@ class Labels:
 
     @classmethod
     def missing(cls, n: int) -> Self:
-        """A column of n missing names."""
+        """Returns a column of n missing names."""
         return cls(np.full(n, MISSING, dtype=np.int64), ())
 
     def __len__(self) -> int:
@@ -47,18 +47,18 @@ class Labels:
         return Labels(self.codes[rows], self.names)
 
     def values(self) -> list[str]:
-        """The names row by row; the empty string where missing."""
+        """Returns the names row by row; the empty string if missing."""
         return [self.names[c] if c >= 0 else "" for c in self.codes]
 
 
 @dataclass(frozen=True, slots=True)
 class JobTable:
-    """Jobs of one cluster, one row an attempt to run, in the order of the source.
+    """Jobs of one cluster, one row per attempt to run, in the order of the source.
 
     All arrays have the same length n. Times are whole seconds since 1970-01-01 UTC (SWF: since the
-    log's ``UnixStartTime``), before 2100 where a reader made the table. ``gpus``, ``cpus`` and ``memory_mib``
-    are totals over all nodes of the job; a memory of 0 is all that its nodes have. ``elapsed_s`` is the run time
-    as the source recorded it, which may be all there is: a workload without waits has run times but no starts.
+    log's ``UnixStartTime``), before 2100 if a reader made the table. ``gpus``, ``cpus`` and ``memory_mib``
+    are totals over all nodes of the job; a memory of 0 means all that its nodes have. ``elapsed_s`` is the run time
+    as the source recorded it, which may be the only time: a workload without waits has run times but no starts.
     """
 
     job_id: NDArray[np.str_]
@@ -88,7 +88,7 @@ class JobTable:
 
     @classmethod
     def build(cls, job_id: Sequence[str] | Sequence[int] | NDArray[Any], **columns: Any) -> Self:
-        """A table from the columns at hand; every other one is missing.
+        """Creates a table from the given columns; all others are missing.
 
         Integer columns take any sequence of ints, label columns a ``Labels`` or an iterable of names.
         """
@@ -109,11 +109,11 @@ class JobTable:
         return len(self.job_id)
 
     def __getitem__(self, rows: Any) -> JobTable:
-        """The rows given by a slice, a mask or an index array."""
+        """Returns the rows given by a slice, a mask or an index array."""
         return JobTable(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
     def followed_by(self, other: JobTable) -> JobTable:
-        """The rows of both, those of the other behind."""
+        """Returns the rows of both, those of the other after its own."""
         both: dict[str, Any] = {
             name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("job_id", *INT_COLUMNS)
         }
@@ -122,26 +122,26 @@ class JobTable:
         return JobTable(**both)
 
     def with_columns(self, **columns: Any) -> JobTable:
-        """A copy with some columns replaced."""
+        """Returns a copy with some columns replaced."""
         return replace(self, **columns)
 
     @property
     def unfinished(self) -> NDArray[np.bool_]:
-        """Which jobs had not ended when the trace was taken, shape (n,)."""
+        """Jobs that had not ended when the trace was recorded, shape (n,)."""
         return np.isin(self.state, _UNFINISHED)
 
     @property
     def never_started(self) -> NDArray[np.bool_]:
-        """Which jobs left the queue without having started, shape (n,): over or cancelled, without a time."""
+        """Jobs that left the queue without a start: ended or cancelled, no run time; shape (n,)."""
         left = (self.end_s >= 0) | (self.state == int(JobState.CANCELLED))
         return np.asarray(left & (self.start_s < 0) & (self.elapsed_s <= 0) & ~self.unfinished)
 
     @property
     def run_s(self) -> Ints:
-        """Seconds run, shape (n,): end less start, else ``elapsed_s``, else ``MISSING``.
+        """Seconds run, shape (n,): end minus start, else ``elapsed_s``, else ``MISSING``.
 
-        A job that has not ended has no run time yet, and one that never started has none. An end before the start tells
-        nothing: then ``elapsed_s`` counts.
+        A job that has not ended has no run time yet, and one that never started has none. If the end is before the
+        start, ``elapsed_s`` counts.
         """
         known = (self.start_s >= 0) & (self.end_s >= self.start_s)
         run_s = np.where(known, self.end_s - self.start_s, self.elapsed_s)
@@ -149,15 +149,15 @@ class JobTable:
 
     @property
     def wait_s(self) -> Ints:
-        """Seconds from submission to start, shape (n,); ``MISSING`` where unknown.
+        """Seconds from submission to start, shape (n,); ``MISSING`` if unknown.
 
-        A start before the submission tells no wait.
+        A start before the submission gives no wait.
         """
         known = (self.submit_s >= 0) & (self.start_s >= self.submit_s)
         return np.where(known, self.start_s - self.submit_s, MISSING)
 
     def sorted_by_submit(self) -> JobTable:
-        """The same jobs in order of submission; equal times keep the order of the source."""
+        """Returns the jobs in order of submission; equal times stay in the order of the source."""
         return self[np.argsort(self.submit_s, kind="stable")]
 
 

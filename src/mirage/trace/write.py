@@ -1,4 +1,4 @@
-"""The writer of traces: a file is whole or not there at all."""
+"""Writer of traces: a file is complete or absent."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ WRITERS: dict[str, Callable[[JobTable], bytes]] = {
 
 
 def write_trace(table: JobTable, path: str | os.PathLike[str], format: str | None = None) -> None:
-    """Write a table to a file; a name that ends in ``.gz`` is compressed.
+    """Write a table to a file; a name with the suffix ``.gz`` is compressed.
 
-    The file appears under its name only when it is complete: whatever goes wrong, an older file of that
-    name is still what it was.
+    The file appears under its name only when it is complete: on any error, an older file of that name is unchanged.
 
     Args:
         table: The jobs.
         path: The file.
-        format: ``csv``, ``parquet`` or ``swf``; by default what the name ends in.
+        format: ``csv``, ``parquet`` or ``swf``; by default from the suffix of the name.
 
     Raises:
-        UnknownName, ConfigurationError: As ``format_to_write`` says.
+        UnknownName, ConfigurationError: As for ``format_to_write``.
         TraceError: The file cannot be written: the disk is full, the folder absent …
     """
     name = format_to_write(path, format)
@@ -43,23 +42,23 @@ def write_trace(table: JobTable, path: str | os.PathLike[str], format: str | Non
         write_whole(path, gzip.compress(content, mtime=0) if Path(path).suffix == ".gz" else content)
     except OSError as error:
         raise TraceError(
-            f"{path}: cannot be written: {error.strerror}; make room or choose another place. "
-            "What was there before is untouched"
+            f"{path}: cannot be written: {error.strerror}; free some space or choose another place. "
+            "The previous file is unchanged"
         ) from error
 
 
 def format_to_write(path: str | os.PathLike[str], format: str | None = None) -> str:
-    """The name of the format a file is to have: the one asked for, else what its name ends in.
+    """Returns the name of the format to write: the requested one, else from the file's suffix.
 
     Raises:
-        UnknownName: There is no format of the name that is asked for.
-        ConfigurationError: None is asked for, and the file's name ends in none.
+        UnknownName: The requested format is unknown.
+        ConfigurationError: No format is requested, and the file's suffix has none.
     """
     suffixes = [suffix.removeprefix(".") for suffix in Path(path).suffixes]
     name = format or next(iter(suffixes[-2:-1] if suffixes[-1:] == ["gz"] else suffixes[-1:]), "")
     if format is None and name not in WRITERS:
         raise ConfigurationError(
-            f"{path}: its name tells no format to write; let it end in .{', .'.join(WRITERS)}, or name one with --to"
+            f"{path}: its name has no format to write; end it in .{', .'.join(WRITERS)}, or name one with --to"
         )
     if name not in WRITERS:
         raise UnknownName("format to write", name, WRITERS)

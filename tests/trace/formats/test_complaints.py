@@ -138,9 +138,9 @@ def test_fields_without_a_job_s_number(tmp_path: Path) -> None:
     [
         (
             "hello",
-            "name one, make the file with sacct -P or sacct --json, or say what the columns of a CSV are (--columns)",
+            "name one, make the file with sacct -P or sacct --json, or map the columns of a CSV (--columns)",
         ),
-        ("JobID;State\n1;FAILED\n", "if it is sacct's, name the delimiter it was made with"),
+        ("JobID;State\n1;FAILED\n", "if sacct wrote it, name the delimiter that was used"),
     ],
 )
 def test_content_of_no_known_format(tmp_path: Path, text: str, hint: str) -> None:
@@ -157,7 +157,7 @@ def test_what_the_caller_names_wrongly(tmp_path: Path) -> None:
         read_trace(tmp_path / "x", format="swff")
     with pytest.raises(ConfigurationError) as refused:
         read_trace(tmp_path / "x", delimiter="")
-    assert str(refused.value) == "the delimiter is empty; at least one character stands between two cells"
+    assert str(refused.value) == "the delimiter is empty; give at least one character"
     with pytest.raises(ConfigurationError) as refused:
         ReadTally("x", "ignore")
     assert str(refused.value) == "on_error is 'ignore'; it can be 'strict' or 'skip'"

@@ -1,1 +1,1 @@
-"""Readers and writers of traces, one file a format."""
+"""Readers and writers of traces, one file per format."""

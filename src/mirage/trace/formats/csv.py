@@ -1,8 +1,7 @@
 """The job table as CSV: columns by name, whole seconds, empty cells for missing values.
 
-``UNLIMITED`` is spelled out and states go by name. Columns may come in any order and any may be absent except
-``job_id``; one that the table does not have is an error, not a loss. Reading back what was written gives the
-same table.
+``UNLIMITED`` is spelled out and states are given by name. Columns may come in any order and all are optional except
+``job_id``; an unknown column is an error, not ignored. A table that was written reads back unchanged.
 """
 
 from __future__ import annotations
@@ -30,15 +29,14 @@ _STATES = {state.name: int(state) for state in JobState}
 
 
 def read_csv(data: bytes, tally: ReadTally) -> JobTable:
-    """The table in a CSV file.
+    """Reads the table in a CSV file.
 
     Args:
-        data: The text, its first row the names of the columns.
-        tally: Receives the counts and what cannot be read; a record may span lines.
+        data: The text; its first row names the columns.
+        tally: Receives the counts and unreadable records; a record may span lines.
 
     Raises:
-        TraceError: A column is unknown or ``job_id`` is absent; or reading is strict and a row cannot be
-            read.
+        TraceError: A column is unknown or ``job_id`` is missing; or reading is strict and a row cannot be read.
     """
     tally.unit = "record"
     rows = csv_records(decode(data, tally), tally)
@@ -58,10 +56,10 @@ def read_csv(data: bytes, tally: ReadTally) -> JobTable:
 
 
 def csv_records(text: str, tally: ReadTally, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Every record, with the number of the line it begins on; records are counted.
+    """Yields every record with the number of its first line; records are counted.
 
     Raises:
-        TraceError: Reading is strict and a record is no CSV.
+        TraceError: Reading is strict and a record is not CSV.
     """
     stream = io.StringIO(text, newline="")
     reader = csv.reader(stream, strict=True, delimiter=delimiter)
@@ -114,10 +112,10 @@ def _value(cell: str, name: str) -> int | str:
 
 
 def csv_bytes(table: JobTable) -> bytes:
-    """The table as CSV, UTF-8, one line feed after every row."""
+    """Returns the table as CSV, UTF-8, with one line feed after every row."""
     columns = [_cells(table, name) for name in COLUMNS]
     text = _csv_text(columns, csv.QUOTE_MINIMAL)
-    if "\r" in text:  # which ends a line for whoever reads it, but is not quoted by itself
+    if "\r" in text:  # readers take it for a line end, but the writer does not quote it by itself
         text = _csv_text(columns, csv.QUOTE_ALL)
     return valid_unicode(text).encode()
 

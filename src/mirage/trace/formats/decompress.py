@@ -1,4 +1,4 @@
-"""Decompression of traces, by content, and their text line by line."""
+"""Decompression of traces, detected from their content, and their text line by line."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from mirage.trace.formats.read_report import ReadTally
 
 _CHUNK = 1 << 16
 _PROGRESS_LINES = 8192
-_CUT = "compressed file damaged or cut short: what follows, and the line it breaks off in, is lost"
+_CUT = "compressed file damaged or cut short: the rest, including the last incomplete line, is lost"
 _NOT_UTF8 = "line with bytes that are not UTF-8 (shown as \ufffd)"
 
 
 def read_bytes(path: str | os.PathLike[str], tally: ReadTally) -> bytes:
-    """The content of a file, decompressed; ``-`` is standard input.
+    """Returns the decompressed content of a file; ``-`` is standard input.
 
-    A compressed file that breaks off is an error, or, when skipping, gives what could be saved of it.
+    A truncated compressed file is an error, or, when skipping, yields the part that can be read.
 
     Raises:
         TraceError: The file cannot be opened, is empty, or its compression is damaged.
-        ConfigurationError: It is compressed with zstd, and nothing here reads that.
+        ConfigurationError: It is compressed with zstd, and no installed package reads that.
     """
     try:
         if os.fspath(path) == "-":
@@ -43,7 +43,7 @@ def read_bytes(path: str | os.PathLike[str], tally: ReadTally) -> bytes:
         raise TraceError(f"{tally.path}: cannot be read: {error.strerror}; check the path") from error
     data = _decompressed(data, tally)
     if not data.strip():
-        raise TraceError(f"{tally.path}:1: the file is empty; check the command that was to write it")
+        raise TraceError(f"{tally.path}:1: the file is empty; check the command that writes it")
     return data
 
 
@@ -53,13 +53,13 @@ def _decompressed(data: bytes, tally: ReadTally) -> bytes:
         return data
     saved: list[bytes] = []
     try:
-        saved.extend(_pieces(data, magic))  # where it raises, what came before is kept
+        saved.extend(_pieces(data, magic))  # if it raises, the pieces before are still in the list
     except (EOFError, OSError, zlib.error, lzma.LZMAError, _zstd_error()) as error:
         found = b"".join(saved)
         line = found.count(b"\n") + 1
         kept = _whole_lines(found)
         if tally.on_error == "strict" or not kept:
-            hint = "fetch it again, or skip what is bad to read what is left" if kept else "fetch it again"
+            hint = "fetch it again, or skip bad input to read the rest" if kept else "fetch it again"
             raise TraceError(
                 f"{tally.path}:{line}: the compressed file is damaged or cut short: {error}; {hint}"
             ) from error
@@ -69,13 +69,13 @@ def _decompressed(data: bytes, tally: ReadTally) -> bytes:
 
 
 def _pieces(data: bytes, magic: bytes) -> Iterator[bytes]:
-    """The content of compressed streams, one behind the other, in pieces.
+    """Yields the content of consecutive compressed streams, in pieces.
 
-    Zeros behind the last are padding.
+    Zeros after the last are padding.
 
     Raises:
-        EOFError: The last stream breaks off.
-        OSError: What stands behind a stream is none.
+        EOFError: The last stream is truncated.
+        OSError: A stream is followed by something else.
     """
     make, view, position = _DECOMPRESSORS[magic](), memoryview(data), 0
     while position < len(data) and (data[position] or data[position:].strip(b"\0")):
@@ -92,16 +92,16 @@ def _pieces(data: bytes, magic: bytes) -> Iterator[bytes]:
 
 
 def _whole_lines(data: bytes) -> bytes:
-    """The data without the line in which it breaks off.
+    """Returns the data without its last, truncated line.
 
-    JSON is left as it is: its reader knows where it breaks off.
+    JSON is left unchanged: its reader finds the truncation.
     """
     is_json = data.lstrip()[:1] in (b"{", b"[")
     return data if is_json else data[: data.rfind(b"\n") + 1]
 
 
 def _zstd() -> Callable[[], Any]:
-    """The maker of zstd decompressors."""
+    """Returns the factory of zstd decompressors."""
     module = _zstd_module()
     if module is None:
         raise ConfigurationError(
@@ -113,13 +113,13 @@ def _zstd() -> Callable[[], Any]:
 
 
 def _zstd_error() -> type[Exception]:
-    """The error of a damaged zstd stream, where zstd can be read."""
+    """Returns the error of a damaged zstd stream, if zstd can be read."""
     module = _zstd_module()
     return EOFError if module is None else module.ZstdError
 
 
 def _zstd_module() -> Any | None:
-    """What reads zstd: the package, else Python 3.14 itself; None where neither is there."""
+    """Returns a module that reads zstd: the package, else Python 3.14's own; None if absent."""
     for name in ("zstandard", "compression.zstd"):
         with suppress(ImportError):
             return importlib.import_module(name)
@@ -132,11 +132,11 @@ _DECOMPRESSORS: dict[bytes, Callable[[], Callable[[], Any]]] = {
     b"\xfd7zXZ\x00": lambda: lzma.LZMADecompressor,
     b"\x28\xb5\x2f\xfd": _zstd,
 }
-"""What makes a decompressor, by the bytes that a compressed stream begins with."""
+"""Factories of decompressors, by the first bytes of a compressed stream."""
 
 
 def decode(data: bytes, tally: ReadTally) -> str:
-    """UTF-8 text; bytes that are none become U+FFFD and are noted, not lost."""
+    """Decodes UTF-8 text; invalid bytes become U+FFFD and are noted, not lost."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -146,9 +146,9 @@ def decode(data: bytes, tally: ReadTally) -> str:
 
 
 def numbered_lines(data: bytes, tally: ReadTally) -> Iterator[tuple[int, str]]:
-    """The lines that hold something, numbered from 1; lines and blank ones are counted.
+    """Yields non-blank lines, numbered from 1; all lines and blank ones are counted.
 
-    Only a line feed ends a line: job names may hold any other separator Unicode knows. Lines are decoded one by one;
+    Only a line feed ends a line: job names may hold any other separator of Unicode. Lines are decoded one by one;
     bytes that are not UTF-8 become U+FFFD and are noted, not lost.
     """
     position = 0

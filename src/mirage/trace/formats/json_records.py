@@ -1,4 +1,4 @@
-"""The list ``jobs`` of a JSON document, element by element, with the line each begins on."""
+"""The list ``jobs`` of a JSON document, element by element, with their first lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _LONGEST_INTEGER = 20
 
 
 def _integer(digits: str) -> float:
-    """An integer; one too long for any field as a float, so that its record is refused and not the whole document."""
+    """Parses an integer; one that is too long for any field becomes a float.
+
+    Then only its record is rejected, not the whole document.
+    """
     return int(digits) if len(digits) <= _LONGEST_INTEGER else float(digits)
 
 
@@ -23,17 +26,17 @@ _DECODER = json.JSONDecoder(parse_int=_integer)
 
 
 def job_records(text: str, tally: ReadTally) -> Iterator[tuple[int, Any]]:
-    """Every element of the list of jobs, with the number of the line it begins on.
+    """Yields every element of the list of jobs, with the number of its first line.
 
-    The document is either the list itself or an object that has it as ``jobs``. Elements are decoded one by
-    one: where the document breaks off, the elements before the break are not lost.
+    The document is either the list itself or an object with the list under ``jobs``. Elements are decoded one by one:
+    if the document is damaged, the elements before the damage are not lost.
 
     Args:
         text: The document.
-        tally: Receives the break, if there is one.
+        tally: Receives the damage, if there is any.
 
     Raises:
-        TraceError: There is no list of jobs; or reading is strict and the document is damaged.
+        TraceError: The document has no list of jobs; or reading is strict and the document is damaged.
     """
     position = _list_begin(text, tally)
     line, counted_to = 1, 0
@@ -55,7 +58,7 @@ def job_records(text: str, tally: ReadTally) -> Iterator[tuple[int, Any]]:
 
 
 def _list_begin(text: str, tally: ReadTally) -> int:
-    """The position after the bracket that opens the list of jobs."""
+    """Returns the position after the opening bracket of the list of jobs."""
     position = _skip(text, 0, _WHITESPACE)
     if text[position : position + 1] == "[":
         return position + 1

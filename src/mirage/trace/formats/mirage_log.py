@@ -1,9 +1,9 @@
-"""The log published with the Mirage paper (SC'23): a line a job, tabs, local times.
+"""The log published with the Mirage paper (SC'23): one job per line, tabs, local times.
 
 Line 1 counts the lines below it, line 2 names the columns, line 3 is a rule. The columns are ``JobID
 JobName UID Start Submit End Priority TimelimitR ExitCode NNodes``; the limit is in minutes. A job name may
-hold tabs: the eight columns to its right are fixed, so what is left is the name. No state is recorded, and
-an exit code of 0:0 is also that of a job that timed out: states are ``UNKNOWN``.
+contain tabs: the eight columns to its right are fixed, so the rest is the name. No state is recorded, and
+jobs that timed out also have exit code 0:0: states are ``UNKNOWN``.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _MISCOUNTED = "line count in the head that is not the number of lines"
 
 
 def read_mirage_log(data: bytes, tally: ReadTally, clock: LocalClock) -> JobTable:
-    """The jobs of a published log.
+    """Reads the jobs of a published log.
 
     Args:
         data: The text.
-        tally: Receives the counts and what cannot be read.
+        tally: Receives the counts and unreadable lines.
         clock: The zone of the cluster.
 
     Raises:
@@ -62,7 +62,7 @@ def read_mirage_log(data: bytes, tally: ReadTally, clock: LocalClock) -> JobTabl
 
 
 def _read_header(lines: Iterator[tuple[int, str]], tally: ReadTally) -> int:
-    """Read count, column names and rule; the number of the line with the count."""
+    """Reads count, column names and rule; returns the number of the line with the count."""
     counted_from = 0
     expected: dict[str, Callable[[str], bool]] = {
         "the number of lines": lambda line: whole_number(line.strip()) is not None,

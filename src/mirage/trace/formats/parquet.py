@@ -1,4 +1,4 @@
-"""The job table as Parquet, null where a value is missing; needs the extra ``parquet``.
+"""The job table as Parquet, with nulls for missing values; needs the extra ``parquet``.
 
 Integers are int64 (an unlimited limit is ``UNLIMITED_S``), states and names are dictionary-encoded text.
 """
@@ -34,7 +34,7 @@ def _pyarrow(module: str) -> Any:
 
 
 def read_parquet(data: bytes, tally: ReadTally) -> JobTable:
-    """The table in a Parquet file; a complaint gives the row (from 1) in the place of a line.
+    """Reads the table in a Parquet file; error messages give rows (from 1) instead of lines.
 
     Args:
         data: The file.
@@ -68,7 +68,7 @@ def read_parquet(data: bytes, tally: ReadTally) -> JobTable:
 
 
 def _column(column: Any, name: str, tally: ReadTally) -> Any:
-    """A column of the file as ``JobTable.build`` takes it."""
+    """Returns a column of the file in the form for ``JobTable.build``."""
     arrow = _pyarrow("pyarrow")
     try:
         if name in INT_COLUMNS and name != "state":
@@ -95,7 +95,7 @@ def _without_empty(codes: Ints, names: tuple[str, ...]) -> Labels:
 
 
 def parquet_bytes(table: JobTable) -> bytes:
-    """The table as a Parquet file.
+    """Returns the table as a Parquet file.
 
     Raises:
         ConfigurationError: pyarrow is not installed.
@@ -119,5 +119,5 @@ def _dictionary(arrow: Any, labels: Labels) -> Any:
 
 
 def _strings(arrow: Any, texts: Sequence[str]) -> Any:
-    """Texts as Parquet can hold them: UTF-8."""
+    """Returns texts in UTF-8, as Parquet needs."""
     return arrow.array([valid_unicode(text) for text in texts], arrow.string())

@@ -1,8 +1,8 @@
-"""Impossible times, which are rejected, and odd ones, which are noted.
+"""Rejection of impossible times, and notes on odd ones.
 
-The rule is the same for every format. A row is rejected where an instant lies before 1970 or after 2099, where a
-duration is negative or longer than that span. A row that ends before it starts, or starts before it was submitted, is
-kept and counted: clocks of two machines differ, and a requeued job takes a new time of submission. Its run time, or
+The rule is the same for every format. A row is rejected if an instant is before 1970 or after 2099, or if a duration
+is negative or longer than that span. A row that ends before it starts, or starts before it was submitted, is counted
+but remains: clocks of two machines differ, and a requeued job gets a new submission time. Its run time, or
 its wait, is left out of all statistics (see ``JobTable.run_s`` and ``JobTable.wait_s``).
 """
 
@@ -29,10 +29,10 @@ _LARGEST = {
 
 
 def without_impossible_times(table: JobTable, lines: Sequence[int] | Ints, tally: ReadTally) -> JobTable:
-    """The rows whose times are possible; the others are rejected.
+    """Returns the rows with possible times; the others are rejected.
 
     Args:
-        table: What was read.
+        table: The rows that were read.
         lines: The line (or record) of every row.
         tally: Receives the rejected rows and the odd ones.
 
@@ -63,4 +63,4 @@ def _complaint(table: JobTable, row: int) -> LineError:
             return LineError("negative time", f"{name} is {value}", "leave out what is not known")
         if value > largest:
             return LineError("time out of range", f"{name} is {value}", "instants lie between 1970 and 2100")
-    raise AssertionError("only rows with an impossible time are asked about")
+    raise AssertionError("called for a row without an impossible time")

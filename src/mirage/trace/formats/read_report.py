@@ -1,4 +1,4 @@
-"""The tally of a reader: what was read, what was skipped, and the report of it."""
+"""Tally of a reader: what was read and what was skipped, and the report on both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirage.errors import ConfigurationError, LineError, TraceError
 OnError = Literal["strict", "skip"]
 Unit = Literal["line", "record"]
 Progress = Callable[[int, int], None]
-"""Told now and then how much has been read, and how much there is: bytes, or characters."""
+"""Called at intervals with the amount read and the total: bytes, or characters."""
 
 _COUNTS = ("header", "comment", "blank", "continued", "steps", "jobs")
 
@@ -22,8 +22,8 @@ class Skipped:
     """Lines skipped for one reason.
 
     Attributes:
-        count: How many.
-        first_line: The number of the first, from 1.
+        count: Their number.
+        first_line: Number of the first, from 1.
     """
 
     count: int
@@ -32,22 +32,22 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class ReadReport:
-    """The fate of every line (or record) of a trace.
+    """Result for every line (or record) of a trace.
 
     Attributes:
-        path: The file as it was asked for.
-        format: The name of the format it was read as.
-        unit: ``line`` for text, ``record`` where records have no lines of their own (JSON, Parquet, CSV).
+        path: The file as it was requested.
+        format: Name of the format it was read as.
+        unit: ``line`` for text, ``record`` if records have no lines of their own (JSON, Parquet, CSV).
         lines: Lines or records in the file; the sum of all counts below.
         header: Lines that describe the file or name its columns.
         comment: Comment lines.
         blank: Empty lines.
-        continued: Further lines of a row that holds line ends of its own.
+        continued: Further lines of a row that contains line ends.
         steps: Parts of a job (Slurm's steps, partial executions of SWF), which are not jobs.
         jobs: Rows of the table.
-        skipped: What could not be read, by reason.
-        notes: What was read but deserves a look, by kind, with how often it occurred.
-        metadata: What the header says, word for word (SWF: ``MaxProcs``, ``UnixStartTime`` …).
+        skipped: Unreadable lines or records, by reason.
+        notes: Number of readable but unusual rows, by kind.
+        metadata: Header fields, verbatim (SWF: ``MaxProcs``, ``UnixStartTime`` …).
     """
 
     path: str
@@ -66,23 +66,23 @@ class ReadReport:
 
     @property
     def skipped_total(self) -> int:
-        """Lines skipped, for whatever reason."""
+        """Number of skipped lines, for any reason."""
         return sum(entry.count for entry in self.skipped.values())
 
     @property
     def accounted(self) -> int:
-        """The sum of all counts; equal to ``lines`` unless a reader has a bug."""
+        """Sum of all counts; equal to ``lines`` unless a reader has a bug."""
         counted: list[int] = [getattr(self, name) for name in _COUNTS]
         return sum(counted) + self.skipped_total
 
     def skipped_in_words(self) -> str:
-        """The number of skipped lines and the reasons, in words."""
+        """Describes the number of skipped lines and the reasons."""
         reasons = [f"{e.count:,} × {why}, the first in line {e.first_line}" for why, e in self.skipped.items()]
         plural = "s" if self.skipped_total > 1 else ""
         return f"{self.skipped_total:,} {self.unit}{plural} skipped ({'; '.join(reasons)})"
 
     def complaints(self) -> list[str]:
-        """One sentence for every reason lines were skipped, and for every note."""
+        """Returns one sentence for every reason lines were skipped, and for every note."""
         skipped = [
             f"{self.path}:{entry.first_line}: {reason} (the first of {entry.count:,} skipped for this)"
             for reason, entry in self.skipped.items()
@@ -90,7 +90,7 @@ class ReadReport:
         return skipped + [f"{self.path}: {count:,} × {what}" for what, count in self.notes.items()]
 
     def to_json(self) -> dict[str, Any]:
-        """The report as plain values."""
+        """Returns the report as plain values."""
         return {
             "path": self.path,
             "format": self.format,
@@ -105,17 +105,17 @@ class ReadReport:
 
 
 def _no_progress(done: int, total: int) -> None:
-    """Nobody looks."""
+    """Does nothing."""
 
 
 @dataclass(slots=True)
 class ReadTally:
-    """The running tally of one reading; readers count into it and ``close`` it.
+    """Running tally of one reading; readers count into it and ``close`` it.
 
     Attributes:
-        path: Named in every complaint.
-        on_error: ``strict`` stops at the first bad line, ``skip`` counts it and goes on.
-        progress: Called now and then while a large trace is read.
+        path: Named in every message.
+        on_error: ``strict`` stops at the first bad line, ``skip`` counts it and continues.
+        progress: Called at intervals while a large trace is read.
     """
 
     path: str
@@ -149,13 +149,13 @@ class ReadTally:
         self.skipped[bad.reason] = Skipped(before.count + 1, before.first_line) if before else Skipped(1, line)
 
     def note_repeated(self, job_ids: Iterable[str]) -> None:
-        """Note how many rows repeat the identifier of an earlier row, as further attempts do."""
+        """Note the number of rows that repeat an earlier job id, as further attempts do."""
         counts = Counter(job_ids)
         if repeats := sum(counts.values()) - len(counts):
             self.notes["row that repeats a job id (a further attempt of the same job)"] += repeats
 
     def close(self, jobs: int) -> ReadReport:
-        """The finished tally.
+        """Returns the final report.
 
         Args:
             jobs: Rows of the table.

@@ -1,4 +1,4 @@
-"""A job as readers of rows see it, and the table that grows from such rows."""
+"""A job as readers of rows represent it, and the builder of a table from such rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable, Labels
 
 
 class JobRecord(NamedTuple):
-    """A row of the job table; names, units and missing values are the table's."""
+    """A row of the job table; names, units and missing values as in the table."""
 
     job_id: str
     submit_s: int = MISSING
@@ -39,10 +39,10 @@ class JobRecord(NamedTuple):
 
 
 class TableBuilder:
-    """A table that grows row by row, without an object a row.
+    """Builder of a table, row by row, without an object per row.
 
     Args:
-        names: The columns of the rows to come.
+        names: The columns of the rows.
     """
 
     def __init__(self, names: Sequence[str] = JobRecord._fields) -> None:
@@ -51,13 +51,13 @@ class TableBuilder:
         self.lines = array("q")
 
     def append(self, line: int, row: Iterable[Any]) -> None:
-        """One more row, and the line it was read from."""
+        """Add a row, and the line it was read from."""
         for column, value in zip(self._columns, row):
             column.append(value)
         self.lines.append(line)
 
     def table(self, tally: ReadTally) -> JobTable:
-        """The table of all rows with possible times; the others are rejected.
+        """Returns the table of all rows with possible times; the others are rejected.
 
         Repeated jobs are noted.
 
@@ -74,7 +74,7 @@ class TableBuilder:
 
 
 class _LabelColumn:
-    """A column of names that grows; each name is kept once."""
+    """A growing column of names; each name is stored once."""
 
     def __init__(self) -> None:
         self._code: dict[str, int] = {}

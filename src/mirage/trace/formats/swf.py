@@ -1,16 +1,15 @@
 """The Standard Workload Format 2.2 (Feitelson et al., Parallel Workloads Archive).
 
-Eighteen numbers a line, ``-1`` for what is not known, ``;`` before comments. A pool of processors is what
-the simulator calls nodes, so processors fill both ``cpus`` and ``nodes``: those requested, else those
-allocated. The remaining columns: run time -> ``elapsed_s``, requested time -> ``limit_s``, queue ->
-``qos``, partition -> ``partition``, group -> ``account``, executable -> ``name``, preceding job ->
-``dependency`` (``afterany:N``; the think time has no place). Status 2, 3 and 4 mark partial executions of a
-job that has a line of its own: they are counted as steps.
+Eighteen numbers per line, ``-1`` for unknown values, ``;`` before comments. The simulator calls a pool of processors
+nodes, so processors fill both ``cpus`` and ``nodes``: those requested, else those allocated. The remaining columns:
+run time -> ``elapsed_s``, requested time -> ``limit_s``, queue -> ``qos``, partition -> ``partition``, group ->
+``account``, executable -> ``name``, preceding job -> ``dependency`` (``afterany:N``; the think time has no column).
+Status 2, 3 and 4 mark partial executions of a job that has its own line: they are counted as steps.
 
-Some simulators (CQSim, Alea) append columns of their own: the first eighteen are read, and the report says so.
+Some simulators (CQSim, Alea) append further columns: the first eighteen are read, and the report notes it.
 
-A well-formed file is parsed whole, in C; only one with something odd in it is read again line by line, so
-that the complaint names the line.
+A well-formed file is parsed as a whole, in C; a file with any irregularity is read again line by line, so
+that the message names the line.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from mirage.trace.table import JobTable, Labels
 
 FIELDS = 18
 MOST_FIELDS = 30
-"""A line with more columns is something else."""
+"""A line with more columns is not SWF."""
 
 PARTIAL_STATUS = (2, 3, 4)
 LARGEST = 2**40
@@ -52,13 +51,13 @@ _BOM = b"\xef\xbb\xbf"
 
 
 def read_swf(data: bytes, tally: ReadTally) -> JobTable:
-    """The jobs of a workload file.
+    """Reads the jobs of a workload file.
 
-    Times are moved by ``UnixStartTime`` where the header gives one above 0.
+    Times are shifted by ``UnixStartTime`` if the header has one above 0.
 
     Args:
         data: The text.
-        tally: Receives the counts, the header and what cannot be read.
+        tally: Receives the counts, the header and unreadable lines.
 
     Raises:
         TraceError: Reading is strict and a line is not eighteen numbers.
@@ -84,7 +83,7 @@ def read_swf(data: bytes, tally: ReadTally) -> JobTable:
 
 
 def _read_header(comments: list[bytes], tally: ReadTally) -> None:
-    """Keep the fields of the header; of one that recurs (``Note``, ``Queue``), every line."""
+    """Store the fields of the header; of repeated ones (``Note``, ``Queue``), every line."""
     tally.comment += len(comments)
     for comment in comments:
         if field := _HEADER_FIELD.match(comment.decode("utf-8", errors="replace").strip()):
@@ -98,7 +97,7 @@ def _unix_start_s(tally: ReadTally) -> int:
 
 
 class _Found(NamedTuple):
-    """Rows of a file, shape (n, 18), the line of each, and how many had more columns."""
+    """Rows of a file, shape (n, 18), the line of each, and the number of wider rows."""
 
     rows: Ints
     lines: Ints
@@ -106,7 +105,7 @@ class _Found(NamedTuple):
 
 
 def _rows_at_once(text: bytes) -> _Found | None:
-    """All rows, or ``None`` if some line is not as many numbers as the first."""
+    """Parses all rows at once; ``None`` if field counts vary or a word is not a number."""
     if not text.strip():
         return _Found(np.zeros((0, FIELDS), dtype=np.int64), np.zeros(0, dtype=np.int64), 0)
     octets = np.frombuffer(text, dtype=np.uint8)
@@ -128,7 +127,7 @@ def _rows_at_once(text: bytes) -> _Found | None:
 
 
 def _numbers(text: bytes) -> Ints | None:
-    """Every number of a text, rounded; ``None`` if any word is none or is out of range."""
+    """Returns all numbers of a text, rounded; ``None`` if any word is invalid or out of range."""
     for dtype in (np.int64, np.float64):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -144,7 +143,7 @@ def _numbers(text: bytes) -> Ints | None:
 
 
 def _rows_by_line(data: bytes, tally: ReadTally) -> _Found:
-    """The rows of the lines that can be read; the others are rejected one by one.
+    """Parses rows line by line; unreadable lines are rejected one by one.
 
     All lines must have as many fields as the first that has eighteen or more.
     """
@@ -211,7 +210,7 @@ def _table(rows: Ints, unix_start_s: int) -> JobTable:
 
 
 def _labels(numbers: Ints, prefix: str = "") -> Labels:
-    """Numbers as names; negative ones are missing."""
+    """Converts numbers to names; negative ones are missing."""
     distinct, first, inverse = np.unique(np.maximum(numbers, MISSING), return_index=True, return_inverse=True)
     known = distinct >= 0
     by_appearance = np.argsort(first[known], kind="stable")

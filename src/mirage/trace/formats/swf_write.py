@@ -1,10 +1,10 @@
-"""The writer of the Standard Workload Format: what eighteen numbers can say.
+"""Writer of the Standard Workload Format: everything that eighteen numbers can express.
 
-A processor is a CPU where the CPUs of every job are known, and a node otherwise; the header says which.
+A processor is a CPU if the CPUs of every job are known, and a node otherwise; the header records which.
 Times are relative to ``UnixStartTime``, the first submission. Users and the like are numbers in this
-format: a name that is a number keeps it, others are numbered in order of appearance, and the header says
-which is which. Numbers of 2**40 or more, which its readers refuse, are left out, and the header says how
-many. GPUs, eligibility, priority and unlimited limits have no place.
+format: a numeric name is used as it is, others are numbered in order of appearance, and the header lists
+them. Numbers of 2**40 or more, which its readers reject, are left out, and the header records their
+count. The format has no field for GPUs, eligibility, priority and unlimited limits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _AFTERANY = "afterany:"
 
 
 def swf_bytes(table: JobTable) -> bytes:
-    """The table as a workload file, in its own order."""
+    """Returns the table as a workload file, in its own order."""
     submitted = table.submit_s[table.submit_s >= 0]
     unix_start_s = int(submitted.min()) if len(submitted) else 0
     processors, unit = (table.cpus, "CPU") if _all_cpus_known(table) else (table.nodes, "node")
@@ -55,7 +55,7 @@ def swf_bytes(table: JobTable) -> bytes:
 
 
 def _within_range(rows: Ints, header: list[str]) -> Ints:
-    """The rows, -1 for numbers that readers of the format refuse."""
+    """Replaces numbers that readers of the format reject by -1."""
     too_large = rows >= swf.LARGEST
     if count := int(too_large.sum()):
         header.append(f"Note: {count} numbers of {swf.LARGEST} or more are written as -1")
@@ -67,7 +67,7 @@ def _all_cpus_known(table: JobTable) -> bool:
 
 
 def _status(states: Ints) -> Ints:
-    """1 completed, 5 cancelled, 0 failed in any other way, -1 not known or not ended."""
+    """1 completed, 5 cancelled, 0 failed in any other way, -1 unknown or not ended."""
     unknown = [int(state) for state in UNFINISHED | {JobState.UNKNOWN}]
     status = np.where(np.isin(states, unknown), MISSING, 0)
     status[states == JobState.COMPLETED] = 1
@@ -76,7 +76,7 @@ def _status(states: Ints) -> Ints:
 
 
 def _job_numbers(table: JobTable, header: list[str]) -> Ints:
-    """The identifiers where all are numbers, else 1, 2, 3 …."""
+    """The identifiers if all are numbers, else 1, 2, 3 …."""
     identifiers = table.job_id.tolist()
     if all(_NUMBER.fullmatch(identifier) for identifier in identifiers):
         return np.array(identifiers, dtype=np.int64)
@@ -97,7 +97,7 @@ def _numbers(labels: Labels, column: str, header: list[str]) -> Ints:
 
 
 def _preceding(dependencies: Labels, job_ids: list[str], job_numbers: list[int]) -> Ints:
-    """The number of the job to end first, where the dependency is ``afterany`` on one job."""
+    """Number of the job that must end first, if the dependency is ``afterany`` on one job."""
     number_of = dict(zip(job_ids, job_numbers))
     kept = all(job_id == str(number) for job_id, number in number_of.items())
     preceding = []

@@ -1,1 +1,1 @@
-"""Statistics of a trace: waits, limits, sizes, states and how busy the machine was."""
+"""Statistics of a trace: waits, limits, sizes, states and busy nodes."""

@@ -21,27 +21,27 @@ SIZE_EDGES = (1, 2, 4, 8, 16)
 LIMIT_LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 USE_LEVELS = (0.25, 0.5, 0.75)
 USED_UP = 0.99
-"""From this fraction on, a limit counts as used up."""
+"""A limit counts as used up from this fraction on."""
 
 _EPOCH_HOUR_OF_WEEK = 3 * 24  # 1970-01-01 was a Thursday
 
 
 def hour_of_week(time_s: Ints) -> Ints:
-    """Hour of the week, 0 = Monday 0:00, in the clock of the trace."""
+    """Hour of the week, 0 = Monday 0:00, on the clock of the trace."""
     return (time_s // HOUR_S + _EPOCH_HOUR_OF_WEEK) % WEEK_H
 
 
 def run_within_limit_s(table: JobTable) -> Ints:
-    """Seconds run, at most the limit where there is one; -1 where unknown. Shape (n,)."""
+    """Seconds run, at most the limit if there is one; -1 if unknown. Shape (n,)."""
     return np.where(table.limit_s > 0, np.minimum(table.run_s, table.limit_s), table.run_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Marginals:
-    """One trace in some numbers.
+    """Marginal statistics of one trace.
 
     Attributes:
-        jobs_per_day: Jobs submitted a day.
+        jobs_per_day: Jobs submitted per day.
         mean_nodes: Mean nodes of a job.
         busy_nodes: Node-seconds run per second of the span of submissions.
         size_share: Shape (6,), share of jobs by nodes: 1, 2, 3-4, 5-8, 9-16, more.
@@ -68,7 +68,7 @@ class Marginals:
 
     @classmethod
     def of(cls, table: JobTable) -> Self:
-        """The marginals of the jobs whose submission, nodes, limit and run time are known.
+        """Returns the marginals of the jobs with known submission, nodes, limit and run time.
 
         Raises:
             ConfigurationError: There is no such job.
@@ -103,8 +103,7 @@ class Marginals:
 def rate_by_hour(submit_s: Ints) -> Floats:
     """Rate of events by hour of the week, mean 1, shape (168,).
 
-    A cell is pulled towards the mean by one week of average submissions, so that a short trace has no empty
-    hours.
+    A cell is pulled towards the mean by one week of average submissions, so that a short trace has no empty hours.
     """
     hours = np.arange(submit_s.min() // HOUR_S, submit_s.max() // HOUR_S + 1)
     weeks_seen = np.bincount(hour_of_week(hours * HOUR_S), minlength=WEEK_H)
@@ -123,12 +122,12 @@ class Comparison:
 
 
 def compare(real: JobTable | Marginals, synthetic: JobTable | Marginals) -> tuple[Comparison, ...]:
-    """Two traces side by side, one row a marginal.
+    """Compares two traces, one row per marginal.
 
     The row ``hour-of-week correlation`` holds 1 and the correlation of the two weekly profiles.
 
     Raises:
-        ConfigurationError: A trace holds no job that can be described.
+        ConfigurationError: A trace has no job with the needed values.
     """
     a, b = (t if isinstance(t, Marginals) else Marginals.of(t) for t in (real, synthetic))
     sizes = ("1", "2", "3-4", "5-8", "9-16", "over 16")

@@ -28,7 +28,7 @@ class Occupancy:
 
     @classmethod
     def of(cls, table: JobTable) -> Self:
-        """The nodes held by all jobs whose start, end and nodes are known."""
+        """Returns the nodes held by all jobs with known start, end and nodes."""
         held = (table.start_s >= 0) & (table.end_s > table.start_s) & (table.nodes > 0)
         nodes = table.nodes[held]
         time_s, place = np.unique(np.concatenate([table.start_s[held], table.end_s[held]]), return_inverse=True)
@@ -50,7 +50,7 @@ class Occupancy:
         return np.diff(self.node_seconds_until(edge_s)) / np.diff(edge_s)
 
     def peak(self, edge_s: Ints) -> Ints:
-        """Most nodes busy at once between each edge and the next, shape (edges - 1,)."""
+        """Most busy nodes at once between each edge and the next, shape (edges - 1,)."""
         instants = np.sort(np.concatenate([self.time_s, edge_s]))
         place = np.searchsorted(self.time_s, instants, side="right") - 1
         busy = np.where(place >= 0, self.busy[place], 0)
@@ -59,7 +59,7 @@ class Occupancy:
         return peaks
 
     def quantile(self, share: float) -> int:
-        """The number of nodes that was not exceeded for this share of the time."""
+        """Number of nodes that was not exceeded for this share of the time."""
         length_s = np.diff(self.time_s)
         order = np.argsort(self.busy[:-1], kind="stable")
         reached = np.cumsum(length_s[order])

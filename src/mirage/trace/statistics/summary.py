@@ -16,7 +16,7 @@ from mirage.trace.statistics.utilization import BusyNodes, busy_nodes
 from mirage.trace.table import JobTable, Labels
 
 AT_LIMIT = 0.99
-"""A job that ran for this share of its limit or more is said to have used it up."""
+"""A job that ran for this share of its limit or more has used it up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Distribution:
 
     @classmethod
     def of(cls, values: NDArray[Any]) -> Self | None:
-        """The distribution of the values, ``None`` if there are none."""
+        """Returns the distribution of the values, ``None`` without values."""
         if not len(values):
             return None
         p25, p50, p75, p90, p95, p99, largest = np.percentile(values, (25, 50, 75, 90, 95, 99, 100)).tolist()
@@ -47,13 +47,13 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class SizeClass:
-    """Jobs of about one size.
+    """Jobs of similar size.
 
     Attributes:
         nodes_from: Fewest nodes of the class.
         nodes_to: Most nodes of the class, a power of two.
-        jobs: How many.
-        node_hours: What they held, as far as known.
+        jobs: Number of jobs.
+        node_hours: Node-hours that they held, as far as known.
     """
 
     nodes_from: int
@@ -64,7 +64,7 @@ class SizeClass:
 
 @dataclass(frozen=True, slots=True)
 class LimitUse:
-    """Use of limits: run / limit, over the jobs of which both are known.
+    """Use of limits: run / limit, over the jobs for which both are known.
 
     Attributes:
         use: The distribution of run / limit.
@@ -81,7 +81,7 @@ class LimitUse:
 class TraceStatistics:
     """Summary of a trace, durations in seconds.
 
-    ``None`` stands where the trace does not hold what is needed.
+    ``None`` means that the trace lacks the needed data.
 
     Attributes:
         jobs: Rows of the table.
@@ -90,8 +90,8 @@ class TraceStatistics:
         last_submit_s: When the last job was submitted.
         wait_s: From submission to start.
         run_s: From start to end, of jobs that have ended.
-        limit_s: Time limits, those without end left out.
-        unlimited: Jobs with a limit without end.
+        limit_s: Time limits, without unlimited ones.
+        unlimited: Jobs with an unlimited limit.
         nodes: Nodes of a job.
         gpus: GPUs of a job.
         sizes: Jobs by powers of two of their nodes.
@@ -132,7 +132,7 @@ class TraceStatistics:
 
 
 def iso_utc(instant_s: int | None) -> str | None:
-    """An instant as ``2023-03-09T12:48:05Z``; ``None`` for none and beyond the calendar."""
+    """Formats an instant as ``2023-03-09T12:48:05Z``; ``None`` if missing or out of range."""
     try:
         return None if instant_s is None else datetime.fromtimestamp(instant_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
@@ -140,7 +140,7 @@ def iso_utc(instant_s: int | None) -> str | None:
 
 
 def describe(table: JobTable) -> TraceStatistics:
-    """Sum up a trace; missing values are left out of each figure, not counted as zero."""
+    """Summarises a trace; missing values are left out of each figure, not counted as zero."""
     run_s, submitted = table.run_s, table.submit_s[table.submit_s >= 0]
     limited = (table.limit_s >= 0) & (table.limit_s < UNLIMITED_S)
     return TraceStatistics(

@@ -12,8 +12,8 @@ from mirage.trace.statistics.occupancy import Occupancy
 from mirage.trace.table import JobTable
 
 CAPACITY_SHARE = 0.95
-"""The machine is taken to have as many nodes as were not exceeded for this share of the time: a few hours of
-lent nodes, or of records that overlap, do not make a larger machine."""
+"""The inferred number of nodes was not exceeded for this share of the time: a few hours of borrowed nodes, or of
+overlapping records, do not count as a larger machine."""
 
 _FIRST_MONDAY_S = 4 * DAY_S
 """1970-01-05 was a Monday."""
@@ -41,7 +41,7 @@ class BusyNodes:
     Attributes:
         mean: Busy nodes, mean over the span the trace covers, see ``covered_s``.
         peak: Most nodes busy at once.
-        capacity: How many nodes the machine must have had, see ``inferred_capacity``.
+        capacity: Number of nodes that the machine must have had, see ``inferred_capacity``.
         months: Month by month.
         weeks: Week by week.
     """
@@ -54,7 +54,7 @@ class BusyNodes:
 
 
 def busy_nodes(table: JobTable) -> BusyNodes | None:
-    """Busy nodes of a trace, ``None`` if it does not tell when jobs held nodes."""
+    """Returns the busy nodes of a trace, ``None`` if it does not record when jobs held nodes."""
     occupancy = Occupancy.of(table)
     if not occupancy:
         return None
@@ -70,12 +70,12 @@ def busy_nodes(table: JobTable) -> BusyNodes | None:
 
 
 def covered_s(table: JobTable, occupancy: Occupancy) -> tuple[int, int]:
-    """The span a trace covers: from the first submission (else start) to the last.
+    """Returns the span a trace covers: from the first submission (else start) to the last.
 
     It is at least a second.
 
-    What runs on after the last submission is not the machine as it was, only what the trace knows of it:
-    it is left out, unless it is most of the work, as in a trace of one burst.
+    Jobs that run on after the last submission do not show the whole machine, only the part in the trace:
+    that time is left out, unless it is most of the work, as in a trace of one burst.
     """
     for instants in (table.submit_s, table.start_s):
         known = instants[instants >= 0]
@@ -90,10 +90,10 @@ def covered_s(table: JobTable, occupancy: Occupancy) -> tuple[int, int]:
 
 
 def inferred_capacity(table: JobTable, occupancy: Occupancy | None = None) -> int:
-    """The nodes the machine must have had; 0 if the trace does not tell.
+    """Infers the nodes that the machine must have had; 0 if the trace lacks the data.
 
-    The nodes that were not exceeded for 95 % of the time, and at least those of the largest job that ran. On
-    a machine that was never full for 5 % of the time this is what was used, not what there was.
+    This is the number of nodes that was not exceeded for 95 % of the time, and at least that of the largest job that
+    ran. If a machine was never full for 5 % of the time, this is what was used, not what existed.
     """
     occupancy = occupancy or Occupancy.of(table)
     if not occupancy:

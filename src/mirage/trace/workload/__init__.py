@@ -1,1 +1,1 @@
-"""Workload models: fitted to a trace, kept as JSON, drawn from to generate traces."""
+"""Workload models: fitted to a trace, stored as JSON, sampled to generate traces."""

@@ -1,4 +1,4 @@
-"""Arrivals of jobs: the pieces of a workload model that submission times give."""
+"""Arrivals of jobs: the parts of a workload model that come from submission times."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from mirage.trace.workload.model import Floats, WorkloadModel
 from mirage.trace.workload.submissions import Submissions, beyond_chance, correlation, quantiles
 
 RETURN_WINDOW = 200
-"""A user back within so many bursts, two or three days of a mid-size cluster, is back at the same work."""
+"""A user who returns within this number of bursts, two or three days of a mid-size cluster, returns to the same
+work."""
 
 MIN_WEEKS = 4
-"""With fewer whole weeks the weekly level is taken as constant, and ``DEFAULT_PACE`` as the pace."""
+"""With fewer whole weeks the weekly level is assumed constant, and the pace is ``DEFAULT_PACE``."""
 
 DEFAULT_PACE = 0.6
 
@@ -33,7 +34,7 @@ def gaps(subs: Submissions) -> Floats:
 
 
 def same_gap(subs: Submissions) -> float:
-    """Probability that a gap in a burst is like the one before (correlation of ranks)."""
+    """Probability that a gap in a burst resembles the previous one (correlation of ranks)."""
     gap_s = np.diff(subs.submit_s, prepend=subs.submit_s[:1])
     within = ~subs.opens
     rank = np.zeros(len(gap_s))
@@ -44,7 +45,7 @@ def same_gap(subs: Submissions) -> float:
 
 
 def returns(subs: Submissions) -> tuple[float, Floats]:
-    """Frequency of users who return shortly after a burst, and after how many bursts."""
+    """Frequency of users' returns shortly after a burst, and the number of bursts between."""
     opens = np.flatnonzero(subs.opens)
     place = np.empty(len(opens), dtype=np.int64)  # of each burst among all, by time
     place[np.argsort(subs.submit_s[opens], kind="stable")] = np.arange(len(opens))
@@ -54,17 +55,17 @@ def returns(subs: Submissions) -> tuple[float, Floats]:
     recent = lag[lag <= RETURN_WINDOW]
     share = np.bincount(user) / len(user)
     returned = 0.0
-    for _ in range(40):  # fresh draws meet recent users too, fewer of them the more return
+    for _ in range(40):  # fresh draws hit recent users too; the more users return, the fewer fresh draws
         chance = float(share @ (1 - (1 - share) ** (RETURN_WINDOW * (1 - returned))))
         returned = beyond_chance(len(recent) / len(opens), chance)
     return returned, np.maximum(quantiles(recent.astype(np.float64)), 1)
 
 
 def even_out(model: WorkloadModel, jobs: JobTable) -> WorkloadModel:
-    """The model with the pace and weekly level that make work as even as in the trace.
+    """Returns the model with pace and weekly level such that work is as even as in the trace.
 
-    The pace is the one at which traces drawn from the model spread the work of two days, four days and a
-    week most nearly as the trace does; the weekly level is what the trace's weeks vary beyond that.
+    The pace is the one at which traces drawn from the model have the spread of work over two days, four days and a
+    week that is closest to the trace's; the weekly level is the remaining variation of the trace's weeks.
     """
     weeks = int(np.ptp(jobs.submit_s) // WEEK_S)
     if weeks < MIN_WEEKS:
@@ -88,13 +89,13 @@ def even_out(model: WorkloadModel, jobs: JobTable) -> WorkloadModel:
 
 
 def _spread(jobs: JobTable) -> Floats:
-    """Standard deviation of the log of the work in windows of two days, four days and a week, shape (3,)."""
+    """Standard deviation of log work in windows of two days, four days and a week, shape (3,)."""
     spread = [_log_work(jobs, width_s).std() for width_s in (2 * DAY_S, 4 * DAY_S, WEEK_S)]
     return np.maximum(spread, 1e-3)
 
 
 def _log_work(jobs: JobTable, width_s: int) -> Floats:
-    """Logarithm of the node-seconds submitted in each whole window from the first submission on."""
+    """Log of the node-seconds submitted in each whole window from the first submission on."""
     window = (jobs.submit_s - jobs.submit_s.min()) // width_s
     work = np.bincount(window, weights=run_within_limit_s(jobs) * jobs.nodes)[:-1]
     return np.asarray(np.log(np.maximum(work, work.mean() / 100)), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""The sequence of bursts of a workload model, before it has a calendar."""
+"""The sequence of bursts of a workload model, before they get calendar times."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mirage.trace.workload.model import WorkloadModel, burst_class, limit_class
 from mirage.trace.workload.sampling import Choice, Floats, Mask, at_level, copied_from
 
 USE_JITTER = 0.02
-"""How far, in quantiles, the use of the limit of a job that repeats another may lie from it."""
+"""Largest difference, in quantiles, between the limit use of a job and that of the job it repeats."""
 
 _STREAMS = ("arrival", "week", "return", "user", "size", "gap", "shape", "use", "state")
 
 
 def generator(seed: int, stream: str) -> np.random.Generator:
-    """The generator of one component."""
+    """Returns the random generator of one component."""
     return np.random.default_rng(np.random.SeedSequence(seed).spawn(len(_STREAMS))[_STREAMS.index(stream)])
 
 
@@ -39,14 +39,14 @@ class Drawn:
     state: Ints
 
     def rows(self, rows: Mask | Ints | slice) -> Drawn:
-        """The jobs given by a slice, a mask or an index array."""
+        """Returns the jobs given by a slice, a mask or an index array."""
         return Drawn(*(getattr(self, f.name)[rows] for f in fields(self)))
 
 
 def draw_bursts(model: WorkloadModel, nodes: int, seed: int, bursts: int) -> Drawn:
-    """The first so many bursts, their jobs cut down to the cluster's nodes.
+    """Draws a number of bursts; jobs larger than the cluster are cut down to its nodes.
 
-    Every stream is read from front to back, so that fewer bursts are a prefix of more.
+    Every stream is read from front to back, so a shorter sequence is a prefix of a longer one.
     """
     habit_of_user, user_of_burst = _users(model, seed, bursts)
     sizes = Choice([h.burst_weight for h in model.habits])
@@ -89,18 +89,18 @@ def draw_bursts(model: WorkloadModel, nodes: int, seed: int, bursts: int) -> Dra
 
 
 def _elapsed_s(model: WorkloadModel, habit: Ints, limit_s: Ints, level: Floats) -> Ints:
-    """Seconds run by jobs at a level, 0 … 1, of how far their habit uses such limits; at least 1."""
+    """Seconds run by jobs at a level, 0 … 1, of their habit's use of such limits; at least 1."""
     function = habit * 3 + limit_class(limit_s)
-    below = 1 - np.concatenate([h.used_up for h in model.habits])[function]  # levels above use the limit up
+    below = 1 - np.concatenate([h.used_up for h in model.habits])[function]  # higher levels use the limit up
     level_below = np.minimum(level / np.maximum(below, 1e-9), 1)
     use = at_level(np.concatenate([h.use for h in model.habits]), level_below, function)
     return np.clip(np.rint(np.where(level < below, use, 1) * limit_s), 1, limit_s).astype(np.int64)
 
 
 def _users(model: WorkloadModel, seed: int, bursts: int) -> tuple[Ints, Ints]:
-    """The habit of every user, and the user of every burst.
+    """Draws the habit of every user, and the user of every burst.
 
-    A burst comes from the user of a recent burst or from a fresh draw: users have their days.
+    A burst comes from the user of a recent burst or from a fresh draw: users have active days.
     """
     habit_of_user = np.repeat(np.arange(len(model.habits)), [h.users for h in model.habits])
     activity = [np.arange(1, h.users + 1.0) ** -h.zipf for h in model.habits]
@@ -111,7 +111,7 @@ def _users(model: WorkloadModel, seed: int, bursts: int) -> tuple[Ints, Ints]:
     lag = np.rint(at_level(model.return_lag, draws[:, 1])).astype(np.int64)
     here = np.arange(bursts)
     source = np.where((draws[:, 0] < model.return_share) & (lag <= here), here - lag, here)
-    while not np.array_equal(source, source[source]):  # follow every return to the fresh draw it goes back to
+    while not np.array_equal(source, source[source]):  # follow every return to its fresh draw
         source = source[source]
     return habit_of_user, fresh[source]
 
@@ -127,7 +127,7 @@ def _offsets(model: WorkloadModel, seed: int, opens: Mask, class_of_job: Ints) -
 
 
 def _states(model: WorkloadModel, seed: int, elapsed_s: Ints, limit_s: Ints) -> Ints:
-    """TIMEOUT for the jobs that use up their limit, the model's shares of the other ends for the rest."""
+    """TIMEOUT for jobs that use up their limit; for others, the model's shares of end states."""
     ends = np.array([JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED], dtype=np.int64)
     row = (elapsed_s >= 0.01 * limit_s).astype(np.int64)
     picked = Choice(list(model.states)).pick(row, generator(seed, "state").random(len(row)))

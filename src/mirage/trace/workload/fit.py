@@ -1,4 +1,4 @@
-"""The fit of a workload model to a trace: each piece by its own moments."""
+"""Fit of a workload model to a trace: each part by its own moments."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from mirage.trace.workload.submissions import QUANTILES, Submissions, beyond_cha
 from mirage.trace.workload.user_classes import burst_sizes, group_users, user_traits, zipf_exponent
 
 MAX_SHAPES = 24
-"""Shapes kept for a habit; a rarer one counts as the nearest kept."""
+"""Shapes per habit; a rarer shape counts as the nearest of these."""
 
 MIN_JOBS_OF_USE = 40
-"""With fewer jobs of a class of limits, a habit borrows the use of that class from all users."""
+"""With fewer jobs of a class of limits, a habit borrows the limit use of that class from all users."""
 
 DEFAULT_STATES = ((0.25, 0.35, 0.40), (0.75, 0.15, 0.10))
-"""COMPLETED, FAILED, CANCELLED where a trace tells no states; row 0 for jobs that end at once."""
+"""COMPLETED, FAILED, CANCELLED if a trace has no states; row 0 for jobs that end at once."""
 
 _ENDED = (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED)
 
 
 def fit_workload(table: JobTable, *, nodes: int | None = None, name: str = "fitted") -> WorkloadModel:
-    """The workload model of a recorded trace.
+    """Fits a workload model to a recorded trace.
 
-    Jobs without submission, nodes, a finite limit or a run time are left out; a run past the limit counts as
+    Jobs without submission, nodes, a finite limit or a run time are left out; a run beyond the limit counts as
     the whole limit.
 
     Args:
-        table: What ran.
-        nodes: Nodes of the cluster; the most ever busy at once when not given.
+        table: The recorded jobs.
+        nodes: Nodes of the cluster; by default the most that were busy at once.
         name: What the model imitates.
 
     Raises:
@@ -83,10 +83,10 @@ def fit_workload(table: JobTable, *, nodes: int | None = None, name: str = "fitt
 
 
 def _peak_nodes(jobs: JobTable) -> int:
-    """The most nodes busy at once."""
+    """Most nodes busy at once."""
     known = (jobs.start_s >= 0) & (jobs.end_s >= jobs.start_s)
     if not known.any():
-        raise ConfigurationError("the trace tells no starts to count the cluster's nodes from; give --nodes")
+        raise ConfigurationError("the trace has no starts to count the cluster's nodes from; give --nodes")
     time_s = np.concatenate([jobs.end_s[known], jobs.start_s[known]])  # ends first within a second
     change = np.concatenate([-jobs.nodes[known], jobs.nodes[known]])
     return int(np.cumsum(change[np.argsort(time_s, kind="stable")]).max())
@@ -98,13 +98,13 @@ def _per_node(total: Ints, nodes: Ints) -> int:
 
 
 def _accounts(jobs: JobTable) -> int:
-    """Accounts in use; one for four users where the trace tells none."""
+    """Number of accounts; one per four users if the trace has none."""
     named = jobs.account.codes[jobs.account.codes >= 0]
     return len(np.unique(named)) or 1 + len(np.unique(jobs.user.codes)) // 4
 
 
 def _habits(subs: Submissions, habit_of_job: Ints) -> tuple[tuple[UserClass, ...], Ints]:
-    """The habits, and the shape of every job as an index into its habit's shapes."""
+    """Returns the habits, and the shape of every job as an index into its habit's shapes."""
     shape = np.zeros(len(subs.user), dtype=np.int64)
     habits = []
     for habit in range(habit_of_job.max() + 1):
@@ -132,7 +132,7 @@ def _habits(subs: Submissions, habit_of_job: Ints) -> tuple[tuple[UserClass, ...
 
 
 def _use(subs: Submissions, rows: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Use of the limit by some jobs, for each class of limits.
+    """Limit use of some jobs, for each class of limits.
 
     Returns:
         The share that use it up, shape (3,), and quantiles of the use of the others, shape (3, q).
@@ -148,7 +148,7 @@ def _use(subs: Submissions, rows: NDArray[np.bool_]) -> tuple[Floats, Floats]:
 
 
 def _common_shapes(subs: Submissions, rows: NDArray[np.bool_]) -> tuple[Ints, Floats, Ints]:
-    """The commonest shapes of some jobs.
+    """Most common shapes of some jobs.
 
     Returns:
         The shapes, (k, 3): nodes, limit, partition; their weights, (3, k); for each job the nearest of them.
@@ -167,7 +167,7 @@ def _common_shapes(subs: Submissions, rows: NDArray[np.bool_]) -> tuple[Ints, Fl
 
 
 def _same_shape(subs: Submissions, habit_of_job: Ints, shape: Ints) -> Floats:
-    """Probability of copying the previous shape, in the burst and from the last: equality beyond chance."""
+    """Probability of copying the previous shape, within and between bursts, beyond chance."""
     cell = habit_of_job * 3 + subs.burst
     key = cell * MAX_SHAPES + shape
     counts = np.bincount(key, minlength=(cell.max() + 1) * MAX_SHAPES).reshape(-1, MAX_SHAPES)
@@ -177,7 +177,7 @@ def _same_shape(subs: Submissions, habit_of_job: Ints, shape: Ints) -> Floats:
 
 
 def _same_use(subs: Submissions, habit_of_job: Ints) -> Floats:
-    """Probability of copying the previous use of the limit: for copies, the correlation of ranks."""
+    """Probability of copying the previous use of the limit, from the correlation of ranks."""
     cell = habit_of_job * 3 + limit_class(subs.limit_s)
     centred = np.zeros(len(cell))
     for c in np.unique(cell):
@@ -189,7 +189,7 @@ def _same_use(subs: Submissions, habit_of_job: Ints) -> Floats:
 
 
 def _states(jobs: JobTable) -> Floats:
-    """Shares of COMPLETED, FAILED, CANCELLED of jobs that end at once and of others; or the defaults."""
+    """Shares of COMPLETED, FAILED, CANCELLED of jobs ending at once and of others; or defaults."""
     at_once = run_within_limit_s(jobs) < 0.01 * jobs.limit_s
     shares = np.array(DEFAULT_STATES)
     for row, rows in enumerate((at_once, ~at_once)):

@@ -16,12 +16,12 @@ from mirage.trace.workload.bursts import Drawn, draw_bursts, generator
 from mirage.trace.workload.model import DEFAULT_START_S, Floats, WorkloadModel
 
 PACE_WINDOW_S = DAY_S // 2
-"""Over how long users even out each other's work: they see the queue and hold back."""
+"""Time over which users even out each other's work: they observe the queue and hold back."""
 
 NAME_STEMS = ("train", "eval", "finetune", "pretrain", "sweep", "infer", "embed", "relax", "fold")
 
 MAX_BURSTS = 20_000_000
-"""Where a request is taken for a slip of the keyboard; such a trace would not fit into memory."""
+"""A larger request is taken for a typing error; such a trace would not fit into memory."""
 
 
 def generate_workload(
@@ -34,27 +34,27 @@ def generate_workload(
     load: float | None = None,
     nodes: int | None = None,
 ) -> JobTable:
-    """Draw a trace that queues like the one the model was fitted to.
+    """Draws a trace that queues like the one the model was fitted to.
 
     The same arguments give the same table.
 
-    One sequence of bursts is drawn, whatever the load; the load sets how fast it arrives. A span is filled
-    with as many bursts, from the first on, as bring the load: the node-seconds that the jobs submitted in the
-    span will run, divided by nodes × span, to the nearest burst. So a higher load brings more of the same
-    jobs a day; their sizes, limits and run times stay.
+    The sequence of bursts does not depend on the load; the load sets how fast it arrives. A span is filled
+    with the number of bursts, from the first on, that gives the load: the node-seconds that the jobs submitted in the
+    span will run, divided by nodes × span, to the nearest burst. So a higher load gives more of the same
+    jobs per day; their sizes, limits and run times are unchanged.
 
     Args:
-        model: What to draw from.
+        model: The model to draw from.
         days: Length of the span of submissions; either this or ``jobs``.
         jobs: Number of jobs; the span follows from the load.
         start_s: When the span starts, seconds since 1970-01-01 UTC.
         seed: Of the random generators, one for each component.
-        load: Offered load as a fraction of the cluster; the model's own when not given.
-        nodes: Nodes of the cluster; the model's own when not given. Larger jobs are cut down to it.
+        load: Offered load as a fraction of the cluster; the model's own by default.
+        nodes: Nodes of the cluster; the model's own by default. Larger jobs are cut down to it.
 
     Returns:
-        Jobs in order of submission; start and end are missing, since nothing was scheduled, and the seconds
-        that each will run stand in ``elapsed_s``: at least 1, never more than the limit.
+        Jobs in order of submission; start and end are missing, because nothing was scheduled, and the seconds
+        that each will run are in ``elapsed_s``: at least 1, never more than the limit.
 
     Raises:
         ConfigurationError: Neither or both of days and jobs, or a value out of range.
@@ -70,7 +70,7 @@ def generate_workload(
     opened_s = _arrivals(model, seed, _work(drawn), span_s, start_s)[drawn.burst]
     drawn = replace(drawn, submit_s=start_s + opened_s + drawn.submit_s)
     if days is not None:
-        drawn = drawn.rows(drawn.submit_s < start_s + span_s)  # a last burst may reach past the end
+        drawn = drawn.rows(drawn.submit_s < start_s + span_s)  # the last burst may extend beyond the end
     return _table(model, drawn.rows(np.argsort(drawn.submit_s, kind="stable")))
 
 
@@ -88,7 +88,7 @@ def _check(days: float | None, jobs: int | None, load: float, nodes: int) -> Non
 
 
 def _bursts_for_work(model: WorkloadModel, nodes: int, seed: int, goal: float) -> Drawn:
-    """The first bursts whose jobs run about ``goal`` node-seconds, to the nearest burst, at least one."""
+    """Returns the first bursts that run about ``goal`` node-seconds; at least one."""
     for drawn in _longer_and_longer(model, nodes, seed):
         work = np.cumsum(_work(drawn))
         if work[-1] < goal:
@@ -100,7 +100,7 @@ def _bursts_for_work(model: WorkloadModel, nodes: int, seed: int, goal: float) -
 
 
 def _bursts_for_jobs(model: WorkloadModel, nodes: int, seed: int, jobs: int) -> Drawn:
-    """The first jobs of the sequence of bursts."""
+    """Returns the first jobs of the sequence of bursts."""
     for drawn in _longer_and_longer(model, nodes, seed, bursts=256 + jobs // 2):
         if len(drawn.burst) >= jobs:
             return drawn.rows(slice(0, jobs))
@@ -113,17 +113,17 @@ def _work(drawn: Drawn) -> Floats:
 
 
 def _longer_and_longer(model: WorkloadModel, nodes: int, seed: int, bursts: int = 4096) -> Iterator[Drawn]:
-    """The same sequence of bursts, cut off later and later."""
+    """Yields longer and longer prefixes of one sequence of bursts."""
     while bursts <= MAX_BURSTS:
         yield draw_bursts(model, nodes, seed, bursts)
         bursts *= 4
-    raise ConfigurationError(f"that takes more than {MAX_BURSTS:,} bursts; ask for fewer days or jobs")
+    raise ConfigurationError(f"that takes more than {MAX_BURSTS:,} bursts; request fewer days or jobs")
 
 
 def _arrivals(model: WorkloadModel, seed: int, work: Floats, span_s: float, start_s: int) -> Ints:
-    """Whole seconds after the start at which each burst opens.
+    """Draws the opening time of each burst, in whole seconds after the start.
 
-    A Poisson process with the model's hours and weeks, slowed where the bursts around bring much work.
+    A Poisson process with the model's hours and weeks, slowed when the neighbouring bursts bring much work.
     """
     between = -np.log1p(-generator(seed, "arrival").random(len(work) + 1))
     around = _moving_mean(work, round(PACE_WINDOW_S / span_s * len(work)))
@@ -139,7 +139,7 @@ def _arrivals(model: WorkloadModel, seed: int, work: Floats, span_s: float, star
 
 
 def _moving_mean(values: Floats, width: int) -> Floats:
-    """Mean of the values around each, fewer at the ends."""
+    """Moving mean around each value, over fewer values at the ends."""
     half = width // 2
     total = np.concatenate([[0.0], np.cumsum(values)])
     place = np.arange(len(values))
@@ -156,7 +156,7 @@ def _weekly_level(model: WorkloadModel, seed: int, weeks: int) -> Floats:
 
 
 def _table(model: WorkloadModel, jobs: Drawn) -> JobTable:
-    """The job table with names made up."""
+    """Returns the job table with generated names."""
     return JobTable.build(
         np.arange(1, len(jobs.user) + 1),
         submit_s=jobs.submit_s,
@@ -186,7 +186,7 @@ def _name_codes(jobs: Drawn) -> Ints:
 
 
 def _labels(codes: Ints, name: Callable[[int], str]) -> Labels:
-    """Name the codes, in order of first appearance; negative ones are missing."""
+    """Names the codes, in order of first appearance; negative ones are missing."""
     distinct, first, index = np.unique(codes, return_index=True, return_inverse=True)
     shown = np.argsort(first, kind="stable")
     shown = shown[distinct[shown] >= 0]

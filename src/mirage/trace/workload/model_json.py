@@ -24,7 +24,7 @@ _SIGNIFICANT_DIGITS = 4
 
 
 def model_to_json(model: WorkloadModel) -> str:
-    """The model as JSON: numbers to four significant digits, one array a line."""
+    """Returns the model as JSON: numbers to four significant digits, one array per line."""
     return _dumps({"schema": SCHEMA, **_plain(model)}) + "\n"
 
 
@@ -36,7 +36,7 @@ def model_from_json(text: str, *, source: str = "model") -> WorkloadModel:
         source: Where it came from, for messages.
 
     Raises:
-        TraceError: The text is no workload model, or one of another version.
+        TraceError: The text is not a workload model, or has another version.
     """
     try:
         document = json.loads(text)
@@ -69,10 +69,10 @@ def write_model(model: WorkloadModel, path: str | os.PathLike[str]) -> None:
 
 
 def read_model(path: str | os.PathLike[str]) -> WorkloadModel:
-    """The model in a file.
+    """Reads the model in a file.
 
     Raises:
-        TraceError: The file cannot be read, or is no workload model of this version.
+        TraceError: The file cannot be read, or is not a workload model of this version.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -82,7 +82,7 @@ def read_model(path: str | os.PathLike[str]) -> WorkloadModel:
 
 
 def is_model_file(path: str | os.PathLike[str]) -> bool:
-    """Whether a file looks like a workload model of any version."""
+    """Whether a file appears to be a workload model, of any version."""
     if not Path(path).is_file():
         return False
     with open(path, "rb") as file:
@@ -96,10 +96,10 @@ def builtin_models() -> tuple[str, ...]:
 
 
 def load_builtin(name: str) -> WorkloadModel:
-    """A model that ships with the package, such as ``lonestar6-like``.
+    """Returns a model that ships with the package, such as ``lonestar6-like``.
 
     Raises:
-        UnknownName: No such model.
+        UnknownName: The name is unknown.
     """
     if name not in builtin_models():
         raise UnknownName("workload model", name, builtin_models())
@@ -108,7 +108,7 @@ def load_builtin(name: str) -> WorkloadModel:
 
 
 def _plain(value: Any) -> Any:
-    """Dataclasses to dicts, arrays to lists, floats to four significant digits."""
+    """Converts dataclasses to dicts, arrays to lists, floats to four significant digits."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, list | tuple):
@@ -121,7 +121,7 @@ def _plain(value: Any) -> Any:
 
 
 def _dumps(value: Any, indent: str = "") -> str:
-    """JSON with one key a line and arrays of scalars on one line."""
+    """Formats JSON with one key per line and arrays of scalars on one line."""
     deeper = indent + " "
     if isinstance(value, dict):
         rows = (f"{deeper}{json.dumps(k)}: {_dumps(v, deeper)}" for k, v in value.items())
@@ -142,6 +142,6 @@ _READ: dict[str, Callable[[Any], Any]] = {
 
 
 def _typed(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of a document as the types that the dataclass declares."""
+    """Converts the entries of a document to the types that the dataclass declares."""
     declared = {f.name: str(f.type) for f in fields(kind)}
     return {k: _READ.get(declared.get(k, ""), lambda v: v)(v) for k, v in document.items()}

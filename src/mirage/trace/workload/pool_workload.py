@@ -11,13 +11,13 @@ from mirage.trace.table import JobTable
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 SIZE_SHARES = (0.451, 0.121, 0.195, 0.1, 0.071, 0.042, 0.02)
-"""Of jobs by processors; sizes that exceed the pool are cut down to it."""
+"""Shares of jobs by processors; sizes that exceed the pool are cut down to it."""
 
 RUN_MEDIAN_S, RUN_SIGMA, MIN_RUN_S = 1_800, 1.5, 30
 """Run times are log-normal: median and standard deviation of the logarithm."""
 
 OVERESTIMATE = (1.1, 3.2)
-"""Requested over run time: uniform between these, rounded up to a minute."""
+"""Requested time divided by run time: uniform between these, rounded up to a minute."""
 
 MIN_REQUEST_S, MAX_REQUEST_S = 3 * MINUTE_S, 2 * DAY_S
 
@@ -26,21 +26,21 @@ DAILY_SWING, PEAK_HOUR, WEEKEND = 0.6, 13.5, 0.58
 
 
 def pool_workload(jobs: int, processors: int = 352, load: float = 0.9, seed: int = 0) -> JobTable:
-    """A workload of independent jobs that queues for over an hour on average.
+    """Draws a workload of independent jobs that queues for over an hour on average.
 
-    That holds under EASY on 352 processors.
+    This holds under EASY on 352 processors.
 
-    Matched, at the defaults and 20,000 jobs, is the character of a reference workload with a known schedule:
+    At the defaults and 20,000 jobs, it matches a reference workload with a known schedule in:
     mean size 6.0 processors (45 % single), mean run time 5,450 s (log-normal, median 1,800 s, none over 2
     days), mean run / requested 0.5, offered load 0.9, arrivals every 100 s on average with the swing of day
-    and weekend (from Monday 0:00 at time 0), sizes and run times independent, no user's habits. The
+    and weekend (from Monday 0:00 at time 0), sizes and run times independent, no habits of users. The
     mean wait under EASY follows: 4,900 s (median over twelve seeds) against 4,569 s of the reference.
     Submissions may share a second.
 
     Args:
-        jobs: How many.
-        processors: Of the pool; each processor is a node of the table.
-        load: Requested processors × run time, summed, over processors × span of submissions.
+        jobs: Number of jobs.
+        processors: Processors of the pool; each is a node of the table.
+        load: Requested processors × run time, summed, divided by processors × span of submissions.
         seed: Of the random generator.
 
     Returns:
@@ -79,7 +79,7 @@ def pool_workload(jobs: int, processors: int = 352, load: float = 0.9, seed: int
 
 
 def _arrivals(jobs: int, span_s: float, stream: np.random.Generator) -> Ints:
-    """Whole seconds of a Poisson process with a daily and weekly cycle that ends after about ``span_s``."""
+    """Draws whole seconds of a Poisson process with daily and weekly cycle over ``span_s``."""
     edge_s = np.arange(0, span_s + HOUR_S, HOUR_S)
     hour = edge_s[:-1] / HOUR_S + 0.5
     rate = 1 + DAILY_SWING * np.cos((hour - PEAK_HOUR) * (2 * np.pi / 24))

@@ -12,25 +12,25 @@ Mask = NDArray[np.bool_]
 
 
 class Choice:
-    """Several discrete distributions laid end to end; a draw is an index into all."""
+    """Several discrete distributions in one array; a draw is an index into all."""
 
     def __init__(self, weights: list[Floats]) -> None:
         self._edge = np.concatenate([c + np.cumsum(w) / w.sum() for c, w in enumerate(weights)])
         self._last = np.cumsum([len(w) for w in weights]) - 1
 
     def pick(self, which: Ints, uniform: Floats) -> Ints:
-        """Indices, shape (n,), for the distribution and the uniform draw of each row."""
+        """Draws indices, shape (n,), from the distribution and the uniform draw of each row."""
         found = np.searchsorted(self._edge, which + uniform, side="right")
         return np.asarray(np.minimum(found, self._last[which]), dtype=np.int64)
 
 
 def at_level(functions: Floats, level: Floats, which: Ints | int = 0) -> Floats:
-    """Values of quantile functions.
+    """Evaluates quantile functions.
 
     Args:
         functions: Shape (m, q) or (q,), values at q levels evenly spaced from 0 to 1.
         level: Shape (n,), 0 … 1.
-        which: Which of the m functions; one for all, or shape (n,).
+        which: Index of the function, in [0, m); one for all, or shape (n,).
     """
     functions = np.atleast_2d(functions)
     steps = functions.shape[1] - 1
@@ -41,7 +41,7 @@ def at_level(functions: Floats, level: Floats, which: Ints | int = 0) -> Floats:
 
 
 def copied_from(repeats: Mask, order: Ints) -> Ints:
-    """For each job the one it copies: itself, or the last earlier one in ``order`` that does not repeat."""
+    """Returns the job that each copies: itself, or the last non-repeating one in ``order``."""
     place = np.arange(len(order))
     origin = np.maximum.accumulate(np.where(repeats[order], 0, place))
     source = np.empty(len(order), dtype=np.int64)

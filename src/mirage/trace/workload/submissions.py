@@ -13,7 +13,7 @@ from mirage.trace.table import JobTable
 from mirage.trace.workload.model import Floats, burst_class
 
 BURST_BREAK_S = 1800
-"""A user who pauses longer has ended the burst."""
+"""A longer pause of a user ends the burst."""
 
 QUANTILES = 41
 """Points of a fitted quantile function: steps of 2.5 %."""
@@ -39,7 +39,7 @@ class Submissions:
 
     @classmethod
     def of(cls, table: JobTable) -> Submissions:
-        """Order the rows; a pause of ``BURST_BREAK_S`` ends a burst."""
+        """Orders the rows; a pause of ``BURST_BREAK_S`` ends a burst."""
         user = np.unique(table.user.codes, return_inverse=True)[1].astype(np.int64)
         order = np.lexsort((table.submit_s, user))
         paused = np.diff(table.submit_s[order], prepend=0) > BURST_BREAK_S
@@ -61,16 +61,16 @@ class Submissions:
 
 
 def quantiles(values: Floats) -> Floats:
-    """Shape (q,); all zero when there is nothing to describe."""
+    """Quantiles of values, shape (q,); all zero without values."""
     return np.quantile(values, np.linspace(0, 1, QUANTILES)) if len(values) else np.zeros(QUANTILES)
 
 
 def correlation(a: Floats, b: Floats) -> float:
-    """Correlation of centred values, 0 … 0.99; 0 where it is undefined."""
+    """Correlation of centred values, 0 … 0.99; 0 if it is undefined."""
     scale = float(np.sqrt((a @ a) * (b @ b)))
     return float(np.clip((a @ b) / scale, 0, 0.99)) if scale > 0 else 0.0
 
 
 def beyond_chance(observed: float, chance: float) -> float:
-    """The probability of copying that lifts equality from chance to what is observed."""
+    """Probability of copying that raises equality from chance to the observed value."""
     return float(np.clip((observed - chance) / (1 - chance), 0, 0.99)) if chance < 1 else 0.0

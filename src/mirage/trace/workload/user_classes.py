@@ -1,4 +1,4 @@
-"""Classes of users who behave alike, anonymous."""
+"""Anonymous classes of users with similar behaviour."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mirage.job_state import Ints
 Floats = NDArray[np.float64]
 
 MIN_USERS = 5
-"""No habit describes fewer users, so that none describes a person."""
+"""Every habit describes at least this number of users, so that none describes a person."""
 
 MAX_HABITS = 24
 
@@ -28,8 +28,8 @@ def user_traits(user: Ints, nodes: Ints, limit_s: Ints, use: Floats, opens: NDAr
         opens: Shape (n,), the first job of each burst.
 
     Returns:
-        Traits, shape (users, 4), each with variance 1: mean log nodes, mean log limit, mean use, log jobs a
-        burst; and weights, shape (users,): the square root of the user's jobs.
+        Traits, shape (users, 4), each with variance 1: mean log nodes, mean log limit, mean use, log jobs per
+        burst; and weights, shape (users,): the square root of the user's number of jobs.
     """
     jobs = np.bincount(user)
     bursts = np.bincount(user, weights=opens)
@@ -40,9 +40,9 @@ def user_traits(user: Ints, nodes: Ints, limit_s: Ints, use: Floats, opens: NDAr
 
 
 def group_users(traits: Floats, weight: Floats) -> Ints:
-    """The habit of every user, shape (users,).
+    """Returns the habit of every user, shape (users,).
 
-    Splits, again and again, the group with most weighted variance in one trait at that trait's weighted
+    Repeatedly splits the group with most weighted variance in one trait at that trait's weighted
     median, until there are ``MAX_HABITS`` groups or none can be split into two of ``MIN_USERS``.
     """
     groups = [np.arange(len(weight))]
@@ -64,13 +64,13 @@ def group_users(traits: Floats, weight: Floats) -> Ints:
 
 
 def _variance(traits: Floats, weight: Floats) -> Floats:
-    """Weighted sum of squares about the mean, one for each trait."""
+    """Weighted sum of squares about the mean, one per trait."""
     mean = weight @ traits / weight.sum()
     return np.asarray(weight @ (traits - mean) ** 2)
 
 
 def burst_sizes(opens: NDArray[np.bool_]) -> tuple[Ints, Floats]:
-    """Sizes of bursts and their probabilities, large ones gathered in steps of about a third.
+    """Sizes of bursts and their probabilities; large sizes are in steps of about a third.
 
     Args:
         opens: Shape (n,), the first job of each burst, jobs in order of user and time.
@@ -85,7 +85,10 @@ def burst_sizes(opens: NDArray[np.bool_]) -> tuple[Ints, Floats]:
 
 
 def zipf_exponent(counts: Ints) -> float:
-    """The s, 0 … 4, for which shares ``r ** -s`` are as concentrated (sum of squares) as the counts."""
+    """Exponent s, 0 … 4, for which shares ``r ** -s`` have the concentration of the counts.
+
+    Concentration is the sum of squared shares.
+    """
     target = float(((counts / counts.sum()) ** 2).sum())
     rank = np.arange(1, len(counts) + 1)
     low, high = 0.0, 4.0

@@ -92,7 +92,7 @@ def test_an_unknown_column_of_the_job_table_names_the_nearest_and_all() -> None:
     ("text", "words"),
     [
         (None, "cannot be read: No such file or directory"),
-        ("submit_s = ", "is no TOML"),
+        ("submit_s = ", "is not TOML"),
         ("submit_s = true\n", "submit_s is True; write"),
         ('submit_s = ["a"]\n', "submit_s is ['a']; write"),
         ('submit_s = ""\n', "submit_s is ''; write"),

@@ -182,12 +182,12 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path: Path)
     )
     with pytest.raises(TraceError, match="2 columns are called 'n'; rename all but one"):
         read([["n", "n"], ["1", "2"]], tmp_path, "nodes=n")
-    with pytest.raises(TraceError, match="no row with the names of the columns"):
+    with pytest.raises(TraceError, match="no row has the names of the columns"):
         read([["# only a comment"]], tmp_path, "nodes=n")
 
 
 def test_columns_are_of_a_csv_only(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="columns can be named of a csv only; the format is 'swf'"):
+    with pytest.raises(ConfigurationError, match="columns are mapped in a csv only; the format is 'swf'"):
         read(ROWS, tmp_path, format="swf")
     assert len(read(ROWS, tmp_path, format="csv").table) == 2
     with pytest.raises(ConfigurationError, match="one character between two cells, not '::'"):

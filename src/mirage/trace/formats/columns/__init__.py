@@ -1,1 +1,1 @@
-"""CSV files of any make: a mapping of their columns to the job table, and the reader that follows it."""
+"""CSV files with arbitrary columns: a mapping to the job table, and its reader."""

@@ -1,4 +1,7 @@
-"""Cells of a CSV file as values of the job table: instants, durations, counts, states, names, each with its units."""
+"""Cells of a CSV file as values of the job table.
+
+They are instants, durations, counts, states and names, each with its units.
+"""
 
 from __future__ import annotations
 
@@ -36,24 +39,24 @@ CLOCK = "slurm"
 """The unit of a duration in Slurm's form, in which a bare number counts minutes."""
 
 RESOURCES = "tres"
-"""The unit of a count that stands in a list of Slurm's: ``cpu=4,gres/gpu=2,node=1``."""
+"""The unit of a count in a list of Slurm's: ``cpu=4,gres/gpu=2,node=1``."""
 
 _NUMBER = re.compile(r"[-+]?(?:\d{1,18}(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,2})?", re.ASCII)
 _DAYS_AND_CLOCK = re.compile(r"(\d{1,6}) days? (?:\+?)(\d{1,2}:\d{2}:\d{2})(?:\.\d+)?", re.ASCII)
 _ZONE = re.compile(r"(?:[zZ]|[-+]\d\d:?(?:\d\d)?(?::?\d\d)?)$")
 _WITHOUT_ZONE = len("2021-05-01T12")
 _REMEMBERED = 1 << 14
-"""Cells of a column whose values are kept."""
+"""Cells of a column with cached values."""
 
 _LARGEST = 10**15
 _NO_LIMIT = ("unlimited", "infinite")
 
 
 def check_unit(target: str, unit: str) -> None:
-    """Refuse a unit that a column of the job table cannot have.
+    """Reject a unit that a column of the job table cannot have.
 
     Raises:
-        ConfigurationError: It has no such unit.
+        ConfigurationError: The column has no such unit.
     """
     if not unit or (target in INSTANTS and "%" in unit) or unit in _units_of(target):
         return
@@ -73,10 +76,10 @@ def _units_of(target: str) -> tuple[str, ...]:
 
 
 def cell_reader(target: str, unit: str, clock: LocalClock, local: Callable[[], None]) -> ReadCell:
-    """The function that reads the cells of a column.
+    """Returns the function that reads the cells of a column.
 
     Args:
-        clock: Reads times that name no zone.
+        clock: Reads times without a zone.
         local: Called for each of those.
     """
     if target in INSTANTS:
@@ -87,7 +90,7 @@ def cell_reader(target: str, unit: str, clock: LocalClock, local: Callable[[], N
 
 
 def _repetitive(target: str, unit: str) -> ReadCell:
-    """The function that reads the cells of a column in which the same values come again and again."""
+    """Returns the function that reads the cells of a column with many repeated values."""
     if target in DURATIONS:
         return _clock_form if unit == CLOCK else _duration(UNITS.get(unit, 1))
     if target == MEMORY and unit != RESOURCES:
@@ -151,7 +154,7 @@ def _duration(unit_s: float) -> ReadCell:
 
 
 def _clock_form(cell: str) -> int:
-    """A duration as Slurm writes it, or as pandas does: ``3 days 00:00:00``."""
+    """Reads a duration as Slurm writes it, or as pandas does: ``3 days 00:00:00``."""
     word = cell.strip()
     if is_absent(word):
         return MISSING
@@ -209,7 +212,7 @@ def _state(cell: str) -> int:
 
 @lru_cache(_REMEMBERED)
 def is_unheard_state(cell: str) -> bool:
-    """Whether a cell holds a word that is no state of Slurm's."""
+    """Whether a cell holds a word that is not a state of Slurm's."""
     return not is_known_state(cell)
 
 
@@ -225,17 +228,17 @@ def _name(cell: str) -> str:
 
 
 def _number(word: str) -> float | None:
-    """A number; None for anything else, and ``nan`` is none."""
+    """Returns a number; None for anything else, including ``nan``."""
     if not _NUMBER.fullmatch(word):
         return None
     return int(word) if word.isdecimal() else float(word)
 
 
 def _scaled(number: float, unit_s: float, cell: str) -> int:
-    """A number in seconds, or MiB, rounded down; −1 stands for what is not known.
+    """Returns a number in seconds, or MiB, rounded down; −1 means unknown.
 
     Raises:
-        LineError: It is negative, or larger than anything that is meant.
+        LineError: It is negative, or implausibly large.
     """
     if number == MISSING:
         return MISSING

@@ -1,7 +1,8 @@
-"""Mapping of the columns of a CSV file to those of the job table: ``submit_s=submit_time,limit_s=timelimit[min]``.
+"""Mapping of the columns of a CSV file to those of the job table.
 
-Left of the sign stands a column of the job table, right of it one of the file, with its unit in brackets where it needs
-one. ``nodes==1`` gives every row the same value. A TOML file says the same, a column a line.
+The form is ``submit_s=submit_time,limit_s=timelimit[min]``: a column of the job table, then one of the file, with its
+unit in brackets if it needs one. ``nodes==1`` gives every row the same value. A TOML file can express the same, one
+column per line.
 """
 
 from __future__ import annotations
@@ -18,25 +19,25 @@ from mirage.trace.formats.columns.cells import WAIT, check_unit
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS
 
 TARGETS = ("job_id", *INT_COLUMNS, *LABEL_COLUMNS, WAIT)
-"""What can be mapped: the columns of the job table, and the wait, from which the start follows."""
+"""Columns that can be mapped: those of the job table, and the wait, which gives the start."""
 
 HOW = "write it as submit_s=submit_time,limit_s=timelimit[min],nodes==1, or name a TOML file"
 
 _ENTRY = re.compile(r"(?:\[[^\]]*\]|[^,\[]|\[(?![^\]]*\]))+")
-"""What stands between commas; a comma in brackets belongs to a unit."""
+"""An entry between commas; a comma in brackets belongs to a unit."""
 
 _WITH_UNIT = re.compile(r"(.+)\[([^\[\]]*)\]", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a column of the job table comes from.
+    """Source of a column of the job table.
 
     Attributes:
         column: Name in the file; empty for a constant.
-        unit: Of its values; empty for the usual one.
-        constant: The value of every row, as a cell would hold it.
-        said: The words it was read from, which may themselves be the name of a column.
+        unit: Of its values; empty for the default.
+        constant: The value of every row, in the form of a cell.
+        said: The text it was read from, which may itself be the name of a column.
     """
 
     column: str
@@ -47,23 +48,23 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ColumnMap:
-    """Which column of the job table comes from where."""
+    """Sources of the mapped columns of the job table."""
 
     sources: Mapping[str, Source]
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the file that are named."""
+        """Columns of the file in the mapping."""
         return [source.column for source in self.sources.values() if source.column]
 
 
 def parse_columns(text: str) -> ColumnMap:
-    """The mapping that an option says: entries between commas, or ``@file.toml``.
+    """Parses the mapping of an option: entries between commas, or ``@file.toml``.
 
     Raises:
-        UnknownName: There is no such column of the job table.
-        ConfigurationError: The text is no mapping, names a column twice or a unit there is none of; or the file cannot
-            be read.
+        UnknownName: The job table has no such column.
+        ConfigurationError: The text is not a mapping, names a column twice or an unknown unit; or the file cannot be
+            read.
     """
     word = text.strip()
     if word.startswith("@") or word.lower().endswith(".toml"):
@@ -78,10 +79,10 @@ def parse_columns(text: str) -> ColumnMap:
 
 
 def read_mapping(path: str) -> ColumnMap:
-    """The mapping in a TOML file: ``limit_s = "timelimit[min]"``, ``nodes = 1`` for a constant.
+    """Reads the mapping in a TOML file: ``limit_s = "timelimit[min]"``, constant ``nodes = 1``.
 
     Raises:
-        UnknownName: There is no such column of the job table.
+        UnknownName: The job table has no such column.
         ConfigurationError: The file cannot be read, or holds something else.
     """
     try:
@@ -89,12 +90,12 @@ def read_mapping(path: str) -> ColumnMap:
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}; check the path") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: is no TOML: {error}") from error
+        raise ConfigurationError(f"{path}: is not TOML: {error}") from error
     return _mapping([(target, _source_text(path, target, value)) for target, value in told.items()], path)
 
 
 def _source_text(path: str, target: str, value: Any) -> str:
-    """The words of a source; a number is a constant."""
+    """Returns the text of a source; a number is a constant."""
     if isinstance(value, str) and value.strip():
         return value.strip()
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -108,7 +109,7 @@ def _mapping(pairs: Iterable[tuple[str, str]], said_by: str) -> ColumnMap:
         if target not in TARGETS:
             raise UnknownName("column of the job table", target, TARGETS)
         if target in sources:
-            raise ConfigurationError(f"{said_by} names {target} twice; each column of the job table comes from one")
+            raise ConfigurationError(f"{said_by} names {target} twice; give each column of the job table one source")
         sources[target] = _source(target, words)
     if not sources:
         raise ConfigurationError(f"{said_by} maps no column; {HOW}")

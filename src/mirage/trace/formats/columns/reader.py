@@ -1,4 +1,4 @@
-"""The reader of CSV files whose columns are mapped to the job table."""
+"""Reader of CSV files with columns that are mapped to the job table."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ DELIMITERS = (",", ";", "\t", "|")
 LOCAL_TIME = "time that names no zone (read as UTC; --timezone names another)"
 
 SINCE_1970_S = 10**8
-"""Instants beyond are counted from 1970, not from the beginning of a trace; a start at 0 is then no start."""
+"""Larger instants are counted from 1970, not from the beginning of a trace; a start at 0 is then no start."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One column of the job table: where its cells stand, and what reads them."""
+    """One column of the job table: the position of its cells, and their reader."""
 
     target: str
     place: int
@@ -38,10 +38,10 @@ class _Column:
     read: Any
 
     def value(self, cells: Sequence[str]) -> Value:
-        """The value of a row.
+        """Returns the value of a row.
 
         Raises:
-            LineError: The cell holds none.
+            LineError: The cell has no valid value.
         """
         cell = self.constant if self.place < 0 else cells[self.place]
         try:
@@ -54,18 +54,18 @@ class _Column:
 def read_mapped_csv(
     data: bytes, tally: ReadTally, columns: ColumnMap, clock: LocalClock, *, delimiter: str | None, told_zone: bool
 ) -> JobTable:
-    """The table in a CSV file of any make.
+    """Reads the job table from a CSV file with arbitrary columns.
 
     Args:
-        data: The text; its first row that is no comment names the columns.
-        tally: Receives the counts and what cannot be read; a record may span lines.
-        columns: Which column of the job table is where.
-        clock: Reads times that name no zone.
-        delimiter: What stands between two cells; None to find it in the first row.
-        told_zone: Whether the zone of such times was named; otherwise they are noted.
+        data: The text; its first row that is not a comment names the columns.
+        tally: Receives the counts and unreadable records; a record may span lines.
+        columns: Maps columns of the job table to those of the file.
+        clock: Reads times without a zone.
+        delimiter: Separator between two cells; None to detect it in the first row.
+        told_zone: Whether the zone of such times was configured; otherwise they are noted.
 
     Raises:
-        TraceError: A named column is not there; or reading is strict and a row cannot be read.
+        TraceError: A mapped column is missing; or reading is strict and a row cannot be read.
         ConfigurationError: The delimiter has more than one character.
     """
     tally.unit = "record"
@@ -89,7 +89,7 @@ def read_mapped_csv(
 
 
 def detect_delimiter(text: str, columns: ColumnMap) -> str:
-    """The delimiter at which the first row falls into most of the named columns, then into most cells."""
+    """Detects the delimiter with most mapped columns, then most cells, in the first row."""
     head = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
 
     def found(delimiter: str) -> tuple[int, int]:
@@ -104,7 +104,7 @@ def detect_delimiter(text: str, columns: ColumnMap) -> str:
 
 
 def _header(records: Iterator[tuple[int, list[str]]], tally: ReadTally, columns: ColumnMap) -> tuple[int, list[str]]:
-    """The line and the names of the columns: the first row that is no comment."""
+    """Returns line and names of the columns: the first row that is not a comment."""
     wanted = set(columns.columns)
     for line, cells in records:
         names = [cell.strip() for cell in cells]
@@ -115,16 +115,16 @@ def _header(records: Iterator[tuple[int, list[str]]], tally: ReadTally, columns:
         else:
             tally.header += 1
             return line, names
-    raise TraceError(f"{tally.path}: there is no row with the names of the columns; --columns needs one")
+    raise TraceError(f"{tally.path}: no row has the names of the columns; --columns needs one")
 
 
 def _located(
     columns: ColumnMap, names: list[str], where: str, tally: ReadTally, clock: LocalClock, local: str | None
 ) -> list[_Column]:
-    """The columns of the job table and their places in a row.
+    """Returns the columns of the job table and their positions in a row.
 
     Raises:
-        TraceError: The file has no such column, or two.
+        TraceError: The file does not have such a column, or has two.
     """
 
     def note() -> None:
@@ -144,22 +144,22 @@ def _located(
 
 
 def _as_named(source: Source, names: list[str]) -> tuple[str, str]:
-    """Column and unit; what looks like a unit may belong to the name, as in ``Runtime [s]``."""
+    """Column and unit; an apparent unit may belong to the name, as in ``Runtime [s]``."""
     return (source.said, "") if source.said in names and source.column else (source.column, source.unit)
 
 
 class _Rows:
-    """Makes records of the job table of rows of cells."""
+    """Creates records of the job table from rows of cells."""
 
     def __init__(self, columns: list[_Column], width: int, tally: ReadTally) -> None:
         self._columns, self._width, self._notes = columns, width, tally.notes
         self._state = next((column for column in columns if column.target == "state"), None)
 
     def record(self, number: int, cells: Sequence[str]) -> JobRecord:
-        """The job in a row; ``number`` is its id where the file has none.
+        """Returns the job in a row; ``number`` is its id if the file has none.
 
         Raises:
-            LineError: The row has a cell too many or too few, or one that cannot be read.
+            LineError: The row has too many or too few cells, or one that cannot be read.
         """
         if len(cells) != self._width:
             raise LineError(
@@ -173,7 +173,7 @@ class _Rows:
         return self._lived({"job_id": str(number), **values})
 
     def _lived(self, values: dict[str, Any]) -> JobRecord:
-        """The record with the start that follows from the wait, and without times at which nothing happened."""
+        """Completes a record: start from the wait, and no times without an event."""
         wait_s = values.pop(WAIT, MISSING)
         job = JobRecord(**values)
         start_s, end_s = job.start_s, job.end_s

@@ -1,6 +1,6 @@
-"""The form of every field of ``sacct -o ALL``, from 20.11 to 25.11.
+"""Patterns of all fields of ``sacct -o ALL``, from 20.11 to 25.11.
 
-It tells the parts of a torn row apart.
+They separate the parts of a torn row.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ FREE_TEXT = frozenset(
         *("workdir", "stdin", "stdout", "stderr", "wckey"),
     }
 )
-"""The fields users and sites write, so that a separator or a line end may stand in them."""
+"""Fields that users and sites write, so a separator or a line end may occur in them."""
 
 SEVERAL_LINES = frozenset({"jobname", "comment", "admincomment", "systemcomment", "submitline", "extra"})
-"""Those of them that hold line ends in practice: scripts in ``--wrap``, remarks."""
+"""Those of them that contain line ends in practice: scripts in ``--wrap``, remarks."""
 
 LISTS = frozenset(
     {
@@ -24,7 +24,7 @@ LISTS = frozenset(
         *("allocgres", "reqgres"),
     }
 )
-"""Slurm's own lists: with a comma as the separator they are torn as a matter of course, like all ``TRESUsage…``."""
+"""Slurm's own lists: with a comma as the separator they are always torn, like all ``TRESUsage…``."""
 
 JOB_ID = re.compile(r"\d+(?:_(?:\d+|\[[\d,:%.-]*\]))?(?:\+\d+)?(?P<step>\.\S+)?", re.ASCII)
 """``123``, array task ``123_4``, unsplit array ``123_[1,5%2]``, het component ``123+0``; a step has a dot."""
@@ -69,7 +69,7 @@ _SHAPES = {
 
 
 def shape_of(field: str) -> re.Pattern[str]:
-    """The pattern that cells of a field (lower case) match from end to end."""
+    """Returns the pattern that cells of a field (lower case) match completely."""
     if field in SEVERAL_LINES:
         return _ANYTHING
     return _TRES if field.startswith("tresusage") else _SHAPES.get(field, _LINE)

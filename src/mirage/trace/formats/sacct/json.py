@@ -1,6 +1,6 @@
 """Jobs in the JSON of ``sacct --json``, from 21.08 to 25.11.
 
-Identifiers are put together as sacct's text shows them: ``123_4``, ``123_[1-3]``, ``123+0``. Attempts of a
+Identifiers are composed as sacct's text shows them: ``123_4``, ``123_[1-3]``, ``123+0``. Attempts of a
 requeued job and steps are treated as in ``mirage.trace.formats.sacct.text``.
 """
 
@@ -23,14 +23,14 @@ from mirage.trace.table import JobTable
 
 
 def read_sacct_json(data: bytes, tally: ReadTally) -> JobTable:
-    """The jobs in the output of ``sacct --json``.
+    """Reads the jobs in the output of ``sacct --json``.
 
     Args:
         data: The text.
-        tally: Receives the counts and what cannot be read; a record is a job or a step.
+        tally: Receives the counts and unreadable records; a record is a job or a step.
 
     Raises:
-        TraceError: There is no list of jobs; or reading is strict and a record cannot be read.
+        TraceError: The document has no list of jobs; or reading is strict and a record cannot be read.
     """
     tally.unit = "record"
     rows = TableBuilder()
@@ -50,10 +50,10 @@ def read_sacct_json(data: bytes, tally: ReadTally) -> JobTable:
 
 
 def _number(value: Any, infinite: int = MISSING) -> int:
-    """A whole number.
+    """Returns a whole number.
 
     Raises:
-        LineError: It is none.
+        LineError: The value is not a number.
     """
     try:
         return int(json_number(value, infinite=infinite))
@@ -62,7 +62,7 @@ def _number(value: Any, infinite: int = MISSING) -> int:
 
 
 def _shown(value: Any) -> str:
-    """The value in a message, cut where it is long; integers of thousands of digits have no repr."""
+    """Shortens a value for a message; integers of thousands of digits have no repr."""
     try:
         return repr(value)[:60]
     except ValueError:
@@ -109,7 +109,7 @@ def _text(value: Any) -> str:
 
 
 def _state(current: Any, tally: ReadTally) -> JobState:
-    """The base state; since 23.02 a list of the base state and flags such as COMPLETING."""
+    """Returns the base state; since 23.02 the field lists it with flags such as COMPLETING."""
     words = [_text(word) for word in ([current] if isinstance(current, str) else current)]
     known = next((word for word in words if word and is_known_state(word)), None)
     if known is None:
@@ -156,7 +156,7 @@ def _cpus(job: Any) -> int:
 
 
 def _memory_mib(job: Any, nodes: int, cpus: int) -> int:
-    """Memory allocated, else asked for, of all nodes together; 0 where it is all that they have."""
+    """Memory of all nodes together, allocated or else requested; 0 means all that they have."""
     tres = job.get("tres") or {}
     for entry in (*(tres.get("allocated") or ()), *(tres.get("requested") or ())):
         if entry.get("type") == "mem" and (told := int(number_or(entry.get("count"), bits=64))) >= 0:
@@ -170,7 +170,7 @@ def _memory_mib(job: Any, nodes: int, cpus: int) -> int:
 
 
 def _gpus(job: Any) -> int:
-    """GPUs allocated, else asked for; 0 where resources are listed and no GPU is among them."""
+    """GPUs allocated, else requested; 0 if resources are listed without a GPU."""
     tres = job.get("tres") or {}
     for kind in ("allocated", "requested"):
         if tres.get(kind):
@@ -185,7 +185,7 @@ def _gpus(job: Any) -> int:
 
 
 def _tres(job: Any, kind: str, resource: str, name: str = "") -> int:
-    """The count of one trackable resource, ``MISSING`` where it is not listed."""
+    """Count of one trackable resource, ``MISSING`` if it is not listed."""
     for entry in (job.get("tres") or {}).get(kind) or ():
         if entry.get("type") == resource and (entry.get("name") or "") == name:
             return _number(entry.get("count"))

@@ -1,6 +1,6 @@
 """Rows of sacct that span several lines.
 
-Scripts in ``--wrap``, comments and names may hold line ends, and sacct prints them.
+Scripts in ``--wrap``, comments and names may contain line ends, and sacct prints them.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 _MOST_LINES = 200
-"""A row of more lines is taken for one that is cut short."""
+"""A row of more lines is assumed to be truncated."""
 
 
 @dataclass
 class Lines:
-    """Numbered lines that can be put back.
+    """Numbered lines with a push-back buffer.
 
     Attributes:
-        source: The lines that hold something.
+        source: The lines that are not blank.
     """
 
     source: Iterator[tuple[int, str]]
@@ -31,20 +31,20 @@ class Lines:
         return self._returned.popleft() if self._returned else next(self.source)
 
     def put_back(self, lines: Sequence[tuple[int, str]]) -> None:
-        """These lines come next again."""
+        """Push lines back, so that they come next again."""
         self._returned.extendleft(reversed(lines))
 
 
 def continuation(
     line: str, lines: Lines, begins_row: Callable[[str], bool], read: Callable[[str], list[str] | None]
 ) -> tuple[list[str] | None, int]:
-    """The cells of a row that begins with a short line, and how many more lines it takes.
+    """Returns the cells of a row that begins with a short line, and the count of lines added.
 
     Args:
         line: The first line.
-        lines: Those that follow; what does not belong to the row is put back.
+        lines: Those that follow; lines that do not belong to the row are put back.
         begins_row: Whether a line begins a row of its own.
-        read: The cells of a row in these lines, ``None`` where they make none.
+        read: Returns the cells of a row in these lines, ``None`` if they are not a row.
     """
     taken: list[tuple[int, str]] = []
     while len(taken) < _MOST_LINES and (following := next(lines, None)) is not None:

@@ -1,4 +1,4 @@
-"""One row of ``sacct -P`` to one job, whatever the fields and the version."""
+"""Conversion of one row of ``sacct -P`` to one job, for any fields and version."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ BAD_HOSTLIST = "row with a node list that cannot be read"
 
 
 class RowParser:
-    """Turns the cells of a row into a record.
+    """Converts the cells of a row to a record.
 
     Args:
         fields: The names of the columns, as in ``sacct -o``; a width (``JobName%50``) is ignored.
         clock: Reads local times.
-        notes: Counts what was read but deserves a look.
+        notes: Counts readable but unusual rows.
     """
 
     def __init__(self, fields: Sequence[str], clock: LocalClock, notes: Counter[str]) -> None:
@@ -43,7 +43,7 @@ class RowParser:
         """Whether the row is a step of a job (``123.batch``), not a job.
 
         Raises:
-            LineError: The identifier is none of Slurm's.
+            LineError: The identifier is not one of Slurm's.
         """
         identifier = cells[self.id_column].strip()
         match = JOB_ID.fullmatch(identifier)
@@ -52,7 +52,7 @@ class RowParser:
         return match["step"] is not None
 
     def job(self, cells: Sequence[str]) -> JobRecord:
-        """The job of a row.
+        """Returns the job of a row.
 
         Raises:
             LineError: A time, a duration or a number cannot be read.
@@ -94,7 +94,7 @@ class RowParser:
         return "" if column is None else cells[column]
 
     def _number(self, cells: Sequence[str], *names: str) -> int:
-        """The first of several fields that holds a number; ``MISSING`` if none does."""
+        """Returns the first number in several fields; ``MISSING`` if there is none."""
         for name in names:
             text = self._text(cells, name).strip()
             if (number := whole_number(text)) is not None:
@@ -106,7 +106,7 @@ class RowParser:
     def _duration_s(self, text: str, name: str) -> int:
         try:
             seconds = parse_duration_s(text)
-        except (ConfigurationError, ValueError, OverflowError):  # the latter of thousands of digits
+        except (ConfigurationError, ValueError, OverflowError):  # the last two for thousands of digits
             seconds = -1
         if not 0 <= seconds <= UNLIMITED_S:
             raise LineError("not a duration", f"{name} is {text!r}", "Slurm writes 2-00:00:00")
@@ -131,7 +131,7 @@ class RowParser:
         return limit_s
 
     def _nodes(self, cells: Sequence[str]) -> int:
-        """``NNodes``, else the hosts of the node list, else what was asked for."""
+        """``NNodes``, else the hosts of the node list, else the requested nodes."""
         told = self._number(cells, "nnodes", "allocnodes")
         try:
             hosts = count_hosts(self._text(cells, "nodelist"))
@@ -152,13 +152,13 @@ class RowParser:
         return told if told > 0 else next((n for n in (*listed, told) if n >= 0), MISSING)
 
     def _memory_mib(self, cells: Sequence[str], nodes: int, cpus: int) -> int:
-        """Memory allocated, else asked for, of all nodes together."""
+        """Memory of all nodes together, allocated or else requested."""
         listed = (tres_memory_mib(self._text(cells, name)) for name in ("alloctres", "reqtres"))
         told = next((size for size in listed if size >= 0), MISSING)
         return told if told >= 0 else requested_mib(self._text(cells, "reqmem"), nodes, cpus)
 
     def _gpus(self, cells: Sequence[str], nodes: int) -> int:
-        """GPUs allocated, else asked for; the GRES fields of old versions count per node."""
+        """GPUs allocated, else requested; the GRES fields of old versions count per node."""
         for name in ("alloctres", "reqtres"):
             if (gpus := tres_gpus(self._text(cells, name))) >= 0:
                 return gpus

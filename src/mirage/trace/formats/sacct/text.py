@@ -1,8 +1,8 @@
-"""Text of ``sacct -P``, with any field list, with a header line or without.
+"""Text of ``sacct -P``, with any field list, with or without a header line.
 
-Every row that is a job becomes a row of the table, also when its identifier occurred before: ``sacct -D``
-shows each attempt of a requeued job, and the attempts are kept in order, as attempts. An array that was not
-yet split (``123_[1-3]``) is one row, as Slurm keeps it. Steps are counted and left out.
+Every row that is a job becomes a row of the table, even if its identifier occurred before: ``sacct -D``
+shows each attempt of a requeued job, and the attempts remain separate rows, in order. An array that is not
+yet split (``123_[1-3]``) is one row, as in Slurm. Steps are counted and left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ XDMOD_FIELDS = (
     *("submit", "eligible", "start", "end", "elapsed", "exitcode", "state"),
     *("nnodes", "ncpus", "reqcpus", "reqmem", "reqtres", "alloctres", "timelimit", "nodelist", "jobname"),
 )
-"""The fields XDMoD's shredder asks for, which it stores without a header."""
+"""The fields that XDMoD's shredder requests, which it stores without a header."""
 
 _REJOINED = "row with {} inside a field, put together again"
 _CONTINUED = "row with line ends inside a field, put together again"
@@ -34,14 +34,14 @@ IDENTIFIERS = frozenset({"jobid", "jobidraw"})
 def read_sacct(
     data: bytes, tally: ReadTally, clock: LocalClock, fields: Sequence[str] | None, delimiter: str = "|"
 ) -> JobTable:
-    """The jobs in the output of ``sacct -P`` (or ``-p``).
+    """Reads the jobs in the output of ``sacct -P`` (or ``-p``).
 
     Args:
         data: The text.
-        tally: Receives the counts and what cannot be read.
+        tally: Receives the counts and unreadable rows.
         clock: The zone of the cluster.
-        fields: The field list of a text without a header; 26 unnamed fields are taken for XDMoD's.
-        delimiter: What stands between the cells, as given to ``sacct --delimiter``.
+        fields: The field list of a text without a header; 26 unnamed fields are assumed to be XDMoD's.
+        delimiter: Separator between the cells, as given to ``sacct --delimiter``.
 
     Raises:
         TraceError: The fields are unknown; or reading is strict and a row cannot be read.
@@ -62,7 +62,7 @@ def _read_rows(lines: Lines, header: _Header, tally: ReadTally, clock: LocalCloc
     parser = RowParser(header.names, clock, tally.notes)
     form = _RowForm(header, Rejoiner(header.names, clock, header.delimiter), tally)
     for number, line in lines:
-        if header.is_line and line == header.line:  # again where files were concatenated
+        if header.is_line and line == header.line:  # repeated where files were concatenated
             tally.header += 1
             continue
         try:
@@ -76,7 +76,7 @@ def _read_rows(lines: Lines, header: _Header, tally: ReadTally, clock: LocalCloc
 
 
 class _Header:
-    """The names of the columns, from the first line or from the caller.
+    """Names of the columns, from the first line or from the caller.
 
     Attributes:
         names: As written.
@@ -104,7 +104,7 @@ class _Header:
 
 
 class _RowForm:
-    """Splits rows into cells, whatever stands inside them."""
+    """Splits rows into cells, whatever the cells contain."""
 
     def __init__(self, header: _Header, rejoiner: Rejoiner, tally: ReadTally) -> None:
         self._delimiter, self._trails = header.delimiter, header.trails
@@ -114,10 +114,10 @@ class _RowForm:
         self._rejoined = _REJOINED.format(header.delimiter)
 
     def cells(self, line: str, lines: Lines) -> list[str]:
-        """The cells of a row; further lines are taken where it spans them.
+        """Returns the cells of a row; takes further lines if the row spans them.
 
         Raises:
-            LineError: They cannot be told apart, or there are too few.
+            LineError: The cells are ambiguous, or there are too few.
         """
         cells = self._split(line)
         if len(cells) < self._width:
@@ -135,7 +135,7 @@ class _RowForm:
         return cells
 
     def _append_what_follows(self, cells: list[str], lines: Lines) -> None:
-        """Lines that are no rows belong to the last field, where that is free text."""
+        """Append lines that are not rows to the last field, if that is free text."""
         further = 0
         for following in lines:
             if self._begins_row(following[1]) or len(self._split(following[1])) >= self._width:

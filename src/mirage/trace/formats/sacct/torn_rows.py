@@ -1,8 +1,8 @@
-"""Rows of ``sacct -P`` with a separator or a line end inside a field, put together again.
+"""Rows of ``sacct -P`` with a separator or a line end inside a field, joined again.
 
-The fields Slurm writes have forms (times, counts, lists of resources); those that users write have none. A row with
-too many cells is read in every way in which each of Slurm's fields keeps its form. Of these readings the ones with the
-fewest torn fields count; where they agree on the job, any of them will do.
+The fields that Slurm writes have patterns (times, counts, lists of resources); those that users write have none. A row
+with too many cells is read in every way in which each of Slurm's fields matches its pattern. Of these readings the ones
+with the fewest torn fields count; if they agree on the job, any of them is correct.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from mirage.trace.formats.sacct.field_shapes import FREE_TEXT, LISTS, SEVERAL_LI
 from mirage.trace.formats.sacct.row import RowParser
 
 _MOST_READINGS = 256
-"""A row that can be read in more ways than these is not read at all."""
+"""A row with more possible readings is rejected."""
 
 _MOST_TORN = 3
-"""Fields torn at once: a comment stands in the submit line, too, and so may the job's name."""
+"""Fields torn at once: a comment also occurs in the submit line, and so may the job's name."""
 
 
 class Rejoiner:
-    """Finds the fields of a row that hold separators of their own.
+    """Finds the fields of a row that contain separators.
 
     Args:
         fields: The names of the columns.
         clock: Reads local times.
-        delimiter: What stands between the cells.
+        delimiter: Separator between the cells.
     """
 
     def __init__(self, fields: Sequence[str], clock: LocalClock, delimiter: str = "|") -> None:
@@ -43,10 +43,10 @@ class Rejoiner:
         self._is_free = [name in FREE_TEXT for name in self._names]
 
     def rejoin(self, cells: Sequence[str]) -> list[str]:
-        """The cells of the row, one a column.
+        """Returns the cells of the row, one per column.
 
         Raises:
-            LineError: No reading, or readings that differ.
+            LineError: There is no reading, or readings differ.
         """
         for torn in range(_MOST_TORN + 1):
             candidates = list(islice(self._readings(cells, torn), _MOST_READINGS + 1))
@@ -59,13 +59,13 @@ class Rejoiner:
 
     @property
     def ends_in_several_lines(self) -> bool:
-        """Whether the last field is one in which users write line ends."""
+        """Whether users write line ends in the last field."""
         return self._names[-1] in SEVERAL_LINES
 
     def begins_row(self, cells: Sequence[str]) -> bool:
         """Whether the cells begin a new row, judged up to the job's number and beyond.
 
-        The first free text behind the number ends the judgement.
+        The check stops at the first free text after the number.
         """
         if len(cells) <= self._parser.id_column:
             return False
@@ -76,7 +76,7 @@ class Rejoiner:
         return all(self._fits(k, cells[k]) for k in range(end))
 
     def _jobs(self, candidates: Sequence[list[str]]) -> dict[JobRecord | None, list[str]]:
-        """The readings that make a job, by the job; ``None`` stands for a step."""
+        """Returns the readings that give a job, by the job; ``None`` represents a step."""
         readings: dict[JobRecord | None, list[str]] = {}
         for candidate in candidates:
             try:
@@ -87,7 +87,7 @@ class Rejoiner:
         return readings
 
     def _readings(self, cells: Sequence[str], torn: int) -> Iterator[list[str]]:
-        """Every way to read the row with so many free texts torn."""
+        """Yields every way to read the row with a given number of torn free texts."""
         dead_ends: set[tuple[int, int, int]] = set()
 
         def rest(column: int, cell: int, left: int) -> Iterator[list[str]]:
