@@ -1,1 +1,1 @@
-"""Where can I try it? A private real Slurm on this machine, and a simulated one in virtual time."""
+"""Test clusters: a private real Slurm on this machine, and a simulated one."""

@@ -1,4 +1,4 @@
-"""The longest path of a Unix socket, and a refusal where a directory's sockets would be longer."""
+"""The longest path of a Unix socket, and a check of a directory's sockets."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ LONGEST_BYTES = 107
 
 
 def require_short_path(directory: Path, socket: Path) -> None:
-    """Refuse a directory in which a socket's path would be too long.
+    """Check that a socket's path in a directory is not too long.
 
     Args:
-        directory: What the user chose.
+        directory: The user's choice.
         socket: The longest socket in it.
 
     Raises:
-        ConfigurationError: It says by how many bytes.
+        ConfigurationError: The path is too long; the message contains by how many bytes.
     """
     if (over := len(bytes(socket)) - LONGEST_BYTES) > 0:
         raise ConfigurationError(

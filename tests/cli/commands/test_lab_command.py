@@ -80,6 +80,6 @@ def test_a_damaged_description_is_named_with_what_to_do(
     (tmp_path / "spec.json").write_text(text)
     assert main(["lab", *words, str(tmp_path)]) == 1
     assert capsys.readouterr().err == (
-        f"mirage: error: {tmp_path}/spec.json describes no private cluster; end what still runs, its numbers are in "
-        f"{tmp_path}/run, and remove {tmp_path}\n"
+        f"mirage: error: {tmp_path}/spec.json is not the description of a private cluster; "
+        f"end the processes that still run, with the ids in {tmp_path}/run, and remove {tmp_path}\n"
     )

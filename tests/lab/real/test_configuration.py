@@ -258,7 +258,7 @@ def test_a_stranger_with_the_number_of_a_daemon_is_spared(written: PrivateCluste
 def test_a_directory_with_files_of_others_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "thesis.txt").write_text("precious")
-    with pytest.raises(ConfigurationError, match=f"^{tmp_path} holds files, and no private cluster; name a directory"):
+    with pytest.raises(ConfigurationError, match=f"^{tmp_path} holds files, but no private cluster; name a directory"):
         PrivateCluster(replace(LAB, directory=tmp_path)).write()
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["log", "log/thesis.txt"]
 
@@ -338,5 +338,5 @@ def test_ports_are_neighbours_and_free() -> None:
 def test_ports_that_are_all_taken(monkeypatch: pytest.MonkeyPatch, taken: str) -> None:
     found: dict[str, Callable[..., bool]] = {"answers": lambda port: True, "_bindable": lambda first, count: False}
     monkeypatch.setattr(ports, taken, found[taken])
-    with pytest.raises(ConfigurationError, match="found no 7 neighbouring free ports; name the first with --port"):
+    with pytest.raises(ConfigurationError, match="found no 7 consecutive free ports; name the first with --port"):
         free_ports(7)

@@ -1,1 +1,1 @@
-"""``sbatch``, ``squeue`` and their kin on PATH, answered by the simulated Slurm."""
+"""``sbatch``, ``squeue`` and related commands on PATH, answered by the simulated Slurm."""

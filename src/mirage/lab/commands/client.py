@@ -1,7 +1,7 @@
-"""What stands in for Slurm's commands: hands its words to the server and prints the answer.
+"""Client in place of Slurm's commands: sends arguments to the server, prints the answer.
 
-Run as a file, ``python -SE client.py SOCKET NAME WORD…``, by the scripts that ``mirage.lab.commands.server`` puts on
-PATH. It imports nothing but the standard library, and little of that, so that a command takes hundredths of a second.
+The scripts that ``mirage.lab.commands.server`` puts on PATH run it as a file, ``python -SE client.py SOCKET NAME
+WORD…``. It imports only a few modules of the standard library, so that a command takes hundredths of a second.
 """
 
 import json
@@ -13,7 +13,7 @@ _SILENT = "slurm_load_jobs error: Unable to contact slurm controller (connect fa
 
 
 def ask(path: str, question: dict[str, object]) -> dict[str, object]:
-    """One question to the server, and its answer."""
+    """Sends one request to the server and returns its answer."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.connect(path)
         line.sendall(json.dumps(question).encode() + b"\n")
@@ -23,7 +23,7 @@ def ask(path: str, question: dict[str, object]) -> dict[str, object]:
 
 
 def main(path: str, name: str, words: list[str]) -> int:
-    """Run a command; its exit status."""
+    """Runs a command; returns its exit status."""
     environment = {key: value for key, value in os.environ.items() if key.startswith(("SBATCH_", "SLURM_", "USER"))}
     question: dict[str, object] = {
         "name": name, "words": words, "directory": os.getcwd(), "environment": environment

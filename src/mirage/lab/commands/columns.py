@@ -1,4 +1,4 @@
-"""What can be asked of a job, an account or a node by name, each as Slurm's commands print it."""
+"""Fields of jobs, accounts and nodes by name, each as Slurm's commands print it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIVE = (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED)
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How values are written.
+    """Format of printed values.
 
     Attributes:
         now_s: The present second.
@@ -32,14 +32,14 @@ class Form:
     seconds: bool
 
     def instant(self, at_s: int, none: str = "N/A") -> str:
-        """A time."""
+        """Formats a time."""
         if at_s == MISSING:
             return none
         return str(at_s) if self.seconds else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at_s))
 
 
 def elapsed(seconds: int) -> str:
-    """A duration as squeue prints it: ``10:00``, ``1:00:00``, ``2-00:00:00``."""
+    """Formats a duration as squeue prints it: ``10:00``, ``1:00:00``, ``2-00:00:00``."""
     if seconds >= UNLIMITED_S:
         return "UNLIMITED"
     days, rest = divmod(max(seconds, 0), DAY_S)
@@ -51,7 +51,7 @@ def elapsed(seconds: int) -> str:
 
 
 def tres(nodes: int, cpus: int, gpus: int) -> str:
-    """What a job has or asks for."""
+    """Formats the resources that a job has or requests."""
     return f"cpu={cpus},node={nodes},billing={cpus}" + (f",gres/gpu={gpus}" if gpus else "")
 
 
@@ -131,7 +131,7 @@ def _account_state(job: AccountedJob) -> str:
 
 
 def _start(job: AccountedJob, form: Form) -> str:
-    """Of a job cancelled while it waited, sacct shows the end as its start."""
+    """Start of a job; for one cancelled while pending, sacct shows the end as its start."""
     never = job.state is JobState.CANCELLED and job.start_s == MISSING
     return form.instant(job.end_s if never else job.start_s, "Unknown")
 
@@ -165,7 +165,7 @@ ACCOUNTS: dict[str, tuple[str, Callable[[AccountedJob, Form], str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Nodes of one partition that are alike, for sinfo."""
+    """Similar nodes of one partition, for sinfo."""
 
     partition: Partition
     nodes: tuple[Node, ...]
@@ -201,7 +201,10 @@ def _default(partition: Partition) -> str:
 
 
 def node_rows(machine: Machine, each: bool) -> list[Row]:
-    """What sinfo has lines for: every node in every partition, or nodes of a partition in the same state."""
+    """Returns the rows of sinfo.
+
+    These are every node in every partition, or groups of nodes of a partition in the same state.
+    """
     partitions = {partition.name: partition for partition in machine.partitions}
     if each:
         return [Row(partitions[name], (node,)) for node in machine.nodes for name in node.partitions]
@@ -214,7 +217,7 @@ def node_rows(machine: Machine, each: bool) -> list[Row]:
 
 
 def partition_line(partition: Partition) -> str:
-    """As ``scontrol show partition``."""
+    """Formats a partition like ``scontrol show partition``."""
     default_s = partition.default_time_s
     return (
         f"PartitionName={partition.name} AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL AllocNodes=ALL "
@@ -227,7 +230,7 @@ def partition_line(partition: Partition) -> str:
 
 
 def node_line(node: Node) -> str:
-    """As ``scontrol show node``."""
+    """Formats a node like ``scontrol show node``."""
     gres = f"gpu:{node.gpus}" if node.gpus else "(null)"
     return (
         f"NodeName={node.name} CPUTot={node.cpus} Gres={gres} State={node.state.upper()} "
@@ -236,7 +239,7 @@ def node_line(node: Node) -> str:
 
 
 def job_line(job: QueuedJob, form: Form) -> str:
-    """As ``scontrol show job``."""
+    """Formats a job like ``scontrol show job``."""
     return (
         f"JobId={job.id} JobName={job.name} UserId={job.user}(0) Priority={int(job.priority)} Nice={job.nice} "
         f"Account={job.account} QOS={job.qos} JobState={job.state.name} Reason={job.reason or 'None'} "
@@ -252,6 +255,6 @@ def job_line(job: QueuedJob, form: Form) -> str:
 
 
 def config_text(options: Mapping[str, str], form: Form) -> str:
-    """As ``scontrol show config``."""
+    """Formats options like ``scontrol show config``."""
     lines = [f"Configuration data as of {form.instant(form.now_s)}"]
     return "\n".join([*lines, *(f"{name:<23} = {value}" for name, value in sorted(options.items()))]) + "\n"

@@ -53,7 +53,10 @@ def sbatch(slurm: VirtualSlurm, asked: Invocation) -> str | Answer:
 
 
 def _tested(job: QueuedJob, form: Form) -> str:
-    """What sbatch says of a job that it has not submitted; it names the hosts, which a simulation does not plan."""
+    """Returns sbatch's message about a tested job.
+
+    The real sbatch names the hosts, which a simulation does not plan.
+    """
     if job.start_s == MISSING:
         raise Failed("allocation failure: Requested nodes are busy")
     return (

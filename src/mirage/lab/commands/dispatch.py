@@ -1,6 +1,6 @@
-"""The faces of the simulated Slurm: ``sbatch``, ``squeue`` and their kin, as text in and text out.
+"""Dispatch of the simulated Slurm's commands: ``sbatch``, ``squeue`` and others, as text.
 
-They take the options that Mirage, its tests and a curious user need, and refuse others in getopt's words.
+They take the options that Mirage, its tests and interactive users need, and reject others with getopt's messages.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ VERSION = "slurm-wlm 22.05.8"
 
 
 def answer(slurm: VirtualSlurm, name: str, asked: Invocation) -> Answer:
-    """Do what a command says.
+    """Executes a command.
 
     Raises:
-        WantsScript: It reads its script from its standard input.
+        WantsScript: The command reads its script from its standard input.
     """
     try:
         if set(asked.words) & {"-V", "--version"}:

@@ -1,4 +1,4 @@
-"""Formats of ``squeue`` and ``sinfo``: which fields, how wide, on which side."""
+"""Formats of ``squeue`` and ``sinfo``: fields, their widths and alignment."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _WORD = re.compile(r"%(\.?)(\d*)([A-Za-z])")
 _FIELD = re.compile(r"([A-Za-z_-]+)(?::(\.?)(\d*)(.*))?", re.DOTALL)
 
 Part = tuple[str, bool, int, str]
-"""Field (empty for plain text), whether it stands to the right, its width (0: as wide as it is), what follows."""
+"""Field (empty for plain text), whether it is right-aligned, its width (0: natural width), text that follows."""
 
 
 def cell(part: Part, value: str) -> str:
-    """A value at its width and side."""
+    """Returns a value with its width and alignment."""
     _, right, width, after = part
     if width:
         value = f"{value[:width]:>{width}}" if right else f"{value[:width]:<{width}}"
@@ -24,7 +24,7 @@ def cell(part: Part, value: str) -> str:
 
 
 def read_fields(text: str) -> list[Part]:
-    """``squeue -O``: ``name[:[.][width][suffix]],…``, 20 wide where nothing is said."""
+    """Parses ``squeue -O``: ``name[:[.][width][suffix]],…``, 20 wide by default."""
     parts = []
     for word in text.split(","):
         found = _FIELD.fullmatch(word)
@@ -37,13 +37,13 @@ def read_fields(text: str) -> list[Part]:
 
 
 def read_format(text: str) -> list[Part]:
-    """``squeue -o``: ``%[.][width]letter`` and plain text between."""
+    """Parses ``squeue -o``: ``%[.][width]letter`` and plain text between."""
     parts = read_letters(text, QUEUE_LETTERS)
     return [(QUEUE_LETTERS.get(part[0], ""), *part[1:]) if part[0] else part for part in parts]
 
 
 def read_letters(text: str, known: Mapping[str, object]) -> list[Part]:
-    """``%[.][width]letter``; letters that are not known stay as they stand."""
+    """Parses ``%[.][width]letter``; unknown letters remain as text."""
     parts: list[Part] = []
     at = 0
     for found in _WORD.finditer(text):

@@ -1,4 +1,4 @@
-"""A command as it was typed, its options, and what it leaves behind."""
+"""A command as it was typed, its options, and its output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mirage.slurm_words.states import job_state
 
 
 class Failed(Exception):
-    """A command that ends with an error of its own."""
+    """A command that ends with its own error."""
 
     def __init__(self, words: str, status: int = 1) -> None:
         self.words, self.status = words, status
@@ -33,8 +33,8 @@ class Invocation:
     """A command as it was typed.
 
     Attributes:
-        script: What stood on its standard input; None until it is asked for.
-        spool: Where scripts are kept that are no file.
+        script: Text of its standard input; None until it is requested.
+        spool: Where scripts are stored that are not files.
     """
 
     words: Sequence[str]
@@ -46,7 +46,7 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command leaves behind."""
+    """Output and exit status of a command."""
 
     out: str = ""
     err: str = ""
@@ -57,7 +57,7 @@ AnyJob = TypeVar("AnyJob", QueuedJob, AccountedJob)
 
 
 def selected(slurm: VirtualSlurm, chosen: Mapping[str, str], jobs: Sequence[AnyJob]) -> list[AnyJob]:
-    """The jobs that the options of squeue, sacct or scancel name."""
+    """Returns the jobs selected by the options of squeue, sacct or scancel."""
 
     def listed(long: str, letter: str) -> list[str]:
         return [word for word in chosen.get(long, chosen.get(letter, "")).split(",") if word]
@@ -85,13 +85,13 @@ def _state(word: str) -> JobState:
 
 
 def read_words(words: Sequence[str], letters: str, names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Options without their dashes, and the words beside them; as getopt_long."""
+    """Returns options without their dashes, and the other words; like getopt_long."""
     options, rest = getopt.gnu_getopt(list(words), letters, list(names))
     return {name.lstrip("-"): value for name, value in options}, rest
 
 
 def getopt_words(error: getopt.GetoptError) -> str:
-    """An error in getopt_long's words."""
+    """Returns an error in the wording of getopt_long."""
     letter = error.msg.startswith("option -") and not error.msg.startswith("option --")
     if "not recognized" in error.msg:
         return f"invalid option -- '{error.opt}'" if letter else f"unrecognized option '--{error.opt}'"
@@ -107,11 +107,11 @@ def getopt_words(error: getopt.GetoptError) -> str:
 
 
 def form_of(slurm: VirtualSlurm, asked: Invocation) -> Form:
-    """How the caller wants times written."""
+    """Returns the time format that the caller requests."""
     return Form(slurm.now_s, asked.environment.get("SLURM_TIME_FORMAT") == "%s")
 
 
 def midnight_s(now_s: int) -> int:
-    """When this day began on this machine."""
+    """Returns the beginning of this day on this machine."""
     there = time.localtime(now_s)
     return now_s - there.tm_hour * 3600 - there.tm_min * 60 - there.tm_sec

@@ -40,7 +40,10 @@ def squeue(slurm: VirtualSlurm, asked: Invocation) -> str:
 
 
 def sacct(slurm: VirtualSlurm, asked: Invocation) -> str:
-    """``sacct [-nXPpa] [-S START] [-E END] [-j JOBS] [-o FIELDS] [--delimiter C]``: allocations only."""
+    """``sacct [-nXPpa] [-S START] [-E END] [-j JOBS] [-o FIELDS] [--delimiter C]``.
+
+    It shows allocations only.
+    """
     names = ["noheader", "parsable2", "parsable", "allocations", "delimiter=", "allusers", "starttime=", "endtime=",
              "format=", "jobs=", "user=", "state=", "duplicates", "noconvert", "name="]  # fmt: skip
     chosen, _ = read_words(asked.words, "nPpXaS:E:o:j:u:s:D", names)
@@ -77,12 +80,12 @@ def sacct(slurm: VirtualSlurm, asked: Invocation) -> str:
 
 
 def _width(text: str) -> int:
-    """The width of a column of sacct, negative for one that stands to the left; 10 where none is said."""
+    """Width of a column of sacct, negative for a left-aligned one; 10 by default."""
     return int(text) if text.removeprefix("-").isdecimal() and int(text) else 10
 
 
 def _accounts_cell(value: str, width: int) -> str:
-    """A value at its width; a plus sign says that it goes on."""
+    """A value with its width; a plus sign marks truncation."""
     shown = value if len(value) <= abs(width) else value[: abs(width) - 1] + "+"
     return f"{shown:>{width}}" if width > 0 else f"{shown:<{-width}}"
 
@@ -104,7 +107,7 @@ def sinfo(slurm: VirtualSlurm, asked: Invocation) -> str:
 
 
 def sprio(slurm: VirtualSlurm, asked: Invocation) -> str:
-    """``sprio [-h] [-j JOBS]``: the sum only; the simulator keeps no parts."""
+    """``sprio [-h] [-j JOBS]``: the sum only; the simulator does not store its parts."""
     chosen, _ = read_words(asked.words, "hlj:o:u:p:", ["noheader", "long", "jobs=", "format=", "user=", "partition="])
     queue = slurm.observe()
     jobs = [job for job in selected(slurm, chosen, queue.jobs) if job.state is JobState.PENDING]

@@ -1,10 +1,10 @@
-"""A simulated Slurm behind real command lines: a server that owns it, and commands on PATH that ask the server.
+"""Server of a simulated Slurm, and commands on PATH that query it.
 
     with served_slurm(VirtualSlurm(simulation)) as served:
         slurm = SlurmClient(SystemRunner(served.environment), clock=served.slurm.clock)
 
-Time passes when ``fake-slurm advance 2h`` says so or ``served.slurm.sleep`` is called. What is to go wrong is said to
-the ``FaultySlurm`` that is served.
+Time passes on ``fake-slurm advance 2h`` or when ``served.slurm.sleep`` is called. Faults are configured on the
+``FaultySlurm`` that is served.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ SOCKET, BIN, SPOOL = "slurm.sock", "bin", "spool"
 
 @dataclass
 class Site:
-    """The simulated Slurm, one command at a time.
+    """The simulated Slurm, executing one command at a time.
 
     Args:
         slurm: The simulated Slurm.
-        spool: Where scripts are kept that are no file.
+        spool: Where scripts are stored that are not files.
     """
 
     slurm: VirtualSlurm
@@ -50,7 +50,7 @@ class Site:
         self.lock = threading.Lock()
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Answer one command."""
+        """Answers one command."""
         with self.lock:
             asked = Invocation(
                 question["words"], question["directory"], self.spool, question["environment"], question.get("script")
@@ -67,7 +67,7 @@ class Served:
     """A server that runs in a thread of this process.
 
     Attributes:
-        slurm: What it serves, for tests that make it fail.
+        slurm: The Slurm that it serves, for tests that make it fail.
         directory: Its socket and commands.
     """
 
@@ -81,11 +81,11 @@ class Served:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process needs in its environment to be a client."""
+        """Environment variables that a client process needs."""
         return environment(self.directory)
 
     def close(self) -> None:
-        """Stop answering."""
+        """Stops the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -94,7 +94,7 @@ class Served:
 
 @contextlib.contextmanager
 def served_slurm(slurm: VirtualSlurm) -> Iterator[Served]:
-    """Serve a simulated Slurm for as long as the block lasts."""
+    """Serves a simulated Slurm for the duration of the block."""
     directory = Path(tempfile.mkdtemp(prefix="mirage-"))
     try:
         served = Served(Site(slurm, directory / SPOOL), directory)
@@ -107,7 +107,7 @@ def served_slurm(slurm: VirtualSlurm) -> Iterator[Served]:
 
 
 def place_commands(directory: Path) -> None:
-    """Put the commands into a directory's ``bin``.
+    """Puts the commands into a directory's ``bin``.
 
     Raises:
         ConfigurationError: The path is too long for a socket.
@@ -123,16 +123,16 @@ def place_commands(directory: Path) -> None:
 
 
 def environment(directory: Path) -> dict[str, str]:
-    """What puts a directory's commands first."""
+    """Returns the variables that put a directory's commands first."""
     return {"PATH": f"{directory / BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
 
 
 class _Handler(socketserver.StreamRequestHandler):
     def handle(self) -> None:
-        """One question, one answer."""
+        """Handles one request."""
         try:
             question = json.loads(self.rfile.readline())
-        except ValueError:  # somebody who is none of the commands
+        except ValueError:  # not one of our commands
             return
         with contextlib.suppress(BrokenPipeError):
             self.wfile.write(json.dumps(self.server.site.answer(question)).encode())  # type: ignore[attr-defined]

@@ -1,1 +1,1 @@
-"""A private real Slurm cluster on this machine: loopback only, one directory, no rights needed."""
+"""A private real Slurm on this machine: loopback only, one directory, unprivileged."""

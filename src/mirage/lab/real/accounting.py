@@ -13,11 +13,11 @@ from mirage.lab.real.processes import Processes
 from mirage.lab.real.spec import DATABASE, DATABASE_DAEMON, LabSpec
 
 Until = Callable[[Callable[[], bool], float, str, Path], None]
-"""Waits for a condition so many real seconds, or raises with what was waited for and the end of a log."""
+"""Waits for a condition for some real seconds, or raises with the condition's name and the end of a log."""
 
 
 def start_accounting(spec: LabSpec, processes: Processes, run: Callable[..., str], until: Until) -> None:
-    """Start what is not running of it, and make the accounts the first time.
+    """Start accounting processes that are not running, and create the accounts if missing.
 
     Raises:
         SlurmUnreachable: A daemon did not start.
@@ -57,7 +57,7 @@ def _start_database(spec: LabSpec, processes: Processes, until: Until) -> None:
 
 
 def _make_accounts(spec: LabSpec, run: Callable[..., str]) -> None:
-    """One cluster, two accounts, three QOS of which each may preempt those below."""
+    """Create one cluster, two accounts, three QOS; each QOS may preempt those below it."""
     user, cluster = getpass.getuser(), spec.cluster_name
     steps = (
         f"add cluster {cluster}",
@@ -71,5 +71,5 @@ def _make_accounts(spec: LabSpec, run: Callable[..., str]) -> None:
         f"modify user {user} set qos=low,normal,high defaultqos=normal",
     )
     for step in steps:
-        with contextlib.suppress(SlurmUnreachable):  # "nothing new added" is a failure to sacctmgr
+        with contextlib.suppress(SlurmUnreachable):  # sacctmgr fails if nothing new is added
             run("sacctmgr", "-i", *step.split())

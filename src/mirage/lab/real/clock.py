@@ -1,4 +1,4 @@
-"""The compressed clock of a private cluster: libfaketime, with one beginning for all processes."""
+"""The accelerated clock of a private cluster: libfaketime, one start for all processes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from mirage.lab.real.processes import outlive
 from mirage.lab.real.spec import LabSpec
 
 NAME = "clock"
-"""Of the process that keeps the clock; the shared beginning lives as long as it does."""
+"""Name of the clock process; the shared start exists as long as this process runs."""
 
 
 def shared_beginning(spec: LabSpec) -> Path:
-    """The file that tells where in shared memory the beginning is."""
+    """The file with the shared-memory name of the clock's start."""
     return spec.run / "clock.shared"
 
 
 def clock_environment(spec: LabSpec) -> dict[str, str]:
-    """What puts a process on the cluster's clock; nothing where that is everybody's."""
+    """Variables that put a process on the cluster's clock; empty at normal speed."""
     if spec.speed == 1:
         return {}
     shared = shared_beginning(spec)
@@ -32,7 +32,7 @@ def clock_environment(spec: LabSpec) -> dict[str, str]:
 
 
 def start_clock(spec: LabSpec) -> None:
-    """Start the process that keeps the clock; its file appears when the clock runs."""
+    """Start the clock process; its file appears when the clock runs."""
     shared = shared_beginning(spec)
     shared.unlink(missing_ok=True)
     keep = 'echo "$FAKETIME_SHARED" > "$0.new"; mv "$0.new" "$0"; unset LD_PRELOAD; exec sleep infinity'
@@ -46,7 +46,7 @@ def start_clock(spec: LabSpec) -> None:
 
 
 def forget_clock(spec: LabSpec) -> None:
-    """Remove what the clock left in shared memory."""
+    """Remove the clock's shared memory."""
     shared = shared_beginning(spec)
     if shared.exists():
         for name in shared.read_text(encoding="utf-8").split():

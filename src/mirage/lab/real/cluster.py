@@ -1,4 +1,4 @@
-"""Start and stop a private cluster: munge, MariaDB, slurmdbd, slurmctld and one slurmd a node.
+"""Start and stop a private cluster: munge, MariaDB, slurmdbd, slurmctld and slurmd.
 
 cluster = PrivateCluster(LabSpec(directory=Path("lab"), nodes=8, speed=60))
 cluster.up()
@@ -30,7 +30,7 @@ class PrivateCluster:
     """A real Slurm in one directory.
 
     Args:
-        spec: What it is to be like; where the directory holds a cluster already, that one's own description counts.
+        spec: The description of the cluster; if the directory already holds one, its own description counts.
     """
 
     def __init__(self, spec: LabSpec) -> None:
@@ -40,13 +40,13 @@ class PrivateCluster:
     # -- life -------------------------------------------------------------------------------------------------
 
     def up(self, patience_s: float = 120.0) -> None:
-        """Start whatever is not running, and wait until every node is idle.
+        """Start all processes that are not running, and wait until every node is idle.
 
-        Of a first start that fails nothing stays: the next one may ask for another cluster.
+        If a first start fails, everything is removed, so that the next one may request another cluster.
 
         Raises:
             ConfigurationError: A program is missing, a port is taken, the directory's path is too long, or it holds
-                files of others.
+                other files.
             SlurmUnreachable: A daemon did not start; the end of its log is quoted.
         """
         require(self.spec)
@@ -66,17 +66,17 @@ class PrivateCluster:
             self.spec = self.processes.spec = files.write_files(self.spec)
 
     def down(self) -> None:
-        """End every process of the cluster; what it remembers stays."""
+        """End every process of the cluster; its stored state remains."""
         if not self.spec.run.is_dir():
             return
         self._end_jobs()
         for name in (*self.spec.node_names, *_KILLED_LAST):
             self.processes.end(name, whole_group=name == clock.NAME)
-        self._end_jobs()  # those that the end of the others let start
+        self._end_jobs()  # those that started when others ended
         clock.forget_clock(self.spec)
 
     def purge(self) -> None:
-        """End it and remove what it wrote; files of others in its directory stay."""
+        """End the cluster and remove its files; other files in its directory remain."""
         self.down()
         files.remove_files(self.spec)
 
@@ -87,14 +87,14 @@ class PrivateCluster:
             self._until(lambda: not lives(pid), 10, "slurmctld is gone", self.spec.log / "slurmctld.log")
 
     def start_controller(self) -> None:
-        """Start slurmctld where it does not run."""
+        """Start slurmctld if it does not run."""
         if not self.processes.alive("slurmctld"):
             self.processes.daemon("slurmctld")
         log = self.spec.log / "slurmctld.log"
         self._until(lambda: answers(self.spec.port + CONTROLLER), 30, "slurmctld answers", log)
 
     def running(self) -> dict[str, int]:
-        """Process numbers of what runs, by name."""
+        """Process ids of running processes, by name."""
         names = (*_KILLED_LAST, *self.spec.node_names)
         return {name: pid for name in names if (pid := self.processes.pid(name)) is not None}
 
@@ -102,32 +102,32 @@ class PrivateCluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process needs in its environment to be a client, on the cluster's clock."""
+        """Environment variables of a client process on the cluster's clock."""
         conf = {"SLURM_CONF": str(self.spec.conf), "PATH": PATH}
         return {**conf, **clock.clock_environment(self.spec)}
 
     @property
     def user_environment(self) -> dict[str, str]:
-        """The environment of a user's shell: the chains of this cluster are kept apart from those of any other."""
+        """Environment of a user's shell; chains of this cluster are separate from others."""
         return {**self.environment, "MIRAGE_HOME": str(self.spec.home), "MIRAGE_STORE": "", "MIRAGE_QUEUE": ""}
 
     @property
     def rest_url(self) -> str:
-        """Where slurmrestd listens; ``token`` opens it."""
+        """URL of slurmrestd; requests need ``token``."""
         return f"http://127.0.0.1:{self.spec.port + REST}"
 
     def token(self) -> str:
-        """A JSON web token of the present user, good for a day."""
+        """Returns a JSON web token of the present user, valid for a day."""
         return self.run("scontrol", "token", "lifespan=86400").strip().partition("=")[2]
 
     def run(self, *argv: str, timeout_s: float = 60.0) -> str:
-        """Run a client; what it printed.
+        """Run a client; returns its output.
 
         Args:
             timeout_s: Real seconds.
 
         Raises:
-            SlurmUnreachable: It failed; its words are quoted.
+            SlurmUnreachable: It failed; its error output is quoted.
         """
         try:
             done = subprocess.run(
@@ -174,9 +174,9 @@ class PrivateCluster:
         self._until((spec.run / "munge.sock").exists, 10, "munged answers", spec.log / "munged.log")
 
     def _start_rest(self) -> None:
-        """Slurm's REST interface, on TCP, for those who bring a token."""
+        """Start Slurm's REST interface, on TCP, for clients with a token."""
         listens = f"127.0.0.1:{self.spec.port + REST}"
-        allowed = {"SLURM_JWT": "daemon", "SLURMRESTD_SECURITY": "disable_user_check"}  # it is told not to run as root
+        allowed = {"SLURM_JWT": "daemon", "SLURMRESTD_SECURITY": "disable_user_check"}  # it refuses to run as root
         conf = str(self.spec.conf)
         parts = ["openapi/v0.0.38", "openapi/dbv0.0.38"] if files.version() < 23 else ["slurmctld", "slurmdbd"]
         served = ",".join(parts[: 1 + self.spec.accounting])
@@ -196,4 +196,6 @@ class PrivateCluster:
 
     def _until(self, condition: Callable[[], bool], patience_s: float, what: str, log: Path) -> None:
         if not wait_until(condition, patience_s):
-            raise SlurmUnreachable(f"waited {patience_s:g} s in vain until {what}; {log.name} ends with", tail(log))
+            raise SlurmUnreachable(
+                f"timed out after {patience_s:g} s, waiting until {what}; {log.name} ends with", tail(log)
+            )

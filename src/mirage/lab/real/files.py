@@ -1,4 +1,4 @@
-"""Files of a private cluster: its configuration, its secrets, and the devices that stand for GPUs."""
+"""Files of a private cluster: configuration, secrets, and devices in place of GPUs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ LETTERS = "abcdefghjkmnpqrstuvwxyz"
 
 
 def read_spec(spec: LabSpec) -> LabSpec:
-    """The description of the cluster in that directory, if there is one; else the one that is given.
+    """Returns the description of the cluster in the directory; the given one if there is none.
 
     Raises:
-        ConfigurationError: It is damaged.
+        ConfigurationError: The description is damaged.
     """
     directory = spec.directory.resolve()
     kept = directory / SPEC
@@ -37,25 +37,25 @@ def read_spec(spec: LabSpec) -> LabSpec:
         return LabSpec(**{**known, "directory": directory, "extra": tuple(known["extra"])})
     except (ValueError, TypeError, KeyError) as error:
         raise ConfigurationError(
-            f"{kept} describes no private cluster; end what still runs, its numbers are in {directory / 'run'}, and "
-            f"remove {directory}"
+            f"{kept} is not the description of a private cluster; end the processes that still run, with the ids in "
+            f"{directory / 'run'}, and remove {directory}"
         ) from error
 
 
 def is_written(spec: LabSpec) -> bool:
-    """Whether the files are there."""
+    """Whether the files exist."""
     return (spec.directory / SPEC).exists()
 
 
 def write_files(spec: LabSpec) -> LabSpec:
-    """Write all files; the description with its ports and its name filled in.
+    """Write all files; returns the description with its ports and its name filled in.
 
     Raises:
-        ConfigurationError: The directory holds files that are not a cluster's.
+        ConfigurationError: The directory holds files that are not those of a cluster.
     """
     if spec.directory.is_dir() and any(spec.directory.iterdir()):
         raise ConfigurationError(
-            f"{spec.directory} holds files, and no private cluster; name a directory that is new or empty"
+            f"{spec.directory} holds files, but no private cluster; name a directory that is new or empty"
         )
     user = getpass.getuser()
     for folder in (spec.etc, spec.run, spec.log, spec.state / "ctld", spec.dev):
@@ -82,7 +82,7 @@ def write_files(spec: LabSpec) -> LabSpec:
 
 
 def remove_files(spec: LabSpec) -> None:
-    """Remove what a cluster has written, and its directory where nothing else is in it."""
+    """Remove the files of a cluster, and its directory if that is then empty."""
     for folder in (spec.etc, spec.run, spec.log, spec.state, spec.dev, spec.home):
         shutil.rmtree(folder, ignore_errors=True)
     (spec.directory / SPEC).unlink(missing_ok=True)
@@ -91,7 +91,7 @@ def remove_files(spec: LabSpec) -> None:
 
 
 def version() -> int:
-    """The year of this machine's Slurm; 0 where it does not tell."""
+    """Returns the year of this machine's Slurm version; 0 if it is unknown."""
     done = subprocess.run(
         ["slurmctld", "-V"], env={**os.environ, "PATH": packages.PATH}, capture_output=True, text=True, check=False
     )
@@ -100,7 +100,7 @@ def version() -> int:
 
 
 def _devices(spec: LabSpec) -> str:
-    """Stem of the files that stand for GPUs: clones of /dev/null where we may make them, else consoles."""
+    """Stem of the files used as GPUs: clones of /dev/null if permitted, else consoles."""
     if os.getuid() != 0:
         return "/dev/tty"
     stem = spec.dev / "gpu"

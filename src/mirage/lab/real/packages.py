@@ -1,4 +1,4 @@
-"""Which programs a private cluster needs, and which Debian packages hold them."""
+"""Programs that a private cluster needs, and the Debian packages that contain them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin", "/usr/
 
 
 def missing(spec: LabSpec) -> list[str]:
-    """Programs that the cluster needs and that are not here."""
+    """Returns the programs that the cluster needs and that are not installed."""
     parts = ((True, ALWAYS), (spec.accounting, ACCOUNTING), (spec.rest, REST), (spec.speed > 1, CLOCK))
     wanted = [name for needed, names in parts if needed for name in names]
     found = [name for name in wanted if shutil.which(name, path=PATH) is None]
@@ -34,16 +34,16 @@ def missing(spec: LabSpec) -> list[str]:
 
 
 def require(spec: LabSpec) -> None:
-    """Refuse where something is missing.
+    """Check that all needed programs are installed.
 
     Raises:
-        ConfigurationError: It names what is missing, and how to get it.
+        ConfigurationError: A program is missing; the message says how to install it.
     """
     if lacking := missing(spec):
         raise ConfigurationError(f"a private Slurm needs {', '.join(lacking)}, not found on this machine; {ADVICE}")
 
 
 def faketime_library() -> Path | None:
-    """Libfaketime for programs with threads."""
+    """Returns the libfaketime for programs with threads."""
     found = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
     return found[0] if found else None

@@ -1,4 +1,4 @@
-"""Ports of a private cluster: neighbours, free, and out of the way of outgoing connections."""
+"""Ports of a private cluster: consecutive, free, and below those of outgoing connections."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ LOWEST_PORT = 10_000
 
 
 def free_ports(count: int) -> int:
-    """The first of so many neighbouring ports that are free now.
+    """Returns the first of ``count`` consecutive ports that are free now.
 
     Raises:
-        ConfigurationError: There are none.
+        ConfigurationError: No such ports were found.
     """
     for _ in range(200):
         first = LOWEST_PORT + secrets.randbelow(_first_ephemeral() - LOWEST_PORT - count)
         if not any(answers(first + k) for k in (CONTROLLER, DATABASE_DAEMON, DATABASE)) and _bindable(first, count):
             return first
-    raise ConfigurationError(f"found no {count} neighbouring free ports; name the first with --port")
+    raise ConfigurationError(f"found no {count} consecutive free ports; name the first with --port")
 
 
 def answers(port: int) -> bool:
@@ -33,7 +33,7 @@ def answers(port: int) -> bool:
 
 
 def _first_ephemeral() -> int:
-    """From here on a port may be taken any moment as the near end of somebody's connection (ip(7))."""
+    """First port that may be taken at any time as the local end of a connection (ip(7))."""
     try:
         words = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="utf-8").split()
         return max(int(words[0]), LOWEST_PORT + 2_000)

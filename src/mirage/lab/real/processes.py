@@ -1,4 +1,7 @@
-"""Processes of a private cluster: daemons by the files with their numbers, jobs by what they were started with."""
+"""Processes of a private cluster.
+
+Daemons are found by their pid files, jobs by their environment at the start.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ END_S = 5.0
 """Real seconds from SIGTERM to SIGKILL."""
 
 ROUNDS = 20
-"""So often it is looked for processes of jobs: one that is just being started may start another."""
+"""Number of searches for processes of jobs: one that is just starting may start another."""
 
 _OUTLIVING: list[subprocess.Popen[bytes]] = []
-"""Processes that are to run on when nobody refers to them any more."""
+"""Processes that continue to run when nothing refers to them any more."""
 
 _KEEPERS = ("slurmstepd", "slurm_script")
 
@@ -29,31 +32,34 @@ class Processes:
     """The processes of one cluster.
 
     Args:
-        environment: What they need beside our own environment, asked for at each start.
+        environment: Variables they need in addition to our own environment; called at each start.
     """
 
     def __init__(self, spec: LabSpec, environment: Callable[[], Mapping[str, str]]) -> None:
         self.spec, self._environment = spec, environment
 
     def environment(self) -> dict[str, str]:
-        """Our own environment, and what makes a program one of the cluster."""
+        """Returns our own environment, with the variables of the cluster's programs."""
         return {**os.environ, **self._environment()}
 
     # -- by name ------------------------------------------------------------------------------------------------
 
     def pid(self, name: str) -> int | None:
-        """The number of a process of the cluster that lives, by its name; a stranger may have its number by now."""
+        """Returns the id of a live process of the cluster by its name.
+
+        The id in its file may meanwhile belong to another process, which is ignored.
+        """
         with contextlib.suppress(OSError, ValueError):
             pid = int((self.spec.run / f"{name}.pid").read_text(encoding="ascii").strip())
             return pid if lives(pid) and _mark(self.spec) in _environment(pid) else None
         return None
 
     def alive(self, name: str) -> bool:
-        """Whether it lives."""
+        """Whether the process runs."""
         return self.pid(name) is not None
 
     def end(self, name: str, *, whole_group: bool = False) -> None:
-        """End a process, or the group that it leads: by SIGTERM, and by SIGKILL where that does not help."""
+        """End a process, or the group that it leads, by SIGTERM, then by SIGKILL if needed."""
         if (pid := self.pid(name)) is not None:
             kill(-pid if whole_group else pid, signal.SIGTERM)
             if not wait_until(lambda: not lives(pid), END_S):
@@ -63,10 +69,10 @@ class Processes:
     # -- start --------------------------------------------------------------------------------------------------
 
     def daemon(self, *argv: str) -> None:
-        """Start what puts itself into the background, and wait until it has.
+        """Start a program that puts itself into the background, and wait until it has.
 
         Raises:
-            SlurmUnreachable: It failed; the end of what it wrote is quoted.
+            SlurmUnreachable: It failed; the end of its output is quoted.
         """
         log = self.spec.log / f"{argv[0]}.start"
         with log.open("w", encoding="utf-8") as out:
@@ -78,7 +84,7 @@ class Processes:
             raise SlurmUnreachable(f"{argv[0]} did not start (status {done.returncode})", tail(log))
 
     def background(self, name: str, *argv: str, environment: Mapping[str, str] | None = None) -> None:
-        """Start what stays in the foreground, and keep its number."""
+        """Start a program that stays in the foreground, and store its process id."""
         with (self.spec.log / f"{name}.log").open("w", encoding="utf-8") as out:
             child = subprocess.Popen(
                 argv, env={**self.environment(), **(environment or {})}, stdin=subprocess.DEVNULL, stdout=out,
@@ -88,13 +94,13 @@ class Processes:
         (self.spec.run / f"{name}.pid").write_text(str(child.pid), encoding="utf-8")
 
     def quiet(self, words: tuple[str, ...]) -> bool:
-        """Run a program; whether it succeeded."""
+        """Run a program; returns whether it succeeded."""
         return subprocess.run(words, env=self.environment(), capture_output=True, check=False).returncode == 0
 
     # -- jobs ---------------------------------------------------------------------------------------------------
 
     def end_jobs(self, daemons: Iterable[int]) -> None:
-        """Kill every process of a job, and whatever those have started."""
+        """Kill every process of a job, and all its descendants."""
         spared = {*daemons, os.getpid()}
         for _ in range(ROUNDS):
             found = [pid for pid in with_children(self._jobs(spared)) if pid not in spared]
@@ -105,7 +111,7 @@ class Processes:
             wait_until(lambda pids=found: not any(map(lives, pids)), END_S)  # type: ignore[misc]
 
     def _jobs(self, spared: set[int]) -> set[int]:
-        """Processes of jobs and their keepers: those whose environment or open files point here."""
+        """Processes of jobs and their parents: their environment or open files point here."""
         mark, logs = _mark(self.spec), f"{self.spec.log}/"
         nodes = {f"SLURMD_NODENAME={name}".encode() for name in self.spec.node_names}
         found = set()
@@ -121,7 +127,7 @@ class Processes:
 
 
 def with_children(roots: set[int]) -> set[int]:
-    """Processes, their children, the children of those, and so on: a job may have emptied their environment."""
+    """Returns processes and all descendants: a job may have cleared its environment."""
     below: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir() if roots else ():
         if entry.name.isdecimal() and (fields := _stat(int(entry.name))) and fields[0] not in "ZX":
@@ -134,24 +140,24 @@ def with_children(roots: set[int]) -> set[int]:
 
 
 def outlive(child: subprocess.Popen[bytes]) -> None:
-    """Let a process run on when nobody refers to it any more."""
+    """Let a process continue to run when nothing refers to it any more."""
     _OUTLIVING.append(child)
 
 
 def lives(pid: int) -> bool:
-    """Whether a process runs; one that has ended and was not waited for does not."""
+    """Whether a process runs; a zombie does not."""
     fields = _stat(pid)
     return bool(fields) and fields[0] not in "ZX"
 
 
 def kill(pid: int, sign: signal.Signals) -> None:
-    """Send a signal to a process that may be gone; to a group where the number is negative."""
+    """Send a signal to a process that may be gone; to a group if the number is negative."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, sign)
 
 
 def tail(log: Path, lines: int = 5) -> str:
-    """The end of a log."""
+    """Returns the end of a log."""
     try:
         return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
     except OSError:
@@ -159,7 +165,7 @@ def tail(log: Path, lines: int = 5) -> str:
 
 
 def _stat(pid: int) -> list[str]:
-    """State, parent and so on of a process (proc(5)); empty where there is none."""
+    """State, parent and further fields of a process (proc(5)); empty if it does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -167,12 +173,12 @@ def _stat(pid: int) -> list[str]:
 
 
 def _mark(spec: LabSpec) -> bytes:
-    """What all processes of a cluster have in their environment."""
+    """Environment variable that identifies all processes of a cluster."""
     return f"SLURM_CONF={spec.conf}".encode()
 
 
 def _environment(pid: int) -> set[bytes]:
-    """What a process was started with; raises OSError where it is gone, or another user's."""
+    """Initial environment of a process; raises OSError if it is gone, or another user's."""
     return set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
 
 
@@ -181,5 +187,8 @@ def _opens(process: Path, prefix: str) -> bool:
 
 
 def _ignore_broken_pipes() -> None:
-    """Ignore SIGPIPE, which would end a daemon before it has set its own handlers; Slurm resets it for jobs."""
+    """Ignore SIGPIPE, which would end a daemon before it has set its own handlers.
+
+    Slurm resets it for jobs.
+    """
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)

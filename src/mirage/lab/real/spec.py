@@ -1,4 +1,4 @@
-"""What a private cluster is to be like, and the files that make Slurm so."""
+"""Description of a private cluster, and its configuration files for Slurm."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ QUICK_SCHEDULER = (
     "bf_interval=1,bf_resolution=1,sched_interval=2,sched_min_interval=100000,bf_continue,bf_window=1440,"
     "bf_max_job_test=1000,default_queue_depth=1000,batch_sched_delay=0"
 )
-"""Loops that turn every second or two: tests and demonstrations need not wait for the defaults of large sites."""
+"""Loops that run every second or two: tests and demonstrations need not wait for the defaults of large sites."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabSpec:
-    """A private cluster.
+    """Description of a private cluster.
 
     Attributes:
-        directory: Everything it writes is in here.
-        port: First of the ports it uses: +0 … +3 and one a node from +100; 0 to look for free ones.
+        directory: Contains everything that it writes.
+        port: First of its ports: +0 … +3 and one per node from +100; 0 to find free ones.
         accounting: Whether to run MariaDB and slurmdbd, with the QOS ``low``, ``normal`` and ``high``. Without them
             slurmctld ignores the weights of age and fair-share.
-        enforce: ``AccountingStorageEnforce``, with accounting; empty for nothing. With ``limits`` age begins anew when
+        enforce: ``AccountingStorageEnforce``, with accounting; empty for nothing. With ``limits`` age restarts when
             a held job is released.
         rest: Whether to run slurmrestd.
         speed: Seconds that pass in the cluster in one second outside.
         preempt: ``none``, ``qos`` or ``partition_prio``.
-        cred_expire_s: How long a requeued or preempted job is held back (Slurm's own default: 120).
-        min_job_age_s: How long squeue remembers a job that has ended.
-        name: Of the cluster; empty for ``lab`` and four random letters: no two may have the same.
+        cred_expire_s: How long a requeued or preempted job is held (Slurm's own default: 120).
+        min_job_age_s: How long squeue shows a job that has ended.
+        name: Name of the cluster; empty for ``lab`` and four random letters: names must be unique.
         extra: Further lines of slurm.conf.
     """
 
@@ -69,37 +69,40 @@ class LabSpec:
 
     @property
     def etc(self) -> Path:
-        """Configuration."""
+        """Configuration folder."""
         return self.directory / "etc"
 
     @property
     def conf(self) -> Path:
-        """Slurm's configuration: ``SLURM_CONF`` of every process of the cluster, by which they are known."""
+        """Slurm's configuration: ``SLURM_CONF``, which identifies the cluster's processes."""
         return self.etc / "slurm.conf"
 
     @property
     def run(self) -> Path:
-        """Sockets and process numbers."""
+        """Folder of sockets and process ids."""
         return self.directory / "run"
 
     @property
     def log(self) -> Path:
-        """What the daemons say."""
+        """Folder of the daemons' logs."""
         return self.directory / "log"
 
     @property
     def state(self) -> Path:
-        """What they remember."""
+        """Folder of the daemons' state."""
         return self.directory / "state"
 
     @property
     def dev(self) -> Path:
-        """Devices that stand for GPUs."""
+        """Folder of devices in place of GPUs."""
         return self.directory / "dev"
 
     @property
     def longest_socket(self) -> Path:
-        """What slurmstepd of the last node listens on for the batch step of a job with a number of six digits."""
+        """Socket of slurmstepd on the last node for the batch step of a job.
+
+        The job has a number of six digits.
+        """
         last = self.node_names[-1]
         return self.state / last / f"{last}_999999.{BATCH_STEP}"
 
@@ -110,10 +113,10 @@ class LabSpec:
 
 
 def slurm_conf(spec: LabSpec, user: str) -> str:
-    """The cluster's slurm.conf.
+    """Returns the cluster's slurm.conf.
 
-    Timeouts are on the cluster's clock, so a fast one needs them longer; there slurmd is never given up
-    (``SlurmdTimeout=0``): a pause of this machine is minutes to it.
+    Timeouts are on the cluster's clock, so an accelerated one needs longer timeouts; there slurmd never times out
+    (``SlurmdTimeout=0``), because a pause of this machine is minutes on that clock.
     """
     slow = spec.speed
     lines = [
@@ -182,7 +185,7 @@ def slurm_conf(spec: LabSpec, user: str) -> str:
 
 
 def gres_conf(spec: LabSpec, device: str) -> str:
-    """GPUs need device files, or jobs are not told which are theirs."""
+    """Returns gres.conf; without device files for GPUs, jobs do not learn which are theirs."""
     if not spec.gpus:
         return ""
     return f"NodeName=n[1-{spec.nodes}] Name=gpu File={device}[0-{spec.gpus - 1}]\n"

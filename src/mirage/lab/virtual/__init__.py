@@ -1,1 +1,1 @@
-"""A simulated Slurm in virtual time, behind the protocol of a real one."""
+"""A simulated Slurm in virtual time, with the protocol of a real one."""

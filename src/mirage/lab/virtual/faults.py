@@ -15,15 +15,15 @@ _SILENCE = "slurm_load_jobs error: Unable to contact slurm controller (connect f
 
 
 class FaultySlurm(VirtualSlurm):
-    """A simulated Slurm that goes wrong when told to; left alone it is the plain one.
+    """A simulated Slurm with configurable faults; by default it has none.
 
     Attributes:
         unreachable: While true, every command goes unanswered.
-        outages: Periods from, until in which the same is so.
-        lose_answers: So many of the next submissions happen without an answer.
-        refuse: Words in which sbatch refuses; empty while it does not.
-        refusals: How many submissions it refuses with them; None for all.
-        commands: How many commands were given.
+        outages: Periods (from, until) with the same effect.
+        lose_answers: Number of the next submissions that take effect without an answer.
+        refuse: Message with which sbatch rejects; empty while it does not.
+        refusals: Number of submissions that it rejects with this message; None for all.
+        commands: Number of commands received.
     """
 
     unreachable = False
@@ -34,7 +34,7 @@ class FaultySlurm(VirtualSlurm):
     outages: tuple[tuple[float, float], ...] = ()
 
     def arrive(self) -> None:
-        """A command arrives, or finds nobody."""
+        """Receive a command, or fail during an outage."""
         self.commands += 1
         now_s = self.clock()
         if self.unreachable or any(begin_s <= now_s < end_s for begin_s, end_s in self.outages):
@@ -42,7 +42,7 @@ class FaultySlurm(VirtualSlurm):
         super().arrive()
 
     def submit(self, submission: Submission) -> int:
-        """As sbatch, unless it is to refuse, or to be answered by nobody."""
+        """Submit like sbatch, except for configured rejections and lost answers."""
         if self.refuse and self.refusals != 0:
             self.arrive()
             self.refusals = None if self.refusals is None else self.refusals - 1
@@ -54,10 +54,10 @@ class FaultySlurm(VirtualSlurm):
         return number
 
     def fail_launch(self, job: int) -> None:
-        """The node would not start a running job: Slurm puts it back and holds it."""
+        """Fail the launch of a running job: Slurm requeues and holds it."""
         self.requeue(job, hold=True)
         self.own[job].why_held = "launch failed requeued held"
 
     def restart_controller(self, silent_s: float) -> None:
-        """Nothing is answered for so long; jobs go on and nothing is forgotten."""
+        """Answer no command for some time; jobs continue and no state is lost."""
         self.outages = (*self.outages, (self.clock(), self.clock() + silent_s))

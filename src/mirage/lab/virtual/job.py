@@ -1,4 +1,4 @@
-"""A job that was submitted to the simulated Slurm, beyond what the simulator keeps of it."""
+"""A job submitted to the simulated Slurm, with data that the simulator does not store."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mirage.slurm.values import Submission
 
 @dataclass(slots=True)
 class VirtualJob:
-    """One such job.
+    """A job submitted to the simulated Slurm.
 
     Attributes:
-        number: As Slurm has it; the simulator counts from 0.
-        limit_s: As it stands now.
+        number: Slurm's number; the simulator counts from 0.
+        limit_s: Its present limit.
         why_held: The reason that squeue shows while it is held.
-        exits: Exit code and signal with which it ends, should it end by itself.
-        leaves: Whether it has been told to.
+        exits: Exit code and signal with which it ends, if it ends by itself.
+        leaves: Whether it has been signalled to leave.
         outcome: ``UNKNOWN`` until it has ended.
-        signals: What it was sent, and when.
-        said: How many of its program's words it has said.
+        signals: Signals that it received, and their times.
+        said: Number of its program's words that it has added.
     """
 
     number: int
@@ -55,7 +55,7 @@ class VirtualJob:
 
     @property
     def submit_line(self) -> str:
-        """The words of the sbatch that made it, as accounting keeps them."""
+        """The sbatch command line that submitted it, as accounting stores it."""
         job = self.submission
         return " ".join(["sbatch", "--parsable", *to_argv(job.options), job.script, *job.arguments])
 
@@ -65,7 +65,7 @@ class VirtualJob:
         self.comment = f"{head} {words}{bar}{rest}"
 
     def speak(self, now_s: int) -> None:
-        """Say what its program says by now."""
+        """Add the words that its program has produced by now."""
         for after_s, words in self.program.says[self.said :]:
             if self.start_s == MISSING or self.start_s + after_s > min(now_s, now_s if not self.over else self.end_s):
                 return
@@ -73,6 +73,6 @@ class VirtualJob:
             self.say(words)
 
     def end(self, outcome: JobState, at_s: int, exits: tuple[int, int] = (0, 0)) -> None:
-        """It has ended."""
+        """Record its end."""
         self.outcome, self.end_s, self.exits = outcome, at_s, exits
         self.wait, self.held = Wait(), False

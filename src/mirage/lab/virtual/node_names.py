@@ -1,4 +1,4 @@
-"""Names of nodes: the simulator's bins count nodes that are alike, Slurm names each."""
+"""Names of nodes: the simulator's bins count similar nodes, Slurm names each."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from mirage.sim.simulation import Simulation
 
 
 class NodeNames:
-    """Names of nodes, and the nodes of every running job, which it keeps as long as it runs.
+    """Names of nodes, and the nodes of every running job, which do not change while it runs.
 
     Args:
-        simulation: Whose bins are named: ``n1``, ``n2`` … in their order.
+        simulation: The simulation with the bins to name: ``n1``, ``n2`` … in their order.
     """
 
     def __init__(self, simulation: Simulation) -> None:
@@ -40,14 +40,14 @@ class NodeNames:
         return self._taken[job]
 
     def in_use(self) -> set[str]:
-        """Names of the nodes that running jobs have."""
+        """Names of the nodes that running jobs hold."""
         running = self.sim.state.running[: self.sim.state.clock[0].n_running]
         return {name for slot in running for name in self.of(int(slot))}
 
     def completing(self, in_use: set[str]) -> set[str]:
-        """Names of the nodes that are on their way from one job to the next, those shared with running jobs aside.
+        """Names of completing nodes, without those shared with running jobs.
 
-        Of nodes that are alike the simulator only counts them: the first of the idle ones are taken to be such.
+        These are between two jobs. The simulator only counts similar nodes: the first idle ones are taken as such.
         """
         state = self.sim.state
         idle = [[name for name in names if name not in in_use] for names in self.names]
@@ -60,9 +60,10 @@ class NodeNames:
         return found
 
     def gone(self, in_use: set[str]) -> set[str]:
-        """Names of the nodes that are down: idle ones first, then those that leave as soon as they fall free.
+        """Names of the nodes that are down or draining.
 
-        The simulator only counts them, so the last of the idle ones are taken to be down.
+        These are idle ones first, then those that leave as soon as they become free. The simulator only counts nodes,
+        so the last idle ones are taken as down.
         """
         gone: set[str] = set()
         for b, names in enumerate(self.names):
@@ -72,7 +73,7 @@ class NodeNames:
         return gone
 
     def reserved(self, gone: set[str], in_use: set[str]) -> set[str]:
-        """Names of those of the nodes that are gone, and idle, that are reserved."""
+        """Names of reserved nodes among those that are gone and idle."""
         changes = self.sim.world.changes[: self.sim.state.clock[0].changed_capacity]
         known = changes[changes.announced_s < NEVER_S]
         found: set[str] = set()
@@ -82,7 +83,7 @@ class NodeNames:
         return found
 
     def _level(self, b: int) -> int:
-        """How many nodes of a bin there are now."""
+        """Present number of nodes of a bin."""
         clock, changes = self.sim.state.clock[0], self.sim.world.changes
         change = sum(int(c.nodes) for c in changes[: clock.changed_capacity] if c.bin == b)
         return (int(self.sim.world.capacity[b, 0]) if self._whole() else 1) + change
@@ -99,12 +100,12 @@ class NodeNames:
             yield most
 
     def _chunks(self, slot: int) -> Iterable[tuple[int, int]]:
-        """Bin and number of nodes there."""
+        """Yields bin and number of nodes there."""
         job = self.sim.state.live[slot]
         return self._held(int(job.width), int(job.chunk))
 
     def _held(self, width: int, at: int) -> Iterable[tuple[int, int]]:
-        """The same of the chunks from ``at`` on, or of one pool's ``width`` nodes."""
+        """Yields this for the chunks from ``at`` on, or for one pool's ``width`` nodes."""
         state = self.sim.state
         if self._whole() and len(self.names) == 1:
             yield 0, width
@@ -115,7 +116,7 @@ class NodeNames:
             at = int(chunk.next)
 
     def _sweep(self) -> None:
-        """Take back the names of jobs that have ended."""
+        """Return the names of ended jobs to the free ones."""
         fate = self.sim.state.fate
         for job in [job for job in self._taken if fate[job] not in (RUNNING, SUSPENDING)]:
             for name in self._taken.pop(job):
@@ -125,7 +126,7 @@ class NodeNames:
 
 
 def hostlist(names: list[str]) -> str:
-    """Names such as ``n1`` as Slurm writes many: ``n[1-3,7]``."""
+    """Formats names such as ``n1`` as a host list of Slurm: ``n[1-3,7]``."""
     numbers = sorted(int(name[1:]) for name in names)
     if len(numbers) < 2:
         return "".join(f"n{number}" for number in numbers)

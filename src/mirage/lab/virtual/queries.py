@@ -1,4 +1,7 @@
-"""Queries of the simulated Slurm: its jobs, accounts, nodes and options, read off the simulator's state."""
+"""Queries of the simulated Slurm: its jobs, accounts, nodes and options.
+
+They are read from the simulator's state.
+"""
 
 from __future__ import annotations
 
@@ -39,17 +42,17 @@ _LIMIT_REASONS = {
     "account": ("MaxJobsPerAccount", "MaxNodePerAccount", "MaxGRESPerAccount"),
     "all": ("QOSGrpJobsLimit", "QOSGrpNodeLimit", "QOSGrpGRES"),
 }
-"""What squeue says of a job over a limit on jobs, nodes, GPUs: those of a QOS, as most sites set them."""
+"""Reasons that squeue shows for a job over a limit on jobs, nodes, GPUs: those of a QOS, as on most sites."""
 
 _ENDS = np.array([BY_ITSELF, BY_LIMIT, BY_CANCEL])
 
 
 class Queries:
-    """Reads a simulation; changes nothing in it.
+    """Read-only queries of a simulation.
 
     Args:
-        own: Jobs that were submitted, by number; the others are of the trace.
-        user: Whose they are.
+        own: Submitted jobs, by number; the others come from the trace.
+        user: The user of the submitted jobs.
     """
 
     def __init__(self, simulation: Simulation, own: Mapping[int, VirtualJob], user: str) -> None:
@@ -65,7 +68,7 @@ class Queries:
     # -- jobs -------------------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Note in our jobs who has come to compete, and who runs since when and where."""
+        """Record in our jobs when they became eligible, and when and where they run."""
         state, clock = self.sim.state, self.sim.state.clock[0]
         for slot in state.running[: clock.n_running]:
             own = self.own.get(int(state.live.id[slot]) + 1)
@@ -77,26 +80,26 @@ class Queries:
                 own.wait = Wait()
 
     def queue(self, min_job_age_s: int) -> Queue:
-        """The queue as squeue shows it: those that wait, those that run, those that ended lately."""
+        """Returns the queue like squeue: pending, running and recently ended jobs."""
         now_s = self.sim.now_s
         ended = [self._ended(row) for row in self._segments(now_s - min_job_age_s)]
         mine = [_gone(own, self) for own in self.own.values() if own.over and now_s - own.end_s <= min_job_age_s]
         return Queue(now_s, (*self._pending(), *self._running(), *ended, *mine))
 
     def accounts(self, since_s: int) -> tuple[AccountedJob, ...]:
-        """Jobs alive at or after a time, as sacct shows them."""
+        """Returns jobs alive at or after a time, like sacct."""
         ended = [_accounted(self._ended(row)) for row in self._segments(since_s - 1)]
         alive = [_accounted(job) for job in (*self._pending(), *self._running()) if job.id not in self.own]
         mine = [self._own_account(own) for own in self.own.values() if not own.over or own.end_s >= since_s]
         return (*ended, *alive, *mine)
 
     def user_code(self) -> int:
-        """The simulator's number of the user whose jobs are submitted here; 0 where the trace does not know them."""
+        """Returns the simulator's number of our user; 0 if the trace does not have that user."""
         names, _ = self._users
         return names.index(self.user) + 1 if self.user in names else 0
 
     def qos_place(self, name: str) -> int:
-        """A QOS as the simulator has it."""
+        """Returns the simulator's number of a QOS."""
         return self.qos.index(name) if name in self.qos else 0
 
     def _pending(self) -> Iterator[QueuedJob]:
@@ -117,7 +120,7 @@ class Queries:
             yield self._waiting(job, *self._held(job))
 
     def _held(self, job: dict[str, Any]) -> tuple[str, int]:
-        """Why a job is held, and from when on it is not, where that is known."""
+        """Why a job is held, and until when, if that is known."""
         own = self.own.get(job["id"] + 1)
         if own is not None and own.held:
             return own.why_held, MISSING
@@ -164,7 +167,7 @@ class Queries:
             )
 
     def _described(self, job: dict[str, Any], own: VirtualJob | None) -> dict[str, Any]:
-        """What does not depend on how the job stands."""
+        """Returns the fields that do not depend on the job's state."""
         place, nodes = job["partition"], job["nodes"]
         group = self.sim.cluster.groups_of(self.sim.cluster.partitions[place])[0]
         whole = job["gpus"] < 0
@@ -185,7 +188,7 @@ class Queries:
         }
 
     def _all_of(self, hosts: list[str]) -> dict[str, int]:
-        """All CPUs and GPUs of some nodes."""
+        """Total CPUs and GPUs of some nodes."""
         groups = [self.sim.cluster.bins()[self.node_names.bin_of[name]][0] for name in hosts]
         return {"cpus": sum(group.cpus for group in groups), "gpus": sum(group.gpus for group in groups)}
 
@@ -196,7 +199,7 @@ class Queries:
         return f"{own.wait.word}:{own.wait.job}({how})"
 
     def _segments(self, after_s: int) -> Records:
-        """Ends of jobs of the trace later than a time."""
+        """Ends of the trace's jobs after a given time."""
         segments = self.sim.segments()
         late = segments[np.searchsorted(segments.end_s, after_s, side="right") :]
         of_trace = late.id < len(self.sim.workload.table)
@@ -237,7 +240,7 @@ class Queries:
     # -- the machine ------------------------------------------------------------------------------------------
 
     def machine(self) -> Machine:
-        """Nodes and partitions as they are now."""
+        """Returns the present nodes and partitions."""
         cluster, in_use = self.sim.cluster, self.node_names.in_use()
         completing = self.node_names.completing(in_use)
         gone = self.node_names.gone(in_use | completing)
@@ -264,7 +267,7 @@ class Queries:
         return Machine(tuple(nodes), tuple(partitions))
 
     def _word(self, b: int, in_use: bool, gone: bool) -> str:
-        """The state of a node that is not on its way from one job to the next."""
+        """Returns the state of a node that is not completing."""
         full = not self.sim.cluster.shared_nodes or not self.sim.state.free[b, :MEMORY].any()
         if gone:
             return "draining" if in_use else "down"
@@ -276,7 +279,7 @@ class Queries:
         return Node(name, word, usable, group.cpus, group.gpus, tuple(self.partitions[p] for p in places))
 
     def configuration(self, min_job_age_s: int) -> dict[str, str]:
-        """The scheduler's parameters under slurm.conf's names, in lower case."""
+        """Returns the scheduler's parameters under slurm.conf's names, in lower case."""
         s = self.sim.settings
         return {
             "clustername": "simulated",
@@ -313,17 +316,17 @@ _SHOWN = (*_ASKED, "boost", "after", "after_kind", "begin_s", "priority", "plann
 
 
 def _rows(live: Records, slots: Any) -> Iterator[dict[str, Any]]:
-    """Jobs in some slots, as plain values by name."""
+    """Yields the jobs in some slots, as plain values by name."""
     some = live[slots]
     for values in zip(*(some[name].tolist() for name in _SHOWN)):
         yield dict(zip(_SHOWN, values))
 
 
 def shown_priority(sim: Simulation, job: Mapping[str, Any]) -> float:
-    """The priority of a job that waits; squeue shows one of a job that does not compete, too.
+    """Returns the priority of a waiting job, as squeue shows it even for ineligible jobs.
 
-    Slurm 22.05.8 computes the priority of a job that waits for another job or for a time as that of any other, anew
-    every ``PriorityCalcPeriod``; it has an age only where it competed before, and was let keep it.
+    Slurm 22.05.8 computes the priority of a job that waits for another job or for a time like that of any other, every
+    ``PriorityCalcPeriod``; it has an age only if it was eligible before and was allowed to retain its age.
 
     Args:
         job: Its columns, by name.
@@ -352,7 +355,7 @@ def shown_priority(sim: Simulation, job: Mapping[str, Any]) -> float:
 
 
 def _fair_share(sim: Simulation, user: int) -> float:
-    """The fair-tree factor of a user: the share of users that come after, accounts first."""
+    """Fair-tree factor of a user: the share of users that come after, accounts first."""
     account, usage = sim.world.user_account, sim.state.usage
     used = np.bincount(account, usage)[account]
     after = (used > used[user]) | ((account == account[user]) & (usage >= usage[user]))

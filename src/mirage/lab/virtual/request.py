@@ -1,6 +1,6 @@
-"""What a submission asks of the simulated Slurm, or the words in which sbatch refuses it.
+"""Request of a submission to the simulated Slurm, or sbatch's message that rejects it.
 
-Refusals are those of a cluster with ``EnforcePartLimits=ALL``; on others sbatch accepts what never starts.
+Rejections are those of a cluster with ``EnforcePartLimits=ALL``; on others sbatch accepts jobs that never start.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ DEPENDENCY = "Job dependency problem"
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a job waits for: nothing, a time, one job.
+    """Condition for which a job waits: none, a time, one job.
 
     Attributes:
-        begin_s: Not before.
-        job: Number of the job as Slurm has it; ``NOBODY`` for none.
-        kind: One of ``AFTER``, and the word for it.
+        begin_s: The earliest start.
+        job: Slurm's number of the job; ``NOBODY`` for none.
+        kind: One of ``AFTER``; ``word`` is its name.
     """
 
     begin_s: int = MISSING
@@ -50,13 +50,13 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A submission, understood.
+    """A parsed submission.
 
     Attributes:
-        partition: Its place among the cluster's.
-        gpus: A node, ``WHOLE_NODE`` where the job gets its nodes for itself.
-        cpus: A node.
-        warning_s: So long before its limit the job is sent ``warning``; ``MISSING`` for never.
+        partition: Its index in the cluster's list.
+        gpus: Per node, ``WHOLE_NODE`` if the job gets whole nodes.
+        cpus: Per node.
+        warning_s: Time before its limit when the job is sent ``warning``; ``MISSING`` for never.
     """
 
     name: str
@@ -76,13 +76,13 @@ class Request:
 
 
 def read_request(submission: Submission, cluster: Cluster, now_s: int, *, known: Callable[[int], bool]) -> Request:
-    """Understand a submission: its options over the ``#SBATCH`` lines of its script.
+    """Parse a submission: its options override the ``#SBATCH`` lines of its script.
 
     Args:
-        known: Whether a job of this number still counts for who waits for it; others are over long ago.
+        known: Whether a job of this number still matters to waiting jobs; others ended long ago.
 
     Raises:
-        SlurmRefused: As sbatch would.
+        SlurmRefused: If sbatch would reject it.
     """
     given = _options(submission)
     try:
@@ -115,10 +115,10 @@ def read_request(submission: Submission, cluster: Cluster, now_s: int, *, known:
 
 
 def read_wait(begin: str, dependency: str, now_s: int, known: Callable[[int], bool]) -> Wait:
-    """What ``--begin`` and ``--dependency`` mean now; conditions that are met are none.
+    """Returns the present meaning of ``--begin`` and ``--dependency``, without met conditions.
 
     Raises:
-        SlurmRefused: One cannot be read, or more than one job is to be waited for.
+        SlurmRefused: One cannot be read, or there is more than one job to wait for.
     """
     begin_s = read_begin(begin, now_s) if begin else MISSING
     waits: list[Wait] = []
@@ -134,10 +134,10 @@ def read_wait(begin: str, dependency: str, now_s: int, known: Callable[[int], bo
 
 
 def read_begin(text: str, now_s: int) -> int:
-    """``now+1hour``, ``2026-01-31T12:00:00``, ``16:30`` in seconds.
+    """Parses ``now+1hour``, ``2026-01-31T12:00:00``, ``16:30`` into seconds.
 
     Raises:
-        SlurmRefused: It is none of these.
+        SlurmRefused: The text has none of these forms.
     """
     try:
         return next_instant_s(text, now_s)
@@ -150,10 +150,10 @@ def read_begin(text: str, now_s: int) -> int:
 
 
 def refuse(why: str, *, said: bool = False) -> NoReturn:
-    """Refuse a submission.
+    """Reject a submission.
 
     Args:
-        said: Whether sbatch itself refuses, before it asks the controller.
+        said: Whether sbatch itself rejects, before it calls the controller.
     """
     words = why if said else f"Batch job submission failed: {why}"
     raise SlurmRefused("sbatch failed with status 1", f"sbatch: error: {words}")
@@ -186,7 +186,7 @@ def _default_s(cluster: Cluster, partition: int) -> int:
 
 
 def _size(given: Mapping[str, str | None], cluster: Cluster) -> tuple[int, int, int]:
-    """Nodes, and GPUs and CPUs of each."""
+    """Returns nodes, and GPUs and CPUs per node."""
     tasks = count_of(given.get("ntasks") or "0")
     of_node = count_of(given.get("ntasks-per-node") or "0")
     nodes = count_of(given.get("nodes") or "0") or -(-tasks // of_node if tasks and of_node else -1)

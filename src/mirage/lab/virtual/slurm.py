@@ -5,9 +5,9 @@
     agent.cycle()
     slurm.sleep(60)
 
-Jobs of the trace run as it says; those submitted here behave as a ``Program`` says. What happens within a second
-happens in the simulator's order; a command sees the second it is given in, and a job submitted in it starts with the
-next.
+Jobs of the trace run as recorded; those submitted here behave according to a ``Program``. Events within a second happen
+in the simulator's order; a command observes the second in which it is given, and a job submitted then starts with the
+next second.
 """
 
 from __future__ import annotations
@@ -53,21 +53,22 @@ from mirage.slurm.values import AccountedJob, Machine, Queue, QueuedJob, Submiss
 __all__ = ["MIN_JOB_AGE_S", "REQUEUE_HOLD_S", "VirtualSlurm"]
 
 MIN_JOB_AGE_S = 300
-"""``MinJobAge``, and what follows, as Slurm has them by default."""
+"""``MinJobAge``, and the delay below, with Slurm's defaults."""
 
 REQUEUE_HOLD_S = 121
-"""A requeued job does not start before its old credential has expired, and a second more."""
+"""A requeued job starts a second after its old credential has expired, at the earliest."""
 
 
 class VirtualSlurm:
     """Implements ``mirage.slurm.backend.Backend``.
 
     Args:
-        simulation: It is used up.
-        programs: What a submitted job does; by default it runs until its limit, or leaves a minute after USR2.
+        simulation: It is consumed.
+        programs: Returns the behaviour of a submitted job; by default it runs until its limit, or leaves a minute after
+            USR2.
         min_job_age_s: How long the queue shows a job that has ended.
-        user: Whose jobs those submitted here are.
-        requeue_hold_s: How long a requeued job waits at least.
+        user: The user of the jobs submitted here.
+        requeue_hold_s: Least wait of a requeued job.
 
     Attributes:
         own: Jobs submitted here, by number.
@@ -107,44 +108,44 @@ class VirtualSlurm:
         self._take_note()
 
     def arrive(self) -> None:
-        """A command arrives: what is due by now has happened."""
+        """Process a command: all events due by now have happened."""
         self._take_note()
 
-    # -- looking ----------------------------------------------------------------------------------------------
+    # -- queries ----------------------------------------------------------------------------------------------
 
     def observe(self) -> Queue:
-        """Every job that waits or runs, and those that ended lately."""
+        """Returns every pending or running job, and those that ended recently."""
         self.arrive()
         return self.showing.queue(self.min_job_age_s)
 
     def probe(self) -> None:
-        """As any other command, and nothing is shown."""
+        """Query Slurm without a result."""
         self.arrive()
 
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
-        """Every job alive since, of the trace and ours."""
+        """Returns every job alive since a time, of the trace and ours."""
         self.arrive()
         return self.showing.accounts(since_s)
 
     def machine(self) -> Machine:
-        """Nodes and partitions."""
+        """Returns nodes and partitions."""
         self.arrive()
         return self.showing.machine()
 
     @property
     def user(self) -> str:
-        """Whose jobs are submitted here."""
+        """The user of the jobs submitted here."""
         return self.showing.user
 
     def configuration(self) -> Mapping[str, str]:
-        """The scheduler's parameters, as the simulation has them."""
+        """Returns the scheduler's parameters in the simulation."""
         self.arrive()
         return self.showing.configuration(self.min_job_age_s)
 
     # -- submitting -------------------------------------------------------------------------------------------
 
     def submit(self, submission: Submission) -> int:
-        """As sbatch: options of the command line over ``#SBATCH`` lines."""
+        """Submit like sbatch: command line options override ``#SBATCH`` lines."""
         self.arrive()
         request = read_request(submission, self.sim.cluster, self.now_s, known=self._counts)
         program = self.programs(submission)
@@ -177,10 +178,13 @@ class VirtualSlurm:
         return number
 
     def test(self, submission: Submission) -> QueuedJob:
-        """As ``sbatch --test-only``: a job as the plan has it in which all run to their limits; nothing is submitted.
+        """Plan a job like ``sbatch --test-only``; nothing is submitted.
+
+        In the plan all jobs run to their limits.
+
 
         Raises:
-            SlurmRefused: As sbatch would.
+            SlurmRefused: If sbatch would reject it.
         """
         self.arrive()
         request = read_request(submission, self.sim.cluster, self.now_s, known=self._counts)
@@ -203,7 +207,7 @@ class VirtualSlurm:
     # -- changing ---------------------------------------------------------------------------------------------
 
     def cancel(self, job: int | Sequence[int], *, only_pending: bool = False) -> None:
-        """End jobs of ours; one that has ended is no error."""
+        """End jobs of ours; a job that has already ended is not an error."""
         self.arrive()
         for number in [job] if isinstance(job, int) else job:
             self._cancel(number, only_pending)
@@ -221,7 +225,10 @@ class VirtualSlurm:
             own.end(JobState.CANCELLED, self.now_s)
 
     def signal(self, job: int | Sequence[int], name: str) -> None:
-        """A job that leaves on it begins its checkpoint; one that does not care ends of a deadly one."""
+        """Send a signal to jobs.
+
+        A job that leaves on this signal begins its checkpoint; one without a handler ends if the signal is deadly.
+        """
         self.arrive()
         for number in [job] if isinstance(job, int) else job:
             self._signal(number, name)
@@ -241,7 +248,10 @@ class VirtualSlurm:
             alter.end_at(self.sim, job - 1, self.now_s, failed=True)
 
     def update(self, job: int | Sequence[int], changes: Mapping[str, str]) -> None:
-        """As ``scontrol update``: dependency, comment, time limit, partition, begin time, priority 0 (hold), name."""
+        """Change jobs like ``scontrol update``.
+
+        It changes dependency, comment, time limit, partition, begin time, priority 0 (hold) and name.
+        """
         self.arrive()
         refused: list[SlurmRefused] = []
         for number in [job] if isinstance(job, int) else job:
@@ -286,7 +296,10 @@ class VirtualSlurm:
         own.submit_s, own.held, own.wait = self.now_s, hold, Wait(begin_s)
 
     def move_nodes(self, partition: str, nodes: tuple[str, ...]) -> None:
-        """Make a partition consist of these nodes; nodes that the simulator counts as one move together."""
+        """Make a partition consist of these nodes.
+
+        Nodes that the simulator counts together also move together.
+        """
         self.arrive()
         place = self._partition(partition)
         node_names = self.showing.node_names
@@ -302,13 +315,13 @@ class VirtualSlurm:
         self.sim.apply(Plan(tuple(moves)))
 
     def say(self, job: int, words: str) -> None:
-        """What a job does with ``mirage link``: add words to its own comment."""
+        """Add words to a job's own comment, as the job does with ``mirage link``."""
         self.own[job].say(words)
 
     # -- pieces -----------------------------------------------------------------------------------------------
 
     def _mine(self, job: int, before: str, said: str = "") -> VirtualJob | None:
-        """A job of ours; None for a number that Slurm does not know."""
+        """Returns a job of ours; None for a number that Slurm does not know."""
         if job in self.own:
             own = self.own[job]
             return None if own.over and self.now_s - own.end_s > self.min_job_age_s else own
@@ -317,7 +330,10 @@ class VirtualSlurm:
         return None
 
     def _counts(self, job: int) -> bool:
-        """Whether a job matters to who is to wait for it: it lives, or it has failed and is remembered."""
+        """Whether a job matters to those that depend on it.
+
+        It does if it is alive, or has failed recently.
+        """
         if not 0 < job <= self.sim.next_id:
             return False
         own, fate = self.own.get(job), int(self.sim.state.fate[job - 1])
@@ -355,7 +371,7 @@ class VirtualSlurm:
             self._wait(own)
 
     def _changed_wait(self, own: VirtualJob, key: str, value: str) -> Wait:
-        """What a job waits for after a change of its begin time or its dependency."""
+        """Returns the condition of a job after a change of its begin time or its dependency."""
         try:
             if key == "starttime":
                 return replace(own.wait, begin_s=read_begin(value, self.now_s))
@@ -392,7 +408,7 @@ class VirtualSlurm:
             raise SlurmRefused("scontrol failed with status 1", INVALID_LIMIT) from error
 
     def _take_note(self) -> None:
-        """See what of ours has started and ended."""
+        """Record which of our jobs have started and ended."""
         segments = self.sim.segments()
         for segment in segments[self._noted :]:
             own = self.own.get(int(segment.id) + 1)
@@ -411,7 +427,7 @@ class VirtualSlurm:
 
 
 def _runs_s(program: Program, warning: str, warning_s: int, limit_s: int) -> int:
-    """How long a program runs, left alone: it may leave on the warning that ``--signal`` asks for."""
+    """Run time of an undisturbed program: it may leave on the warning of ``--signal``."""
     if warning == program.on and MISSING not in (warning_s, program.leave_s) and limit_s < UNLIMITED_S:
         return min(program.run_s, max(limit_s - warning_s, 0) + max(program.leave_s, 1))
     return program.run_s

@@ -189,7 +189,7 @@ def _same_use(subs: Submissions, habit_of_job: Ints) -> Floats:
 
 
 def _states(jobs: JobTable) -> Floats:
-    """Shares of COMPLETED, FAILED, CANCELLED of jobs ending at once and of others; or defaults."""
+    """Shares of COMPLETED, FAILED, CANCELLED of jobs ending at once and others; or defaults."""
     at_once = run_within_limit_s(jobs) < 0.01 * jobs.limit_s
     shares = np.array(DEFAULT_STATES)
     for row, rows in enumerate((at_once, ~at_once)):

@@ -79,7 +79,7 @@ def parse_columns(text: str) -> ColumnMap:
 
 
 def read_mapping(path: str) -> ColumnMap:
-    """Reads the mapping in a TOML file: ``limit_s = "timelimit[min]"``, constant ``nodes = 1``.
+    """Reads a mapping from TOML: ``limit_s = "timelimit[min]"``, constant ``nodes = 1``.
 
     Raises:
         UnknownName: The job table has no such column.
