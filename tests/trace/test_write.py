@@ -179,7 +179,7 @@ def test_an_unknown_format_lists_the_known(tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 def test_a_full_disk_is_told():
-    with pytest.raises(TraceError, match="/dev/full: cannot be written: No space left on device; make room"):
+    with pytest.raises(TraceError, match="/dev/full: cannot be written: No space left on device; free some space"):
         write_trace(SMALL, "/dev/full", "csv")
 
 

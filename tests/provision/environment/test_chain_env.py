@@ -113,5 +113,5 @@ def test_a_table_survives_the_disk(table: EpisodeTable, tmp_path: object) -> Non
     again = EpisodeTable.load(path)
     np.testing.assert_array_equal(again.seen, table.seen)
     assert (again.history, again.step_s) == (table.history, table.step_s)
-    with pytest.raises(ConfigurationError, match="no episode table"):
+    with pytest.raises(ConfigurationError, match="not an episode table"):
         EpisodeTable.load(__file__)

@@ -156,7 +156,7 @@ def test_other_delimiters(read, delimiter):
 
 
 def test_without_a_name_for_the_delimiter_it_is_asked_for(read):
-    with pytest.raises(TraceError, match=r"none of the known formats .*; if it is sacct's, name the delimiter"):
+    with pytest.raises(TraceError, match=r"none of the known formats .*; if sacct wrote it, name the delimiter"):
         read(lines({}, delimiter=";"))
     with pytest.raises(ConfigurationError, match="the delimiter is empty"):
         read(lines({}), delimiter="")

@@ -20,7 +20,7 @@ class Calibration:
         group: ``all``, or partition and size.
         kept: Number of promises that have an outcome.
         inside: Share of waits inside each reported range, in order of ``SHARES``. Ranges are reported to the minute, so
-            a wait up to a minute outside counts as inside: a job that starts at once waits a second for the scheduler.
+            a wait under a minute outside counts as inside: a job that starts at once waits a second for the scheduler.
         error_s: Median absolute difference between the reported median and the wait.
         slurm_kept: Number of these promises for which Slurm gave an estimate.
         slurm_error_s: The same difference for Slurm's estimate; None if it never gave one.
