@@ -1,7 +1,7 @@
-"""The contract: a policy looks at a view of a cluster and answers with a plan.
+"""The contract: a policy gets a view of a cluster and returns a plan.
 
-It cannot tell a simulated cluster from a real one: both produce ``View`` and take ``Plan``, and this room knows
-neither.
+A policy cannot distinguish a simulated cluster from a real one: both produce ``View`` and take ``Plan``, and this
+package knows neither.
 """
 
 from mirage.policy.contract import Policy, PolicySpec

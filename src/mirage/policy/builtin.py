@@ -11,7 +11,7 @@ POLICIES: dict[str, PolicySpec] = {
     "reactive": PolicySpec(f"{_RULES}:Reactive", "submit when the last link has ended"),
     "dependency": PolicySpec(f"{_RULES}:Dependency", "--dependency=afterany: queued, but held until the end"),
     "singleton": PolicySpec(
-        f"{_RULES}:Singleton", "K links behind one another with --dependency=singleton", "links that wait [1]"
+        f"{_RULES}:Singleton", "K links in a row with --dependency=singleton", "links that wait [1]"
     ),
     "lead": PolicySpec(f"{_RULES}:ConstantLead", "submit a constant number of hours ahead", "hours"),
     "saia": PolicySpec(f"{_RULES}:saia", "lead by nine minutes, as a service of that name does"),
@@ -26,12 +26,12 @@ POLICIES: dict[str, PolicySpec] = {
     "what-if": PolicySpec(
         "mirage.provision.policies.what_if:what_if",
         "run the visible queue forward many times and weigh the costs",
-        "futures to play [64], and what else WhatIf takes: what-if:64:tie=0.05:quick=yes",
+        "futures to simulate [64], and what else WhatIf takes: what-if:64:tie=0.05:quick=yes",
         needs=("cost", "seed", *_SIMULATES, "limits"),
     ),
     "holds": PolicySpec(
         "mirage.provision.policies.second_thoughts:holds",
-        "what-if with second thoughts: submit ahead, hold, and let go",
+        "what-if with revisions: submit ahead, hold, and release",
         "bank=no, insure=10, early=10, by=MODEL, and what what-if takes: holds:bank=yes:futures=64",
         needs=("cost", "seed", *_SIMULATES, "limits", "bank_age"),
         thinks_again=True,

@@ -1,4 +1,4 @@
-"""Check of a policy against its contract; run it over your own before you plug it in."""
+"""Check of a policy against its contract; run it on your own policy before you plug it in."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ KNOWN_ACTIONS = (Cancel, Lend, Preempt, Reclaim, Resize, Resume, Start, Submit, 
 def check_policy(
     make: Callable[[], Policy], views: Iterable[View] | None = None, *, thinks_again: bool = False
 ) -> None:
-    """Ask a policy about some views and judge its answers.
+    """Call a policy with some views and check its plans.
 
-    Two policies are made and asked the same; the second, which finds all modules loaded, may read no clock, open no
-    file and start no process. Their plans must be equal: a policy is a function of what it has been shown and of the
-    seed it was made with. Views must stay as they are. Every action must be of a known kind and say why, one link is
-    submitted at most, and none while the present one is still waiting or the next one is queued, and second thoughts
-    need a queued link.
+    Two policies are made and get the same views; the second, which finds all modules loaded, may read no clock, open
+    no file and start no process. Their plans must be equal: a policy is a function of the views and of the seed it was
+    made with. Views must not be changed. Every action must be of a known kind and have a reason, a plan submits at most
+    one link, and none while the present one is still waiting or the next one is queued, and revisions need a queued
+    link.
 
     Args:
-        make: Makes the policy, each time anew and with the same seed.
-        views: What it is asked about, in this order; by default a chain from the submission of a link to its end.
-        thinks_again: Whether it is asked about chains whose next link is queued, too, where it is asked by default.
+        make: Makes the policy, a new one each time and with the same seed.
+        views: The views it gets, in this order; by default a chain from the submission of a link to its end.
+        thinks_again: Whether the default views include chains whose next link is queued.
 
     Raises:
-        ContractBroken: The first thing found.
+        ContractBroken: The first violation found.
     """
     if views is None:
         views = in_turn(example_views(), queued_views() if thinks_again else ())
@@ -67,12 +67,12 @@ def check_policy(
         second = _answers(again, asked)
     for view, a, b in zip(asked, first, second):
         if repr(a) != repr(b):
-            raise ContractBroken(f"asked twice about second {view.now_s}, the policy plans {a} and then {b}")
+            raise ContractBroken(f"given the view of second {view.now_s} twice, the policy plans {a} and then {b}")
 
 
 def _answers(policy: Policy, views: list[View]) -> list[Plan]:
     if isinstance(policy, type) or not isinstance(policy, Policy):
-        raise ContractBroken(f"{policy!r} is no policy: a policy is an object with decide(view)")
+        raise ContractBroken(f"{policy!r} is not a policy: a policy is an object with decide(view)")
     plans = []
     for view in views:
         before = _contents(view)
@@ -88,13 +88,13 @@ def _answers(policy: Policy, views: list[View]) -> list[Plan]:
 
 def _check_plan(who: str, plan: Any, view: View) -> None:
     if not isinstance(plan, Plan):
-        raise ContractBroken(f"{who} answers {plan!r}; a policy answers a Plan, an empty one to do nothing")
+        raise ContractBroken(f"{who} returns {plan!r}; a policy returns a Plan, an empty one to do nothing")
     for action in plan.actions:
         if type(action) not in KNOWN_ACTIONS:
             names = ", ".join(kind.__name__ for kind in KNOWN_ACTIONS)
-            raise ContractBroken(f"{who} plans {action!r}, which nobody can carry out; there are {names}")
+            raise ContractBroken(f"{who} plans {action!r}, which is no known action; known are {names}")
         if not action.reason:
-            raise ContractBroken(f"{who} plans {action!r} without a reason; say why, as word or word:key=value,…")
+            raise ContractBroken(f"{who} plans {action!r} without a reason; give one as word or word:key=value,…")
     submits = sum(isinstance(action, Submit) for action in plan.actions)
     if submits > 1:
         raise ContractBroken(f"{who} submits {submits} links in one plan; submit one, and the next when that one runs")
@@ -107,13 +107,13 @@ def _check_plan(who: str, plan: Any, view: View) -> None:
         _check_second_thoughts(who, plan, view.chain)
     for name, value in plan.estimate.items():
         if not isinstance(name, str) or not isinstance(value, int | float | np.integer | np.floating):
-            raise ContractBroken(f"{who} estimates {name!r} = {value!r}; estimates are numbers by name")
+            raise ContractBroken(f"{who} estimates {name!r} = {value!r}; estimates map names to numbers")
 
 
 def _check_second_thoughts(who: str, plan: Plan, chain: Chain) -> None:
     thoughts = [action for action in plan.actions if isinstance(action, SECOND_THOUGHTS)]
     if chain.queued is None and thoughts:
-        raise ContractBroken(f"{who} plans {thoughts[0]!r} while no link is queued; look at chain.queued first")
+        raise ContractBroken(f"{who} plans {thoughts[0]!r} while no link is queued; check chain.queued first")
     if chain.queued is None:
         return
     if plan.submits and not any(isinstance(action, Withdraw) for action in thoughts):

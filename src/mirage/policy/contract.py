@@ -1,4 +1,4 @@
-"""The contract of a policy: what it does, and how a name becomes one."""
+"""The contract of a policy: what it does, and how it is made from a name."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mirage.policy.view import View
 class Policy(Protocol):
     """Decides what to do about a cluster.
 
-    A policy reads no clock, opens no file and starts no process: everything it may know is in the view, so that the
-    same object decides in the simulator and on the real cluster. Randomness comes from a seed given when it was made.
+    A policy reads no clock, opens no file and starts no process: all its input is in the view, so the same object
+    decides in the simulator and on the real cluster. Randomness comes from a seed given when it was made.
     """
 
     def decide(self, view: View) -> Plan:
-        """What to do now, and why; an empty plan to do nothing."""
+        """Returns what to do now, and why; an empty plan to do nothing."""
         ...
 
 
@@ -42,12 +42,12 @@ class PolicySpec:
         parameter: What the text after the colon means; empty if the policy takes none.
         needs: Fields of ``PolicySettings`` that the factory takes: ``cost``, ``seed``, ``discipline``, ``scheduler``,
             ``limits``, ``bank_age``.
-        thinks_again: Whether it is asked on when its link is queued, and may hold, move, shorten or withdraw it.
+        thinks_again: Whether it is also called while its link is queued, and may hold, move, shorten or withdraw it.
         names_policy: Which value of its parameter names another policy, as ``by`` does in ``holds:by=./model``.
-        loads: Modules that decide too and that ``entry`` does not import, but finds by name.
+        loads: Modules with code that decides too; ``entry`` does not import them but loads them by name.
 
     Raises:
-        ConfigurationError: It needs what there is not.
+        ConfigurationError: ``needs`` has a name that is no field of ``PolicySettings``.
     """
 
     entry: str
@@ -60,15 +60,15 @@ class PolicySpec:
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.needs) - set(_SETTINGS)):
-            raise ConfigurationError(f"{self.entry} needs {', '.join(unknown)}; there are {', '.join(_SETTINGS)}")
+            raise ConfigurationError(f"{self.entry} needs {', '.join(unknown)}; known are {', '.join(_SETTINGS)}")
 
     def load(self) -> Callable[..., Policy]:
-        """The factory."""
+        """Imports and returns the factory."""
         module, _, name = self.entry.partition(":")
         factory: Callable[..., Policy] = getattr(import_module(module), name)
         return factory
 
     def make(self, parameter: str, settings: PolicySettings) -> Policy:
-        """The policy; what it does not need is not handed to it."""
+        """Makes the policy; the factory gets only the settings it needs."""
         needed = {name: getattr(settings, name) for name in self.needs}
         return self.load()(parameter, **needed) if self.parameter else self.load()(**needed)

@@ -17,7 +17,7 @@ class Cost:
     """What an hour of interruption and an hour of overlap cost, in any common unit.
 
     Raises:
-        ConfigurationError: One is negative or no number, or both are zero.
+        ConfigurationError: One is negative or not finite, or both are zero.
     """
 
     interruption: float = 1.0
@@ -32,6 +32,9 @@ class Cost:
             )
 
     def of(self, x_s: NDArray[np.float64] | float) -> NDArray[np.float64]:
-        """Cost of hand-overs whose next link started ``x_s`` after (before: negative) the end of the last."""
+        """Cost of hand-overs with a gap of ``x_s``.
+
+        ``x_s`` is the start of the next link minus the end of the last; negative for an overlap.
+        """
         hours = np.asarray(x_s, dtype=np.float64) / HOUR_S
         return self.interruption * np.maximum(hours, 0.0) + self.overlap * np.maximum(-hours, 0.0)

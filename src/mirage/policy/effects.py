@@ -1,4 +1,4 @@
-"""Effects: clocks that are read, files that are opened, processes that are started; a decision has none of them."""
+"""Effects, which a decision must not have: clocks read, files opened, processes started."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ EFFECTS = {
     "os.fork": "forks",
     "socket.connect": "connects",
 }
-"""Audit event of Python → what a policy does by it."""
+"""Audit event of Python → the verb for it in the message."""
 
 _READERS = ("time", "monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime")
 CLOCKS = {getattr(time, name) for reader in _READERS for name in (reader, f"{reader}_ns")}
-"""Functions that read a clock, beside ``now``, ``utcnow`` and ``today`` of dates."""
+"""Functions that read a clock, besides ``now``, ``utcnow`` and ``today`` of dates."""
 
 _watched = threading.local()
 
 
 @contextmanager
 def no_effects() -> Iterator[None]:
-    """Refuse every effect of this thread while this lasts, however its function was imported.
+    """Refuse every effect of this thread in the context, however its function was imported.
 
-    Not seen are clocks that compiled code reads, and questions about a file that open none, as ``Path.exists``.
+    Not detected: clocks read by compiled code, and queries about a file that open none, such as ``Path.exists``.
 
     Raises:
-        ContractBroken: There was an effect, whatever became of the error that it met with.
+        ContractBroken: There was an effect, even if the policy caught the error it caused.
     """
     _listen()
     profile, collects, _watched.found = sys.getprofile(), gc.isenabled(), []
-    gc.disable()  # what the collector calls, at a time of its own, is no part of a decision
+    gc.disable()  # what the collector calls, at a time of its own, is not part of a decision
     _watched.on = True
     sys.setprofile(_refuse_clocks)
     try:
@@ -63,19 +63,19 @@ def no_effects() -> Iterator[None]:
 
 @cache
 def _listen() -> None:
-    """Have effects told, once and for all: an audit hook cannot be taken away."""
+    """Install the audit hook, once per process: an audit hook cannot be removed."""
     sys.addaudithook(_refuse_files_and_processes)
 
 
 def _refuse_files_and_processes(event: str, args: tuple[Any, ...]) -> None:
     if event in EFFECTS and getattr(_watched, "on", False):
         told = shown(args[0]) if args else "itself"
-        _refuse(f"{EFFECTS[event]} {told} while it decides; do that when it is made")
+        _refuse(f"{EFFECTS[event]} {told} while it decides; do that when the policy is made")
 
 
 def _refuse_clocks(frame: FrameType, event: str, called: Any) -> None:
     if event == "c_call" and _reads_a_clock(called):
-        _refuse(f"reads the clock {called.__qualname__} while it decides; its time is view.now_s")
+        _refuse(f"reads the clock {called.__qualname__} while it decides; use view.now_s")
 
 
 def _reads_a_clock(called: Any) -> bool:

@@ -1,4 +1,7 @@
-"""Example views to try a policy on: one queue, and a chain from a submission to its end, its next link queued too."""
+"""Example views to try a policy on: one queue, and a chain through the life of a link.
+
+Other views have the next link queued too.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,17 @@ _MISSING = -1
 
 
 def example_views(seed: int = 0) -> Iterator[View]:
-    """Views of a chain in order: its link waits, has started, is half-way, nears its end, ended."""
+    """Views of a chain in order: its link waits, started, is half-way, is near its end, ended."""
     yield _view(seed, BEGIN_S, _chain(BEGIN_S, _MISSING))
     for elapsed_s in (0, LIMIT_S // 2, LIMIT_S - 4 * HOUR_S, LIMIT_S - STEP_S, LIMIT_S):
         yield _view(seed, BEGIN_S + elapsed_s, _chain(BEGIN_S - HOUR_S, BEGIN_S))
 
 
 def queued_views(seed: int = 0) -> Iterator[View]:
-    """Views in order of a chain whose next link is queued: it competes, is held, is to begin later, competes; the end.
+    """Views in order of a chain with its next link queued.
 
-    It has had an age since half-way through the present link; in the last but one it has none.
+    The next link competes, is held, has a begin time, competes, is held, and is still held at the end of the present
+    link. It has had an age since half-way through the present link; in the last view but one it has none.
     """
     half_s, early_s, late_s = LIMIT_S // 2, LIMIT_S - 4 * HOUR_S, LIMIT_S - STEP_S
     for elapsed_s, held, begins_s, aged in (
@@ -53,7 +57,9 @@ def _chain(submitted_s: int, started_s: int) -> Chain:
 
 
 def _view(seed: int, now_s: int, chain: Chain) -> View:
-    """Job 0 is the link; jobs 1 to 5 run; jobs 6 to 17 wait, more than fit; others have ended lately.
+    """The view at ``now_s``.
+
+    Job 0 is the link; jobs 1 to 5 run; jobs 6 to 17 wait, more than fit; others have ended lately.
 
     The next link is the last that waits or is held, where it is queued.
     """

@@ -12,9 +12,9 @@ class Form(NamedTuple):
     """The form of a parameter's value.
 
     Attributes:
-        shown: How it is shown in messages.
-        read: Makes the value of its text; raises ``ValueError`` where it cannot.
-        last: Whether it takes all that follows, colons too, so that nothing can stand behind it.
+        shown: How messages show it.
+        read: Parses its text; raises ``ValueError`` where it cannot.
+        last: Whether it takes the rest of the text, colons included, so that nothing can follow it.
     """
 
     shown: str
@@ -23,14 +23,13 @@ class Form(NamedTuple):
 
 
 def read_parameters(policy: str, text: str, forms: Mapping[str, Form]) -> dict[str, Any]:
-    """The values in the text after a policy's name; those it leaves out are left out.
+    """The values in the text after a policy's name; values not given are left out.
 
-    Values are ``name=value``, separated by colons. The first may go without its name, and is then that of the first
-    form.
+    Values are ``name=value``, separated by colons. The first may omit its name, and is then that of the first form.
 
     Args:
         policy: The policy's name, for messages.
-        text: What stands after the first colon; empty for nothing.
+        text: The text after the first colon; empty for nothing.
         forms: Name of a value → its form.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Plans: typed actions, each with a reason a program can read."""
+"""Plans: typed actions, each with a machine-readable reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mirage.policy.start_forecast import StartForecast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """One thing to do.
+    """One action of a plan.
 
     Attributes:
         reason: Why, as ``word`` or ``word:key=value,…``; stable, for logs and statistics.
@@ -25,22 +25,22 @@ class Submit(Action):
 
 @dataclass(frozen=True, slots=True)
 class Wait(Action):
-    """Do nothing now; look again at ``until_s``, or with the next event where it is None."""
+    """Do nothing now; decide again at ``until_s``, or at the next event where it is None."""
 
     until_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Hold(Action):
-    """Hold the queued link: it cannot start before it is released or the present link has ended.
+    """Hold the queued link until it is released or the present link has ended.
 
-    A link that was eligible once keeps the age it has, and goes on gathering it (measured on Slurm 22.05).
+    A link that was eligible once keeps its age and continues to gain age (measured on Slurm 22.05).
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Postpone(Action):
-    """Let the queued link start no earlier than ``start_s``; it keeps its age as one that is held does."""
+    """Let the queued link start no earlier than ``start_s``; its age is as for ``Hold``."""
 
     start_s: int
 
@@ -52,19 +52,19 @@ class Release(Action):
 
 @dataclass(frozen=True, slots=True)
 class Shorten(Action):
-    """Give the queued link a shorter time limit, so that it fits into a gap before a reservation."""
+    """Give the queued link a shorter time limit, to fit it into a gap before a reservation."""
 
     limit_s: int
 
 
 @dataclass(frozen=True, slots=True)
 class Withdraw(Action):
-    """Take the queued link out of the queue; ``Submit`` later asks for one anew, without age."""
+    """Cancel the queued link; a later ``Submit`` submits a new one, without age."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start(Action):
-    """Start a pending job, on ``nodes`` nodes where it is elastic.
+    """Start a pending job; an elastic one on ``nodes`` nodes.
 
     Attributes:
         speed: Run time it does per second there; None for linear in nodes.
@@ -77,16 +77,16 @@ class Start(Action):
 
 @dataclass(frozen=True, slots=True)
 class Resume(Start):
-    """Start a job that was preempted; what resuming costs was said when it was preempted."""
+    """Start a job that was preempted; ``Preempt`` declared the cost of resuming."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preempt(Action):
-    """Suspend a running job: it is queued again at its old place with the work it has done.
+    """Suspend a running job: it is queued again at its old place and retains its work done.
 
     Attributes:
-        suspend_s: How much longer it holds its nodes, writing its checkpoint.
-        resume_s: What its next start loses, reading it.
+        suspend_s: How much longer it holds its nodes, to write its checkpoint.
+        resume_s: Time that its next start loses, to read it.
     """
 
     job: int
@@ -96,7 +96,7 @@ class Preempt(Action):
 
 @dataclass(frozen=True, slots=True)
 class Resize(Action):
-    """Give a running elastic job more nodes or fewer; it pauses ``pause_s`` for it."""
+    """Give a running elastic job more or fewer nodes; it pauses ``pause_s`` for it."""
 
     job: int
     nodes: int
@@ -106,14 +106,14 @@ class Resize(Action):
 
 @dataclass(frozen=True, slots=True)
 class Cancel(Action):
-    """Cancel a job wherever it stands."""
+    """Cancel a job in any state."""
 
     job: int
 
 
 @dataclass(frozen=True, slots=True)
 class Lend(Action):
-    """Let a partition use a node it does not own; jobs running there go on."""
+    """Let a partition use a node it does not own; jobs running there continue."""
 
     node: int
     partition: int
@@ -121,7 +121,10 @@ class Lend(Action):
 
 @dataclass(frozen=True, slots=True)
 class Reclaim(Action):
-    """Take a node out of a partition again; jobs running there go on until they end or are preempted."""
+    """Take a lent node back from a partition.
+
+    Jobs running there continue until they end or are preempted.
+    """
 
     node: int
     partition: int
@@ -129,11 +132,11 @@ class Reclaim(Action):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Actions in the order in which they are to be done, and what the policy expects of them.
+    """Actions in the order of execution, and what the policy expects of them.
 
     Attributes:
         estimate: What the decision was based on, for its explanation: name → number, units in the names.
-        forecast: The futures that it weighed, where it weighed any: what learners and explanations read.
+        forecast: The simulated futures, where it used any; for learners and explanations.
     """
 
     actions: tuple[Action, ...] = ()

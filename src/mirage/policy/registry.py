@@ -1,9 +1,9 @@
 """Policies by name, built-in or from the entry-point group ``mirage.policies``.
 
 A name may carry a parameter: ``lead:4`` is the policy ``lead`` made with the text ``4``. An entry point names a class
-or function that makes the policy and takes nothing, or a ``PolicySpec`` that says what the policy takes.
+or function that makes the policy and takes no argument, or a ``PolicySpec`` that declares what the policy takes.
 
-A path is a name too: a model that ``mirage train`` wrote, or a tree in text. What it holds says what it is.
+A path is a name too: a model that ``mirage train`` wrote, or a tree in text. The file's content decides which it is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mirage.registry import Registry
 
 
 def _declared(entry: str, found: Any) -> PolicySpec | None:
-    """What an installed package says of its policy."""
+    """The specification of a policy from an entry point; None where it is neither."""
     if isinstance(found, PolicySpec):
         return found
     return PolicySpec(entry, (found.__doc__ or entry).strip().splitlines()[0]) if callable(found) else None
@@ -56,24 +56,30 @@ def policy_spec(name: str) -> PolicySpec:
     """The specification of a policy.
 
     Args:
-        name: With a parameter or without.
+        name: The policy's name, with or without a parameter.
 
     Raises:
         UnknownName: No such policy; the message lists the known ones.
-        ConfigurationError: Two packages want the name, or one cannot be loaded.
+        ConfigurationError: Two packages register the name, or one cannot be loaded.
     """
     return FROM_FILE if is_policy_file(name) else _REGISTRY.spec(name.partition(":")[0])
 
 
 def is_policy_file(name: str) -> bool:
-    """Whether a policy's name is the path of a file: it has a separator in it, or a file has it and no policy does."""
+    """Whether a policy's name is the path of a file.
+
+    It is one if it has a path separator, or if a file of this name exists and no policy does.
+    """
     if os.sep in name.partition(":")[0]:
         return True
     return name.partition(":")[0] not in known_policies() and Path(name).is_file()
 
 
 def lasting_name(name: str) -> str:
-    """The name by which a policy is found from every folder: of a file its whole path, also in a parameter."""
+    """The name by which a policy is found from every folder, with absolute paths.
+
+    The path of a file becomes absolute, also within a parameter.
+    """
     if is_policy_file(name):
         return os.path.abspath(os.path.expanduser(name))
     inner = policy_named_by(name)
@@ -81,19 +87,22 @@ def lasting_name(name: str) -> str:
 
 
 def policy_named_by(name: str) -> str | None:
-    """The policy that another one's parameter names: of ``holds:by=./model`` that file; None where there is none."""
+    """The policy that another one's parameter names; None where there is none.
+
+    ``./model`` for ``holds:by=./model``.
+    """
     before = _before_named(name)
     return None if before is None else name.removeprefix(before)
 
 
 def with_policy_named(name: str, other: str) -> str:
-    """The same name with another policy in its parameter, where it names one."""
+    """The name with another policy in its parameter, where it names one; else unchanged."""
     before = _before_named(name)
     return name if before is None else before + other
 
 
 def _before_named(name: str) -> str | None:
-    """What stands in a name before the policy that its parameter names."""
+    """The part of a name before the policy that its parameter names."""
     base = name.partition(":")[0]
     if is_policy_file(name) or base not in known_policies() or not (key := policy_spec(base).names_policy):
         return None
@@ -102,15 +111,15 @@ def _before_named(name: str) -> str | None:
 
 
 def make_policy(name: str, settings: PolicySettings | None = None) -> Policy:
-    """A policy from its name, ``name`` or ``name:parameter``: the one way to make one.
+    """Makes a policy from its name, ``name`` or ``name:parameter``; the only way to make one.
 
     Args:
         name: For example ``reactive``, ``lead:4``, ``what-if``, ``./model``.
-        settings: Costs, seed, and how the cluster starts jobs; the policy gets what it needs of them.
+        settings: Costs, seed, and how the cluster starts jobs; the policy gets those it needs.
 
     Raises:
         UnknownName: No such policy; the message lists the known ones.
-        ConfigurationError: The policy takes no parameter or not that one, or it cannot be loaded.
+        ConfigurationError: The policy takes no parameter or not this one, or it cannot be loaded.
     """
     if is_policy_file(name):
         return FROM_FILE.make(name, settings or PolicySettings())

@@ -10,17 +10,17 @@ from mirage.policy.cost import Cost
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """Everything a policy may be made with, beside the parameter in its name.
+    """Everything a policy may be made with, except the parameter in its name.
 
-    A policy gets only what its specification says that it needs.
+    A policy gets only what its specification needs.
 
     Attributes:
         cost: What an hour of interruption and an hour of overlap cost.
-        seed: Of everything random in the policy.
+        seed: Seed of all randomness in the policy.
         discipline: Name of the queue discipline under which the cluster starts jobs.
         scheduler: Parameters of the cluster's scheduler, a ``mirage.sim.slurm_conf.settings.SlurmSettings``; None for
             Slurm's defaults.
-        limits: What users may run at once, as far as it is known; ``mirage.sim.cluster.Limit``.
+        limits: What users may run at once, as far as it is known; of ``mirage.sim.cluster.Limit``.
         bank_age: Whether the user allows a link to be submitted early only to gather age while it is held.
     """
 

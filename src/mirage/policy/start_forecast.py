@@ -1,4 +1,4 @@
-"""Forecast of a link's start: what many futures of the queue say, for every delay of its submission."""
+"""Forecast of a link's start from simulated futures, by the delay of its submission."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from mirage.job_state import Floats, Ints
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StartForecast:
-    """Starts of the next link in equally likely futures, one a row, if submitted after a delay, one a column.
+    """Starts of the next link in equally likely futures, for each delay of its submission.
 
-    All delays meet the same futures, so that their differences are the delays' alone.
+    Rows are futures, columns delays. All delays share the same futures, so only the delays differ.
 
     Attributes:
         now_s: When the forecast was made.
         ends_s: When the present link ends.
         delays_s: Shape (delays,), ascending: seconds from now to the submission.
-        starts_s: Shape (futures, delays). A link still waiting when a future was left off is taken to start then, or
-            later by its delay: at least that is sure.
-        until_s: When the futures were left off.
+        starts_s: Shape (futures, delays). A link still waiting at the end of a simulated future is taken to start then,
+            or later by its delay, which is a lower bound.
+        until_s: When the simulated futures end.
     """
 
     now_s: int
@@ -32,17 +32,17 @@ class StartForecast:
 
     @property
     def waits_s(self) -> Ints:
-        """Shape (futures, delays): from the submission to the start."""
+        """Waits from the submission to the start, shape (futures, delays)."""
         return self.starts_s - self.now_s - self.delays_s
 
     @property
     def gaps_s(self) -> Floats:
-        """Shape (futures, delays): start minus end of the present link; positive where it is interrupted."""
+        """Start minus end of the present link, shape (futures, delays); positive: interrupted."""
         return (self.starts_s - self.ends_s).astype(np.float64)
 
     @property
     def open_share(self) -> float:
-        """Share of futures in which a link submitted now still waited when they were left off."""
+        """Share of futures in which a link submitted now still waits at their end."""
         return float((self.starts_s[:, 0] >= self.until_s).mean())
 
     def wait_quantiles_s(self, levels: tuple[float, ...], delay: int = 0) -> Floats:

@@ -1,1 +1,1 @@
-"""What would happen? The discrete-event simulator of a cluster and its queue."""
+"""The discrete-event simulator of a cluster and its queue."""

@@ -15,18 +15,18 @@ from mirage.sim.schedule import Schedule
 
 
 def check_schedule(schedule: Schedule, cluster: Cluster, *, complete: bool = True) -> None:
-    """Check that a schedule could have happened.
+    """Check that a schedule is feasible.
 
-    Holds for every discipline and policy. Where jobs share nodes, GPUs, CPUs and memory are added up over the nodes a
-    partition has; which node a job sat on is not in a schedule.
+    Valid for every discipline and policy. Where jobs share nodes, GPUs, CPUs and memory are summed over the nodes of a
+    partition; a schedule does not contain which node a job ran on.
 
     Args:
-        schedule: As a simulation returned it, at whatever time it stopped.
-        cluster: Where it happened.
+        schedule: As returned by a simulation, stopped at any time.
+        cluster: The simulated cluster.
         complete: Whether every job of the trace must have run.
 
     Raises:
-        ContractBroken: The first thing found, with the job, the second and the shortfall.
+        ContractBroken: The first violation found, with the job, the second and the shortfall.
     """
     _check_jobs(schedule, complete)
     _check_one_at_a_time(schedule)
@@ -67,7 +67,7 @@ def _check_one_at_a_time(schedule: Schedule) -> None:
 
 
 def _levels(segments: Records, amount: Ints, times: Ints | None = None) -> tuple[Ints, Ints]:
-    """What all segments hold together: (times, by default those of starts; level after each such second)."""
+    """The total that segments hold: (times, by default of all starts; level after each time)."""
     lasting = segments.end_s > segments.start_s
     starts_s, ends_s = segments.start_s[lasting], segments.end_s[lasting]
     times = np.unique(starts_s) if times is None else times
@@ -78,9 +78,10 @@ def _levels(segments: Records, amount: Ints, times: Ints | None = None) -> tuple
 
 
 def _check_limit(schedule: Schedule, cluster: Cluster, limit: Limit) -> None:
-    """Nobody is over a limit; QOS, partition and account of injected jobs are not in a schedule: they are not counted.
+    """Check that no user or account is over a limit.
 
-    Where the limit asks for none of these, they are.
+    A schedule does not contain QOS, partition and account of injected jobs, so limits on these do not count them; other
+    limits do.
     """
     segments, holders, gpus = _counted(schedule, cluster, limit)
     for what, each, most in (
@@ -99,7 +100,7 @@ def _check_limit(schedule: Schedule, cluster: Cluster, limit: Limit) -> None:
 
 
 def _counted(schedule: Schedule, cluster: Cluster, limit: Limit) -> tuple[Records, Ints, Ints]:
-    """Segments that a limit counts, whose each is, and the GPUs of a node of each."""
+    """Segments that a limit counts, the holder of each, and its GPUs per node."""
     segments, table = schedule.segments, schedule.table
     if limit.qos or limit.partitions or limit.gpus is not None or limit.per == "account":
         segments = segments[segments.id < len(table)]
@@ -122,7 +123,7 @@ def _unions_of_partitions(cluster: Cluster) -> list[frozenset[str]]:
 
 
 def _check_capacity(schedule: Schedule, cluster: Cluster, groups: frozenset[str]) -> None:
-    """Jobs that may only run on these groups hold no more than the groups have."""
+    """Check that jobs which may only run on these groups hold no more than the groups have."""
     inside = [{g.name for g in cluster.groups_of(p)} <= groups for p in cluster.partitions]
     place = {p.name: k for k, p in enumerate(cluster.partitions)}
     of_name = np.array([inside[place.get(name, 0)] for name in schedule.table.partition.names] + [inside[0]])
@@ -145,19 +146,19 @@ def _check_capacity(schedule: Schedule, cluster: Cluster, groups: frozenset[str]
         for k in np.flatnonzero(level > there):
             raise ContractBroken(
                 f"{level[k]} {what} are in use at {times[k]}, when a reservation begins that was always known, and "
-                f"{', '.join(sorted(groups))} have {there[k]} beside it"
+                f"{', '.join(sorted(groups))} have {there[k]} outside it"
             )
 
 
 def _demands(
     schedule: Schedule, segments: Records, groups: list[NodeGroup], cluster: Cluster
 ) -> list[tuple[str, Ints, list[int]]]:
-    """(What is used, how much each segment uses, how much a node of each group has)."""
+    """(Resource, amount used by each segment, amount of a node of each group)."""
     if not cluster.shared_nodes:
         return [("nodes", segments.width, [1] * len(groups))]
     table = schedule.table[segments.id]
     gpus, cpus = (_per_node(total, table.nodes) for total in (table.gpus, table.cpus))
-    whole = gpus == WHOLE_NODE  # takes what its nodes have; how much that is at least, is known
+    whole = gpus == WHOLE_NODE  # takes all of its nodes, of which only a lower bound is known
     gpus = np.where(whole, min(g.gpus for g in groups), gpus)
     cpus = np.where(whole, min(g.cpus for g in groups), np.maximum(cpus, 1))
     demands = [
@@ -165,7 +166,7 @@ def _demands(
         ("CPUs", segments.width * cpus, [g.cpus for g in groups]),
     ]
     sizes = [g.memory_mib for g in groups if g.memory_mib is not None]
-    if len(sizes) == len(groups):  # elsewhere jobs may be where nobody counts
+    if len(sizes) == len(groups):  # otherwise jobs may run where memory is not counted
         memory = job_records(schedule.table, cluster).memory[segments.id]
         memory = np.where(whole | (memory == WHOLE_NODE), min(sizes), memory)
         demands.append(("MiB", segments.width * memory, sizes))
@@ -179,8 +180,9 @@ def _per_node(total: Ints, nodes: Ints) -> Ints:
 def _there_is(cluster: Cluster, node_has: dict[str, int], times: Ints, may_stay: bool = False) -> Ints:
     """Units the groups have at each time.
 
-    Nodes that leave do so as they fall free. Of several groups each may still be held as far as it was before; so may
-    it be at any time but a start (``may_stay``). From a reservation that was always known, nobody is left.
+    Nodes that leave do so as they become free. Where there are several groups, each may still be held as far as it was
+    before; so may it at any time but a start (``may_stay``). A reservation that was always known is empty when it
+    begins.
     """
     there = np.zeros(len(times), dtype=np.int64)
     foreseen = {k for k, reservation in enumerate(cluster.reservations) if reservation.announced_s is None}

@@ -1,4 +1,4 @@
-"""Check of a queue discipline on small clusters; run it over your own before you plug it in."""
+"""Check of a queue discipline on small clusters; run it on your own before you plug it in."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from mirage.trace.table import JobTable
 
 JOBS = 60
 _CROWD_S = (5, 100, 500)
-"""Jobs come within so many seconds: the fewer, the more of them meet."""
+"""Jobs arrive within this many seconds: the fewer, the more of them overlap."""
 
 
 def check_discipline(discipline: str | DisciplineSpec, seeds: int = 4) -> None:
-    """Play a discipline on every kind of cluster that it knows and judge its schedules.
+    """Run a discipline on every kind of cluster that it supports and check its schedules.
 
-    Every job runs, none early, beyond its limit, or on nodes that there are not (``check_schedule``). Played twice it
-    gives the same schedule, and so does a fork taken on the way.
+    Every job runs, none early, beyond its limit, or on missing nodes (``check_schedule``). A second run gives the same
+    schedule, and so does a fork taken on the way.
 
     Args:
         discipline: Its name or its specification.
-        seeds: How many workloads on each cluster.
+        seeds: Number of workloads on each cluster.
 
     Raises:
+        ContractBroken: The first violation found.
         ContractBroken: The first thing found.
     """
     spec = discipline_spec(discipline) if isinstance(discipline, str) else discipline
@@ -50,7 +51,7 @@ def _check(spec: DisciplineSpec, cluster: Cluster, jobs: Workload) -> None:
     check_schedule(schedule, cluster)
     for again, what in ((fork, "a fork"), (Simulation(cluster, jobs, spec), "a second run")):
         if again.run().segments.tobytes() != schedule.segments.tobytes():
-            raise ContractBroken(f"{what} gives another schedule; a discipline decides by what it is handed alone")
+            raise ContractBroken(f"{what} gives another schedule; a discipline must depend on its arguments alone")
 
 
 def _clusters(spec: DisciplineSpec) -> Iterator[tuple[str, Cluster]]:
@@ -71,7 +72,7 @@ def _clusters(spec: DisciplineSpec) -> Iterator[tuple[str, Cluster]]:
 
 
 def _jobs(cluster: Cluster, seed: int) -> Workload:
-    """Jobs that fit the cluster, crowded more or less; half of them end long before their limit."""
+    """Jobs that fit the cluster, of varying density; half end long before their limit."""
     random = np.random.default_rng(seed)
     nodes = random.integers(1, 3, JOBS, endpoint=True)
     limit_s = random.integers(1, 120, JOBS)

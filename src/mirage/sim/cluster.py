@@ -1,4 +1,4 @@
-"""A simulated cluster: groups of like nodes, partitions, limits, outages, reservations."""
+"""A simulated cluster: groups of equal nodes, partitions, limits, outages, reservations."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mirage.errors import ClusterError
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes that are alike.
+    """Equal nodes.
 
     Attributes:
-        name: What it is called in messages.
-        count: How many nodes.
+        name: Its name in messages.
+        count: Number of nodes.
         gpus: GPUs of each node.
         cpus: CPU cores of each node.
-        memory_mib: Memory of each node that jobs share; None where nothing is said: then nobody takes any of it.
+        memory_mib: Memory of each node that jobs share; None where it is unknown: then no job takes any of it.
     """
 
     name: str
@@ -37,10 +37,10 @@ class Partition:
         tier: ``PriorityTier``; jobs of a higher tier are considered first.
         job_factor: ``PriorityJobFactor``, any scale; divided by the largest of all partitions.
         max_limit_s: ``MaxTime``.
-        default_memory_mib: ``DefMemPerNode``: memory of a node of a job of which nothing is known, on nodes that jobs
-            share and that say theirs; where there is no default, it takes none.
-        default_memory_per_cpu_mib: ``DefMemPerCPU``, the same of each CPU.
-        default_memory_per_gpu_mib: ``DefMemPerGPU``, the same of each GPU.
+        default_memory_mib: ``DefMemPerNode``: memory per node of a job whose memory is unknown, on shared nodes of
+            known memory; without a default, the job takes none.
+        default_memory_per_cpu_mib: ``DefMemPerCPU``, likewise per CPU.
+        default_memory_per_gpu_mib: ``DefMemPerGPU``, likewise per GPU.
     """
 
     name: str
@@ -54,31 +54,33 @@ class Partition:
 
 
 LIMITED_PER = ("user", "account", "all")
-"""Whom a limit counts: every user alone, every account alone, everybody together."""
+"""What a limit counts together: the jobs of each user, of each account, or all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit on what runs, or gathers age, at once: a job that would exceed it waits, and others pass it.
+    """A limit on what runs, or gains age, at once.
+
+    A job that would exceed it waits, and others pass it.
 
     Slurm's ``MaxJobsPU`` and ``MaxTRESPU`` of a QOS are limits per user, ``MaxJobsPA`` and ``MaxTRESPA`` per account,
     ``GrpJobs`` and ``GrpTRES`` of all together (sacctmgr(1)); a QOS of a partition limits the jobs of that partition.
-    ``MaxJobsAccruePU``, ``MaxJobsAccruePA`` and ``GrpJobsAccrue`` say how many waiting jobs gather age. Those of
-    associations (``MaxJobsAccrue``, ``GrpJobsAccrue``) count jobs of the users and accounts that they name.
+    ``MaxJobsAccruePU``, ``MaxJobsAccruePA`` and ``GrpJobsAccrue`` limit the number of waiting jobs that gain age. Those
+    of associations (``MaxJobsAccrue``, ``GrpJobsAccrue``) count jobs of the users and accounts that they name.
 
     Attributes:
-        per: Whose jobs are counted together: ``user``, ``account`` or ``all``.
+        per: Which jobs are counted together: per ``user``, per ``account`` or ``all``.
         jobs: Jobs that may run at once; None for any number.
         nodes: Nodes that they may hold at once.
         gpus: GPUs that they may hold at once; a job that takes whole nodes counts with the most GPUs that any node
             of its partition has.
-        qos: Names of the QOS whose jobs it counts and stops, ``""`` for jobs of none; empty for all jobs.
-        partitions: The same of partitions.
-        ageing: Waiting jobs that may gather age at once, those first that were submitted first; the others have none
-            until a place falls free. Of several limits that count a job the first decides, as in Slurm. Known to
-            the discipline ``slurm`` alone.
-        users: Names of the users whose jobs it counts; empty for all. Only where it is of jobs that gather age.
-        accounts: The same of accounts.
+        qos: Names of the QOS of the jobs that it counts and stops, ``""`` for jobs of none; empty for all jobs.
+        partitions: Names of their partitions; empty for all jobs.
+        ageing: Waiting jobs that may gain age at once, in the order of submission; the others gain none until one of
+            these leaves. Of several limits that count a job the first decides, as in Slurm. Only the discipline
+            ``slurm`` applies it.
+        users: Names of the users whose jobs it counts; empty for all. Only for limits on jobs that gain age.
+        accounts: Names of the accounts, likewise.
     """
 
     per: str = "user"
@@ -98,11 +100,11 @@ class Limit:
         if not most or min(most) < 0:
             raise ClusterError(f"a limit needs jobs, nodes, gpus or ageing of 0 or more, got {self}")
         if self.of_association and (self.jobs, self.nodes, self.gpus) != (None, None, None):
-            raise ClusterError(f"a limit that names users or accounts is of ageing alone, got {self}")
+            raise ClusterError(f"a limit that names users or accounts may only limit ageing, got {self}")
 
     @property
     def of_association(self) -> bool:
-        """Whether it names the users or accounts whose jobs it counts."""
+        """Whether it names the users or accounts of the jobs it counts."""
         return bool(self.users or self.accounts)
 
     def __str__(self) -> str:
@@ -123,7 +125,7 @@ def _some(names: tuple[str, ...]) -> str:
 class CapacityChange:
     """A change of capacity: from ``time_s`` on a group has ``nodes`` more, or fewer.
 
-    Where it has fewer, nodes in use leave as they fall free.
+    Where it has fewer, nodes in use leave as they become free.
     """
 
     time_s: int
@@ -132,10 +134,10 @@ class CapacityChange:
 
 
 class Moment(NamedTuple):
-    """A moment at which a group gets nodes or loses some.
+    """A time at which a group gains or loses nodes.
 
     Attributes:
-        reservation: The place of the reservation that begins or ends, None for a change.
+        reservation: Index of the reservation that begins or ends, None for a change.
     """
 
     time_s: int
@@ -146,17 +148,17 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A reservation: nodes that jobs of the queue may not use for a while, known beforehand; maintenance is one.
+    """A reservation: nodes that queued jobs may not use for a while, announced beforehand.
 
-    Plans know of it: no job starts whose limit reaches into it, unless enough nodes are left beside it. A job that runs
-    when it begins, because it was announced late, keeps its nodes until it ends.
+    Maintenance is an example. Plans respect it: no job starts whose limit reaches into it, unless enough nodes are left
+    outside it. A job that runs when it begins, because it was announced late, keeps its nodes until it ends.
 
     Attributes:
         start_s: When it begins.
-        end_s: When its nodes come back.
-        group: The node group they are of.
-        nodes: How many.
-        announced_s: When it was made: nobody knows of it before. None for one that has always been known.
+        end_s: When its nodes return.
+        group: Its node group.
+        nodes: Number of nodes.
+        announced_s: When it was made; it is unknown before. None for one that has always been known.
     """
 
     start_s: int
@@ -173,14 +175,14 @@ class Cluster:
     Attributes:
         groups: The node groups.
         partitions: The first is the default one.
-        shared_nodes: Whether jobs share nodes and are placed GPU by GPU, core by core and by their memory; otherwise
-            every job takes whole nodes.
+        shared_nodes: Whether jobs share nodes and are placed by GPUs, cores and memory; otherwise every job takes whole
+            nodes.
         qos_factors: QOS name → factor, any scale; divided by the largest.
-        qos_preempts: QOS name → names of those whose running jobs it may displace, where it needs their nodes; known to
-            the discipline ``slurm`` alone.
-        limits: Limits on what users, accounts or everybody may run at once; all of them hold.
-        changes: Nodes that come and go, to everybody's surprise.
-        reservations: Nodes out of use for a while, as announced; known to the disciplines that plan by limits.
+        qos_preempts: QOS name → names of those whose running jobs it may preempt, where it needs their nodes; only the
+            discipline ``slurm`` applies it.
+        limits: Limits on what users, accounts or all together may run at once; all of them apply.
+        changes: Nodes that come and go without an announcement.
+        reservations: Announced times without some nodes; respected by the disciplines that plan by limits.
     """
 
     groups: tuple[NodeGroup, ...]
@@ -229,7 +231,7 @@ class Cluster:
                     raise ClusterError(f"no {kind} {name!r} to limit; there are {sorted(known)}")
 
     def absences(self) -> tuple[CapacityChange | Reservation, ...]:
-        """All that changes how many nodes there are."""
+        """All changes of the number of nodes: capacity changes and reservations."""
         return *self.changes, *self.reservations
 
     def _check_levels(self, group: NodeGroup) -> None:
@@ -246,9 +248,9 @@ class Cluster:
                 )
 
     def moments(self) -> list[Moment]:
-        """Changes, and the begins and ends of reservations, in the order in which they happen.
+        """Changes, and begins and ends of reservations, in order of time.
 
-        Within one second reservations end, then changes come in the order given, then reservations begin.
+        Within one second reservations end, then changes apply in the order given, then reservations begin.
         """
         found = [Moment(c.time_s, c.group, c.nodes) for c in self.changes]
         for k, r in enumerate(self.reservations):
@@ -257,35 +259,35 @@ class Cluster:
 
     @classmethod
     def pool(cls, nodes: int) -> Self:
-        """Nodes (or processors) that are all alike and given out whole."""
+        """A cluster of equal nodes (or processors) that are allocated whole."""
         return cls((NodeGroup("node", nodes),))
 
     @classmethod
     def gpu(cls, nodes: int, gpus_per_node: int, cpus_per_node: int = 64) -> Self:
-        """Nodes shared GPU by GPU."""
+        """A cluster of nodes with GPUs that are allocated one by one."""
         return cls((NodeGroup("gpu", nodes, gpus_per_node, cpus_per_node),), shared_nodes=True)
 
     @property
     def nodes(self) -> int:
-        """How many nodes there are to begin with."""
+        """Number of nodes at the beginning."""
         return sum(g.count for g in self.groups)
 
     def groups_of(self, partition: Partition) -> tuple[NodeGroup, ...]:
-        """The node groups a partition covers."""
+        """The node groups of a partition."""
         return tuple(g for g in self.groups if not partition.groups or g.name in partition.groups)
 
     @property
     def counts_memory(self) -> bool:
-        """Whether jobs take memory: they share nodes, and of some it is said how much they have."""
+        """Whether jobs take memory: they share nodes, and the memory of some nodes is known."""
         return self.shared_nodes and any(g.memory_mib is not None for g in self.groups)
 
     def of_node(self, partition: Partition) -> tuple[int, int]:
-        """The most GPUs and the most CPUs that a node of a partition has: what a node taken whole counts with."""
+        """Most GPUs and most CPUs of a node in a partition, which a whole node counts as."""
         groups = self.groups_of(partition)
         return max((g.gpus for g in groups), default=0), max((g.cpus for g in groups), default=0)
 
     def bins(self) -> list[tuple[NodeGroup, int]]:
-        """Bins of the simulator: (group, nodes); one a group, or one a node that jobs share."""
+        """Bins of the simulator: (group, nodes); one per group, or one per node that jobs share."""
         if not self.shared_nodes:
             return [(g, g.count) for g in self.groups]
         return [(g, 1) for g in self.groups for _ in range(g.count)]
@@ -299,7 +301,7 @@ def _check_names(what: str, names: list[str]) -> None:
 def _check_reservation(reservation: Reservation) -> None:
     start_s, end_s, announced_s = reservation.start_s, reservation.end_s, reservation.announced_s
     if reservation.nodes < 1:
-        problem = f"reserves {reservation.nodes} nodes; name one at least"
+        problem = f"reserves {reservation.nodes} nodes; reserve at least one"
     elif end_s <= start_s:
         problem = f"lasts from second {start_s} to {end_s}; it must end after it begins"
     elif announced_s is not None and announced_s > start_s:

@@ -1,1 +1,1 @@
-"""What is the real cluster doing? Slurm's commands, run and read here only."""
+"""The real cluster: the only package that runs Slurm's commands and reads their output."""

@@ -1,10 +1,10 @@
-"""The seam between Mirage and a cluster: submit, observe, cancel, and a few changes.
+"""The interface between Mirage and a cluster: submit, observe, cancel, and a few changes.
 
-``mirage.slurm.client.SlurmClient`` runs Slurm's commands (``mirage.slurm.queue_source`` lets it look through scontrol
-or slurmrestd instead of squeue), and ``mirage.lab`` holds a simulated Slurm. Every method may raise:
+``mirage.slurm.client.SlurmClient`` runs Slurm's commands (``mirage.slurm.queue_source`` makes it read the queue with
+scontrol or slurmrestd instead of squeue), and ``mirage.lab`` holds a simulated Slurm. Every method may raise:
 
-- ``SlurmUnreachable``: nothing is known about whether it happened; try again later;
-- ``SlurmRefused``: Slurm answered, and said no; its words are in the message.
+- ``SlurmUnreachable``: it is unknown whether the request took effect; try again later;
+- ``SlurmRefused``: Slurm answered with a refusal; its text is in the message.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from mirage.slurm.values import AccountedJob, Machine, Queue, Submission
 
 
 class Backend(Protocol):
-    """A cluster under Slurm, or what behaves like one."""
+    """A cluster under Slurm, or a stand-in for one."""
 
     @property
     def user(self) -> str:
-        """Whose the jobs are that are submitted here, as the queue names them."""
+        """The user of the jobs submitted here, as named in the queue."""
         ...
 
     def submit(self, submission: Submission) -> int:
-        """Submit a job; its id."""
+        """Submit a job and return its id."""
         ...
 
     def observe(self) -> Queue:
-        """Every job the controller knows, those that ended lately among them. One client command."""
+        """Every job the controller knows, including those that ended lately; one client command."""
         ...
 
     def probe(self) -> None:
-        """Get an answer from the controller, at the least cost to it; a refusal is one."""
+        """Get an answer from the controller at the least cost to it; a refusal is an answer."""
         ...
 
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
-        """Jobs that were alive at or after ``since_s``; empty where the site keeps no accounts.
+        """Jobs alive at or after ``since_s``; empty where the site has no accounting.
 
         It costs one client command.
         """
@@ -51,21 +51,21 @@ class Backend(Protocol):
         ...
 
     def cancel(self, job: int | Sequence[int], *, only_pending: bool = False) -> None:
-        """End a job wherever it stands, or several; one that has ended already is no error.
+        """End a job, or several, in any state; a job that has already ended is no error.
 
-        One client command. A refusal says that at least one of them was not cancelled.
+        One client command. A refusal means that at least one of them was not cancelled.
 
         Args:
-            only_pending: Leave it alone where it does not wait any more, as ``scancel --state=PENDING`` does. Nobody
-                tells which it was: the next look at the queue does.
+            only_pending: Leave a job alone that no longer waits, as ``scancel --state=PENDING`` does. The call does not
+                report which happened; the next snapshot of the queue does.
         """
         ...
 
     def signal(self, job: int | Sequence[int], name: str) -> None:
-        """Send a signal (``USR2``) to the batch script and to all steps of a job that runs, or of several.
+        """Send a signal (``USR2``) to the batch script and all steps of one or more running jobs.
 
-        One client command. A job that has ended, or waits, is no error. A refusal says that at least one of the others
-        has not been signalled.
+        One client command. A job that has ended, or waits, is no error. A refusal means that at least one of the others
+        was not signalled.
         """
         ...
 
@@ -74,16 +74,16 @@ class Backend(Protocol):
 
         For example ``{"Dependency": "", "TimeLimit": "30"}``.
 
-        One client command. A refusal says that at least one of them was not changed.
+        One client command. A refusal means that at least one of them was not changed.
         """
         ...
 
     def release(self, job: int) -> None:
-        """Let a held job compete again, as ``scontrol release`` does."""
+        """Release a held job, as ``scontrol release`` does."""
         ...
 
     def requeue(self, job: int, *, hold: bool = False) -> None:
-        """Put a running job back into the queue."""
+        """Requeue a running job, held if ``hold``."""
         ...
 
     def move_nodes(self, partition: str, nodes: tuple[str, ...]) -> None:
@@ -95,10 +95,10 @@ class Backend(Protocol):
 
 
 def cluster_of(options: Mapping[str, str]) -> str:
-    """The cluster that answers: its name, its first controller and that one's port.
+    """Identity of the cluster: its name, its first controller and the controller's port.
 
     Args:
-        options: As ``Backend.configuration`` gives them.
+        options: As returned by ``Backend.configuration``.
     """
     host = options.get("slurmctldhost[0]") or options.get("slurmctldhost") or options.get("controlmachine", "")
     host = host.partition("(")[0]

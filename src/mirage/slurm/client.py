@@ -28,16 +28,16 @@ _UNANSWERED = re.compile(
     r"|resource temporarily unavailable|munge",
     re.IGNORECASE,
 )
-"""What Slurm's commands write when they had no answer, from the messages of slurm_errno and of the clients."""
+"""What Slurm's commands print without an answer, from slurm_errno and the sources of the clients."""
 
 _NEVER_SENT = re.compile(r"unable to contact slurm controller \(connect failure\)", re.IGNORECASE)
-"""sbatch wrote nothing to the controller, and so submitted nothing: it gives up after a MessageTimeout of trying."""
+"""sbatch sent nothing to the controller and so submitted nothing; it gives up after one MessageTimeout."""
 
 _QOS_COLUMNS = (
     "Name", "Priority", "Preempt", "GrpJobs", "GrpTRES", "GrpJobsAccrue", "MaxJobsPU", "MaxTRESPU", "MaxJobsAccruePU",
     "MaxJobsPA", "MaxTRESPA", "MaxJobsAccruePA",
 )  # fmt: skip
-"""Columns of QOS: unasked, sacctmgr leaves those out that tell how many jobs gather age (22.05.8)."""
+"""Columns of QOS: by default sacctmgr omits those on the number of jobs that gain age (22.05.8)."""
 
 _ASSOCIATION_COLUMNS = ("Cluster", "Account", "ParentName", "User", "Partition", "GrpJobsAccrue", "MaxJobsAccrue")
 
@@ -45,22 +45,22 @@ _ACCRUAL = (
     ("qos", ("Name",), ("GrpJobsAccrue", "MaxJobsAccruePA", "MaxJobsAccruePU")),
     ("assoc", ("Account", "User"), ("GrpJobsAccrue", "MaxJobsAccrue")),
 )
-"""Where sacctmgr shows limits on jobs that gather age: what, the columns that name it, those of the limits."""
+"""Where sacctmgr shows limits on jobs that gain age: entity, the columns that name it, those of the limits."""
 
 GONE = re.compile(r"invalid job id|already (completing or )?completed|job/step already|not running", re.IGNORECASE)
 
 
 class SlurmClient:
-    """A cluster behind Slurm's commands: sbatch, squeue, sacct, scancel, scontrol, sinfo.
+    """A cluster accessed by Slurm's commands: sbatch, squeue, sacct, scancel, scontrol, sinfo.
 
     Args:
         runner: Runs the commands.
-        clock: The cluster's time, for what squeue showed.
-        everybody: Whether to ask accounting for all users' jobs; sites may show only one's own.
-        user: Whose jobs are submitted here; by default those of the user of this process.
+        clock: The cluster's time, for snapshots of the queue.
+        everybody: Whether to query accounting for all users' jobs; sites may show only a user's own.
+        user: User of the jobs submitted here; by default the user of this process.
 
     Attributes:
-        remarks: What sbatch wrote beside the number of the job last submitted: warnings, words of the site.
+        remarks: What sbatch printed besides the id of the job last submitted: warnings, messages of the site.
         one_job: The query of a single job, for a probe.
     """
 
@@ -83,7 +83,7 @@ class SlurmClient:
 
     @property
     def user(self) -> str:
-        """Whose jobs are submitted here."""
+        """User of the jobs submitted here."""
         return self._user
 
     def submit(self, submission: Submission) -> int:
@@ -94,17 +94,17 @@ class SlurmClient:
         answer = done.stdout.strip().splitlines()
         number = answer[-1].partition(";")[0] if answer else ""
         if not number.isdecimal():
-            raise SlurmUnreachable(f"sbatch answered {shown(done.stdout.strip())}, which is no job number", done.stderr)
+            raise SlurmUnreachable(f"sbatch answered {shown(done.stdout.strip())}, which is not a job id", done.stderr)
         return int(number)
 
     def test(self, submission: Submission) -> str:
-        """What ``sbatch --test-only`` says of a job; it submits nothing."""
+        """What ``sbatch --test-only`` prints about a job; it submits nothing."""
         done = self._sbatch(submission, "--test-only")
         self._checked(done, "sbatch")
         return done.stderr.strip()
 
     def observe(self) -> Queue:
-        """One squeue."""
+        """The snapshot of the queue from one squeue."""
         mark = secrets.token_hex(4)
         done = self._run(squeue_text.command(mark))
         jobs, skipped = squeue_text.read_queue(done.stdout, mark)
@@ -114,9 +114,9 @@ class SlurmClient:
         return Queue(int(self.clock()) if self.clock is not None else 0, jobs)
 
     def probe(self) -> None:
-        """``scontrol ping``, which a dead slurmctld ends at once, then a query of one job.
+        """``scontrol ping``, which fails at once for a dead slurmctld, then a query of one job.
 
-        A controller in standby answers the first, but not the second. The job need not exist.
+        A standby controller answers the first, but not the second. The job need not exist.
         """
         done = self.runner.run(["scontrol", "ping"])
         check_configured(done, "scontrol ping")
@@ -125,10 +125,10 @@ class SlurmClient:
         self._run(self.one_job)
 
     def observe_jobs(self, numbers: Sequence[int]) -> tuple[QueuedJob, ...]:
-        """Some of this user's jobs; without those that the controller does not know.
+        """Some of this user's jobs, by id; without those that the controller does not know.
 
-        One squeue, for which slurmctld looks up one job, or goes through the jobs of one user where there are several
-        numbers; for the whole queue it packs every job of the cluster.
+        One squeue, for which slurmctld looks up one job, or goes through the jobs of one user for several ids; for the
+        whole queue it would pack every job of the cluster.
         """
         if not numbers:
             return ()
@@ -144,7 +144,7 @@ class SlurmClient:
         return tuple(job for job in jobs if job.user == self.user and job.id in numbers)
 
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
-        """One sacct; no jobs where the site keeps no accounts."""
+        """The jobs of one sacct; none where the site has no accounting."""
         mark = secrets.token_hex(4)
         done = self.runner.run(sacct_text.command(since_s, self.everybody, self._accounting_fields, mark))
         if done.status and "Invalid field" in done.stderr and len(self._accounting_fields) > len(sacct_text.FIELDS):
@@ -158,12 +158,12 @@ class SlurmClient:
         return jobs
 
     def history(self, from_s: int, until_s: int) -> str:
-        """Text of one sacct: everybody's jobs that were in the queue or ran within a stretch of time.
+        """Text of one sacct: all users' jobs that were in the queue or ran within a period.
 
         Its columns are ``mirage.slurm.text.sacct.HISTORY_FIELDS``, times are seconds since 1970.
 
         Raises:
-            SlurmRefused: The site keeps no accounts, or will not tell.
+            SlurmRefused: The site has no accounting, or does not show it.
         """
         return self._run(sacct_text.history_command(from_s, until_s)).stdout
 
@@ -171,35 +171,35 @@ class SlurmClient:
         """Text of ``sacctmgr -P show qos``: priorities, preemption, limits.
 
         Raises:
-            SlurmRefused: The site keeps no accounts, or will not tell.
+            SlurmRefused: The site has no accounting, or does not show it.
         """
         return self._run(["sacctmgr", "--parsable2", "show", "qos", f"format={','.join(_QOS_COLUMNS)}"]).stdout
 
     def default_qos(self) -> str:
-        """The QOS of this user's jobs that name none; empty where accounting has no word of it.
+        """The QOS of this user's jobs that name none; empty where accounting has no default.
 
         Raises:
-            SlurmRefused: The site keeps no accounts, or will not tell.
+            SlurmRefused: The site has no accounting, or does not show it.
         """
         words = ["sacctmgr", "--parsable2", "--noheader", "show", "assoc", f"user={self.user}", "format=DefaultQOS"]
         return next(filter(None, self._run(words).stdout.splitlines()), "")
 
     def associations(self, cluster: str) -> str:
-        """Text of ``sacctmgr -P show assoc``: accounts and their users, with limits on jobs that gather age.
+        """Text of ``sacctmgr -P show assoc``: accounts, users, limits on jobs that gain age.
 
         Args:
-            cluster: Its name (``ClusterName``): the database may be that of several.
+            cluster: Its name (``ClusterName``): the database may hold several clusters.
 
         Raises:
-            SlurmRefused: The site keeps no accounts, or will not tell.
+            SlurmRefused: The site has no accounting, or does not show it.
         """
         words = [f"cluster={cluster}", f"format={','.join(_ASSOCIATION_COLUMNS)}"]
         return self._run(["sacctmgr", "--parsable2", "show", "assoc", *words]).stdout
 
     def accrual_limits(self) -> tuple[str, ...] | None:
-        """Limits on how many jobs gather age at once, as ``qos low MaxJobsAccruePU=2``; None where nobody tells.
+        """Limits on the number of jobs that gain age, such as ``qos low MaxJobsAccruePU=2``.
 
-        Of QOS and associations, as far as this user is shown them.
+        Limits of QOS and associations, as far as this user is shown them; None where sacctmgr does not answer.
         """
         found: list[str] = []
         for what, named, fields in _ACCRUAL:
@@ -220,7 +220,10 @@ class SlurmClient:
         return tuple(found)
 
     def accounts_are_private(self) -> bool | None:
-        """Whether accounting shows each user their own jobs alone (slurmdbd's ``PrivateData``); None: not told."""
+        """Whether accounting shows each user only their own jobs; None where it is unknown.
+
+        slurmdbd's ``PrivateData`` decides.
+        """
         try:
             done = self.runner.run(["sacctmgr", "--noheader", "show", "configuration"])
         except SlurmUnreachable:
@@ -230,24 +233,24 @@ class SlurmClient:
         return None if done.status or private is None else bool({"jobs", "all"} & private)
 
     def machine(self) -> Machine:
-        """One sinfo."""
+        """Nodes and partitions from one sinfo."""
         machine, skipped = machine_text.read_machine(self._run(machine_text.NODES_COMMAND).stdout)
         self._warn_once("sinfo", skipped)
         return machine
 
     def configuration(self) -> Mapping[str, str]:
-        """``scontrol show config``."""
+        """The options of ``scontrol show config``."""
         return machine_text.read_config(self._run(machine_text.CONFIG_COMMAND).stdout)
 
     def cancel(self, job: int | Sequence[int], *, only_pending: bool = False) -> None:
-        """``scancel``."""
+        """Cancel jobs with one ``scancel``."""
         jobs = [str(job)] if isinstance(job, int) else map(str, job)
         self._on_job(["scancel", *(["--state=PENDING"] if only_pending else []), *jobs])
 
     def signal(self, job: int | Sequence[int], name: str) -> None:
         """``scancel --signal --full``: to the batch script, its children and all steps.
 
-        Without ``--state=RUNNING`` a job that was just requeued keeps scancel busy for 95 s (22.05.8).
+        Without ``--state=RUNNING`` a job that was just requeued makes scancel retry for 95 s (22.05.8).
         """
         jobs = [str(job)] if isinstance(job, int) else map(str, job)
         self._on_job(["scancel", f"--signal={name}", "--full", "--state=RUNNING", *jobs])
@@ -278,7 +281,7 @@ class SlurmClient:
         )
 
     def _warn_once(self, command: str, skipped: Skipped) -> None:
-        """Log what a command printed and nobody could read, the first time it happens."""
+        """Log the records of a command that could not be read, only the first time."""
         if skipped.count and command not in self._warned:
             self._warned.add(command)
             log.warning(f"records of {command} skipped", extra={"count": skipped.count, "detail": skipped.first})
@@ -296,7 +299,7 @@ class SlurmClient:
         return done
 
     def _checked(self, done: Completed, what: str) -> None:
-        """Raise what a failed command means."""
+        """Raise the error that a failed command means."""
         if done.status == 0:
             return
         if done.status < 0:
@@ -310,7 +313,7 @@ class SlurmClient:
 
 
 def user_of_process() -> str:
-    """The name of the user of this process; the number where there is no name."""
+    """The name of the user of this process; the number where it has no name."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

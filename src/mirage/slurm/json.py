@@ -1,7 +1,7 @@
-"""Slurm's JSON, of ``--json`` and of slurmrestd: a reader for each shape of a value.
+"""Slurm's JSON, of ``--json`` and of slurmrestd: a reader for each form of a value.
 
 Up to 22.05 numbers are plain, or null, and states are words; later a number is ``{"set", "infinite", "number"}`` and a
-state a list of words, the base state first and its flags after it.
+state a list of words: the base state, then its flags.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Read = TypeVar("Read")
 
 
 def words(value: Any) -> list[str]:
-    """A word, or words, as a list."""
+    """A word or a list of words, as a list."""
     listed = value if isinstance(value, list) else [value]
     return [valid_unicode(word) for word in listed if isinstance(word, str)]
 
 
 def group(value: Any) -> Record:
-    """A group of values; an empty one where there is something else."""
+    """A group of values; an empty one for anything else."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -42,7 +42,7 @@ def text(value: Any) -> str:
 
 
 def job_name(value: Any) -> str:
-    """A job's name word for word: people call jobs ``none``, too, and end names in a blank."""
+    """A job's name, unchanged: users also call jobs ``none``, and end names in a space."""
     return valid_unicode(value) if isinstance(value, str) else ""
 
 
@@ -180,12 +180,12 @@ def exit_of(value: Any) -> tuple[int, int]:
 
 
 def records(listed: Any, read: Callable[[Record], Read], key: str) -> tuple[tuple[Read, ...], Skipped]:
-    """The records of a list, and how many of its elements are none.
+    """The records of a list, and a count of the elements that are not records.
 
     Args:
         listed: The list.
         read: Reads a record.
-        key: What every record has: a positive number or a name.
+        key: A field of every record: a positive number or a name.
     """
     found, skipped = [], Skipped()
     for record in listed if isinstance(listed, list) else [listed] if listed is not None else []:

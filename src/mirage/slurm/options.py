@@ -1,7 +1,7 @@
 """Options of sbatch as data, from its command line and from ``SBATCH_…`` variables.
 
-From sbatch(1) of Slurm 21.08 to 25.11; an option that the site's own sbatch does not know is refused by that one, in
-its words.
+From sbatch(1) of Slurm 21.08 to 25.11; the site's own sbatch refuses an option that it does not know, with its own
+message.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Value(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of sbatch: its long name without dashes, its letter if it has one."""
+    """An option of sbatch: its long name without dashes, and its letter if it has one."""
 
     name: str
     letter: str = ""
@@ -82,25 +82,25 @@ VARIABLES: dict[str, str] = {
         for name, _, option in (word.partition(":") for word in _VARIABLES.split())
     },
 }
-"""Variable that sbatch reads → the option that it stands for."""
+"""Variable that sbatch reads → its option."""
 
 Chosen = dict[str, str | None]
 """Long name → value, None for a flag."""
 
 
 def parse_sbatch(argv: Sequence[str]) -> tuple[Chosen, str | None, tuple[str, ...]]:
-    """Read a command line as sbatch does.
+    """Parse a command line as sbatch does.
 
-    Options end at the first word that is none, which is the script.
+    Options end at the first word that is not one, which is the script.
 
     Args:
         argv: The words after ``sbatch``.
 
     Returns:
-        Options, the later of two the one that counts; the script, None where there is none; its arguments.
+        Options, the last one of a name; the script, None where there is none; its arguments.
 
     Raises:
-        ConfigurationError: An option that sbatch does not have, or one without its value.
+        ConfigurationError: An option that sbatch does not have, or one that lacks its value.
     """
     chosen: Chosen = {}
     words = list(argv)
@@ -116,12 +116,12 @@ def parse_sbatch(argv: Sequence[str]) -> tuple[Chosen, str | None, tuple[str, ..
 
 
 def one_option(words: Sequence[str]) -> tuple[Chosen, list[str]]:
-    """The first option of several, with its value, and the words behind it.
+    """The first of several options, with its value, and the words after it.
 
-    Letters that stand together (``-HQ``) are taken together.
+    Combined letters (``-HQ``) are taken together.
 
     Raises:
-        ConfigurationError: An option that sbatch does not have, or one without its value.
+        ConfigurationError: An option that sbatch does not have, or one that lacks its value.
     """
     chosen: Chosen = {}
     left = list(words)
@@ -130,7 +130,10 @@ def one_option(words: Sequence[str]) -> tuple[Chosen, list[str]]:
 
 
 def from_environment(environment: Mapping[str, str]) -> Chosen:
-    """The options in ``SBATCH_…`` variables, which count over those of the script and under those of the command."""
+    """The options in ``SBATCH_…`` variables.
+
+    They override those of the script; those of the command line override them.
+    """
     return {
         option: environment[variable] or None for variable, option in VARIABLES.items() if environment.get(variable)
     }
@@ -190,7 +193,7 @@ def _next(words: list[str], what: str) -> str:
 
 
 def _by_name(name: str) -> Option:
-    """An option by its name or an unambiguous beginning of it, as getopt_long reads them."""
+    """An option by its name or an unambiguous prefix of it, as getopt_long reads them."""
     if name in OPTIONS:
         return OPTIONS[name]
     begun = sorted(known for known in OPTIONS if known.startswith(name)) if name else []

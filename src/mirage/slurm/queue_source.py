@@ -1,6 +1,6 @@
-"""The source of the queue, as ``MIRAGE_QUEUE`` says: squeue, scontrol or slurmrestd.
+"""The source of the queue, from ``MIRAGE_QUEUE``: squeue, scontrol or slurmrestd.
 
-Whatever is looked at, jobs are submitted and changed by Slurm's commands: they take every option that a site knows.
+With any source, jobs are submitted and changed by Slurm's commands: they accept every option of the site.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ SOURCES = ("squeue", "scontrol", "http://HOST:PORT of slurmrestd")
 
 
 class ScontrolClient(SlurmClient):
-    """A cluster seen through ``scontrol show``, where squeue or sinfo is restricted."""
+    """A cluster observed with ``scontrol show``, where squeue or sinfo is restricted."""
 
     one_job = ("scontrol", "--oneliner", "show", "job", "1")
 
     def observe(self) -> Queue:
-        """``scontrol show job``."""
+        """The snapshot of the queue from ``scontrol show job``."""
         jobs = scontrol_text.read_jobs(self._run(scontrol_text.JOBS_COMMAND).stdout)
         return Queue(int(self.clock()) if self.clock is not None else 0, jobs)
 
     def observe_jobs(self, numbers: Sequence[int]) -> tuple[QueuedJob, ...]:
-        """One ``scontrol show job`` a number, for each of which slurmctld looks up one job."""
+        """One ``scontrol show job`` per id; for each slurmctld searches one job."""
         found: list[QueuedJob] = []
         for number in numbers:
             done = self.runner.run((*scontrol_text.JOBS_COMMAND, str(number)))
@@ -39,13 +39,13 @@ class ScontrolClient(SlurmClient):
         return tuple(job for job in found if job.user == self.user and job.id in numbers)
 
     def machine(self) -> Machine:
-        """``scontrol show node`` and ``scontrol show partition``."""
+        """Nodes and partitions, from ``scontrol show node`` and ``scontrol show partition``."""
         nodes = scontrol_text.read_nodes(self._run(scontrol_text.NODES_COMMAND).stdout)
         return Machine(nodes, machine_text.read_partitions(self._run(machine_text.PARTITIONS_COMMAND).stdout))
 
 
 def client_from(environment: Mapping[str, str], runner: Runner, clock: Callable[[], float]) -> SlurmClient:
-    """The client that ``MIRAGE_QUEUE`` asks for; squeue where it says nothing.
+    """The client for the source in ``MIRAGE_QUEUE``; squeue where it is not set.
 
     Raises:
         UnknownName: There is no such source.

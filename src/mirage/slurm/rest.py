@@ -1,6 +1,6 @@
 """Queue, accounting and nodes through slurmrestd, without Slurm's commands.
 
-Only for looking: jobs are submitted and changed by the commands, which take every option that a site knows.
+Read-only: jobs are submitted and changed by the commands, which accept every option of the site.
 
     views = RestViews("http://127.0.0.1:6820", user="ada", token=os.environ["SLURM_JWT"], clock=time.time)
     queue = views.observe()
@@ -28,7 +28,7 @@ log = logging.getLogger("mirage.slurm")
 
 TIMEOUT_S = 60.0
 TOKEN_S = 86_400
-"""How long a token is good that is made here."""
+"""Lifetime of a token that is made here."""
 
 _T = TypeVar("_T")
 
@@ -36,18 +36,18 @@ _VERSIONED = re.compile(r"/slurm/v(\d{1,9})\.(\d{1,9})\.(\d{1,9})/jobs/?$", re.A
 
 
 class TokenRefused(SlurmRefused):
-    """A token that is not, or no longer, good."""
+    """A token that is not valid, or no longer."""
 
 
 class RestViews:
-    """A cluster behind slurmrestd, to look at.
+    """Read-only access to a cluster through slurmrestd.
 
     Args:
         url: Where it listens, without a path.
-        user: Whose token it is.
+        user: User of the token.
         token: A JSON web token, from ``scontrol token``.
-        clock: The cluster's time, for what was seen.
-        timeout_s: No answer is waited for longer.
+        clock: The cluster's time, for snapshots.
+        timeout_s: Longest wait for an answer.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class RestViews:
         self._version = ""
 
     def observe(self) -> Queue:
-        """Every job the controller knows, those that ended lately among them."""
+        """Every job the controller knows, including those that ended lately."""
         jobs = self._read("slurm", "jobs", json_values.queued_job, "job_id")
         return Queue(int(self.clock()), jobs)
 
@@ -78,14 +78,14 @@ class RestViews:
             pings = self._get("slurm", "ping").get("pings")
         except TokenRefused:
             raise
-        except SlurmRefused as error:  # slurmrestd answers, with a 500 where it finds no controller (22.05.8)
-            raise SlurmUnreachable("slurmrestd answered no ping", str(error)) from error
+        except SlurmRefused as error:  # slurmrestd answers with a 500 where it finds no controller (22.05.8)
+            raise SlurmUnreachable("slurmrestd answered the ping with an error", str(error)) from error
         found = [one for one in (pings if isinstance(pings, list) else []) if isinstance(one, Mapping)]
         if not any("UP" in (one.get("ping"), one.get("pinged")) for one in found):
             raise SlurmUnreachable(f"{self.url} found no controller that is up", shown(pings))
 
     def job(self, number: int) -> tuple[QueuedJob, ...]:
-        """The job of a number; none where the controller does not know it."""
+        """The job with an id; none where the controller does not know it."""
         try:
             return self._read("slurm", f"job/{number}", json_values.queued_job, "job_id", "jobs")
         except SlurmRefused as error:
@@ -104,7 +104,7 @@ class RestViews:
         return Machine(nodes, partitions)
 
     def version(self) -> str:
-        """The newest version of the interface that is served, ``v0.0.38``."""
+        """The newest version of the interface that is served, such as ``v0.0.38``."""
         if not self._version:
             paths = self._ask("/openapi/v3").get("paths")
             found = [_VERSIONED.search(path) for path in (paths if isinstance(paths, dict) else {})]
@@ -126,7 +126,7 @@ class RestViews:
     ) -> tuple[json_values.Read, ...]:
         """The records of an answer; those that cannot be read are logged.
 
-        Where nothing else came, the answer cannot be read.
+        It raises where no record can be read.
         """
         listed = self._get(part, what).get(listed_as or what.partition("?")[0])
         found, skipped = json_values.records(listed, read, key)
@@ -147,7 +147,7 @@ class RestViews:
         except urllib.error.HTTPError as error:
             said = error.read().decode(errors="replace")[:500]
             if error.code in (401, 403):
-                hint = "is the token still good? `scontrol token` makes one"
+                hint = "is the token still valid? `scontrol token` makes one"
                 raise TokenRefused(f"slurmrestd answered {error.code} to {path}; {hint}", said) from error
             kind = SlurmUnreachable if error.code >= 500 and "errors" not in said else SlurmRefused
             raise kind(f"slurmrestd answered {error.code} to {path}", said) from error
@@ -156,28 +156,28 @@ class RestViews:
         try:
             found = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise SlurmUnreachable(f"{self.url}{path} answered no JSON", str(error)) from error
+            raise SlurmUnreachable(f"{self.url}{path} did not answer with JSON", str(error)) from error
         if not isinstance(found, dict):
-            raise SlurmUnreachable(f"{self.url}{path} answered a {type(found).__name__}, not an object")
+            raise SlurmUnreachable(f"{self.url}{path} answered with a {type(found).__name__}, not an object")
         return found
 
 
 def _words(error: Any) -> str:
-    """An error of slurmrestd in words, whichever of its fields has them."""
+    """The text of an error of slurmrestd, from those of its fields that have any."""
     if not isinstance(error, Mapping):
         return str(error)
     return " ".join(str(error[key]) for key in ("description", "error", "source") if error.get(key))
 
 
 class RestClient(SlurmClient):
-    """A cluster seen through slurmrestd and changed by Slurm's commands.
+    """A cluster observed through slurmrestd and changed by Slurm's commands.
 
     Args:
         url: Where slurmrestd listens.
         runner: Runs the commands.
         clock: The cluster's time.
-        user: Whose token it is.
-        token: The first token; a new one is made by ``scontrol token`` where it is empty, and whenever one has run out.
+        user: User of the token.
+        token: The first token; ``scontrol token`` makes one where it is empty, and a new one after it has expired.
     """
 
     def __init__(self, url: str, runner: Runner, *, clock: Callable[[], float], user: str, token: str = "") -> None:
@@ -189,7 +189,7 @@ class RestClient(SlurmClient):
         return self._looked(RestViews.observe)
 
     def observe_jobs(self, numbers: Sequence[int]) -> tuple[QueuedJob, ...]:
-        """Some of this user's jobs, one request a number; without those that the controller does not know."""
+        """Some of this user's jobs, one request per id; without those unknown to the controller."""
         found: list[QueuedJob] = []
         for number in numbers:
             found += self._looked(partial(RestViews.job, number=number))
@@ -204,16 +204,16 @@ class RestClient(SlurmClient):
         self._looked(RestViews.ping)
 
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
-        """Jobs alive at or after a time; asked of sacct where slurmrestd serves no accounts."""
+        """Jobs alive at or after a time; from sacct where slurmrestd serves no accounting."""
         try:
             return self._looked(lambda views: views.accounting(since_s))
         except SlurmRefused:
             return super().accounting(since_s)
 
     def _looked(self, look: Callable[[RestViews], _T]) -> _T:
-        """One look, with a new token where the old one has run out."""
+        """One query, with a new token where the old one has expired."""
         if self._views.token:
-            with suppress(TokenRefused):  # it has run out: another is asked for
+            with suppress(TokenRefused):  # it has expired: make another
                 return look(self._views)
         self._views.token = self._new_token()
         return look(self._views)
@@ -223,6 +223,6 @@ class RestClient(SlurmClient):
         name, _, token = said.partition("=")
         if name != "SLURM_JWT" or not token:
             raise SlurmRefused(
-                f"scontrol token answered {shown(said)}, which is no token; does this cluster use auth/jwt?"
+                f"scontrol token answered {shown(said)}, which is not a token; does this cluster use auth/jwt?"
             )
         return token

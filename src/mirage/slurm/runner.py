@@ -1,4 +1,4 @@
-"""The runner of Slurm's commands, the one place where they are run."""
+"""The runner of Slurm's commands; no other module runs them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from mirage.errors import SlurmNotAsked, SlurmRefused, SlurmUnreachable
 from mirage.process import die_with_me
 
 TIMEOUT_S = 60.0
-"""slurmctld answers within its MessageTimeout (10 s by default) or never; a busy one makes clients try again."""
+"""slurmctld answers within its MessageTimeout (10 s by default) or never; a busy one makes clients retry."""
 
 _NO_CLUSTER = re.compile(r"a configuration source|unable to process configuration file|cannot stat file", re.IGNORECASE)
-"""What Slurm's commands write where they find no slurm.conf, and nobody who would send it."""
+"""What Slurm's commands print where they find no slurm.conf and no server for it."""
 
 _FIXED = {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
 _MEANT_FOR_PEOPLE = ("SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_")
-"""Variables by which users bend what these commands show."""
+"""Prefixes of variables by which users change the output of these commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +36,18 @@ class Completed:
 
 
 def check_configured(done: Completed, what: str) -> None:
-    """See that a command knew of a cluster.
+    """Check that a command found a cluster.
 
     Args:
-        done: How it ended.
-        what: The command, for people.
+        done: Its status and output.
+        what: The command, for the message.
 
     Raises:
-        SlurmNotAsked: It did not.
+        SlurmNotAsked: It found none.
     """
     if done.status and _NO_CLUSTER.search(done.stderr):
         raise SlurmNotAsked(
-            f"{what} knows of no cluster; run this where `sinfo` answers, as on a login node of the cluster, or set "
+            f"{what} found no cluster; run this where `sinfo` answers, as on a login node of the cluster, or set "
             "SLURM_CONF",
             done.stderr,
         )
@@ -68,16 +68,16 @@ class Runner(Protocol):
         """Run a command.
 
         Args:
-            argv: The program and its words; no shell in between.
-            timeout_s: After which it is killed.
-            environment: Of the command, as it is: a job inherits all of it. By default that of this process, changed
-                so that the answer can be read by a program.
+            argv: The program and its arguments, run without a shell.
+            timeout_s: Time after which it is killed.
+            environment: The command's whole environment: a job inherits all of it. By default that of this process,
+                changed so that a program can read the output.
             directory: Where to run it.
             limits: Soft limits of the command by name (``NOFILE``), as far as this process may set them.
 
         Raises:
-            SlurmNotAsked: The program is not there.
-            SlurmRefused: It cannot be run in this directory or with these words.
+            SlurmNotAsked: The program does not exist.
+            SlurmRefused: It cannot be run in this directory or with these arguments.
             SlurmUnreachable: It did not end in time.
         """
         ...
@@ -87,12 +87,12 @@ class Runner(Protocol):
 class SystemRunner:
     """A runner of this machine's commands.
 
-    A command does not outlive us: an ``sbatch`` left behind by a killed agent would submit when nobody listens.
+    A command does not outlive this process: an ``sbatch`` left over from a killed agent would submit a job unnoticed.
 
     Attributes:
-        timeout_s: After which a command that says nothing is killed, unless its caller knows better.
+        timeout_s: Time after which a command without an answer is killed, unless its caller sets another.
         environment: Added to that of this process: where a private cluster is, for example.
-        count: How often each program was run.
+        count: Number of runs of each program.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class SystemRunner:
         directory: str | None = None,
         limits: Mapping[str, int] | None = None,
     ) -> Completed:
-        """As ``Runner`` says."""
+        """Run a command, as ``Runner.run``."""
         patience_s = self.timeout_s if timeout_s is None else timeout_s
         self.count[argv[0]] += 1
         try:
@@ -137,9 +137,9 @@ class SystemRunner:
 
 
 def _cannot_run(program: str, directory: str | None, error: OSError) -> SlurmUnreachable | SlurmRefused:
-    """What it means that a program was not even started.
+    """The error for a program that could not be started.
 
-    A directory that is gone, or words too long, concern this one command; other commands may well run.
+    A missing directory, or too long arguments, concern this one command; other commands may well run.
     """
     if directory is not None and error.filename == directory:
         return SlurmRefused(f"cannot run {program} in {directory}: {error.strerror}; make the folder again")
@@ -150,7 +150,7 @@ def _cannot_run(program: str, directory: str | None, error: OSError) -> SlurmUnr
 
 
 def _before_exec(limits: Mapping[str, int]) -> Callable[[], None]:
-    """What a child does before it becomes the command: die with us, and take the limits that it is to hand on."""
+    """What the child process does before exec: set its death signal and its resource limits."""
     wanted = [(getattr(resource, f"RLIMIT_{name}"), soft) for name, soft in limits.items()]
     mortal = die_with_me()
 
@@ -165,6 +165,6 @@ def _before_exec(limits: Mapping[str, int]) -> Callable[[], None]:
 
 
 def soft_limits() -> dict[str, int]:
-    """The soft limits of this process by name, which sbatch hands on to the job."""
+    """The soft limits of this process by name, which sbatch passes on to the job."""
     names = [name for name in dir(resource) if name.startswith("RLIMIT_")]
     return {name.removeprefix("RLIMIT_"): resource.getrlimit(getattr(resource, name))[0] for name in names}

@@ -17,7 +17,7 @@ OK, WARN, FAIL = "ok", "warn", "fail"
 OLDEST = Version(21, 8)
 SHORT_MEMORY_S = 120
 MEASURED = Version(22, 5, 8)
-"""On which it was measured that a link which competed once keeps its age while it is held."""
+"""Version on which it was measured that a link that competed once keeps its age while held."""
 MOST_LIMITS = 4
 _ENFORCES_LIMITS = {"limits", "safe", "all"}
 
@@ -27,7 +27,7 @@ class Finding:
     """A finding about the site.
 
     Attributes:
-        level: ``ok``, ``warn`` (works, but know this) or ``fail`` (will not work).
+        level: ``ok``, ``warn`` (works, but note this) or ``fail`` (will not work).
         advice: What follows, and what to do.
     """
 
@@ -38,7 +38,7 @@ class Finding:
 
 
 def survey(slurm: SlurmClient) -> list[Finding]:
-    """The findings that need no rights and no submission."""
+    """The findings that need neither privileges nor a submission."""
     found: list[Finding] = []
     try:
         version = detect(slurm.runner)
@@ -61,7 +61,7 @@ def survey(slurm: SlurmClient) -> list[Finding]:
 
 
 def _controllers(options: Mapping[str, str]) -> str:
-    """The hosts of slurmctld, the first of them first, and its port."""
+    """The hosts of slurmctld, the first controller first, and its port."""
     hosts = [
         value.partition("(")[0]
         for key, value in sorted(options.items())
@@ -79,7 +79,7 @@ def _has_slurmdbd(options: Mapping[str, str]) -> bool:
 
 
 def _age(options: Mapping[str, str]) -> Finding:
-    """Whether jobs gain priority by age, and from when on."""
+    """Whether jobs gain priority by age, and from when."""
     flags = options.get("priorityflags", "")
     if _is_basic(options):
         advice = "no job has an age: priority is the order of submission, also of jobs that a dependency holds"
@@ -97,7 +97,7 @@ def _age(options: Mapping[str, str]) -> Finding:
 
 
 def _second_thoughts(slurm: SlurmClient, version: Version, options: Mapping[str, str]) -> Finding:
-    """Whether a link that competes can be held again, and be let loose, without losing its age."""
+    """Whether a competing link can be held again, and released, without losing its age."""
     what = "second thoughts"
     if _is_basic(options) or not _has_slurmdbd(options):
         return Finding(OK, what, "a held link keeps its priority", "a link that is held again only loses its turn")
@@ -105,9 +105,9 @@ def _second_thoughts(slurm: SlurmClient, version: Version, options: Mapping[str,
         return Finding(OK, what, "held jobs gain age here, ACCRUE_ALWAYS", "so holding a link again costs no age")
     enforced = options.get("accountingstorageenforce", "").lower()
     if _ENFORCES_LIMITS & {word.strip() for word in enforced.split(",")}:
-        value = f"age begins anew when a held link is let loose, as limits are enforced (measured on {MEASURED})"
+        value = f"age begins anew when a held link is released, as limits are enforced (measured on {MEASURED})"
         limits = f"limits on jobs that gain age: {_accrual_limits(slurm, options)}"
-        return Finding(WARN, what, value, f"AccountingStorageEnforce={enforced}: holds counts on no age here; {limits}")
+        return Finding(WARN, what, value, f"AccountingStorageEnforce={enforced}: holds relies on no age here; {limits}")
     measured = version[:2] == MEASURED[:2]
     kept = f"a link that competed once keeps its age while it is held (measured on {MEASURED})"
     unknown = f"whether a held link keeps its age is not known for {version} (it does on {MEASURED})"
@@ -117,7 +117,7 @@ def _second_thoughts(slurm: SlurmClient, version: Version, options: Mapping[str,
 
 
 def _age_against_fair_share(options: Mapping[str, str]) -> Finding:
-    """What holds of a queued link are worth: as much as age is, beside fair-share."""
+    """What early submission with a hold gains: age, which fair-share may outweigh."""
     what = "holds"
     age, share = (_weight(options, key) for key in ("priorityweightage", "priorityweightfairshare"))
     oldest = options.get("prioritymaxage", "7-00:00:00")
@@ -138,18 +138,18 @@ def _age_against_fair_share(options: Mapping[str, str]) -> Finding:
 
 
 def _weight(options: Mapping[str, str], key: str) -> int:
-    """A weight of priorities; 0 where it is not there or no number."""
+    """A priority weight; 0 where it is missing or not a number."""
     text = options.get(key, "").strip()
     return int(text) if text.isdecimal() else 0
 
 
 def _accrual_limits(slurm: SlurmClient, options: Mapping[str, str]) -> str:
-    """The limits in words; that they are not known is said."""
+    """The limits as text, or why they are not known."""
     if options.get("accountingstoragetype", "accounting_storage/none").endswith("none"):
-        return "none, since there are no accounts"
+        return "none, since there is no accounting"
     limits = slurm.accrual_limits()
     if limits is None:
-        return "not known, sacctmgr does not tell"
+        return "unknown, sacctmgr does not show them"
     shown = ", ".join(limits[:MOST_LIMITS]) + (f" and {len(limits) - MOST_LIMITS} more" * (len(limits) > MOST_LIMITS))
     return shown or "none that sacctmgr shows"
 
@@ -174,9 +174,9 @@ def _memory(options: Mapping[str, str]) -> Finding:
             WARN,
             "MinJobAge",
             f"{seconds} s",
-            "squeue forgets jobs soon after their end: only accounting tells how they ended",
+            "squeue forgets jobs soon after their end: only accounting shows how they ended",
         )
-    return Finding(OK, "MinJobAge", f"{seconds} s", "so long squeue shows a job that has ended")
+    return Finding(OK, "MinJobAge", f"{seconds} s", "squeue shows an ended job for this time")
 
 
 def _preemption(options: Mapping[str, str]) -> Finding:
@@ -192,7 +192,7 @@ _CHECKS: tuple[Callable[[Mapping[str, str]], Finding], ...] = (_age, _backfill, 
 
 
 def _limits(machine: Machine) -> Finding:
-    """The longest limit of each partition, and what a job gets that asks for none."""
+    """The longest limit of each partition, and its default."""
     told = ", ".join(_limit(partition) for partition in machine.partitions)
     endless = [partition.name for partition in machine.partitions if _default_s(partition) >= UNLIMITED_S]
     if endless:

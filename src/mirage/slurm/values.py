@@ -1,4 +1,4 @@
-"""Jobs, nodes and partitions as Slurm tells them, in any version and format.
+"""Jobs, nodes and partitions as Slurm reports them, in any version and format.
 
 Times are seconds since 1970-01-01 UTC, ``MISSING`` where Slurm has none (``N/A``, ``Unknown``).
 """
@@ -13,13 +13,13 @@ from mirage.job_state import MISSING, JobState
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Records of Slurm that could not be read: how many, and the first of them."""
+    """Records of Slurm that could not be read: their number, and the first of them."""
 
     count: int = 0
     first: str = ""
 
     def and_one(self, record: str) -> Skipped:
-        """One more."""
+        """The same with one more record."""
         return Skipped(self.count + 1, self.first if self.count else record[:200])
 
 
@@ -29,24 +29,25 @@ class QueuedJob:
 
     Attributes:
         id: The number that ``scancel`` and ``scontrol`` take.
-        array: Task expression of an array that still waits as one (``4-9%4``); empty otherwise.
+        array: Task expression of an array that still waits as one record (``4-9%4``); empty otherwise.
         reason: Why it waits, in Slurm's words.
-        priority: As Slurm last computed it, a job that waits for another one too; 0 of one on hold. Slurm shows no less
-            than 1 of all others, however large their nice is.
+        priority: As Slurm last computed it, also of a job that waits for another; 0 of a held one. Slurm shows at least
+            1 for all others, however large their nice value is.
         nice: What the user, or an operator, has subtracted from the priority (``--nice``).
         nodes: Requested while pending, held while running.
-        cpus: In all.
-        gpus: In all, 0 for none.
-        start_s: Of a running or ended job; of a pending one what Slurm's backfill plan expects, if anything.
+        cpus: In total.
+        gpus: In total, 0 for none.
+        start_s: Of a running or ended job; of a pending one the start in Slurm's backfill plan, if any.
         end_s: Of an ended job; of a running one when its limit ends.
-        accrues_s: Since when its age counts (``AccrueTime``): since it was first eligible, held again or not;
-            ``MISSING`` before that, and where Slurm does not tell.
+        accrues_s: Since when its age counts (``AccrueTime``): since it was first eligible, even if held again;
+            ``MISSING`` before that, and where Slurm does not report it.
         dependency: As Slurm shows it, ``afterany:17(unfulfilled)``; empty for none.
         exit_code: Of an ended job.
-        exit_signal: What killed it, 0 for nothing.
+        exit_signal: The signal that ended it, 0 for none.
         nodelist: Hosts held, as a host list.
-        whole_nodes: Whether it has, or will have, its nodes for itself (``--exclusive``), whatever else it asked for.
-        completing: Whether it holds nodes only to leave them; one that was requeued seems to start at every look then.
+        whole_nodes: Whether it has, or will have, whole nodes (``--exclusive``), whatever else it requested.
+        completing: Whether it only holds nodes until they are cleaned up; a requeued job then shows a new start in
+            every snapshot.
     """
 
     id: int
@@ -80,11 +81,11 @@ class QueuedJob:
 
 @dataclass(frozen=True, slots=True)
 class AccountedJob:
-    """A job as accounting knows it, after its end as before.
+    """A job as accounting knows it, before or after its end.
 
     Attributes:
-        comment: Filled in after the end, and only where the site stores it.
-        submit_line: The words of the ``sbatch`` that made it (Slurm 21.08 on); empty where unknown.
+        comment: Set after the end, and only where the site stores it.
+        submit_line: The command line of its ``sbatch`` (since Slurm 21.08); empty where unknown.
     """
 
     id: int
@@ -111,7 +112,7 @@ class Node:
     """A node of the machine.
 
     Attributes:
-        state: Slurm's word, lower case without its flags: ``idle``, ``mixed``, ``allocated``, ``down``, ``drained`` …
+        state: Slurm's word, in lower case without its flags: ``idle``, ``mixed``, ``allocated``, ``down``, ``drain`` …
         usable: Whether jobs can run or are running there.
     """
 
@@ -128,9 +129,9 @@ class Partition:
     """A partition.
 
     Attributes:
-        max_time_s: Longest limit it takes, ``UNLIMITED_S`` for none.
-        default_time_s: Limit of a job that names none; ``MISSING`` where it is the longest.
-        whole_nodes: Whether jobs get nodes for themselves whatever they ask (OverSubscribe=EXCLUSIVE).
+        max_time_s: Longest limit it accepts, ``UNLIMITED_S`` for none.
+        default_time_s: Limit of a job that gives none; ``MISSING`` where it is the longest.
+        whole_nodes: Whether jobs get whole nodes whatever they request (OverSubscribe=EXCLUSIVE).
     """
 
     name: str
@@ -152,10 +153,10 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The jobs that the controller knows at a moment.
+    """A snapshot of the jobs that the controller knows.
 
     Attributes:
-        time_s: When, on the cluster's clock.
+        time_s: Time of the snapshot, on the cluster's clock.
     """
 
     time_s: int
@@ -171,9 +172,9 @@ class Submission:
             override ``#SBATCH`` lines and ``SBATCH_…`` variables as sbatch's own command line does.
         script: Path of the batch script.
         arguments: Its arguments.
-        environment: In which sbatch runs, and which it hands on.
-        directory: In which sbatch runs.
-        limits: Soft limits by name (``NOFILE``) that sbatch hands on to the job.
+        environment: Environment of sbatch, which passes it on to the job.
+        directory: Working directory of sbatch.
+        limits: Soft limits by name (``NOFILE``) that sbatch passes on to the job.
     """
 
     script: str

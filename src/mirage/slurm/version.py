@@ -26,7 +26,7 @@ def parse_version(text: str) -> Version:
     """The version in ``slurm 22.05.8`` or ``slurm-wlm 22.05.8``.
 
     Raises:
-        SlurmUnreachable: There is none.
+        SlurmUnreachable: The text has none.
     """
     found = _VERSION.search(text)
     if found is None:
@@ -37,10 +37,10 @@ def parse_version(text: str) -> Version:
 def detect(runner: Runner) -> Version:
     """The version of the commands on PATH.
 
-    They speak to controllers up to two releases apart.
+    Commands can talk to controllers up to two releases apart.
 
     Raises:
-        SlurmUnreachable: They know of no cluster, or tell no version.
+        SlurmUnreachable: They find no cluster, or print no version.
     """
     done = runner.run(["sinfo", "--version"])
     check_configured(done, "sinfo")

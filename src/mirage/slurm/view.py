@@ -1,6 +1,7 @@
-"""View of a real cluster: what a policy sees, made from what Slurm tells.
+"""View of a real cluster for a policy, made from what Slurm reports.
 
-Left out on purpose: a job of several partitions waits in the first, and nothing says which job sits on which node.
+Simplified on purpose: a job of several partitions waits in the first, and views do not contain which job runs on
+which node.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from mirage.slurm_words.hostlist import expand_hosts
 from mirage.slurm_words.job_names import fold_name
 
 MOST_TASKS = 1_000
-"""Tasks of an array that waits as one are shown as so many jobs at most: more of them tell a forecast nothing."""
+"""Most jobs shown for an array that waits as one record: more of them do not change a forecast."""
 
 _BLOCKED = ("Held", "Dependency", "BeginTime", "Limit", "PerUser", "PerAccount", "Grp", "held state",
             "Reservation", "BadConstraints", "Invalid")  # fmt: skip
@@ -29,25 +30,25 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?(?::(\d+))?")
 
 
 class Names:
-    """Numbers for names: the same name has the same number as long as the process lives.
+    """Codes for names: a name has the same code for the lifetime of the process.
 
-    Names of jobs are folded first; those and accounts, which Slurm may not tell, are ``MISSING`` where they are empty.
+    Names of jobs are folded first; empty names of jobs and accounts, which Slurm may not report, are ``MISSING``.
     """
 
     def __init__(self) -> None:
         self.codes: dict[str, dict[str, int]] = {"user": {}, "partition": {}, "qos": {}, "name": {}, "account": {}}
 
     def code(self, kind: str, name: str) -> int:
-        """The number of a name."""
+        """The code of a name."""
         known = self.codes[kind]
         return known.setdefault(name, len(known))
 
     def name_of(self, job: QueuedJob | AccountedJob) -> int:
-        """The number of a job's folded name."""
+        """The code of a job's folded name."""
         return self.code("name", fold_name(job.name)) if job.name.strip() else MISSING
 
     def account_of(self, job: QueuedJob | AccountedJob) -> int:
-        """The number of a job's account."""
+        """The code of a job's account."""
         return self.code("account", job.account) if job.account else MISSING
 
 
@@ -58,10 +59,10 @@ def view_of(
     names: Names,
     options: Mapping[str, str] | None = None,
 ) -> View:
-    """What a policy may know, without a chain.
+    """The view of a policy, without a chain.
 
     Args:
-        options: Of slurm.conf, keys in lower case, where they are known.
+        options: The options of slurm.conf, keys in lower case, where they are known.
     """
     for partition in machine.partitions:
         names.code("partition", partition.name)
@@ -86,31 +87,37 @@ def view_of(
 
 
 def tiers_of(machine: Machine, known: Mapping[str, int]) -> tuple[int, ...]:
-    """By code of the partition, its tier; none where all are equal."""
+    """By code of the partition, its tier; empty where all are equal."""
     tiers = {known[partition.name]: partition.priority_tier for partition in machine.partitions}
     return tuple(tiers.get(code, 1) for code in range(len(known))) if len(set(tiers.values())) > 1 else ()
 
 
 def in_order(pending: Iterable[QueuedJob], machine: Machine) -> list[QueuedJob]:
-    """Jobs as Slurm considers them: by tier of their partition, then by priority; as they came where both are equal."""
+    """Jobs in Slurm's order: by tier of their partition, then by priority.
+
+    Jobs equal in both stay in the given order.
+    """
     tiers = {partition.name: partition.priority_tier for partition in machine.partitions}
     return sorted(pending, key=lambda job: (-tiers.get(_first(job.partition), 1), -job.priority))
 
 
 def is_blocked(job: QueuedJob, now_s: int) -> bool:
-    """Whether a pending job does not compete now: held, waiting for another job or for a time, over a limit."""
+    """Whether a pending job does not compete now.
+
+    It may be held, wait for another job or for a time, or be over a limit.
+    """
     if job.dependency or job.priority == 0 or job.eligible_s == MISSING or job.eligible_s > now_s:
         return not (job.array and job.eligible_s == MISSING and not any(word in job.reason for word in _BLOCKED))
     return any(word in job.reason for word in _BLOCKED)
 
 
 def tasks(pending: Iterable[QueuedJob]) -> list[QueuedJob]:
-    """Arrays that wait as one, written out as the jobs they will be."""
+    """Arrays that wait as one record, expanded to the jobs they will be."""
     return [job for one in pending for job in [one] * (array_tasks(one.array) if one.array else 1)]
 
 
 def array_tasks(expression: str) -> int:
-    """How many tasks ``4-9,12%4`` names, 1 … ``MOST_TASKS``; no more at once than it allows itself."""
+    """Number of tasks in ``4-9,12%4``, 1 … ``MOST_TASKS``, at most its own maximum at once."""
     listed, _, at_once = expression.partition("%")
     count = 0
     for part in listed.split(","):
@@ -123,14 +130,17 @@ def array_tasks(expression: str) -> int:
 
 
 def shares_nodes(machine: Machine, options: Mapping[str, str]) -> bool:
-    """Whether jobs may share nodes: not where the plug-in, or every partition, gives them out whole."""
+    """Whether jobs may share nodes.
+
+    They may not under ``select/linear``, nor where every partition gives out whole nodes.
+    """
     if options.get("selecttype", "").lower() == "select/linear":
         return False
     return not all(partition.whole_nodes for partition in machine.partitions)
 
 
 def pool_rows(machine: Machine, running: Sequence[QueuedJob], partitions: dict[str, int]) -> Nodes:
-    """Pools of whole nodes: nodes that the same partitions may use are one."""
+    """Pools of whole nodes: nodes that the same partitions may use form one pool."""
     rows = list(dict.fromkeys(_codes(node.partitions, partitions) for node in machine.nodes))
     usable = {
         node.name: rows.index(_codes(node.partitions, partitions)) for node in machine.nodes if node.usable
@@ -139,14 +149,14 @@ def pool_rows(machine: Machine, running: Sequence[QueuedJob], partitions: dict[s
     for k in usable.values():
         capacity[k, 0] += 1
     free = capacity.copy()
-    completing = {node.name for node in machine.nodes if "completing" in node.state.lower()}  # no job has them, yet
+    completing = {node.name for node in machine.nodes if "completing" in node.state.lower()}  # in use without a job
     for name in ({name for job in running for name in _hosts(job)} | completing) & usable.keys():
         free[usable[name], 0] -= 1
     return Nodes(True, _fixed(capacity), _fixed(free), _fixed(_allowed(rows, len(partitions))))
 
 
 def node_rows(machine: Machine, running: Sequence[QueuedJob], partitions: dict[str, int]) -> Nodes:
-    """A row a node, its GPUs and CPUs; none of either while it is down."""
+    """One row per node, with its GPUs and CPUs; 0 of both while it is down."""
     where = {node.name: k for k, node in enumerate(machine.nodes)}
     capacity = np.array([_capacity(node) for node in machine.nodes], dtype=np.int64).reshape(-1, 2)
     free = capacity.copy()
@@ -173,7 +183,7 @@ def ended_of(jobs: Sequence[AccountedJob], names: Names) -> Ended:
 
 
 class _Columns:
-    """Writes jobs as columns, those that compete, those that run and those that are held."""
+    """Writes jobs as columns: those that compete, run or are held."""
 
     def __init__(self, machine: Machine, names: Names, shared: bool, now_s: int) -> None:
         self.names, self.shared, self.now_s = names, shared, now_s
@@ -182,11 +192,11 @@ class _Columns:
         }
 
     def pending(self, jobs: Sequence[QueuedJob]) -> Jobs:
-        """Jobs that compete; age counts from the submission where Slurm names no other time."""
+        """Jobs that compete; age counts from the submission where Slurm reports no other time."""
         return self._jobs(jobs, eligible_s=_eligible_s, start_s=_missing, width=_none, done_s=_none)
 
     def running(self, jobs: Sequence[QueuedJob]) -> Jobs:
-        """Jobs that run; one without a start has started just now."""
+        """Jobs that run; one without a start counts as started now."""
         return self._jobs(
             jobs,
             eligible_s=_eligible_s,
@@ -196,7 +206,7 @@ class _Columns:
         )
 
     def held(self, jobs: Sequence[QueuedJob]) -> Jobs:
-        """Jobs that do not compete: they have no priority, and age only where they were eligible before."""
+        """Jobs that do not compete: without priority; with age only if eligible before."""
         return self._jobs(jobs, eligible_s=_accrues_s, start_s=_missing, width=_none, done_s=_none, priority=_none)
 
     def _start_s(self, job: QueuedJob) -> int:
@@ -226,12 +236,12 @@ class _Columns:
         })  # fmt: skip
 
     def _a_node(self, job: QueuedJob, count: int) -> int:
-        """A job's GPUs or CPUs on each of its nodes; −1 where it takes them whole."""
+        """A job's GPUs or CPUs on each of its nodes; −1 where it takes whole nodes."""
         return -(-count // max(job.nodes, 1)) if self.shared and not job.whole_nodes else -1
 
 
 def _eligible_s(job: QueuedJob) -> int:
-    """Since when age counts; where Slurm does not tell, since the job is eligible."""
+    """Since when age counts; where Slurm does not report it, since the job is eligible."""
     told = (time_s for time_s in (job.accrues_s, job.eligible_s) if time_s != MISSING)
     return next(told, job.submit_s)
 
@@ -249,7 +259,7 @@ def _none(job: QueuedJob) -> int:
 
 
 def _hosts(job: QueuedJob) -> list[str]:
-    """Names of the nodes a job has; none where Slurm's list cannot be read."""
+    """Names of the nodes of a job; none where Slurm's list cannot be read."""
     try:
         return expand_hosts(job.nodelist)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Words of Slurm that stand for a missing value: ``N/A``, ``(null)``, ``Unknown`` …."""
+"""Words of Slurm for a missing value: ``N/A``, ``(null)``, ``Unknown`` …."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _ABSENT = frozenset(
 
 
 def is_absent(text: str) -> bool:
-    """Whether the text says that there is no value, in whatever case."""
+    """Whether the text is one of Slurm's words for a missing value, in any case."""
     return text.strip().lower() in _ABSENT
 
 
 def text_of(text: str) -> str:
-    """The text, without spaces around it; empty where Slurm says that there is none."""
+    """The text, stripped; empty where Slurm reports a missing value."""
     return "" if is_absent(text) else valid_unicode(text.strip())

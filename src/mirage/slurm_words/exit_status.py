@@ -12,5 +12,5 @@ def exit_of(text: str) -> tuple[int, int]:
 
 
 def exit_of_wait_status(status: int) -> tuple[int, int]:
-    """Exit code and signal in what wait(2) gives."""
+    """Exit code and signal of a wait(2) status."""
     return status >> 8, status & 0x7F

@@ -20,7 +20,7 @@ def count_hosts(hostlist: str) -> int:
     Several groups in one name multiply: ``rack[0-1]n[1-4]`` names 8.
 
     Raises:
-        ValueError: Brackets do not match, a name is empty, a range runs backwards, or it is far too long.
+        ValueError: Brackets do not match, a name is empty, a range is descending, or the list is far too long.
     """
     if is_absent(hostlist):
         return 0
@@ -31,7 +31,7 @@ def count_hosts(hostlist: str) -> int:
 
 
 def expand_hosts(hostlist: str) -> list[str]:
-    """The hosts a list names, in its order; numbers keep their leading zeros.
+    """The hosts a list names, in its order, with the leading zeros of their numbers.
 
     Raises:
         ValueError: As ``count_hosts``.
@@ -42,7 +42,7 @@ def expand_hosts(hostlist: str) -> list[str]:
 
 
 def _expand_one(name: str) -> list[str]:
-    pieces = _GROUP.split(name)  # every second piece is what stood in brackets
+    pieces = _GROUP.split(name)  # every second piece was in brackets
     choices = [_numbers(piece) if k % 2 else [piece] for k, piece in enumerate(pieces)]
     return ["".join(choice) for choice in product(*choices)]
 
@@ -58,7 +58,7 @@ def _numbers(group: str) -> list[str]:
 def _count_one(name: str, hostlist: str) -> int:
     plain = _GROUP.sub("", name)
     if not name or "[" in plain or "]" in plain:
-        raise ValueError(f"{shown(hostlist)} is no host list")
+        raise ValueError(f"{shown(hostlist)} is not a host list")
     count = 1
     for group in _GROUP.findall(name):
         count *= sum(_count_range(part, hostlist) for part in group.split(","))
@@ -68,9 +68,9 @@ def _count_one(name: str, hostlist: str) -> int:
 def _count_range(part: str, hostlist: str) -> int:
     bounds = _RANGE.fullmatch(part)
     if bounds is None:
-        raise ValueError(f"{shown(part)} is no range in the host list {shown(hostlist)}")
+        raise ValueError(f"{shown(part)} is not a range in the host list {shown(hostlist)}")
     first = int(bounds[1])
     last = int(bounds[2]) if bounds[2] else first
     if last < first:
-        raise ValueError(f"the range {shown(part)} of the host list {shown(hostlist)} runs backwards")
+        raise ValueError(f"the range {shown(part)} of the host list {shown(hostlist)} is descending")
     return last - first + 1

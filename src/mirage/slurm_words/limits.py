@@ -10,20 +10,17 @@ from mirage.slurm_words.numbers import whole_number
 
 
 def tells_no_limit(text: str) -> bool:
-    """Whether the text names no limit, or only that the partition's is meant."""
+    """Whether the text gives no limit, or only refers to the partition's."""
     return is_absent(text) or text.strip().lower() == "partition_limit"
 
 
 def limit_s(text: str) -> int:
-    """A time limit as Slurm prints it; ``MISSING`` where it names none.
-
-    It names none where the partition's is meant, too.
-    """
+    """A time limit as Slurm prints it; ``MISSING`` for none and for the partition's limit."""
     if tells_no_limit(text):
         return MISSING
     try:
         return parse_duration_s(text.strip())
-    except (ConfigurationError, ValueError, OverflowError):  # the latter of thousands of digits
+    except (ConfigurationError, ValueError, OverflowError):  # OverflowError: thousands of digits
         return MISSING
 
 

@@ -7,15 +7,15 @@ import re
 from mirage.job_state import MISSING
 
 _DIGITS = re.compile(r"[0-9]{1,15}")
-"""Longer numbers are mistakes, and would not survive a multiplication in 64 bits."""
+"""Longer numbers are errors, and would overflow in a multiplication in 64 bits."""
 
 _SUFFIXED = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([KMGT])", re.IGNORECASE)
 _SUFFIX = {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
-"""Slurm's clients shorten numbers by 1024 (convert_num_unit), pieces as well as bytes."""
+"""Slurm's clients abbreviate numbers by 1024 (convert_num_unit), counts as well as bytes."""
 
 
 def whole_number(text: str) -> int | None:
-    """The number that up to fifteen digits make, ``None`` for any other text."""
+    """The number in up to fifteen digits; ``None`` for any other text."""
     return int(text) if _DIGITS.fullmatch(text) else None
 
 
@@ -27,9 +27,9 @@ def count_or_missing(text: str) -> int:
 
 
 def count_of(text: str, otherwise: int = 0) -> int:
-    """A count as the clients show it: ``8``, ``2-4`` (the least), ``1K``, ``4.0``.
+    """A count as the clients print it: ``8``, ``2-4`` (the least), ``1K``, ``4.0``.
 
-    Anything else is the default.
+    Any other text gives the default.
     """
     word = text.strip().partition("-")[0]
     if (count := count_or_missing(word)) != MISSING:
@@ -47,7 +47,7 @@ def signed(text: str) -> int:
 
 
 def decimal(text: str) -> float:
-    """A number; 0 where there is none."""
+    """The number in the text; 0 where there is none."""
     try:
         return float(text)
     except ValueError:

@@ -1,17 +1,17 @@
-"""The reasons for which Slurm lets a job wait, in words that say what to do.
+"""The reasons why Slurm lets a job wait, in plain words.
 
-From squeue(1) of Slurm 21.08 to 25.11; a reason that is not here is shown as Slurm writes it.
+From squeue(1) of Slurm 21.08 to 25.11; a reason not listed here is shown as Slurm prints it.
 """
 
 from __future__ import annotations
 
 _WORDS = {
     "JobHeldAdmin": "held by an administrator",
-    "JobHeldUser": "held by its user; `scontrol release` lets it go",
+    "JobHeldUser": "held by its user; `scontrol release` releases it",
     "JobHoldMaxRequeue": "held by Slurm: requeued too often",
     "PartitionDown": "its partition is down",
     "PartitionInactive": "its partition is inactive",
-    "PartitionNodeLimit": "it asks for more nodes than its partition gives",
+    "PartitionNodeLimit": "it requests more nodes than its partition gives",
     "PartitionTimeLimit": "its time limit is longer than its partition allows",
     "PartitionConfig": "its partition is not open to it",
     "QOSTimeLimit": "its time limit is longer than its QOS allows",
@@ -41,7 +41,7 @@ _WORDS = {
         "nodes that it needs are down, drained or reserved"
     ),
     "Licenses": "it waits for licences",
-    "DependencyNeverSatisfied": "what it depends on can never come true",
+    "DependencyNeverSatisfied": "its dependency can never be satisfied",
     "InvalidAccount": "its account is not known",
     "InvalidQOS": "its QOS is not known",
     "AccountNotAllowed": "its account may not use that partition",
@@ -51,16 +51,16 @@ _WORDS = {
 }
 
 _USUAL = frozenset({"", "None", "Priority", "Resources", "Dependency", "Cleaning", "Prolog", "WaitingForScheduling"})
-"""Reasons that pass by themselves."""
+"""Reasons that need no action: they end by themselves."""
 
 
 def is_usual(reason: str) -> bool:
-    """Whether a job with this reason just waits its turn."""
+    """Whether a job with this reason only waits for its turn."""
     return _word(reason) in _USUAL
 
 
 def in_words(reason: str) -> str:
-    """A reason in words, with Slurm's own behind it; empty for none."""
+    """A reason in plain words, followed by Slurm's own; empty for none."""
     word = _word(reason)
     if is_usual(word):
         return ""
@@ -68,6 +68,6 @@ def in_words(reason: str) -> str:
 
 
 def _word(reason: str) -> str:
-    """The reason without its particulars, ``ReqNodeNotAvail,_UnavailableNodes:n1`` and the like."""
+    """The reason without its details, as in ``ReqNodeNotAvail,_UnavailableNodes:n1``."""
     plain = reason.strip().strip("()").replace(" ", "_")
     return plain if plain in _WORDS else plain.partition(",")[0]

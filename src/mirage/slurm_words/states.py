@@ -1,4 +1,4 @@
-"""Job states as Slurm writes them, and corrections to the times beside them."""
+"""Job states as Slurm prints them, and corrections to the times printed with them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ NEVER_STARTED = "job cancelled while it was pending (no start, whatever sacct sh
 UNHEARD_STATE = "row in a state that is not one of Slurm's base states (read as UNKNOWN)"
 
 ALIVE = UNFINISHED | {JobState.REQUEUED, JobState.UNKNOWN}
-"""States of a job that may run, or run again; one in an unheard-of state is not given up."""
+"""States of a job that may run, or run again; an unknown state counts as alive."""
 
 HOLDS_NODES = frozenset({"COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "RESIZING", "STOPPED"})
-"""States that squeue shows for jobs that hold nodes, beyond RUNNING."""
+"""States other than RUNNING that squeue shows for jobs that hold nodes."""
 
 WAITS = frozenset({"REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
-"""States that squeue shows for jobs that are in the queue again."""
+"""States that squeue shows for requeued jobs."""
 
 _BY_NAME = {state.name: state for state in JobState}
 
@@ -47,7 +47,7 @@ def state_of(text: str) -> JobState:
 
 
 def is_completing(text: str) -> bool:
-    """Whether a state of the queue is that of a job that holds nodes only to leave them."""
+    """Whether a job in this state only holds nodes until they are cleaned up."""
     return text.strip().upper() == "COMPLETING"
 
 
@@ -56,16 +56,15 @@ def cancelled_while_pending(
 ) -> bool:
     """Whether a job was cancelled before it started.
 
-    Accounting shows the time of the cancellation as its start then.
-
-    It ran for no time, and on no host; where the hosts are not known, no time between start and end tells it.
+    Accounting then shows the time of the cancellation as its start. Such a job ran for no time and on no host; where
+    the hosts are not known, an equal start and end decide.
 
     Args:
         state: How the attempt ended.
         start_s: As shown.
         end_s: As shown.
-        elapsed_s: As shown, ``MISSING`` where it was not asked for.
-        hosts: The node list, ``None`` where it was not asked for.
+        elapsed_s: As shown; ``MISSING`` where it was not requested.
+        hosts: The node list; ``None`` where it was not requested.
     """
     if state is not JobState.CANCELLED or start_s < 0 or elapsed_s > 0:
         return False
@@ -75,16 +74,16 @@ def cancelled_while_pending(
 def true_lifetime_s(
     state: JobState, start_s: int, end_s: int, elapsed_s: int, hosts: str | None, notes: Counter[str]
 ) -> tuple[int, int]:
-    """The start and the end of an attempt as they were, which is not always what sacct shows.
+    """The true start and end of an attempt, which sacct does not always show.
 
-    A job that has not ended has no end, a pending one no start, and neither has one cancelled while pending.
+    A job that has not ended has no end; a pending job and one cancelled while pending have no start.
 
     Args:
-        state: How the attempt stands.
+        state: State of the attempt.
         start_s: As shown.
         end_s: As shown.
         elapsed_s: As shown.
-        hosts: The node list, ``None`` where it was not asked for.
+        hosts: The node list; ``None`` where it was not requested.
         notes: Counts the jobs that never started.
     """
     if state in UNFINISHED:

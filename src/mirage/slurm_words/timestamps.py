@@ -1,4 +1,4 @@
-"""Instants in Slurm's text: seconds since 1970, or ISO dates without a zone."""
+"""Times in Slurm's text: seconds since 1970, or ISO dates without a zone."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mirage.slurm_words.absent import is_absent
 from mirage.slurm_words.numbers import whole_number
 
 LATEST_S = 4_102_444_800
-"""2100-01-01: no job of a trace is submitted, starts or ends later. A date beyond is a mistake, and would make every
-step through the weeks of a trace an endless one."""
+"""2100-01-01: no job of a trace is submitted, starts or ends later. A later date is an error, and would make every loop
+over the weeks of a trace practically endless."""
 
 _UNIT_S = {"second": 1, "minute": MINUTE_S, "hour": HOUR_S, "day": DAY_S, "week": WEEK_S, "": 1}
 _FROM_NOW = re.compile(r"now(?:\+(\d{1,9})([a-z]*?)s?)?")
@@ -30,11 +30,11 @@ _MINUTE_END = 16
 class LocalClock:
     """Reads local times of one zone as seconds since 1970-01-01 UTC.
 
-    An hour that occurs twice, when summer time ends, is read as its first occurrence; one that never occurs
-    is read with the offset that held before it.
+    An hour that occurs twice, when summer time ends, is read as its first occurrence; one that does not exist is read
+    with the offset that was valid before it.
 
     Args:
-        timezone: A name of the IANA data base: ``UTC``, ``America/Chicago``.
+        timezone: A name of the IANA database: ``UTC``, ``America/Chicago``.
 
     Raises:
         ConfigurationError: There is no such zone.
@@ -55,7 +55,7 @@ class LocalClock:
         ``Unknown``, ``None`` and the empty string are ``MISSING``.
 
         Raises:
-            LineError: The text is no time.
+            LineError: The text is not a time.
         """
         if text[4:5] == "-" and text[_MINUTE_END:17] == ":" and len(text) == 19:
             minute = self._minutes.get(text[:_MINUTE_END])
@@ -85,7 +85,7 @@ class LocalClock:
 def instant_s(text: str) -> int:
     """Seconds since 1970 of a number or an ISO time in this machine's zone.
 
-    ``MISSING`` for none and for nonsense.
+    ``MISSING`` for none and for any other text.
     """
     word = text.strip()
     if (number := whole_number(word)) is not None:
@@ -126,10 +126,10 @@ def next_instant_s(text: str, now_s: int) -> int:
     except (ValueError, OverflowError):
         pass
     raise ConfigurationError(
-        f"{shown(text)} is no time; write it as 2026-01-31T12:00, 2026-01-31, 16:30, tomorrow or now+3days"
+        f"{shown(text)} is not a time; write it as 2026-01-31T12:00, 2026-01-31, 16:30, tomorrow or now+3days"
     )
 
 
 def _local_s(day: time.struct_time, later: int, hour: int, minute: int, second: int) -> int:
-    """A time of a day, or of one so many days later, in this machine's zone."""
+    """A time of a day, or of ``later`` days after it, in this machine's zone."""
     return int(time.mktime((day.tm_year, day.tm_mon, day.tm_mday + later, hour, minute, second, 0, 0, -1)))

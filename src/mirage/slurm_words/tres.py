@@ -12,7 +12,7 @@ _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([KMGTPE]?)([nc]?)", re.ASCII | re.
 _MIB = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024**2, "p": 1024**3, "e": 1024**4}
 
 _PER_CPU_FLAG = 2**31
-"""Some versions print the mark of memory per CPU as part of the number: ``2147486448Mn`` is 2800 MiB of each CPU."""
+"""Some versions print the flag for memory per CPU within the number: ``2147486448Mn`` is 2800 MiB of each CPU."""
 
 _LARGEST = 2**40
 
@@ -29,8 +29,8 @@ def tres_count(tres: str, name: str) -> int:
 def tres_gpus(tres: str) -> int:
     """GPUs in a TRES list; ``MISSING`` where it is empty.
 
-    ``gres/gpu=2,gres/gpu:v100=2`` is 2: the untyped entry is the sum of the typed ones. Without it the typed
-    ones are added up.
+    ``gres/gpu=2,gres/gpu:v100=2`` is 2: the untyped entry is the sum of the typed ones. Without it the typed ones are
+    added.
     """
     if not tres:
         return MISSING
@@ -45,14 +45,14 @@ def tres_gpus(tres: str) -> int:
 
 
 def gres_gpus_per_node(gres: str) -> int:
-    """GPUs per node in a GRES list of old: ``gpu:2``, ``gres:gpu:8``, ``gpu:tesla:2(S:0)``."""
+    """GPUs per node in an old GRES list: ``gpu:2``, ``gres:gpu:8``, ``gpu:tesla:2(S:0)``."""
     return sum(max(count_or_missing(entry[1]), 0) for entry in map(_GPU.fullmatch, gres.split(",")) if entry)
 
 
 def gpus_of(tres: str, gres: str, nodes: int) -> int:
-    """GPUs of a job in all, allocated or asked for.
+    """Total GPUs of a job, allocated or requested.
 
-    ``gres/gpu=8`` and ``gres:gpu:8`` count alike.
+    ``gres/gpu=8`` and ``gres:gpu:8`` mean the same.
     """
     allocated = tres_gpus(tres)
     if allocated > 0:
@@ -61,9 +61,9 @@ def gpus_of(tres: str, gres: str, nodes: int) -> int:
 
 
 def memory_mib(text: str) -> int:
-    """The size of ``16G``, without a suffix in MiB; ``MISSING`` for any other text.
+    """Memory in MiB of ``16G``, or of a number of MiB; ``MISSING`` for any other text.
 
-    Whoever asks for less than a MiB gets one.
+    A request below 1 MiB counts as 1 MiB.
     """
     found = _SIZE.fullmatch(text.strip())
     return MISSING if found is None or found[3] else _size(found)
@@ -75,7 +75,7 @@ def _size(found: re.Match[str]) -> int:
 
 
 def tres_memory_mib(tres: str) -> int:
-    """The memory in a list of resources, ``cpu=64,mem=62.50G,node=8``; ``MISSING`` where it has none."""
+    """Memory in a list of resources, ``cpu=64,mem=62.50G,node=8``; ``MISSING`` for none."""
     for entry in tres.split(","):
         key, _, value = entry.partition("=")
         if key == "mem":
@@ -84,14 +84,14 @@ def tres_memory_mib(tres: str) -> int:
 
 
 def requested_mib(text: str, nodes: int, cpus: int) -> int:
-    """The memory of a whole job that sacct's ``ReqMem`` tells; 0 for all that its nodes have.
+    """Memory of a whole job from sacct's ``ReqMem``; 0 for all memory of its nodes.
 
-    ``4Gn`` is of every node, ``2Gc`` of every CPU; without such a letter, as since 21.08, it is of all the job.
+    ``4Gn`` is per node, ``2Gc`` per CPU; without such a letter, as since 21.08, it is for the whole job.
 
     Args:
         text: The cell.
-        nodes: Of the job; below 1 where it is not known.
-        cpus: The same.
+        nodes: Nodes of the job; below 1 where unknown.
+        cpus: CPUs of the job; below 1 where unknown.
     """
     found = _SIZE.fullmatch(text.strip())
     if found is None or (size := _size(found)) == MISSING:

@@ -1,4 +1,4 @@
-"""Text that UTF-8 can hold, without the lone surrogates that JSON may spell."""
+"""Text that UTF-8 can encode, without the lone surrogates that JSON may contain."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The simulator's side of the contract: its state as a view, a view as its state, plans and job updates."""
+"""Converts between simulation and contract: state, view, plans and job updates."""

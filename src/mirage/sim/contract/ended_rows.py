@@ -1,7 +1,7 @@
-"""Ended jobs of a simulation in one growing table that its views and its branches share.
+"""Ended jobs of a simulation in one growing table, shared by its views and branches.
 
-A view shows the last rows of the table and copies nothing. Rows once written never change; a branch that goes another
-way than the one that wrote on goes on in a table of its own.
+A view shows the last rows of the table without a copy. Written rows never change; a branch that diverges from the
+branch that appended rows continues in a table of its own.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Table:
     """A table that grows at its end.
 
     Attributes:
-        rows: Shape (columns, room).
-        shown: The same, read-only: what views are cut from.
-        filled: How many rows have been written, by whichever branch.
+        rows: Shape (columns, capacity).
+        shown: Read-only view of ``rows``, from which views are sliced.
+        filled: Number of rows written, by any branch.
     """
 
     def __init__(self, room: int) -> None:
@@ -42,12 +42,12 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class EndedRows:
-    """The ended jobs of one branch at one moment; a value.
+    """The ended jobs of one branch at one time; a value.
 
     Attributes:
-        table: Where they are written, perhaps beside later ones of another branch.
-        count: The branch's own: the first so many rows.
-        seen: Segments of the branch's log, its past included, that have been entered.
+        table: Where they are written; later rows may be of another branch.
+        count: Number of the branch's own rows, the first of the table.
+        seen: Number of segments of the branch's log, including its past, that have been entered.
     """
 
     table: Table
@@ -55,13 +55,13 @@ class EndedRows:
     seen: int = 0
 
     def caught_up(self, past: Sequence[Records], log: Records, logged: int, seen: int, labels: JobLabels) -> EndedRows:
-        """With the segments entered that came since.
+        """The rows with the segments entered that were logged since.
 
         Args:
             past: Segments before those in the log.
-            log: The branch's own.
-            logged: How many of the log are in use.
-            seen: Segments in all, past and log.
+            log: The branch's own log.
+            logged: Number of segments in the log.
+            seen: Number of segments in total, past and log.
         """
         if seen == self.seen:
             return self
@@ -74,14 +74,14 @@ class EndedRows:
         return EndedRows(table, count, seen)
 
     def ended(self) -> Ended:
-        """The last of them, as a view shows them."""
+        """The last of them, as columns of a view."""
         return Ended(*self.table.shown[:, max(self.count - MOST_ENDED, 0) : self.count])
 
     def _with_room(self, more: int, keep: int) -> tuple[Table, int]:
-        """A table in which this branch may write so many more rows, and how many it holds.
+        """A table with room for ``more`` rows of this branch, and the number of rows it holds.
 
         Args:
-            keep: How many of those held are still of use.
+            keep: Number of the present rows that are still needed.
         """
         table = self.table
         if table.filled == self.count and self.count + more <= table.rows.shape[1]:
@@ -93,7 +93,7 @@ class EndedRows:
 
 
 def _latest(past: Sequence[Records], log: Records, logged: int, unseen: int) -> tuple[list[Any], int]:
-    """The stretches of unseen segments that hold the last ends, oldest first, and how many ends they hold."""
+    """The ranges of new segments with the last ends, oldest first, and their number of ends."""
     stretches: list[Any] = []
     ends = 0
     for segments in (log, *reversed(past)):
@@ -109,13 +109,13 @@ def _latest(past: Sequence[Records], log: Records, logged: int, unseen: int) -> 
 
 @kernel()
 def is_end(segment: Any) -> bool:
-    """Whether a job ended with a segment; by preemption or a change of size none does."""
+    """Whether a job ended with a segment; a preemption or a change of size is not an end."""
     return bool(segment.why != BY_PREEMPTION and segment.why != BY_RESIZE)
 
 
 @kernel()
 def reach_back(segments: Any, first: int, last: int, wanted: int) -> tuple[int, int]:
-    """Where the last ``wanted`` ends in a stretch begin, and how many there are, which may be fewer."""
+    """Where the last ``wanted`` ends in a range begin, and their number, which may be less."""
     row, found = last, 0
     while row > first and found < wanted:
         row -= 1
@@ -126,7 +126,7 @@ def reach_back(segments: Any, first: int, last: int, wanted: int) -> tuple[int, 
 
 @kernel()
 def enter(segments: Any, first: int, last: int, codes: Any, injected: Any, rows: Any, at: int) -> int:
-    """Write the ends in a stretch of segments into the table from place ``at`` on; returns how many there were."""
+    """Write the ends in a range of segments into the table from row ``at``; returns the count."""
     place = at
     for row in range(first, last):
         segment = segments[row]

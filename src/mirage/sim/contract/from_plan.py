@@ -1,4 +1,4 @@
-"""The simulator's side of the contract: a plan in the engine's own actions."""
+"""Converts a plan to the engine's own actions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from mirage.sim.kernel.arrays import NOBODY, Scratch
 
 
 def write_plan(plan: Plan, scratch: Scratch) -> int:
-    """Write a plan's actions into ``scratch.plan``; returns how many.
+    """Write a plan's actions into ``scratch.plan``; returns their number.
 
     Raises:
-        PlanInfeasible: The plan holds an action this simulation does not take, or more than it has room for.
+        PlanInfeasible: The plan has an action this simulation does not support, or too many actions.
     """
     n = 0
     for action in plan.actions:
@@ -20,7 +20,7 @@ def write_plan(plan: Plan, scratch: Scratch) -> int:
             continue
         if n >= len(scratch.plan):
             raise PlanInfeasible(
-                f"a plan of {len(plan.actions)} actions; at most {len(scratch.plan)} are taken at once"
+                f"a plan of {len(plan.actions)} actions; at most {len(scratch.plan)} are allowed at once"
             )
         row = scratch.plan[n]
         row.kind, row.id, row.nodes, row.speed = NOBODY, NOBODY, 0, 0.0
@@ -57,8 +57,8 @@ def _write(action: Action, row: object) -> None:
             fields = {"kind": actions.WAKE, "id": action.until_s or 0}
         case _:
             raise PlanInfeasible(
-                f"a simulated cluster does not take the action {type(action).__name__}; links are submitted by the "
-                "chain that asked the policy"
+                f"a simulated cluster does not support the action {type(action).__name__}; links are submitted by the "
+                "chain that called the policy"
             )
     for name, value in fields.items():
         setattr(row, name, value)

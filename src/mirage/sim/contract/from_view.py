@@ -1,7 +1,6 @@
-"""A simulation that goes on from a view: what a cluster, real or simulated, will do next if we are told its future.
+"""A simulation that continues from a view of a real or simulated cluster.
 
-The view says who runs, who waits and for how long at most; true run times and future arrivals are the caller's to
-assume.
+The view shows the running and waiting jobs and their limits; the caller assumes true run times and future arrivals.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from mirage.sim.slurm_conf.settings import SlurmSettings
 
 
 def cluster_of(view: View) -> Cluster:
-    """The machine a view shows, as far as placing jobs goes."""
+    """The machine in a view, as far as placing jobs goes."""
     rows = rows_in_use(view)
     if view.nodes.pools:
         groups = {b: NodeGroup(f"pool{b}", int(view.nodes.capacity[b, 0])) for b in rows}
@@ -51,14 +50,17 @@ def cluster_of(view: View) -> Cluster:
 
 
 def rows_in_use(view: View) -> list[int]:
-    """The rows of a view's nodes that are there: the bins of the revived simulation."""
+    """The rows of a view's nodes with capacity: the bins of the revived simulation."""
     return [int(b) for b in np.flatnonzero(view.nodes.capacity.any(axis=1))]
 
 
 def job_records(jobs: Jobs, first_id: int) -> Records:
-    """JOB records of a view's jobs, ids counted from ``first_id``; each assumed to run until its limit."""
+    """JOB records of a view's jobs, assumed to run until their limits.
+
+    Their ids count from ``first_id``.
+    """
     made = records(JOB, len(jobs))
-    columns = made.view(np.ndarray)  # attributes of records cost many times as much
+    columns = made.view(np.ndarray)  # attributes of records are many times slower
     columns["id"] = np.arange(first_id, first_id + len(jobs))
     for name in ("user", "partition", "nodes", "gpus", "cpus", "limit_s", "submit_s"):
         columns[name] = getattr(jobs, name)
@@ -68,10 +70,10 @@ def job_records(jobs: Jobs, first_id: int) -> Records:
 
 
 def priority_offsets(jobs: Jobs, view: View, settings: SlurmSettings) -> NDArray[np.float64]:
-    """What each priority holds beyond age, size and partition: fair-share, QOS, nice.
+    """What each priority contains besides age, size and partition: fair-share, QOS, nice.
 
-    A view shows priorities, not the accounts behind them; what is left over is taken to stay as it is. Nothing is left
-    over of WFP's score. 0 where the priority is not known.
+    A view shows priorities, not the accounting data they depend on; the remainder is assumed constant. WFP's score has
+    no remainder. 0 where the priority is unknown.
     """
     computed_s = np.where(jobs.start_s >= 0, jobs.start_s, view.now_s)
     age_s = computed_s - jobs.eligible_s
@@ -81,11 +83,11 @@ def priority_offsets(jobs: Jobs, view: View, settings: SlurmSettings) -> NDArray
 def offsets_of(
     priority: Any, view: View, settings: SlurmSettings, age_s: Any, partition: Any, nodes: Any, gpus: Any, cpus: Any
 ) -> NDArray[np.float64]:
-    """What is left of priorities without the factors of age, size and partition.
+    """Priorities minus their factors of age, size and partition.
 
     Args:
-        priority: Shape (jobs,), as the scheduler computed it; 0 where it is not known.
-        age_s: How long each had gathered age then.
+        priority: Shape (jobs,), as the scheduler computed it; 0 where it is unknown.
+        age_s: Age of each job then.
         partition: Code of the partition.
         nodes: Nodes of a job.
         gpus: Per node; −1 where a job takes whole nodes.
@@ -113,13 +115,13 @@ def revive(
     pass_phase_s: int,
     limits: tuple[Limit, ...] = (),
 ) -> tuple[World, State, Scratch]:
-    """Arrays of a simulation that stands where the view does.
+    """Arrays of a simulation in the state of a view.
 
-    Slots are dense: the pending jobs in queue order, then the running ones, so that a caller can give each its run
-    time. Nodes of running jobs are chosen anew where jobs share nodes: a view does not say who sits where.
+    Slots are dense: the pending jobs in queue order, then the running ones, so that a caller can set each run time.
+    Nodes of running jobs are chosen anew where jobs share nodes: a view does not contain the placement.
 
     Args:
-        arrivals: Room in ``world.jobs`` for jobs yet to be submitted; all at ``NEVER_S`` to begin with.
+        arrivals: Capacity of ``world.jobs`` for jobs yet to be submitted; all initially at ``NEVER_S``.
         pass_phase_s: Seconds since the scheduler's periodic pass.
         limits: What may run at once.
     """
@@ -154,7 +156,7 @@ def _seat(world: World, state: State, scratch: Scratch, jobs: Any, eligible_s: A
 
 @kernel()
 def _run(world: World, state: State, scratch: Scratch, jobs: Any, start_s: Any) -> None:
-    """Put the running jobs on nodes, each with its own start in the past."""
+    """Place the running jobs on nodes, each with its own start in the past."""
     clock = state.clock[0]
     waiting = clock.n_pending
     for k in range(len(jobs)):

@@ -15,7 +15,7 @@ from mirage.trace.table import JobTable, Labels
 class LabelBook:
     """The codes of folded names and of accounts, for all branches of one simulation.
 
-    Made when first asked for: most simulations are never looked at.
+    Made on first use: most simulations never show a view.
 
     Args:
         table: The jobs of the trace; their rows are their ids.

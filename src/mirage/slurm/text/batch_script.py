@@ -1,8 +1,9 @@
-"""Batch scripts as sbatch reads them: the options in ``#SBATCH`` lines, up to the first command.
+"""Batch scripts as sbatch reads them: options of ``#SBATCH`` lines to the first command.
 
 A line counts where it begins with ``#SBATCH`` in the first column. Words end at white space; quotes of either kind and
-backslashes (inside quotes too) keep it; ``#`` begins a remark wherever it is not quoted. An empty word ends the line
-(``""``, or a backslash at its end, which continues no line): sbatch reads no further, and does not say so (22.05.8).
+backslashes (inside quotes too) protect it; ``#`` begins a comment wherever it is not quoted. An empty word ends the
+line (``""``, or a backslash at its end, which does not continue the line): sbatch ignores the rest without a warning
+(22.05.8).
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from mirage.errors import ConfigurationError, shown
 from mirage.slurm.options import Chosen, one_option, parse_sbatch, to_argv
 
 MAGIC = ("#SBATCH", "#SLURM")
-"""How a line of options begins; the second is read, with a warning, by versions up to 22.05 and more."""
+"""Prefixes of a line of options; versions up to at least 22.05 accept the second, with a warning."""
 
 HET_JOB = ("hetjob", "packjob")
-"""Words that part the components of a heterogeneous job."""
+"""Words that separate the components of a heterogeneous job."""
 
 _SPACE = " \t\n\v\f\r"
 
@@ -29,11 +30,11 @@ class Directive:
     """A line of options in a script.
 
     Attributes:
-        number: Of the line, from 1.
+        number: Line number, from 1.
         text: The whole line.
-        words: Behind ``#SBATCH``.
+        words: Words after ``#SBATCH``.
         unread: The rest of the line, from its first empty word on.
-        continued: Whether a backslash ends it, but for a remark.
+        continued: Whether a backslash ends it, apart from a comment.
     """
 
     number: int
@@ -44,7 +45,7 @@ class Directive:
 
 
 def directives(script: bytes) -> Chosen:
-    """The options in the ``#SBATCH`` lines of a script, which count up to its first command.
+    """The options in the ``#SBATCH`` lines of a script, up to its first command.
 
     Raises:
         ConfigurationError: A line that sbatch would refuse, quoted; or a heterogeneous job.
@@ -52,7 +53,7 @@ def directives(script: bytes) -> Chosen:
     chosen: Chosen = {}
     for line in _read(script):
         if line.words[:1] and line.words[0] in HET_JOB:
-            raise _wrong(line, "a chain is made of jobs of one component; a heterogeneous job cannot be one")
+            raise _wrong(line, "a link of a chain has one component; it cannot be a heterogeneous job")
         try:
             options, rest, _ = parse_sbatch(line.words)
         except ConfigurationError as error:
@@ -64,13 +65,13 @@ def directives(script: bytes) -> Chosen:
 
 
 def ignored(script: bytes) -> tuple[str, ...]:
-    """Remarks on what sbatch ignores silently in the ``#SBATCH`` lines of a script."""
+    """Warnings about what sbatch silently ignores in the ``#SBATCH`` lines of a script."""
     found = []
     for line in _read(script):
         if line.continued:
-            why = "a backslash continues no #SBATCH line; sbatch reads the next line only where #SBATCH begins it"
+            why = "a backslash does not continue a #SBATCH line; the next line counts only if it begins with #SBATCH"
         elif line.unread:
-            why = f"sbatch reads no further than an empty word, and ignores {shown(line.unread)}"
+            why = f"sbatch stops reading at an empty word, and ignores {shown(line.unread)}"
         else:
             continue
         found.append(f"{_place(line)}: {why}")
@@ -78,9 +79,9 @@ def ignored(script: bytes) -> tuple[str, ...]:
 
 
 def without(script: bytes, names: Collection[str]) -> bytes:
-    """The script with these options taken out of its ``#SBATCH`` lines; every other line stays as it is.
+    """The script without these options in its ``#SBATCH`` lines; other lines stay unchanged.
 
-    A line of which nothing is left becomes a remark, so that all lines keep their numbers.
+    A line with no option left becomes a comment, so line numbers do not change.
     """
     lines = script.split(b"\n")
     for line in _read(script):
@@ -109,10 +110,10 @@ def _read(script: bytes) -> Iterator[Directive]:
 
 
 def _directive(number: int, line: str, text: str) -> Directive:
-    """The line whose text behind ``#SBATCH`` is given.
+    """The line, given its text after ``#SBATCH``.
 
     Raises:
-        ConfigurationError: A quote without its fellow, or a colon on its own.
+        ConfigurationError: An unmatched quote, or a colon on its own.
     """
     words: list[str] = []
     place = 0
@@ -132,13 +133,13 @@ def _directive(number: int, line: str, text: str) -> Directive:
 
 
 def _is_continued(text: str) -> bool:
-    """Whether a text ends in a backslash that none before it escapes."""
+    """Whether a text ends in a backslash that no backslash before it escapes."""
     plain = text.rstrip(_SPACE)
     return (len(plain) - len(plain.rstrip("\\"))) % 2 == 1
 
 
 def _word(text: str, place: int) -> tuple[str, int]:
-    """The word that begins at a place, and where it ends."""
+    """The word that begins at a position, and where it ends."""
     word: list[str] = []
     quote, escaped = "", False
     while place < len(text) and (quote or text[place] not in _SPACE):

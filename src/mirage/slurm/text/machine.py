@@ -23,7 +23,7 @@ NODES_COMMAND = (
     "-o",
     FIELD.join(("%N", "%P", "%T", "%c", "%G", "%l", "%L", "%h", "%p")),
 )
-"""A line a node and partition: with its limits, in one command."""
+"""One line per node and partition, with the partition's limits, in one command."""
 
 PARTITIONS_COMMAND = ("scontrol", "--oneliner", "--all", "show", "partition")
 CONFIG_COMMAND = ("scontrol", "show", "config")
@@ -37,12 +37,12 @@ _OPTION = re.compile(r"^\s*([A-Za-z][\w/().\[\]-]*?)\s*=\s?(.*?)\s*$")
 
 
 def read_nodes(output: str) -> tuple[Node, ...]:
-    """Nodes in what ``NODES_COMMAND`` printed: a line a node and partition."""
+    """Nodes in the output of ``NODES_COMMAND``: one line per node and partition."""
     return _nodes(read_rows(output)[0])
 
 
 def read_rows(output: str) -> tuple[list[list[str]], Skipped]:
-    """The cells of every line of ``NODES_COMMAND``, and the lines that are none."""
+    """The cells of every line of ``NODES_COMMAND``, and the lines that cannot be read."""
     rows, skipped = [], Skipped()
     for line in output.split("\n"):
         cells = line.split(FIELD)
@@ -73,7 +73,7 @@ def word_and_use(state: str) -> tuple[str, bool]:
 
 
 def read_partitions(output: str) -> tuple[Partition, ...]:
-    """Partitions in what ``PARTITIONS_COMMAND`` printed."""
+    """Partitions in the output of ``PARTITIONS_COMMAND``."""
     found = []
     for line in output.splitlines():
         row = pairs(line)
@@ -97,12 +97,12 @@ def partition_of(row: Mapping[str, str]) -> Partition:
 
 
 def pairs(line: str) -> dict[str, str]:
-    """``Key=value`` pairs of a line of scontrol; the last of a name counts."""
+    """``Key=value`` pairs of a line of scontrol; the last one of a name counts."""
     return dict(_PAIR.findall(line))
 
 
 def first_pairs(line: str) -> dict[str, str]:
-    """``Key=value`` pairs of a line of scontrol; the first of a name counts."""
+    """``Key=value`` pairs of a line of scontrol; the first one of a name counts."""
     return dict(reversed(_PAIR.findall(line)))
 
 
@@ -117,13 +117,13 @@ def read_config(output: str) -> dict[str, str]:
 
 
 def private_data(output: str) -> set[str] | None:
-    """Words of ``PrivateData`` in what ``sacctmgr show configuration`` printed; None where it does not tell."""
+    """Words of ``PrivateData`` from ``sacctmgr show configuration``; None where it is missing."""
     found = _PRIVATE.search(output)
     return None if found is None else {word.strip().lower() for word in found[1].split(",")}
 
 
 def read_machine(output: str) -> tuple[Machine, Skipped]:
-    """The machine in what ``NODES_COMMAND`` printed, and what could not be read of it."""
+    """The machine in the output of ``NODES_COMMAND``, and the lines that could not be read."""
     lines, skipped = read_rows(output)
     nodes = _nodes(lines)
     found: dict[str, Partition] = {}

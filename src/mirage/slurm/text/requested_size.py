@@ -1,4 +1,7 @@
-"""Size of a job, from the options of sbatch: nodes, and GPUs and CPUs of each; limit and partitions."""
+"""Size of a job, from the options of sbatch.
+
+Nodes, GPUs and CPUs of each, time limit and partitions.
+"""
 
 from __future__ import annotations
 
@@ -15,38 +18,38 @@ from mirage.slurm_words.tres import gres_gpus_per_node
 WHOLE = -1
 
 DEFAULT_NICE = 100
-"""Of ``--nice`` without a number (sbatch(1))."""
+"""The nice value of ``--nice`` without a number (sbatch(1))."""
 
 NOT_WEIGHED = {
     "array": "it is an array: this is its first task",
-    "begin": "told as if it might start at once, not from its --begin on",
-    "dependency": "told as if what it depends on were over",
-    "hold": "told as if it were not held",
-    "reservation": "reservations are not weighed",
-    "licenses": "licences are not weighed",
-    "constraint": "its constraints are not weighed",
-    "nodelist": "it asks for nodes by name, which is not weighed",
-    "exclude": "it excludes nodes by name, which is not weighed",
-    "mem": "memory is not weighed",
-    "mem-per-cpu": "memory is not weighed",
-    "mem-per-gpu": "memory is not weighed",
-    "qos": "the limits of its QOS are not weighed",
+    "begin": "forecast as if it could start at once, not from its --begin on",
+    "dependency": "forecast as if its dependency were satisfied",
+    "hold": "forecast as if it were not held",
+    "reservation": "reservations are ignored",
+    "licenses": "licences are ignored",
+    "constraint": "its constraints are ignored",
+    "nodelist": "it requests nodes by name, which is ignored",
+    "exclude": "it excludes nodes by name, which is ignored",
+    "mem": "memory is ignored",
+    "mem-per-cpu": "memory is ignored",
+    "mem-per-gpu": "memory is ignored",
+    "qos": "the limits of its QOS are ignored",
 }
 """Options that a forecast from the queue cannot take into account, and what it does instead."""
 
 _WHEN = ("array", "begin", "dependency", "hold", "reservation", "licenses", "qos")
-"""Those that matter where jobs take whole nodes of one kind, too."""
+"""Those that also matter where jobs take whole nodes of one kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedSize:
-    """What a job asks for.
+    """The resources that a job requests.
 
     Attributes:
-        partitions: Any of which will do; one at least.
-        gpus: A node; −1 where the job gets its nodes for itself.
-        cpus: A node; −1 where the job gets its nodes for itself.
-        remarks: What is asked for and not weighed, in words.
+        partitions: The partitions it may run in; at least one.
+        gpus: Per node; −1 where the job gets whole nodes.
+        cpus: Per node; −1 where the job gets whole nodes.
+        remarks: What is requested and ignored, in words.
         qos: Its QOS; empty for the user's default.
         nice: What the user subtracts from its priority.
     """
@@ -62,15 +65,15 @@ class RequestedSize:
 
 
 def requested_size(given: Chosen, machine: Machine, shared: bool) -> RequestedSize:
-    """The size that sbatch makes of options.
+    """The size that sbatch derives from options.
 
     Args:
         given: Long name → value.
-        machine: Of the cluster, for what the options leave open.
+        machine: The cluster's machine, for what the options leave open.
         shared: Whether jobs may share nodes.
 
     Raises:
-        ConfigurationError: The limit cannot be read, or is longer than every one of its partitions takes.
+        ConfigurationError: The limit cannot be read, or exceeds the limit of each of its partitions.
         UnknownName: There is no such partition.
     """
     places = _partitions(given.get("partition"), machine)
@@ -94,12 +97,12 @@ def requested_size(given: Chosen, machine: Machine, shared: bool) -> RequestedSi
 
 
 def _nice(given: Chosen) -> int:
-    """What is subtracted from the priority; 100 where the option names no number, as sbatch has it."""
+    """What is subtracted from the priority; 100 for the option without a number, as in sbatch."""
     return signed(given["nice"] or str(DEFAULT_NICE)) if "nice" in given else 0
 
 
 def _counts(given: Chosen, most_cpus: int, most_gpus: int) -> tuple[int, int, int]:
-    """Nodes, and CPUs and GPUs in all."""
+    """Nodes, and CPUs and GPUs in total."""
     asked = count_of(given.get("nodes") or "0")
     a_node = count_of(given.get("ntasks-per-node") or "0")
     tasks = count_of(given.get("ntasks") or "0") or max(asked, 1) * max(a_node, 1)

@@ -19,27 +19,27 @@ FIELDS = (
     "Start", "End", "ExitCode", "JobName", "Comment",
 )  # fmt: skip
 LATE_FIELDS = ("SubmitLine",)
-"""Known from 21.08 on."""
+"""Fields known since 21.08."""
 
 HISTORY_FIELDS = (
     "JobID", "User", "Account", "Partition", "QOS", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw",
     "TimelimitRaw", "NNodes", "Priority",
 )  # fmt: skip
-"""What a replay needs of a job; none of them is free text, so a row is a line. Priority is the one at submission, also
-of jobs that have started since (Slurm 22.05.8)."""
+"""The fields of a job that a replay needs; none of them is free text, so a row is a line. Priority is the one at
+submission, also of jobs that have started since (Slurm 22.05.8)."""
 
 
 def command(since_s: int, everybody: bool, fields: tuple[str, ...], mark: str = "") -> tuple[str, ...]:
-    """The command that asks for every job alive at or after a time.
+    """The command that requests every job alive at or after a time.
 
-    The time is written as Slurm reads it, in this machine's zone.
+    The time is written in the form that Slurm reads, in this machine's zone.
 
     Args:
         since_s: The time.
         everybody: Whether for jobs of all users.
         fields: The columns.
-        mark: Ends every delimiter. Drawn anew for each call, nobody can have written it into a comment, and no comment
-            can pass for a row.
+        mark: Ends every delimiter. It is drawn anew for each call, so no user can have written it into a comment to
+            imitate a row.
     """
     who = ("--allusers",) if everybody else ()
     return ("sacct", "--noheader", "--parsable2", "--allocations", f"--delimiter={DELIMITER}{mark}", *who,
@@ -47,26 +47,26 @@ def command(since_s: int, everybody: bool, fields: tuple[str, ...], mark: str = 
 
 
 def history_command(from_s: int, until_s: int) -> tuple[str, ...]:
-    """The command that asks for everybody's jobs that were in the queue or ran within a stretch of time.
+    """The command that requests all users' jobs that were in the queue or ran in a period.
 
-    Its answer has a header, and a bar between two cells.
+    Its output has a header, and a bar between cells.
     """
     return ("sacct", "--parsable2", "--allocations", "--allusers", f"--starttime={_local(from_s)}",
             f"--endtime={_local(until_s)}", f"--format={','.join(HISTORY_FIELDS)}")  # fmt: skip
 
 
 def _local(at_s: int) -> str:
-    """A time as Slurm's options take it."""
+    """A time in the form of Slurm's options."""
     import time
 
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(max(at_s, 0)))
 
 
 def read_accounts(output: str, fields: tuple[str, ...], mark: str = "") -> tuple[tuple[AccountedJob, ...], Skipped]:
-    """The jobs in the output, the last attempt of each, and what could not be read.
+    """The jobs in the output, the last attempt of each, and the rows that could not be read.
 
-    A row ends where a line does and a number and a delimiter follow: comments and submit lines hold line ends of their
-    own.
+    A row ends at a line end that is followed by a number and a delimiter: comments and submit lines may contain line
+    ends.
     """
     known: dict[int, AccountedJob] = {}
     skipped = Skipped()

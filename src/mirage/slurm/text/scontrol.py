@@ -26,12 +26,12 @@ _NAME = re.compile(r" JobName=(.*?)(?: HetJobIdSet=\S*)? UserId=")
 
 
 def read_jobs(output: str) -> tuple[QueuedJob, ...]:
-    """Jobs in what ``JOBS_COMMAND`` printed."""
+    """Jobs in the output of ``JOBS_COMMAND``."""
     return tuple(queued_job(line) for line in output.splitlines() if line.startswith("JobId="))
 
 
 def queued_job(line: str) -> QueuedJob:
-    """A job from its line; what its name and its comment hold are no fields of it."""
+    """A job from its line; text in its name and comment is not read as fields."""
     name = _NAME.search(line)
     row = first_pairs(line.replace(name[0], " UserId=", 1) if name else line)
     state, nodes = state_of(row.get("JobState", "")), max(count_of(row.get("NumNodes", "1"), 1), 1)
@@ -72,7 +72,7 @@ def queued_job(line: str) -> QueuedJob:
 
 
 def read_nodes(output: str) -> tuple[Node, ...]:
-    """Nodes in what ``NODES_COMMAND`` printed."""
+    """Nodes in the output of ``NODES_COMMAND``."""
     found = []
     for line in output.splitlines():
         row = pairs(line)

@@ -15,7 +15,7 @@ from mirage.slurm_words.timestamps import instant_s
 from mirage.slurm_words.tres import gpus_of
 
 FIELD, RECORD = "\x1f", "\x1e"
-"""How separators begin: comments and job names may hold commas, bars and line ends."""
+"""First characters of the separators: comments and job names may contain commas, bars and line ends."""
 
 FIELDS = (
     "JobID", "State", "UserName", "Account", "Partition", "QOS", "ArrayTaskID", "Reason", "PriorityLong", "Nice",
@@ -25,18 +25,18 @@ FIELDS = (
 
 
 def command(mark: str = "") -> tuple[str, ...]:
-    """The command that asks for every job.
+    """The command that requests every job.
 
     Args:
-        mark: Ends every separator. Drawn anew for each call, nobody can have written it into a comment, and no comment
-            can pass for a job.
+        mark: Ends every separator. It is drawn anew for each call, so no user can have written it into a comment to
+            imitate a job.
     """
     fields = ",".join(f"{name}:{RECORD if name == FIELDS[-1] else FIELD}{mark}" for name in FIELDS)
     return ("squeue", "--noheader", "--all", "--states=all", "--noconvert", "--Format", fields)
 
 
 def read_queue(output: str, mark: str = "") -> tuple[tuple[QueuedJob, ...], Skipped]:
-    """The jobs in what ``command`` printed, and what could not be read of it."""
+    """The jobs in the output of ``command``, and the records that could not be read."""
     jobs: list[QueuedJob] = []
     skipped, first = 0, ""
     for record in output.split(RECORD + mark):

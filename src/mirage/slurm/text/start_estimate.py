@@ -16,12 +16,12 @@ _SAID = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SlurmEstimate:
-    """What Slurm's plan gives a job that was not submitted.
+    """The start in Slurm's plan for a job that was not submitted.
 
     Attributes:
         start_s: When it would start.
-        nodes: On which hosts, as a host list.
-        partition: In which partition; empty where an old version does not say.
+        nodes: The hosts, as a host list.
+        partition: The partition; empty where an old version does not print it.
     """
 
     start_s: int
@@ -30,10 +30,10 @@ class SlurmEstimate:
 
 
 def read_estimate(said: str) -> SlurmEstimate | None:
-    """The estimate in what sbatch wrote; None where it names no time.
+    """The estimate in the output of sbatch; None where it names no time.
 
     Args:
-        said: On standard error: ``sbatch: Job 7 to start at 2026-01-31T12:00:00 using 4 processors on nodes n[1-2]
+        said: Text on standard error: ``sbatch: Job 7 to start at 2026-01-31T12:00:00 using 4 processors on nodes n[1-2]
             in partition main``. Times may be seconds since 1970 (``SLURM_TIME_FORMAT=%s``).
     """
     found = _SAID.search(said)
