@@ -1,4 +1,4 @@
-"""Listeners to compilation: a kernel that is not in the cache is named to them."""
+"""Listeners to compilation: called with the name of each kernel that is not cached."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Listener = Callable[[str | None], None]
-"""Called with the name of a kernel before it is compiled, and with None when nothing is being compiled any more."""
+"""Called with the name of a kernel before it is compiled, and with None when no kernel is being compiled any more."""
 
 _listeners: list[Listener] = []
 _in_work: list[str] = []
@@ -14,9 +14,9 @@ _in_work: list[str] = []
 
 @contextmanager
 def told(listener: Listener) -> Iterator[None]:
-    """Have a listener called for each kernel compiled, in place of the one told so far.
+    """Call a listener for each kernel compiled, instead of the present one, in the context.
 
-    What it raises ends the compilation.
+    An exception that it raises ends the compilation.
     """
     _listeners.append(listener)
     try:
@@ -27,14 +27,14 @@ def told(listener: Listener) -> Iterator[None]:
 
 
 def compiling(kernel: str) -> None:
-    """A kernel is about to be compiled, and before it the kernels that it calls."""
+    """Report that a kernel is about to be compiled; the kernels that it calls follow."""
     if _listeners:
         _listeners[-1](kernel)
     _in_work.append(kernel)
 
 
 def compiled(kernel: str) -> None:
-    """A kernel has been compiled."""
+    """Report that a kernel has been compiled."""
     if kernel in _in_work:
         del _in_work[_in_work.index(kernel) :]
     if _listeners and not _in_work:

@@ -1,7 +1,7 @@
-"""What a user may change about a job that is waiting or running, as ``scontrol`` does; and a program that ends early.
+"""User changes to a waiting or running job, as by ``scontrol``; and early ends.
 
-The job is named by its id; what it then waits for, how long it may run and when it ends change at once, and the
-discipline looks again in the same second.
+The job is given by its id; its wait conditions, limit and end change at once, and the discipline runs again in the same
+second.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ if TYPE_CHECKING:
 def wait_for(
     sim: Simulation, job_id: int, *, begin_s: int = MISSING, after: int = NOBODY, after_kind: int = AFTER_ANY
 ) -> None:
-    """Say anew what a waiting job waits for; nothing, and it competes from now on.
+    """Replace what a waiting job waits for; with no condition, it competes from now on.
 
-    Age counts from the first time that a job competed, whatever it is made to wait for then, where a held job keeps its
-    age (``SlurmSettings.hold_keeps_age``); else from the last. A job that competes already and has nothing to wait for
-    keeps its place and its age.
+    Where a held job keeps its age (``SlurmSettings.hold_keeps_age``), age counts from the first time that a job
+    competed, whatever it waits for later; else from the last time. A job that already competes and has nothing to wait
+    for keeps its place and its age.
 
     Args:
-        begin_s: Not before; ``NEVER_S`` to hold it until it is released.
-        after: Id of a job.
+        begin_s: Earliest start; ``NEVER_S`` to hold it until it is released.
+        after: Id of a job to wait for.
         after_kind: ``AFTER_START``, ``AFTER_ANY`` or ``AFTER_OK``.
 
     Raises:
@@ -71,14 +71,16 @@ def wait_for(
 
 
 def change_limit(sim: Simulation, job_id: int, limit_s: int) -> None:
-    """Give a job another time limit; one that has run for longer already ends at the next check of limits.
+    """Give a job another time limit.
+
+    A job that has already run for longer ends at the next check of limits.
 
     Raises:
-        PlanInfeasible: It neither waits nor runs, the limit is none, or its partition does not allow it.
+        PlanInfeasible: It neither waits nor runs, or the limit is below 1 s or not allowed by its partition.
     """
     job = _present(sim, job_id)
     if limit_s < 1:
-        raise PlanInfeasible(f"job {job_id}: a time limit of {limit_s} s is none")
+        raise PlanInfeasible(f"job {job_id}: a time limit of {limit_s} s is too short; give at least 1 s")
     asked = job.copy()
     asked.limit_s = limit_s
     _fits(sim, asked)
@@ -104,7 +106,7 @@ def change_partition(sim: Simulation, job_id: int, partition: int) -> None:
 
 
 def relabel(sim: Simulation, job_id: int, name: str, account: str) -> None:
-    """Give an injected job another name and account, for views that are yet to come.
+    """Give an injected job another name and account, for future views.
 
     Raises:
         PlanInfeasible: It neither waits nor runs.
@@ -117,7 +119,7 @@ def end_at(sim: Simulation, job_id: int, time_s: int, *, failed: bool = False) -
     """Let a running job end by itself at a time, unless its limit comes first.
 
     Args:
-        failed: Whether it then counts as failed to whoever waits for its success.
+        failed: Whether it then counts as failed for jobs that depend on its success.
 
     Raises:
         PlanInfeasible: It does not run.
@@ -128,10 +130,10 @@ def end_at(sim: Simulation, job_id: int, time_s: int, *, failed: bool = False) -
 
 
 def requeue(sim: Simulation, job_id: int, begin_s: int) -> None:
-    """Put a running job back into the queue; it begins anew, its work lost.
+    """Requeue a running job; it starts over, and its work is lost.
 
     Args:
-        begin_s: It does not compete before; ``NEVER_S`` to hold it until it is released.
+        begin_s: Time before which it does not compete; ``NEVER_S`` to hold it until it is released.
 
     Raises:
         PlanInfeasible: It does not run.
@@ -144,7 +146,7 @@ def requeue(sim: Simulation, job_id: int, begin_s: int) -> None:
 
 
 def waiting_job(sim: Simulation, job_id: int) -> Records:
-    """A job that waits, held or not, as records of one row: a view of the state.
+    """A waiting or held job, as records of one row: a view of the state.
 
     Raises:
         PlanInfeasible: It is not waiting.
@@ -156,7 +158,7 @@ def waiting_job(sim: Simulation, job_id: int) -> Records:
 
 
 def queued_link(sim: Simulation, job_id: int) -> QueuedLink:
-    """A waiting job as its chain sees it.
+    """A waiting job, as the queued link of a chain.
 
     Raises:
         PlanInfeasible: It is not waiting.
@@ -175,10 +177,10 @@ def queued_link(sim: Simulation, job_id: int) -> QueuedLink:
 
 
 def think_again(sim: Simulation, job_id: int, action: Action) -> None:
-    """Do to a waiting job what its policy has thought better of, as ``scontrol`` and ``scancel`` would.
+    """Apply a policy's revision to a waiting job, as ``scontrol`` and ``scancel`` would.
 
     Raises:
-        PlanInfeasible: It is not waiting, or cannot have that limit, or the action is about something else.
+        PlanInfeasible: It is not waiting, or cannot have that limit, or the action is no revision.
     """
     waiting_job(sim, job_id)
     match action:
@@ -193,7 +195,7 @@ def think_again(sim: Simulation, job_id: int, action: Action) -> None:
         case Withdraw():
             sim.apply(Plan((Cancel(job=job_id),)))
         case _:
-            raise PlanInfeasible(f"{type(action).__name__} is no second thought about a queued link")
+            raise PlanInfeasible(f"{type(action).__name__} is not a revision of a queued link")
 
 
 @kernel()
@@ -269,7 +271,7 @@ def requeued(world: World, state: State, job_id: int, begin_s: int) -> bool:
 
 
 def _place(sim: Simulation, job_id: int) -> int:
-    """The slot of a job that waits or runs, else ``NOBODY``."""
+    """The slot of a job that waits or runs; -1 for none."""
     live, used = sim.state.live, sim.state.clock[0].slots_used
     here = (live.id[:used] == job_id) & (live.status[:used] != ENDED)
     return int(here.argmax()) if here.any() else NOBODY

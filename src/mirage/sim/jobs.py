@@ -38,9 +38,9 @@ class Workload:
     Attributes:
         jobs: JOB records by submit time; field ``id`` is the row here.
         table: The jobs' rows of the trace, in the same order.
-        left_out: Reason → how many rows of the trace are not replayed.
-        dependencies_dropped: How many jobs wait for less than the trace tells: of a list the first counts that is of a
-            known kind, others and delays (``after:1+5``) do not.
+        left_out: Reason → number of rows of the trace that are not replayed.
+        dependencies_dropped: Number of jobs with simplified dependencies: of a list only the first entry of a supported
+            kind is used, delays (``after:1+5``) are ignored.
     """
 
     jobs: Records
@@ -50,23 +50,23 @@ class Workload:
 
     @property
     def users(self) -> int:
-        """How many users to keep accounts for."""
+        """Number of users to account for."""
         return max(len(self.table.user.names), 1) + 1
 
 
 def workload(table: JobTable, cluster: Cluster, *, refuse: bool = True) -> Workload:
-    """Bring a trace into the simulator's form.
+    """Convert a trace into the simulator's form.
 
-    A job without a time limit gets its run time as limit, as studies of SWF logs do. Rows that never ran, or of which
-    the trace does not tell how long or on how many nodes, are left out: there is nothing to replay.
+    A job without a time limit gets its run time as limit, as in studies of SWF logs. Rows that never ran, or without a
+    run time or a number of nodes in the trace, are left out: they cannot be replayed.
 
     Args:
         table: The trace.
-        cluster: Where it will run.
+        cluster: The simulated cluster.
         refuse: Whether a job that can never run is an error; otherwise it is left out and counted.
 
     Raises:
-        JobRefused: A job is larger than the machine, or asks for what no node has.
+        JobRefused: A job is larger than the machine, or requests what no node has.
     """
     amiss = _amiss(table)
     left_out = {reason: int(rows.sum()) for reason, rows in amiss.items() if rows.any()}
@@ -89,7 +89,7 @@ def workload(table: JobTable, cluster: Cluster, *, refuse: bool = True) -> Workl
 
 
 def _amiss(table: JobTable) -> dict[str, NDArray[np.bool_]]:
-    """Reason → the rows that cannot be replayed for it, shape (n,); each row for the first reason that it has."""
+    """Reason → rows that cannot be replayed for it, shape (n,); each under its first reason."""
     reasons = {
         "never started": table.never_started,
         "had not ended": table.unfinished,
@@ -106,7 +106,7 @@ def _amiss(table: JobTable) -> dict[str, NDArray[np.bool_]]:
 
 
 def renumber(jobs: Records) -> None:
-    """Make ids rows again after rows were dropped; dependencies on dropped jobs count as met."""
+    """Renumber ids as rows after rows were dropped; dependencies on dropped jobs count as met."""
     where = {int(old): new for new, old in enumerate(jobs.id)}
     for row in np.flatnonzero(jobs.after >= 0):
         jobs.after[row] = where.get(int(jobs.after[row]), NOBODY)
@@ -115,7 +115,7 @@ def renumber(jobs: Records) -> None:
 
 
 def job_records(table: JobTable, cluster: Cluster) -> Records:
-    """JOB records of the rows of a trace, numbered as they stand there."""
+    """JOB records of the rows of a trace, numbered by row."""
     jobs = records(JOB, len(table))
     jobs.id = np.arange(len(table))
     jobs.submit_s = table.submit_s
@@ -145,7 +145,10 @@ def _per_node(table: JobTable, cluster: Cluster) -> tuple[Ints, Ints]:
 
 
 def _memory(table: JobTable, cluster: Cluster, jobs: Records) -> Ints:
-    """Memory of a node of each job in MiB, ``WHOLE_NODE`` for all that it has; 0 where the cluster counts none."""
+    """Memory per node of each job in MiB; 0 where the cluster counts none.
+
+    ``WHOLE_NODE`` is all memory of a node.
+    """
     if not cluster.counts_memory:
         return np.zeros(len(table), dtype=np.int64)
     told = np.where(table.memory_mib == 0, WHOLE_NODE, -(-table.memory_mib // np.maximum(table.nodes, 1)))
@@ -153,7 +156,7 @@ def _memory(table: JobTable, cluster: Cluster, jobs: Records) -> Ints:
 
 
 def unasked_memory(jobs: Records, cluster: Cluster) -> Ints:
-    """Memory of a node of jobs that are known to ask for none, by the default of their partition; at most a node's."""
+    """Memory per node of jobs that request none: their partition's default, at most a node's."""
     found = np.zeros(len(jobs), dtype=np.int64)
     for p, partition in enumerate(cluster.partitions if cluster.counts_memory else ()):
         most = max((g.memory_mib or 0 for g in cluster.groups_of(partition)), default=0)
@@ -167,19 +170,19 @@ def unasked_memory(jobs: Records, cluster: Cluster) -> Ints:
 
 
 def codes(labels: Labels) -> Ints:
-    """Label codes with one more code for missing: 0; names begin at 1."""
+    """Label codes plus one: 0 for missing; names begin at 1."""
     return labels.codes + 1
 
 
 def _index(labels: Labels, names: list[str]) -> Ints:
-    """Rows' places in ``names``; the first where the name is missing or not among them."""
+    """Rows' indices in ``names``; 0 where the name is missing or not among them."""
     known = {name: k for k, name in enumerate(names)}
     of_code = np.array([known.get(name, 0) for name in labels.names] + [0], dtype=np.int64)
     return of_code[labels.codes]
 
 
 def _with_dependencies(jobs: Records, table: JobTable) -> tuple[Records, int]:
-    """The jobs with ``afterany:ID`` and its kin, and how many wait for less than told.
+    """The jobs with dependencies such as ``afterany:ID``, and the number simplified.
 
     Jobs outside the trace count as ended.
     """
@@ -199,7 +202,7 @@ def _with_dependencies(jobs: Records, table: JobTable) -> tuple[Records, int]:
 
 
 def misfits(jobs: Records, cluster: Cluster) -> dict[int, str]:
-    """Row → reason of the jobs that can never run, however long they wait."""
+    """Row → reason of the jobs that can never run, at any time."""
     reasons: dict[int, str] = {}
     for limit in cluster.limits:
         reasons |= _beyond(jobs, cluster, limit)
@@ -213,14 +216,14 @@ def misfits(jobs: Records, cluster: Cluster) -> dict[int, str]:
         room, what = _room(jobs[rows], cluster, partition)
         for row in rows[jobs.nodes[rows] > room]:
             reasons[int(row)] = (
-                f"it asks for {jobs.nodes[row]} nodes and partition {partition.name!r} has "
+                f"it requests {jobs.nodes[row]} nodes and partition {partition.name!r} has "
                 f"{room[np.searchsorted(rows, row)]}{what}"
             )
     return dict(sorted(reasons.items()))
 
 
 def _beyond(jobs: Records, cluster: Cluster, limit: Limit) -> dict[int, str]:
-    """Row → reason of the jobs that exceed a limit all by themselves."""
+    """Row → reason of the jobs that exceed a limit on their own."""
     counted = is_counted(jobs, cluster, limit)
     kinds = (("jobs", np.ones(len(jobs), np.int64)), ("nodes", jobs.nodes), ("gpus", gpus_counted(jobs, cluster)))
     reasons: dict[int, str] = {}
@@ -240,14 +243,17 @@ def is_counted(jobs: Records, cluster: Cluster, limit: Limit) -> NDArray[np.bool
 
 
 def gpus_counted(jobs: Records, cluster: Cluster) -> Ints:
-    """GPUs that each job counts with under a limit: of whole nodes, the most that a node of its partition has."""
+    """GPUs that each job counts as under a limit.
+
+    A whole node counts as the most GPUs of a node in its partition.
+    """
     of_node = np.array([cluster.of_node(partition)[0] for partition in cluster.partitions])
     counted: Ints = jobs.nodes * np.where(jobs.gpus == WHOLE_NODE, of_node[jobs["partition"]], jobs.gpus)
     return counted
 
 
 def _room(jobs: Records, cluster: Cluster, partition: Partition) -> tuple[Ints, str]:
-    """For each job, how many nodes of its kind the partition will ever have."""
+    """For each job, the most suitable nodes that the partition will have at any time."""
     room = np.zeros(len(jobs), dtype=np.int64)
     for group in cluster.groups_of(partition):
         growth = np.cumsum(
@@ -268,7 +274,7 @@ def to_minutes(jobs: Records, epoch_s: int) -> Records:
 
     Args:
         jobs: JOB records.
-        epoch_s: Where the grid begins; jobs submitted in its first, broken minute count as submitted then.
+        epoch_s: Start of the grid; jobs submitted in its first, partial minute count as submitted then.
     """
     grid = jobs.copy().view(np.recarray)
     grid.submit_s = np.maximum(jobs.submit_s // 60 * 60, epoch_s)
@@ -288,14 +294,14 @@ def link_record(
 
     Args:
         job_id: Its id; not one the trace uses.
-        memory: Of a node, in MiB; ``WHOLE_NODE`` for all that it has.
-        boost: Site priority on top of the computed one.
+        memory: Per node, in MiB; ``WHOLE_NODE`` for all memory of a node.
+        boost: Site priority added to the computed one.
         after: Id of a job it must wait for.
-        after_kind: How; by default until that has ended, however.
+        after_kind: Kind of the dependency; by default until that job has ended in any way.
         failed: Whether it will end unsuccessfully.
     """
     job = records(JOB, 1)
-    columns = job.view(np.ndarray)  # attributes of records cost many times as much
+    columns = job.view(np.ndarray)  # attributes of records are many times slower
     columns["id"] = job_id
     columns["nodes"], columns["limit_s"] = nodes, limit_s
     columns["run_s"] = limit_s if run_s is None else run_s

@@ -1,4 +1,4 @@
-"""The schedule of a simulation: starts and ends of jobs, and the figures to compare."""
+"""The schedule of a simulation: starts and ends of jobs, and metrics to compare."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Schedule:
 
     @classmethod
     def of(cls, table: JobTable, segments: Records, nodes: int) -> Schedule:
-        """Put segments back together into jobs."""
+        """Combine segments into jobs."""
         n = len(table)
         start_s, end_s = np.full(n, np.iinfo(np.int64).max), np.full(n, MISSING)
         ours = segments[segments.id < n]
@@ -51,7 +51,7 @@ class Schedule:
 
     @property
     def never_started(self) -> int:
-        """Jobs that wait for ever: for jobs that wait for them, for what was not, or for nodes that do not come."""
+        """Jobs that never start: their dependencies are never met, or their nodes never free."""
         return int((self.start_s == MISSING).sum())
 
     def busy_nodes(self) -> tuple[Ints, Ints]:
@@ -73,7 +73,10 @@ class Schedule:
         return slowdown
 
     def metrics(self) -> dict[str, Any]:
-        """Jobs that started or never did, waits (s), makespan from the first submission, utilisation, slowdown."""
+        """Counts of started and never started jobs, waits (s), makespan, utilisation, slowdown.
+
+        The makespan begins with the first submission.
+        """
         waits = self.wait_s
         never = {"never_started": self.never_started}
         if len(waits) == 0:

@@ -1,4 +1,4 @@
-"""The simulation of a cluster: replay a trace, inject jobs, fork, look, apply plans.
+"""The simulation of a cluster: replay a trace, inject jobs, fork, observe, apply plans.
 
 sim = Simulation(Cluster.pool(76), workload(table, cluster), discipline="slurm")
 sim.advance(until_s)
@@ -59,24 +59,24 @@ _FAULTS = {
     actions.NOT_RUNNING: "job {id} is not running",
     actions.NO_ROOM: "job {id} lacks {value} free nodes of its kind",
     actions.OVER_LIMIT: "job {id} would go over the limit of {limit}",
-    actions.BAD_VALUE: "job {id}: {value} is no usable value",
+    actions.BAD_VALUE: "job {id}: {value} is not a valid value",
     actions.NO_SUCH_NODE: "there is no node {value}, or no partition {row}, to lend or reclaim",
 }
 
 
 class Simulation:
-    """One cluster and its queue, from a moment on.
+    """One cluster and its queue, from a given time on.
 
     Args:
         cluster: The machine.
-        jobs: What will be submitted.
-        discipline: Name or specification of the queue discipline, or a ``Policy`` that is asked after every event.
+        jobs: The jobs to submit.
+        discipline: Name or specification of the queue discipline, or a ``Policy`` that is called after every event.
         settings: Parameters of the scheduler.
-        begin_s: Where time begins; by default with the first submission. Jobs submitted earlier are not replayed.
+        begin_s: Start time; by default the first submission. Jobs submitted earlier are not replayed.
 
     Raises:
         UnknownName: There is no such discipline.
-        ConfigurationError: It is none of the three, or the discipline does not know this kind of cluster.
+        ConfigurationError: It is none of the three, or the discipline does not support this kind of cluster.
     """
 
     def __init__(
@@ -89,12 +89,12 @@ class Simulation:
     ) -> None:
         self.spec, self.policy = _chosen(discipline)
         if self.spec.one_pool and (cluster.shared_nodes or len(cluster.groups) > 1):
-            raise ConfigurationError(f"{self.spec.entry} knows one pool of whole nodes only; use Cluster.pool(n)")
+            raise ConfigurationError(f"{self.spec.entry} supports one pool of whole nodes only; use Cluster.pool(n)")
         if cluster.reservations and not self.spec.reservations:
             able = ", ".join(name for name, spec in DISCIPLINES.items() if spec.reservations)
             raise ConfigurationError(
-                f"{self.spec.entry} does not know reservations, and the cluster has {len(cluster.reservations)}; "
-                f"use {able}, or make them changes of capacity, which nobody knows beforehand"
+                f"{self.spec.entry} does not support reservations, and the cluster has {len(cluster.reservations)}; "
+                f"use {able}, or make them changes of capacity, which are not known beforehand"
             )
         self.cluster, self.workload = cluster, jobs
         self.settings = settings or SlurmSettings()
@@ -102,7 +102,7 @@ class Simulation:
         now_s = first_s if begin_s is None else begin_s
         skipped = int(np.searchsorted(jobs.jobs.submit_s, now_s))
         replayed = jobs.jobs[skipped:].copy().view(np.recarray)
-        replayed.after_kind[replayed.after >= len(jobs.jobs)] = AFTER_NONE  # a job that will not be seen
+        replayed.after_kind[replayed.after >= len(jobs.jobs)] = AFTER_NONE  # a job that is not replayed
         if self.settings.recorded_priority is not None:
             told = jobs.table.priority[skipped:]
             replayed.boost = np.where(told >= 0, told, self.settings.recorded_priority)
@@ -140,7 +140,7 @@ class Simulation:
         """Advance to ``until_s`` inclusive, or to the start of a watched job; returns the time.
 
         Raises:
-            PlanInfeasible: The policy asked for something that cannot be done.
+            PlanInfeasible: The policy requested something that cannot be done.
         """
         while True:
             came_back = engine.advance(self.world, self.state, self.scratch, self.kernel, until_s)
@@ -159,7 +159,7 @@ class Simulation:
     def approach(self, time_s: int) -> None:
         """Advance to just before ``time_s``: what is due then has not happened yet.
 
-        A job injected now is looked at together with what happens in this second.
+        A job injected now is considered together with the events of this second.
         """
         if time_s <= self.now_s:
             return
@@ -182,7 +182,7 @@ class Simulation:
     # -- branches -----------------------------------------------------------------------------------------------
 
     def fork(self) -> Self:
-        """A copy that goes its own way; what has happened so far is shared."""
+        """A copy that continues independently; the past is shared."""
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
         copy.state = empty_like(self.state)
@@ -192,7 +192,7 @@ class Simulation:
         return copy
 
     def restore(self, earlier: Simulation) -> None:
-        """Return to the state of a fork of the same simulation; the fork is left untouched."""
+        """Return to the state of a fork of the same simulation; the fork stays unchanged."""
         if len(earlier.state.live) != len(self.state.live):
             self.state = empty_like(earlier.state)
             self.scratch = make_scratch(self.world, len(earlier.state.live), self.spec.scratch_rows)
@@ -215,14 +215,14 @@ class Simulation:
     def inject(
         self, *, nodes: int, limit_s: int, watched: bool = True, name: str = "", account: str = "", **asked: Any
     ) -> int:
-        """Submit a job now; it is looked at with the next event, which is at once.
+        """Submit a job now; the discipline considers it at the next event, which is at once.
 
         Args:
-            nodes: Nodes asked for.
+            nodes: Requested nodes.
             limit_s: Time limit.
             watched: Whether its start stops the clock, for ``run_until_started``.
-            name: Job name that views show, folded, as a code; empty for none.
-            account: Account that views show; fair-share and limits go by that of the user.
+            name: Job name, which views show folded, as a code; empty for none.
+            account: Account that views show; fair-share and limits use that of the user.
             asked: As ``link_record``: ``run_s``, ``gpus``, ``cpus``, ``user``, ``partition``, ``after``, ``begin_s`` …;
                 without ``memory`` it takes the default of its partition.
 
@@ -230,7 +230,7 @@ class Simulation:
             Its id.
 
         Raises:
-            JobRefused: It can never run here, or names a partition, user or job there is none of.
+            JobRefused: It can never run here, or names a partition, user or job that does not exist.
         """
         job = link_record(self.next_id, nodes=nodes, limit_s=limit_s, **asked)
         self._admissible(job, asks_memory="memory" in asked)
@@ -249,7 +249,7 @@ class Simulation:
         return self.next_id - 1
 
     def watch(self, job_id: int) -> None:
-        """Have the start of a waiting job stop the clock, as that of one injected last does."""
+        """Make the start of a waiting job stop the clock, as that of the job injected last does."""
         used = self.state.clock[0].slots_used
         slots = np.flatnonzero((self.state.live.id[:used] == job_id) & (self.state.live.status[:used] < RUNNING))
         if not len(slots):
@@ -257,9 +257,9 @@ class Simulation:
         self.state.clock[0].watch, self.state.clock[0].watch_slot = job_id, slots[0]
 
     def run_until_started(self, job_id: int, until_s: int = NEVER_S - 1) -> int | None:
-        """Advance until the watched job starts, the one injected last or said by ``watch``; returns its start, or None.
+        """Advance until the watched job starts; returns its start, or None.
 
-        It is watched no more then.
+        The watched job is the one injected last, or set by ``watch``. It is no longer watched after the call.
         """
         clock = self.state.clock[0]
         if clock.watch != job_id or clock.watch_slot == NOBODY:
@@ -271,7 +271,7 @@ class Simulation:
         return int(self.state.live[slot].first_start_s) if started else None
 
     def _admissible(self, job: Records, asks_memory: bool) -> None:
-        """Refuse a job that can never run; what was found good once is not looked at again."""
+        """Refuse a job that can never run; accepted forms are not checked again."""
         asked = job[0]
         if not 0 <= asked.partition < len(self.cluster.partitions):
             raise JobRefused(f"there is no partition {asked.partition}; there are {len(self.cluster.partitions)}")
@@ -298,7 +298,7 @@ class Simulation:
     # -- policies -----------------------------------------------------------------------------------------------
 
     def view(self, chain: Chain | None = None) -> View:
-        """What a policy may know now."""
+        """The view of a policy now."""
         phase_s = (self.now_s - int(self.world.settings["epoch_s"][0])) % TEN_MINUTES_S if self.spec.minutes else 0
         logged = int(self.state.clock["n_log"][0])
         self.ended = self.ended.caught_up(self.past, self.state.log, logged, self.in_past + logged, self.labels)
@@ -332,16 +332,16 @@ class Simulation:
     # -- results ------------------------------------------------------------------------------------------------
 
     def segments(self) -> Records:
-        """Every stretch of running that has ended, in order."""
+        """Every segment that has ended, in order."""
         present = self.state.log[: self.state.clock[0].n_log]
         return np.concatenate([*self.past, present]).view(np.recarray) if self.past else present
 
     def schedule(self) -> Schedule:
-        """What has run so far."""
+        """The schedule of everything that has run so far."""
         return Schedule.of(self.workload.table, self.segments(), self.cluster.nodes)
 
     def grow(self) -> None:
-        """Give what is short twice the room."""
+        """Double the capacity of the arrays that are full."""
         if has_slot(self.state) and self.next_id < len(self.state.fate):
             self.state = with_longer_log(self.state)
             return
@@ -350,7 +350,7 @@ class Simulation:
 
 
 def _chosen(discipline: str | DisciplineSpec | Policy) -> tuple[DisciplineSpec, Policy | None]:
-    """The discipline, and the policy that decides in its place if one does."""
+    """The discipline, and the policy that decides instead if one does."""
     if isinstance(discipline, str):
         return discipline_spec(discipline), None
     if isinstance(discipline, DisciplineSpec):
@@ -364,7 +364,7 @@ def _chosen(discipline: str | DisciplineSpec | Policy) -> tuple[DisciplineSpec, 
 
 
 def _dense(codes: Any) -> Any:
-    """Account codes renumbered 0 … so that they index an array no longer than the users'."""
+    """Account codes renumbered from 0, to index an array no longer than the users'."""
     return np.unique(codes, return_inverse=True)[1]
 
 

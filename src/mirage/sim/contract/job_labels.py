@@ -38,7 +38,7 @@ class LabelBook:
 
 
 class JobLabels:
-    """Name and account of every job by id; a value, which branches share.
+    """Name and account of every job by id; a value shared by branches.
 
     Args:
         table: The jobs of the trace.
@@ -57,11 +57,11 @@ class JobLabels:
         return self._books[0]
 
     def labelled(self, job_id: int, name: str, account: str) -> JobLabels:
-        """The same with one more job labelled, or one labelled anew."""
+        """A copy with one more job labelled, or one relabelled."""
         of_trace = len(self._table)
         place = job_id - of_trace
         if place < 0:
-            raise ValueError(f"job {job_id} is of the trace, which labels it")
+            raise ValueError(f"job {job_id} is a job of the trace, which labels it")
         changed = object.__new__(JobLabels)
         changed._table, changed._books = self._table, self._books
         room = max(place + 1 - self.injected.shape[1], 0)
@@ -71,7 +71,7 @@ class JobLabels:
 
 
 def _coded(labels: Labels, codes: dict[str, int], fold: Any) -> Ints:
-    """Codes of a column row by row, after its names were folded."""
+    """Codes of a column by row, after folding its names."""
     of_name = [_code(fold(name), codes) for name in labels.names]
     return np.array([*of_name, MISSING], dtype=np.int64)[labels.codes]
 
@@ -85,8 +85,8 @@ def label(codes: Any, injected: Any, column: int, job_id: int) -> int:
     """The code of one job: its name in column 0, its account in column 1.
 
     Args:
-        codes: Of the trace's jobs.
-        injected: Of those injected after them, as far as they are labelled.
+        codes: Codes of the trace's jobs.
+        injected: Codes of those injected after them, as far as they are labelled.
     """
     of_trace = codes.shape[1]
     if job_id < of_trace:

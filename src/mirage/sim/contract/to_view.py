@@ -1,4 +1,4 @@
-"""The simulator's side of the contract: a view of its state."""
+"""Converts the state of a simulation to a view."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mirage.sim.kernel.resources.amounts import MEMORY
 from mirage.sim.kernel.resources.limits import exceeded
 
 TEN_MINUTES_S = 600
-"""The pass of ``mirage-2023``."""
+"""The period of the pass of ``mirage-2023``."""
 
 
 _COUNTS, _FRACTIONS = 14, 2
-"""Columns of ``Jobs`` that hold whole numbers, and those that do not: work done and priority, after twelve others."""
+"""Numbers of the integer columns of ``Jobs`` and of the float ones: work done and priority, after twelve others."""
 
 
 def _values_of(dtype: Any, *names: str) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
-    """A getter of some values of a record that was made a plain tuple, which costs less than one of its attributes."""
+    """A getter of some values of a record converted to a tuple; faster than its attributes."""
     return itemgetter(*map(dtype.names.index, names))
 
 
@@ -41,7 +41,7 @@ def observe(
     phase_s: int = 0,
     tiers: tuple[int, ...] = (),
 ) -> View:
-    """What a policy may know of a simulation now, which stays what it was.
+    """The view of a simulation now; later steps do not change it.
 
     Args:
         ended: The jobs that ended last.
@@ -79,7 +79,7 @@ def observe(
 
 
 def capacity_now(world: World, state: State) -> Any:
-    """Capacity of every bin, without the nodes that are gone or leave as soon as they fall free."""
+    """Capacity of every bin, without nodes that are gone or leave when they become free."""
     capacity = world.capacity.copy()
     *_, changed = _present(state.clock.item())
     if not changed:
@@ -93,7 +93,10 @@ def capacity_now(world: World, state: State) -> Any:
 
 
 def limits_reached(world: World, state: State, slots: Any) -> Any:
-    """Which limit keeps each of some waiting jobs from starting now, whatever is free; as ``exceeded`` says it."""
+    """Which limit stops each waiting job from starting now, as returned by ``exceeded``.
+
+    Free nodes do not matter.
+    """
     reached = np.full(len(slots), NOBODY, dtype=np.int64)
     if len(world.limits):
         fill_reached(world, state, slots, reached)
@@ -113,7 +116,7 @@ def _jobs(state: State, labels: JobLabels, slots: Any, now_s: int, whole: bool, 
 
     Args:
         whole: Whether all jobs take whole nodes.
-        held: Whether they do not compete.
+        held: Whether they are held and do not compete.
     """
     if not len(slots):
         return _NOBODY
@@ -146,7 +149,7 @@ def fill(
         counts[7, k] = job.limit_s
         counts[8, k] = job.submit_s
         since_s = job.eligible_s
-        if since_s >= NEVER_S:  # it waits, or has waited, for a place among those that gather age
+        if since_s >= NEVER_S:  # a limit on jobs that gain age excludes it, or has excluded it
             since_s = MISSING if held else job.start_s if runs else now_s
         counts[9, k] = since_s
         counts[10, k] = job.start_s if runs else MISSING

@@ -1,1 +1,1 @@
-"""Queue disciplines, each one compiled function from world, state and scratch to actions, found by name."""
+"""Queue disciplines, by name: compiled functions from world, state and scratch to actions."""

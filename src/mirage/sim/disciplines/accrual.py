@@ -1,4 +1,4 @@
-"""Limits on how many waiting jobs gather age at once, of QOS and of associations."""
+"""Limits on the number of waiting jobs that gain age at once, of QOS and associations."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mirage.sim.kernel.resources.limits import ACCRUING, holder, is_counted
 
 @kernel()
 def give_age(world: World, state: State, scratch: Scratch) -> None:
-    """Let waiting jobs gather age as far as the limits allow, those first that were submitted first.
+    """Let waiting jobs gain age as far as the limits allow, in the order of submission.
 
-    Whoever gathers age keeps its place for as long as it waits in the queue, also if others come before it in the
-    order of priorities; a place that falls free is given in the same second, and age counts from then.
+    A job that gains age continues to do so while it waits in the queue, even if others come before it in the order of
+    priorities; a place that becomes free is given in the same second, and age counts from then.
     """
     for limit in range(len(world.limits)):
         if world.limits[limit].ageing < NEVER_S:
@@ -23,7 +23,7 @@ def give_age(world: World, state: State, scratch: Scratch) -> None:
             return
 
 
-@kernel(forceinline=False)  # few clusters have such limits: what serves them stays out of the way of the others
+@kernel(forceinline=False)  # few clusters have such limits: do not slow down the others
 def give_places(world: World, state: State, scratch: Scratch) -> None:
     """As ``give_age``, where there are such limits."""
     now, live, queue = state.clock[0].now_s, state.live, pending(state)
@@ -33,7 +33,7 @@ def give_places(world: World, state: State, scratch: Scratch) -> None:
         slot = queue[k]
         job = live[slot]
         if job.priority == UNRANKED and job.eligible_s == now and is_limited(world, state, slot):
-            job.eligible_s = NEVER_S  # it has just come, and has to find a place
+            job.eligible_s = NEVER_S  # it has just arrived, and needs a place
         if job.eligible_s < NEVER_S:
             count_ageing(world, state, slot)
             continue
@@ -52,7 +52,7 @@ def give_places(world: World, state: State, scratch: Scratch) -> None:
 
 @kernel()
 def is_limited(world: World, state: State, slot: int) -> bool:
-    """Whether there is a limit on how many jobs like this one gather age."""
+    """Whether a limit on the number of jobs that gain age counts this job."""
     for limit in range(len(world.limits)):
         if world.limits[limit].ageing < NEVER_S and is_among(world, limit, state.live[slot]):
             return True
@@ -68,9 +68,9 @@ def is_among(world: World, limit: int, job: Any) -> bool:
 
 @kernel()
 def has_place(world: World, state: State, slot: int) -> bool:
-    """Whether the first limit on age that counts a job lets one more gather it.
+    """Whether the first limit on age that counts a job lets one more gain it.
 
-    Slurm asks no other (measured on 22.05).
+    Slurm checks no other limit (measured on 22.05).
     """
     job = state.live[slot]
     for limit in range(len(world.limits)):
@@ -82,7 +82,7 @@ def has_place(world: World, state: State, slot: int) -> bool:
 
 @kernel()
 def count_ageing(world: World, state: State, slot: int) -> None:
-    """Enter that a job gathers age."""
+    """Count a job as one that gains age."""
     job = state.live[slot]
     for limit in range(len(world.limits)):
         if is_among(world, limit, job):
@@ -91,7 +91,10 @@ def count_ageing(world: World, state: State, slot: int) -> None:
 
 @kernel()
 def submitted_before(one: Any, other: Any) -> bool:
-    """Whether a job was submitted before another, and stands before it in Slurm's list, whatever has held it since."""
+    """Whether a job was submitted before another, and so precedes it in Slurm's job list.
+
+    Later holds do not matter.
+    """
     if one.submit_s != other.submit_s:
         return bool(one.submit_s < other.submit_s)
     return bool(one.id < other.id)

@@ -1,12 +1,12 @@
-"""Conservative backfill: every job tested has a reservation, planned anew at every event.
+"""Conservative backfill: every job tested has a reservation, re-planned at every event.
 
 This is the re-planning variant: at each event the queue is planned in order on an exact availability profile, each
 job at the earliest time that delays none before it. (The other variant keeps reservations and compresses them.)
-On shared nodes a new plan may choose other nodes for a job, and so move the jobs behind it: there the head of the
-queue alone has a promise.
+On shared nodes a new plan may choose other nodes for a job, and so move the jobs after it: there only the head of
+the queue has a guaranteed start.
 
-Only starts come of a plan, so it is made no further than they depend on it: up to the last job that could start now
-beside the jobs planned so far.
+A plan is only used for starts, so it is made only as far as they depend on it: up to the last job that could start
+now in addition to the jobs planned so far.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ from mirage.sim.kernel.sorted_array import take_out
 
 @kernel()
 def plan_stands(world: World, state: State) -> bool:
-    """Whether what is planned is what planning anew would bring.
+    """Whether re-planning would give the present plan again.
 
-    So it is on one pool until something ends before its limit: an end at the limit was foreseen, and a job submitted
+    This holds on one pool until something ends before its limit: an end at the limit was planned, and a job submitted
     since comes last.
     """
     return bool(
         state.clock[0].ended_since & REPLAN == 0
-        and one_pool(world)  # on several bins the plan does not remember which nodes it chose
-        and not limits_in_force(world)  # nor whose limit a job waits for
+        and one_pool(world)  # on several bins the plan does not store which nodes it chose
+        and not limits_in_force(world)  # nor which limit a job waits for
     )
 
 
 @kernel()
 def start_planned(world: World, state: State, scratch: Scratch) -> int:
-    """Start the jobs in the plan whose time has come; returns how many."""
+    """Start the jobs in the plan that are due now; returns their number."""
     clock, live, queue = state.clock[0], state.live, pending(state)
     planned, n = clock.known, clock.n_pending
     k = 0
@@ -105,15 +105,15 @@ def plan_on(world: World, state: State, scratch: Scratch, tested: int) -> None:
 
 @kernel(DISCIPLINE)
 def conservative(situation: Reference) -> int:
-    """Start the jobs whose planned time has come."""
+    """Start the jobs that are planned for now."""
     world, state, scratch = dereference(situation)
     clock = state.clock[0]
     clock.arrived_since = 0
     tested = min(clock.n_pending, world.settings[0].max_job_test)
-    settled = clock.ended_since == 0 and not limits_in_force(world)  # who is at a limit is not planned, and frees
-    unsettled = clock.known if settled else 0  # what others were planned around
+    settled = clock.ended_since == 0 and not limits_in_force(world)  # jobs at a limit are not planned yet
+    unsettled = clock.known if settled else 0  # the jobs before this index are planned already
     if last_that_fits(world, state, unsettled, tested - 1) < unsettled:
-        return 0  # and what has ended is still to be planned for
+        return 0  # and ``ended_since`` stays for the next plan
     if plan_stands(world, state):
         forget_past(world, state)
     else:

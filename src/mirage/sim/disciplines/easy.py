@@ -2,8 +2,9 @@
 
 Lifka 1995; Mu'alem & Feitelson 2001.
 
-The *shadow time* is the earliest at which the blocked head fits if running jobs use up their limits; *extra* is what is
-left beside it then. A later job may start now if it fits and either ends by the shadow time or stays within extra.
+The *shadow time* is the earliest time at which the blocked head fits if running jobs use their full limits; *extra* is
+what remains free in addition to it then. A later job may start now if it fits and either ends by the shadow time or
+stays within extra.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ from mirage.sim.kernel.sorted_array import take_out
 def find_shadow(world: World, state: State, scratch: Scratch, head: Any) -> None:
     """Set the shadow time of the blocked head and what is extra then.
 
-    Everything that comes free at the shadow time counts as free at it: nodes whose turnover is over then, and those of
-    jobs whose limit ends a turnover before.
+    All that becomes free at the shadow time counts as free then: nodes at the end of their turnover, and those of jobs
+    with a limit that ends one turnover earlier.
     """
     clock, live, running, extra = state.clock[0], state.live, state.running, state.extra
     turnover_s = world.settings[0].turnover_s
@@ -66,7 +67,7 @@ def find_shadow(world: World, state: State, scratch: Scratch, head: Any) -> None
 
 @kernel()
 def fits_behind_head(world: World, state: State, scratch: Scratch, job: Any, in_time: bool) -> bool:
-    """Whether a job can start without delaying the head; ``picked`` says where.
+    """Whether a job can start without delaying the head; ``picked`` holds its nodes.
 
     Args:
         in_time: Whether its nodes are free again by the shadow time; otherwise it takes its nodes from what is extra.
@@ -83,10 +84,10 @@ def fits_behind_head(world: World, state: State, scratch: Scratch, job: Any, in_
 
 @kernel()
 def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
-    """Go through the queue from place ``first`` and start what does not delay the head.
+    """Go through the queue from index ``first`` and start what does not delay the head.
 
-    On shared nodes, which ones the head would take depends on how full the others are: once a job has been started
-    beside it, nothing is known of what is left.
+    On shared nodes, the nodes of the head depend on how full the others are: once a job outside the shadow time has
+    started there, the earlier tests of other jobs are no longer valid.
     """
     clock, live, queue = state.clock[0], state.live, pending(state)
     now, shadow_s, turnover_s = clock.now_s, clock.shadow_s, world.settings[0].turnover_s
@@ -99,7 +100,7 @@ def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
         slot = queue[k]
         job = live[slot]
         in_time = now + job.limit_s + turnover_s <= shadow_s
-        # the bounds come first: they settle most jobs
+        # the cheap bounds come first: they decide most jobs
         if (
             job.nodes <= (most if in_time else most_beside)
             and permitted(world, state, job)
@@ -119,9 +120,9 @@ def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
 
 @kernel()
 def backfill_beside_reservations(world: World, state: State, scratch: Scratch, blocked: int) -> None:
-    """Plan the blocked head on the profile, which knows what is reserved, and start what fits beside it.
+    """Plan the blocked head on the profile with reservations, and start what fits with it.
 
-    Where nothing is reserved, a profile that only grows says the same as shadow time and extra do.
+    Without reservations, a profile that only grows is equivalent to shadow time and extra.
     """
     clock, live, queue = state.clock[0], state.live, pending(state)
     now, n = clock.now_s, clock.n_pending
@@ -148,11 +149,11 @@ def backfill_beside_reservations(world: World, state: State, scratch: Scratch, b
 
 @kernel(DISCIPLINE)
 def easy(situation: Reference) -> int:
-    """Start heads while they fit, then backfill behind the blocked one.
+    """Start heads while they fit, then backfill after the blocked one.
 
-    While nothing has ended, the shadow and the verdict on every job already seen stand: time only shortens what is
-    left until the shadow. Then new jobs alone are looked at. (Where users are limited, a job started behind the head
-    may have been its user's last: then another is the head.)
+    While nothing has ended, the shadow time and the results for all jobs tested so far stay valid: time only shortens
+    what is left until the shadow time. Then only new jobs are tested. (Where users are limited, a job started after the
+    head may have been its user's last allowed one: then another job is the head.)
     """
     world, state, scratch = dereference(situation)
     clock = state.clock[0]

@@ -13,10 +13,10 @@ from mirage.sim.kernel.resources.limits import permitted
 def start_heads(world: World, state: State, scratch: Scratch) -> int:
     """Start jobs from the front of the queue while they fit.
 
-    A job over a limit is passed over, not waited for.
+    A job over a limit is skipped, and does not block the queue.
 
     Returns:
-        The place of the first job that does not fit: the blocked head. The queue's length when there is none.
+        The index of the first job that does not fit: the blocked head. The queue's length when there is none.
     """
     at = 0
     while at < state.clock[0].n_pending:

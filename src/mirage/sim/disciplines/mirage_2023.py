@@ -1,11 +1,11 @@
 """The queue of the published Mirage simulator (SC'23), to the minute, for comparison.
 
 Whole anonymous nodes, time in minutes counted from ``epoch_s``. Each minute jobs start in strict priority order until
-one does not fit; every tenth minute instead, the queue is planned on 288 slots of 600 s by requested limits, and what
-lands in the first slot starts. Priority is 100·nodes/N at submission and grows by 7000 a week for everybody alike, so
-the order of two jobs never changes.
+one does not fit; every tenth minute instead, the queue is planned on 288 slots of 600 s by requested limits, and jobs
+planned in the first slot start. Priority is 100·nodes/N at submission and grows by 7000 a week for all jobs equally,
+so the order of two jobs never changes.
 
-Times must have been brought to the minute grid (``mirage.sim.jobs.to_minutes``).
+Times must be rounded to the minute grid first (``mirage.sim.jobs.to_minutes``).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ JOBS_PLANNED = 3000
 WEIGHT_SIZE = 100.0
 WEIGHT_AGE = 7000.0
 MAX_AGE_S = 7.0 * 86_400
-"""The published settings; this discipline has no others, whatever a ``slurm.conf`` says."""
+"""The published settings; this discipline ignores those of a ``slurm.conf``."""
 
 
 @kernel()
 def order_by_priority(world: World, state: State) -> None:
-    """Sort the jobs queued since the last look, the tail of the queue, into it; stable."""
+    """Insert the jobs queued since the last pass, the tail of the queue, in order; stable."""
     clock, live, queue = state.clock[0], state.live, pending(state)
     setting = world.settings[0]
     n = clock.n_pending
@@ -59,13 +59,16 @@ def order_by_priority(world: World, state: State) -> None:
 
 @kernel()
 def whole_slots(time_s: int) -> int:
-    """A time, made up to whole slots."""
+    """A time rounded up to whole slots."""
     return (time_s + SLOT_S - 1) // SLOT_S * SLOT_S
 
 
 @kernel()
 def rebuild_slots(state: State) -> None:
-    """Rebuild the profile, in whole slots from now, from the running jobs that reach their limits within ``PLAN_S``."""
+    """Rebuild the profile, in whole slots from now, from running jobs.
+
+    Only jobs that reach their limits within ``PLAN_S`` count.
+    """
     clock, live = state.clock[0], state.live
     times, level = state.profile_s, state.level
     free = state.free[0, 0]
@@ -88,7 +91,7 @@ def rebuild_slots(state: State) -> None:
 
 @kernel()
 def plan_at(state: State, nodes: int, limit_s: int, at: int) -> int:
-    """Plan a job from stretch ``at`` on; returns the fewest nodes that are free beside it."""
+    """Plan a job from step ``at`` on; returns the fewest nodes left free during it."""
     begin_s = state.profile_s[at]
     end_s = begin_s + whole_slots(limit_s)
     return reserve_level(state, nodes, at, begin_s, end_s if end_s < PLAN_S else NEVER_S)
@@ -96,9 +99,9 @@ def plan_at(state: State, nodes: int, limit_s: int, at: int) -> int:
 
 @kernel()
 def last_candidate(state: State, first: int, last: int) -> int:
-    """The last place from ``first`` to ``last`` in the queue whose job can start beside the plan; else below ``first``.
+    """The last queue index, ``first`` to ``last``, of a job that can start now in the plan.
 
-    Who asks for no less than one that cannot start cannot either.
+    Below ``first`` if there is none. A job that requests no less than one that cannot start cannot start either.
     """
     live, queue = state.live, pending(state)
     nodes, limit_s = NEVER_S, NEVER_S
@@ -114,7 +117,7 @@ def last_candidate(state: State, first: int, last: int) -> int:
 
 @kernel()
 def full_from_s(state: State) -> int:
-    """From when on no node is free in the plan, at first; ``NEVER_S`` if there always is one."""
+    """The earliest time from which no node is free in the plan; ``NEVER_S`` if there is none."""
     for k in range(state.clock[0].n_profile):
         if state.level[k] < 1:
             return int(state.profile_s[k])
@@ -123,7 +126,7 @@ def full_from_s(state: State) -> int:
 
 @kernel()
 def close_gaps(state: State) -> None:
-    """Move the queue up over the places of jobs that have started."""
+    """Close the gaps in the queue left by started jobs."""
     clock, queue = state.clock[0], pending(state)
     kept = 0
     for k in range(clock.n_pending):
@@ -135,12 +138,12 @@ def close_gaps(state: State) -> None:
 
 @kernel()
 def replan(world: World, state: State, scratch: Scratch) -> None:
-    """Plan the queue on the slots and start what lands in the first one.
+    """Plan the queue on the slots and start the jobs planned in the first one.
 
-    What lies beyond the last slot is as the last slot is. Nothing but starts comes of a plan, so planning ends with the
-    last *candidate*, a job that can start now beside what is planned. No job lasts beyond the horizon, from when on the
-    plan leaves no node free, if it begins before it. One that cannot begin before it is in no candidate's way, and in
-    that of no other job that could be: where it begins is not asked.
+    All time after the last slot is as the last slot. A plan is only used for starts, so planning ends with the last
+    *candidate*, a job that can start now in addition to the planned ones. The horizon is the time from which the plan
+    leaves no node free: a job that begins before it also ends before it. A job that cannot begin before it delays no
+    candidate, nor any job that could delay one, so its begin is not computed.
     """
     clock, live, queue = state.clock[0], state.live, pending(state)
     last = last_that_fits(world, state, 0, min(clock.n_pending, JOBS_PLANNED) - 1)
@@ -148,7 +151,7 @@ def replan(world: World, state: State, scratch: Scratch) -> None:
         return
     rebuild_slots(state)
     horizon_s, starts, k = NEVER_S, False, 0
-    late_nodes, late_s = NEVER_S, NEVER_S  # of a job behind the horizon: so is whoever asks for no less
+    late_nodes, late_s = NEVER_S, NEVER_S  # of a job after the horizon; jobs that request no less are after it too
     while k <= last:
         slot = queue[unsigned(k)]
         nodes, limit_s = live[unsigned(slot)].nodes, live[unsigned(slot)].limit_s
@@ -193,7 +196,7 @@ def mirage_2023(situation: Reference) -> int:
             scratch.picked[0] = nodes
             start(world, state, scratch, slot, nodes, 1.0)
     clock.ended_since = 0
-    hopeless = clock.n_running == 0 and since_s % REPLAN_EVERY_S == 0  # all is free and still nobody starts
+    hopeless = clock.n_running == 0 and since_s % REPLAN_EVERY_S == 0  # all is free and still no job starts
     if clock.n_pending > 0 and not hopeless:
         call_at(state, clock.now_s + REPLAN_EVERY_S - since_s % REPLAN_EVERY_S)
     return 0

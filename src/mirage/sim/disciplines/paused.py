@@ -1,4 +1,4 @@
-"""The discipline that stops the clock after every event, for a policy outside to decide."""
+"""The discipline that stops the clock after every event, for an external policy."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from mirage.sim.kernel.compile import kernel
 
 @kernel(DISCIPLINE)
 def paused(situation: Reference) -> int:
-    """Ask the policy."""
+    """Stop, so that the policy is called."""
     return -1

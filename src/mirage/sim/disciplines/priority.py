@@ -1,11 +1,11 @@
 """Priorities of waiting jobs: Slurm's multifactor sum, or WFP.
 
 Slurm's is Σ weight × factor, each factor in 0 … 1 (slurm.conf(5), priority_multifactor). WFP multiplies: the score of a
-job grows with a power of the time that it has waited over its time limit, times its nodes (Tang, Lan, Desai and
-Buettner, "Fault-aware, utility-based job scheduling on Blue Gene/P systems", Cluster 2009). Cobalt orders jobs by it.
+job grows with a power of its wait over its time limit, times its nodes (Tang, Lan, Desai and Buettner, "Fault-aware,
+utility-based job scheduling on Blue Gene/P systems", Cluster 2009). Cobalt orders jobs by it.
 
 Age counts from when the job became eligible, up to ``PriorityMaxAge``. Fair-share follows the fair-tree algorithm with
-one equal share for every account and, in it, for every user: accounts are ranked by how little they used, users within
+one equal share for every account and, in it, for every user: accounts are ranked by least usage, then users within
 them, and the factor is the rank. Usage is node-seconds, halved every ``PriorityDecayHalfLife``.
 """
 
@@ -25,12 +25,12 @@ from mirage.sim.kernel.lifecycle import UNRANKED, pending
 from mirage.sim.kernel.resources.limits import counted_gpus
 
 UNKNOWN = -1.0
-"""A factor not worked out yet."""
+"""A factor not computed yet."""
 
 
 @kernel()
 def decay_usage(world: World, state: State) -> None:
-    """Add what running jobs have used since the last computation, then let old usage fade."""
+    """Add what running jobs have used since the last computation, then decay all usage."""
     clock, live, usage = state.clock[0], state.live, state.usage
     now, before = clock.now_s, clock.priority_at_s
     for k in range(clock.n_running):
@@ -44,7 +44,7 @@ def decay_usage(world: World, state: State) -> None:
 
 @kernel()
 def fair_share(world: World, state: State, scratch: Scratch, user: int) -> float:
-    """The fair-tree factor of a user, computed when first asked for.
+    """The fair-tree factor of a user, computed on first use.
 
     Most users have nothing queued.
     """
@@ -81,10 +81,10 @@ def sum_by_account(world: World, state: State, scratch: Scratch) -> None:
 def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
     """Compute the priority of pending jobs, and sort the queue by partition tier and priority.
 
-    Between two periods of ``PriorityCalcPeriod`` only new jobs are looked at, as in Slurm: the others keep theirs.
+    Within a period of ``PriorityCalcPeriod`` only new jobs are computed, as in Slurm: the others keep their priorities.
 
     Returns:
-        Whether the whole queue was computed anew and its order has changed.
+        Whether the whole queue was recomputed and its order has changed.
     """
     clock, live, queue = state.clock[0], state.live, pending(state)
     setting = world.settings[0]
@@ -128,7 +128,7 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
 
 @kernel()
 def wfp_score(world: World, job: Any, now: int) -> float:
-    """The score of a job: nodes × wait / limit, each to a power of its own; times in hours."""
+    """The score of a job: nodes × wait / limit, each to its own power; times in hours."""
     setting = world.settings[0]
     limit_s = min(max(job.limit_s, setting.wfp_shortest_s), setting.wfp_longest_s)
     waited = max(now - job.eligible_s, 0) / HOUR_S
@@ -138,16 +138,17 @@ def wfp_score(world: World, job: Any, now: int) -> float:
 
 @kernel()
 def counted_cpus(world: World, job: Any) -> int:
-    """CPUs that a job asks for; of whole nodes, the most that a node of its partition has."""
+    """CPUs that a job requests; for whole nodes, the most of a node in its partition."""
     return int(job.nodes * (world.of_node[job.partition, 1] if job.gpus == WHOLE_NODE else job.cpus))
 
 
 @kernel()
 def size_factor(world: World, job: Any) -> float:
-    """The size of a job, as a share of the machine's nodes; where nodes are shared, of its nodes and CPUs half each.
+    """The size of a job, as a share of the machine's nodes.
 
-    That is how Slurm counts it (``_get_priority_internal`` of priority/multifactor): a job of one GPU and a core on a
-    node has hardly more than half of the priority of one that takes the node.
+    Where nodes are shared, it is half its share of the nodes and half its share of the CPUs, as in Slurm
+    (``_get_priority_internal`` of priority/multifactor): a job of one GPU and one core on a node has hardly more than
+    half the priority of one that takes the node.
     """
     setting = world.settings[0]
     size = job.nodes / setting.nodes
@@ -158,12 +159,12 @@ def size_factor(world: World, job: Any) -> float:
 
 @kernel()
 def unranked_last(state: State, scratch: Scratch) -> int:
-    """Move the jobs that arrived since the last look, which have no priority yet, behind the others.
+    """Move the jobs that arrived since the last pass, which have no priority, to the end.
 
-    They are looked for from the end, where nearly all of them are.
+    They are searched from the end, where nearly all of them are.
 
     Returns:
-        The place of the first of them.
+        The index of the first of them.
     """
     clock, live, queue = state.clock[0], state.live, pending(state)
     n = first = clock.n_pending
@@ -187,10 +188,10 @@ def unranked_last(state: State, scratch: Scratch) -> int:
 
 @kernel()
 def came_before(one: Any, other: Any) -> bool:
-    """Whether a job of the same priority was submitted before another; in one second, whether it was admitted before.
+    """Whether a job of the same priority precedes another: by submission, then by admission.
 
-    So Slurm sorts (``sort_job_queue2`` of slurmctld): by submission, then by number. A requeued job counts as submitted
-    then. Numbers of injected jobs are higher than those of a trace, whoever came first.
+    Slurm sorts so (``sort_job_queue2`` of slurmctld): by submission, then by number. A requeued job counts as submitted
+    at its requeue. Ids of injected jobs are higher than those of a trace in any case, so ids are not used here.
     """
     if one.submit_s != other.submit_s:
         return bool(one.submit_s < other.submit_s)
@@ -199,7 +200,7 @@ def came_before(one: Any, other: Any) -> bool:
 
 @kernel()
 def insert_by_priority(world: World, state: State, k: int, slot: int) -> bool:
-    """Move the job at place k forward to its place; ties go by submission. Returns whether it moved."""
+    """Move the job at index k forward in order; ties by submission. Returns whether it moved."""
     live, queue = state.live, pending(state)
     job = live[slot]
     tier, priority = world.partition_tier[job.partition], job.priority

@@ -1,7 +1,7 @@
 """Preemption by QOS: ``PreemptType=preempt/qos``, ``PreemptMode=REQUEUE``.
 
-A job that does not fit takes the nodes of running jobs whose QOS it may displace: they are given up one after another,
-in Slurm's order, until it would fit, and those among them that hold nodes it then gets are put back into the queue.
+A job that does not fit takes the nodes of running jobs in QOS that it may preempt: they are marked one after another,
+in Slurm's order, until it would fit, and those among them that hold nodes it then gets are requeued.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from mirage.sim.kernel.resources.reservations import least_free, reserved_within
 
 @kernel()
 def may_displace(world: World, job: Any) -> bool:
-    """Whether there is any QOS whose jobs this one may displace."""
+    """Whether this job's QOS may preempt any other QOS."""
     return bool(world.displaces[job.qos].any())
 
 
 @kernel()
 def goes_before(world: World, one: Any, other: Any) -> bool:
-    """Whether a running job is displaced before another: by lower QOS, then by later start.
+    """Whether a running job is preempted before another: by lower QOS, then by later start.
 
-    By later start alone where the settings say so.
+    By later start alone where the settings require it.
     """
     if world.settings[0].youngest_first == 0:
         mine, theirs = world.qos_factor[one.qos], world.qos_factor[other.qos]
@@ -38,11 +38,9 @@ def goes_before(world: World, one: Any, other: Any) -> bool:
 
 @kernel()
 def next_to_go(world: World, state: State, job: Any, last: int) -> int:
-    """The slot of the running job displaced next after the one in ``last``, or ``NOBODY``.
+    """The slot of the running job preempted next after the one in ``last``; -1 for none.
 
-    ``last`` is ``NOBODY`` for the first.
-
-    Who started in this very second is left alone.
+    ``last`` is ``NOBODY`` for the first. A job that started in this second is not preempted.
     """
     live, best = state.live, NOBODY
     for k in range(state.clock[0].n_running):
@@ -73,10 +71,9 @@ def holds_picked(world: World, state: State, scratch: Scratch, slot: int) -> boo
 
 @kernel()
 def displace_for(world: World, state: State, scratch: Scratch, job: Any) -> bool:
-    """Displace running jobs to make room for a job; False, and no change, if not enough.
+    """Preempt running jobs to make room for a job; False, and no change, if not enough.
 
-    A job that fits once the nodes on their way from one job to the next are there waits for them: displaced jobs leave
-    theirs no sooner.
+    A job that fits once the nodes in turnover are free waits for these: preempted jobs would not free theirs earlier.
     """
     low = scratch.low
     copy_amounts(low, state.free)

@@ -1,4 +1,4 @@
-"""Queue disciplines by name, built-in or from the entry-point group ``mirage.disciplines``.
+"""Queue disciplines by name: built-in, or from the entry points ``mirage.disciplines``.
 
 An entry point names a ``DisciplineSpec``.
 """
@@ -15,17 +15,17 @@ from mirage.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class DisciplineSpec:
-    """What the simulator must know of a queue discipline.
+    """Properties of a queue discipline that the simulator needs.
 
     Attributes:
         entry: ``module:function`` of the kernel.
         summary: One line for menus.
-        plans: Whether it keeps an availability profile.
-        one_pool: Whether it knows anonymous whole nodes only.
+        plans: Whether it uses an availability profile.
+        one_pool: Whether it supports one pool of anonymous whole nodes only.
         minutes: Whether its time is a grid of minutes.
         tiers: Whether jobs of a partition of a higher tier come first.
-        reservations: Whether it starts nothing that would run into a reservation (``Cluster.reservations``).
-        limits: Whether it keeps the limits on what runs at once (``Cluster.limits``).
+        reservations: Whether it starts no job that would run into a reservation (``Cluster.reservations``).
+        limits: Whether it enforces the limits on what runs at once (``Cluster.limits``).
         scratch_rows: Rows it needs in the arrays of ``Scratch``, beyond those for jobs, bins, partitions and users.
     """
 
@@ -40,7 +40,7 @@ class DisciplineSpec:
     scratch_rows: int = 0
 
     def load(self) -> Callable[..., Any]:
-        """The compiled function."""
+        """Imports and returns the compiled function."""
         module, _, name = self.entry.partition(":")
         function: Callable[..., Any] = getattr(import_module(module), name)
         return function
@@ -80,10 +80,10 @@ DISCIPLINES: dict[str, DisciplineSpec] = {
         f"{_HERE}.srtf:srtf", "shortest remaining time first, preemptive, knows run times", one_pool=True
     ),
 }
-"""Name → specification; ``srtf`` knows run times, which no scheduler does: something to compare with, not to run."""
+"""Name → specification; ``srtf`` uses true run times, which no scheduler knows: only for comparison."""
 
 PAUSED = DisciplineSpec(f"{_HERE}.paused:paused", "stops after every event: a policy outside decides")
-"""The discipline of a simulation that is given a policy in the place of one."""
+"""The discipline of a simulation in which a policy decides instead."""
 
 _REGISTRY = Registry(
     "queue discipline",
@@ -95,15 +95,15 @@ _REGISTRY = Registry(
 
 
 def known_disciplines() -> tuple[str, ...]:
-    """Names of the built-in disciplines and of those of installed packages; nothing is imported."""
+    """Names of the built-in disciplines and those of installed packages; imports nothing."""
     return _REGISTRY.names()
 
 
 def discipline_spec(name: str) -> DisciplineSpec:
-    """Look a discipline up.
+    """The specification of a discipline.
 
     Raises:
         UnknownName: No discipline has that name.
-        ConfigurationError: Two packages want the name, or one cannot be loaded.
+        ConfigurationError: Two packages register the name, or one cannot be loaded.
     """
     return _REGISTRY.spec(name)

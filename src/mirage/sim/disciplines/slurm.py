@@ -1,17 +1,17 @@
 """Slurm's two scheduling loops and its multifactor priority (slurm.conf(5), sched_config).
 
 The main loop runs when something was submitted or ended: jobs in priority order, and a partition is closed by its first
-job that does not fit, even at the cost of those its QOS may displace. The backfill loop runs every ``bf_interval``: the
-first ``bf_max_job_test`` jobs are planned in priority order by their limits, each as early as it can without delaying
+job that does not fit, even by preemption. The backfill loop runs every ``bf_interval``: the first
+``bf_max_job_test`` jobs are planned in priority order by their limits, each as early as possible without delaying
 one before it; those that can start now do. Reservations are widened to multiples of ``bf_resolution`` and none is made
 beyond ``bf_window``.
 
 Where nodes are reserved (``Cluster.reservations``), both loops start a job only if enough nodes are left to it until
 its limit.
 
-A pass leaves nothing behind but started jobs, so it ends with the last job that could still start now, and one between
-which and the last nothing ended, arrived, started or changed its priority is not run at all (``every_pass`` runs it, to
-no effect as long as nobody is planned beyond ``bf_window``).
+A pass has no effect except started jobs, so it ends with the last job that could still start now, and a pass is
+skipped if nothing ended, arrived, started or changed its priority since the last one (``every_pass`` runs it, without
+effect unless a job is planned beyond ``bf_window``).
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ from mirage.sim.kernel.sorted_array import take_out
 def main_loop(world: World, state: State, scratch: Scratch, depth: int) -> None:
     """Start jobs in priority order; a partition is closed by its first job that does not fit.
 
-    One that reservations alone leave too few nodes is passed over (``ESLURM_RESERVATION_BUSY`` in Slurm's
-    slurmctld/job_scheduler.c).
+    A job stopped only by reservations is skipped (``ESLURM_RESERVATION_BUSY`` in Slurm's slurmctld/job_scheduler.c).
     """
     clock, live, queue = state.clock[0], state.live, pending(state)
     partitions = state.allowed.shape[0]
@@ -133,14 +132,14 @@ def slurm(situation: Reference) -> int:
         if since_s % setting.bf_interval_s == 0 and (clock.dirty == 1 or setting.every_pass == 1):
             waiting = clock.n_pending
             backfill_loop(world, state, scratch)
-            clock.dirty = 1 if clock.n_pending < waiting else 0  # the next pass sees whoever started unrounded
+            clock.dirty = 1 if clock.n_pending < waiting else 0  # the next pass sees started jobs with exact times
             clock.passed_at_s = now
-        hopeless = clock.n_running == 0 and clock.dirty == 0  # all is free and nobody starts: time will not help
+        hopeless = clock.n_running == 0 and clock.dirty == 0  # all is free and no job starts: time will not help
         if clock.n_pending > 0 and not hopeless:
             call_at(state, now + setting.calc_period_s - since_s % setting.calc_period_s)
             if clock.dirty == 1 or setting.every_pass == 1:
                 call_at(state, now + setting.bf_interval_s - since_s % setting.bf_interval_s)
-        give_age(world, state, scratch)  # to those for whom somebody who has started left a place
+        give_age(world, state, scratch)  # to jobs that get the places of those that have started
     clock.ended_since = 0
     clock.arrived_since = 0
     return 0

@@ -1,8 +1,8 @@
 """Shortest remaining time first, preemptive: the shortest jobs that fit always run.
 
-It knows true run times, so it is something to compare with and a proof of the seam, not something to run. It is no
-bound where jobs have widths: another order can wait less. It writes a plan and leaves checking and applying to the
-engine, as every policy that preempts, resizes or lends does. One pool of whole nodes.
+It uses true run times, so it serves for comparison and as a test of the plan interface, not as a scheduler. It is no
+lower bound where jobs have several nodes: another order can wait less. It writes a plan and leaves checking and
+applying to the engine, as every policy that preempts, resizes or lends does. One pool of whole nodes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mirage.sim.kernel.reference import dereference
 
 @kernel()
 def remaining_s(state: State, slot: int) -> float:
-    """Run time a job still needs on the nodes it asked for, the cost of resuming included."""
+    """Run time a job still needs on its requested nodes, including the cost of resuming."""
     job = state.live[slot]
     if job.status == RUNNING:
         return float(job.end_s - state.clock[0].now_s)
@@ -27,7 +27,7 @@ def remaining_s(state: State, slot: int) -> float:
 
 @kernel()
 def comes_before(state: State, left: Any, a: int, b: int) -> bool:
-    """Whether job a precedes job b: less left to do, then the lower id."""
+    """Whether job a precedes job b: less remaining time, then the lower id."""
     if left[a] != left[b]:
         return bool(left[a] < left[b])
     return bool(state.live[a].id < state.live[b].id)

@@ -35,10 +35,10 @@ from mirage.sim.kernel.lifecycle import REPLAN
 from mirage.sim.kernel.resources.amounts import MEMORY, UNLIMITED_MIB, copy_amounts
 
 SPARE_IDS = 1024
-"""Room for ids of injected jobs beyond those of the trace."""
+"""Spare ids for injected jobs beyond those of the trace."""
 
 FIRST_SLOTS, FIRST_LOG = 256, 1024
-"""Room for jobs, and for segments beyond one a job, to begin with; it is doubled as needed."""
+"""Initial capacity for jobs, and for segments beyond one per job; it is doubled as needed."""
 
 
 def make_world(
@@ -54,9 +54,9 @@ def make_world(
     Args:
         jobs: JOB records by submit time.
         settings: The one SETTINGS record.
-        accounts: Shape (users,), the account of each user; codes of users run below its length.
+        accounts: Shape (users,), the account of each user; codes of users are below its length.
         user_names: Names of users by code, from code 1 on, for limits that name some.
-        account_names: The same of accounts.
+        account_names: Names of accounts, likewise.
     """
     bins = cluster.bins()
     if cluster.shared_nodes:
@@ -86,13 +86,13 @@ def make_world(
 
 
 def _of_bin(group: NodeGroup, memory: bool) -> tuple[int, ...]:
-    """What a node that jobs share has; its memory only where the cluster counts it."""
+    """Resources of a node that jobs share; its memory only where the cluster counts it."""
     has = UNLIMITED_MIB if group.memory_mib is None else group.memory_mib
     return (group.gpus, group.cpus, has) if memory else (group.gpus, group.cpus)
 
 
 def _of_partition(cluster: Cluster, partition: Partition) -> tuple[int, int]:
-    """GPUs and CPUs of a partition, at least one of each: they are divided by."""
+    """GPUs and CPUs of a partition, at least one of each, as they are divisors."""
     groups = cluster.groups_of(partition)
     return max(sum(g.count * g.gpus for g in groups), 1), max(sum(g.count * g.cpus for g in groups), 1)
 
@@ -108,13 +108,13 @@ def _limits(cluster: Cluster) -> Records:
 
 
 def _named(chosen: list[tuple[str, ...]], names: list[str]) -> NDArray[np.bool_]:
-    """Shape (rows, names): which of the names each row chooses; all where it names none."""
+    """Shape (rows, names): which of the names each row chooses; all where it lists none."""
     rows = [[not some or name in some for name in names] for some in map(frozenset, chosen)]
     return np.array(rows, dtype=np.bool_).reshape(len(chosen), len(names))
 
 
 def _filled(names: Sequence[str], least: int) -> list[str]:
-    """Names by code: that of none at 0, and as many codes without a name behind them as there must be."""
+    """Names by code: the empty name at 0, and empty names for codes without a name."""
     return ["", *names, *[""] * (least - 1 - len(names))]
 
 
@@ -127,7 +127,10 @@ def _displaces(cluster: Cluster) -> NDArray[np.bool_]:
 
 
 def _changes(cluster: Cluster) -> Any:
-    """Rows of CAPACITY; where nodes are bins, the last ones that are there go, and those that went last return."""
+    """Rows of CAPACITY.
+
+    Where nodes are bins, the last ones present leave, and those that left last return.
+    """
     rows: list[tuple[int, int, int, int]] = []
     there: dict[str, list[int]] = {}
     for b, (group, _) in enumerate(cluster.bins()):
@@ -174,10 +177,10 @@ def make_state(
     """A cluster at rest at ``now_s``: nothing submitted yet, every node free.
 
     Args:
-        plans: Whether the discipline keeps an availability profile.
-        ids: Job ids run below this; room for ``SPARE_IDS`` more is made.
-        accounts: Codes of jobs' accounts run below this.
-        slots: How many jobs there is room for to begin with.
+        plans: Whether the discipline uses an availability profile.
+        ids: Upper bound of job ids; capacity for ``SPARE_IDS`` more is added.
+        accounts: Upper bound of the codes of jobs' accounts.
+        slots: Initial capacity for jobs.
     """
     bins, users = len(world.capacity), len(world.user_account)
     completing = _most_chunks(world) if world.settings[0].turnover_s > 0 else 1
@@ -214,13 +217,13 @@ def make_state(
 
 
 def _most_chunks(world: World) -> int:
-    """The most chunks, or jobs that hold something, there can be at once: each holds a node, or a GPU or CPU of one."""
+    """Most chunks, or jobs with resources, at once: each holds a node, or a GPU or CPU of one."""
     growth = int(np.maximum(world.changes.nodes, 0).sum()) if world.settings[0].stacked else 0
     return int(world.capacity[:, :MEMORY].sum()) + growth
 
 
 def make_scratch(world: World, slots: int, rows: int) -> Scratch:
-    """Working room for a state of so many slots, and for a discipline that needs so many rows."""
+    """Scratch arrays for a state of ``slots`` slots and a discipline that needs ``rows`` rows."""
     shape = world.capacity.shape
     size = max(slots, shape[0], len(world.partition_tier), len(world.user_account) + 1, rows)
     return Scratch(
@@ -253,7 +256,7 @@ def copy_table(target: Any, source: Any, rows: int) -> None:
 
 @kernel(void(STATE_TYPE, STATE_TYPE))
 def copy_state(target: State, source: State) -> None:
-    """Copy all that is in use, the log aside, into arrays that are at least as large."""
+    """Copy all that is in use, except the log, into arrays that are at least as large."""
     clock = source.clock[0]
     copy_part(target.clock, source.clock, 0, 1)
     target.clock[0].n_log = 0
@@ -284,12 +287,12 @@ def copy_state(target: State, source: State) -> None:
 
 
 def empty_log(state: State) -> Records:
-    """Room for the segments of a branch."""
+    """An empty log for the segments of a branch."""
     return empty_records(SEGMENT, 256 + 2 * int(state.clock["n_running"][0])).view(np.recarray)
 
 
 def empty_like(state: State) -> State:
-    """Arrays of the same sizes with anything in them, and an empty log."""
+    """Arrays of equal sizes with undefined contents, and an empty log."""
     parts: dict[str, Any] = {
         name: empty_records(array.dtype, len(array)).view(type(array)) if array.dtype.names else np.empty_like(array)
         for name, array in zip(State._fields, state)
@@ -298,7 +301,7 @@ def empty_like(state: State) -> State:
 
 
 def with_longer_log(state: State) -> State:
-    """The same state with twice the room for segments."""
+    """The same state with twice the capacity for segments."""
     used = state.clock[0].n_log
     log = empty_records(SEGMENT, 2 * len(state.log) + 2 * int(state.clock[0].n_running)).view(np.recarray)
     log[:used] = state.log[:used]
@@ -306,11 +309,11 @@ def with_longer_log(state: State) -> State:
 
 
 def enlarged(state: State) -> State:
-    """The same state in arrays with room for twice as many jobs."""
+    """The same state in arrays with capacity for twice as many jobs."""
     parts: dict[str, Any] = state._asdict()
     for name in ("live", "queue", "running", "held", "heap", "profile_s", "level", "profile", "fate"):
         array = parts[name]
-        if len(array) == 1:  # not in use with this discipline
+        if len(array) == 1:  # not used by this discipline
             continue
         larger = np.zeros((2 * len(array) + 8, *array.shape[1:]), dtype=array.dtype)
         larger[: len(array)] = array

@@ -1,9 +1,9 @@
 """Arrays of a simulation: ``World`` (fixed), ``State`` (forked), ``Scratch`` (neither).
 
-A *bin* is where a job's nodes are placed. On a cluster whose jobs take whole nodes, all nodes that are alike
-form one bin and are counted; where jobs share nodes, every node is a bin with its own free GPUs, CPUs and, where
-the cluster counts it, memory, so that fragmentation is real. ``Scratch`` holds arrays a kernel may overwrite;
-nothing in it survives a call.
+A *bin* is where a job's nodes are placed. On a cluster whose jobs take whole nodes, all equal nodes form one bin and
+are counted; where jobs share nodes, every node is a bin with its own free GPUs, CPUs and, where the cluster counts
+it, memory, so that fragmentation is modelled. ``Scratch`` holds arrays a kernel may overwrite; nothing in it survives
+a call.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from numpy.typing import NDArray
 from mirage.duration import UNLIMITED_S
 
 Records = Any
-"""A numpy record array; the dtypes below say which."""
+"""A numpy record array of one of the dtypes below."""
 
 NEVER_S = 4 * UNLIMITED_S
-"""A time that does not come."""
+"""A time that is never reached."""
 
 NOBODY = -1
 """No slot, no job, no bin."""
 
-# -- what a job is doing ------------------------------------------------------------------------------------------
+# -- status of a job ----------------------------------------------------------------------------------------------
 FUTURE, HELD, PENDING, RUNNING, SUSPENDING, ENDED, CANCELLED = range(7)
 
 # -- what a job waits for before it is eligible ---------------------------------------------------------------------
 AFTER_NONE, AFTER_START, AFTER_ANY, AFTER_OK, ANSWERS_END, ANSWERS_START = range(6)
-"""The last two are not submitted yet: their user does so ``begin_s`` seconds after another job of theirs has ended, or
-started."""
+"""Jobs of the last two kinds are not submitted yet: their user does so ``begin_s`` seconds after another of their jobs
+has ended, or started."""
 
 # -- how a run segment ended ------------------------------------------------------------------------------------
 BY_ITSELF, BY_LIMIT, BY_PREEMPTION, BY_CANCEL, BY_RESIZE = range(5)
@@ -40,17 +40,17 @@ _I, _F = np.int64, np.float64
 
 
 def _record(fields: list[tuple[str, type]]) -> np.dtype[Any]:
-    """A kind of record whose fields read as attributes, compiled or not."""
+    """A record type with fields that read as attributes, compiled or not."""
     return np.dtype((np.record, np.dtype(fields, align=True)))
 
 
 JOB = _record(
     [
-        # what was asked for
-        ("id", _I),  # row of the trace, or a number of the caller's for an injected job
+        # the request
+        ("id", _I),  # row of the trace, or the caller's number for an injected job
         ("submit_s", _I),
         ("begin_s", _I),  # not eligible before
-        ("run_s", _I),  # true run time on the nodes asked for
+        ("run_s", _I),  # true run time on the requested nodes
         ("limit_s", _I),
         ("nodes", _I),
         ("gpus", _I),  # per node; WHOLE_NODE takes the node
@@ -60,40 +60,40 @@ JOB = _record(
         ("account", _I),
         ("partition", _I),
         ("qos", _I),
-        ("boost", _F),  # site priority on top of the computed one (nice, with the sign turned)
+        ("boost", _F),  # site priority added to the computed one (nice with the opposite sign)
         ("after", _I),  # id of the job waited for, or NOBODY
         ("after_kind", _I),
         ("failed", _I),  # 1 when the job will end unsuccessfully (afterok)
-        # what became of it
+        # the course of the job
         ("status", _I),
         ("eligible_s", _I),
-        ("order", _F),  # of admission: place in the queue, lowest first
+        ("order", _F),  # order of admission: place in the queue, lowest first
         ("priority", _F),  # as the discipline computed it last
         ("planned_s", _I),  # start in the present plan
         ("first_start_s", _I),
         ("start_s", _I),  # of this segment
         ("end_s", _I),  # true end of this segment
         ("limit_end_s", _I),  # end of this segment by the limit
-        ("done_s", _F),  # useful run time in earlier segments, at the size asked for
+        ("done_s", _F),  # useful run time in earlier segments, at the requested size
         ("resume_s", _I),  # lost at the start of this segment
         ("next_resume_s", _I),  # lost at the start of the one after a suspension
         ("width", _I),  # nodes held now
         ("speed", _F),  # run time done per second
         ("chunk", _I),  # first chunk held
-        ("stamp", _I),  # tells live entries of the end heap from dead ones
+        ("stamp", _I),  # distinguishes valid entries of the end heap from stale ones
     ]
 )
 
 WHOLE_NODE = -1
 
 CHUNK = _record([("bin", _I), ("count", _I), ("gpus", _I), ("cpus", _I), ("memory", _I), ("next", _I)])
-"""``count`` nodes of one job on one bin, each holding so many GPUs and CPUs and so much memory."""
+"""``count`` nodes of one job on one bin, and the GPUs, CPUs and memory that each of them holds."""
 
 SEGMENT = _record(
     [("id", _I), ("start_s", _I), ("end_s", _I), ("width", _I), ("why", _I), ("user", _I), ("submit_s", _I),
      ("limit_s", _I)]
 )  # fmt: skip
-"""One stretch of running, from a start to an end; a job never preempted has one."""
+"""One run of a job from a start to an end; a job never preempted has one segment."""
 
 HEAP = _record([("end_s", _I), ("slot", _I), ("stamp", _I)])
 
@@ -103,19 +103,19 @@ ACTION = _record(
 )  # fmt: skip
 
 CAPACITY = _record([("time_s", _I), ("bin", _I), ("nodes", _I), ("announced_s", _I), ("foreseen", _I)])
-"""From ``time_s`` on the bin has so many nodes more (or fewer, as they fall free).
+"""From ``time_s`` on the bin has ``nodes`` more nodes (or fewer, as they become free).
 
-Plans know of it from ``announced_s`` on: reservations; ``NEVER_S`` for what comes as a surprise. The first from
-here on that is no surprise is at place ``foreseen``, which is that of none where there is none.
+Plans include it from ``announced_s`` on, for reservations; ``NEVER_S`` for unannounced changes. ``foreseen`` is the
+index of the first announced row from here on; the number of rows where there is none.
 """
 
 LIMIT = _record([("per", _I), ("jobs", _I), ("nodes", _I), ("gpus", _I), ("ageing", _I)])
-"""A limit on what runs, or gathers age, at once; ``NEVER_S`` of something is any number of it."""
+"""A limit on what runs, or gains age, at once; ``NEVER_S`` means no limit."""
 
 PER_USER, PER_ACCOUNT, PER_ALL = range(3)
 
 COMPLETING = _record([("until_s", _I), ("width", _I), ("chunk", _I)])
-"""Nodes of a job that has ended, which another can have from ``until_s`` on."""
+"""Nodes of an ended job, which another job can have from ``until_s`` on."""
 
 SETTINGS = _record(
     [
@@ -139,18 +139,18 @@ SETTINGS = _record(
         ("weight_gpus", _F),  # PriorityWeightTRES
         ("weight_cpus", _F),
         ("favor_small", _I),
-        ("wfp", _I),  # 1: jobs go by WFP's score; 0: by the multifactor priority
+        ("wfp", _I),  # 1: jobs are ordered by WFP's score; 0: by the multifactor priority
         ("wfp_size", _F),  # exponents
         ("wfp_wait", _F),
         ("wfp_limit", _F),
         ("wfp_shortest_s", _I),
         ("wfp_longest_s", _I),
-        ("epoch_s", _I),  # the passes of mirage-2023 and slurm are counted from here
+        ("epoch_s", _I),  # time zero of the passes of mirage-2023 and slurm
         ("consecutive", _I),  # 1: nodes are chosen as select/cons_tres does
         ("limit_check_s", _I),  # limits are enforced at multiples of this; 1: to the second
-        ("requeue_hold_s", _I),  # a displaced job competes again only after so long
-        ("youngest_first", _I),  # 1: whoever started last is displaced first; 0: whoever has the lowest QOS
-        ("turnover_s", _I),  # nodes of an ended job are free only so much later
+        ("requeue_hold_s", _I),  # delay until a preempted job competes again
+        ("youngest_first", _I),  # 1: the job that started last is preempted first; 0: the one of the lowest QOS
+        ("turnover_s", _I),  # delay until nodes of an ended job are free
         ("every_pass", _I),  # 1: also run the passes in which nothing can have changed
         ("reserves", _I),  # 1: there are changes of capacity that plans know beforehand
     ]
@@ -168,16 +168,16 @@ CLOCK = _record(
         ("n_heap", _I),
         ("n_completing", _I),
         ("n_log", _I),
-        ("slots_used", _I),  # slots ever used; those given back form a list
+        ("slots_used", _I),  # slots used at any time; released ones form a list
         ("free_slot", _I),
         ("chunks_used", _I),
         ("free_chunk", _I),
         ("sequence", _I),  # of admissions: breaks ties
         ("stamp", _I),  # of starts
-        ("timer_s", _I),  # when the discipline wants to be called without an event
-        ("ended_since", _I),  # resources were freed since the discipline last looked
+        ("timer_s", _I),  # when the discipline is to be called without an event
+        ("ended_since", _I),  # resources were freed since the discipline last ran
         ("arrived_since", _I),  # jobs queued since
-        ("known", _I),  # pending jobs already judged under the present shadow, or planned
+        ("known", _I),  # pending jobs already tested under the present shadow time, or planned
         ("shadow_s", _I),  # earliest start of the blocked head
         ("n_profile", _I),
         ("watch", _I),  # id whose start stops the clock
@@ -190,14 +190,14 @@ CLOCK = _record(
         ("dirty", _I),  # something changed since the periodic pass
     ]
 )
-"""The present, and how much of each array of a state is in use."""
+"""The present time, and how much of each array of a state is in use."""
 
-# -- how Simulation.advance comes back --------------------------------------------------------------------------
+# -- results of Simulation.advance ------------------------------------------------------------------------------
 REACHED, STARTED_WATCHED, ASKS_POLICY, NEEDS_ROOM, REFUSED_PLAN = range(5)
 
 
 class World(NamedTuple):
-    """What does not change while time passes; shared by all forks."""
+    """Everything that does not change during a simulation; shared by all forks."""
 
     jobs: Records  # JOB, by submit time
     capacity: NDArray[np.int64]  # (bins, 2 or 3): GPUs, CPUs and memory of a node; of a pool bin: nodes and 0
@@ -207,13 +207,13 @@ class World(NamedTuple):
     partition_tier: NDArray[np.int64]  # (partitions,)
     qos_factor: NDArray[np.float64]  # (QOS,), 0 … 1
     user_account: NDArray[np.int64]  # (users,)
-    displaces: NDArray[np.bool_]  # (QOS, QOS): whether jobs of the first may displace running ones of the second
+    displaces: NDArray[np.bool_]  # (QOS, QOS): whether jobs of the first may preempt running ones of the second
     limits: Records  # LIMIT
-    limits_qos: NDArray[np.bool_]  # (limits, QOS): whose jobs each counts
+    limits_qos: NDArray[np.bool_]  # (limits, QOS): which jobs each counts
     limits_partition: NDArray[np.bool_]  # (limits, partitions)
     limits_user: NDArray[np.bool_]  # (limits, users), of limits on age
     limits_account: NDArray[np.bool_]  # (limits, accounts), of limits on age
-    of_node: NDArray[np.int64]  # (partitions, 2): the most GPUs and CPUs of a node: what a whole node counts with
+    of_node: NDArray[np.int64]  # (partitions, 2): the most GPUs and CPUs of a node, which a whole node counts as
     of_partition: NDArray[np.int64]  # (partitions, 2): GPUs and CPUs of all nodes
 
 
@@ -225,27 +225,27 @@ class State(NamedTuple):
     queue: NDArray[np.int64]  # slots of pending jobs in queue order, from queue_head on
     running: NDArray[np.int64]  # slots of running jobs, by limit_end_s
     held: NDArray[np.int64]  # slots of jobs not yet eligible
-    heap: Records  # HEAP: true ends to come
+    heap: Records  # HEAP: future true ends
     chunks: Records  # CHUNK
     free: NDArray[np.int64]  # as capacity
-    extra: NDArray[np.int64]  # as capacity: left over at the shadow time
+    extra: NDArray[np.int64]  # as capacity: free in addition to the head at the shadow time
     allowed: NDArray[np.bool_]  # (partitions, bins)
     fate: NDArray[np.int8]  # (ids,): status of every job by id
     log: Records  # SEGMENT
     profile_s: NDArray[np.int64]  # (points,): when availability changes, from now on
     level: NDArray[np.int64]  # (points,): nodes free from then on, where there is one pool of whole nodes
-    profile: NDArray[np.int64]  # (points, bins, 2 or 3): the same of every bin, elsewhere
+    profile: NDArray[np.int64]  # (points, bins, 2 or 3): the same for every bin, where there are several
     usage: NDArray[np.float64]  # (users,): decayed node-seconds
-    counted: NDArray[np.int64]  # (limits, users or accounts, 4): as ``resources.limits`` counts
+    counted: NDArray[np.int64]  # (limits, users or accounts, 4): see ``resources.limits``
     completing: Records  # COMPLETING, by time
 
 
 class Scratch(NamedTuple):
-    """Room to work in; no call finds what another left."""
+    """Working arrays; a call never uses values that another has left."""
 
     low: NDArray[np.int64]  # as World.capacity
     ahead: NDArray[np.int64]  # the same: what is free later, where nodes are reserved
-    there: NDArray[np.int64]  # the same: what would be free if nobody ran, where nodes are reserved
+    there: NDArray[np.int64]  # the same: what would be free if no job ran, where nodes are reserved
     picked: NDArray[np.int64]  # (bins,): nodes chosen on each bin
     slots: NDArray[np.int64]
     keys: NDArray[np.float64]
@@ -255,14 +255,14 @@ class Scratch(NamedTuple):
 
 
 def records(dtype: np.dtype[Any], n: int) -> Records:
-    """N zeroed records, whose columns read as attributes too."""
+    """N zeroed records with columns that also read as attributes."""
     return np.frombuffer(np.zeros(n * dtype.itemsize, dtype=np.int8), dtype).view(np.recarray)  # as empty_records
 
 
 def empty_records(dtype: np.dtype[Any], n: int) -> Records:
-    """N records with anything in them.
+    """N records with undefined contents.
 
-    ``np.empty`` looks at every field first, which costs more than copying the records.
+    ``np.empty`` inspects every field first, which costs more than copying the records.
     """
     return np.frombuffer(np.empty(n * dtype.itemsize, dtype=np.int8), dtype)
 
@@ -290,8 +290,8 @@ Reference = Any
 """World, state and scratch in one value (``mirage.sim.kernel.reference``)."""
 
 DISCIPLINE = int64(types.voidptr)
-"""What a discipline is: called when something has happened, it looks at the state and starts jobs, or writes actions
-into ``scratch.plan`` and returns how many (the engine checks and applies them). A negative answer stops the clock: a
-policy outside the compiled world is to be asked."""
+"""The signature of a discipline. It is called after events, reads the state and starts jobs, or writes actions into
+``scratch.plan`` and returns their number (the engine checks and applies them). A negative result stops the clock, so
+that a policy outside the compiled code is called."""
 
 DISCIPLINE_TYPE = types.FunctionType(DISCIPLINE)

@@ -1,13 +1,13 @@
 """The cache of compiled kernels on disk, keyed by what a kernel does.
 
 An entry belongs to a kernel, the types it was compiled for, the source digest of its module with all that it imports
-(``mirage.source_digest``), this processor and the versions of Python, numba and llvmlite. numba's own cache looks at
-the text of the kernel's own file only: it recompiles for a comment and misses a change in a kernel that is called.
+(``mirage.source_digest``), this processor and the versions of Python, numba and llvmlite. numba's own cache only checks
+the text of the kernel's own file: it recompiles for a comment and misses a change in a kernel that is called.
 
-Each entry has files of its own, named after all of that. Versions of Mirage therefore share the folder without throwing
-each other's entries out, and processes that compile the same kernel at once write the same thing.
+Each entry has its own files, named after all of that. Versions of Mirage therefore share the folder without evicting
+each other's entries, and processes that compile the same kernel at once write identical files.
 
-This is the only file that relies on numba's inside.
+This is the only file that relies on numba's internals.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mirage.sim.first_compile import compiled, compiling
 from mirage.source_digest import source_digest
 
 UNUSED_S = 30 * DAY_S
-"""Entries that no process has loaded for so long are deleted when a process compiles something."""
+"""Entries that no process has loaded for this time are deleted when a process compiles something."""
 
 _config: Any = numba.config
 
@@ -42,9 +42,9 @@ def kernel_folder() -> Path:
 
 
 def keep_on_disk(dispatcher: Any) -> None:
-    """Have a function of ``numba.njit`` load its compiled form from the cache, and store it.
+    """Make a function of ``numba.njit`` load its compiled form from the cache, and store it.
 
-    A function without a source file, as one typed into a notebook, is compiled anew in every process.
+    A function without a source file, such as one typed into a notebook, is compiled again in every process.
     """
     with suppress(ModuleNotFoundError, OSError):
         dispatcher._cache = _KernelCache(dispatcher.py_func)
@@ -56,7 +56,7 @@ def _stamp(module: str) -> str:
 
 
 class _Locator(_CacheLocator):
-    """Says where the entries of a function lie and what they depend on."""
+    """Locates the entries of a function and their source stamp."""
 
     def __init__(self, module: str) -> None:
         self._module = module
@@ -81,7 +81,7 @@ class _KernelCacheImpl(CompileResultCacheImpl):
 
 
 class _KernelCache(FunctionCache):
-    """numba's cache of a function, with files of their own for each entry."""
+    """numba's cache of a function, with separate files for each entry."""
 
     _impl_class = _KernelCacheImpl
 
@@ -99,7 +99,7 @@ class _KernelCache(FunctionCache):
 
     def _save_overload(self, signature: Any, result: Any) -> None:
         compiled(self._kernel)
-        with suppress(OSError):  # a folder that cannot be written costs compiling again, no more
+        with suppress(OSError):  # a folder that cannot be written only costs another compilation
             super()._save_overload(signature, result)  # type: ignore[no-untyped-call]
             _sweep(kernel_folder())
 
@@ -117,7 +117,7 @@ class _Entries:
             if result is not None:
                 for path in (file._index_path, file._data_path(file._data_name(1))):
                     os.utime(path)  # it has been used
-        except Exception:  # a damaged entry raises almost anything when it is read; it costs compiling again
+        except Exception:  # a damaged entry can raise almost anything when it is read; it only costs a compilation
             return None
         return result
 
@@ -138,7 +138,7 @@ class _Entries:
 
 @cache
 def _sweep(folder: Path) -> None:
-    """Delete, once a process, what has not been used for long; others may do so at once."""
+    """Delete, once per process, entries unused for ``UNUSED_S``; others may do so too."""
     now_s = folder.stat().st_mtime  # something has just been written into it
     for file in folder.iterdir():
         with suppress(OSError):

@@ -1,6 +1,6 @@
 """The decorator of kernels: Python functions over arrays, compiled by numba and cached.
 
-``NUMBA_DISABLE_JIT=1`` runs the very same functions as plain Python, under any debugger.
+``NUMBA_DISABLE_JIT=1`` runs the same functions as plain Python, under any debugger.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def kernel(*signature: Any, **options: Any) -> Callable[[Function], Function]:
     """Compile a function over arrays: cached, without the interpreter lock, dividing as numpy.
 
     Args:
-        signature: Types to compile for at once; needed where the function is handed over as a value.
+        signature: Types to compile for at once; needed where the function is passed as a value.
         options: Further options of ``numba.njit``.
     """
     options = {
@@ -25,14 +25,14 @@ def kernel(*signature: Any, **options: Any) -> Callable[[Function], Function]:
         "error_model": "numpy",
         "_nrt": False,  # kernels allocate nothing; counting references to the arrays would cost 30 times their work
         "forceinline": not signature,
-        "no_cfunc_wrapper": not signature,  # only what is handed over as a value is called through one
+        "no_cfunc_wrapper": not signature,  # only functions passed as values are called through one
         **options,
     }
 
     def compiled(function: Function) -> Function:
         dispatcher: Any = njit(**options)(function)
-        if dispatcher is not function:  # it is the function itself where numba is switched off
-            from mirage.sim.kernel.cache import keep_on_disk  # in here, as it is no part of what a kernel does
+        if dispatcher is not function:  # it is the function itself where numba is disabled
+            from mirage.sim.kernel.cache import keep_on_disk  # here, as it does not affect what a kernel does
 
             keep_on_disk(dispatcher)
             for types in signature:

@@ -1,7 +1,7 @@
-"""The event loop: what happens next, and when the discipline is asked.
+"""The event loop: the next event, and when the discipline is called.
 
-Within one second the order is fixed: segments end, nodes come free after their turnover, capacity changes, held jobs
-become eligible, jobs are submitted, and then the discipline looks once at the result.
+Within one second the order is fixed: segments end, nodes become free after their turnover, capacity changes, held jobs
+become eligible, jobs are submitted, and then the discipline runs once on the result.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from mirage.sim.kernel.resources.reservations import change_level
 
 @kernel()
 def next_event_s(world: World, state: State) -> int:
-    """When something happens next; ``NEVER_S`` when nothing will."""
+    """Time of the next event; ``NEVER_S`` when there is none."""
     clock, heap = state.clock[0], state.heap
     while clock.n_heap > 0 and state.live[heap[0].slot].stamp != heap[0].stamp:
         pop_end(state)
@@ -60,9 +60,9 @@ def next_event_s(world: World, state: State) -> int:
 
 @kernel()
 def change_capacity(world: World, state: State) -> None:
-    """Apply the capacity changes that are due; nodes in use leave as they fall free.
+    """Apply the capacity changes that are due; nodes in use leave as they become free.
 
-    A change of no nodes is the announcement of a reservation: there is something to plan anew.
+    A change of no nodes is the announcement of a reservation, which requires a new plan.
     """
     clock = state.clock[0]
     while clock.changed_capacity < len(world.changes):
@@ -76,7 +76,7 @@ def change_capacity(world: World, state: State) -> None:
 
 @kernel()
 def happen(world: World, state: State) -> bool:
-    """Process everything due now; False when the arrays are too small to go on."""
+    """Process everything due now; False when the arrays are too small to continue."""
     clock, heap = state.clock[0], state.heap
     now = clock.now_s
     while clock.n_heap > 0 and heap[0].end_s <= now:
@@ -101,7 +101,7 @@ def happen(world: World, state: State) -> bool:
 
 @kernel()
 def wake_now(state: State) -> None:
-    """Have the discipline look at once, whatever happens next."""
+    """Make the discipline run at once, whatever happens next."""
     call_at(state, state.clock[0].now_s)
 
 
@@ -117,8 +117,8 @@ def advance(world: World, state: State, scratch: Scratch, discipline: Any, until
     """Let time pass until ``until_s`` inclusive, or until something needs the caller.
 
     Returns:
-        ``REACHED``, ``STARTED_WATCHED`` (the watched job runs), ``ASKS_POLICY`` (the discipline wants its
-        caller to decide), ``NEEDS_ROOM`` (enlarge the arrays and call again) or ``REFUSED_PLAN``.
+        ``REACHED``, ``STARTED_WATCHED`` (the watched job runs), ``ASKS_POLICY`` (the discipline leaves the decision to
+        its caller), ``NEEDS_ROOM`` (enlarge the arrays and call again) or ``REFUSED_PLAN``.
     """
     clock = state.clock[0]
     situation = reference(world, state, scratch)

@@ -35,18 +35,18 @@ from mirage.sim.kernel.resources.reservations import least_free, reserved_within
 from mirage.sim.kernel.sorted_array import put_in, take_out
 
 FREED, REPLAN = 1, 2
-"""Bits of ``clock.ended_since``: something fell free; it did so earlier than any plan foresaw."""
+"""Bits of ``clock.ended_since``: something became free; it did so earlier than any plan expected."""
 
 UNRANKED = -1.0
-"""The priority of a job that the scheduler has not looked at since it was queued."""
+"""The priority of a job that the scheduler has not ranked since it was queued."""
 
 ROUNDING_S = 1e-6
-"""Work done at a speed that is no binary fraction comes out this much short of the run time, or less."""
+"""Most that work at a speed without an exact binary value can fall short of the run time."""
 
 
 @kernel()
 def push_end(state: State, slot: int, end_s: int) -> None:
-    """Enter the true end of a segment into the heap; earlier entries of the slot are dead."""
+    """Enter the true end of a segment into the heap; earlier entries of the slot become stale."""
     clock, heap = state.clock[0], state.heap
     clock.stamp += 1
     stamp = clock.stamp
@@ -91,7 +91,7 @@ def pop_end(state: State) -> None:
 
 @kernel()
 def purge_heap(state: State) -> int:
-    """Drop dead entries from a full heap; returns how many are left.
+    """Drop stale entries from a full heap; returns the number of remaining ones.
 
     An array sorted by end is a heap.
     """
@@ -140,7 +140,7 @@ def admit(world: World, state: State, asked: Any) -> int:
         job.status = FUTURE
         state.held[clock.n_held] = slot
         clock.n_held += 1
-        call_at(state, clock.now_s)  # what it answers to may have come
+        call_at(state, clock.now_s)  # its condition may already hold
     elif job.begin_s > clock.now_s or (job.after_kind != AFTER_NONE and not met(state, job)):
         hold(state, slot)
     else:
@@ -150,7 +150,7 @@ def admit(world: World, state: State, asked: Any) -> int:
 
 @kernel()
 def answers(job: Any) -> bool:
-    """Whether a job is not submitted yet: its user does so when another job has started or ended."""
+    """Whether a job is yet to be submitted, when another job has started or ended."""
     return bool(job.after_kind == ANSWERS_END or job.after_kind == ANSWERS_START)
 
 
@@ -169,8 +169,8 @@ def met(state: State, job: Any) -> bool:
 def wake_held(state: State) -> None:
     """Queue the held jobs that have become eligible, in the order of admission.
 
-    A held job gains no place in the queue; it gains age only where it was eligible before it was held. A job that
-    answers to another learns now when it will be submitted.
+    A held job gains no place in the queue; it gains age only if it was eligible before it was held. The submission time
+    of a job that follows another job becomes known here.
     """
     clock = state.clock[0]
     kept = 0
@@ -194,16 +194,16 @@ def wake_held(state: State) -> None:
 
 @kernel(inline="always")
 def pending(state: State) -> Any:
-    """The queue, head first: slots of pending jobs. Beyond ``clock.n_pending`` is spare room."""
+    """The queue, head first: slots of pending jobs, then spare ones after ``clock.n_pending``."""
     return state.queue[state.clock[0].queue_head :]
 
 
 @kernel()
 def enqueue(state: State, slot: int) -> None:
-    """Put an eligible job in the queue, at its place in the order.
+    """Insert an eligible job into the queue, at its place in the order.
 
-    Its age counts from the first time that it is eligible, whatever it has to wait for afterwards, as Slurm's does
-    (AccrueTime; measured on 22.05).
+    Its age counts from the first time that it is eligible, whatever it waits for later, as in Slurm (AccrueTime;
+    measured on 22.05).
     """
     clock, live = state.clock[0], state.live
     job = live[slot]
@@ -231,7 +231,7 @@ def enqueue(state: State, slot: int) -> None:
 
 @kernel()
 def unqueue(state: State, at: int) -> None:
-    """Take the job at place ``at`` out of the queue."""
+    """Remove the job at index ``at`` from the queue."""
     clock = state.clock[0]
     n = clock.n_pending - 1
     if at == 0:
@@ -245,7 +245,10 @@ def unqueue(state: State, at: int) -> None:
 
 @kernel()
 def fits(world: World, state: State, scratch: Scratch, job: Any) -> bool:
-    """Whether a job can start now, and run to its limit beside reservations; ``scratch.picked`` then says where."""
+    """Whether a job can start now, and run to its limit in spite of reservations.
+
+    If so, ``scratch.picked`` holds its nodes.
+    """
     if not permitted(world, state, job):
         return False
     free = state.free
@@ -262,8 +265,8 @@ def start(world: World, state: State, scratch: Scratch, slot: int, width: int, s
     """Start a job (already out of the queue) on the nodes in ``scratch.picked``.
 
     Args:
-        width: Nodes it gets; the size asked for unless it is elastic.
-        speed: Run time it does per second on them; 1 on the size asked for.
+        width: Nodes it gets; the requested number unless it is elastic.
+        speed: Run time it does per second on them; 1 on the requested number.
     """
     clock, live = state.clock[0], state.live
     job = live[slot]
@@ -286,7 +289,7 @@ def start(world: World, state: State, scratch: Scratch, slot: int, width: int, s
 
 @kernel()
 def call_at(state: State, time_s: int) -> None:
-    """Ask to be called at a time even if nothing happens then."""
+    """Have the discipline called at a time even if nothing happens then."""
     state.clock[0].timer_s = min(state.clock[0].timer_s, time_s)
 
 
@@ -294,10 +297,8 @@ def call_at(state: State, time_s: int) -> None:
 def set_end(world: World, state: State, slot: int) -> None:
     """Compute the end of the present segment: by its work, or by its limit.
 
-    Limits are enforced at the first check after them.
-
-    Slurm looks every ``PERIODIC_TIMEOUT`` (30 s) who is over his limit: a job overruns by less than that. Plans go by
-    the limit itself.
+    Limits are enforced at the first check after them. Slurm checks every ``PERIODIC_TIMEOUT`` (30 s) which jobs are
+    over their limits: a job overruns by less than that. Plans use the limit itself.
     """
     clock, setting = state.clock[0], world.settings[0]
     job = state.live[slot]
@@ -311,7 +312,7 @@ def set_end(world: World, state: State, slot: int) -> None:
 
 @kernel()
 def insert_running(state: State, slot: int) -> None:
-    """Enter a job among the running ones, which are sorted by the end of their limit."""
+    """Insert a job into the running ones, which are sorted by the end of their limit."""
     clock, running, live = state.clock[0], state.running, state.live
     n = clock.n_running
     until = live[slot].limit_end_s
@@ -328,7 +329,7 @@ def insert_running(state: State, slot: int) -> None:
 
 @kernel()
 def remove_running(state: State, slot: int) -> None:
-    """Drop a job from the running ones."""
+    """Remove a job from the running ones."""
     clock, running, live = state.clock[0], state.running, state.live
     until = live[slot].limit_end_s
     low, high = 0, clock.n_running
@@ -346,7 +347,7 @@ def remove_running(state: State, slot: int) -> None:
 
 @kernel()
 def leave_nodes(world: World, state: State, slot: int, why: int, turnover_s: int) -> None:
-    """Take a running job off its nodes, which come free after ``turnover_s``, and log the segment."""
+    """Remove a running job from its nodes, free after ``turnover_s``, and log the segment."""
     clock = state.clock[0]
     job = state.live[slot]
     now = clock.now_s
@@ -364,7 +365,7 @@ def leave_nodes(world: World, state: State, slot: int, why: int, turnover_s: int
 
 @kernel()
 def log_segment(state: State, job: Any, why: int) -> None:
-    """Write down the stretch of running that ends now."""
+    """Log the segment that ends now."""
     segment = state.log[state.clock[0].n_log]
     segment.id = job.id
     segment.start_s = job.start_s
@@ -383,7 +384,7 @@ def free_slot(state: State, slot: int) -> None:
     state.live[slot].chunk = state.clock[0].free_slot
     state.live[slot].status = ENDED
     state.clock[0].free_slot = slot
-    if state.clock[0].watch_slot == slot:  # or whoever gets the slot next would be taken for the watched job
+    if state.clock[0].watch_slot == slot:  # the next job in this slot must not be taken for the watched one
         state.clock[0].watch_slot = NOBODY
 
 
@@ -405,7 +406,7 @@ def finish(world: World, state: State, slot: int) -> None:
 
 @kernel()
 def bank_work(state: State, job: Any) -> None:
-    """Credit a running job with what it has done since it started or was resized."""
+    """Credit a running job with its work since it started or was resized."""
     worked_s = max(state.clock[0].now_s - job.start_s - job.resume_s, 0)
     job.done_s = min(job.done_s + worked_s * job.speed, float(job.run_s))
 
@@ -414,16 +415,16 @@ def bank_work(state: State, job: Any) -> None:
 def suspended(world: World, state: State, slot: int) -> None:
     """Queue a preempted job that has left its nodes again, at its old place in the order."""
     job = state.live[slot]
-    leave_nodes(world, state, slot, BY_PREEMPTION, 0)  # what leaving takes is in the cost of the suspension
+    leave_nodes(world, state, slot, BY_PREEMPTION, 0)  # the cost of the suspension includes the turnover
     job.resume_s = job.next_resume_s
     job.width = 0
-    job.eligible_s = NEVER_S  # age counts anew
+    job.eligible_s = NEVER_S  # age starts again
     enqueue(state, slot)
 
 
 @kernel()
 def hold(state: State, slot: int) -> None:
-    """Put a job that is in no list among the held ones; one that was eligible before keeps its age."""
+    """Add a job that is in no list to the held ones, without a change of its age."""
     clock, job = state.clock[0], state.live[slot]
     job.status = HELD
     state.held[clock.n_held] = slot
@@ -433,12 +434,12 @@ def hold(state: State, slot: int) -> None:
 
 @kernel()
 def put_back(world: World, state: State, slot: int, begin_s: int) -> None:
-    """Put a running job back among the held ones, its work lost, until ``begin_s``."""
+    """Requeue a running job as held until ``begin_s``; its work is lost."""
     leave_nodes(world, state, slot, BY_PREEMPTION, world.settings[0].turnover_s)
     job = state.live[slot]
     job.submit_s = state.clock[0].now_s
     job.begin_s = begin_s
     job.after, job.after_kind = NOBODY, AFTER_NONE
     job.done_s, job.resume_s, job.width = 0.0, 0, 0
-    job.eligible_s = NEVER_S  # age counts anew
+    job.eligible_s = NEVER_S  # age starts again
     hold(state, slot)

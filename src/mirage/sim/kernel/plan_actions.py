@@ -1,7 +1,7 @@
 """Actions of a plan, checked and then applied; a real cluster takes the same ones.
 
-An action that cannot be applied leaves the state as it was and says why in the clock; the caller turns that
-into a ``PlanInfeasible`` with names. The actions before it in the plan stay applied, as they would on a cluster.
+An action that cannot be applied leaves the state unchanged and stores the reason in the clock; the caller raises a
+``PlanInfeasible`` with names. The actions before it in the plan remain applied, as on a cluster.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from mirage.sim.kernel.resources.limits import count_held, exceeded
 from mirage.sim.kernel.resources.placing import pick, room
 
 START, PREEMPT, RESIZE, CANCEL, MOVE, WAKE = range(6)
-"""Kinds of action. A suspended job is pending: resuming is starting it again. MOVE puts a bin into a partition or takes
-it out; running jobs go on. WAKE asks to be called at ``id`` seconds even if nothing happens."""
+"""Kinds of action. A suspended job is pending: resuming is starting it again. MOVE adds a bin to a partition or removes
+it; running jobs continue. WAKE requests a call at ``id`` seconds even if nothing happens."""
 
 (
     NO_FAULT,
@@ -58,7 +58,7 @@ it out; running jobs go on. WAKE asks to be called at ``id`` seconds even if not
 
 @kernel()
 def find_slot(slots: Any, n: int, live: Any, job_id: int) -> int:
-    """Where in ``slots[:n]`` the job with this id stands, or ``NOBODY``."""
+    """Index in ``slots[:n]`` of the job with this id; -1 for none."""
     for k in range(n):
         if live[slots[k]].id == job_id:
             return k
@@ -67,7 +67,7 @@ def find_slot(slots: Any, n: int, live: Any, job_id: int) -> int:
 
 @kernel()
 def refuse(state: State, fault: int, job_id: int, value: int) -> bool:
-    """Note why an action cannot be applied; returns False for the caller to return."""
+    """Store why an action cannot be applied; returns False for the caller to return."""
     state.clock[0].fault = fault
     state.clock[0].fault_id = job_id
     state.clock[0].fault_value = value
@@ -76,7 +76,7 @@ def refuse(state: State, fault: int, job_id: int, value: int) -> bool:
 
 @kernel()
 def apply_start(world: World, state: State, scratch: Scratch, action: Any) -> bool:
-    """Start (or resume) a pending job on ``action.nodes`` nodes, 0 for the size asked for."""
+    """Start (or resume) a pending job on ``action.nodes`` nodes, 0 for the requested number."""
     at = find_slot(pending(state), state.clock[0].n_pending, state.live, action.id)
     if at == NOBODY:
         known = 0 <= action.id < len(state.fate)
@@ -123,7 +123,7 @@ def apply_preempt(world: World, state: State, action: Any) -> bool:
 
 @kernel()
 def apply_resize(world: World, state: State, scratch: Scratch, action: Any) -> bool:
-    """Give a running job more nodes or take some; its speed is ``action.speed``, 0 for linear."""
+    """Give a running job more nodes or fewer; its speed is ``action.speed``, 0 for linear."""
     at = find_slot(state.running, state.clock[0].n_running, state.live, action.id)
     if at == NOBODY:
         return refuse(state, NOT_RUNNING, action.id, 0)
@@ -158,7 +158,7 @@ def apply_resize(world: World, state: State, scratch: Scratch, action: Any) -> b
 
 @kernel()
 def apply_cancel(world: World, state: State, action: Any) -> bool:
-    """Cancel a job wherever it stands; a running one gives its nodes back at once."""
+    """Cancel a job in any state; a running one frees its nodes at once."""
     clock, live = state.clock[0], state.live
     at = find_slot(pending(state), clock.n_pending, live, action.id)
     if at != NOBODY:
@@ -186,7 +186,7 @@ def apply_cancel(world: World, state: State, action: Any) -> bool:
 
 @kernel()
 def apply_move(state: State, action: Any) -> bool:
-    """Put bin ``action.bin`` into a partition (``nodes`` 1) or take it out (0)."""
+    """Add bin ``action.bin`` to a partition (``nodes`` 1) or remove it (0)."""
     partitions, bins = state.allowed.shape
     if not (0 <= action.bin < bins and 0 <= action.partition < partitions):
         return refuse(state, NO_SUCH_NODE, action.partition, action.bin)
@@ -198,10 +198,10 @@ def apply_move(state: State, action: Any) -> bool:
 def apply_plan(world: World, state: State, scratch: Scratch, n: int) -> bool:
     """Apply the first n actions of ``scratch.plan``; False at the first that fails.
 
-    The fault is then in the clock.
+    The clock then holds the fault.
     """
     state.clock[0].fault = NO_FAULT
-    state.clock[0].ended_since |= FREED | REPLAN  # no earlier plan foresaw what follows
+    state.clock[0].ended_since |= FREED | REPLAN  # no earlier plan expected what follows
     for k in range(n):
         action = scratch.plan[k]
         if action.kind == START:

@@ -1,7 +1,7 @@
-"""The availability profile of one pool of whole nodes: a step function in one dimension.
+"""The availability profile of one pool of whole nodes: a one-dimensional step function.
 
-The general profile answers the same questions for many bins; this is the case that most studies, and most clusters
-that give out whole nodes, need, and it is ten times as fast.
+The general profile does the same for many bins; this case covers most studies, and most clusters that allocate whole
+nodes, and is ten times as fast.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mirage.sim.kernel.sorted_array import put_in
 
 @kernel()
 def rebuild_level(world: World, state: State) -> None:
-    """Rebuild the profile from running jobs, nodes on their way from one job to the next, and what is reserved."""
+    """Rebuild the profile from running jobs, nodes in turnover, and reservations."""
     clock, live, running = state.clock[0], state.live, state.running
     times, level = state.profile_s, state.level
     now = clock.now_s
@@ -37,7 +37,7 @@ def rebuild_level(world: World, state: State) -> None:
         level[n - 1] = free
     for k in range(clock.n_running):
         job = live[running[k]]
-        end_s = max(job.limit_end_s, now + 1) + turnover_s  # a job at its limit goes at once
+        end_s = max(job.limit_end_s, now + 1) + turnover_s  # a job at its limit ends at once
         if known < len(world.changes):
             n, free, known = foresee_level(world, state, n, free, known, end_s)
         free += job.width
@@ -52,10 +52,10 @@ def rebuild_level(world: World, state: State) -> None:
 
 @kernel()
 def foresee_level(world: World, state: State, n: int, free: int, known: int, until_s: int) -> tuple[int, int, int]:
-    """Write the known changes of capacity felt before ``until_s`` behind the first n stretches.
+    """Append the known changes of capacity before ``until_s`` after the first n steps.
 
     Returns:
-        How many stretches there are now, what is free in the last, and the place of the next known change.
+        The number of steps now, what is free in the last, and the index of the next known change.
     """
     times, level = state.profile_s, state.level
     while known < len(world.changes) and felt_s(world, known) < until_s:
@@ -71,7 +71,7 @@ def foresee_level(world: World, state: State, n: int, free: int, known: int, unt
 
 @kernel()
 def forget_past_level(state: State) -> None:
-    """Drop the stretches that are over, so that the first begins now."""
+    """Drop the steps that are over, so that the first begins now."""
     clock, times, level = state.clock[0], state.profile_s, state.level
     n = clock.n_profile
     gone = 0
@@ -89,10 +89,10 @@ def forget_past_level(state: State) -> None:
 
 @kernel()
 def earliest_level(state: State, nodes: int, limit_s: int) -> int:
-    """The earliest stretch that begins ``limit_s`` with ``nodes`` free, or ``NOBODY``.
+    """The earliest step that begins ``limit_s`` with ``nodes`` free; -1 for none.
 
-    A stretch too full rules out every start before it; for a job that lasts into the last stretch wherever it starts,
-    the last such stretch does.
+    A step that is too full rules out every start before it; for a job that lasts into the last step wherever it starts,
+    the last such step decides.
     """
     times, level = state.profile_s, state.level
     n = state.clock[0].n_profile
@@ -102,7 +102,7 @@ def earliest_level(state: State, nodes: int, limit_s: int) -> int:
             first -= 1
         return first if first < n else NOBODY
     begins, end_s = NOBODY, NEVER_S
-    for k in range(n):  # indices that cannot be negative: the compiler then looks at each stretch in half the time
+    for k in range(n):  # non-negative indices: the compiled loop then takes half the time per step
         if times[k] >= end_s:
             break
         if level[k] < nodes:
@@ -114,7 +114,7 @@ def earliest_level(state: State, nodes: int, limit_s: int) -> int:
 
 @kernel()
 def earliest_level_before(state: State, nodes: int, limit_s: int, before_s: int) -> int:
-    """The stretch of ``earliest_level`` if it begins before a time, else ``NOBODY``."""
+    """The step of ``earliest_level`` if it begins before a time; -1 if not."""
     times, level = state.profile_s, state.level
     n = state.clock[0].n_profile
     begins, end_s = NOBODY, NEVER_S
@@ -146,10 +146,10 @@ def lasts_from_now(state: State, nodes: int, limit_s: int) -> bool:
 
 @kernel()
 def reserve_level(state: State, nodes: int, near: int, from_s: int, to_s: int) -> int:
-    """Take nodes out of the profile between two times, the first near stretch ``near``.
+    """Reserve nodes in the profile between two times, the first near step ``near``.
 
     Returns:
-        The fewest that are free between them then.
+        The fewest nodes that remain free between them.
     """
     times, level, n = state.profile_s, state.level, state.clock[0].n_profile
     first = near
@@ -174,7 +174,10 @@ def reserve_level(state: State, nodes: int, near: int, from_s: int, to_s: int) -
 
 @kernel()
 def first_from(times: Any, time_s: int) -> int:
-    """The place of the first of ascending times that is not before another; their number where there is none."""
+    """Index of the first of ascending times that is at or after another.
+
+    The number of times where there is none.
+    """
     for k in range(len(times)):
         if times[k] >= time_s:
             return k
@@ -183,7 +186,7 @@ def first_from(times: Any, time_s: int) -> int:
 
 @kernel()
 def insert_level(state: State, k: int, time_s: int, nodes: int) -> None:
-    """Have a stretch with so many nodes free begin at a time, as the k-th."""
+    """Insert a step with ``nodes`` free at a time, as the k-th."""
     n = state.clock[0].n_profile
     put_in(state.profile_s, k, n, time_s)
     put_in(state.level, k, n, nodes)

@@ -1,7 +1,7 @@
-"""The availability profile: what is free from now on, if running jobs use up their limits.
+"""The availability profile: what is free if running jobs use their full limits.
 
-``profile_s[k]`` is when the k-th stretch begins and ``profile[k]`` what each bin has free in it; the first begins now
-and the last never ends. Times are exact; nothing is rounded to slots.
+``profile_s[k]`` is when the k-th step begins and ``profile[k]`` what each bin has free in it; the first begins now and
+the last never ends. Times are exact; nothing is rounded to slots.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mirage.sim.kernel.resources.reservations import change_level, felt_s, next_
 from mirage.sim.kernel.sorted_array import unsigned
 
 FIRST_WINDOW_S = 30
-"""Within so many seconds, Slurm takes ends of running jobs for one, at first (select/cons_tres)."""
+"""First window within which Slurm takes the ends of running jobs as one (select/cons_tres)."""
 
 
 @kernel()
@@ -36,12 +36,12 @@ def one_pool(world: World) -> bool:
 
 @kernel()
 def rebuild(world: World, state: State, grouped: bool) -> None:
-    """Rebuild the profile from running jobs, nodes on their way from one job to the next, and what is reserved.
+    """Rebuild the profile from running jobs, nodes in turnover, and reservations.
 
     Args:
-        grouped: Where nodes are shared, jobs whose limits end within a window free their nodes together, when the
-            last of them does. The first window ends 30 to 60 s after the first end, each later one is twice as
-            far from there as the one before (``_will_run_test`` in Slurm's select/cons_tres/job_test.c).
+        grouped: Where nodes are shared, jobs with limits that end within a window free their nodes together, at the end
+            of the last of them. The first window ends 30 to 60 s after the first end, each later one twice as far from
+            there as the one before (``_will_run_test`` in Slurm's select/cons_tres/job_test.c).
     """
     if one_pool(world):
         rebuild_level(world, state)
@@ -60,7 +60,7 @@ def rebuild(world: World, state: State, grouped: bool) -> None:
     anchor_s, window_s, together_s = 0, FIRST_WINDOW_S, -NEVER_S
     for k in range(clock.n_running):
         slot = state.running[k]
-        end_s = max(live[slot].limit_end_s, clock.now_s + 1)  # a job at its limit goes at once
+        end_s = max(live[slot].limit_end_s, clock.now_s + 1)  # a job at its limit ends at once
         if grouped:
             if k == 0:
                 anchor_s = end_s - end_s % FIRST_WINDOW_S + FIRST_WINDOW_S
@@ -78,7 +78,7 @@ def rebuild(world: World, state: State, grouped: bool) -> None:
 
 @kernel()
 def last_end_until(state: State, first: int, until_s: int) -> int:
-    """The last limit that ends by ``until_s`` among the running jobs from place ``first`` on; 0 without any."""
+    """The last limit end by ``until_s`` of running jobs from index ``first``; 0 for none."""
     live, running = state.live, state.running
     last_s = 0
     k = first
@@ -90,7 +90,10 @@ def last_end_until(state: State, first: int, until_s: int) -> int:
 
 @kernel()
 def foresee(world: World, state: State, known: int, until_s: int) -> int:
-    """Append the known changes of capacity felt before ``until_s``; returns the place of the next one."""
+    """Append the known changes of capacity effective before ``until_s``.
+
+    Returns the index of the next one.
+    """
     while known < len(world.changes) and felt_s(world, known) < until_s:
         change = world.changes[known]
         change_level(world, change, state.profile[stretch_from(state, felt_s(world, known))])
@@ -100,7 +103,7 @@ def foresee(world: World, state: State, known: int, until_s: int) -> int:
 
 @kernel()
 def stretch_from(state: State, time_s: int) -> int:
-    """The last stretch of a growing profile, a new one where it begins before ``time_s``."""
+    """The last step of a growing profile, a new one where it begins before ``time_s``."""
     n, profile_s, profile = state.clock[0].n_profile, state.profile_s, state.profile
     if time_s > profile_s[n - 1]:
         profile_s[n] = time_s
@@ -112,13 +115,13 @@ def stretch_from(state: State, time_s: int) -> int:
 
 @kernel(inline="always")
 def occupies_s(world: World, job: Any) -> int:
-    """How long a plan keeps the nodes of a job for it: until its limit, and until they can be had again."""
+    """Duration for which a plan reserves the nodes of a job: its limit and the turnover."""
     return int(job.limit_s + world.settings[0].turnover_s)
 
 
 @kernel()
 def forget_past(world: World, state: State) -> None:
-    """Drop the stretches that are over, so that the first begins now."""
+    """Drop the steps that are over, so that the first begins now."""
     if one_pool(world):
         forget_past_level(state)
         return
@@ -138,9 +141,9 @@ def forget_past(world: World, state: State) -> None:
 
 @kernel()
 def earliest(world: World, state: State, scratch: Scratch, job: Any) -> int:
-    """The earliest stretch at which a job can start and run to its limit, or ``NOBODY``.
+    """The earliest step at which a job can start and run to its limit; -1 for none.
 
-    ``scratch.picked`` then says where.
+    If there is one, ``scratch.picked`` holds its nodes.
     """
     if one_pool(world):
         scratch.picked[0] = job.nodes
@@ -155,7 +158,10 @@ def earliest(world: World, state: State, scratch: Scratch, job: Any) -> int:
 
 @kernel()
 def fits_plan(world: World, state: State, scratch: Scratch, job: Any) -> bool:
-    """Whether a job can start now and run to its limit beside all that is planned; ``picked`` says where."""
+    """Whether a job can start now and run to its limit within the plan.
+
+    If so, ``scratch.picked`` holds its nodes.
+    """
     if one_pool(world):
         scratch.picked[0] = job.nodes
         return bool(state.allowed[job.partition, 0] and lasts_from_now(state, job.nodes, occupies_s(world, job)))
@@ -164,9 +170,9 @@ def fits_plan(world: World, state: State, scratch: Scratch, job: Any) -> bool:
 
 @kernel()
 def lasts_from(world: World, state: State, scratch: Scratch, job: Any, first: int) -> bool:
-    """Whether there is room for a job from the beginning of stretch ``first`` until its limit.
+    """Whether there is room for a job from the beginning of step ``first`` until its limit.
 
-    ``scratch.low`` then says what every bin has free throughout.
+    If so, ``scratch.low`` holds what every bin has free throughout.
     """
     profile_s, profile, low = state.profile_s, state.profile, scratch.low
     end_s = profile_s[first] + occupies_s(world, job)
@@ -182,10 +188,10 @@ def lasts_from(world: World, state: State, scratch: Scratch, job: Any, first: in
 
 @kernel()
 def last_to_start(world: World, state: State, scratch: Scratch, first: int, last: int) -> int:
-    """The last place from ``first`` to ``last`` in the queue whose job may start in the plan.
+    """The last queue index, ``first`` to ``last``, of a job that may start in the plan.
 
-    Below ``first`` if there is none. Plans only ever take nodes away, so no job after it will start now, however the
-    jobs before it are planned.
+    Below ``first`` if there is none. Planning only reserves nodes, so no job after it will start now, however the jobs
+    before it are planned.
     """
     live, queue = state.live, pending(state)
     if one_pool(world):
@@ -201,7 +207,7 @@ def last_to_start(world: World, state: State, scratch: Scratch, first: int, last
 
 @kernel()
 def last_that_fits(world: World, state: State, first: int, last: int) -> int:
-    """The last place from ``first`` to ``last`` in the queue whose job fits now, plans aside.
+    """The last queue index, ``first`` to ``last``, of a job that fits now, ignoring plans.
 
     Below ``first`` if there is none.
     """
@@ -219,7 +225,7 @@ def last_that_fits(world: World, state: State, first: int, last: int) -> int:
 
 @kernel()
 def split(world: World, state: State, time_s: int) -> int:
-    """Make a stretch begin at a time (if none does) and return which."""
+    """Make a step begin at a time (if none does) and return its index."""
     clock, profile_s, profile = state.clock[0], state.profile_s, state.profile
     n = clock.n_profile
     low, high = 0, n
@@ -242,9 +248,9 @@ def split(world: World, state: State, time_s: int) -> int:
 
 @kernel()
 def reserve(world: World, state: State, scratch: Scratch, job: Any, near: int, from_s: int, to_s: int) -> None:
-    """Take the nodes in ``scratch.picked`` out of the profile between two times.
+    """Reserve the nodes in ``scratch.picked`` in the profile between two times.
 
-    The first of them is near stretch ``near``.
+    The first time is near step ``near``.
     """
     if one_pool(world):
         reserve_level(state, job.nodes, near, from_s, to_s)

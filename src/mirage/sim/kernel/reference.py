@@ -1,7 +1,7 @@
 """World, state and scratch as one reference, for the call of a discipline.
 
-The engine does not know which discipline it calls, so the call cannot be inlined, and by value it would push the
-pointers, lengths and strides of 32 arrays at every event: two kilobytes, a sixth of all the time EASY takes.
+The engine does not know which discipline it calls, so the call cannot be inlined. Passed by value, the arguments are
+the pointers, lengths and strides of 32 arrays at every event: two kilobytes, a sixth of EASY's total time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _compiled_dereference(typing: Any, reference: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = builder.bitcast(arguments[0], context.get_value_type(_ALL).as_pointer())
         everything = builder.load(place)
-        everything.set_metadata("invariant.load", builder.module.add_metadata([]))  # nobody moves an array
+        everything.set_metadata("invariant.load", builder.module.add_metadata([]))  # no array is moved
         return everything
 
     return _ALL(reference), code
@@ -51,9 +51,9 @@ def _plain_dereference(situation: Any) -> Any:
 _COMPILED: bool = not cast(Any, numba.config).DISABLE_JIT
 
 reference: Callable[[World, State, Scratch], Any] = cast(Any, _compiled_reference if _COMPILED else _plain_reference)
-"""World, state and scratch as one value that costs nothing to pass; good until the caller returns."""
+"""World, state and scratch as one value that is cheap to pass; valid until the caller returns."""
 
 dereference: Callable[[Any], tuple[World, State, Scratch]] = cast(
     Any, _compiled_dereference if _COMPILED else _plain_dereference
 )
-"""World, state and scratch again."""
+"""World, state and scratch from a reference."""

@@ -1,4 +1,4 @@
-"""Arrays that are kept in order: a value put in, a value taken out, and an index that never counts from the end."""
+"""Insertion into and removal from sorted arrays, and an index known to be non-negative."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mirage.sim.kernel.compile import kernel
 
 @kernel()
 def put_in(array: Any, at: int, n: int, value: int) -> None:
-    """Put a value at place ``at`` of the n there are; those from there on move up."""
-    tail = array[at : n + 1]  # indices that cannot be negative: the compiler then moves several places at once
+    """Insert a value at index ``at`` of n values; those from there on move up."""
+    tail = array[at : n + 1]  # non-negative indices: the compiled loop then moves several values at once
     for k in range(len(tail) - 1, 0, -1):
         tail[k] = tail[k - 1]
     tail[0] = value
@@ -20,7 +20,7 @@ def put_in(array: Any, at: int, n: int, value: int) -> None:
 
 @kernel()
 def take_out(array: Any, at: int, n: int) -> None:
-    """Drop place ``at`` of the n there are; those after it move down."""
+    """Remove index ``at`` of n values; those after it move down."""
     tail = array[at:n]
     for k in range(len(tail) - 1):
         tail[k] = tail[k + 1]
@@ -28,5 +28,8 @@ def take_out(array: Any, at: int, n: int) -> None:
 
 @kernel()
 def unsigned(index: int) -> np.uint64:
-    """An index that is not negative, where the compiler cannot see it: it would add the length to one that is."""
+    """An index that is not negative, which the compiler cannot infer.
+
+    The compiled code would add the length to a negative one.
+    """
     return np.uint64(index)

@@ -1,4 +1,4 @@
-"""Limits on age of associations, which are in the accounting database, as ``sacctmgr show assoc`` prints them."""
+"""Limits on age of associations, from the output of ``sacctmgr show assoc``."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Association:
 
     Attributes:
         account: The account.
-        parent: Of an account that within which it is; empty for the root, and of users.
+        parent: The parent of an account; empty for the root, and for users.
         user: The user; empty for the account itself.
-        most: Waiting jobs of the user in this account that may gather age (``MaxJobsAccrue``), its own or that of the
+        most: Waiting jobs of the user in this account that may gain age (``MaxJobsAccrue``), its own or that of the
             next account above; None for any number.
-        group: Waiting jobs of all in it that may (``GrpJobsAccrue``).
+        group: Waiting jobs of all in it that may gain age (``GrpJobsAccrue``).
     """
 
     account: str
@@ -37,7 +37,7 @@ class Association:
 
 
 def read_associations(path: str | Path) -> tuple[Association, ...]:
-    """The associations in a file that holds what ``sacctmgr -P show assoc`` printed.
+    """The associations in a file with the output of ``sacctmgr -P show assoc``.
 
     Raises:
         ConfigurationError: It cannot be read, or as ``associations``.
@@ -51,11 +51,11 @@ def associations(text: str, path: str) -> tuple[Association, ...]:
     Those of a single partition are left out.
 
     Args:
-        text: What it printed.
-        path: Where that is from, for messages.
+        text: Its output.
+        path: The source of the text, for messages.
 
     Raises:
-        ConfigurationError: A row cannot be read, a column is lacking, or it is of several clusters.
+        ConfigurationError: A row cannot be read, a column is missing, or there are several clusters.
     """
     rows = list(csv.DictReader(text.splitlines(), delimiter="|", quoting=csv.QUOTE_NONE))
     lacking = [name for name in _COLUMNS if not rows or name not in rows[0]]
@@ -64,7 +64,7 @@ def associations(text: str, path: str) -> tuple[Association, ...]:
     clusters = sorted({row["Cluster"] or "" for row in rows})
     if len(clusters) > 1:
         raise ConfigurationError(
-            f"{path} tells of the clusters {', '.join(clusters)}; write `{_COMMAND} cluster=NAME` to it"
+            f"{path} has the clusters {', '.join(clusters)}; write `{_COMMAND} cluster=NAME` to it"
         )
     return tuple(_association(f"{path}: line {k}", row) for k, row in enumerate(rows, 2) if not row["Partition"])
 
@@ -76,20 +76,21 @@ def _association(place: str, row: dict[str, str | None]) -> Association:
 
 def _count(place: str, column: str, cell: str | None) -> int | None:
     if cell is None or (cell and not cell.isdecimal()):
-        said = "is lacking" if cell is None else f"{shown(cell)} is no number"
+        said = "is missing" if cell is None else f"{shown(cell)} is not a number"
         raise ConfigurationError(f"{place}: {column} {said}; write `{_COMMAND}` to it again")
     return int(cell) if cell else None
 
 
 def age_limits(found: Sequence[Association], accounts: Collection[str]) -> tuple[Limit, ...]:
-    """Limits on how many waiting jobs gather age, in Slurm's order: the first that counts a job decides.
+    """Limits on the number of waiting jobs that gain age, in Slurm's order.
 
-    First those of users in an account, on all their jobs there and then their ``MaxJobsAccrue``; then ``GrpJobsAccrue``
-    of accounts with all that is within them, from the inmost outwards (measured on 22.05.8).
+    The first limit that counts a job decides. First those of users in an account, on all their jobs there and then
+    their ``MaxJobsAccrue``; then ``GrpJobsAccrue`` of accounts with all that is within them, from the innermost
+    outwards (measured on 22.05.8).
 
     Args:
         found: The associations of a cluster.
-        accounts: Those that jobs have: limits that count no job are left out.
+        accounts: The accounts of jobs: limits that count no job are left out.
     """
     users = [one for one in found if one.user]
     groups = [
@@ -103,7 +104,7 @@ def age_limits(found: Sequence[Association], accounts: Collection[str]) -> tuple
 
 
 def _of_users(users: Sequence[Association], account: str) -> Iterator[Limit]:
-    """``MaxJobsAccrue`` of the users of an account: one limit for all of whom the same is said."""
+    """``MaxJobsAccrue`` of the users of an account: one limit for all users of equal value."""
     here = [one for one in users if one.account == account]
     for most in dict.fromkeys(one.most for one in here):
         if most is not None:
@@ -112,7 +113,7 @@ def _of_users(users: Sequence[Association], account: str) -> Iterator[Limit]:
 
 
 def _of_accounts(found: Sequence[Association]) -> list[Limit]:
-    """``GrpJobsAccrue`` of accounts, the inmost first."""
+    """``GrpJobsAccrue`` of accounts, the innermost first."""
     parent = {one.account: one.parent for one in found}
     lines = {account: _line(account, parent) for account in parent}
     deepest_first = sorted((one for one in found if one.group is not None), key=lambda one: -len(lines[one.account]))
@@ -121,7 +122,7 @@ def _of_accounts(found: Sequence[Association]) -> list[Limit]:
 
 
 def _line(account: str, parent: dict[str, str]) -> list[str]:
-    """An account and those around it, up to the root."""
+    """An account and its ancestors, up to the root."""
     line = [account]
     while (above := parent.get(line[-1], "")) and above not in line:
         line.append(above)

@@ -1,4 +1,4 @@
-"""The cluster of a ``slurm.conf``: groups of like nodes, and the partitions over them."""
+"""The cluster of a ``slurm.conf``: groups of equal nodes, and the partitions over them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Options = dict[str, str]
 
 _WORD = re.compile(r"([A-Za-z]+)=(\"[^\"]*\"|\S+)")
 _ABSENT = ("future", "down", "drain", "fail")
-"""States in which a node is written down but cannot run jobs."""
+"""States in which a node is configured but cannot run jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """What tells one node from another: its GPUs, cores and memory, and which partitions it is in."""
+    """The properties that distinguish nodes: GPUs, cores, memory, and their partitions."""
 
     gpus: int
     cpus: int
@@ -33,10 +33,10 @@ class _Node:
 def cluster_from_slurm_conf(path: str | Path) -> Cluster:
     """The machine and partitions of a ``slurm.conf``.
 
-    Nodes are shared GPU by GPU or core by core, unless ``SelectType`` is ``select/linear`` or every partition says
+    Nodes are shared GPU by GPU or core by core, unless ``SelectType`` is ``select/linear`` or every partition has
     ``OverSubscribe=EXCLUSIVE``. Jobs on shared nodes take memory, unless ``SelectTypeParameters`` leaves it out (by
     default it is ``CR_Core_Memory``); ``MaxMemPerNode`` and ``MaxMemPerCPU`` are not read. Nodes that are FUTURE, DOWN,
-    DRAIN or FAIL are left out. The default partition is the first; limits and QOS stand in the accounting database, not
+    DRAIN or FAIL are left out. The default partition is the first; limits and QOS are in the accounting database, not
     in the file.
 
     Args:
@@ -106,7 +106,7 @@ def _hosts(path: str | Path, hostlist: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """What the names in a file stand for.
+    """Resolves the names in a file to hosts.
 
     Attributes:
         nodes: Host → options, of those that can run jobs.
@@ -146,7 +146,7 @@ def _features(options: Options) -> list[str]:
 def _grouped(
     nodes: Mapping[str, Options], members: list[set[str]], memory: bool
 ) -> tuple[list[NodeGroup], list[tuple[str, ...]]]:
-    """Groups of like nodes, named after their first node, and the groups of each partition.
+    """Groups of equal nodes, named after their first node, and the groups of each partition.
 
     Args:
         memory: Whether jobs take memory.
@@ -186,7 +186,7 @@ def _cpus(options: Options) -> int:
 
 
 def _memory_mib(options: Options) -> int | None:
-    """Memory of a node that jobs can have; None where the file does not tell it."""
+    """Memory of a node that jobs can have; None where the file does not give it."""
     if "realmemory" not in options:
         return None
     return max(_whole(options["realmemory"]) - _whole(options.get("memspeclimit", "0")), 1)
@@ -200,7 +200,10 @@ _DEFAULT_MEMORY = {
 
 
 def _default_memory(options: Options, common: Options) -> dict[str, int]:
-    """Memory of a job that asks for none: as the partition says, else as the file does for all; one of three ways."""
+    """Memory of a job that requests none, from its partition, else from the whole file.
+
+    It is per node, per CPU or per GPU.
+    """
     for said in (options, common):
         for key, name in _DEFAULT_MEMORY.items():
             if key in said:
@@ -215,7 +218,7 @@ def _partition(
     """A partition.
 
     Args:
-        common: What the file says for all, where jobs take memory.
+        common: Options of the whole file, where jobs take memory.
     """
     limit = options.get("maxtime", "UNLIMITED")
     try:

@@ -1,4 +1,7 @@
-"""Cluster files: a machine, its outages and its scheduler in one TOML file, as ``mirage calibrate`` writes it."""
+"""Cluster files: a machine, its outages and its scheduler in TOML.
+
+``mirage calibrate`` writes them.
+"""
 
 from __future__ import annotations
 
@@ -15,30 +18,30 @@ from mirage.sim.slurm_conf.toml_values import hints_of, key_of, read_table, toml
 from mirage.whole_file import write_output
 
 FORMAT = 1
-"""The version of the form of the file, under the key ``mirage_cluster``."""
+"""The version of the file format, under the key ``mirage_cluster``."""
 
 _ABOUT = {
     "cluster": "The machine as a whole.",
-    "group": "Nodes that are alike: how many, and the GPUs, CPUs and MiB of memory of each.",
+    "group": "Equal nodes: their number, and the GPUs, CPUs and MiB of memory of each.",
     "partition": "Partitions; the first is the default one. Jobs may use the nodes of its groups; of all where none is "
     "named.",
-    "qos": "QOS: the factor in a job's priority, any scale, and the QOS whose running jobs it may displace.",
+    "qos": "QOS: the factor in a job's priority, any scale, and the QOS whose running jobs it may preempt.",
     "limit": "Limits of what may run at once.",
-    "change": "Nodes that leave (fewer) or come, to everybody's surprise; nodes in use leave as they fall free.",
-    "reservation": "Reservations and maintenance: plans know of them since they were announced, or always.",
+    "change": "Nodes that leave (fewer) or come, unannounced; nodes in use leave as they become free.",
+    "reservation": "Reservations and maintenance: known to plans since they were announced, or always.",
     "scheduler": "Slurm's parameters; half_life and those with max_ and weight_ are its multifactor priority's, those "
     "with wfp_ another's.",
-    "users": "think_time: jobs submitted at most so long after another of their user's had started or ended answer to "
+    "users": "think_time: jobs submitted at most this time after another of their user's had started or ended follow "
     "it; a replay (mirage simulate) submits them as long after it as recorded. Zero: none do.",
-    "calibration": "Facts about how this file was made; nothing reads them but people and reports.",
-    "said_by": "Where the sections come from.",
+    "calibration": "Facts about how this file was made; only people and reports read them.",
+    "said_by": "The sources of the sections.",
 }
 _QOS = ("qos_factors", "qos_preempts")
 _RARE = ("users", "accounts")
 """Lists that are left out where they are empty."""
 
 _PERIODS = ("bf_interval_s", "bf_resolution_s", "calc_period_s", "limit_check_s", "half_life_s", "max_age_s")
-"""Settings that must not be zero, as something is divided by them."""
+"""Settings that must not be zero, as they are divisors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,8 @@ class Users:
     """How users react to the queue.
 
     Attributes:
-        think_time_s: Jobs submitted at most so long after another of their user's had started or ended answer to that
-            one. 0: jobs are submitted when the trace says, whatever becomes of others.
+        think_time_s: Jobs submitted at most this time after another of their user's had started or ended follow that
+            one. 0: jobs are submitted at the times of the trace, whatever happens to others.
     """
 
     think_time_s: int = 0
@@ -55,13 +58,13 @@ class Users:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFile:
-    """What a cluster file says.
+    """The contents of a cluster file.
 
     Attributes:
         cluster: The machine: nodes, partitions, QOS, limits, outages and reservations.
         settings: The parameters of its scheduler.
-        said: Section → where it comes from, for people: ``{"group": "most nodes busy at once in jobs.csv"}``.
-        calibration: Free facts: names of traces, dates, figures of fidelity; kept as they are.
+        said: Section → its source, for people: ``{"group": "most nodes busy at once in jobs.csv"}``.
+        calibration: Free facts: names of traces, dates, figures of fidelity; stored unchanged.
         users: How users react to the queue, for replays.
     """
 
@@ -76,15 +79,15 @@ class ClusterFile:
 
 
 def write_cluster_file(path: str | Path, file: ClusterFile, mode: int = 0o666) -> None:
-    """Write a cluster file; what stood there before is gone only when all of it is written.
+    """Write a cluster file; the old contents are replaced only when it is complete.
 
     Args:
-        path: Where to.
-        file: What it says.
-        mode: Permissions of the file, less what the umask takes away.
+        path: The file to write.
+        file: Its contents.
+        mode: Permissions of the file, minus the umask.
 
     Raises:
-        ConfigurationError: The file cannot be written, or a free fact is nothing that TOML can hold.
+        ConfigurationError: The file cannot be written, or TOML cannot represent a free fact.
     """
     write_output(path, cluster_toml(file), mode)
 
@@ -93,11 +96,11 @@ def cluster_toml(file: ClusterFile) -> str:
     """The text of a cluster file.
 
     Raises:
-        ConfigurationError: A free fact is nothing that TOML can hold.
+        ConfigurationError: TOML cannot represent a free fact.
     """
     head = [
         "# A cluster for Mirage: mirage simulate TRACE --cluster THIS_FILE",
-        '# Durations are as Slurm writes them ("2-00:00:00", "00:30:00", "UNLIMITED"), instants in UTC.',
+        '# Durations are as Slurm writes them ("2-00:00:00", "00:30:00", "UNLIMITED"), times in UTC.',
         f"mirage_cluster = {FORMAT}",
     ]
     return "\n".join([*head, *_sections(file), ""])
@@ -152,7 +155,7 @@ def _facts(section: str, facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _filled(item: Any, only: frozenset[str] | None = None) -> dict[str, Any]:
-    """Key → value of the fields that say something."""
+    """Key → value of the fields that are set."""
     values = {f.name: getattr(item, f.name) for f in fields(item) if only is None or f.name in only}
     said = {name: value for name, value in values.items() if value is not None and (value != () or name not in _RARE)}
     return {key_of(name): written(name, value) for name, value in said.items()}
@@ -162,7 +165,7 @@ def _filled(item: Any, only: frozenset[str] | None = None) -> dict[str, Any]:
 
 
 def _rows_of() -> dict[str, type[Any]]:
-    """Field → dataclass of the rows of a cluster: groups, partitions, limits, changes, reservations."""
+    """Field → dataclass of the tables of a cluster: groups, partitions, limits, changes …."""
     hints = {name: hint for name, hint in hints_of(Cluster).items() if get_origin(hint) is tuple}
     return {name: get_args(hint)[0] for name, hint in hints.items() if is_dataclass(get_args(hint)[0])}
 
@@ -179,7 +182,7 @@ def read_cluster_file(path: str | Path) -> ClusterFile:
     """Read a cluster file.
 
     Raises:
-        ConfigurationError: It cannot be read, is no cluster file, or says something that cannot be; the message names
+        ConfigurationError: It cannot be read, is not a cluster file, or has an impossible value; the message names
             file, section and key.
     """
     try:
@@ -187,7 +190,7 @@ def read_cluster_file(path: str | Path) -> ClusterFile:
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}; name a readable cluster file") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path} is no TOML: {error}; correct it there") from error
+        raise ConfigurationError(f"{path} is not valid TOML: {error}; correct it there") from error
     _check_format(path, told)
     settings = _settings(path, told.pop("scheduler", {}))
     users = Users(**read_table(Users, told.pop("users", {}), f"{path}: [users]"))
@@ -201,7 +204,7 @@ def read_cluster_file(path: str | Path) -> ClusterFile:
 def _check_format(path: str | Path, told: dict[str, Any]) -> None:
     form = told.pop("mirage_cluster", None)
     if form != FORMAT or isinstance(form, bool):
-        problem = "is no cluster file" if form is None else f"has the form {shown(form)}"
+        problem = "is not a cluster file" if form is None else f"has the format {shown(form)}"
         raise ConfigurationError(
             f"{path} {problem}; the first key of one that this version reads is mirage_cluster = {FORMAT}"
         )
@@ -211,7 +214,7 @@ def _settings(path: str | Path, table: Any) -> SlurmSettings:
     found = read_table(SlurmSettings, table, f"{path}: [scheduler]")
     for name in _PERIODS:
         if name in found and found[name] <= 0:
-            raise ConfigurationError(f'{path}: [scheduler]: {key_of(name)} must be longer than nothing; "00:00:01" is')
+            raise ConfigurationError(f'{path}: [scheduler]: {key_of(name)} must be more than 0, such as "00:00:01"')
     try:
         return SlurmSettings(**found)
     except ConfigurationError as error:
@@ -226,7 +229,7 @@ def _cluster(path: str | Path, told: dict[str, Any]) -> Cluster:
         if rows is None:
             continue
         if not isinstance(rows, list):
-            raise ConfigurationError(f"{path}: {section} is no list of tables; write each as [[{section}]]")
+            raise ConfigurationError(f"{path}: {section} is not a list of tables; write each as [[{section}]]")
         parts[name] = tuple(
             _row(kind, row, f"{path}: [[{section}]] number {place}") for place, row in enumerate(rows, 1)
         )
@@ -241,7 +244,7 @@ def _cluster(path: str | Path, told: dict[str, Any]) -> Cluster:
             "calibration",
             "said_by",
         ]
-        raise ConfigurationError(f"{path}: there is no section {shown(next(iter(told)))}; there are {', '.join(known)}")
+        raise ConfigurationError(f"{path}: there is no section {shown(next(iter(told)))}; known are {', '.join(known)}")
     if "groups" not in parts:
         raise ConfigurationError(f"{path}: it has no [[group]], and a cluster needs nodes")
     try:
@@ -277,5 +280,5 @@ def _qos(path: str | Path, table: Mapping[str, Any]) -> dict[str, Any]:
 def _dict(path: str | Path, told: dict[str, Any], section: str) -> dict[str, Any]:
     table = told.pop(section, {})
     if not isinstance(table, dict):
-        raise ConfigurationError(f"{path}: {section} is no table; write it as a section, [{section}]")
+        raise ConfigurationError(f"{path}: {section} is not a table; write it as a section, [{section}]")
     return table

@@ -1,4 +1,4 @@
-"""Files that hold what a command of Slurm printed."""
+"""Files with the output of a command of Slurm."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from mirage.errors import ConfigurationError
 
 
 def printed(path: str | Path, command: str) -> str:
-    """The text of a file that holds what a command printed.
+    """The text of a file with the output of a command.
 
     Args:
         path: The file.
-        command: What prints it, for the message.
+        command: The command, for the message.
 
     Raises:
         ConfigurationError: It cannot be read.

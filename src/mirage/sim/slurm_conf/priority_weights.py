@@ -40,7 +40,7 @@ def with_priority_weights(settings: SlurmSettings, path: str | Path) -> SlurmSet
 
 
 def _cells(heads: str, weights: str) -> list[tuple[str, str]]:
-    """Name of the column and text of every weight; columns are aligned to the right, and some stand empty."""
+    """Column name and text of every weight; columns are right-aligned, and some are empty."""
     columns = [(match.end(), match[0]) for match in _WORD.finditer(heads)]
     cells = []
     for match in list(_WORD.finditer(weights))[1:]:

@@ -13,10 +13,10 @@ from mirage.sim.slurm_conf.printed import printed
 from mirage.slurm_words.tres import tres_count, tres_gpus
 
 _RUNNING = (("user", "MaxJobsPU", "MaxTRESPU"), ("account", "MaxJobsPA", "MaxTRESPA"), ("all", "GrpJobs", "GrpTRES"))
-"""Whom a limit counts together, and its columns for jobs, and for nodes and GPUs."""
+"""What a limit counts together, and its columns for jobs, and for nodes and GPUs."""
 
 _AGEING = (("all", "GrpJobsAccrue"), ("account", "MaxJobsAccruePA"), ("user", "MaxJobsAccruePU"))
-"""The same for waiting jobs that gather age, in Slurm's order: of several the first decides (measured on 22.05.8)."""
+"""The same for waiting jobs that gain age, in Slurm's order: of several the first decides (measured on 22.05.8)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class QosTable:
 
     Attributes:
         factors: QOS → priority, any scale.
-        preempts: QOS → those whose running jobs it may displace.
+        preempts: QOS → those with running jobs that it may preempt.
         limits: What their jobs may hold at once.
     """
 
@@ -35,7 +35,7 @@ class QosTable:
 
 
 def with_qos(cluster: Cluster, path: str | Path) -> Cluster:
-    """The cluster with the QOS of ``sacctmgr -P show qos``; it keeps its own limits beside theirs.
+    """The cluster with the QOS of ``sacctmgr -P show qos``, and their limits added to its own.
 
     Raises:
         ConfigurationError: As ``read_qos``.
@@ -46,7 +46,7 @@ def with_qos(cluster: Cluster, path: str | Path) -> Cluster:
 
 
 def read_qos(path: str | Path) -> QosTable:
-    """The QOS in a file that holds what ``sacctmgr -P show qos`` printed.
+    """The QOS in a file with the output of ``sacctmgr -P show qos``.
 
     Raises:
         ConfigurationError: It cannot be read, or as ``qos_table``.
@@ -57,13 +57,13 @@ def read_qos(path: str | Path) -> QosTable:
 def qos_table(text: str, path: str) -> QosTable:
     """The QOS of ``sacctmgr -P show qos``: priorities, preemption and limits.
 
-    Of the limits those on what runs at once are read where the columns are there: MaxJobsPU, MaxTRESPU, MaxJobsPA,
-    MaxTRESPA, GrpJobs and GrpTRES, of the latter nodes and GPUs; and those on jobs that gather age, MaxJobsAccruePU,
-    MaxJobsAccruePA and GrpJobsAccrue.
+    Limits on what runs at once are read where the columns exist: MaxJobsPU, MaxTRESPU, MaxJobsPA, MaxTRESPA, GrpJobs
+    and GrpTRES, of the latter nodes and GPUs; and those on jobs that gain age, MaxJobsAccruePU, MaxJobsAccruePA and
+    GrpJobsAccrue.
 
     Args:
-        text: What it printed.
-        path: Where that is from, for messages.
+        text: Its output.
+        path: The source of the text, for messages.
 
     Raises:
         ConfigurationError: A row cannot be read, or lacks the columns Name, Priority and Preempt.
@@ -78,7 +78,7 @@ def qos_table(text: str, path: str) -> QosTable:
 
 
 def _limits(place: str, row: dict[str, str | None]) -> list[Limit]:
-    """The limits of a QOS on what runs, and on what gathers age, at once."""
+    """The limits of a QOS on what runs, and on what gains age, at once."""
     found, qos = [], (row["Name"] or "",)
     for per, jobs, tres in _RUNNING:
         running = _count(place, jobs, row.get(jobs) or "")
@@ -105,18 +105,18 @@ def _of_tres(place: str, column: str, text: str) -> tuple[int | None, int | None
 def _count(place: str, column: str, text: str) -> int | None:
     if text and not text.isdecimal():
         raise ConfigurationError(
-            f"{place}: {column} {shown(text)} is no number; write `sacctmgr -P show qos` to it again"
+            f"{place}: {column} {shown(text)} is not a number; write `sacctmgr -P show qos` to it again"
         )
     return int(text) if text else None
 
 
 def _priority(place: str, row: dict[str, str | None]) -> float:
-    """The priority in a whole row; 0 where it is empty."""
+    """The priority in a complete row; 0 where it is empty."""
     cells = [cell for cell in row.values() if cell is not None]
     if len(cells) < len(row):
         problem = f"{len(cells)} cells of {len(row)}"
     elif not (row["Priority"] or "0").isdecimal():
-        problem = f"Priority {shown(row['Priority'])} is no number"
+        problem = f"Priority {shown(row['Priority'])} is not a number"
     else:
         return float(row["Priority"] or 0)
     raise ConfigurationError(f"{place}: {problem}; write `sacctmgr -P show qos` to it again")

@@ -25,34 +25,34 @@ class SlurmSettings:
         bf_interval_s: Seconds between passes of the backfill loop.
         bf_resolution_s: Reservations are widened to multiples of this.
         bf_window_s: No reservation is made beyond this.
-        max_job_test: ``bf_max_job_test``; for ``conservative``, how many jobs are planned. 0 for no backfill, which is
-            what ``SchedulerType=sched/builtin`` and ``bf_interval=-1`` of a slurm.conf mean.
-        limit_check_s: Limits are looked at so often: a job overruns its own by less. Slurm's loop turns every 30 s
-            (``PERIODIC_TIMEOUT``), which is what a slurm.conf means; studies of traces end jobs to the second.
-        consecutive: Nodes that jobs share are chosen as ``select/cons_tres`` does, which a slurm.conf means; else the
+        max_job_test: ``bf_max_job_test``; for ``conservative``, the number of jobs planned. 0 for no backfill, as for
+            ``SchedulerType=sched/builtin`` and ``bf_interval=-1`` in a slurm.conf.
+        limit_check_s: Interval of the checks of limits: a job overruns its own by less. Slurm's loop runs every 30 s
+            (``PERIODIC_TIMEOUT``), which a slurm.conf implies; studies of traces end jobs to the second.
+        consecutive: Nodes that jobs share are chosen as ``select/cons_tres`` does, which a slurm.conf implies; else the
             fullest first.
-        requeue_hold_s: A displaced job competes again after so long: until its old credential has expired, and a second
-            more (``AuthInfo=cred_expire``, 120 s by default). It begins anew, its work lost.
-        youngest_first: Whoever started last is displaced first, else whoever has the lowest QOS
+        requeue_hold_s: Delay until a preempted job competes again: until its old credential has expired, and a second
+            more (``AuthInfo=cred_expire``, 120 s by default). It starts over, and its work is lost.
+        youngest_first: The job that started last is preempted first, else the one of the lowest QOS
             (``preempt_youngest_first``).
         weight_gpus: ``PriorityWeightTRES`` of ``GRES/gpu``, times the job's share of its partition's GPUs.
-        weight_cpus: The same of ``CPU``; other resources in it are not modelled.
-        priority: ``multifactor`` is Slurm's own; ``wfp`` goes by nodes^size × wait^wait / limit^limit instead, which
-            Cobalt has (Tang et al., Cluster 2009): the weights do nothing then.
+        weight_cpus: The same for ``CPU``; other resources in it are not modelled.
+        priority: ``multifactor`` is Slurm's own; ``wfp`` uses nodes^size × wait^wait / limit^limit instead, as Cobalt
+            does (Tang et al., Cluster 2009), without the weights.
         wfp_size: Exponent of a job's nodes.
-        wfp_wait: Exponent of the time that it has waited.
+        wfp_wait: Exponent of its wait so far.
         wfp_limit: Exponent of its time limit.
         wfp_shortest_s: Shorter limits count as this one.
         wfp_longest_s: Longer limits count as this one.
-        turnover_s: The nodes of an ended job can be had again only so much later (epilog, health check, COMPLETING in
-            Slurm); plans know it. ``mirage-2023`` knows no such time.
-        recorded_priority: Where the trace tells the priorities of jobs at their submission, these stand for everything
-            but the age, such as fair-share in a machine of which the trace shows only a part; the other weights are 0
-            then. Jobs of which it tells none, and those injected, have this one. None where priorities are computed.
+        turnover_s: Delay until the nodes of an ended job are available again (epilog, health check, COMPLETING in
+            Slurm); plans include it. ``mirage-2023`` has no such delay.
+        recorded_priority: Where the trace has the priorities of jobs at their submission, these replace everything but
+            the age, such as fair-share on a machine of which the trace shows only a part; the other weights are then 0.
+            Jobs without a recorded priority, and injected ones, have this value. None where priorities are computed.
         hold_keeps_age: A job that was eligible keeps its age when it is held again, or given a begin time or a
             dependency by update. On Slurm 22.05.8 it does so unless ``AccountingStorageEnforce`` has limits in it
-            (measured with and without); then its age begins anew when it is let go.
-        every_pass: Run also the passes in which nothing can have changed (to measure that it changes nothing).
+            (measured with and without); then its age starts again when it is released.
+        every_pass: Also run the passes in which nothing can have changed (to measure that they have no effect).
     """
 
     bf_interval_s: int = 30
@@ -106,7 +106,7 @@ class SlurmSettings:
 
     @classmethod
     def from_slurm_conf(cls, path: str | Path) -> Self:
-        """Settings of a ``slurm.conf``; what it does not say keeps Slurm's default.
+        """Settings of a ``slurm.conf``; missing options have Slurm's defaults.
 
         Raises:
             ConfigurationError: A value cannot be read.
@@ -115,10 +115,10 @@ class SlurmSettings:
 
     @classmethod
     def from_options(cls, options: Mapping[str, str], path: str | Path) -> Self:
-        """Settings from options, keys in lower case, as ``scontrol show config`` has them too.
+        """Settings from options, keys in lower case, as in ``scontrol show config``.
 
         Args:
-            path: Where they are from, for messages.
+            path: The source of the options, for messages.
 
         Raises:
             ConfigurationError: A value cannot be read.
@@ -168,7 +168,7 @@ _LEAST = {
     "bf_interval_s": 1, "bf_resolution_s": 1, "bf_window_s": 1, "calc_period_s": 1, "limit_check_s": 1,
     "max_job_test": 0, "default_queue_depth": 0, "requeue_hold_s": 0, "turnover_s": 0,
 }  # fmt: skip
-"""The least value of whole numbers; by periods something is divided."""
+"""The least value of whole numbers; periods are divisors."""
 
 _SCHEDULER_PARAMETERS = {
     "bf_interval": ("bf_interval_s", 1, 1),
@@ -177,7 +177,7 @@ _SCHEDULER_PARAMETERS = {
     "bf_max_job_test": ("max_job_test", 1, 1),
     "default_queue_depth": ("default_queue_depth", 1, 0),
 }
-"""Parameter → setting, its unit in seconds, and the least that slurmctld takes (backfill.c, job_scheduler.c)."""
+"""Parameter → setting, its unit in seconds, and the least that slurmctld accepts (backfill.c, job_scheduler.c)."""
 
 _PRIORITY_WEIGHTS = {
     "priorityweightage": "weight_age",
@@ -195,11 +195,11 @@ _OPTION = re.compile(r"\s*([A-Za-z]+)\s*=\s*(\S.*?)\s*$")
 
 
 def ignored_weights(options: Mapping[str, str]) -> tuple[str, ...]:
-    """The settings of weights that slurmctld ignores: all of priority/basic, two without slurmdbd.
+    """The weight settings that slurmctld ignores: all of priority/basic, two without slurmdbd.
 
     Without ``AccountingStorageType=accounting_storage/slurmdbd``, which is not the default, priority/multifactor logs
     that age and fair-share are ignored, and both factors stay 0 (measured on 22.05.8). ``scontrol show config`` and
-    ``sprio -w`` show their weights all the same.
+    ``sprio -w`` still show their weights.
 
     Args:
         options: Keys in lower case.
@@ -211,7 +211,7 @@ def ignored_weights(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _scheduler_parameters(options: Mapping[str, str], path: str | Path) -> dict[str, float | bool]:
-    """Settings of ``SchedulerParameters``; numbers that are too small count for nothing, as slurmctld has it."""
+    """Settings of ``SchedulerParameters``; too small numbers are ignored, as by slurmctld."""
     found: dict[str, float | bool] = {}
     backfills = "builtin" not in options.get("schedulertype", "")
     for word in options.get("schedulerparameters", "").split(","):
@@ -248,7 +248,7 @@ def option_lines(path: str | Path, within: tuple[Path, ...] = ()) -> list[tuple[
         ConfigurationError: A file cannot be read, or includes itself.
     """
     if Path(path).absolute() in within:
-        raise ConfigurationError(f"{path} includes itself; take the Include out")
+        raise ConfigurationError(f"{path} includes itself; remove the Include")
     try:
         text = Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as error:

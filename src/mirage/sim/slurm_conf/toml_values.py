@@ -1,4 +1,4 @@
-"""Fields of dataclasses as TOML: durations as Slurm writes them, instants as ISO timestamps in UTC."""
+"""Fields of dataclasses as TOML: durations in Slurm's format, times as ISO in UTC."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from mirage.duration import UNLIMITED_S, format_duration, parse_duration_s
 from mirage.errors import ConfigurationError, shown
 
 INSTANTS = frozenset({"time_s", "start_s", "end_s", "announced_s"})
-"""Fields that hold seconds since 1970; all others whose name ends in ``_s`` hold durations."""
+"""Fields that hold seconds since 1970; all other fields with a name that ends in ``_s`` hold durations."""
 
 MAY_BE_NEGATIVE = frozenset({("CapacityChange", "nodes")})
-"""(Dataclass, field) of whole numbers below 0; everywhere else they are a mistake."""
+"""(Dataclass, field) of whole numbers that may be below 0; all others are errors."""
 
 LARGEST = 2**53
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,7 +30,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
 def key_of(field: str) -> str:
-    """The key of a field: ``half_life`` for ``half_life_s``, as the value itself tells its unit."""
+    """The key of a field: ``half_life`` for ``half_life_s``, as the value contains its unit."""
     return field.removesuffix("_s")
 
 
@@ -43,7 +43,7 @@ def hints_of(kind: type[Any]) -> dict[str, Any]:
 
 
 def written(field: str, value: Any) -> Any:
-    """The value of a field as the file has it."""
+    """The value of a field in the file's form."""
     if value is None or not field.endswith("_s"):
         return list(value) if isinstance(value, tuple) else value
     if field in INSTANTS:
@@ -95,23 +95,23 @@ def read_table(kind: type[Any], table: Any, place: str, only: frozenset[str] | N
     Args:
         kind: The dataclass.
         place: File and section, for messages.
-        only: The fields that stand in this table, by default all.
+        only: The fields in this table, by default all.
 
     Raises:
-        ConfigurationError: A key is unknown or lacking, or its value of another type or out of range.
+        ConfigurationError: A key is unknown or missing, or its value has another type or is out of range.
     """
     if not isinstance(table, dict):
-        raise ConfigurationError(f"{place}: {shown(table)} is no table; write it as a section of key = value lines")
+        raise ConfigurationError(f"{place}: {shown(table)} is not a table; write it as a section of key = value lines")
     own = {key_of(f.name): f for f in fields(kind) if only is None or f.name in only}
     unknown = [key for key in table if key not in own]
     if unknown:
-        raise ConfigurationError(f"{place}: there is no key {shown(unknown[0])}; there are {', '.join(own)}")
+        raise ConfigurationError(f"{place}: there is no key {shown(unknown[0])}; known are {', '.join(own)}")
     hints, found = hints_of(kind), {}
     for key, field in own.items():
         if key in table:
             found[field.name] = _read(kind, field.name, hints[field.name], table[key], f"{place}: {key}")
         elif _needed(field):
-            raise ConfigurationError(f"{place}: the key {key!r} is lacking")
+            raise ConfigurationError(f"{place}: the key {key!r} is missing")
     return found
 
 
@@ -132,11 +132,11 @@ def _read(kind: type[Any], field: str, hint: Any, value: Any, place: str) -> Any
         return value
     if get_origin(hint) is tuple:
         if not isinstance(value, list):
-            raise ConfigurationError(f"{place}: {shown(value)} is no list; write [{toml(value)}]")
+            raise ConfigurationError(f"{place}: {shown(value)} is not a list; write [{toml(value)}]")
         return tuple(_plain(get_args(hint)[0], one, place) for one in value)
     found = _plain(hint, value, place)
     if hint is int and found < 0 and (kind.__name__, field) not in MAY_BE_NEGATIVE:
-        raise ConfigurationError(f"{place}: {found} is negative; leave the key out where nothing is to be said")
+        raise ConfigurationError(f"{place}: {found} is negative; leave the key out for none")
     return found
 
 
@@ -144,7 +144,7 @@ _WORDS = {int: "whole number", float: "number", bool: "true or false", str: "tex
 
 
 def _plain(hint: Any, value: Any, place: str) -> Any:
-    """A value of one of TOML's own types; a whole number will do where any number is wanted."""
+    """A value of one of TOML's own types; a whole number is accepted for any number."""
     fits = isinstance(value, (int, float) if hint is float else hint)
     if not fits or (isinstance(value, bool) and hint is not bool):
         raise ConfigurationError(f"{place}: {shown(value)} is not {_article(_WORDS[hint])}")
@@ -171,13 +171,13 @@ def _duration_s(value: Any, place: str) -> int | float:
 
 
 def _instant_s(value: Any, place: str) -> int:
-    """Seconds since 1970 of a timestamp with its offset from UTC, or of a whole number of them."""
+    """Seconds since 1970 of a timestamp with its offset from UTC, or of a whole number."""
     if isinstance(value, datetime) and value.tzinfo is not None and value.microsecond == 0:
         return round((value - _EPOCH).total_seconds())
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST:
         return value
     said = value.isoformat() if isinstance(value, date | time) else value
     raise ConfigurationError(
-        f"{place}: {shown(said)} is no instant; write date, time to the second and offset without quotes, "
+        f"{place}: {shown(said)} is not a time; write date, time to the second and offset without quotes, "
         "2023-03-14T06:00:00Z, or seconds since 1970"
     )

@@ -1,7 +1,7 @@
-"""Amounts of what bins have or have free: GPUs and CPUs, and memory where the cluster counts it.
+"""Amounts of bins, in total or free: GPUs, CPUs, and memory where the cluster counts it.
 
-An array of amounts has a row a bin and two columns, or three: the memory of a node in MiB is the third, and is only
-there where jobs that share nodes take memory. All others are spared the work.
+An array of amounts has one row per bin and two or three columns: the third is the memory of a node in MiB, and only
+exists where jobs that share nodes take memory. All other clusters skip this work.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ MEMORY = 2
 """The column of memory."""
 
 UNLIMITED_MIB = 1 << 40
-"""The memory of a node of which nothing is said, beside others that have some: nobody takes any of it."""
+"""The memory of a node of unknown memory, where other nodes have known memory: no job takes any of it."""
 
 
 @kernel()
 def with_memory(amounts: Any) -> bool:
-    """Whether amounts tell memory."""
+    """Whether amounts include memory."""
     return bool(amounts.shape[1] > MEMORY)
 
 

@@ -1,4 +1,4 @@
-"""Holding of nodes: taken by a job, given back at once or after a turnover."""
+"""Allocation of nodes: taken by a job, returned at once or after a turnover."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirage.sim.kernel.resources.placing import memory_need, need
 
 @kernel()
 def take(world: World, state: State, scratch: Scratch, slot: int) -> None:
-    """Give the job in ``slot`` the nodes in ``scratch.picked``, on top of those it holds."""
+    """Give the job in ``slot`` the nodes in ``scratch.picked``, in addition to those it holds."""
     job = state.live[slot]
     clock = state.clock[0]
     bins = world.capacity.shape[0]
@@ -48,7 +48,7 @@ def take(world: World, state: State, scratch: Scratch, slot: int) -> None:
 
 @kernel()
 def give(world: World, state: State, slot: int, nodes: int) -> None:
-    """Take so many nodes from the job in ``slot``, those it got last first."""
+    """Take ``nodes`` nodes from the job in ``slot``, those it got last first."""
     job = state.live[slot]
     clock = state.clock[0]
     if world.capacity.shape[0] == 1 and world.settings[0].stacked == 1:
@@ -72,13 +72,16 @@ def give(world: World, state: State, slot: int, nodes: int) -> None:
 
 @kernel()
 def release_into(world: World, state: State, slot: int, free: Any) -> None:
-    """Add to ``free`` (bins, 2 or 3) what the job in ``slot`` will give back when it ends."""
+    """Add to ``free`` (bins, 2 or 3) what the job in ``slot`` will return when it ends."""
     add_held(world, state, state.live[slot].width, state.live[slot].chunk, free)
 
 
 @kernel()
 def add_held(world: World, state: State, width: int, chunk: int, free: Any) -> None:
-    """Add to ``free`` (bins, 2 or 3) what the chunks from ``chunk`` on hold, or one pool's ``width`` nodes."""
+    """Add to ``free`` (bins, 2 or 3) what the chunks from ``chunk`` on hold.
+
+    On one pool it adds ``width`` nodes.
+    """
     if world.capacity.shape[0] == 1 and world.settings[0].stacked == 1:
         free[0, 0] += width
         return
@@ -93,7 +96,10 @@ def add_held(world: World, state: State, width: int, chunk: int, free: Any) -> N
 
 @kernel(forceinline=False)
 def give_later(state: State, slot: int, until_s: int) -> None:
-    """Take all nodes from the job in ``slot``, which has ended; they come free at ``until_s``, none before the last."""
+    """Take all nodes from the ended job in ``slot``; they become free at ``until_s``.
+
+    Calls must be in the order of ``until_s``.
+    """
     clock, job = state.clock[0], state.live[slot]
     left = state.completing[clock.n_completing]
     left.until_s = until_s
@@ -105,7 +111,7 @@ def give_later(state: State, slot: int, until_s: int) -> None:
 
 @kernel(forceinline=False)
 def free_completed(world: World, state: State) -> bool:
-    """Free the nodes whose turnover is over; whether there were any."""
+    """Free the nodes at the end of their turnover; returns whether there were any."""
     clock, completing = state.clock[0], state.completing
     n = clock.n_completing
     done = 0

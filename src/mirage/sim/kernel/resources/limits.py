@@ -1,4 +1,4 @@
-"""Limits on what users, accounts or everybody may run at once."""
+"""Limits on what users, accounts or all together may run at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mirage.sim.kernel.arrays import NOBODY, PER_ACCOUNT, PER_USER, WHOLE_NODE, 
 from mirage.sim.kernel.compile import kernel
 
 JOBS, NODES, GPUS, ACCRUING = range(4)
-"""What a limit counts, in the order of ``State.counted``: running jobs and what they hold, and waiting jobs that gather
+"""What a limit counts, in the order of ``State.counted``: running jobs and what they hold, and waiting jobs that gain
 age."""
 
 COUNTED = 3
@@ -28,7 +28,7 @@ def is_counted(world: World, limit: int, job: Any) -> bool:
 
 @kernel()
 def holder(world: World, limit: int, job: Any) -> int:
-    """Whose jobs a limit counts together with a job: place in ``State.counted``."""
+    """Index in ``State.counted`` of the user or account that a limit counts a job for."""
     if world.limits[limit].per == PER_USER:
         return int(job.user)
     return int(job.account) if world.limits[limit].per == PER_ACCOUNT else 0
@@ -36,18 +36,18 @@ def holder(world: World, limit: int, job: Any) -> int:
 
 @kernel()
 def counted_gpus(world: World, job: Any, nodes: int) -> int:
-    """GPUs that so many nodes of a job count with."""
+    """GPUs that ``nodes`` nodes of a job count as."""
     return int(nodes * (world.of_node[job.partition, 0] if job.gpus == WHOLE_NODE else job.gpus))
 
 
 @kernel()
 def count_held(world: World, state: State, job: Any, jobs: int, nodes: int) -> None:
-    """Enter that a job's holder has so many running jobs and nodes more."""
+    """Add running jobs and nodes to the counts of a job's holder."""
     if limits_in_force(world):
         count_in_limits(world, state, job, jobs, nodes)
 
 
-@kernel(forceinline=False)  # few clusters have limits: what serves them stays out of the way of the others
+@kernel(forceinline=False)  # few clusters have limits: do not slow down the others
 def count_in_limits(world: World, state: State, job: Any, jobs: int, nodes: int) -> None:
     """As ``count_held``, where there are limits."""
     for limit in range(len(world.limits)):
@@ -60,10 +60,10 @@ def count_in_limits(world: World, state: State, job: Any, jobs: int, nodes: int)
 
 @kernel(forceinline=False)
 def exceeded(world: World, state: State, job: Any, jobs: int, nodes: int) -> int:
-    """Which limit so many running jobs and nodes more of a job's holder would exceed, or ``NOBODY``.
+    """Which limit more running jobs and nodes of a job's holder would exceed; -1 for none.
 
     Returns:
-        The first of them: ``COUNTED`` times its place, and ``JOBS``, ``NODES`` or ``GPUS``.
+        The first such limit: ``COUNTED`` times its index, plus ``JOBS``, ``NODES`` or ``GPUS``.
     """
     for limit in range(len(world.limits)):
         if is_counted(world, limit, job):

@@ -1,4 +1,4 @@
-"""Placing of a job: which nodes can hold it, and which of them it gets."""
+"""Placement of a job: which nodes can hold it, and which of them it gets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirage.sim.kernel.resources.amounts import MEMORY, UNLIMITED_MIB, with_memo
 
 @kernel()
 def hosts(world: World, b: int, free: Any, job: Any) -> int:
-    """How many nodes of a job fit bin ``b``, given what is free (bins, 2 or 3)."""
+    """Number of nodes of a job that fit bin ``b``, given what is free (bins, 2 or 3)."""
     gpus, cpus = int(free[b, 0]), int(free[b, 1])
     if world.settings[0].stacked == 1:
         return max(gpus, 0)
@@ -24,7 +24,7 @@ def hosts(world: World, b: int, free: Any, job: Any) -> int:
 
 @kernel()
 def has_memory(world: World, b: int, free: Any, job: Any) -> bool:
-    """Whether bin ``b`` has memory for a node of a job, free (bins, 3) and at all."""
+    """Whether bin ``b`` has enough memory for a node of a job, free (bins, 3) and in total."""
     return bool(free[b, MEMORY] >= memory_need(world, b, job) and world.capacity[b, MEMORY] >= job.memory)
 
 
@@ -49,10 +49,10 @@ def need(world: World, b: int, job: Any) -> tuple[int, int]:
 
 @kernel()
 def counted_cpus(free: Any, b: int, job: Any) -> int:
-    """CPUs that node ``b`` counts for in a run of neighbours: those of the job's tasks if it has GPUs, else all free.
+    """CPUs that node ``b`` counts as in a run of neighbours.
 
-    The former are the same on every node, so one stands for them (``_select_cores`` in Slurm's
-    select/cons_tres/job_test.c).
+    Those of the job's tasks if it has GPUs, else all free ones. The former are equal on every node, so 1 represents
+    them (``_select_cores`` in Slurm's select/cons_tres/job_test.c).
     """
     return 1 if job.gpus > 0 else int(free[b, 1])
 
@@ -61,13 +61,13 @@ def counted_cpus(free: Any, b: int, job: Any) -> int:
 def pick_consecutive(scratch: Scratch, free: Any, job: Any, nodes: int) -> None:
     """Choose nodes as ``select/cons_tres`` does: the smallest sufficient run of neighbours.
 
-    Of the runs of neighbouring nodes that could take the job, the one with the fewest CPUs for it that suffices is
-    used, the first of those alike; where none does, the one with the most is used up and the rest is looked for among
-    the others. Nodes are taken from the beginning of a run, a single one where it fits best (``_eval_nodes`` in
-    Slurm's select/cons_tres/job_test.c).
+    Of the runs of neighbouring nodes that could take the job, the sufficient one with the fewest CPUs for it is used,
+    the first of equal ones; where none suffices, the one with the most is used up and the rest is taken from the
+    others. Nodes are taken from the beginning of a run, a single one where it fits best (``_eval_nodes`` in Slurm's
+    select/cons_tres/job_test.c).
 
     Args:
-        free: Shape (bins, 2 or 3); ``scratch.slots`` says which bins can take a node of the job.
+        free: Shape (bins, 2 or 3); ``scratch.slots`` marks the bins that can take a node of the job.
     """
     bins = free.shape[0]
     left = nodes
@@ -96,7 +96,7 @@ def pick_consecutive(scratch: Scratch, free: Any, job: Any, nodes: int) -> None:
 
 @kernel()
 def tightest(scratch: Scratch, free: Any, job: Any, begin: int) -> int:
-    """The node with the fewest CPUs for a job in the run from ``begin`` on, the first of those alike."""
+    """The node with the fewest CPUs for a job in the run from ``begin``; the first if equal."""
     best = b = begin
     while b < free.shape[0] and scratch.slots[b] == 1:
         if counted_cpus(free, b, job) < counted_cpus(free, best, job):
@@ -107,14 +107,14 @@ def tightest(scratch: Scratch, free: Any, job: Any, begin: int) -> int:
 
 @kernel()
 def pick(world: World, state: State, scratch: Scratch, free: Any, job: Any, nodes: int) -> bool:
-    """Choose bins for a job: best fit, ties by number; or as Slurm does.
+    """Choose bins for a job: best fit, ties by index; or as Slurm does.
 
     Args:
         free: Shape (bins, 2 or 3), what may be used; a plan passes what is free throughout.
-        nodes: How many nodes to find.
+        nodes: Number of nodes to find.
 
     Returns:
-        Whether they were found; ``scratch.picked`` then says how many on each bin.
+        Whether they were found; if so, ``scratch.picked`` holds their number on each bin.
     """
     bins = world.capacity.shape[0]
     picked = scratch.picked
@@ -157,14 +157,14 @@ def pick(world: World, state: State, scratch: Scratch, free: Any, job: Any, node
 def choice_is_stable(world: World) -> bool:
     """Whether a job would take the same nodes after other jobs have taken other nodes.
 
-    Pools are used up in their order; among shared nodes the fullest is best, and that changes with every start.
+    Pools are used up in order; among shared nodes the fullest is best, which changes with every start.
     """
     return bool(world.settings[0].stacked == 1)
 
 
 @kernel()
 def most_nodes(world: World, free: Any) -> int:
-    """A bound on the nodes of any job that can start on what is free."""
+    """Upper bound on the nodes of any job that can start on what is free."""
     bins = world.capacity.shape[0]
     if world.settings[0].stacked == 0:
         return int(bins)
@@ -176,7 +176,7 @@ def most_nodes(world: World, free: Any) -> int:
 
 @kernel()
 def subtract_picked(world: World, scratch: Scratch, free: Any, job: Any) -> None:
-    """Take the nodes in ``scratch.picked`` out of what is free (bins, 2 or 3)."""
+    """Subtract the nodes in ``scratch.picked`` from what is free (bins, 2 or 3)."""
     for b in range(world.capacity.shape[0]):
         count = scratch.picked[b]
         if count > 0:
@@ -189,7 +189,7 @@ def subtract_picked(world: World, scratch: Scratch, free: Any, job: Any) -> None
 
 @kernel()
 def room(world: World, state: State, free: Any, job: Any) -> int:
-    """How many nodes of a job the bins of its partition can hold."""
+    """Number of nodes of a job that the bins of its partition can hold."""
     found = 0
     for b in range(world.capacity.shape[0]):
         if state.allowed[job.partition, b]:

@@ -1,4 +1,4 @@
-"""Nodes that come, go and are reserved: what is known of it beforehand, and what it leaves to a job."""
+"""Changes and reservations of nodes: which are known beforehand, and what a job can use."""
 
 from __future__ import annotations
 
@@ -26,21 +26,25 @@ def change_level(world: World, change: Any, free: Any) -> None:
 
 @kernel()
 def next_known(world: World, state: State, at: int) -> int:
-    """The place of the first change of capacity, from place ``at`` on, that plans know of; else how many there are."""
+    """Index of the first change of capacity, from ``at`` on, that plans know.
+
+    The number of changes where there is none.
+    """
     if world.settings[0].reserves == 0:
         return len(world.changes)
     while at < len(world.changes) and world.changes[at].announced_s > state.clock[0].now_s:
-        foreseen = world.changes[at].foreseen  # there may be a thousand surprises in between
+        foreseen = world.changes[at].foreseen  # there may be a thousand unannounced changes in between
         at = foreseen if foreseen > at else at + 1
     return at
 
 
 @kernel()
 def felt_s(world: World, at: int) -> int:
-    """When plans feel a change of capacity: fewer nodes a turnover later than they leave.
+    """The time at which a change of capacity affects plans.
 
-    Plans keep the nodes of a job a turnover longer than its limit, and a job may end with the begin of a reservation.
-    Where nodes come back within a turnover, fewer are felt at once, so that the loss is never felt after the gain.
+    Fewer nodes take effect a turnover later than they leave: plans reserve the nodes of a job a turnover longer than
+    its limit, and a job may end at the begin of a reservation. Where nodes return within a turnover, a loss takes
+    effect at once, so that it is never later than the gain.
     """
     changes, turnover_s = world.changes, world.settings[0].turnover_s
     time_s = changes[at].time_s
@@ -56,21 +60,20 @@ def felt_s(world: World, at: int) -> int:
 
 @kernel()
 def reserved_within(world: World, state: State, limit_s: int) -> bool:
-    """Whether a reservation is known to begin or end before ``limit_s`` are over."""
+    """Whether a reservation is known to begin or end within ``limit_s`` from now."""
     at = next_known(world, state, state.clock[0].changed_capacity)
     return bool(at < len(world.changes) and world.changes[at].time_s < state.clock[0].now_s + limit_s)
 
 
 @kernel()
 def least_free(world: World, state: State, scratch: Scratch, gone: Any, limit_s: int) -> None:
-    """Set ``scratch.low`` to the least that each bin has free before ``limit_s`` are over.
+    """Set ``scratch.low`` to the least that each bin has free within ``limit_s`` from now.
 
-    Running jobs are taken to use up their limits. Then what is free shrinks only where a reservation begins; a node on
-    its way from one job to the next is there to be reserved.
+    Running jobs are assumed to use their full limits. Then what is free only shrinks where a reservation begins; nodes
+    in turnover can be reserved.
 
     Args:
-        gone: By slot, above 0 for the running jobs that are to count as gone, and those before them, too; empty for
-            none.
+        gone: By slot, above 0 for the running jobs to be treated as ended already; empty for none.
     """
     clock, live, low, ahead = state.clock[0], state.live, scratch.low, scratch.ahead
     copy_amounts(ahead, state.free)
@@ -97,7 +100,7 @@ def least_free(world: World, state: State, scratch: Scratch, gone: Any, limit_s:
 
 @kernel()
 def count_nodes(world: World, state: State, scratch: Scratch) -> None:
-    """Set ``scratch.there`` to what every bin would have free now if nobody ran."""
+    """Set ``scratch.there`` to what every bin would have free now if no job ran."""
     there = scratch.there
     copy_amounts(there, state.free)
     for k in range(state.clock[0].n_completing):
@@ -108,9 +111,9 @@ def count_nodes(world: World, state: State, scratch: Scratch) -> None:
 
 @kernel()
 def reserved_away(world: World, state: State, scratch: Scratch, job: Any) -> bool:
-    """Whether reservations leave too few of the nodes that are there to a job until its limit, whoever else runs.
+    """Whether reservations leave too few nodes to a job until its limit, if no other job ran.
 
-    ``count_nodes`` has said what is there.
+    ``count_nodes`` must have set ``scratch.there``.
     """
     clock, low, ahead = state.clock[0], scratch.low, scratch.ahead
     copy_amounts(low, scratch.there)
@@ -124,7 +127,7 @@ def reserved_away(world: World, state: State, scratch: Scratch, job: Any) -> boo
 
 @kernel()
 def lower(world: World, scratch: Scratch, change: Any) -> None:
-    """Apply a change of capacity to ``scratch.ahead``, and where that makes less, to ``scratch.low``."""
+    """Apply a change of capacity to ``scratch.ahead``, and lower ``scratch.low`` to it."""
     b, low, ahead = change.bin, scratch.low, scratch.ahead
     change_level(world, change, ahead)
     low[b, 0] = min(low[b, 0], ahead[b, 0])
